@@ -1,0 +1,93 @@
+// Package orderevent is what order tells the other modules: every change of an
+// order, packed, one event for all orders that one transaction changed; and
+// View, the document that shoppers read, the same by polling and by push.
+package orderevent
+
+import (
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// Subjects on the EVENTS stream, named after the status the orders entered.
+// The payload of each is Changed as JSON.
+const (
+	SubjectCreated = "events.order.created" // → pending_payment
+	SubjectRefused = "events.order.refused" // → refused; the hold is to be released
+	SubjectPaid    = "events.order.paid"    // → paid; the hold is to be committed
+	SubjectClosed  = "events.order.closed"  // → closed; the units are to be released
+	SubjectAll     = "events.order.*"
+)
+
+// SubjectDue wakes the expiry sweeper when the first order of a batch falls
+// due. It lies outside SubjectAll: no order changed yet. Its payload is empty,
+// because the sweeper asks Postgres what is due.
+const SubjectDue = "events.orders.due"
+
+// Statuses of an order.
+const (
+	StatusPending      = "pending_payment"
+	StatusPaid         = "paid"
+	StatusCompleted    = "completed"
+	StatusClosed       = "closed"
+	StatusRefused      = "refused"
+	StatusRefunding    = "refunding"
+	StatusRefunded     = "refunded"
+	StatusRefundFailed = "refund_failed"
+)
+
+// StatusQueued is what a shopper reads of a number that was granted and has no
+// row yet. It is never stored.
+const StatusQueued = "queued"
+
+// Live reports whether an order of this status holds its units: whether they
+// count as held or sold in the books.
+func Live(status string) bool {
+	switch status {
+	case StatusPending, StatusPaid, StatusCompleted, StatusRefunding, StatusRefundFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Reasons for a refusal or a closing.
+const (
+	ReasonDuplicate   = "duplicate"   // another live order of the user for the item or activity
+	ReasonShortfall   = "shortfall"   // Postgres had no unit left
+	ReasonInterrupted = "interrupted" // granted under an epoch that Postgres has left behind, or for an item it does not know
+	ReasonTimeout     = "timeout"     // not paid in time
+	ReasonCanceled    = "canceled"    // by the shopper
+)
+
+// Changed is the payload of every SubjectAll event. One transaction's orders
+// may be spread over several events, so that each stays far below the broker's
+// largest message.
+type Changed struct {
+	Orders []Order `json:"orders"`
+}
+
+// Order is an order after the change. It is also what the order cache keeps.
+type Order struct {
+	No          ids.ID    `json:"order_no"`
+	UserID      int64     `json:"user_id,string"`
+	ItemID      int64     `json:"item_id,string"`
+	ActivityID  int64     `json:"activity_id,string"`
+	SessionID   int64     `json:"session_id,string"`
+	Shard       int16     `json:"shard,omitempty"`
+	PerActivity bool      `json:"per_activity,omitempty"`
+	Epoch       int64     `json:"epoch"`
+	Quantity    int32     `json:"quantity"`
+	UnitPrice   int64     `json:"unit_price"` // minor units of Currency
+	Currency    string    `json:"currency"`
+	Title       string    `json:"title"`
+	Status      string    `json:"status"`
+	Reason      string    `json:"reason,omitempty"`
+	Version     int32     `json:"version"` // rises with every change; an older one never replaces a newer
+	PayDeadline time.Time `json:"pay_deadline"`
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+}
+
+// Amount is what the order costs, in minor units of its currency.
+func (o *Order) Amount() int64 { return o.UnitPrice * int64(o.Quantity) }

@@ -1,0 +1,86 @@
+package orderevent
+
+import (
+	"strconv"
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// Money is an amount as every document carries it.
+type Money struct {
+	Amount   int64  `json:"amount" doc:"In minor units: cents, fen" example:"9900"`
+	Currency string `json:"currency" doc:"ISO 4217" example:"CNY"`
+}
+
+// timeLayout is RFC 3339 with exactly three decimals: a client that compares
+// two of our times as text must not be misled by a missing ".000".
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// Time renders a time as documents carry it: UTC, RFC 3339, milliseconds.
+func Time(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// Document is an order as its shopper reads it, by polling and by push alike.
+// A queued number has only the first members; an order has all but position
+// and poll_after_ms. Ids are text because JavaScript's numbers end at 2^53.
+type Document struct {
+	OrderNo     ids.ID `json:"order_no" doc:"The number of the attempt, known since the rush path" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
+	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,timeout,canceled"`
+	Position    *int64 `json:"position,omitempty" doc:"Grants before this one that are not orders yet; only while queued"`
+	PollAfterMS int64  `json:"poll_after_ms,omitempty" doc:"When asking again makes sense, in milliseconds; only while queued"`
+	ItemID      string `json:"item_id,omitempty"`
+	ActivityID  string `json:"activity_id,omitempty"`
+	SessionID   string `json:"session_id,omitempty"`
+	Title       string `json:"title,omitempty" doc:"As it was when the unit was granted"`
+	Quantity    int32  `json:"quantity,omitempty"`
+	UnitPrice   *Money `json:"unit_price,omitempty"`
+	Amount      *Money `json:"amount,omitempty" doc:"unit_price × quantity"`
+	PayDeadline string `json:"pay_deadline,omitempty" format:"date-time" doc:"By the server's clock; see /api/v1/time"`
+	CreatedAt   string `json:"created_at,omitempty" format:"date-time"`
+	UpdatedAt   string `json:"updated_at,omitempty" format:"date-time"`
+	Version     int32  `json:"version,omitempty" doc:"Rises with every change; drop a document with a lower one than you have"`
+}
+
+// View renders an order for its shopper.
+func View(o Order) Document {
+	return Document{
+		OrderNo: o.No, Status: o.Status, Reason: o.Reason,
+		ItemID: strconv.FormatInt(o.ItemID, 10), ActivityID: strconv.FormatInt(o.ActivityID, 10),
+		SessionID: strconv.FormatInt(o.SessionID, 10), Title: o.Title, Quantity: o.Quantity,
+		UnitPrice:   &Money{Amount: o.UnitPrice, Currency: o.Currency},
+		Amount:      &Money{Amount: o.Amount(), Currency: o.Currency},
+		PayDeadline: Time(o.PayDeadline), CreatedAt: Time(o.CreatedAt), UpdatedAt: Time(o.UpdatedAt), Version: o.Version,
+	}
+}
+
+// QueuedView renders a number that waits for the order writer with that many
+// grants before it. The rush answers with it, too.
+func QueuedView(no ids.ID, position int64) Document {
+	position = max(position, 0)
+	return Document{
+		OrderNo: no, Status: StatusQueued, Position: &position,
+		PollAfterMS: PollAfter(position).Milliseconds(),
+	}
+}
+
+const (
+	// minPollAfter is below what a person notices and above what the writer
+	// needs for a batch: asking sooner finds the same answer.
+	minPollAfter = 200 * time.Millisecond
+	// maxPollAfter bounds how late a shopper learns of the order when the line
+	// moves faster than expected.
+	maxPollAfter = 2 * time.Second
+	// pollPerPosition spreads the polls of a long line: at the slowest writer we
+	// design for, 10,000 orders a second, each place takes a tenth of a
+	// millisecond.
+	pollPerPosition = time.Second / 10_000
+)
+
+// PollAfter is when the number at a position should ask again: 200 ms to 2 s,
+// later the longer the line.
+func PollAfter(position int64) time.Duration {
+	// The bound on position comes first: it keeps the product from overflowing.
+	position = min(max(position, 0), int64(maxPollAfter/pollPerPosition))
+	return min(minPollAfter+time.Duration(position)*pollPerPosition, maxPollAfter)
+}

@@ -1,0 +1,57 @@
+package orderevent
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"stampede/platform/ids"
+)
+
+func TestViewGolden(t *testing.T) {
+	t.Parallel()
+	no, err := ids.Parse("0198f2c8b5d07c3e9a4f1b2c3d4e5f60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A zone other than UTC and whole seconds: the document shows neither.
+	at := time.Date(2026, 3, 1, 20, 0, 0, 0, time.FixedZone("CST", 8*3600))
+	o := Order{
+		No: no, UserID: 9, ItemID: 1, ActivityID: 2, SessionID: 9007199254740993, Quantity: 2, UnitPrice: 9900, Currency: "CNY",
+		Title: "限量版跑鞋", Status: StatusClosed, Reason: ReasonTimeout, Version: 2,
+		PayDeadline: at.Add(15 * time.Minute), CreatedAt: at, UpdatedAt: at.Add(1500 * time.Microsecond),
+	}
+	for name, c := range map[string]struct {
+		doc  Document
+		want string
+	}{
+		"order": {View(o), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"closed","reason":"timeout",` +
+			`"item_id":"1","activity_id":"2","session_id":"9007199254740993","title":"限量版跑鞋","quantity":2,` +
+			`"unit_price":{"amount":9900,"currency":"CNY"},"amount":{"amount":19800,"currency":"CNY"},` +
+			`"pay_deadline":"2026-03-01T12:15:00.000Z","created_at":"2026-03-01T12:00:00.000Z","updated_at":"2026-03-01T12:00:00.001Z","version":2}`},
+		"queued": {QueuedView(no, 0), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"queued","position":0,"poll_after_ms":200}`},
+	} {
+		got, err := json.Marshal(c.doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+func TestPollAfterGrowsWithinBounds(t *testing.T) {
+	t.Parallel()
+	last := time.Duration(0)
+	for _, position := range []int64{-5, 0, 1, 100, 10_000, 18_000, 1 << 40, 1<<63 - 1} {
+		got := PollAfter(position)
+		if got < last || got < 200*time.Millisecond || got > 2*time.Second {
+			t.Errorf("position %d asks again after %s, the one before it after %s", position, got, last)
+		}
+		last = got
+	}
+	if PollAfter(0) != minPollAfter || PollAfter(1<<40) != maxPollAfter {
+		t.Error("the bounds are never reached")
+	}
+}

@@ -1,0 +1,13 @@
+package app
+
+import "context"
+
+// Worker is a loop that a module wants to have running for as long as the
+// process serves.
+type Worker struct {
+	Name string
+	// Run blocks until ctx ends and returns nil then. An error before that is a
+	// failure: it is logged and Run is called again after a back-off, so Run
+	// must be able to begin anew.
+	Run func(ctx context.Context) error
+}

@@ -1,0 +1,42 @@
+package auth
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Command is `stampede token`: access tokens for outside tools, one a line.
+type Command struct {
+	User     int64         `required:"" help:"The first user's id, from 1."`
+	Role     Role          `default:"shopper" enum:"shopper,viewer,operator,admin" help:"shopper, viewer, operator or admin."`
+	Count    int           `default:"1" help:"How many tokens, for this user and the ids that follow, 1 to 10000000."`
+	Lifetime time.Duration `default:"24h" help:"How long each token is valid, as a duration."`
+}
+
+// Write mints the tokens with a key and writes them.
+func (c *Command) Write(w io.Writer, key string) error {
+	if c.Count < 1 || c.Count > 10_000_000 {
+		return fmt.Errorf("--count must be between 1 and 10000000, not %d", c.Count)
+	}
+	if c.User < 1 {
+		return errors.New("--user must be a positive id")
+	}
+	if c.Lifetime <= 0 {
+		return errors.New("--lifetime must be positive")
+	}
+	tokens := NewTokens([]byte(key), time.Now)
+	buf := bufio.NewWriter(w)
+	for i := range int64(c.Count) {
+		token, err := tokens.Mint(Principal{UserID: c.User + i, Role: c.Role}, c.Lifetime)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(buf, token); err != nil {
+			return err
+		}
+	}
+	return buf.Flush()
+}

@@ -1,0 +1,161 @@
+// Package config holds every setting of the server: one struct whose fields are
+// at once a flag, a STAMPEDE_… variable and a line of `stampede config`.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"stampede/platform/auth"
+	"stampede/platform/redisx"
+)
+
+// Server is what `run` and `serve` share. The help text of each field names its
+// unit; kong prints it with the default and the variable.
+type Server struct {
+	Listen    string `default:"127.0.0.1:8080" env:"STAMPEDE_LISTEN" help:"Address for shoppers and operators, host:port. A loopback address is bound on IPv4 and IPv6 alike; :8080 opens it to the network."`
+	OpsListen string `default:"127.0.0.1:9180" env:"STAMPEDE_OPS_LISTEN" help:"Address for health, metrics and profiles, host:port. Keep it off the public network."`
+	PublicURL string `default:"" env:"STAMPEDE_PUBLIC_URL" help:"How shoppers and payment providers reach this server, e.g. https://sale.example.com. Empty: http:// and the listen address."`
+
+	SigningKey string `default:"" env:"STAMPEDE_SIGNING_KEY" help:"Secret that signs rush paths and access tokens, at least 32 bytes; the same on every instance. serve refuses to start without it; run makes one and keeps it beside its data." secret:""`
+
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" env:"STAMPEDE_LOG_LEVEL" help:"Least severity that is logged: debug, info, warn or error."`
+	LogFormat string `default:"text" enum:"text,json" env:"STAMPEDE_LOG_FORMAT" help:"text for people, json for machines."`
+
+	TimeZone        string        `default:"Asia/Shanghai" env:"STAMPEDE_TIME_ZONE" help:"The shop's IANA time zone, for business dates such as midnight."`
+	PreheatLead     time.Duration `default:"30m" env:"STAMPEDE_PREHEAT_LEAD" help:"How long before the opening an item's stock is loaded into Redis, as a duration."`
+	PreheatMidnight bool          `env:"STAMPEDE_PREHEAT_MIDNIGHT" help:"Load at 00:00 of the day of the opening, in the shop's time zone, instead of preheat-lead ahead."`
+
+	LaneCapacity    int           `default:"4096" env:"STAMPEDE_LANE_CAPACITY" help:"Attempts that may wait in one item's lane; beyond it the answer is too-hot."`
+	WriterLagMax    int64         `default:"20000" env:"STAMPEDE_WRITER_LAG_MAX" help:"Grants of one item that may wait for their order; beyond it the answer is too-hot."`
+	PublishDeadline time.Duration `default:"5s" env:"STAMPEDE_PUBLISH_DEADLINE" help:"How long a publish with an unclear outcome is repeated before the shopper is told unknown, as a duration."`
+	OrderCacheTTL   time.Duration `default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays in the Redis cache, as a duration."`
+
+	MaxSockets     int      `default:"30000" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each."`
+	OriginPatterns []string `env:"STAMPEDE_ORIGINS" help:"Other hosts whose pages may open a WebSocket here, comma-separated; * matches within a label."`
+
+	ConnsSeckill   int32 `default:"6" env:"STAMPEDE_CONNS_SECKILL" help:"Postgres connections for activities and browsing."`
+	ConnsInventory int32 `default:"4" env:"STAMPEDE_CONNS_INVENTORY" help:"Postgres connections for Load and stock changes."`
+	ConnsOrder     int32 `default:"10" env:"STAMPEDE_CONNS_ORDER" help:"Postgres connections for the order writer, expiry and queries."`
+	ConnsPayment   int32 `default:"8" env:"STAMPEDE_CONNS_PAYMENT" help:"Postgres connections for payments and callbacks, which must answer however busy the rush is."`
+	ConnsPlatform  int32 `default:"6" env:"STAMPEDE_CONNS_PLATFORM" help:"Postgres connections for the outbox relay, leases and checks."`
+
+	GrantsMaxMiB int64 `name:"grants-max-mib" default:"512" env:"STAMPEDE_GRANTS_MAX_MIB" help:"Most MiB of grants that wait for the order writer; keep it well below the free disk."`
+	EventsMaxMiB int64 `name:"events-max-mib" default:"1024" env:"STAMPEDE_EVENTS_MAX_MIB" help:"Most MiB of events kept for consumers; when full, events wait in the outbox."`
+
+	SandboxBank  bool          `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: everybody can pay there without money."`
+	StopTimeout  time.Duration `default:"10s" env:"STAMPEDE_STOP_TIMEOUT" help:"Hard limit for an orderly stop, as a duration."`
+	DrainTimeout time.Duration `default:"4s" env:"STAMPEDE_DRAIN_TIMEOUT" help:"How long requests under way may take during a stop, as a duration."`
+}
+
+// Stores names the servers that `serve` uses.
+type Stores struct {
+	DatabaseURL string `required:"" env:"STAMPEDE_DATABASE_URL" help:"PostgreSQL 15 or newer, postgres://user:password@host/database." secret:""`
+	RedisURL    string `required:"" env:"STAMPEDE_REDIS_URL" help:"Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:""`
+	NATSURL     string `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222. Empty: embedded, and this process is the only instance." secret:""`
+	NATSDir     string `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: ./data/nats."`
+}
+
+// defaultKeys are example keys that documentation somewhere shows; whoever
+// copies one must be stopped.
+var defaultKeys = []string{"changeme", "change-me", "secret", "stampede", "example", "password"}
+
+// ErrSigningKey explains a missing or weak key.
+var ErrSigningKey = errors.New("STAMPEDE_SIGNING_KEY must be a secret of at least 32 bytes; make one with: openssl rand -hex 32")
+
+// Validate checks what can be checked before anything is started and returns
+// one sentence about the first setting that is wrong.
+func (s Server) Validate() error {
+	for name, addr := range map[string]string{"listen": s.Listen, "ops-listen": s.OpsListen} {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return fmt.Errorf("--%s must be host:port, e.g. 127.0.0.1:8080 or :8080, not %q", name, addr)
+		}
+	}
+	if s.Listen == s.OpsListen && !strings.HasSuffix(s.Listen, ":0") {
+		return fmt.Errorf("--listen and --ops-listen must differ: health and profiles do not belong on the public address")
+	}
+	if s.PublicURL != "" {
+		u, err := url.Parse(s.PublicURL)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" {
+			return fmt.Errorf("--public-url must be like https://sale.example.com, not %q", s.PublicURL)
+		}
+	}
+	if _, err := time.LoadLocation(s.TimeZone); err != nil {
+		return fmt.Errorf("--time-zone must be an IANA name such as Asia/Shanghai, not %q", s.TimeZone)
+	}
+	for name, d := range map[string]time.Duration{
+		"preheat-lead": s.PreheatLead, "publish-deadline": s.PublishDeadline, "order-cache-ttl": s.OrderCacheTTL,
+		"stop-timeout": s.StopTimeout, "drain-timeout": s.DrainTimeout,
+	} {
+		if d <= 0 {
+			return fmt.Errorf("--%s must be a positive duration such as 30s, not %s", name, d)
+		}
+	}
+	if s.DrainTimeout >= s.StopTimeout {
+		return fmt.Errorf("--drain-timeout (%s) must be shorter than --stop-timeout (%s): the stop has more to do than drain requests", s.DrainTimeout, s.StopTimeout)
+	}
+	for name, n := range map[string]int64{
+		"lane-capacity": int64(s.LaneCapacity), "writer-lag-max": s.WriterLagMax, "max-sockets": int64(s.MaxSockets),
+		"grants-max-mib": s.GrantsMaxMiB, "events-max-mib": s.EventsMaxMiB,
+	} {
+		if n < 1 {
+			return fmt.Errorf("--%s must be at least 1, not %d", name, n)
+		}
+	}
+	for name, n := range map[string]int32{
+		"conns-seckill": s.ConnsSeckill, "conns-inventory": s.ConnsInventory, "conns-order": s.ConnsOrder,
+		"conns-payment": s.ConnsPayment, "conns-platform": s.ConnsPlatform,
+	} {
+		if n < 2 || n > 1000 {
+			return fmt.Errorf("--%s must be between 2 and 1000 connections, not %d", name, n)
+		}
+	}
+	return nil
+}
+
+// CheckKey refuses a key that is missing, short, a known example or made of
+// one repeated byte.
+func CheckKey(key string) error {
+	if len(key) < auth.MinKeyBytes || strings.Count(key, key[:1]) == len(key) {
+		return ErrSigningKey
+	}
+	for _, bad := range defaultKeys {
+		if strings.HasPrefix(strings.ToLower(key), bad) {
+			return fmt.Errorf("this signing key begins like an example from documentation: %w", ErrSigningKey)
+		}
+	}
+	return nil
+}
+
+// Validate checks the stores' URLs without connecting.
+func (s Stores) Validate() error {
+	if u, err := url.Parse(s.DatabaseURL); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+		return errors.New("--database-url must be like postgres://user:password@host/database")
+	}
+	if _, err := redisx.Parse(s.RedisURL); err != nil {
+		return fmt.Errorf("--redis-url: %w", err)
+	}
+	if s.NATSURL != "" {
+		if u, err := url.Parse(s.NATSURL); err != nil || (u.Scheme != "nats" && u.Scheme != "tls") || u.Host == "" {
+			return errors.New("--nats-url must be like nats://host:4222")
+		}
+	}
+	return nil
+}
+
+// BaseURL is how this server is reached: PublicURL, or the listen address with
+// a loopback host filled in.
+func (s Server) BaseURL() string {
+	if s.PublicURL != "" {
+		return strings.TrimSuffix(s.PublicURL, "/")
+	}
+	host, port, _ := net.SplitHostPort(s.Listen)
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}

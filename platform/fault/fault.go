@@ -1,0 +1,109 @@
+// Package fault gives every error that reaches a person a kind, a stable code
+// and a sentence. It is mapped to HTTP once, in platform/httpx.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Kind says what sort of answer an error deserves.
+type Kind uint8
+
+// The kinds, each with the HTTP status that platform/httpx gives it.
+const (
+	Internal        Kind = iota // 500
+	BadRequest                  // 400
+	Unauthenticated             // 401
+	Forbidden                   // 403
+	NotFound                    // 404
+	Conflict                    // 409
+	Gone                        // 410
+	TooLarge                    // 413
+	Invalid                     // 422
+	TooEarly                    // 425
+	TooMany                     // 429
+	Unavailable                 // 503
+)
+
+// Error is an error with an answer for whoever caused it. It is immutable:
+// With, After and Because return copies, so a package may keep its errors in
+// variables and compare them with errors.Is.
+type Error struct {
+	Kind   Kind
+	Code   string // stable, kebab-case, part of the API: "sold-out"
+	Detail string // one English sentence that says what to do next
+	// RetryAfter is when asking again makes sense; 0 says nothing about it.
+	RetryAfter time.Duration
+	// Fields are extension members of the problem document, e.g. order_no.
+	Fields map[string]any
+
+	cause error
+}
+
+// New returns an error of a kind with its code and sentence.
+func New(kind Kind, code, detail string) *Error {
+	return &Error{Kind: kind, Code: code, Detail: detail}
+}
+
+// Newf is New with a formatted sentence.
+func Newf(kind Kind, code, format string, args ...any) *Error {
+	return &Error{Kind: kind, Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return e.Code + ": " + e.Detail + ": " + e.cause.Error()
+	}
+	return e.Code + ": " + e.Detail
+}
+
+// Unwrap returns the cause given with Because.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is reports whether target is an Error of the same code, so that copies made
+// by With and After still equal the variable they came from.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// With returns a copy that carries one more extension member.
+func (e *Error) With(key string, value any) *Error {
+	c := *e
+	c.Fields = maps.Clone(e.Fields)
+	if c.Fields == nil {
+		c.Fields = make(map[string]any, 1)
+	}
+	c.Fields[key] = value
+	return &c
+}
+
+// After returns a copy that tells the caller when to come back.
+func (e *Error) After(d time.Duration) *Error {
+	c := *e
+	c.RetryAfter = d
+	return &c
+}
+
+// Because returns a copy with a cause for the log; the caller never sees it.
+func (e *Error) Because(err error) *Error {
+	c := *e
+	c.cause = err
+	return &c
+}
+
+// From returns the Error inside err, or an Internal one that hides err's text
+// from the caller and keeps it as the cause. From(nil) is nil.
+func From(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Kind: Internal, Code: "internal", Detail: "Something failed on our side. Try again; if it stays, tell the operator the request id.", cause: err}
+}

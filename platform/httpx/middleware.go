@@ -1,0 +1,103 @@
+package httpx
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"strings"
+
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+	"stampede/platform/ids"
+)
+
+// BearerScheme is the name of the security scheme in the OpenAPI document.
+const BearerScheme = "bearer"
+
+var problemType = reflect.TypeFor[Problem]()
+
+type requestKey struct{}
+
+// request is what the middleware learned about a request, in one context value
+// instead of several.
+type request struct {
+	id    string
+	lang  Language
+	token error // why a token that was sent is not valid
+}
+
+func fromContext(ctx context.Context) request {
+	r, _ := ctx.Value(requestKey{}).(request)
+	return r
+}
+
+// RequestID is the number that ties an answer to its log lines; empty outside
+// a request.
+func RequestID(ctx context.Context) string { return fromContext(ctx).id }
+
+func languageFrom(ctx context.Context) Language { return fromContext(ctx).lang }
+func tokenFault(ctx context.Context) error      { return fromContext(ctx).token }
+
+// maxRequestIDBytes bounds an id that the client or a proxy brings along.
+const maxRequestIDBytes = 64
+
+// identify puts the request id, the language and the principal into the
+// context. A token that does not verify is remembered, not refused: public
+// routes answer all the same.
+func identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			req := request{id: r.Header.Get("X-Request-Id"), lang: LanguageOf(r.Header.Get("Accept-Language"))}
+			if req.id == "" || len(req.id) > maxRequestIDBytes || strings.ContainsFunc(req.id, func(c rune) bool { return c <= ' ' || c > '~' }) {
+				req.id = ids.New().String()
+			}
+			w.Header().Set("X-Request-Id", req.id)
+			ctx := r.Context()
+			if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+				p, err := tokens.Verify(token)
+				if err != nil {
+					req.token = err
+				} else {
+					ctx = auth.Into(ctx, p)
+				}
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, req)))
+		})
+	}
+}
+
+// recoverPanics turns a panic into a logged 500, except the one that net/http
+// uses to cut a connection.
+func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				v := recover()
+				if v == nil {
+					return
+				}
+				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // net/http compares the same way
+					panic(v)
+				}
+				log.ErrorContext(r.Context(), "handler panicked", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+				WriteProblem(w, r, fault.From(errPanic))
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+var errPanic = fault.New(fault.Internal, "internal", "Something failed on our side. Try again; if it stays, tell the operator the request id.")
+
+// secure sets the headers that every answer carries.
+func secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'self'; img-src 'self' https: data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,150 @@
+package httpx
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/fault"
+)
+
+// ProblemContentType is the media type of every error body (RFC 9457).
+const ProblemContentType = "application/problem+json"
+
+// problemBase prefixes a code to make the problem's type. A relative URI
+// reference is allowed by RFC 9457 and resolves to the served documentation.
+const problemBase = "/docs/problems#"
+
+// Problem is an RFC 9457 document. Extension members stand beside the standard
+// ones in the JSON object.
+type Problem struct {
+	Type   string `json:"type" doc:"Where the code is explained" example:"/docs/problems#sold-out"`
+	Title  string `json:"title" doc:"Short words for a person, in the language asked for with Accept-Language (en, zh)"`
+	Status int    `json:"status" example:"410"`
+	Code   string `json:"code" doc:"Stable, machine-readable" example:"sold-out"`
+	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
+	Errors []any  `json:"errors,omitempty" doc:"Each invalid field with its location"`
+
+	extension map[string]any
+	header    http.Header
+}
+
+var statusOf = map[fault.Kind]int{
+	fault.Internal: http.StatusInternalServerError, fault.BadRequest: http.StatusBadRequest,
+	fault.Unauthenticated: http.StatusUnauthorized, fault.Forbidden: http.StatusForbidden,
+	fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Gone: http.StatusGone,
+	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Invalid: http.StatusUnprocessableEntity,
+	fault.TooEarly: http.StatusTooEarly, fault.TooMany: http.StatusTooManyRequests,
+	fault.Unavailable: http.StatusServiceUnavailable,
+}
+
+// StatusOf is the HTTP status of a kind of fault.
+func StatusOf(k fault.Kind) int { return statusOf[k] }
+
+// NewProblem renders err in a language.
+func NewProblem(err error, lang Language) *Problem {
+	f := fault.From(err)
+	p := &Problem{
+		Type: problemBase + f.Code, Title: Title(f.Code, lang), Status: statusOf[f.Kind], Code: f.Code,
+		Detail: f.Detail, extension: f.Fields, header: http.Header{},
+	}
+	if f.RetryAfter > 0 {
+		// Retry-After counts whole seconds; rounding down would invite the client too early.
+		p.header.Set("Retry-After", strconv.FormatInt(int64((f.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	if p.Status == http.StatusUnauthorized {
+		p.header.Set("WWW-Authenticate", `Bearer realm="stampede"`)
+	}
+	return p
+}
+
+// MarshalJSON writes the standard members and the extensions as one object.
+func (p *Problem) MarshalJSON() ([]byte, error) {
+	type plain Problem
+	if len(p.extension) == 0 {
+		return json.Marshal((*plain)(p))
+	}
+	doc := make(map[string]any, len(p.extension)+6)
+	maps.Copy(doc, p.extension)
+	doc["type"], doc["title"], doc["status"], doc["code"] = p.Type, p.Title, p.Status, p.Code
+	if p.Detail != "" {
+		doc["detail"] = p.Detail
+	}
+	if len(p.Errors) > 0 {
+		doc["errors"] = p.Errors
+	}
+	return json.Marshal(doc)
+}
+
+func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
+
+// GetStatus tells huma the status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders tells huma the headers.
+func (p *Problem) GetHeaders() http.Header { return p.header }
+
+// ContentType tells huma the media type.
+func (p *Problem) ContentType(string) string { return ProblemContentType }
+
+// WriteProblem answers a plain handler's request with err.
+func WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
+	p := NewProblem(err, LanguageOf(r.Header.Get("Accept-Language")))
+	for k, v := range p.header {
+		w.Header()[k] = v
+	}
+	w.Header().Set("Content-Type", ProblemContentType)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client may be gone; there is nobody left to tell
+}
+
+// logFault writes the cause of a server-side failure once, where the answer is
+// made; refusals are counted, not logged.
+func logFault(ctx context.Context, log *slog.Logger, err error, operation string) {
+	if f := fault.From(err); f.Kind == fault.Internal {
+		log.ErrorContext(ctx, "request failed", "operation", operation, "error", err)
+	}
+}
+
+// codes that huma's own checks produce, by status.
+var humaCodes = map[int]string{
+	http.StatusBadRequest: "bad-request", http.StatusNotFound: "not-found", http.StatusNotAcceptable: "not-acceptable",
+	http.StatusRequestTimeout: "too-slow", http.StatusRequestEntityTooLarge: "too-large",
+	http.StatusUnsupportedMediaType: "unsupported-media-type", http.StatusUnprocessableEntity: "invalid",
+	http.StatusMethodNotAllowed: "method-not-allowed",
+}
+
+func init() {
+	// huma's validation errors take the same shape as ours. These are huma's
+	// documented extension points; they are process-wide by its design.
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
+		lang := English
+		if ctx != nil {
+			lang = LanguageOf(ctx.Header("Accept-Language"))
+		}
+		return humaProblem(lang, status, msg, errs)
+	}
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		return humaProblem(English, status, msg, errs)
+	}
+}
+
+func humaProblem(lang Language, status int, msg string, errs []error) *Problem {
+	code := humaCodes[status]
+	if code == "" {
+		code = "internal"
+	}
+	p := &Problem{Type: problemBase + code, Title: Title(code, lang), Status: status, Code: code, Detail: msg, header: http.Header{}}
+	for _, err := range errs {
+		if d, ok := err.(huma.ErrorDetailer); ok { //nolint:errorlint // huma hands the details over unwrapped
+			p.Errors = append(p.Errors, d.ErrorDetail())
+		}
+	}
+	return p
+}

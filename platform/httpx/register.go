@@ -1,0 +1,110 @@
+package httpx
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+)
+
+// API is where modules register their routes: the documented ones through
+// Register, the few plain ones (the rush, callbacks, WebSocket) on Mux.
+type API struct {
+	Huma huma.API
+	Log  *slog.Logger
+}
+
+// Op describes one documented route.
+type Op struct {
+	Method, Path string // "POST", "/api/v1/items/{id}/rush-path"
+	ID           string // operationId, kebab-case, unique
+	Summary      string
+	Description  string
+	Tag          string    // "shopper", "operator"
+	Role         auth.Role // who may call; empty is public
+	Status       int       // of success; 0 is 200
+	// Problems lists the codes a caller should be ready for, by status.
+	Problems map[int]string
+	// MaxBodyBytes bounds the request body; 0 is 64 KiB, ample for any JSON we take.
+	MaxBodyBytes int64
+}
+
+const defaultMaxBody = 64 << 10
+
+// Register adds a documented route. The handler returns faults as errors; they
+// become problem documents in the caller's language.
+func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, error)) {
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = defaultMaxBody
+	}
+	hop := huma.Operation{
+		Method: op.Method, Path: op.Path, OperationID: op.ID, Summary: op.Summary, Description: op.Description,
+		DefaultStatus: op.Status, MaxBodyBytes: op.MaxBodyBytes, Responses: map[string]*huma.Response{},
+	}
+	if op.Tag != "" {
+		hop.Tags = []string{op.Tag}
+	}
+	problems := map[int]string{http.StatusInternalServerError: "internal"}
+	if op.Role != "" {
+		hop.Security = []map[string][]string{{BearerScheme: {}}}
+		problems[http.StatusUnauthorized] = "no-token, bad-token"
+		problems[http.StatusForbidden] = "forbidden"
+	}
+	for status, codes := range op.Problems {
+		if have := problems[status]; have != "" {
+			codes = have + ", " + codes
+		}
+		problems[status] = codes
+	}
+	schema := api.Huma.OpenAPI().Components.Schemas.Schema(problemType, true, "Problem")
+	for status, codes := range problems {
+		hop.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: codes,
+			Content:     map[string]*huma.MediaType{ProblemContentType: {Schema: schema}},
+		}
+	}
+	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (*O, error) {
+		if op.Role != "" {
+			if err := Authorize(ctx, op.Role); err != nil {
+				return nil, NewProblem(err, languageFrom(ctx))
+			}
+		}
+		out, err := handler(ctx, in)
+		if err != nil {
+			logFault(ctx, api.Log, err, op.ID)
+			return nil, NewProblem(err, languageFrom(ctx))
+		}
+		return out, nil
+	})
+}
+
+// Authorize returns nil when the principal in ctx may act as need, else the
+// fault that says why not.
+func Authorize(ctx context.Context, need auth.Role) error {
+	p := auth.From(ctx)
+	if p.UserID == 0 {
+		if err := tokenFault(ctx); err != nil {
+			return err
+		}
+		return auth.ErrNoToken
+	}
+	if !p.Role.May(need) {
+		return auth.ErrForbidden
+	}
+	return nil
+}
+
+// ParseID reads a decimal id from a path.
+func ParseID(s string) (int64, error) {
+	id, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || id <= 0 || strings.HasPrefix(s, "+") {
+		return 0, fault.Newf(fault.NotFound, "not-found", "%q is no id.", s)
+	}
+	return id, nil
+}

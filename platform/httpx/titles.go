@@ -1,0 +1,82 @@
+package httpx
+
+import "golang.org/x/text/language"
+
+// Language is one that problem titles are written in.
+type Language uint8
+
+// The languages.
+const (
+	English Language = iota
+	Chinese
+)
+
+var matcher = language.NewMatcher([]language.Tag{language.English, language.Chinese})
+
+// LanguageOf picks the best language for an Accept-Language header; English
+// when it names none of ours.
+func LanguageOf(accept string) Language {
+	if accept == "" {
+		return English
+	}
+	_, i := language.MatchStrings(matcher, accept)
+	return Language(i) //nolint:gosec // an index into two languages
+}
+
+// titles are the short words a person sees, by code: English, then Chinese.
+var titles = map[string][2]string{
+	// The rush.
+	"queued":         {"You are in line", "抢购排队中……"},
+	"sold-out":       {"Sold out", "已售罄"},
+	"all-held":       {"All units are held; some may come back", "已被抢光，未付款的商品可能会释放"},
+	"not-enough":     {"Fewer units are left than you asked for", "剩余数量不足"},
+	"too-hot":        {"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"},
+	"rate-limited":   {"You are asking too often", "操作太频繁，请稍后再试"},
+	"already-bought": {"You already have an order for this item", "您已抢购过该商品"},
+	"not-started":    {"The sale has not started", "抢购尚未开始"},
+	"ended":          {"The sale has ended", "抢购已结束"},
+	"bad-path":       {"This rush link is not valid", "抢购链接无效"},
+	"path-expired":   {"This rush link has expired", "抢购链接已过期"},
+	"paused":         {"The sale is paused", "抢购已暂停"},
+	"fenced":         {"The item is being prepared", "商品准备中，请稍后再试"},
+	"unknown":        {"The outcome is not known yet", "结果确认中，请查询订单"},
+	"not-entered":    {"This number is not in line", "该号码未进入排队"},
+	"over-limit":     {"More units than one shopper may buy", "超过每人限购数量"},
+	"not-on-sale":    {"The item is not on sale", "商品未在售"},
+	"busy":           {"Already under way", "正在进行中，请稍候"},
+	"draining":       {"The server is restarting", "服务正在重启，请稍后再试"},
+	"overloaded":     {"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"},
+	// Orders and payments.
+	"order-not-payable":    {"This order can no longer be paid", "订单已无法支付"},
+	"order-not-cancelable": {"This order can no longer be canceled", "订单已无法取消"},
+	"order-closing":        {"This order is being closed", "订单正在关闭"},
+	"payment-unavailable":  {"Payment is not available right now", "支付暂不可用，请稍后再试"},
+	"bad-signature":        {"The signature is not valid", "签名无效"},
+	// Operating.
+	"forbidden-transition": {"Not possible in this state", "当前状态不允许此操作"},
+	"not-editable":         {"This can no longer be changed", "当前状态不可修改"},
+	"frozen":               {"Too close to the opening to change this", "临近开抢，不可修改"},
+	// Everything else.
+	"no-token":               {"Please log in", "请先登录"},
+	"bad-token":              {"Please log in again", "登录已失效，请重新登录"},
+	"forbidden":              {"Not allowed", "没有权限"},
+	"not-found":              {"Not found", "未找到"},
+	"method-not-allowed":     {"This method is not available here", "不支持的请求方法"},
+	"invalid":                {"The request is not valid", "请求内容有误"},
+	"bad-request":            {"The request could not be read", "请求无法解析"},
+	"too-large":              {"The request is too large", "请求内容过大"},
+	"too-slow":               {"The request took too long", "请求超时"},
+	"unsupported-media-type": {"This content type is not supported", "不支持的内容类型"},
+	"not-acceptable":         {"No acceptable content type", "无法提供所需的内容类型"},
+	"unavailable":            {"Not available right now", "服务暂不可用，请稍后再试"},
+	"internal":               {"Something failed on our side", "服务出错了，请稍后再试"},
+}
+
+// Title is the short words for a code in a language; the code itself when it
+// has none, which a test forbids for every code in use.
+func Title(code string, lang Language) string {
+	if t, ok := titles[code]; ok {
+		return t[lang]
+	}
+	return code
+}

@@ -1,0 +1,48 @@
+package loadgen
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"stampede/platform/ids"
+)
+
+// Entry is one line of the client's log: what a shopper was told.
+type Entry struct {
+	OrderNo ids.ID `json:"order_no"`
+	UserID  int64  `json:"user_id,string"`
+	Answer  string `json:"answer"`           // to the attempt: "queued" or a refusal's code
+	Status  string `json:"status,omitempty"` // the last status told by poll or push
+}
+
+// WriteLog writes entries as JSON lines.
+func WriteLog(w io.Writer, entries []Entry) error {
+	buf := bufio.NewWriter(w)
+	enc := json.NewEncoder(buf)
+	for _, e := range entries {
+		if err := enc.Encode(e); err != nil {
+			return fmt.Errorf("loadgen: write client log: %w", err)
+		}
+	}
+	return buf.Flush()
+}
+
+// ReadLog reads what WriteLog wrote.
+func ReadLog(r io.Reader) ([]Entry, error) {
+	var entries []Entry
+	dec := json.NewDecoder(r)
+	for {
+		var e Entry
+		err := dec.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			return entries, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("loadgen: line %d of the client log: %w", len(entries)+1, err)
+		}
+		entries = append(entries, e)
+	}
+}

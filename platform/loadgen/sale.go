@@ -1,0 +1,79 @@
+package loadgen
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Sale describes a small sale to plan through the operator's API.
+type Sale struct {
+	Name     string
+	Title    string
+	Stock    int
+	OpensAt  time.Time
+	Open     time.Duration // how long it stays open
+	PayAfter time.Duration // the payment window, at least 10 s
+}
+
+// Planned names what was planned.
+type Planned struct {
+	ActivityID string
+	SessionID  string
+	ItemID     string
+}
+
+// The prices of a planned sale, in fen: a familiar kind of bargain.
+const (
+	listPriceFen = 899_900
+	salePriceFen = 9_900
+)
+
+// Price is an amount in minor units.
+type Price struct {
+	Amount   int    `json:"amount"`
+	Currency string `json:"currency"`
+}
+
+// Prices are the list and the sale price of a planned sale.
+func Prices() (list, sale Price) {
+	return Price{listPriceFen, "CNY"}, Price{salePriceFen, "CNY"}
+}
+
+// PlanSale creates and publishes an activity with one session and one item.
+func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Planned, error) {
+	c := newClient(baseURL, 1)
+	defer c.http.CloseIdleConnections()
+	type object = map[string]any
+	listPrice, salePrice := Prices()
+	closes := s.OpensAt.Add(s.Open)
+	draft := object{
+		"name": s.Name, "starts_at": s.OpensAt, "ends_at": closes, "payment_window_seconds": int(s.PayAfter / time.Second),
+		"sessions": []object{{
+			"name": s.OpensAt.Format("15:04:05"), "opens_at": s.OpensAt, "closes_at": closes,
+			"items": []object{{
+				"sku": "demo", "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock,
+			}},
+		}},
+	}
+	var made struct {
+		ID       string `json:"id"`
+		Sessions []struct {
+			ID    string `json:"id"`
+			Items []struct {
+				ID string `json:"id"`
+			} `json:"items"`
+		} `json:"sessions"`
+	}
+	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities", operatorToken, draft, &made); err != nil {
+		return Planned{}, fmt.Errorf("plan a sale: %w", err)
+	}
+	if len(made.Sessions) != 1 || len(made.Sessions[0].Items) != 1 {
+		return Planned{}, fmt.Errorf("plan a sale: the server answered without the session or the item")
+	}
+	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities/"+made.ID+"/publish", operatorToken, nil, nil); err != nil {
+		return Planned{}, fmt.Errorf("publish the sale: %w", err)
+	}
+	return Planned{ActivityID: made.ID, SessionID: made.Sessions[0].ID, ItemID: made.Sessions[0].Items[0].ID}, nil
+}

@@ -1,0 +1,91 @@
+package loadgen
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
+)
+
+// sockets holds the WebSockets of the shoppers that listen.
+type sockets struct {
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	open   int
+}
+
+// socketDialers is how many sockets are opened at once: a flood of handshakes
+// is not what is measured.
+const socketDialers = 64
+
+// reservedDescriptors are kept for connections, files and the runtime.
+const reservedDescriptors = 512
+
+// openSockets connects the first shoppers, as many as asked for and as the
+// descriptors of this process allow. They listen until close.
+func openSockets(ctx context.Context, r *run) (*sockets, error) {
+	want := r.cfg.Sockets
+	if want < 0 || want > len(r.shoppers) {
+		want = len(r.shoppers)
+	}
+	want = min(want, max(0, descriptorLimit()-r.cfg.Connections-reservedDescriptors))
+	listenCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	so := &sockets{cancel: cancel, open: want}
+	r.begin("open sockets", want)
+	dial, dialCtx := errgroup.WithContext(ctx)
+	dial.SetLimit(socketDialers)
+	for _, s := range r.shoppers[:want] {
+		dial.Go(func() error {
+			conn, err := r.dial(dialCtx, s)
+			if err != nil {
+				return err
+			}
+			r.done.Add(1)
+			so.group.Go(func() { listen(listenCtx, conn, s) })
+			return nil
+		})
+	}
+	if err := dial.Wait(); err != nil {
+		so.close()
+		return nil, fmt.Errorf("could not open a WebSocket at %s: %w", r.cfg.BaseURL, err)
+	}
+	return so, nil
+}
+
+func (r *run) dial(ctx context.Context, s *shopper) (*websocket.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.cfg.BaseURL, "http")+"/api/v1/ws", &websocket.DialOptions{
+		Subprotocols: []string{"stampede.v1", "bearer." + s.token},
+	})
+	return conn, err
+}
+
+// listen notes every push about the shopper's own attempt.
+func listen(ctx context.Context, conn *websocket.Conn, s *shopper) {
+	defer func() { _ = conn.CloseNow() }()
+	for {
+		_, raw, err := conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		at := time.Now()
+		var m struct {
+			Type  string    `json:"type"`
+			Order orderView `json:"order"`
+		}
+		if json.Unmarshal(raw, &m) == nil && m.Type == "order" && m.Order.OrderNo == s.no {
+			s.heard(m.Order.Status, true, at)
+		}
+	}
+}
+
+func (so *sockets) close() {
+	so.cancel()
+	so.group.Wait()
+}

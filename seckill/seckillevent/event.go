@@ -1,0 +1,53 @@
+// Package seckillevent is what seckill tells the other modules: the grants
+// that the order writer turns into orders, and that the catalogue changed.
+package seckillevent
+
+import (
+	"strconv"
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// SubjectGrantsPrefix starts the subject of every grant message on the GRANTS
+// stream; the item's id follows, so that one item's backlog can be seen alone.
+const SubjectGrantsPrefix = "grants."
+
+// GrantsSubject is the subject of an item's grants.
+func GrantsSubject(itemID int64) string {
+	return SubjectGrantsPrefix + strconv.FormatInt(itemID, 10)
+}
+
+// SubjectChanged tells every instance that activities, sessions or items
+// changed and the catalogue is to be read again. Its payload is Changed.
+const SubjectChanged = "events.seckill.changed"
+
+// Changed names the activity that an operator changed.
+type Changed struct {
+	ActivityID int64 `json:"activity_id,string"`
+}
+
+// Batch is one message on GRANTS: what one Lua call granted for one item. It
+// carries all that an order needs, so that the writer reads no other module.
+type Batch struct {
+	ID          ids.ID // the message's own number: Nats-Msg-Id and inbox key
+	ItemID      int64
+	ActivityID  int64
+	SessionID   int64
+	Shard       int16
+	Epoch       int64 // the Load under which the units were taken
+	UnitPrice   int64 // minor units, as shown when the path was used
+	Currency    string
+	Title       string
+	PayWindow   time.Duration // from the commit of the order, by Postgres's clock
+	PerActivity bool          // one item per activity and user
+	Grants      []Grant
+}
+
+// Grant is the fact that an order number holds units for a user.
+type Grant struct {
+	No       ids.ID
+	User     int64
+	Quantity int32
+	Seq      int64 // the grant's place in its epoch, from 1
+}
