@@ -2,121 +2,156 @@ package orderevent
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
-	"time"
-	"unicode/utf8"
+
+	"stampede/platform/ids"
 )
 
 // MaxPayloadBytes bounds one Changed payload. NATS takes 1 MiB by default; half
 // of it leaves room for headers and for a broker set up more tightly.
 const MaxPayloadBytes = 512 << 10
 
-// payloadTailBytes is what closes a payload: "]}".
-const payloadTailBytes = 2
-
-// orderHintBytes is about what one order takes as JSON; buffers start with it.
-const orderHintBytes = 512
-
-// Packed is the JSON of many orders: as Changed payloads, each at most
-// MaxPayloadBytes, and each order's own.
-type Packed struct {
-	Payloads [][]byte
-	// Each holds one order's JSON, in order; the slices are parts of Payloads, so
-	// neither may be changed.
-	Each [][]byte
+// group is how a payload carries orders: those of one batch differ in number,
+// user and quantity only, so everything else is written once. That is a tenth
+// of their plain JSON, for Postgres to store, NATS to sync and every consumer
+// to read.
+type group struct {
+	Of       Order    `json:"of"` // the first order; the others take over all but the columns
+	No       []ids.ID `json:"no"`
+	User     []int64  `json:"user"`
+	Quantity []int32  `json:"quantity"`
 }
 
-// Pack encodes every order once, for its event and for the cache alike. With
-// no orders it has no payloads.
-func Pack(orders []Order) Packed {
-	const head = `{"orders":[`
-	p := Packed{Each: make([][]byte, 0, len(orders))}
-	var buf []byte
-	for i := range orders {
-		if buf == nil {
-			room := min((len(orders)-i)*orderHintBytes+len(head), MaxPayloadBytes)
-			buf = append(make([]byte, 0, room), head...)
+// maxColumnsBytes is the most that one order adds to a group: 32 digits in
+// quotes, an int64, an int32, three commas.
+const maxColumnsBytes = 34 + 20 + 11 + 3
+
+// Pack encodes orders as Changed payloads, in order, each at most
+// MaxPayloadBytes. No orders make no payload.
+func Pack(orders []Order) [][]byte {
+	const head, tail = `{"groups":[`, `]}`
+	var payloads [][]byte
+	var payload []byte
+	for len(orders) > 0 {
+		var piece []byte
+		room := MaxPayloadBytes - len(head) - len(tail)
+		if payload != nil {
+			room = MaxPayloadBytes - len(payload) - len(tail) - 1
 		}
-		start := len(buf)
-		if start > len(head) {
-			buf = append(buf, ',')
-			start++
+		n := 0
+		if piece, n = packGroup(orders, room); n == 0 {
+			// Nothing fits behind what is there; an empty payload always takes one.
+			payloads = append(payloads, append(payload, tail...))
+			payload = nil
+			continue
 		}
-		buf = orders[i].AppendJSON(buf)
-		if len(buf)+payloadTailBytes > MaxPayloadBytes && start > len(head) {
-			// One order too many: it opens the next payload. The slices in Each stay
-			// valid when buf grew meanwhile, they only point to the older array.
-			moved := buf[start:]
-			p.Payloads = append(p.Payloads, append(buf[:start-1:start-1], "]}"...))
-			buf = append(append(make([]byte, 0, MaxPayloadBytes), head...), moved...)
-			start = len(head)
+		if payload == nil {
+			payload = append(make([]byte, 0, len(head)+len(piece)+len(tail)), head...)
+		} else {
+			payload = append(payload, ',')
 		}
-		p.Each = append(p.Each, buf[start:len(buf):len(buf)])
+		payload = append(payload, piece...)
+		orders = orders[n:]
 	}
-	if buf != nil {
-		p.Payloads = append(p.Payloads, append(buf, "]}"...))
+	if payload != nil {
+		payloads = append(payloads, append(payload, tail...))
 	}
-	return p
+	return payloads
 }
 
-// AppendJSON appends o as encoding/json would read it back. It is written by
-// hand because every order is encoded on the way of the order writer, where
-// reflection would cost as much as a tenth of Postgres's own work.
-func (o *Order) AppendJSON(b []byte) []byte {
-	b = append(b, `{"order_no":"`...)
-	b, _ = o.No.AppendText(b) // hex digits cannot fail
-	b = appendInt(b, `","user_id":"`, o.UserID)
-	b = appendInt(b, `","item_id":"`, o.ItemID)
-	b = appendInt(b, `","activity_id":"`, o.ActivityID)
-	b = appendInt(b, `","session_id":"`, o.SessionID)
-	b = append(b, '"')
-	if o.Shard != 0 {
-		b = appendInt(b, `,"shard":`, int64(o.Shard))
+// packGroup encodes the orders at the front that belong together, as many as
+// fit into room bytes, and returns how many these are.
+func packGroup(orders []Order, room int) ([]byte, int) {
+	first := &orders[0]
+	b := append([]byte(nil), `{"of":`...)
+	b = first.AppendJSON(b)
+	b = append(b, `,"no":[`...)
+	const rest = len(`],"user":[],"quantity":[]}`)
+	most := (room - len(b) - rest) / maxColumnsBytes
+	n := 0
+	for n < len(orders) && n < most && together(first, &orders[n]) {
+		n++
 	}
-	if o.PerActivity {
-		b = append(b, `,"per_activity":true`...)
+	if n == 0 {
+		return nil, 0
 	}
-	b = appendInt(b, `,"epoch":`, o.Epoch)
-	b = appendInt(b, `,"quantity":`, int64(o.Quantity))
-	b = appendInt(b, `,"unit_price":`, o.UnitPrice)
-	b = appendString(b, `,"currency":`, o.Currency)
-	b = appendString(b, `,"title":`, o.Title)
-	b = appendString(b, `,"status":`, o.Status)
-	if o.Reason != "" {
-		b = appendString(b, `,"reason":`, o.Reason)
-	}
-	b = appendInt(b, `,"version":`, int64(o.Version))
-	b = appendTime(b, `,"pay_deadline":"`, o.PayDeadline)
-	b = appendTime(b, `,"created_at":"`, o.CreatedAt)
-	b = appendTime(b, `,"updated_at":"`, o.UpdatedAt)
-	return append(b, '}')
-}
-
-func appendInt(b []byte, key string, v int64) []byte {
-	return strconv.AppendInt(append(b, key...), v, 10)
-}
-
-func appendTime(b []byte, key string, t time.Time) []byte {
-	return append(t.AppendFormat(append(b, key...), time.RFC3339Nano), '"')
-}
-
-func appendString(b []byte, key, s string) []byte {
-	b = append(b, key...)
-	if plain(s) {
+	for i := range n {
+		b = comma(b, i)
 		b = append(b, '"')
-		b = append(b, s...)
-		return append(b, '"')
+		b, _ = orders[i].No.AppendText(b) // hex digits cannot fail
+		b = append(b, '"')
 	}
-	quoted, _ := json.Marshal(s) // a string cannot fail
-	return append(b, quoted...)
+	b = append(b, `],"user":[`...)
+	for i := range n {
+		b = strconv.AppendInt(comma(b, i), orders[i].UserID, 10)
+	}
+	b = append(b, `],"quantity":[`...)
+	for i := range n {
+		b = strconv.AppendInt(comma(b, i), int64(orders[i].Quantity), 10)
+	}
+	return append(b, `]}`...), n
 }
 
-// plain reports whether s is JSON text as it stands.
-func plain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
-			return false
+func comma(b []byte, i int) []byte {
+	if i > 0 {
+		return append(b, ',')
+	}
+	return b
+}
+
+// together reports whether two orders differ in the columns only.
+func together(a, b *Order) bool {
+	if a == b {
+		return true
+	}
+	same := *b
+	same.No, same.UserID, same.Quantity = a.No, a.UserID, a.Quantity
+	// Times are compared as instants: the zone is not part of what is told.
+	if !same.PayDeadline.Equal(a.PayDeadline) || !same.CreatedAt.Equal(a.CreatedAt) || !same.UpdatedAt.Equal(a.UpdatedAt) {
+		return false
+	}
+	same.PayDeadline, same.CreatedAt, same.UpdatedAt = a.PayDeadline, a.CreatedAt, a.UpdatedAt
+	return same == *a
+}
+
+// MarshalJSON writes what Pack writes. It fails when the orders need more than
+// one payload: then they have to be told in several events, which Pack does.
+func (c Changed) MarshalJSON() ([]byte, error) {
+	switch payloads := Pack(c.Orders); len(payloads) {
+	case 0:
+		return []byte(`{"groups":[]}`), nil
+	case 1:
+		return payloads[0], nil
+	default:
+		return nil, fmt.Errorf("orderevent: %d orders do not fit one event", len(c.Orders))
+	}
+}
+
+// UnmarshalJSON reads a payload.
+func (c *Changed) UnmarshalJSON(raw []byte) error {
+	var payload struct {
+		Groups []group `json:"groups"`
+	}
+	if err := json.Unmarshal(raw, &payload); err != nil {
+		return fmt.Errorf("orderevent: %w", err)
+	}
+	total := 0
+	for i := range payload.Groups {
+		g := &payload.Groups[i]
+		if len(g.User) != len(g.No) || len(g.Quantity) != len(g.No) {
+			return fmt.Errorf("orderevent: a group of %d numbers has %d users and %d quantities", len(g.No), len(g.User), len(g.Quantity))
+		}
+		total += len(g.No)
+	}
+	c.Orders = make([]Order, 0, total)
+	for i := range payload.Groups {
+		g := &payload.Groups[i]
+		for j := range g.No {
+			o := g.Of
+			o.No, o.UserID, o.Quantity = g.No[j], g.User[j], g.Quantity[j]
+			c.Orders = append(c.Orders, o)
 		}
 	}
-	return utf8.ValidString(s)
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"stampede/platform/auth"
 	"stampede/platform/redisx"
 )
@@ -147,15 +149,36 @@ func (s Stores) Validate() error {
 	return nil
 }
 
-// BaseURL is how this server is reached: PublicURL, or the listen address with
-// a loopback host filled in.
+// BaseURL is how others reach this server: PublicURL, else LocalURL.
 func (s Server) BaseURL() string {
 	if s.PublicURL != "" {
 		return strings.TrimSuffix(s.PublicURL, "/")
 	}
+	return s.LocalURL()
+}
+
+// LocalURL is how this server is reached from its own machine: the listen
+// address, with a loopback host where it names none.
+func (s Server) LocalURL() string {
 	host, port, _ := net.SplitHostPort(s.Listen)
 	if host == "" || host == "0.0.0.0" || host == "::" {
 		host = "127.0.0.1"
 	}
 	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Defaults returns the settings of a server that was given no flags: the
+// defaults and what STAMPEDE_… variables say.
+func Defaults() (Server, error) {
+	var s struct {
+		Server `embed:""`
+	}
+	parser, err := kong.New(&s)
+	if err == nil {
+		_, err = parser.Parse(nil)
+	}
+	if err != nil {
+		return Server{}, fmt.Errorf("config: read defaults: %w", err)
+	}
+	return s.Server, nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"stampede/platform/ids"
 )
@@ -45,4 +47,14 @@ func ReadLog(r io.Reader) ([]Entry, error) {
 		}
 		entries = append(entries, e)
 	}
+}
+
+// ReadLogFile is ReadLog of a named file.
+func ReadLogFile(name string) ([]Entry, error) {
+	f, err := os.Open(filepath.Clean(name))
+	if err != nil {
+		return nil, fmt.Errorf("loadgen: open client log: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	return ReadLog(f)
 }

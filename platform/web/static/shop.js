@@ -14,7 +14,8 @@ curl -s ${location.origin}/api/v1/admin/activities -H "Authorization: Bearer $TO
 
 async function load() {
   const answer = await fetch("/api/v1/sessions");
-  const { data } = await answer.json();
+  const { data: listed } = await answer.json();
+  const data = await Promise.all(listed.map(async (s) => (await fetch(`/api/v1/sessions/${s.id}`)).json()));
   document.getElementById("empty").hidden = data.length > 0;
   document.getElementById("command").textContent = first();
   const table = document.createElement("table");

@@ -1,0 +1,70 @@
+# syntax=docker/dockerfile:1
+
+# Two images from one program:
+#
+#   docker build -t stampede .                        serves next to a PostgreSQL and a Redis of yours
+#   docker build -t stampede-demo --target demo .     brings both, for trying it out:
+#   docker run --rm -p 127.0.0.1:8080:8080 stampede-demo
+
+# The builder runs on the machine's own platform and cross-compiles, so that an arm64 image needs no emulation.
+FROM --platform=$BUILDPLATFORM golang:1.26.8-bookworm AS build
+WORKDIR /src
+# Only given where modules come from a proxy of one's own (--build-arg GOPROXY=…).
+ARG GOPROXY
+# The modules change rarely: a layer of their own keeps them cached while the code changes.
+COPY go.mod go.sum ./
+RUN go mod download
+COPY *.go ./
+COPY migrations ./migrations
+COPY platform ./platform
+COPY inventory ./inventory
+COPY order ./order
+COPY payment ./payment
+COPY notify ./notify
+COPY seckill ./seckill
+ARG TARGETOS
+ARG TARGETARCH
+ARG VERSION=unknown
+# Without cgo the program needs no C library and runs on every base image; -trimpath keeps the builder's folders out.
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/stampede .
+
+# Everything at once, for a demo or a test machine: PostgreSQL and Redis run inside as private child processes.
+FROM debian:bookworm-slim AS demo
+# postgresql-common comes first, so that it can be told not to create a cluster: stampede makes its own.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates postgresql-common redis-server tzdata \
+    && echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf \
+    && apt-get install -y --no-install-recommends postgresql-15 \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --gid 10001 stampede \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/stampede --shell /usr/sbin/nologin stampede \
+    && install -d -o 10001 -g 10001 -m 0700 /var/lib/stampede
+COPY --from=build /out/stampede /usr/local/bin/stampede
+ENV STAMPEDE_DATA=/var/lib/stampede
+VOLUME /var/lib/stampede
+EXPOSE 8080
+USER 10001:10001
+ENTRYPOINT ["stampede"]
+CMD ["run", "--listen", ":8080"]
+
+# The default target: the program, certificates for calling providers, time zones for business dates, and BusyBox's
+# wget for health checks.
+FROM alpine:3.22 AS serve
+RUN apk add --no-cache ca-certificates tzdata \
+    && addgroup -g 10001 stampede \
+    && adduser -D -H -h /var/lib/stampede -s /sbin/nologin -u 10001 -G stampede stampede \
+    && install -d -o 10001 -g 10001 -m 0700 /var/lib/stampede
+COPY --from=build /out/stampede /usr/local/bin/stampede
+# Inside a container loopback reaches nobody. The ops listener stays on loopback, for the health check below; set
+# STAMPEDE_OPS_LISTEN to let a scraper in.
+ENV STAMPEDE_LISTEN=:8080 STAMPEDE_DATA=/var/lib/stampede
+# Holds JetStream's files where no NATS URL is given.
+VOLUME /var/lib/stampede
+EXPOSE 8080
+# The number, so that Kubernetes can see that it is not root.
+USER 10001:10001
+# Ready means: database, Redis and JetStream answer, and the process is not draining.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
+    CMD ["wget", "-q", "-O", "/dev/null", "http://127.0.0.1:9180/readyz"]
+ENTRYPOINT ["stampede"]
+CMD ["serve"]

@@ -1,0 +1,85 @@
+# Everything that is needed is found or fetched by .ci/setup; see there for how. Written for GNU make 3.81, macOS's.
+
+GOLANGCI_LINT_VERSION := v2.15.0
+SQLC_VERSION := v1.31.1
+
+BIN := .tools/bin
+# The version is part of the name, so that a new version is installed and an old one never used by mistake.
+GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
+SQLC := $(BIN)/sqlc-$(SQLC_VERSION)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+ARGS ?=
+BENCH ?= .
+# Long enough to get past a target's seed corpus; raise it to search in earnest.
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint fmt bench fuzz generate check-generated load build clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+
+# exec puts one process fewer between Ctrl-C and the program.
+run: ## Start a whole shop on http://127.0.0.1:8080 (ARGS="--listen :8080 …" is passed on)
+	@exec .ci/setup run $(ARGS)
+
+test: ## Run every test with the race detector (TESTFLAGS="-run X -v …" is passed on)
+	@exec .ci/setup test
+
+lint: $(GOLANGCI_LINT) ## Check formatting, go vet and golangci-lint
+	@.ci/setup go
+	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+		if [ -n "$$bad" ]; then echo "not formatted (make fmt repairs them):" $$bad; exit 1; fi
+	go vet ./...
+	$(GOLANGCI_LINT) run --timeout 15m ./...
+
+fmt: $(GOLANGCI_LINT) ## Format the code as lint wants it
+	$(GOLANGCI_LINT) fmt ./...
+
+bench: ## Run the Go benchmarks (BENCH=regexp chooses)
+	@exec .ci/setup exec go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+# go test fuzzes one target of one package at a time.
+fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
+	@.ci/setup exec sh -eu -c ' \
+		git ls-files -co --exclude-standard "*_test.go" | xargs grep -oE "^func Fuzz[A-Za-z0-9_]+" /dev/null | \
+		sed "s/:func / /" | while read -r file target; do \
+			echo "$$target in $$(dirname "$$file") for $(FUZZTIME)"; \
+			go test -run "^$$" -fuzz "^$$target\$$" -fuzztime "$(FUZZTIME)" "./$$(dirname "$$file")" </dev/null || exit 1; \
+		done'
+
+generate: $(SQLC) ## Generate code again: sqlc, then go generate
+	$(SQLC) generate -f platform/pg/sqlc.yaml
+	go generate ./...
+
+check-generated: generate ## Generate and fail if that leaves changes that are not committed
+	@if [ -n "$$(git status --porcelain)" ]; then \
+		git status --short; git --no-pager diff --stat; \
+		echo "the tree differs from the last commit: commit what make generate wrote"; exit 1; \
+	fi
+
+load: build ## Play shoppers against the running make run (ARGS are passed to stampede rush --demo)
+	@exec $(BIN)/stampede rush --demo $(ARGS)
+
+build: ## Build the program into .tools/bin
+	@.ci/setup go
+	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN)/stampede .
+
+clean: ## Remove everything that was fetched or built here (data in ./data stays)
+	rm -rf .tools
+
+# Both are built from source with the dependencies that their own go.sum pins.
+$(GOLANGCI_LINT):
+	@.ci/setup go
+	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION), this takes some minutes the first time"
+	@mkdir -p $(BIN)/new
+	GOBIN=$(CURDIR)/$(BIN)/new go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@mv $(BIN)/new/golangci-lint $@
+
+$(SQLC):
+	@.ci/setup go
+	@echo "building sqlc $(SQLC_VERSION), this takes some minutes the first time"
+	@mkdir -p $(BIN)/new
+	GOBIN=$(CURDIR)/$(BIN)/new go install github.com/sqlc-dev/sqlc/cmd/sqlc@$(SQLC_VERSION)
+	@mv $(BIN)/new/sqlc $@

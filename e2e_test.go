@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+	"stampede/platform/loadgen"
+	"stampede/platform/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const testKey = "6f1c0a92d8e54b7391aa02c4f1e0d9b8e5"
+
+// console collects what a command prints and lets a test wait for a line.
+type console struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	news chan struct{}
+}
+
+func newConsole() *console { return &console{news: make(chan struct{}, 1)} }
+
+func (c *console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+	return c.buf.Write(p)
+}
+
+func (c *console) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.buf.String()
+}
+
+// await returns the first submatch of the pattern once it has been printed, or
+// fails when ended closes or the time is over first.
+func (c *console) await(t *testing.T, pattern string, within time.Duration, ended <-chan struct{}) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	timeout := time.After(within)
+	for {
+		if m := re.FindStringSubmatch(c.String()); m != nil {
+			return m[len(m)-1]
+		}
+		select {
+		case <-c.news:
+		case <-ended:
+			t.Fatalf("it ended without printing %q:\n%s", pattern, c)
+		case <-timeout:
+			t.Fatalf("%q was not printed within %s:\n%s", pattern, within, c)
+		}
+	}
+}
+
+// instance is a server that runs inside the test's own process.
+type instance struct {
+	url  string
+	out  *console
+	err  *console
+	stop func() int // ends it like Ctrl-C and returns the exit code
+}
+
+// serveInstance starts `stampede serve` on free ports with the given stores.
+func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *instance {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	in := &instance{out: newConsole(), err: newConsole()}
+	ended := make(chan struct{})
+	var code int
+	all := append([]string{
+		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
+		"--signing-key=" + testKey, "--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank", "--log-level=warn",
+		"--conns-seckill=4", "--conns-inventory=3", "--conns-order=6", "--conns-payment=6", "--conns-platform=4",
+	}, args...)
+	go func() {
+		defer close(ended)
+		code = run(ctx, all, in.out, in.err)
+	}()
+	var once sync.Once
+	in.stop = func() int {
+		once.Do(cancel)
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second): // three times the promised 10 s
+			t.Error("the server did not stop within 30 s")
+		}
+		return code
+	}
+	t.Cleanup(func() {
+		in.stop()
+		if t.Failed() {
+			t.Logf("server printed:\n%s%s", in.out, in.err)
+		}
+	})
+	in.url = in.out.await(t, `serves (http://\S+);`, 60*time.Second, ended)
+	return in
+}
+
+func mint(t *testing.T, user int64, role auth.Role) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	args := []string{"token", "--signing-key=" + testKey, "--role=" + string(role), "--user", jsonNumber(user)}
+	if code := run(t.Context(), args, &out, &errs); code != 0 {
+		t.Fatalf("token: exit %d: %s", code, errs.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func jsonNumber(n int64) string {
+	raw, _ := json.Marshal(n) // an integer cannot fail to encode
+	return string(raw)
+}
+
+// call sends a request and decodes the answer, whatever its status.
+func (in *instance) call(t *testing.T, method, path, token string, body any) (status int, doc map[string]any) {
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	target := path
+	if strings.HasPrefix(path, "/") {
+		target = in.url + path
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, target, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) > 0 && json.Unmarshal(raw, &doc) != nil {
+		t.Fatalf("%s %s answered %d with no JSON: %s", method, path, resp.StatusCode, raw)
+	}
+	return resp.StatusCode, doc
+}
+
+// plan publishes a sale of stock units that opens after the given time.
+func (in *instance) plan(t *testing.T, stock int, opensIn time.Duration) loadgen.Planned {
+	t.Helper()
+	planned, err := loadgen.PlanSale(t.Context(), in.url, mint(t, 1, auth.Operator), loadgen.Sale{
+		Name: "Test sale", Title: "Test phone", Stock: stock, OpensAt: time.Now().Add(opensIn), Open: 10 * time.Minute, PayAfter: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return planned
+}
+
+func TestASaleRunsEndToEnd(t *testing.T) {
+	t.Parallel()
+	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
+	in := serveInstance(t, databaseURL, redisURL)
+	sale := in.plan(t, 30, 2*time.Second)
+
+	log := filepath.Join(t.TempDir(), "client.jsonl")
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{
+		"rush", "--item=" + sale.ItemID, "--shoppers=400", "--conns=32", "--pay=80%", "--json", "--url=" + in.url, "--signing-key=" + testKey,
+		"--log=" + log, "--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir(),
+	}, &out, &errs)
+	if code != 0 {
+		t.Fatalf("rush: exit %d\n%s\n%s", code, out.String(), errs.String())
+	}
+	var report struct {
+		Answers     map[string]int64
+		Outcomes    map[string]int64
+		Troubles    map[string]int64
+		BooksProved bool `json:"books_proved"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatalf("%v:\n%s", err, out.String())
+	}
+	if report.Answers["queued"] != 30 || report.Outcomes["paid"] != 24 || report.Outcomes["pending_payment"] != 6 || !report.BooksProved {
+		t.Errorf("report %+v; want 30 in line, 24 paid, 6 waiting to pay, books proved", report)
+	}
+	if len(report.Troubles) > 0 {
+		t.Errorf("troubles: %v", report.Troubles)
+	}
+
+	// The same books, proved by the command an operator runs afterwards.
+	out.Reset()
+	code = run(t.Context(), []string{"verify", "--client-log=" + log, "--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs)
+	if code != 0 || !strings.Contains(out.String(), "I1") || !strings.Contains(out.String(), "I9") {
+		t.Errorf("verify: exit %d\n%s\n%s", code, out.String(), errs.String())
+	}
+
+	began := time.Now()
+	if code := in.stop(); code != 0 {
+		t.Errorf("stop: exit %d\n%s", code, in.err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("the stop took %s; 10 s are promised", took)
+	}
+}
+
+func TestVerifyNamesAPlantedViolation(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	redisURL := pgtest.RedisURL(t)
+	// A stock row whose parts do not add up: one unit is nowhere.
+	_, err := pool.Exec(t.Context(), `INSERT INTO inventory.stock (item_id, activity_id, total, available, user_limit, opens_at, closes_at)
+		VALUES (77, 1, 10, 9, 1, now(), now() + interval '1 hour')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"verify", "--database-url=" + pool.Config().ConnString(), "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs)
+	if code != 1 || !strings.Contains(out.String(), "77") {
+		t.Errorf("verify: exit %d, want 1 naming item 77\n%s\n%s", code, out.String(), errs.String())
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		want string // in stderr, or in stdout for code 0
+	}{
+		{[]string{"version"}, 0, "stampede "},
+		{nil, 0, "Usage: stampede"},
+		{[]string{"--help"}, 0, "verify"},
+		{[]string{"sell"}, 2, "unexpected argument sell"},
+		{[]string{"serve"}, 2, "missing flags: --database-url"},
+		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1"}, 1, "STAMPEDE_SIGNING_KEY"},
+		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=changeme-changeme-changeme-changeme"}, 1, "example"},
+		{[]string{"serve", "--database-url=mysql://h/d", "--redis-url=redis://h:1"}, 2, "--database-url must be like"},
+		{[]string{"token", "--user=0", "--signing-key=" + testKey}, 1, "--user must be a positive id"},
+		{[]string{"token", "--user=1", "--role=root", "--signing-key=" + testKey}, 2, "--role must be one of"},
+		{[]string{"token", "--user=1", "--data=" + empty}, 1, "no stack is known there"},
+		{[]string{"rush", "--item=1", "--data=" + empty}, 1, "no signing key"},
+		{[]string{"rush", "--data=" + empty, "--signing-key=" + testKey}, 1, "name the item"},
+		{[]string{"rush", "--item=1", "--rate=fast", "--data=" + empty, "--signing-key=" + testKey}, 1, "--rate is attempts per second or max"},
+		{[]string{"verify", "--data=" + empty}, 1, "no stack is known there"},
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), c.args, &out, &errs)
+		text := errs.String()
+		if c.code == 0 {
+			text = out.String()
+		}
+		if code != c.code || !strings.Contains(text, c.want) {
+			t.Errorf("stampede %s: exit %d, want %d with %q:\n%s", strings.Join(c.args, " "), code, c.code, c.want, text)
+		}
+	}
+}
+
+func TestTokensForOutsideTools(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"token", "--user=100", "--count=3", "--signing-key=" + testKey}, &out, &errs); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	tokens := auth.NewTokens([]byte(testKey), time.Now)
+	lines := strings.Fields(out.String())
+	if len(lines) != 3 {
+		t.Fatalf("%d lines, want 3", len(lines))
+	}
+	for i, line := range lines {
+		if p, err := tokens.Verify(line); err != nil || p.UserID != int64(100+i) {
+			t.Errorf("line %d names %+v, %v", i, p, err)
+		}
+	}
+}
+
+// The committed OpenAPI document is what the routes say; `make generate`
+// writes it anew.
+func TestTheCommittedOpenAPIDocumentIsTheServed(t *testing.T) {
+	t.Parallel()
+	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, in.url+"/openapi.json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	served, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "platform/httpx/openapi.json"
+	if os.Getenv("STAMPEDE_UPDATE_OPENAPI") != "" {
+		if err := os.WriteFile(name, served, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	committed, err := os.ReadFile(name)
+	if err != nil || !bytes.Equal(committed, served) {
+		t.Errorf("%s is not what is served (%v); run `make generate` and commit it", name, err)
+	}
+}

@@ -1,0 +1,38 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/inventory/internal/inventorydb"
+	"stampede/inventory/inventoryevent"
+)
+
+// Apply brings an item's committed changes into Redis. Only a newer revision
+// counts there, so that it may be called late, twice and from several
+// instances. An item that is not loaded is left to its Load.
+func (s *Service) Apply(ctx context.Context, itemID int64) error {
+	rows, err := inventorydb.New(s.deps.DB).StockOfItem(ctx, itemID)
+	if err != nil {
+		return fmt.Errorf("inventory: read stock of item %d: %w", itemID, err)
+	}
+	for _, st := range stocksOf(rows) {
+		r, err := changeScript.run(ctx, s.deps.Redis, 4, []string{st.item().stateKey()},
+			st.Rev, st.offered(), st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused))
+		if err != nil {
+			return err
+		}
+		if added := r.int(3); added > 0 {
+			s.announce(ctx, inventoryevent.SubjectReturned, inventoryevent.Returned{ItemID: itemID, Epoch: r.int(1), Rel: r.int(2)})
+		}
+	}
+	return nil
+}
+
+// flag is a boolean as the scripts read it.
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

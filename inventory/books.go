@@ -1,0 +1,131 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"stampede/inventory/internal/inventorydb"
+)
+
+// BookRow is where an item's units are, at one moment, in units.
+type BookRow struct {
+	ItemID     int64 `json:"item_id,string"`
+	Total      int64 `json:"total"`
+	Available  int64 `json:"available"`
+	Held       int64 `json:"held"` // in live orders that are not paid
+	Sold       int64 `json:"sold"`
+	Backup     int64 `json:"backup"`
+	WrittenOff int64 `json:"written_off"`
+	// What follows is Redis's side, and zero unless Loaded.
+	RedisRemaining int64 `json:"redis_remaining"`
+	RedisCommitted int64 `json:"redis_committed"`
+	InFlight       int64 `json:"in_flight"`       // granted, the order row is on its way
+	ReleasePending int64 `json:"release_pending"` // the order has ended, the release is on its way
+	// Difference is available − (remaining + in flight + release pending); when
+	// not Loaded, what the stock row is off from its orders. It is 0.
+	Difference int64 `json:"difference"`
+	Unlimited  bool  `json:"unlimited"`
+	Loaded     bool  `json:"loaded"` // Redis decides on the item
+}
+
+// bookCache keeps the rows of items on which nothing moves, so that a page that
+// asks each second costs one small call per idle item.
+type bookCache struct {
+	mu   sync.Mutex
+	rows map[int64]cachedRow
+}
+
+type cachedRow struct {
+	row   BookRow
+	moved fingerprint
+}
+
+// fingerprint changes with every movement of an item's units: each raises the
+// stock row's version or changes the state.
+type fingerprint struct {
+	version int64
+	state   State
+}
+
+// Books returns every item's units, ordered by item. Rows of items at rest come
+// from memory; the checks never do.
+func (s *Service) Books(ctx context.Context) ([]BookRow, error) {
+	stocks, err := s.allStock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.bookCache.mu.Lock()
+	defer s.bookCache.mu.Unlock()
+	fresh := make(map[int64]cachedRow, len(stocks))
+	var rows []BookRow
+	for shards := range perItem(stocks) {
+		known, err := s.bookRow(ctx, shards)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, known.row)
+		// One fingerprint does not tell what moves in several counters.
+		if len(shards) == 1 && known.row.atRest() {
+			fresh[known.row.ItemID] = known
+		}
+	}
+	s.bookCache.rows = fresh
+	return rows, nil
+}
+
+func (s *Service) bookRow(ctx context.Context, shards []Stock) (cachedRow, error) {
+	st := shards[0]
+	state, _, err := s.State(ctx, st.item())
+	if err != nil {
+		return cachedRow{}, err
+	}
+	now := fingerprint{version: st.Version, state: state}
+	if known, ok := s.bookCache.rows[st.ItemID]; ok && known.moved == now {
+		return known, nil
+	}
+	c, err := s.readCut(ctx, st.ItemID, false)
+	if err != nil {
+		return cachedRow{}, err
+	}
+	row := c.sum()
+	if row.Difference != 0 && row.Loaded {
+		if c, err = s.readCut(ctx, st.ItemID, true); err != nil {
+			return cachedRow{}, err
+		}
+		row = c.sum()
+	}
+	return cachedRow{row: row, moved: now}, nil
+}
+
+// perItem yields the stock rows of one item after the other.
+func perItem(stocks []Stock) iter.Seq[[]Stock] {
+	return func(yield func([]Stock) bool) {
+		for len(stocks) > 0 {
+			n := 1
+			for n < len(stocks) && stocks[n].ItemID == stocks[0].ItemID {
+				n++
+			}
+			if !yield(stocks[:n]) {
+				return
+			}
+			stocks = stocks[n:]
+		}
+	}
+}
+
+// atRest reports whether nothing is on its way for the item: the row stays true
+// until its fingerprint changes.
+func (r BookRow) atRest() bool {
+	return r.Loaded && r.InFlight == 0 && r.ReleasePending == 0 && r.Difference == 0 && r.RedisCommitted == r.Sold
+}
+
+// allStock reads every stock row, ordered by item and shard.
+func (s *Service) allStock(ctx context.Context) ([]Stock, error) {
+	rows, err := inventorydb.New(s.deps.DB).AllStock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("inventory: read all stock: %w", err)
+	}
+	return stocksOf(rows), nil
+}

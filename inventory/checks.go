@@ -1,0 +1,225 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/platform/ids"
+	"stampede/platform/proof"
+)
+
+// Checks prove that nothing was oversold (I1), that Redis and Postgres agree on
+// every unit (I2) and that no mark in Redis lacks a live number (I8).
+func (s *Service) Checks() []proof.Check {
+	return []proof.Check{
+		{ID: "I1", Name: "never oversold", Run: func(ctx context.Context) ([]proof.Violation, error) {
+			orphans, err := s.withoutStock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			found, err := s.prove(ctx, (*cut).oversold)
+			return append(orphans, found...), err
+		}},
+		{ID: "I2", Name: "nothing stuck", Run: func(ctx context.Context) ([]proof.Violation, error) {
+			return s.prove(ctx, (*cut).disagreements)
+		}},
+		{ID: "I8", Name: "no orphan in Redis", Run: func(ctx context.Context) ([]proof.Violation, error) {
+			return s.prove(ctx, (*cut).orphans)
+		}},
+	}
+}
+
+// finding is something that looks wrong. Seen twice under the same key, with
+// proof.Recheck in between, it is a violation.
+type finding struct {
+	key     string
+	subject string
+	detail  string
+}
+
+// prove examines every item, and those with findings once more after a pause
+// that lets work in flight arrive. What both found is a violation.
+func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]proof.Violation, error) {
+	stocks, err := s.allStock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	suspects := map[int64]map[string]bool{}
+	var order []int64
+	for shards := range perItem(stocks) {
+		c, err := s.readCut(ctx, shards[0].ItemID, false)
+		if err != nil {
+			return nil, err
+		}
+		keys := map[string]bool{}
+		for _, f := range examine(c) {
+			keys[f.key] = true
+		}
+		if len(keys) > 0 {
+			suspects[c.itemID] = keys
+			order = append(order, c.itemID)
+		}
+	}
+	if len(order) == 0 {
+		return nil, nil
+	}
+	if err := s.pause(ctx); err != nil {
+		return nil, err
+	}
+	var violations []proof.Violation
+	for _, itemID := range order {
+		c, err := s.readCut(ctx, itemID, true)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range examine(c) {
+			if suspects[itemID][f.key] {
+				violations = append(violations, proof.Violation{Subject: f.subject, Detail: f.detail})
+			}
+		}
+	}
+	return violations, nil
+}
+
+// withoutStock finds live orders for items that have no stock row.
+func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
+	if s.books == nil {
+		return nil, errNoOrders
+	}
+	// The orders first: a stock row exists before its first order.
+	units, err := s.books.LiveUnits(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("inventory: read live units: %w", err)
+	}
+	stocks, err := s.allStock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, st := range stocks {
+		delete(units, st.ItemID)
+	}
+	var found []proof.Violation
+	for itemID, u := range units {
+		if n := u.Held + u.Sold; n != 0 {
+			found = append(found, proof.Violation{
+				Subject: fmt.Sprintf("item %d", itemID), Detail: fmt.Sprintf("%d units are in live orders, but the item has no stock row.", n),
+			})
+		}
+	}
+	return found, nil
+}
+
+func (c *cut) about(key, format string, args ...any) finding {
+	return finding{key: key, subject: fmt.Sprintf("item %d", c.itemID), detail: fmt.Sprintf(format, args...)}
+}
+
+func (c *cut) aboutOrder(no ids.ID, kind, format string, args ...any) finding {
+	return finding{
+		key: kind + no.String(), subject: "order " + no.String(), detail: fmt.Sprintf("Item %d: ", c.itemID) + fmt.Sprintf(format, args...),
+	}
+}
+
+// oversold is I1, on either side and for the stock row's own equation.
+func (c *cut) oversold() []finding {
+	var found []finding
+	row := c.sum()
+	lives := row.Held + row.Sold
+	if !row.Unlimited && lives > row.Total {
+		found = append(found, c.about("live", "%d units are in live orders, the total is %d.", lives, row.Total))
+	}
+	if !row.Unlimited && row.Available < 0 {
+		found = append(found, c.about("available", "%d units are available.", row.Available))
+	}
+	if sum := row.Available + lives + row.Backup + row.WrittenOff; sum != row.Total {
+		found = append(found, c.about("equation", "available %d + held %d + sold %d + backup %d + written off %d = %d, the total is %d.",
+			row.Available, row.Held, row.Sold, row.Backup, row.WrittenOff, sum, row.Total))
+	}
+	for _, sh := range c.shards {
+		if !sh.loaded {
+			continue
+		}
+		var marked int64
+		for _, m := range sh.users {
+			marked += int64(m.quantity)
+		}
+		st := sh.state
+		if !st.Unlimited && (st.Remaining < 0 || marked > st.Total) {
+			found = append(found, c.about("redis", "Redis gave away %d of %d units and counts %d remaining.", marked, st.Total, st.Remaining))
+		} else if st.Remaining+marked != st.Total {
+			found = append(found, c.about("redis", "Redis counts %d remaining and %d held, the total is %d.", st.Remaining, marked, st.Total))
+		}
+	}
+	return found
+}
+
+// disagreements is I2, for items that Redis decides on.
+func (c *cut) disagreements() []finding {
+	row := c.sum()
+	if !row.Loaded {
+		return nil // the next Load makes them agree
+	}
+	var found []finding
+	if row.Difference != 0 {
+		found = append(found, c.about("difference", "available %d, but Redis has remaining %d + in flight %d + release pending %d: the difference is %d.",
+			row.Available, row.RedisRemaining, row.InFlight, row.ReleasePending, row.Difference))
+	}
+	marks := map[ids.ID]mark{}
+	for _, sh := range c.shards {
+		var paid int64
+		for _, m := range sh.users {
+			marks[m.no] = m
+			if m.paid {
+				paid += int64(m.quantity)
+			}
+		}
+		if paid != sh.state.Committed {
+			found = append(found, c.about("committed", "Redis counts %d units as paid for, its marks say %d.", sh.state.Committed, paid))
+		}
+	}
+	for no, h := range c.live {
+		m, marked := marks[no]
+		switch {
+		case !marked && ended(c.status[no]): // released since Postgres was read
+		case !marked:
+			found = append(found, c.aboutOrder(no, "unmarked ", "user %d has a live order of %d units that Redis does not hold.", h.User, h.Quantity))
+		case m.quantity != h.Quantity:
+			found = append(found, c.aboutOrder(no, "quantity ", "the order has %d units, Redis holds %d.", h.Quantity, m.quantity))
+		case m.paid != h.Paid:
+			found = append(found, c.aboutOrder(no, "paid ", "paid is %t in Postgres and %t in Redis.", h.Paid, m.paid))
+		}
+	}
+	return found
+}
+
+// orphans is I8, for items that Redis decides on.
+func (c *cut) orphans() []finding {
+	if !c.loaded() {
+		return nil
+	}
+	var found []finding
+	for _, sh := range c.shards {
+		for user, m := range sh.users {
+			_, waiting := sh.holds[m.no]
+			if _, ok := c.live[m.no]; ok {
+				continue
+			}
+			switch status := c.status[m.no]; {
+			case ended(status):
+				found = append(found, c.aboutOrder(m.no, "ended ", "user %d still holds %d units in Redis, the order is %s.", user, m.quantity, status))
+			case status == "" && !waiting:
+				found = append(found, c.aboutOrder(m.no, "unknown ", "user %d holds %d units in Redis, but there is no such order and none on its way.", user, m.quantity))
+			}
+		}
+		for no, h := range sh.holds {
+			if sh.users[h.user].no != no {
+				found = append(found, c.aboutOrder(no, "hold ", "Redis waits for the order of user %d, who holds no units under it.", h.user))
+			}
+		}
+		for user, no := range sh.buyers {
+			if sh.users[user].no != no {
+				found = append(found, c.aboutOrder(no, "buyer ", "user %d counts as a buyer of the activity without holding this item.", user))
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,39 @@
+package inventory
+
+import (
+	"fmt"
+	"time"
+)
+
+// Config holds inventory's settings.
+type Config struct {
+	// PublishDeadline is how long after its grants a lane may still be
+	// publishing them; a Load waits that long for the last message to arrive.
+	// It must equal the bus's own. Defaults to 5 s.
+	PublishDeadline time.Duration
+	// LeaseTTL is how long an instance that died keeps others from loading the
+	// item it was loading. A living one renews at a third of it. Defaults to 10 s.
+	LeaseTTL time.Duration
+	// TombstoneTTL is how long a released number is remembered in Redis, so that
+	// its path cannot be used again. It must be longer than a path lives, plus
+	// 60 s for clocks and slow requests. Defaults to 240 s.
+	TombstoneTTL time.Duration
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{PublishDeadline: 5 * time.Second, LeaseTTL: 10 * time.Second, TombstoneTTL: 240 * time.Second}
+}
+
+// Validate reports the first setting that is out of its range.
+func (c Config) Validate() error {
+	switch {
+	case c.PublishDeadline <= 0 || c.PublishDeadline > time.Minute:
+		return fmt.Errorf("inventory: publish deadline must be above 0 and at most 1 minute, got %v", c.PublishDeadline)
+	case c.LeaseTTL < time.Second || c.LeaseTTL > 5*time.Minute:
+		return fmt.Errorf("inventory: load lease must last 1 s to 5 minutes, got %v", c.LeaseTTL)
+	case c.TombstoneTTL < 3*time.Minute || c.TombstoneTTL > 24*time.Hour:
+		return fmt.Errorf("inventory: released numbers must be remembered for 3 minutes to 24 hours, got %v", c.TombstoneTTL)
+	}
+	return nil
+}

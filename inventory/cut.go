@@ -1,0 +1,310 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/inventory/internal/inventorydb"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+// atomicUsers is how many holders are read in one step: Redis answers nobody
+// else meanwhile, about 40 ms at this size. More are read in portions, which may
+// miss what changes on the way; whoever finds a difference then reads again at
+// once and pays for it.
+const atomicUsers = 100_000
+
+// errNoOrders means that main did not call AttachOrders.
+var errNoOrders = errors.New("inventory: the orders are not attached")
+
+// cut is an item in Postgres at one moment and in Redis a moment later. Because
+// Postgres comes first, whatever happened in between is told by the orders'
+// statuses, which are read last.
+type cut struct {
+	itemID int64
+	stocks []Stock
+	live   map[ids.ID]Held
+	shards []shardCut
+	// status has every number that Redis holds without a live order, and every
+	// live order that Redis does not hold; without a row it is "".
+	status map[ids.ID]string
+}
+
+// shardCut is one stock counter in Redis.
+type shardCut struct {
+	item   Item
+	loaded bool // a state that decides; the rest is empty without one
+	state  State
+	users  map[int64]mark
+	holds  map[ids.ID]openHold
+	buyers map[int64]ids.ID // this item's, with one item per activity only
+}
+
+// readCut reads an item. atomic reads even the largest item in one step.
+func (s *Service) readCut(ctx context.Context, itemID int64, atomic bool) (*cut, error) {
+	if s.books == nil {
+		return nil, errNoOrders
+	}
+	c := &cut{itemID: itemID, live: map[ids.ID]Held{}, status: map[ids.ID]string{}}
+	err := pgx.BeginTxFunc(ctx, s.deps.DB, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		rows, err := inventorydb.New(tx).StockOfItem(ctx, itemID)
+		if err != nil {
+			return err
+		}
+		c.stocks = stocksOf(rows)
+		live, _, err := s.deps.Holds.Holds(ctx, tx, itemID)
+		for _, h := range live {
+			c.live[h.No] = h
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inventory: read books of item %d: %w", itemID, err)
+	}
+	held := map[ids.ID]bool{}
+	var unsure []ids.ID
+	for _, st := range c.stocks {
+		sh, err := s.readShard(ctx, st.item(), atomic)
+		if err != nil {
+			return nil, err
+		}
+		c.shards = append(c.shards, sh)
+		for _, m := range sh.users {
+			held[m.no] = true
+			if _, ok := c.live[m.no]; !ok {
+				unsure = append(unsure, m.no)
+			}
+		}
+	}
+	if !c.loaded() {
+		return c, nil
+	}
+	for no := range c.live {
+		if !held[no] {
+			unsure = append(unsure, no)
+		}
+	}
+	if len(unsure) > 0 {
+		if c.status, err = s.books.Statuses(ctx, unsure); err != nil {
+			return nil, fmt.Errorf("inventory: read orders of item %d: %w", itemID, err)
+		}
+	}
+	return c, nil
+}
+
+// readShard reads a counter's state, marks and holds as they were at one moment.
+func (s *Service) readShard(ctx context.Context, item Item, atomic bool) (shardCut, error) {
+	sh := shardCut{item: item, users: map[int64]mark{}, holds: map[ids.ID]openHold{}, buyers: map[int64]ids.ID{}}
+	for range epochTurns {
+		st, ok, err := s.State(ctx, item)
+		if err != nil || !ok || !st.Ready() {
+			return sh, err
+		}
+		size, err := s.deps.Redis.HLen(ctx, item.usersKey(st.Epoch)).Result()
+		if err != nil {
+			return sh, fmt.Errorf("inventory: count holders of item %d: %w", item.ID, err)
+		}
+		if atomic || size <= atomicUsers {
+			ok, err = s.readAtOnce(ctx, st, &sh)
+		} else {
+			ok, err = s.readInPortions(ctx, st, &sh)
+		}
+		if err != nil || ok {
+			return sh, err
+		}
+	}
+	return sh, fmt.Errorf("inventory: item %d is loaded again and again: %w", item.ID, ErrFenced)
+}
+
+// readAtOnce reports false when a Load came in between.
+func (s *Service) readAtOnce(ctx context.Context, st State, sh *shardCut) (bool, error) {
+	item := sh.item
+	var figures *redis.SliceCmd
+	var users, holds, buyers *redis.MapStringStringCmd
+	_, err := s.deps.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		figures = p.HMGet(ctx, item.stateKey(), "epoch", "remaining", "committed", "total", "seq", "persisted", "rel", "rev", "fenced")
+		users = p.HGetAll(ctx, item.usersKey(st.Epoch))
+		holds = p.HGetAll(ctx, item.holdsKey(st.Epoch))
+		if item.PerActivity {
+			buyers = p.HGetAll(ctx, item.buyersKey())
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("inventory: read item %d: %w", item.ID, err)
+	}
+	into := []*int64{&st.Epoch, &st.Remaining, &st.Committed, &st.Total, &st.Seq, &st.Persisted, &st.Rel, &st.Rev, &st.fencedFor}
+	before := st.Epoch
+	for i, v := range figures.Val() {
+		text, ok := v.(string)
+		if !ok {
+			return false, nil
+		}
+		if *into[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return false, fmt.Errorf("inventory: state of item %d: %w", item.ID, err)
+		}
+	}
+	if st.Epoch != before || st.fencedFor != 0 {
+		return false, nil
+	}
+	for user, value := range users.Val() {
+		if err := sh.addUser(user, value); err != nil {
+			return false, err
+		}
+	}
+	for no, value := range holds.Val() {
+		if err := sh.addHold(no, value); err != nil {
+			return false, err
+		}
+	}
+	if buyers != nil {
+		for user, value := range buyers.Val() {
+			if err := sh.addBuyer(user, value); err != nil {
+				return false, err
+			}
+		}
+	}
+	sh.loaded, sh.state = true, st
+	return true, nil
+}
+
+func (s *Service) readInPortions(ctx context.Context, st State, sh *shardCut) (bool, error) {
+	read := func(key string, add func(field, value string) error) error {
+		return s.scan(ctx, key, func(field, value string) (bool, error) { return true, add(field, value) })
+	}
+	if err := read(sh.item.usersKey(st.Epoch), sh.addUser); err != nil {
+		return false, err
+	}
+	if err := read(sh.item.holdsKey(st.Epoch), sh.addHold); err != nil {
+		return false, err
+	}
+	if sh.item.PerActivity {
+		if err := read(sh.item.buyersKey(), sh.addBuyer); err != nil {
+			return false, err
+		}
+	}
+	after, ok, err := s.State(ctx, sh.item)
+	if err != nil || !ok || after.Epoch != st.Epoch || !after.Ready() {
+		return false, err
+	}
+	sh.loaded, sh.state = true, after
+	return true, nil
+}
+
+func (sh *shardCut) addUser(user, value string) error {
+	if user == weightField {
+		return nil
+	}
+	id, err := strconv.ParseInt(user, 10, 64)
+	if err != nil {
+		return fmt.Errorf("inventory: holder %q of item %d: %w", user, sh.item.ID, err)
+	}
+	sh.users[id], err = parseMark(value)
+	return err
+}
+
+func (sh *shardCut) addHold(number, value string) error {
+	if number == weightField {
+		return nil
+	}
+	no, err := ids.Parse(number)
+	if err != nil {
+		return fmt.Errorf("inventory: hold of item %d: %w", sh.item.ID, err)
+	}
+	sh.holds[no], err = parseOpenHold(value)
+	return err
+}
+
+func (sh *shardCut) addBuyer(user, value string) error {
+	if user == weightField || len(value) < numberLen || value[numberLen:] != ":"+strconv.FormatInt(sh.item.ID, 10) {
+		return nil
+	}
+	id, err := strconv.ParseInt(user, 10, 64)
+	if err != nil {
+		return fmt.Errorf("inventory: buyer %q of activity %d: %w", user, sh.item.ActivityID, err)
+	}
+	sh.buyers[id], err = ids.Parse(value[:numberLen])
+	return err
+}
+
+// loaded reports whether Redis decides on every part of the item.
+func (c *cut) loaded() bool {
+	for _, sh := range c.shards {
+		if !sh.loaded {
+			return false
+		}
+	}
+	return len(c.shards) > 0
+}
+
+// ended reports whether a number's status is one that holds no units any more.
+func ended(status string) bool {
+	switch status {
+	case orderevent.StatusClosed, orderevent.StatusRefused, orderevent.StatusRefunded:
+		return true
+	default:
+		return false
+	}
+}
+
+// sum books the cut: every unit that Redis holds is a live order's, in flight,
+// or about to be released.
+func (c *cut) sum() BookRow {
+	row := BookRow{ItemID: c.itemID, Loaded: c.loaded()}
+	for _, st := range c.stocks {
+		row.Total += int64(st.Total)
+		row.Available += int64(st.Available)
+		row.Backup += int64(st.Backup)
+		row.WrittenOff += int64(st.WrittenOff)
+		row.Unlimited = row.Unlimited || st.Unlimited
+	}
+	for _, h := range c.live {
+		if h.Paid {
+			row.Sold += int64(h.Quantity)
+		} else {
+			row.Held += int64(h.Quantity)
+		}
+	}
+	if !row.Loaded {
+		row.Difference = row.Available + row.Held + row.Sold + row.Backup + row.WrittenOff - row.Total
+		return row
+	}
+	marked := map[ids.ID]bool{}
+	for _, sh := range c.shards {
+		row.RedisRemaining += sh.state.Remaining
+		row.RedisCommitted += sh.state.Committed
+		for _, m := range sh.users {
+			marked[m.no] = true
+			if _, ok := c.live[m.no]; ok {
+				continue
+			}
+			// A row that came after the cut in Postgres was in flight at that time.
+			if ended(c.status[m.no]) {
+				row.ReleasePending += int64(m.quantity)
+			} else {
+				row.InFlight += int64(m.quantity)
+			}
+		}
+	}
+	// Live when Postgres was read, ended and released before Redis was.
+	var returned int64
+	for no, h := range c.live {
+		if !marked[no] && ended(c.status[no]) {
+			returned += int64(h.Quantity)
+		}
+	}
+	row.Difference = row.Available + returned - row.RedisRemaining - row.InFlight - row.ReleasePending
+	return row
+}
+
+// pause waits for what is on its way to arrive.
+func (s *Service) pause(ctx context.Context) error {
+	return wait(ctx, max(s.recheck, time.Millisecond))
+}

@@ -1,0 +1,115 @@
+package inventory
+
+import (
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// MaxBatch is how many attempts one Reserve takes. A call of this size holds
+// Redis for well under a millisecond; a bigger one would be felt by every other
+// item, and Lua's stack bounds it at some thousands anyway.
+const MaxBatch = 512
+
+// Attempt is one shopper's try for one item. A number belongs to one user: the
+// signed path that carries both sees to it.
+type Attempt struct {
+	User     int64
+	No       ids.ID
+	Quantity int32 // 1 or more
+}
+
+// Verdict is what became of one attempt.
+type Verdict uint8
+
+// The verdicts. All but Granted and Repeated leave the attempt without units.
+const (
+	Granted       Verdict = iota // the units are taken under this number
+	Repeated                     // this number holds already; nothing was taken again
+	AlreadyBought                // the user holds under another number, also for another item of the activity
+	NotEnough                    // some units are left, fewer than asked for
+	SoldOut                      // every unit is paid for
+	AllHeld                      // none left, but unpaid ones may come back
+	Finished                     // this number was granted once and has ended
+	OverLimit                    // more than one user may have of this item
+)
+
+// String is the verdict as metrics and logs write it.
+func (v Verdict) String() string {
+	switch v {
+	case Granted:
+		return "granted"
+	case Repeated:
+		return "repeated"
+	case AlreadyBought:
+		return "already_bought"
+	case NotEnough:
+		return "not_enough"
+	case SoldOut:
+		return "sold_out"
+	case AllHeld:
+		return "all_held"
+	case Finished:
+		return "finished"
+	case OverLimit:
+		return "over_limit"
+	default:
+		return "unknown"
+	}
+}
+
+// Result is the answer to one attempt.
+type Result struct {
+	Verdict Verdict
+	// Seq is the grant's place in its epoch, from 1, for Granted and Repeated.
+	// A Repeated number whose order exists already has 0: it waits no more.
+	Seq int64
+	// Other is the number the user holds under, for AlreadyBought.
+	Other ids.ID
+}
+
+// Gate says whether the item decides at all.
+type Gate uint8
+
+// The gates. Results are given only when it is Open.
+const (
+	Open       Gate = iota
+	Fenced          // not loaded, loaded under another epoch, being loaded, or Redis was restarted
+	NotStarted      // OpensIn says how long
+	Ended
+	Paused
+)
+
+// String is the gate as metrics and logs write it.
+func (g Gate) String() string {
+	switch g {
+	case Open:
+		return "open"
+	case Fenced:
+		return "fenced"
+	case NotStarted:
+		return "not_started"
+	case Ended:
+		return "ended"
+	case Paused:
+		return "paused"
+	default:
+		return "unknown"
+	}
+}
+
+// Decision is the answer to one Reserve. The figures are the item's after it.
+type Decision struct {
+	Gate Gate
+	// Epoch is the state's epoch, 0 when there is no state. With Gate Fenced and
+	// another epoch than the caller's, calling again with this one may succeed.
+	Epoch     int64
+	Remaining int64 // units left to take; below zero is possible for unlimited items only
+	Committed int64 // units paid for
+	Total     int64 // units on offer: without backup and written-off ones
+	Seq       int64 // grants so far in this epoch
+	Persisted int64 // grants whose order row exists or that were released before one did
+	Rel       int64 // returns so far; rises within an epoch, begins anew when Redis was lost
+	OpensIn   time.Duration
+	Results   []Result // one per attempt, in order; reused by the next call
+}

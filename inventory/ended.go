@@ -1,0 +1,172 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory/internal/inventorydb"
+	"stampede/inventory/inventoryevent"
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/fault"
+	"stampede/platform/ids"
+)
+
+// ErrFenced means that the item cannot answer now because it is not loaded or
+// is being loaded. Asking again after a Load succeeds.
+var ErrFenced = fault.New(fault.Unavailable, "fenced", "The item is being loaded. Ask again in a moment.")
+
+// patience is how often a release or commit is delivered before it is given up
+// as a dead letter. With the bus's back-off of at most 30 s it is a day: longer
+// than any outage of Redis that ends with Redis coming back, because a return
+// that is given up is a unit nobody can buy until the next Load.
+const patience = 2880
+
+// epochTurns bounds how often a call follows an item to a newer epoch. Loads of
+// one item take seconds, so meeting two in one call is already rare.
+const epochTurns = 3
+
+// Subscriptions are the events by which holds end: refused and closed orders
+// give their units back, paid ones keep them. All are idempotent by number, so
+// that they need no inbox.
+func (s *Service) Subscriptions() []bus.Subscription {
+	return []bus.Subscription{
+		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, MaxAttempts: patience, Handle: s.onEnded(s.release)},
+		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, MaxAttempts: patience, Handle: s.onEnded(s.release)},
+		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, MaxAttempts: patience, Handle: s.onEnded(s.commit)},
+	}
+}
+
+// onEnded hands an event's orders to end, per item and in calls of bounded
+// size. A part that fails makes the message come again; the parts that
+// succeeded are not changed by that.
+func (s *Service) onEnded(end func(context.Context, Item, []orderevent.Order) error) func(context.Context, bus.Msg) error {
+	return func(ctx context.Context, m bus.Msg) error {
+		var changed orderevent.Changed
+		if err := json.Unmarshal(m.Data, &changed); err != nil {
+			return fmt.Errorf("inventory: decode %s: %w", m.Subject, err)
+		}
+		byItem := make(map[Item][]orderevent.Order)
+		for _, o := range changed.Orders {
+			item := Item{ID: o.ItemID, ActivityID: o.ActivityID, Shard: o.Shard, PerActivity: o.PerActivity}
+			byItem[item] = append(byItem[item], o)
+		}
+		var failed []error
+		for item, orders := range byItem {
+			for len(orders) > 0 {
+				chunk := orders[:min(len(orders), scriptChunk)]
+				orders = orders[len(chunk):]
+				if err := end(ctx, item, chunk); err != nil {
+					failed = append(failed, err)
+				}
+			}
+		}
+		return errors.Join(failed...)
+	}
+}
+
+// release gives back the units of orders that ended unpaid and tells every
+// instance that there is something to buy again.
+func (s *Service) release(ctx context.Context, item Item, orders []orderevent.Order) error {
+	r, err := s.inEpoch(ctx, item, orders[0].Epoch, func(epoch int64) (reply, error) {
+		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.goneKey(epoch)}
+		if item.PerActivity {
+			keys = append(keys, item.buyersKey())
+		}
+		args := append([]any{epoch, s.cfg.TombstoneTTL.Milliseconds(), len(orders)}, usersAndNumbers(orders)...)
+		args = append(args, weight)
+		return releaseScript.run(ctx, s.deps.Redis, 4, keys, args...)
+	})
+	if err != nil || r == nil {
+		return err
+	}
+	if given := r.int(3); given > 0 {
+		s.metrics.returns.WithLabelValues("released").Add(float64(given))
+		s.announce(ctx, inventoryevent.SubjectReturned, inventoryevent.Returned{ItemID: item.ID, Epoch: r.int(1), Rel: r.int(2)})
+	}
+	return nil
+}
+
+// commit counts the units of paid orders as sold.
+func (s *Service) commit(ctx context.Context, item Item, orders []orderevent.Order) error {
+	r, err := s.inEpoch(ctx, item, orders[0].Epoch, func(epoch int64) (reply, error) {
+		keys := []string{item.stateKey(), item.usersKey(epoch)}
+		args := append([]any{epoch, len(orders)}, usersAndNumbers(orders)...)
+		return commitScript.run(ctx, s.deps.Redis, 3, keys, args...)
+	})
+	if err != nil || r == nil {
+		return err
+	}
+	s.metrics.returns.WithLabelValues("committed").Add(float64(r.int(2)))
+	return nil
+}
+
+// inEpoch makes a call under the item's current epoch, beginning with a guess.
+// It returns a nil reply when there is nothing left to do it on: an item that
+// is over and whose keys were removed is Postgres's alone.
+func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func(epoch int64) (reply, error)) (reply, error) {
+	if known, ok := s.epochs.Load(item); ok {
+		epoch = known.(int64)
+	}
+	for range epochTurns {
+		r, err := call(epoch)
+		if err != nil {
+			return nil, err
+		}
+		switch r.int(0) {
+		case codeDone:
+			s.epochs.Store(item, epoch)
+			return r, nil
+		case codeNoState:
+			over, err := s.over(ctx, item)
+			if err != nil || over {
+				return nil, err
+			}
+			return nil, fmt.Errorf("inventory: item %d has no state: %w", item.ID, ErrFenced)
+		case codeFenced:
+			return nil, fmt.Errorf("inventory: item %d: %w", item.ID, ErrFenced)
+		case codeOtherEpoch:
+			epoch = r.int(1)
+		default:
+			return nil, fmt.Errorf("inventory: code %d: %w", r.int(0), errReply)
+		}
+	}
+	return nil, fmt.Errorf("inventory: item %d is loaded again and again: %w", item.ID, ErrFenced)
+}
+
+// over reports whether the item's sale has ended by Postgres's clock, or its
+// stock row is gone.
+func (s *Service) over(ctx context.Context, item Item) (bool, error) {
+	ended, err := inventorydb.New(s.deps.DB).SaleIsOver(ctx, inventorydb.SaleIsOverParams{ItemID: item.ID, Shard: item.Shard})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("inventory: is the sale of item %d over: %w", item.ID, err)
+	}
+	return ended, nil
+}
+
+// announce broadcasts without waiting. A lost broadcast costs a sold-out flag's
+// lifetime of 2 s, so its failure is logged and nothing else.
+func (s *Service) announce(ctx context.Context, subject string, payload any) {
+	data, err := json.Marshal(payload)
+	if err == nil {
+		err = s.deps.Bus.Broadcast(subject, data)
+	}
+	if err != nil {
+		s.deps.Log.WarnContext(ctx, "broadcast failed", "subject", subject, "error", err)
+	}
+}
+
+func usersAndNumbers(orders []orderevent.Order) []any {
+	args := make([]any, 2*len(orders))
+	for i, o := range orders {
+		args[i], args[len(orders)+i] = o.UserID, ids.ID(o.No).String()
+	}
+	return args
+}

@@ -1,0 +1,140 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// scanCount is how many entries of a big hash one step reads: a step of this
+// size holds Redis for about as long as a small batch of decisions.
+const scanCount = 1000
+
+// Users returns who holds units of the item under epoch, at most limit of them
+// and in no order. A user who comes or goes while it reads may or may not be
+// among them.
+func (s *Service) Users(ctx context.Context, item Item, epoch int64, limit int) ([]int64, error) {
+	users := make([]int64, 0, min(limit, scanCount))
+	err := s.scan(ctx, item.usersKey(epoch), func(user, _ string) (bool, error) {
+		id, err := strconv.ParseInt(user, 10, 64)
+		if err != nil {
+			return false, fmt.Errorf("inventory: holder %q of item %d: %w", user, item.ID, err)
+		}
+		users = append(users, id)
+		return len(users) < limit, nil
+	})
+	return users, err
+}
+
+// scan hands a hash's fields and values to each until it returns false. A field
+// may come more than once while the hash grows.
+func (s *Service) scan(ctx context.Context, key string, each func(field, value string) (bool, error)) error {
+	var cursor uint64
+	for {
+		pairs, next, err := s.deps.Redis.HScan(ctx, key, cursor, "", scanCount).Result()
+		if err != nil {
+			return fmt.Errorf("inventory: read %s: %w", key, err)
+		}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if pairs[i] == weightField {
+				continue
+			}
+			more, err := each(pairs[i], pairs[i+1])
+			if err != nil || !more {
+				return err
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// Hold tells under which number the user holds units of the item. seq is the
+// grant's place and persisted how far the queue has come, so that the position
+// is max(0, seq − persisted); seq is 0 when the order row exists. ok is false
+// when the user certainly holds nothing; ErrFenced says that this cannot be
+// told now.
+func (s *Service) Hold(ctx context.Context, item Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
+	var epoch int64
+	if known, ok := s.epochs.Load(item); ok {
+		epoch = known.(int64)
+	}
+	for range epochTurns {
+		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch)}
+		r, err := holdScript.run(ctx, s.deps.Redis, 3, keys, epoch, user)
+		if err != nil {
+			return ids.ID{}, 0, 0, 0, false, err
+		}
+		switch r.int(0) {
+		case holdFound:
+			s.epochs.Store(item, epoch)
+			text, err := r.text(3)
+			if err != nil {
+				return ids.ID{}, 0, 0, 0, false, err
+			}
+			m, err := parseMark(text)
+			if err != nil {
+				return ids.ID{}, 0, 0, 0, false, err
+			}
+			place, _ := r[len(r)-1].(int64)
+			return m.no, m.quantity, place, r.int(2), true, nil
+		case holdNone:
+			return ids.ID{}, 0, 0, r.int(2), false, nil
+		case holdOtherEpoch:
+			epoch = r.int(1)
+		default: // no state, or one that proves nothing
+			return ids.ID{}, 0, 0, 0, false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, ErrFenced)
+		}
+	}
+	return ids.ID{}, 0, 0, 0, false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, ErrFenced)
+}
+
+// The codes of hold.lua that Hold tells apart.
+const (
+	holdFound      = 0
+	holdNone       = 2
+	holdOtherEpoch = 3
+)
+
+// StaleHold is a grant that no order row is known for.
+type StaleHold struct {
+	No       ids.ID
+	User     int64
+	Quantity int32
+	Seq      int64
+	Epoch    int64
+}
+
+// StaleHolds returns at most limit grants of the current epoch that have waited
+// for their order row for longer than olderThan, by Redis's clock.
+func (s *Service) StaleHolds(ctx context.Context, item Item, olderThan time.Duration, limit int) ([]StaleHold, error) {
+	st, ok, err := s.State(ctx, item)
+	if err != nil || !ok || st.Seq <= st.Persisted {
+		return nil, err
+	}
+	now, err := s.deps.Redis.Time(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("inventory: read Redis's time: %w", err)
+	}
+	var stale []StaleHold
+	err = s.scan(ctx, item.holdsKey(st.Epoch), func(field, value string) (bool, error) {
+		h, err := parseOpenHold(value)
+		if err != nil {
+			return false, err
+		}
+		if now.Sub(h.at) < olderThan {
+			return true, nil
+		}
+		no, err := ids.Parse(field)
+		if err != nil {
+			return false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, err)
+		}
+		stale = append(stale, StaleHold{No: no, User: h.user, Quantity: h.quantity, Seq: h.seq, Epoch: st.Epoch})
+		return len(stale) < limit, nil
+	})
+	return stale, err
+}

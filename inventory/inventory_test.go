@@ -1,0 +1,295 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/platform/pg"
+	"stampede/platform/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// The orders module in small: one table-like map per test, so that Load and the
+// checks see live orders without importing order.
+type orders struct {
+	mu  sync.Mutex
+	all map[ids.ID]*orderevent.Order
+}
+
+func (o *orders) put(item Item, a Attempt, epoch int64, status string) orderevent.Order {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	row := &orderevent.Order{
+		No: a.No, UserID: a.User, ItemID: item.ID, ActivityID: item.ActivityID, Shard: item.Shard, PerActivity: item.PerActivity,
+		Epoch: epoch, Quantity: a.Quantity, Status: status, UpdatedAt: time.Now(),
+	}
+	o.all[a.No] = row
+	return *row
+}
+
+func (o *orders) set(no ids.ID, status string) orderevent.Order {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all[no].Status = status
+	o.all[no].UpdatedAt = time.Now()
+	return *o.all[no]
+}
+
+func live(status string) bool {
+	return status == orderevent.StatusPending || status == orderevent.StatusPaid
+}
+
+func (o *orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (held []Held, gone []Gone, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.all {
+		switch {
+		case r.ItemID != itemID:
+		case live(r.Status):
+			held = append(held, Held{No: r.No, User: r.UserID, Quantity: r.Quantity, Paid: r.Status == orderevent.StatusPaid})
+		case time.Since(r.UpdatedAt) < 4*time.Minute:
+			gone = append(gone, Gone{No: r.No, Until: r.UpdatedAt.Add(4 * time.Minute)})
+		}
+	}
+	return held, gone, nil
+}
+
+func (o *orders) LiveUnits(context.Context) (map[int64]Units, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	sums := map[int64]Units{}
+	for _, r := range o.all {
+		u := sums[r.ItemID]
+		switch r.Status {
+		case orderevent.StatusPending:
+			u.Held += int64(r.Quantity)
+		case orderevent.StatusPaid:
+			u.Sold += int64(r.Quantity)
+		}
+		if live(r.Status) {
+			sums[r.ItemID] = u
+		}
+	}
+	return sums, nil
+}
+
+func (o *orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found := map[ids.ID]string{}
+	for _, no := range nos {
+		if r, ok := o.all[no]; ok {
+			found[no] = r.Status
+		}
+	}
+	return found, nil
+}
+
+// quietBus is a bus without grants on it, which remembers what was broadcast.
+type quietBus struct {
+	mu       sync.Mutex
+	subjects []string
+	last     func() uint64
+	done     func(upTo uint64) bool
+}
+
+func (b *quietBus) Broadcast(subject string, _ []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subjects = append(b.subjects, subject)
+	return nil
+}
+
+func (b *quietBus) count(subject string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.subjects {
+		if s == subject {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *quietBus) GrantsLast(context.Context) (uint64, error) {
+	if b.last != nil {
+		return b.last(), nil
+	}
+	return 0, nil
+}
+
+func (b *quietBus) GrantsDone(_ context.Context, _ int64, upTo uint64) (bool, error) {
+	return b.done == nil || b.done(upTo), nil
+}
+
+// bundle is what a test works with.
+type bundle struct {
+	*Service
+	t      testing.TB
+	db     *pgxpool.Pool
+	rdb    *redis.Client
+	bus    *quietBus
+	orders *orders
+}
+
+func setup(t testing.TB) *bundle {
+	t.Helper()
+	b := &bundle{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: &quietBus{}, orders: &orders{all: map[ids.ID]*orderevent.Order{}}}
+	b.Service = b.instance()
+	return b
+}
+
+// instance is another process over the same Postgres and Redis.
+func (b *bundle) instance() *Service {
+	b.t.Helper()
+	cfg := DefaultConfig()
+	cfg.PublishDeadline = 20 * time.Millisecond
+	cfg.LeaseTTL = time.Second
+	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Holds: b.orders, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s.recheck = 30 * time.Millisecond
+	s.AttachOrders(b.orders)
+	return s
+}
+
+// onSale is an item that opened a minute ago.
+func onSale(id int64, total int32) NewStock {
+	return NewStock{
+		Item: Item{ID: id, ActivityID: 7}, Total: total, UserLimit: 1,
+		OpensAt: time.Now().Add(-time.Minute), ClosesAt: time.Now().Add(time.Hour),
+	}
+}
+
+func (b *bundle) create(n NewStock) Item {
+	b.t.Helper()
+	b.inTx(func(tx pgx.Tx) error { return b.Create(b.t.Context(), tx, n) })
+	return n.Item
+}
+
+func (b *bundle) loaded(n NewStock) (Item, int64) {
+	b.t.Helper()
+	item := b.create(n)
+	b.load(item)
+	return item, b.state(item).Epoch
+}
+
+func (b *bundle) load(item Item) {
+	b.t.Helper()
+	if err := b.Load(b.t.Context(), item.ID); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) inTx(fn func(tx pgx.Tx) error) {
+	b.t.Helper()
+	if err := pg.InTx(b.t.Context(), b.db, fn); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) state(item Item) State {
+	b.t.Helper()
+	st, ok, err := b.State(b.t.Context(), item)
+	if err != nil || !ok {
+		b.t.Fatalf("state of item %d: ok %v, error %v", item.ID, ok, err)
+	}
+	return st
+}
+
+func (b *bundle) reserve(item Item, epoch int64, attempts ...Attempt) Decision {
+	b.t.Helper()
+	var d Decision
+	if err := b.Reserve(b.t.Context(), item, epoch, attempts, &d); err != nil {
+		b.t.Fatal(err)
+	}
+	return d
+}
+
+// write turns a grant into an order, as the order writer does.
+func (b *bundle) write(item Item, epoch int64, attempts ...Attempt) {
+	b.t.Helper()
+	var nos []ids.ID
+	b.inTx(func(tx pgx.Tx) error {
+		nos = nos[:0]
+		for _, a := range attempts {
+			if err := b.Deduct(b.t.Context(), tx, []Movement{{Key: Key{item.ID, item.Shard}, Quantity: a.Quantity}}); err != nil {
+				return err
+			}
+			b.orders.put(item, a, epoch, orderevent.StatusPending)
+			nos = append(nos, a.No)
+		}
+		return nil
+	})
+	if err := b.Persisted(b.t.Context(), item, epoch, nos); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// pay and close change an order in Postgres only; the event comes separately.
+func (b *bundle) pay(no ids.ID) orderevent.Order { return b.orders.set(no, orderevent.StatusPaid) }
+
+func (b *bundle) close(no ids.ID) orderevent.Order {
+	b.t.Helper()
+	var o orderevent.Order
+	b.inTx(func(tx pgx.Tx) error {
+		o = b.orders.set(no, orderevent.StatusClosed)
+		return b.Return(b.t.Context(), tx, []Movement{{Key: Key{o.ItemID, o.Shard}, Quantity: o.Quantity}})
+	})
+	return o
+}
+
+func one(user int64) Attempt { return Attempt{User: user, No: ids.NewFor(user), Quantity: 1} }
+
+func only(t testing.TB, d Decision) Result {
+	t.Helper()
+	if d.Gate != Open || len(d.Results) != 1 {
+		t.Fatalf("gate %v with %d results, want open with 1", d.Gate, len(d.Results))
+	}
+	return d.Results[0]
+}
+
+func mustBe[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func mustFail(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+func itemOf(o orderevent.Order) Item {
+	return Item{ID: o.ItemID, ActivityID: o.ActivityID, Shard: o.Shard, PerActivity: o.PerActivity}
+}
+
+func (b *bundle) mustRelease(o orderevent.Order) {
+	b.t.Helper()
+	if err := b.release(b.t.Context(), itemOf(o), []orderevent.Order{o}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) mustCommit(o orderevent.Order) {
+	b.t.Helper()
+	if err := b.commit(b.t.Context(), itemOf(o), []orderevent.Order{o}); err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -1,0 +1,32 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+
+	"stampede/platform/ids"
+)
+
+// Queued reports whether the user's number holds units for which no order row
+// exists yet, looking through every item. It is for verify, which has no
+// catalogue to narrow the search; an item that cannot tell now is an error only
+// when no other knows the number.
+func (s *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+	stocks, err := s.allStock(ctx)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	var unclear error
+	for _, st := range stocks {
+		held, _, seq, persisted, found, err := s.Hold(ctx, st.item(), user)
+		switch {
+		case errors.Is(err, ErrFenced) && st.Epoch == 0:
+			// Never loaded, so nobody was ever granted anything of it.
+		case err != nil:
+			unclear = errors.Join(unclear, err)
+		case found && held == no && seq > 0:
+			return max(0, seq-persisted), st.ItemID, true, nil
+		}
+	}
+	return 0, 0, false, unclear
+}

@@ -1,0 +1,321 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory/internal/inventorydb"
+	"stampede/inventory/inventoryevent"
+	"stampede/platform/alarm"
+	"stampede/platform/fault"
+	"stampede/platform/ids"
+	"stampede/platform/lease"
+	"stampede/platform/pg"
+)
+
+// ErrBusy means that another instance is loading the item, or has just done so.
+var ErrBusy = fault.New(fault.Conflict, "load-busy", "Another instance is loading this item.")
+
+// errLeaseLost ends a Load whose lease ran out before it could be renewed.
+var errLeaseLost = errors.New("inventory: the lease on the load ran out")
+
+// Held is a live order's claim on an item's units.
+type Held struct {
+	No       ids.ID
+	User     int64
+	Quantity int32
+	Paid     bool
+}
+
+// Gone is a number that has ended and must not be granted again while its path
+// may still be used.
+type Gone struct {
+	No    ids.ID
+	Until time.Time
+}
+
+// Load writes an item into Redis from the books in Postgres: preheat, rebuild
+// and repair alike. It fences the item, waits until its grants on the way are
+// written, counts what is available and who holds the rest, and opens the item
+// under a new epoch. It may take seconds, or as long as the order writer is
+// behind.
+//
+// A Load that ends at any point leaves the item fenced or as it was; the next
+// one starts over. ErrBusy says that another instance is at it; ErrNoStock that
+// the item has no stock row.
+func (s *Service) Load(ctx context.Context, itemID int64) error {
+	started := time.Now()
+	err := s.underLease(ctx, itemID, s.load)
+	switch {
+	case err == nil:
+		s.metrics.loads.WithLabelValues("done").Inc()
+		s.metrics.loadTime.Observe(time.Since(started).Seconds())
+	case errors.Is(err, ErrBusy):
+		s.metrics.loads.WithLabelValues("busy").Inc()
+	default:
+		s.metrics.loads.WithLabelValues("failed").Inc()
+	}
+	return err
+}
+
+// underLease runs work while this instance holds the item's lease, and cancels
+// it when the lease cannot be renewed.
+func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx context.Context, itemID, token int64) error) error {
+	l, ok, err := lease.Acquire(ctx, s.deps.DB, "load:"+strconv.FormatInt(itemID, 10), s.holder, s.cfg.LeaseTTL)
+	if err != nil {
+		return fmt.Errorf("inventory: load item %d: %w", itemID, err)
+	}
+	if !ok {
+		return fmt.Errorf("inventory: load item %d: %w", itemID, ErrBusy)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	renewing := make(chan struct{})
+	go func() {
+		defer close(renewing)
+		tick := time.NewTicker(s.cfg.LeaseTTL / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if ok, err := lease.Renew(ctx, s.deps.DB, l, s.cfg.LeaseTTL); err != nil || !ok {
+					cancel(errors.Join(errLeaseLost, err))
+					return
+				}
+			}
+		}
+	}()
+	err = work(ctx, itemID, l.Token)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errLeaseLost) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	cancel(nil)
+	<-renewing
+	// The next Load should not have to wait for the lease to expire, even when
+	// this one ended because its caller did.
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.LeaseTTL)
+	defer stop()
+	if releaseErr := lease.Release(end, s.deps.DB, l); releaseErr != nil {
+		s.deps.Log.WarnContext(ctx, "load lease not released", "item_id", itemID, "error", releaseErr)
+	}
+	return err
+}
+
+func (s *Service) load(ctx context.Context, itemID, token int64) error {
+	epoch, old, quiet, err := s.fence(ctx, itemID, token)
+	if err != nil {
+		return err
+	}
+	if err := s.reached("fenced"); err != nil {
+		return err
+	}
+	if err := s.drain(ctx, itemID, quiet); err != nil {
+		return err
+	}
+	if err := s.reached("drained"); err != nil {
+		return err
+	}
+	books, err := s.readBooks(ctx, itemID, epoch)
+	if err != nil {
+		return err
+	}
+	if err := s.reached("counted"); err != nil {
+		return err
+	}
+	for _, st := range books.stocks {
+		if err := s.write(ctx, epoch, old[st.Key], st, books); err != nil {
+			return err
+		}
+	}
+	// A change committed after the books were read may have been applied to the
+	// replaced state only.
+	if err := s.Apply(ctx, itemID); err != nil {
+		return err
+	}
+	s.announce(ctx, inventoryevent.SubjectLoaded, inventoryevent.Loaded{ItemID: itemID, Epoch: epoch})
+	s.deps.Log.InfoContext(ctx, "item loaded", "item_id", itemID, "epoch", epoch, "live_orders", len(books.live))
+	return nil
+}
+
+// quiet says how much a Load may have to wait for.
+type quiet uint8
+
+const (
+	busy    quiet = iota // grants may be on their way to the stream
+	settled              // nothing was granted under this epoch, and its own Load waited for the ones before
+	unused               // never loaded before
+)
+
+// fence stops the item and fixes the epoch that this Load will write: the
+// lease's token, and above everything that Redis or Postgres has seen, should
+// one of them come from a backup. old is each shard's epoch in Redis, 0 without
+// a state.
+func (s *Service) fence(ctx context.Context, itemID, token int64) (epoch int64, old map[Key]int64, q quiet, err error) {
+	rows, err := inventorydb.New(s.deps.DB).StockOfItem(ctx, itemID)
+	if err != nil {
+		return 0, nil, 0, fmt.Errorf("inventory: read stock of item %d: %w", itemID, err)
+	}
+	if len(rows) == 0 {
+		return 0, nil, 0, fmt.Errorf("inventory: load item %d: %w", itemID, ErrNoStock)
+	}
+	epoch, q = token, unused
+	old = make(map[Key]int64, len(rows))
+	for _, st := range stocksOf(rows) {
+		state, found, err := s.State(ctx, st.item())
+		if err != nil {
+			return 0, nil, 0, err
+		}
+		epoch = max(epoch, st.Epoch+1)
+		if found {
+			epoch = max(epoch, state.Epoch+1, state.fencedFor+1)
+		}
+	}
+	for _, st := range stocksOf(rows) {
+		item := st.item()
+		r, err := fenceScript.run(ctx, s.deps.Redis, 4, []string{item.stateKey()}, epoch)
+		if err != nil {
+			return 0, nil, 0, err
+		}
+		switch {
+		case r.int(0) == fenceRefused:
+			return 0, nil, 0, fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", itemID, epoch, r.int(1), ErrBusy)
+		case r.int(0) == fenceNoState && st.Epoch == 0:
+		case r.int(0) == fenceDone && r.int(2) == 0 && r.int(3) == 1:
+			q = min(q, settled)
+		default:
+			q = busy
+		}
+		old[st.Key] = r.int(1)
+		if st.Epoch != r.int(1) {
+			// A Load that wrote Postgres and then ended left keys that no state
+			// will ever name.
+			if err := s.deps.Redis.Unlink(ctx, item.epochKeys(st.Epoch)...).Err(); err != nil {
+				return 0, nil, 0, fmt.Errorf("inventory: free keys of item %d: %w", itemID, err)
+			}
+		}
+	}
+	return epoch, old, q, nil
+}
+
+// The codes of fence.lua.
+const (
+	fenceDone    = 0
+	fenceNoState = 1
+	fenceRefused = 2
+)
+
+// drain waits until every grant made before the fence is written or refused.
+// First those that lanes are still publishing, each bounded by the deadline;
+// then those that the stream holds.
+func (s *Service) drain(ctx context.Context, itemID int64, q quiet) error {
+	if q == unused {
+		return nil
+	}
+	if q == busy {
+		if err := wait(ctx, s.cfg.PublishDeadline); err != nil {
+			return fmt.Errorf("inventory: load item %d: wait for publishers: %w", itemID, err)
+		}
+	}
+	last, err := s.deps.Bus.GrantsLast(ctx)
+	if err != nil {
+		return fmt.Errorf("inventory: load item %d: %w", itemID, err)
+	}
+	// The pause doubles from 10 ms, a writer's batch, to 250 ms, which no shopper
+	// notices in a Load.
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+		done, err := s.deps.Bus.GrantsDone(ctx, itemID, last)
+		if err != nil {
+			return fmt.Errorf("inventory: load item %d: %w", itemID, err)
+		}
+		if done {
+			return nil
+		}
+		if err := wait(ctx, pause); err != nil {
+			return fmt.Errorf("inventory: load item %d: wait for the order writer: %w", itemID, err)
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// itemBooks is what Postgres says about an item at one moment.
+type itemBooks struct {
+	stocks []Stock
+	live   []Held
+	recent []Gone
+}
+
+// shardOf is the stock counter that a user's units come from.
+func (b itemBooks) shardOf(user int64) Stock { return b.stocks[int(ids.Bucket(user))%len(b.stocks)] }
+
+// readBooks moves the item to the epoch and reads its books in one transaction:
+// from its commit on the order writer refuses grants of older epochs, so that
+// nothing can change what was read but closings, which the new epoch will meet
+// as releases.
+func (s *Service) readBooks(ctx context.Context, itemID, epoch int64) (itemBooks, error) {
+	var b itemBooks
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		q := inventorydb.New(tx)
+		rows, err := q.LockStockOfItem(ctx, itemID)
+		if err != nil {
+			return fmt.Errorf("inventory: lock stock of item %d: %w", itemID, err)
+		}
+		if len(rows) == 0 {
+			return fmt.Errorf("inventory: load item %d: %w", itemID, ErrNoStock)
+		}
+		b.stocks = stocksOf(rows)
+		for _, st := range b.stocks {
+			raised, err := q.RaiseEpoch(ctx, inventorydb.RaiseEpochParams{ItemID: itemID, Shard: st.Shard, Epoch: epoch})
+			if err != nil {
+				return fmt.Errorf("inventory: raise epoch of item %d: %w", itemID, err)
+			}
+			if raised == 0 {
+				return fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", itemID, epoch, st.Epoch, ErrBusy)
+			}
+		}
+		if b.live, b.recent, err = s.deps.Holds.Holds(ctx, tx, itemID); err != nil {
+			return fmt.Errorf("inventory: read holds of item %d: %w", itemID, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return itemBooks{}, err
+	}
+	return b, s.compare(ctx, itemID, b)
+}
+
+// compare raises an alarm when the row and the orders disagree. The item is
+// loaded all the same, from the row: its CHECKs guard it.
+func (s *Service) compare(ctx context.Context, itemID int64, b itemBooks) error {
+	var offered, available, live int64
+	for _, st := range b.stocks {
+		offered += int64(st.offered())
+		available += int64(st.Available)
+	}
+	for _, h := range b.live {
+		live += int64(h.Quantity)
+	}
+	if available+live == offered {
+		return nil
+	}
+	s.deps.Log.ErrorContext(ctx, "books differ", "item_id", itemID, "offered", offered, "available", available, "live", live)
+	return alarm.Raise(ctx, s.deps.DB, alarm.Alarm{
+		Code: "books-differ", Subject: "item " + strconv.FormatInt(itemID, 10), Severity: alarm.Critical,
+		NextAction: "Run `stampede verify`; pause the item if it is on sale.",
+	})
+}

@@ -1,0 +1,183 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// write puts one stock row's part of the books into Redis: first the keys named
+// by the new epoch, which nobody reads yet, in chunks; the state last, and only
+// upwards, which opens the item under the new epoch.
+func (s *Service) write(ctx context.Context, epoch, old int64, st Stock, b itemBooks) error {
+	item := st.item()
+	var committed int64
+	marks := make(map[int64]string)
+	for _, h := range b.live {
+		if b.shardOf(h.User).Key != st.Key {
+			continue
+		}
+		marks[h.User] = mark{no: h.No, quantity: h.Quantity, paid: h.Paid}.String()
+		if h.Paid {
+			committed += int64(h.Quantity)
+		}
+	}
+	if err := s.writeHolders(ctx, item, epoch, marks, b.recent); err != nil {
+		return err
+	}
+	if item.PerActivity {
+		if err := s.writeBuyers(ctx, item, marks); err != nil {
+			return err
+		}
+	}
+	if err := s.reached("written"); err != nil {
+		return err
+	}
+	for range epochTurns {
+		keys := []string{item.stateKey()}
+		if old > 0 {
+			keys = append(keys, item.epochKeys(old)...)
+		}
+		r, err := loadScript.run(ctx, s.deps.Redis, 3, keys, epoch, old, st.Rev, st.offered(), st.Available, committed,
+			st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited))
+		if err != nil {
+			return err
+		}
+		switch r.int(0) {
+		case loadDone:
+			s.epochs.Store(item, epoch)
+			return nil
+		case loadRefused:
+			return fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", item.ID, epoch, r.int(1), ErrBusy)
+		default:
+			old = r.int(1)
+		}
+	}
+	return fmt.Errorf("inventory: load item %d: its state keeps changing: %w", item.ID, ErrBusy)
+}
+
+// The codes of load.lua that write tells apart.
+const (
+	loadDone    = 0
+	loadRefused = 1
+)
+
+// writeHolders writes who holds and which numbers have ended. All live orders
+// have rows, so that there are no holds to watch.
+func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]string, recent []Gone) error {
+	users := make([]any, 0, 2+2*len(marks))
+	users = append(users, weightField, weight)
+	for user, m := range marks {
+		users = append(users, user, m)
+	}
+	_, err := s.deps.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Unlink(ctx, item.epochKeys(epoch)...)
+		hset(ctx, p, item.usersKey(epoch), users)
+		p.HSet(ctx, item.holdsKey(epoch), weightField, weight)
+		if len(recent) > 0 {
+			p.ZAdd(ctx, item.goneKey(epoch), redis.Z{Score: math.Inf(1), Member: weight})
+		}
+		for rest := recent; len(rest) > 0; {
+			chunk := rest[:min(len(rest), scanCount)]
+			rest = rest[len(chunk):]
+			members := make([]redis.Z, len(chunk))
+			for i, g := range chunk {
+				members[i] = redis.Z{Score: float64(g.Until.UnixMilli()), Member: g.No.String()}
+			}
+			p.ZAdd(ctx, item.goneKey(epoch), members...)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("inventory: write holders of item %d: %w", item.ID, err)
+	}
+	return nil
+}
+
+// writeBuyers replaces this item's entries among the activity's buyers. Those
+// that hold are written before the others are removed: the activity's other
+// items are on sale meanwhile and must not let a holder through.
+func (s *Service) writeBuyers(ctx context.Context, item Item, marks map[int64]string) error {
+	suffix := ":" + strconv.FormatInt(item.ID, 10)
+	buyers := make([]any, 0, 2+2*len(marks))
+	buyers = append(buyers, weightField, weight)
+	for user, m := range marks {
+		buyers = append(buyers, user, m[:numberLen]+suffix)
+	}
+	_, err := s.deps.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		hset(ctx, p, item.buyersKey(), buyers)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("inventory: write buyers of item %d: %w", item.ID, err)
+	}
+	return s.removeBuyers(ctx, item, func(user int64, number string) bool {
+		m, ok := marks[user]
+		return !ok || m[:numberLen] != number
+	})
+}
+
+// removeBuyers removes those of the item's entries that stale names.
+func (s *Service) removeBuyers(ctx context.Context, item Item, stale func(user int64, number string) bool) error {
+	var gone []string
+	suffix := ":" + strconv.FormatInt(item.ID, 10)
+	err := s.scan(ctx, item.buyersKey(), func(field, value string) (bool, error) {
+		number, ours := strings.CutSuffix(value, suffix)
+		if !ours {
+			return true, nil
+		}
+		user, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return false, fmt.Errorf("inventory: buyer %q of activity %d: %w", field, item.ActivityID, err)
+		}
+		if stale(user, number) {
+			gone = append(gone, field)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	for len(gone) > 0 {
+		chunk := gone[:min(len(gone), scanCount)]
+		gone = gone[len(chunk):]
+		if err := s.deps.Redis.HDel(ctx, item.buyersKey(), chunk...).Err(); err != nil {
+			return fmt.Errorf("inventory: remove buyers of item %d: %w", item.ID, err)
+		}
+	}
+	return nil
+}
+
+// hset writes fields and values in chunks that each hold Redis for a moment only.
+func hset(ctx context.Context, p redis.Pipeliner, key string, pairs []any) {
+	for len(pairs) > 0 {
+		chunk := pairs[:min(len(pairs), 2*scanCount)]
+		pairs = pairs[len(chunk):]
+		p.HSet(ctx, key, chunk...)
+	}
+}
+
+// Forget removes an item's keys from Redis: after Delete, or when a sale is
+// settled. An item that is still in Postgres answers Fenced afterwards.
+func (s *Service) Forget(ctx context.Context, item Item) error {
+	st, ok, err := s.State(ctx, item)
+	if err != nil {
+		return err
+	}
+	keys := []string{item.stateKey()}
+	if ok {
+		keys = append(keys, item.epochKeys(st.Epoch)...)
+	}
+	if err := s.deps.Redis.Unlink(ctx, keys...).Err(); err != nil {
+		return fmt.Errorf("inventory: forget item %d: %w", item.ID, err)
+	}
+	s.epochs.Delete(item)
+	if item.PerActivity {
+		return s.removeBuyers(ctx, item, func(int64, string) bool { return true })
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+#!lua
+-- Brings an operator's change into a loaded item. Only a newer revision counts, so late and repeated calls are
+-- harmless, and stock moves by the difference of the totals: what is held meanwhile stays held.
+--
+-- KEYS[1] state
+-- ARGV[1] rev   ARGV[2] total on offer   ARGV[3] opens_ms   ARGV[4] closes_ms   ARGV[5] limit   ARGV[6] paused, 0 or 1
+--
+-- Returns {code, epoch, rel, units added}.
+--   code: 0 applied, 1 no state (Load will bring the change), 2 not newer.
+-- Cost: O(1).
+
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'rev', 'total', 'rel')
+if not state[1] then
+    return {1, 0, 0, 0}
+end
+if tonumber(ARGV[1]) <= tonumber(state[2]) then
+    return {2, tonumber(state[1]), tonumber(state[4]), 0}
+end
+local added = ARGV[2] - state[3]
+redis.call('HSET', KEYS[1], 'rev', ARGV[1], 'total', ARGV[2], 'opens_ms', ARGV[3], 'closes_ms', ARGV[4],
+    'limit', ARGV[5], 'paused', ARGV[6])
+local rel = tonumber(state[4])
+if added ~= 0 then
+    redis.call('HINCRBY', KEYS[1], 'remaining', added)
+end
+if added > 0 then
+    -- New units clear sold-out flags as returned ones do.
+    rel = redis.call('HINCRBY', KEYS[1], 'rel', 1)
+end
+return {0, tonumber(state[1]), rel, added}

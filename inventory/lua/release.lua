@@ -1,0 +1,86 @@
+#!lua flags=allow-oom
+-- Gives back the units of numbers that have ended, each exactly once, and remembers the numbers so that their paths
+-- are not used again. Units come back only while the user's mark still names the number: a number that this epoch does
+-- not hold was settled by Load already.
+--
+-- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone   KEYS[5] buyers, only with one item per activity
+-- ARGV[1] epoch the caller believes in
+-- ARGV[2] how long a number is remembered, in ms
+-- ARGV[3] n, at most 512
+-- ARGV[4 .. 3+n]   users
+-- ARGV[4+n .. 3+2n] numbers
+-- ARGV[4+2n] a member of gone that is long enough to keep it from being packed, see weightField in keys.go
+--
+-- Returns {code, epoch, rel, holds given back}.
+--   code: 0 done, 1 no state, 2 fenced (to be repeated), 3 another epoch (to be repeated with the one returned).
+-- Repeating it changes nothing. It frees memory on the whole, hence allow-oom: stock must come back when Redis is full.
+-- Cost: O(n log tombstones).
+
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'fenced', 'rel')
+if not state[1] then
+    return {1, 0, 0, 0}
+end
+if state[2] ~= '0' then
+    return {2, tonumber(state[1]), tonumber(state[3]), 0}
+end
+if state[1] ~= ARGV[1] then
+    return {3, tonumber(state[1]), tonumber(state[3]), 0}
+end
+
+local n = tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local marks = redis.call('HMGET', KEYS[2], unpack(ARGV, 4, 3 + n))
+local buyers
+if KEYS[5] then
+    buyers = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 3 + n))
+end
+
+local units, paid, given = 0, 0, 0
+local freed, unbought, tombs, numbers = {}, {}, {}, {}
+local seen = {}
+for i = 1, n do
+    local user, number = ARGV[3 + i], ARGV[3 + n + i]
+    if not seen[number] then
+        seen[number] = true
+        numbers[#numbers + 1] = number
+        tombs[#tombs + 1] = now + ARGV[2]
+        tombs[#tombs + 1] = number
+        local mark = marks[i]
+        if mark then
+            local quantity, committed = string.match(mark, '^%x+:?(%d*):?(c?)$')
+            quantity = tonumber(quantity) or 1
+            units = units + quantity
+            if committed == 'c' then
+                paid = paid + quantity
+            end
+            given = given + 1
+            freed[given] = user
+        end
+        if buyers and buyers[i] and string.sub(buyers[i], 1, 32) == number then
+            unbought[#unbought + 1] = user
+        end
+    end
+end
+
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
+redis.call('ZADD', KEYS[4], 'inf', ARGV[4 + 2 * n], unpack(tombs))
+-- A number that ends before its order row was seen leaves the queue like one whose row exists; otherwise everybody
+-- behind it would keep waiting for it.
+local closed = redis.call('HDEL', KEYS[3], unpack(numbers))
+if closed > 0 then
+    redis.call('HINCRBY', KEYS[1], 'persisted', closed)
+end
+if #unbought > 0 then
+    redis.call('HDEL', KEYS[5], unpack(unbought))
+end
+local rel = tonumber(state[3])
+if given > 0 then
+    redis.call('HDEL', KEYS[2], unpack(freed))
+    redis.call('HINCRBY', KEYS[1], 'remaining', units)
+    if paid > 0 then
+        redis.call('HINCRBY', KEYS[1], 'committed', -paid)
+    end
+    rel = redis.call('HINCRBY', KEYS[1], 'rel', given)
+end
+return {0, tonumber(state[1]), rel, given}

@@ -1,0 +1,151 @@
+#!lua
+-- Decides one batch of attempts for one item: who gets units, and under which number.
+-- Set-wise: the users' marks come with one HMGET, winners are counted in Lua and written with one HSET each into
+-- users and holds, so that an attempt costs a few table operations instead of round trips through the command table.
+--
+-- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone   KEYS[5] buyers, only with one item per activity
+-- ARGV[1] epoch the caller believes in
+-- ARGV[2] item id
+-- ARGV[3] n, attempts in this batch, at most 512
+-- ARGV[4 .. 3+n]   users
+-- ARGV[4+n .. 3+2n] marks: the number's 32 hex digits, and ":<quantity>" behind them unless it is 1
+--
+-- Returns {gate, epoch, remaining, committed, total, seq, persisted, rel, ms until opening, verdicts, extra…}.
+--   gate: 0 open, 1 fenced, 2 not started, 3 ended, 4 paused; only an open gate has verdicts.
+--   verdicts: one letter per attempt, in order: g granted, r repeated, b already bought, n not enough, s sold out,
+--   h all held, f finished, l over limit. Grants are numbered upwards to seq in the order of the letters.
+--   extra: for each r its grant's sequence (0: its order exists), for each b the number held, in order.
+-- Errors: out of memory refuses the call before anything is written.
+-- Cost: O(n); a full batch takes about half a millisecond.
+
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'run_id', 'fenced', 'opens_ms', 'closes_ms', 'paused',
+    'remaining', 'committed', 'total', 'seq', 'persisted', 'rel', 'limit', 'unlimited')
+if not state[1] then
+    return {1, 0, 0, 0, 0, 0, 0, 0, 0, ''}
+end
+local remaining, committed, total = tonumber(state[7]), tonumber(state[8]), tonumber(state[9])
+local seq, persisted, rel = tonumber(state[10]), tonumber(state[11]), tonumber(state[12])
+local function closed(gate, wait)
+    return {gate, tonumber(state[1]), remaining, committed, total, seq, persisted, rel, wait, ''}
+end
+
+-- A restarted or failed-over Redis may have forgotten grants that it gave: its run id differs from the one that Load
+-- wrote down, and nothing is decided until Load has run again.
+local info = redis.call('INFO', 'server')
+local _, at = string.find(info, 'run_id:', 1, true)
+if state[1] ~= ARGV[1] or state[3] ~= '0' or string.sub(info, at + 1, at + #state[2]) ~= state[2] then
+    return closed(1, 0)
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now < tonumber(state[4]) then
+    return closed(2, tonumber(state[4]) - now)
+end
+if now >= tonumber(state[5]) then
+    return closed(3, 0)
+end
+if state[6] == '1' then
+    return closed(4, 0)
+end
+
+local limit, unlimited = tonumber(state[13]), state[14] == '1'
+local n = tonumber(ARGV[3])
+local sub = string.sub
+local marks = redis.call('HMGET', KEYS[2], unpack(ARGV, 4, 3 + n))
+
+-- The tombstones are few or none during a rush, so the look-up is made only when there are any.
+local gone
+if redis.call('EXISTS', KEYS[4]) == 1 then
+    local numbers = {}
+    for i = 1, n do
+        numbers[i] = sub(ARGV[3 + n + i], 1, 32)
+    end
+    gone = redis.call('ZMSCORE', KEYS[4], unpack(numbers))
+end
+local buyers
+if KEYS[5] then
+    buyers = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 3 + n))
+end
+
+-- A grant's sequence is written as hundreds and two digits from this list: turning every number into text takes Lua
+-- longer than all the rest of a grant.
+local digits = {[0] = '00', '01', '02', '03', '04', '05', '06', '07', '08', '09',
+    '10', '11', '12', '13', '14', '15', '16', '17', '18', '19', '20', '21', '22', '23', '24', '25', '26', '27', '28', '29',
+    '30', '31', '32', '33', '34', '35', '36', '37', '38', '39', '40', '41', '42', '43', '44', '45', '46', '47', '48', '49',
+    '50', '51', '52', '53', '54', '55', '56', '57', '58', '59', '60', '61', '62', '63', '64', '65', '66', '67', '68', '69',
+    '70', '71', '72', '73', '74', '75', '76', '77', '78', '79', '80', '81', '82', '83', '84', '85', '86', '87', '88', '89',
+    '90', '91', '92', '93', '94', '95', '96', '97', '98', '99'}
+local low = (seq + 1) % 100
+local high = ':' .. (seq + 1 - low) / 100
+local granted_at = ':' .. now
+
+local verdicts, extra = {}, {}
+local taken = {}                        -- what this batch gave: user → place of the mark in users
+local users, holds, bought = {}, {}, {} -- field, value, … of the HSETs
+local k = 0
+for i = 1, n do
+    local user, mark = ARGV[3 + i], ARGV[3 + n + i]
+    local held = marks[i] or users[taken[user]] or (buyers and buyers[i])
+    if held then
+        local number, other = sub(mark, 1, 32), sub(held, 1, 32)
+        if other == number then
+            verdicts[i] = 'r'
+            local place = 0
+            if taken[user] then
+                place = seq + taken[user] / 2
+            else
+                local hold = redis.call('HGET', KEYS[3], number)
+                place = hold and string.match(hold, '^%-?%d+:%d+:(%d+):') or 0
+            end
+            extra[#extra + 1] = tostring(place)
+        elseif gone and gone[i] then
+            verdicts[i] = 'f'
+        else
+            verdicts[i] = 'b'
+            extra[#extra + 1] = other
+        end
+    elseif gone and gone[i] then
+        verdicts[i] = 'f'
+    else
+        local number, quantity, units = mark, ':1', 1
+        if #mark > 32 then
+            number, quantity = sub(mark, 1, 32), sub(mark, 33)
+            units = tonumber(sub(mark, 34))
+        end
+        if units > limit then
+            verdicts[i] = 'l'
+        elseif unlimited or units <= remaining then
+            verdicts[i] = 'g'
+            remaining = remaining - units
+            k = k + 2
+            taken[user] = k
+            users[k - 1], users[k] = user, mark
+            holds[k - 1], holds[k] = number, user .. quantity .. high .. digits[low] .. granted_at
+            low = low + 1
+            if low == 100 then
+                low = 0
+                high = ':' .. (seq + k / 2 + 1) / 100
+            end
+            if buyers then
+                bought[k - 1], bought[k] = user, number .. ':' .. ARGV[2]
+            end
+        elseif remaining > 0 then
+            verdicts[i] = 'n'
+        elseif committed >= total then
+            verdicts[i] = 's'
+        else
+            verdicts[i] = 'h'
+        end
+    end
+end
+
+if k > 0 then
+    seq = seq + k / 2
+    redis.call('HSET', KEYS[2], unpack(users))
+    redis.call('HSET', KEYS[3], unpack(holds))
+    if buyers then
+        redis.call('HSET', KEYS[5], unpack(bought))
+    end
+    redis.call('HSET', KEYS[1], 'remaining', remaining, 'seq', seq)
+end
+return {0, tonumber(state[1]), remaining, committed, total, seq, persisted, rel, 0, table.concat(verdicts), unpack(extra)}

@@ -1,0 +1,81 @@
+package inventory
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// mark is a value of the users hash: the number, ":<quantity>" unless it is 1,
+// and ":c" once the units are paid for.
+type mark struct {
+	no       ids.ID
+	quantity int32
+	paid     bool
+}
+
+// numberLen is how long a number is in text.
+const numberLen = 32
+
+func (m mark) String() string {
+	text := m.no.String()
+	if m.quantity != 1 {
+		text += ":" + strconv.FormatInt(int64(m.quantity), 10)
+	}
+	if m.paid {
+		text += ":c"
+	}
+	return text
+}
+
+func parseMark(text string) (mark, error) {
+	if len(text) < numberLen {
+		return mark{}, fmt.Errorf("inventory: user mark %q is too short", text)
+	}
+	no, err := ids.Parse(text[:numberLen])
+	if err != nil {
+		return mark{}, fmt.Errorf("inventory: user mark %q: %w", text, err)
+	}
+	m := mark{no: no, quantity: 1}
+	var rest string
+	if rest, m.paid = strings.CutSuffix(text[numberLen:], ":c"); rest == "" {
+		return m, nil
+	}
+	units, ok := strings.CutPrefix(rest, ":")
+	quantity, err := strconv.ParseInt(units, 10, 32)
+	if !ok || err != nil || quantity < 1 {
+		return mark{}, fmt.Errorf("inventory: user mark %q has no sensible quantity", text)
+	}
+	m.quantity = int32(quantity)
+	return m, nil
+}
+
+// openHold is a value of the holds hash: "user:quantity:seq:ms".
+type openHold struct {
+	user     int64
+	quantity int32
+	seq      int64
+	at       time.Time // when it was granted, by Redis's clock
+}
+
+func parseOpenHold(text string) (openHold, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 4 {
+		return openHold{}, fmt.Errorf("inventory: hold %q does not have four parts", text)
+	}
+	var v [4]int64
+	for i, p := range parts {
+		n, err := strconv.ParseInt(p, 10, 64)
+		if err != nil {
+			return openHold{}, fmt.Errorf("inventory: hold %q: %w", text, err)
+		}
+		v[i] = n
+	}
+	if v[1] < 1 || v[1] > 1<<31-1 {
+		return openHold{}, fmt.Errorf("inventory: hold %q has no sensible quantity", text)
+	}
+	return openHold{user: v[0], quantity: int32(v[1]), seq: v[2], at: time.UnixMilli(v[3]).UTC()}, nil
+}

@@ -1,0 +1,34 @@
+package inventory
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteBooks prints where every unit of every item is.
+func WriteBooks(w io.Writer, rows []BookRow) error {
+	var b strings.Builder
+	if len(rows) == 0 {
+		b.WriteString("No item has been published yet.\n\n")
+	} else {
+		fmt.Fprintf(&b, "%8s %9s = %9s + %7s + %7s + %6s + %8s   %10s %9s %8s %10s\n",
+			"item", "total", "available", "held", "sold", "backup", "written", "redis left", "in flight", "pending", "difference")
+	}
+	for _, r := range rows {
+		total, left := fmt.Sprint(r.Total), fmt.Sprint(r.RedisRemaining)
+		if r.Unlimited {
+			total = "unlimited"
+		}
+		if !r.Loaded {
+			left = "–"
+		}
+		fmt.Fprintf(&b, "%8d %9s = %9d + %7d + %7d + %6d + %8d   %10s %9d %8d %10d\n",
+			r.ItemID, total, r.Available, r.Held, r.Sold, r.Backup, r.WrittenOff, left, r.InFlight, r.ReleasePending, r.Difference)
+	}
+	if len(rows) > 0 {
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,57 @@
+-- name: CreateStock :exec
+-- The first stock of an item: everything is available.
+INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, unlimited, user_limit, opens_at, closes_at)
+VALUES (@item_id, @shard, @activity_id, @per_activity, @total, @total, @unlimited, @user_limit, @opens_at, @closes_at);
+
+-- name: ChangeStock :execrows
+-- An operator's change; rev tells Redis that there is something to take over. Added units spread evenly over the
+-- item's shards, the first ones take what is left over.
+UPDATE inventory.stock s SET
+    total      = s.total + a.units,
+    available  = s.available + a.units,
+    paused     = coalesce(sqlc.narg('paused')::boolean, s.paused),
+    opens_at   = coalesce(sqlc.narg('opens_at')::timestamptz, s.opens_at),
+    closes_at  = coalesce(sqlc.narg('closes_at')::timestamptz, s.closes_at),
+    user_limit = coalesce(sqlc.narg('user_limit')::int, s.user_limit),
+    rev        = s.rev + 1,
+    version    = s.version + 1,
+    updated_at = clock_timestamp()
+FROM (
+    SELECT shard, (sqlc.arg('add_stock')::int / count(*) OVER () + (row_number() OVER (ORDER BY shard) <= sqlc.arg('add_stock')::int % count(*) OVER ())::int)::int AS units
+    FROM (SELECT shard FROM inventory.stock WHERE item_id = @item_id ORDER BY shard FOR UPDATE) locked
+) a
+WHERE s.item_id = @item_id AND s.shard = a.shard;
+
+-- name: DeleteStock :exec
+DELETE FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);
+
+-- name: StockOfItem :many
+SELECT * FROM inventory.stock WHERE item_id = @item_id ORDER BY shard;
+
+-- name: AllStock :many
+SELECT * FROM inventory.stock ORDER BY item_id, shard;
+
+-- name: LockStockOfItem :many
+SELECT * FROM inventory.stock WHERE item_id = @item_id ORDER BY shard FOR UPDATE;
+
+-- name: LockStock :many
+-- Every transaction that touches stock locks its rows in this order, so that no two can wait for each other.
+SELECT * FROM inventory.stock s
+WHERE (s.item_id, s.shard) IN (SELECT unnest(@item_ids::bigint[]), unnest(@shards::smallint[]))
+ORDER BY s.item_id, s.shard FOR UPDATE;
+
+-- name: MoveStock :execrows
+-- Moves units out of (negative) or back into (positive) what is available. CHECK never_oversold aborts the whole
+-- statement rather than leave a row out: an order must not commit without its units.
+UPDATE inventory.stock s SET available = s.available + m.units, version = s.version + 1, updated_at = clock_timestamp()
+FROM (SELECT item_id, shard, sum(units)::int AS units
+      FROM (SELECT unnest(@item_ids::bigint[]) AS item_id, unnest(@shards::smallint[]) AS shard, unnest(@units::int[]) AS units) moved
+      GROUP BY item_id, shard) m
+WHERE s.item_id = m.item_id AND s.shard = m.shard;
+
+-- name: RaiseEpoch :execrows
+UPDATE inventory.stock SET epoch = @epoch, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = @item_id AND shard = @shard AND epoch < @epoch;
+
+-- name: SaleIsOver :one
+SELECT closes_at <= clock_timestamp() AS over FROM inventory.stock WHERE item_id = @item_id AND shard = @shard;

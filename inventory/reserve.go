@@ -1,0 +1,170 @@
+package inventory
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// Reserve decides up to MaxBatch attempts for an item in one script call and
+// writes the answers to into, whose Results are reused. epoch is the one that
+// the caller believes in: with another, or when the item is not open, nothing
+// is decided and into says why.
+//
+// An error means that the outcome is not known: Redis may have decided and the
+// answer been lost. Calling again with the same numbers is safe; what the lost
+// call granted is answered Repeated then, and the hold sweeper publishes it.
+func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts []Attempt, into *Decision) error {
+	results := into.Results[:0]
+	*into = Decision{Results: results}
+	if len(attempts) == 0 || len(attempts) > MaxBatch {
+		return fmt.Errorf("inventory: a batch has 1 to %d attempts, got %d", MaxBatch, len(attempts))
+	}
+	call := callPool.Get().(*reserveCall)
+	defer callPool.Put(call)
+	if err := call.fill(item, epoch, attempts); err != nil {
+		return err
+	}
+	started := time.Now()
+	r, err := reserveScript.run(ctx, s.deps.Redis, reserveFigures, call.keys, call.args...)
+	if err != nil {
+		s.metrics.failures.WithLabelValues(reserveScript.name).Inc()
+		return err
+	}
+	s.metrics.reserve.Observe(time.Since(started).Seconds())
+	if err := into.read(r, len(attempts)); err != nil {
+		return err
+	}
+	s.metrics.count(into)
+	return nil
+}
+
+// reserveCall holds what one call sends, reused between calls: every argument
+// is a pointer to a string that is cut out of one buffer, so that a batch of 512
+// allocates once and not a thousand times.
+type reserveCall struct {
+	keys []string
+	buf  []byte
+	ends []int
+	text []string
+	args []any
+}
+
+var callPool = sync.Pool{New: func() any { return new(reserveCall) }}
+
+func (c *reserveCall) fill(item Item, epoch int64, attempts []Attempt) error {
+	c.keys = append(c.keys[:0], item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.goneKey(epoch))
+	if item.PerActivity {
+		c.keys = append(c.keys, item.buyersKey())
+	}
+	c.buf, c.ends = c.buf[:0], c.ends[:0]
+	c.number(epoch)
+	c.number(item.ID)
+	c.number(int64(len(attempts)))
+	for i := range attempts {
+		c.number(attempts[i].User)
+	}
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Quantity < 1 || a.No.IsZero() {
+			return fmt.Errorf("inventory: attempt %d of item %d has quantity %d and number %s", i, item.ID, a.Quantity, a.No)
+		}
+		c.buf = hex.AppendEncode(c.buf, a.No[:])
+		if a.Quantity > 1 {
+			c.buf = append(c.buf, ':')
+			c.buf = strconv.AppendInt(c.buf, int64(a.Quantity), 10)
+		}
+		c.ends = append(c.ends, len(c.buf))
+	}
+	all := string(c.buf) // one copy for the whole batch
+	c.text = c.text[:0]
+	start := 0
+	for _, end := range c.ends {
+		c.text = append(c.text, all[start:end])
+		start = end
+	}
+	c.args = c.args[:0]
+	for i := range c.text {
+		c.args = append(c.args, &c.text[i])
+	}
+	return nil
+}
+
+// number appends v in decimal and ends the argument there.
+func (c *reserveCall) number(v int64) {
+	c.buf = strconv.AppendInt(c.buf, v, 10)
+	c.ends = append(c.ends, len(c.buf))
+}
+
+// reserveFigures is how many integers reserve.lua's answer begins with.
+const reserveFigures = 9
+
+var verdictOf = [256]struct {
+	Verdict
+	known bool
+}{
+	'g': {Granted, true}, 'r': {Repeated, true}, 'b': {AlreadyBought, true}, 'n': {NotEnough, true},
+	's': {SoldOut, true}, 'h': {AllHeld, true}, 'f': {Finished, true}, 'l': {OverLimit, true},
+}
+
+func (d *Decision) read(r reply, attempts int) error {
+	gate := r.int(0)
+	if gate < 0 || gate > int64(Paused) {
+		return fmt.Errorf("inventory: reserve.lua: gate %d: %w", gate, errReply)
+	}
+	d.Gate = Gate(gate)
+	d.Epoch, d.Remaining, d.Committed, d.Total = r.int(1), r.int(2), r.int(3), r.int(4)
+	d.Seq, d.Persisted, d.Rel = r.int(5), r.int(6), r.int(7)
+	d.OpensIn = time.Duration(r.int(8)) * time.Millisecond
+	if d.Gate != Open {
+		return nil
+	}
+	letters, err := r.text(reserveFigures)
+	if err != nil {
+		return err
+	}
+	if len(letters) != attempts {
+		return fmt.Errorf("inventory: reserve.lua: %d verdicts for %d attempts: %w", len(letters), attempts, errReply)
+	}
+	extra := reserveFigures + 1
+	var granted int64
+	for i := range len(letters) {
+		v := verdictOf[letters[i]]
+		if !v.known {
+			return fmt.Errorf("inventory: reserve.lua: verdict %q: %w", letters[i], errReply)
+		}
+		res := Result{Verdict: v.Verdict}
+		switch v.Verdict {
+		case Granted:
+			granted++
+			res.Seq = granted // becomes absolute below, once their count is known
+		case Repeated, AlreadyBought:
+			text, err := r.text(extra)
+			if err != nil {
+				return err
+			}
+			extra++
+			if v.Verdict == Repeated {
+				res.Seq, err = strconv.ParseInt(text, 10, 64)
+			} else {
+				res.Other, err = ids.Parse(text)
+			}
+			if err != nil {
+				return fmt.Errorf("inventory: reserve.lua: %w", err)
+			}
+		default: // the letter says it all
+		}
+		d.Results = append(d.Results, res)
+	}
+	for i := range d.Results {
+		if d.Results[i].Verdict == Granted {
+			d.Results[i].Seq += d.Seq - granted
+		}
+	}
+	return nil
+}

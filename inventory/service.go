@@ -1,0 +1,93 @@
+package inventory
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/ids"
+	"stampede/platform/proof"
+)
+
+// Bus is what Load and the returns need of platform/bus.
+type Bus interface {
+	Broadcast(subject string, data []byte) error
+	GrantsLast(ctx context.Context) (uint64, error)
+	GrantsDone(ctx context.Context, itemID int64, upTo uint64) (bool, error)
+}
+
+// Holds reads, inside Load's transaction, which numbers hold an item's units.
+// order implements it.
+type Holds interface {
+	Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []Held, recent []Gone, err error)
+}
+
+// Books tells what the orders say about units, for the checks. order
+// implements it.
+type Books interface {
+	// LiveUnits sums the units of live orders per item.
+	LiveUnits(ctx context.Context) (map[int64]Units, error)
+	// Statuses gives the status of each number that has an order row.
+	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
+}
+
+// Units are an item's units in live orders.
+type Units struct {
+	Held int64 // not paid yet
+	Sold int64
+}
+
+// Deps is what inventory works with.
+type Deps struct {
+	DB      *pgxpool.Pool // inventory's own connection budget
+	Redis   redis.UniversalClient
+	Bus     Bus
+	Holds   Holds
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Service is the stock of every item. It is safe for concurrent use.
+type Service struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	books   Books
+	holder  string // this instance's name on leases
+	// epochs remembers the last epoch seen per Item (int64), as the first guess
+	// of calls that are not told one. A wrong guess costs one more call.
+	epochs    sync.Map
+	bookCache bookCache
+	// recheck is proof.Recheck; tests shorten it.
+	recheck time.Duration
+	// failpoint lets tests end a Load between two steps, as a crash would.
+	failpoint func(step string) error
+}
+
+// New checks cfg and returns the service. It starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Service{
+		cfg: cfg, deps: deps, metrics: newMetrics(deps.Metrics), holder: ids.New().String(), recheck: proof.Recheck,
+	}, nil
+}
+
+func (s *Service) reached(step string) error {
+	if s.failpoint == nil {
+		return nil
+	}
+	return s.failpoint(step)
+}
+
+// AttachOrders gives the checks their view of the orders. main calls it once,
+// before Checks or Books are used: order is built on this Service and so cannot
+// be among its Deps.
+func (s *Service) AttachOrders(b Books) { s.books = b }

@@ -1,0 +1,66 @@
+package inventory
+
+import (
+	"context"
+	"time"
+)
+
+// State is an item as Redis has it.
+type State struct {
+	Epoch     int64 // counts Loads
+	Rev       int64 // the operator's change that it includes
+	Total     int64 // units on offer: without backup and written-off ones
+	Remaining int64
+	Committed int64 // units paid for
+	Rel       int64 // returns so far
+	Seq       int64 // grants in this epoch
+	Persisted int64 // of these, the ones that wait for no order row any more
+	OpensAt   time.Time
+	ClosesAt  time.Time
+	Limit     int64 // units per user
+	Paused    bool
+	Unlimited bool
+	Fenced    bool
+	// SameRedis says that the server is the one that was loaded: it was neither
+	// restarted nor failed over since.
+	SameRedis bool
+
+	fencedFor int64 // the epoch that the Load under way will write, 0 when open
+}
+
+// Ready reports whether the item can be decided on; false asks for a Load.
+func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
+
+// stateFigures is how many integers state.lua answers for a loaded item.
+const stateFigures = 15
+
+// State reads an item's state; ok is false when there is none.
+func (s *Service) State(ctx context.Context, item Item) (st State, ok bool, err error) {
+	r, err := stateScript.run(ctx, s.deps.Redis, 0, []string{item.stateKey()})
+	if err != nil {
+		return State{}, false, err
+	}
+	return readState(r)
+}
+
+func readState(r reply) (State, bool, error) {
+	if len(r) == 0 {
+		return State{}, false, nil
+	}
+	if err := stateScript.check(r, stateFigures); err != nil {
+		return State{}, false, err
+	}
+	return State{
+		SameRedis: r.int(0) == 1, Epoch: r.int(1), Rev: r.int(2), Total: r.int(3), Remaining: r.int(4), Committed: r.int(5),
+		Rel: r.int(6), Seq: r.int(7), Persisted: r.int(8), OpensAt: time.UnixMilli(r.int(9)).UTC(),
+		ClosesAt: time.UnixMilli(r.int(10)).UTC(), Limit: r.int(11), Paused: r.int(12) == 1, Unlimited: r.int(13) == 1,
+		Fenced: r.int(14) != 0, fencedFor: r.int(14),
+	}, true, nil
+}
+
+// Ready reports whether the item is loaded, into this very Redis, and not
+// fenced. Whether it is open or paused is another question.
+func (s *Service) Ready(ctx context.Context, item Item) (bool, error) {
+	st, ok, err := s.State(ctx, item)
+	return ok && st.Ready(), err
+}

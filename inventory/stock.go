@@ -1,0 +1,101 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory/internal/inventorydb"
+	"stampede/platform/fault"
+	"stampede/platform/pg"
+)
+
+// MaxUnits is the most units one item may have: far above any flash sale, and
+// far below where sums of several items would leave an int32.
+const MaxUnits = 10_000_000
+
+// ErrNoStock means that the item has no stock row: it was never published or
+// has been deleted.
+var ErrNoStock = fault.New(fault.NotFound, "not-found", "There is no such item on sale.")
+
+// NewStock is an item's stock at its publication.
+type NewStock struct {
+	Item
+	Total     int32 // 0 … MaxUnits; for unlimited items the count begins here and may go below zero
+	Unlimited bool
+	UserLimit int32 // units per user, 1 or more
+	OpensAt   time.Time
+	ClosesAt  time.Time
+}
+
+// Create writes the stock row of an item that is being published, inside the
+// caller's transaction. A Load brings it into Redis.
+func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
+	if n.Total < 0 || n.Total > MaxUnits {
+		return fault.Newf(fault.Invalid, "invalid", "An item has 0 to %d units, not %d.", MaxUnits, n.Total)
+	}
+	if n.UserLimit < 1 {
+		return fault.New(fault.Invalid, "invalid", "The limit per user is at least 1.")
+	}
+	if !n.ClosesAt.After(n.OpensAt) {
+		return fault.New(fault.Invalid, "invalid", "A sale closes after it opens.")
+	}
+	err := inventorydb.New(tx).CreateStock(ctx, inventorydb.CreateStockParams{
+		ItemID: n.ID, Shard: n.Shard, ActivityID: n.ActivityID, PerActivity: n.PerActivity, Total: n.Total,
+		Unlimited: n.Unlimited, UserLimit: n.UserLimit, OpensAt: n.OpensAt, ClosesAt: n.ClosesAt,
+	})
+	if err != nil {
+		return fmt.Errorf("inventory: create stock of item %d: %w", n.ID, err)
+	}
+	return nil
+}
+
+// Change is what an operator may change while an item is on sale; nil leaves a
+// part as it is.
+type Change struct {
+	AddStock  *int32 // units to add, above 0
+	Paused    *bool
+	OpensAt   *time.Time
+	ClosesAt  *time.Time
+	UserLimit *int32
+}
+
+// Change writes an operator's change and raises the item's revision, inside the
+// caller's transaction. Apply brings it into Redis after the commit; a crash in
+// between is made good by the next Apply or Load.
+func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change) error {
+	p := inventorydb.ChangeStockParams{ItemID: itemID, Paused: c.Paused, OpensAt: c.OpensAt, ClosesAt: c.ClosesAt, UserLimit: c.UserLimit}
+	if c.AddStock != nil {
+		// Taking units away is not offered: they may be in somebody's hands.
+		if *c.AddStock < 1 || *c.AddStock > MaxUnits {
+			return fault.Newf(fault.Invalid, "invalid", "Between 1 and %d units can be added, not %d.", MaxUnits, *c.AddStock)
+		}
+		p.AddStock = *c.AddStock
+	}
+	rows, err := inventorydb.New(tx).ChangeStock(ctx, p)
+	switch {
+	case pg.ViolatesCheck(err, "sale_has_a_span"):
+		return fault.New(fault.Invalid, "invalid", "A sale closes after it opens.").Because(err)
+	case pg.ViolatesCheck(err, "limit_is_positive"):
+		return fault.New(fault.Invalid, "invalid", "The limit per user is at least 1.").Because(err)
+	case pg.ViolatesCheck(err, "total_is_bounded"):
+		return fault.Newf(fault.Invalid, "invalid", "An item has at most %d units.", MaxUnits).Because(err)
+	case err != nil:
+		return fmt.Errorf("inventory: change stock of item %d: %w", itemID, err)
+	case rows == 0:
+		return fmt.Errorf("inventory: change item %d: %w", itemID, ErrNoStock)
+	}
+	return nil
+}
+
+// Delete removes the stock of items that never opened, inside the caller's
+// transaction. Forget removes what a preheat has put into Redis, after the
+// commit.
+func (s *Service) Delete(ctx context.Context, tx pgx.Tx, itemIDs []int64) error {
+	if err := inventorydb.New(tx).DeleteStock(ctx, itemIDs); err != nil {
+		return fmt.Errorf("inventory: delete stock of %d items: %w", len(itemIDs), err)
+	}
+	return nil
+}

@@ -1,0 +1,513 @@
+// Stampede is a flash-sale system: one process that shoppers reach over HTTP and
+// WebSocket, next to Postgres and Redis. This file is the command table and the
+// wiring; what a command does lives in the modules and in platform.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/inventory"
+	"stampede/notify"
+	"stampede/order"
+	"stampede/order/orderevent"
+	"stampede/payment"
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/platform/app"
+	"stampede/platform/auth"
+	"stampede/platform/bus"
+	"stampede/platform/cli"
+	"stampede/platform/clock"
+	"stampede/platform/config"
+	"stampede/platform/demo"
+	"stampede/platform/embedded"
+	"stampede/platform/httpx"
+	"stampede/platform/inbox"
+	"stampede/platform/loadgen"
+	"stampede/platform/outbox"
+	"stampede/platform/pg"
+	"stampede/platform/proof"
+	"stampede/platform/redisx"
+	"stampede/platform/telemetry"
+	"stampede/platform/web"
+	"stampede/seckill"
+)
+
+// version is set by the build with -ldflags "-X main.version=…".
+var version = "dev"
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// commands is the command table.
+type commands struct {
+	Run     runCmd      `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
+	Serve   serveCmd    `cmd:"" help:"Serve with your own Postgres and Redis."`
+	Migrate cli.Migrate `cmd:"" help:"Bring the database to this version's schema."`
+	Config  cli.Config  `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
+	Token   cli.Token   `cmd:"" help:"Mint access tokens with the signing key."`
+	Rush    cli.Rush    `cmd:"" help:"Play shoppers against a running server and report."`
+	Verify  cli.Verify  `cmd:"" help:"Prove the books; exits 1 naming each violation."`
+	Version cli.Version `cmd:"" help:"Print the version."`
+}
+
+// run parses args, carries out one command and returns the exit code: 0 done,
+// 1 it failed, 2 the command line is wrong, others as platform/embedded says.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var table commands
+	exit := -1
+	parser, err := kong.New(&table, kong.Name("stampede"), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }),
+		kong.Description("A flash-sale system that sells every unit once and can prove it."),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"data": embedded.DefaultDataDir()})
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "stampede:", err)
+		return 1
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 { // --help has been printed
+		return exit
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "stampede: %v\nTry: stampede --help\n", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	command.BindTo(ctx, (*context.Context)(nil))
+	command.Bind(cli.Streams{Out: stdout, Err: stderr}, cli.Prover(proveStores), version)
+	if err := command.Run(); err != nil {
+		_, _ = fmt.Fprintln(stderr, "stampede:", err)
+		if start := (*embedded.StartError)(nil); errors.As(err, &start) {
+			return start.Exit
+		}
+		return 1
+	}
+	return 0
+}
+
+// server is the wired process.
+type server struct {
+	set      *config.Server
+	log      *slog.Logger
+	app      *app.App
+	registry *prometheus.Registry
+	tokens   *auth.Tokens
+	router   *httpx.Router
+
+	pools     map[string]*pgxpool.Pool
+	redis     redis.UniversalClient
+	bus       *bus.Bus
+	relay     *outbox.Relay
+	clock     *clock.Server
+	inventory *inventory.Service
+	order     *order.Service
+	payment   *payment.Service
+	seckill   *seckill.Service
+	notify    *notify.Service
+}
+
+// prove makes every module's checks.
+func (s *server) prove(ctx context.Context) []proof.Outcome {
+	return proof.Run(ctx, slices.Concat(s.inventory.Checks(), s.order.Checks(), s.payment.Checks()))
+}
+
+// book is one item's account for the live page.
+func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
+	rows, err := s.inventory.Books(ctx)
+	for _, r := range rows {
+		if r.ItemID == itemID {
+			return demo.Books{Total: r.Total, Remaining: r.Available, Held: r.Held, Sold: r.Sold, Difference: r.Difference}, nil
+		}
+	}
+	return demo.Books{}, err
+}
+
+// proveStores is verify: it reads the stores without serving, proves the books
+// and holds them against what shoppers were told.
+func proveStores(ctx context.Context, stores config.Stores, told []loadgen.Entry, out io.Writer) (_ bool, err error) {
+	set, err := config.Defaults()
+	if err != nil {
+		return false, err
+	}
+	log := telemetry.Logger("error", "text", os.Stderr)
+	s := &server{set: &set, log: log, app: app.New(log), registry: telemetry.Registry()}
+	defer func() { err = errors.Join(err, s.app.Stop(context.WithoutCancel(ctx))) }()
+	if err := s.openPools(ctx, stores); err != nil {
+		return false, err
+	}
+	if err := s.openBooks(nil); err != nil {
+		return false, err
+	}
+	outcomes := s.prove(ctx)
+	if told != nil {
+		outcomes = append(outcomes, proof.Run(ctx, s.order.CheckClientLog(s.inventory, asTold(told)))...)
+	}
+	rows, err := s.inventory.Books(ctx)
+	if err != nil {
+		return false, err
+	}
+	return proof.AllOK(outcomes), errors.Join(inventory.WriteBooks(out, rows), proof.Write(out, outcomes))
+}
+
+// asTold turns a client's log into what the checks take: the answer to the
+// attempt, and whether a poll or a push told of an order.
+func asTold(entries []loadgen.Entry) iter.Seq[order.ClientEntry] {
+	return func(yield func(order.ClientEntry) bool) {
+		for _, e := range entries {
+			if e.Answer == order.AnswerQueued && !yield(order.ClientEntry{No: e.OrderNo, User: e.UserID, Answer: order.AnswerQueued}) {
+				return
+			}
+			if (e.Status == orderevent.StatusPending || e.Status == orderevent.StatusPaid) && !yield(order.ClientEntry{No: e.OrderNo, User: e.UserID, Answer: order.AnswerWon}) {
+				return
+			}
+		}
+	}
+}
+
+// open connects to the stores and builds the modules; nothing runs yet. What it
+// opened is closed by app.Stop, also when it fails half way.
+func (s *server) open(ctx context.Context, stores config.Stores, key string) error {
+	if err := s.openStores(ctx, stores); err != nil {
+		return err
+	}
+	natsDir := stores.NATSDir
+	if natsDir == "" {
+		natsDir = filepath.Join("data", "nats")
+	}
+	var err error
+	s.bus, err = bus.Open(ctx, bus.Config{
+		URL: stores.NATSURL, StoreDir: natsDir, MaxGrantsBytes: s.set.GrantsMaxMiB << 20, MaxEventsBytes: s.set.EventsMaxMiB << 20,
+		PublishDeadline: s.set.PublishDeadline, Log: s.log, Metrics: s.registry,
+	})
+	if err != nil {
+		return err
+	}
+	s.app.OnStop("bus", s.bus.Close)
+	s.app.OnReady("nats", s.bus.Healthy)
+	s.relay = outbox.New(s.pools["platform"], s.bus, s.log, s.registry)
+	s.clock = clock.NewServer(s.redis)
+	if err := s.clock.Sample(ctx); err != nil {
+		return fmt.Errorf("read the Redis server's time: %w", err)
+	}
+	s.tokens = auth.NewTokens([]byte(key), s.clock.Now)
+	s.router = httpx.NewRouter(s.tokens, s.log, version)
+	var providers []provider.Provider
+	if s.set.SandboxBank {
+		bank, err := s.openBank(auth.Derive([]byte(key), "sandbox-bank"))
+		if err != nil {
+			return err
+		}
+		providers = append(providers, bank)
+	}
+	if err := s.openBooks(providers); err != nil {
+		return err
+	}
+	return s.openDoors([]byte(key))
+}
+
+func (s *server) openStores(ctx context.Context, stores config.Stores) error {
+	if err := pg.Migrate(ctx, stores.DatabaseURL); err != nil {
+		return err
+	}
+	if err := s.openPools(ctx, stores); err != nil {
+		return err
+	}
+	warnings, err := redisx.Check(ctx, s.redis)
+	for _, w := range warnings {
+		s.log.WarnContext(ctx, "redis setting", "warning", w)
+	}
+	if err != nil {
+		return err
+	}
+	if stores.NATSURL == "" {
+		alone, err := pg.BeAlone(ctx, stores.DatabaseURL)
+		if err != nil {
+			return err
+		}
+		s.app.OnStop("instance lock", alone.Close)
+		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: alone.Watch})
+	}
+	return nil
+}
+
+func (s *server) openPools(ctx context.Context, stores config.Stores) error {
+	s.pools = map[string]*pgxpool.Pool{}
+	for name, conns := range map[string]int32{
+		"seckill": s.set.ConnsSeckill, "inventory": s.set.ConnsInventory, "order": s.set.ConnsOrder,
+		"payment": s.set.ConnsPayment, "platform": s.set.ConnsPlatform,
+	} {
+		pool, err := pg.Open(ctx, stores.DatabaseURL, name, conns)
+		if err != nil {
+			return err
+		}
+		s.pools[name] = pool
+		s.app.OnStop("pool "+name, func(context.Context) error { pool.Close(); return nil })
+	}
+	s.app.OnReady("postgres", s.pools["platform"].Ping)
+	rdb, err := redisx.Open(ctx, stores.RedisURL)
+	if err != nil {
+		return err
+	}
+	s.redis = rdb
+	s.app.OnStop("redis", func(context.Context) error { return rdb.Close() })
+	s.app.OnReady("redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() })
+	return nil
+}
+
+// openBooks builds the modules that keep the books. Without a bus, as verify
+// has none, they only read.
+func (s *server) openBooks(providers []provider.Provider) error {
+	var err error
+	stockCfg := inventory.DefaultConfig()
+	stockCfg.PublishDeadline = s.set.PublishDeadline
+	s.inventory, err = inventory.New(stockCfg, inventory.Deps{
+		DB: s.pools["inventory"], Redis: s.redis, Bus: s.bus, Holds: order.HoldReader{}, Log: s.log, Metrics: s.registry,
+	})
+	if err != nil {
+		return err
+	}
+	orderCfg := order.DefaultConfig()
+	orderCfg.CacheTTL = s.set.OrderCacheTTL
+	s.order, err = order.New(orderCfg, order.Deps{
+		DB: s.pools["order"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay, Log: s.log, Metrics: s.registry,
+	})
+	if err != nil {
+		return err
+	}
+	s.inventory.AttachOrders(s.order)
+	s.payment, err = payment.New(payment.DefaultConfig(), payment.Deps{
+		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers, BaseURL: s.set.BaseURL(), Log: s.log, Metrics: s.registry,
+	})
+	return err
+}
+
+// openDoors builds the modules that shoppers meet.
+func (s *server) openDoors(key []byte) error {
+	saleCfg := seckill.DefaultConfig()
+	saleCfg.PreheatLead, saleCfg.PreheatAtMidnight, saleCfg.TimeZone = s.set.PreheatLead, s.set.PreheatMidnight, s.set.TimeZone
+	saleCfg.Rush.LaneCapacity, saleCfg.Rush.MaxWriterLag = s.set.LaneCapacity, s.set.WriterLagMax
+	var err error
+	s.seckill, err = seckill.New(saleCfg, seckill.Deps{
+		DB: s.pools["seckill"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay, Clock: s.clock,
+		Log: s.log, Metrics: s.registry, Orders: s.order, SigningKey: key,
+	})
+	if err != nil {
+		return err
+	}
+	pushCfg := notify.DefaultConfig()
+	pushCfg.MaxSockets, pushCfg.OriginPatterns = s.set.MaxSockets, s.set.OriginPatterns
+	s.notify, err = notify.New(pushCfg, notify.Deps{Tokens: s.tokens, Log: s.log, Metrics: s.registry})
+	return err
+}
+
+// openBank serves the sandbox bank and returns the shop's way to it.
+func (s *server) openBank(secret []byte) (provider.Provider, error) {
+	cfg := sandbox.DefaultConfig()
+	cfg.Merchant, cfg.Secret, cfg.PublicURL = "stampede", secret, s.set.BaseURL()
+	bank, err := sandbox.New(cfg, sandbox.Deps{DB: s.pools["payment"], Clock: s.clock, Log: s.log, Metrics: s.registry})
+	if err != nil {
+		return nil, err
+	}
+	bank.Routes(s.router.Mux)
+	s.app.Go("sandbox bank", bank.Workers()...)
+	client := sandbox.DefaultClientConfig()
+	client.Merchant, client.Secret, client.BankURL = cfg.Merchant, secret, s.set.LocalURL()
+	return sandbox.NewClient(client, s.clock)
+}
+
+// start sets the modules to work. What is registered last stops first: HTTP
+// drains, sockets close, lanes finish, consumers and workers end, the relay
+// sends what is left; app.Stop then closes bus, Redis and pools.
+func (s *server) start(ctx context.Context) error {
+	s.app.Go("clock", app.Worker{Name: "clock", Run: s.clock.Run})
+	s.app.Go("relay", app.Worker{Name: "outbox-relay", Run: s.relay.Run},
+		app.Worker{Name: "housekeeping", Run: outbox.NewHousekeeper(s.pools["platform"], s.log).Run})
+	subs := slices.Concat(s.seckill.Subscriptions(), s.order.Subscriptions(), s.inventory.Subscriptions(), s.notify.Subscriptions())
+	workers := slices.Concat(s.seckill.Workers(), s.order.Workers(), s.payment.Workers(), s.notify.Workers())
+	workers = append(workers, app.Worker{Name: "order-expiry", Run: order.NewExpiry(s.order, s.payment).Run})
+	stop, err := s.bus.Subscribe(ctx, subs, inbox.DeadLetters(s.pools["platform"]))
+	if err != nil {
+		return err
+	}
+	s.app.OnStop("consumers", func(ctx context.Context) error { stop(ctx); return nil })
+	if err := s.seckill.Catalogue.Refresh(ctx); err != nil {
+		return err
+	}
+	s.app.Go("workers", workers...)
+	s.app.OnStop("sockets", s.notify.Stop)
+
+	s.seckill.Routes(s.router)
+	s.order.Routes(s.router, s.seckill, s.payment)
+	s.payment.Routes(s.router)
+	s.notify.Routes(s.router)
+	return s.router.ServeDocs()
+}
+
+// stack starts what a server stands on and returns how to reach it, the signing
+// key, and a channel that tells when a part of it died.
+type stack func(ctx context.Context, a *app.App) (config.Stores, string, <-chan error, error)
+
+// serve binds the addresses, builds the server, serves until ctx ends or a part
+// of the stack dies, and stops in order within the stop time-out.
+func serve(ctx context.Context, io cli.Streams, set *config.Server, start stack, ready func(*server) error) error {
+	log := telemetry.Logger(set.LogLevel, set.LogFormat, io.Err)
+	s := &server{set: set, log: log, app: app.New(log), registry: telemetry.Registry()}
+	died, err := s.up(ctx, start, ready)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			_, _ = fmt.Fprintln(io.Err, "Stopping: requests under way finish, then sockets, lanes, consumers and stores.")
+		case err = <-died:
+		}
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), set.StopTimeout)
+	defer cancel()
+	return errors.Join(err, s.app.Stop(stopCtx))
+}
+
+// up binds first, so that a taken port is told before anything was started, and
+// answers last, when everything is there.
+func (s *server) up(ctx context.Context, start stack, ready func(*server) error) (<-chan error, error) {
+	public, err := httpx.Listen(ctx, s.set.Listen, s.log)
+	if err != nil {
+		return nil, embedded.PortError(s.set.Listen, err)
+	}
+	s.app.OnStop("public address", public.Shutdown)
+	ops, err := httpx.Listen(ctx, s.set.OpsListen, s.log)
+	if err != nil {
+		return nil, embedded.PortError(s.set.OpsListen, err)
+	}
+	s.app.OnStop("ops address", ops.Shutdown)
+	s.set.Listen, s.set.OpsListen = public.Addr(), ops.Addr() // port 0 has become a real one
+	stores, key, died, err := start(ctx, s.app)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, stores, key); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	s.app.OnStop("requests", func(ctx context.Context) error {
+		drain, cancel := context.WithTimeout(ctx, s.set.DrainTimeout)
+		defer cancel()
+		return public.Shutdown(drain)
+	})
+	if err := ready(s); err != nil { // may still add routes
+		return nil, err
+	}
+	ops.Serve(httpx.Ops(s.registry, s.app.Readiness))
+	public.Serve(s.router)
+	return died, nil
+}
+
+type runCmd struct {
+	config.Server `embed:""`
+	Data          string        `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Folder for all data. Created if missing; a second start continues with it."`
+	Fresh         bool          `help:"Delete the data and start over, after asking."`
+	Yes           bool          `short:"y" help:"Answer yes to that question."`
+	DemoEvery     time.Duration `default:"3m" env:"STAMPEDE_DEMO_EVERY" help:"Time between two openings of the demo sale, at least 10s."`
+}
+
+// Run is the embedded default.
+func (c *runCmd) Run(ctx context.Context, io cli.Streams) error {
+	began := time.Now()
+	if c.Fresh && !c.Yes {
+		if err := confirmFresh(c.Data, os.Stdin, io.Err); err != nil {
+			return err
+		}
+	}
+	c.SandboxBank = true
+	steps := 0
+	step := func(name string, took time.Duration) {
+		steps++
+		_, _ = fmt.Fprintf(io.Out, "%2d  %-46s %5.1f s\n", steps, name, took.Seconds())
+	}
+	start := func(ctx context.Context, a *app.App) (config.Stores, string, <-chan error, error) {
+		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step})
+		if err != nil {
+			return config.Stores{}, "", nil, err
+		}
+		a.OnStop("postgres and redis", parts.Stop)
+		for _, notice := range parts.Notices {
+			_, _ = fmt.Fprintln(io.Err, notice)
+		}
+		key, err := config.KeepStack(parts.DataDir, config.Stack{
+			BaseURL: c.BaseURL(), DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.SigningKey,
+		})
+		stores := config.Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
+		return stores, key, parts.Died(), err
+	}
+	return serve(ctx, io, &c.Server, start, func(s *server) error {
+		show, err := demo.New(demo.Deps{BaseURL: c.BaseURL(), Tokens: s.tokens, Books: s.book, Prove: s.prove, Log: s.log, Every: c.DemoEvery})
+		if err != nil {
+			return err
+		}
+		if err := show.Routes(s.router); err != nil {
+			return err
+		}
+		s.app.OnStop("demo", show.Stop)
+		s.app.Go("demo sales", show.Workers()...)
+		step("NATS, schema, modules, demo sale", time.Since(began))
+		_, err = fmt.Fprintf(io.Out, "\nStampede %s is ready.\n  Live page   %s/\n  API         %s/docs\n  Health      http://%s/readyz\n  Try         stampede rush --demo\nCtrl-C stops it in order; the data stays in %s.\n",
+			version, c.BaseURL(), c.BaseURL(), c.OpsListen, c.Data)
+		return err
+	})
+}
+
+// confirmFresh asks before data is deleted; no answer is no.
+func confirmFresh(dir string, in io.Reader, out io.Writer) error {
+	if has, err := embedded.HasData(dir); err != nil || !has {
+		return err
+	}
+	_, _ = fmt.Fprintf(out, "Delete every sale, order and payment in %s and start over? [y/N] ", dir)
+	answer, _ := bufio.NewReader(io.LimitReader(in, 16)).ReadString('\n') // no answer is no
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return errors.New("nothing was deleted; start without --fresh to continue with the data")
+	}
+	return nil
+}
+
+type serveCmd struct {
+	config.Server `embed:""`
+	config.Stores `embed:""`
+}
+
+// Run serves with given stores.
+func (c *serveCmd) Run(ctx context.Context, io cli.Streams) error {
+	if err := config.CheckKey(c.SigningKey); err != nil {
+		return err
+	}
+	start := func(context.Context, *app.App) (config.Stores, string, <-chan error, error) {
+		return c.Stores, c.SigningKey, nil, nil
+	}
+	return serve(ctx, io, &c.Server, start, func(s *server) error {
+		if err := web.Pages(s.router, web.Shop); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(io.Out, "Stampede %s serves %s; health at http://%s/readyz\n", version, c.BaseURL(), c.OpsListen)
+		return err
+	})
+}

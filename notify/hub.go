@@ -1,0 +1,120 @@
+package notify
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// shardCount splits the hub's lock: enough that ten thousand pushes a second
+// rarely meet, few enough to walk for pings.
+const shardCount = 64
+
+// hub knows the sockets of this instance by user. Safe for concurrent use.
+type hub struct {
+	cfg    Config
+	count  atomic.Int64
+	closed atomic.Bool
+	shards [shardCount]shard
+	gauges metrics
+}
+
+type shard struct {
+	mu    sync.Mutex
+	users map[int64][]*socket
+}
+
+func newHub(cfg Config, m metrics) *hub {
+	h := &hub{cfg: cfg, gauges: m}
+	for i := range h.shards {
+		h.shards[i].users = make(map[int64][]*socket)
+	}
+	return h
+}
+
+func (h *hub) shard(user int64) *shard {
+	return &h.shards[uint64(user)%shardCount] //nolint:gosec // any spread will do, the sign does not matter
+}
+
+// add registers a socket; false when the user or the instance has too many or
+// the hub is closing.
+func (h *hub) add(s *socket) bool {
+	if h.count.Add(1) > int64(h.cfg.MaxSockets) {
+		h.count.Add(-1)
+		return false
+	}
+	sh := h.shard(s.user)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	// closed is read under the lock that close takes for its sweep: a socket is
+	// either seen by the sweep or refused here.
+	if h.closed.Load() || len(sh.users[s.user]) >= h.cfg.MaxPerUser {
+		h.count.Add(-1)
+		return false
+	}
+	sh.users[s.user] = append(sh.users[s.user], s)
+	h.gauges.sockets.Inc()
+	return true
+}
+
+// remove forgets a socket; a second call does nothing.
+func (h *hub) remove(s *socket) {
+	sh := h.shard(s.user)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	list := sh.users[s.user]
+	for i, other := range list {
+		if other != s {
+			continue
+		}
+		list[i] = list[len(list)-1]
+		list[len(list)-1] = nil
+		if list = list[:len(list)-1]; len(list) == 0 {
+			delete(sh.users, s.user)
+		} else {
+			sh.users[s.user] = list
+		}
+		h.count.Add(-1)
+		h.gauges.sockets.Dec()
+		return
+	}
+}
+
+// connected reports whether the user has a socket here, so that nothing is
+// rendered for the many who have none.
+func (h *hub) connected(user int64) bool {
+	sh := h.shard(user)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return len(sh.users[user]) > 0
+}
+
+// push queues a message on each of the user's sockets and returns at once.
+func (h *hub) push(user int64, message []byte) {
+	sh := h.shard(user)
+	sh.mu.Lock()
+	// At most MaxPerUser sockets; queueing on each is a few instructions, so the
+	// shard's lock is held rather than copying the list.
+	for _, s := range sh.users[user] {
+		s.enqueue(message)
+	}
+	sh.mu.Unlock()
+}
+
+// each calls fn for every socket of one shard without holding its lock.
+func (h *hub) each(i int, fn func(*socket)) {
+	sh := &h.shards[i]
+	sh.mu.Lock()
+	var all []*socket
+	for _, list := range sh.users {
+		all = append(all, list...)
+	}
+	sh.mu.Unlock()
+	for _, s := range all {
+		fn(s)
+	}
+}
+
+// pingStep is the time between two shards' pings, so that ten thousand pings
+// spread over the whole interval.
+func (h *hub) pingStep() time.Duration { return h.cfg.PingEvery / shardCount }

@@ -1,0 +1,317 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"stampede/order/orderevent"
+	"stampede/platform/auth"
+	"stampede/platform/bus"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type bundle struct {
+	service *Service
+	tokens  *auth.Tokens
+	url     string
+}
+
+func setup(t *testing.T, change func(*Config)) bundle {
+	t.Helper()
+	cfg := DefaultConfig()
+	if change != nil {
+		change(&cfg)
+	}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
+	s, err := New(cfg, Deps{Tokens: tokens, Log: log, Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := httpx.NewRouter(tokens, log, "test")
+	s.Routes(rt)
+	srv := httptest.NewServer(rt)
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		srv.Close()
+	})
+	return bundle{s, tokens, "ws" + strings.TrimPrefix(srv.URL, "http") + "/api/v1/ws"}
+}
+
+func (b bundle) token(t *testing.T, user int64) string {
+	t.Helper()
+	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// connect dials as a browser does and waits for the hello.
+func (b bundle) connect(t *testing.T, user int64) *websocket.Conn {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + b.token(t, user)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	if conn.Subprotocol() != "stampede.v1" {
+		t.Fatalf("subprotocol %q", conn.Subprotocol())
+	}
+	if got := read(t, conn); !strings.Contains(got, `"hello"`) {
+		t.Fatalf("first message %s", got)
+	}
+	return conn
+}
+
+func read(t *testing.T, conn *websocket.Conn) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, raw, err := conn.Read(ctx)
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	return string(raw)
+}
+
+func (b bundle) change(t *testing.T, orders ...orderevent.Order) {
+	t.Helper()
+	raw, err := json.Marshal(orderevent.Changed{Orders: orders})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.service.pushChanges(t.Context(), bus.Msg{Subject: orderevent.SubjectPaid, Data: raw}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAChangeReachesEverySocketOfItsOwnerAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	first, second, other := b.connect(t, 7), b.connect(t, 7), b.connect(t, 8)
+	no := ids.NewFor(7)
+	b.change(t, orderevent.Order{No: no, UserID: 7, Status: orderevent.StatusPaid, Version: 2})
+	b.change(t, orderevent.Order{No: ids.NewFor(8), UserID: 8, Status: orderevent.StatusClosed, Version: 2})
+	for _, conn := range []*websocket.Conn{first, second} {
+		var m struct {
+			Type  string              `json:"type"`
+			Order orderevent.Document `json:"order"`
+		}
+		if err := json.Unmarshal([]byte(read(t, conn)), &m); err != nil || m.Type != "order" || m.Order.OrderNo != no || m.Order.Status != "paid" {
+			t.Errorf("message %+v, %v", m, err)
+		}
+	}
+	if got := read(t, other); !strings.Contains(got, `"closed"`) || strings.Contains(got, no.String()) {
+		t.Errorf("the other user got %s", got)
+	}
+}
+
+func TestTheTokenMayComeInTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	conn, _, err := websocket.Dial(t.Context(), b.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 9)+`"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, conn); !strings.Contains(got, "hello") {
+		t.Errorf("first message %s", got)
+	}
+}
+
+func TestConnectionsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.MaxPerUser = 1 })
+	b.connect(t, 7)
+	for name, dial := range map[string]func() (*websocket.Conn, error){
+		"a bad token": func() (*websocket.Conn, error) {
+			c, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer.x.y.z"}})
+			return c, err
+		},
+		"one socket too many": func() (*websocket.Conn, error) {
+			c, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + b.token(t, 7)}})
+			return c, err
+		},
+	} {
+		conn, err := dial()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_, _, err = conn.Read(t.Context())
+		if websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+			t.Errorf("%s: closed with %v, want 1008", name, err)
+		}
+	}
+	_, resp, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{HTTPHeader: map[string][]string{"Origin": {"https://evil.example"}}})
+	if err == nil || resp == nil || resp.StatusCode != 403 {
+		t.Errorf("a foreign origin was answered %v, %v; want 403", resp, err)
+	}
+}
+
+func TestStopSaysGoingAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	conn := b.connect(t, 7)
+	stopped := make(chan error, 1)
+	go func() { stopped <- b.service.Stop(context.Background()) }()
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("closed with %v, want 1001", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if n := testutil.ToFloat64(b.service.hub.gauges.sockets); n != 0 {
+		t.Errorf("%v sockets are counted after the stop", n)
+	}
+}
+
+// stuck is a connection whose writes block until their context ends, as those
+// of a client that stopped reading do.
+type stuck struct {
+	mu     sync.Mutex
+	closed websocket.StatusCode
+	writes int
+}
+
+func (c *stuck) Write(ctx context.Context, _ websocket.MessageType, _ []byte) error {
+	c.mu.Lock()
+	c.writes++
+	c.mu.Unlock()
+	<-ctx.Done()
+	return ctx.Err()
+}
+func (c *stuck) Ping(context.Context) error { return errors.New("no pong") }
+func (c *stuck) Close(code websocket.StatusCode, _ string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = code
+	return nil
+}
+func (c *stuck) CloseNow() error { return c.Close(-1, "") }
+func (c *stuck) status() websocket.StatusCode {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+func slowSetup(t *testing.T) (*hub, *socket, *stuck) {
+	t.Helper()
+	s, err := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &stuck{}
+	sock := &socket{user: 7, conn: c, hub: s.hub}
+	if !s.hub.add(sock) {
+		t.Fatal("not added")
+	}
+	return s.hub, sock, c
+}
+
+func TestASlowClientIsClosedAfterFiveSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _, c := slowSetup(t)
+		h.push(7, []byte("1"))
+		time.Sleep(5*time.Second - time.Millisecond) //nolint:forbidigo // the bubble's clock
+		synctest.Wait()
+		if c.status() != 0 || !h.connected(7) {
+			t.Fatalf("closed with %d before the time-out", c.status())
+		}
+		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // the bubble's clock
+		synctest.Wait()
+		if c.status() != websocket.StatusTryAgainLater || h.connected(7) || testutil.ToFloat64(h.gauges.slow) != 1 {
+			t.Errorf("status %d, connected %v, counted %v; want 1013 once", c.status(), h.connected(7), testutil.ToFloat64(h.gauges.slow))
+		}
+	})
+}
+
+func TestAClientThatLetsSixteenMessagesWaitIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _, c := slowSetup(t)
+		h.push(7, []byte("being written"))
+		synctest.Wait()
+		for range 16 {
+			h.push(7, []byte("waiting"))
+		}
+		synctest.Wait()
+		if c.status() != 0 {
+			t.Fatalf("closed with %d while the queue had room", c.status())
+		}
+		h.push(7, []byte("one too many"))
+		synctest.Wait()
+		if c.status() != websocket.StatusTryAgainLater || testutil.ToFloat64(h.gauges.slow) != 1 {
+			t.Errorf("status %d, counted %v; want 1013 once", c.status(), testutil.ToFloat64(h.gauges.slow))
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // lets the write under way time out in the bubble
+		synctest.Wait()
+		if n := testutil.ToFloat64(h.gauges.slow); n != 1 {
+			t.Errorf("counted %v times", n)
+		}
+	})
+}
+
+func TestAClientWithoutPongIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _, c := slowSetup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = h.runPings(ctx) }()
+		time.Sleep(h.cfg.PingEvery + time.Second) //nolint:forbidigo // the bubble's clock
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if c.status() == 0 || h.connected(7) {
+			t.Errorf("status %d, connected %v; want it gone", c.status(), h.connected(7))
+		}
+	})
+}
+
+func BenchmarkPush(b *testing.B) {
+	s, err := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for user := range int64(10_000) {
+		s.hub.add(&socket{user: user, conn: discard{}, hub: s.hub})
+	}
+	message := []byte(strings.Repeat("x", 400))
+	b.ReportAllocs()
+	var user int64
+	for b.Loop() {
+		s.hub.push(user%10_000, message)
+		user++
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(context.Context, websocket.MessageType, []byte) error { return nil }
+func (discard) Ping(context.Context) error                                 { return nil }
+func (discard) Close(websocket.StatusCode, string) error                   { return nil }
+func (discard) CloseNow() error                                            { return nil }

@@ -1,0 +1,109 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/order/orderevent"
+	"stampede/platform/app"
+	"stampede/platform/auth"
+	"stampede/platform/bus"
+)
+
+// Deps is what notify is given.
+type Deps struct {
+	Tokens  *auth.Tokens
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Service pushes what happens to shoppers' orders.
+type Service struct {
+	cfg  Config
+	deps Deps
+	hub  *hub
+}
+
+type metrics struct {
+	sockets prometheus.Gauge
+	pushed  prometheus.Counter
+	slow    prometheus.Counter
+}
+
+// New returns a Service; it starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	m := metrics{
+		sockets: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."}),
+		pushed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushed_total", Help: "Messages written to sockets."}),
+		slow:    prometheus.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_closed_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
+	}
+	for _, c := range []prometheus.Collector{m.sockets, m.pushed, m.slow} {
+		if err := deps.Metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("notify: register metrics: %w", err)
+		}
+	}
+	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m)}, nil
+}
+
+// message is what a client receives.
+type message struct {
+	Type  string `json:"type"` // "order"
+	Order any    `json:"order"`
+}
+
+// Subscriptions returns the per-instance consumer of order events.
+func (s *Service) Subscriptions() []bus.Subscription {
+	return []bus.Subscription{{Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Handle: s.pushChanges}}
+}
+
+func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
+	var changed orderevent.Changed
+	if err := json.Unmarshal(m.Data, &changed); err != nil {
+		return fmt.Errorf("notify: decode %s: %w", m.Subject, err)
+	}
+	for _, o := range changed.Orders {
+		if !s.hub.connected(o.UserID) {
+			continue
+		}
+		raw, err := json.Marshal(message{Type: "order", Order: orderevent.View(o)})
+		if err != nil {
+			return fmt.Errorf("notify: encode order %s: %w", o.No, err)
+		}
+		s.hub.push(o.UserID, raw)
+	}
+	return nil
+}
+
+// Workers returns the loop that keeps idle connections alive.
+func (s *Service) Workers() []app.Worker {
+	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}}
+}
+
+// Stop closes every socket with 1001 (going away), all at once, and waits for
+// them or for ctx.
+func (s *Service) Stop(ctx context.Context) error {
+	s.hub.closed.Store(true)
+	var group sync.WaitGroup
+	for i := range s.hub.shards {
+		s.hub.each(i, func(sock *socket) {
+			group.Go(func() { sock.closeWith(websocket.StatusGoingAway, "the server is restarting") })
+		})
+	}
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("notify: sockets left open: %d", s.hub.count.Load())
+	}
+}

@@ -1,0 +1,136 @@
+package notify
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// conn is what the hub needs of a WebSocket; *websocket.Conn is the only one in
+// production, tests slow one down.
+type conn interface {
+	Write(ctx context.Context, t websocket.MessageType, p []byte) error
+	Ping(ctx context.Context) error
+	Close(code websocket.StatusCode, reason string) error
+	CloseNow() error
+}
+
+// socket is one client's connection with its bounded queue.
+type socket struct {
+	user int64
+	conn conn
+	hub  *hub
+
+	mu      sync.Mutex
+	queue   [][]byte
+	writing bool // a goroutine is emptying the queue
+	closing bool
+}
+
+// enqueue adds a message and makes sure that somebody writes it. A full queue
+// closes the socket: the client is told to come back and poll.
+func (s *socket) enqueue(message []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return
+	}
+	if len(s.queue) >= s.hub.cfg.QueueLen {
+		s.closing = true
+		s.queue = nil
+		go s.dropSlow()
+		return
+	}
+	s.queue = append(s.queue, message)
+	if !s.writing {
+		s.writing = true
+		go s.flush()
+	}
+}
+
+// flush writes until the queue is empty.
+func (s *socket) flush() {
+	for {
+		s.mu.Lock()
+		if len(s.queue) == 0 || s.closing {
+			s.writing = false
+			s.mu.Unlock()
+			return
+		}
+		message := s.queue[0]
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		if len(s.queue) == 0 {
+			s.queue = nil // lets the array behind it go while the socket idles
+		}
+		s.mu.Unlock()
+
+		ctx, cancel := context.WithTimeout(context.Background(), s.hub.cfg.WriteTimeout)
+		err := s.conn.Write(ctx, websocket.MessageText, message)
+		slow := ctx.Err() != nil
+		cancel()
+		if err != nil {
+			s.mu.Lock()
+			already := s.closing
+			s.closing, s.writing, s.queue = true, false, nil
+			s.mu.Unlock()
+			switch {
+			case already:
+			case slow:
+				s.dropSlow()
+			default:
+				s.drop() // the client went away
+			}
+			return
+		}
+		s.hub.gauges.pushed.Inc()
+	}
+}
+
+// dropSlow closes a client that could not keep up with 1013 (try again later).
+func (s *socket) dropSlow() {
+	s.hub.gauges.slow.Inc()
+	s.closeWith(websocket.StatusTryAgainLater, "too slow; poll and connect again")
+}
+
+func (s *socket) drop() {
+	s.hub.remove(s)
+	_ = s.conn.CloseNow() // it is gone already
+}
+
+// closeWith says why and forgets the socket. Close waits up to 5 s for the
+// client's answer, so callers that must not wait run it on a goroutine.
+func (s *socket) closeWith(code websocket.StatusCode, reason string) {
+	s.mu.Lock()
+	s.closing = true
+	s.queue = nil
+	s.mu.Unlock()
+	s.hub.remove(s)
+	_ = s.conn.Close(code, reason) // a client that does not answer is cut by the library
+}
+
+// ping drops the socket when the client does not answer within the write
+// time-out.
+func (s *socket) ping(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.hub.cfg.WriteTimeout)
+	defer cancel()
+	if err := s.conn.Ping(ctx); err != nil {
+		s.drop()
+	}
+}
+
+// runPings pings one shard after the other, for ever.
+func (h *hub) runPings(ctx context.Context) error {
+	tick := time.NewTicker(h.pingStep())
+	defer tick.Stop()
+	for i := 0; ; i = (i + 1) % shardCount {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			h.each(i, func(s *socket) { go s.ping(ctx) })
+		}
+	}
+}

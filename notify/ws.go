@@ -1,0 +1,85 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"stampede/platform/auth"
+	"stampede/platform/httpx"
+)
+
+// protocol is the subprotocol that the server speaks. A browser, which cannot
+// set headers on a WebSocket, offers it together with "bearer.<token>"; the
+// token never stands in the query string, where logs would keep it.
+const (
+	protocol    = "stampede.v1"
+	tokenPrefix = "bearer."
+)
+
+// maxFrameBytes bounds what a client may send: one token.
+const maxFrameBytes = 8 << 10
+
+// Routes adds GET /api/v1/ws.
+func (s *Service) Routes(rt *httpx.Router) {
+	rt.Mux.Get("/api/v1/ws", s.connect)
+}
+
+func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.OriginPatterns,
+		// A context per connection for compression costs tens of KiB; messages are 400 bytes.
+		CompressionMode: websocket.CompressionDisabled,
+	})
+	if err != nil {
+		return // Accept has answered
+	}
+	conn.SetReadLimit(maxFrameBytes)
+	p, err := s.authenticate(r, conn)
+	if err != nil {
+		_ = conn.Close(websocket.StatusPolicyViolation, "send a valid access token")
+		return
+	}
+	sock := &socket{user: p.UserID, conn: conn, hub: s.hub}
+	if !s.hub.add(sock) {
+		_ = conn.Close(websocket.StatusPolicyViolation, "too many connections")
+		return
+	}
+	// The handler returns so that its goroutine and the request's buffers are
+	// freed, which is why the context does not come from the request; CloseRead's
+	// goroutine answers pings and ends with the connection.
+	closed := conn.CloseRead(context.Background()) //nolint:contextcheck // outlives the request on purpose
+	context.AfterFunc(closed, func() { s.hub.remove(sock) })
+	sock.enqueue([]byte(`{"type":"hello"}`))
+}
+
+// authenticate takes the token from the Authorization header, the subprotocol
+// or the first message {"token": "…"}, whichever the client can send.
+func (s *Service) authenticate(r *http.Request, conn *websocket.Conn) (auth.Principal, error) {
+	if p := auth.From(r.Context()); p.UserID != 0 {
+		return p, nil
+	}
+	for _, header := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for offered := range strings.SplitSeq(header, ",") {
+			if token, ok := strings.CutPrefix(strings.TrimSpace(offered), tokenPrefix); ok {
+				return s.deps.Tokens.Verify(token)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.AuthTimeout)
+	defer cancel()
+	_, raw, err := conn.Read(ctx)
+	if err != nil {
+		return auth.Principal{}, auth.ErrNoToken.Because(err)
+	}
+	var first struct {
+		Token string `json:"token"`
+	}
+	if err := json.Unmarshal(raw, &first); err != nil {
+		return auth.Principal{}, auth.ErrBadToken.Because(err)
+	}
+	return s.deps.Tokens.Verify(first.Token)
+}

@@ -1,0 +1,191 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+)
+
+// PaymentLister reads an order's payments; payment implements it and main
+// wires it, because order may not import payment.
+type PaymentLister interface {
+	// PaymentsOf returns the order's payments with their refunds, oldest first.
+	PaymentsOf(ctx context.Context, no ids.ID) ([]PaymentView, error)
+}
+
+// PaymentView is a payment as an operator reads it beside its order.
+type PaymentView struct {
+	PaymentNo   ids.ID           `json:"payment_no"`
+	Provider    string           `json:"provider" example:"sandbox"`
+	Status      string           `json:"status" enum:"created,captured,closed"`
+	Amount      orderevent.Money `json:"amount"`
+	ProviderTxn string           `json:"provider_txn,omitempty" doc:"The provider's own number, once captured"`
+	CreatedAt   string           `json:"created_at" format:"date-time"`
+	UpdatedAt   string           `json:"updated_at" format:"date-time"`
+	Refunds     []RefundView     `json:"refunds,omitempty"`
+}
+
+// RefundView is a refund as an operator reads it beside its payment.
+type RefundView struct {
+	RefundNo  ids.ID           `json:"refund_no"`
+	Amount    orderevent.Money `json:"amount"`
+	Reason    string           `json:"reason" example:"late"`
+	Status    string           `json:"status" enum:"requested,succeeded,failed"`
+	CreatedAt string           `json:"created_at" format:"date-time"`
+	UpdatedAt string           `json:"updated_at" format:"date-time"`
+}
+
+// adminDocument is an order as an operator reads it: the shopper's document
+// and what only concerns the shop.
+type adminDocument struct {
+	orderevent.Document
+	UserID string `json:"user_id"`
+	Epoch  int64  `json:"epoch" doc:"The Load of the item under which the unit was granted"`
+	Shard  int16  `json:"shard"`
+}
+
+func adminView(o orderevent.Order) adminDocument {
+	return adminDocument{Document: orderevent.View(o), UserID: decimal(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
+}
+
+// statusChange is one line of an order's history.
+type statusChange struct {
+	Version int32  `json:"version"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+	Actor   string `json:"actor" doc:"system, shopper, or the payment that brought the money" example:"payment 0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
+	At      string `json:"at" format:"date-time"`
+}
+
+func (s *Service) adminRoutes(rt *httpx.Router, payments PaymentLister) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/orders", ID: "admin-list-orders", Tag: "operator", Role: auth.Viewer,
+		Summary:     "Orders, newest first",
+		Description: "All filters given apply together. Without user_id the newest numbers are walked back, so a rare item of long ago takes a while.",
+		Problems:    map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+	}, s.adminList)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer,
+		Summary:  "An order with its payments and its history",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+	}, s.adminDetail(payments))
+}
+
+type adminListInput struct {
+	pageInput
+	ItemID     int64  `query:"item_id" minimum:"1"`
+	ActivityID int64  `query:"activity_id" minimum:"1"`
+	UserID     int64  `query:"user_id" minimum:"1"`
+	Status     string `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
+}
+
+type adminListOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Orders     []adminDocument `json:"orders"`
+		NextCursor string          `json:"next_cursor,omitempty" doc:"Absent on the last page"`
+	}
+}
+
+func (s *Service) adminList(ctx context.Context, in *adminListInput) (*adminListOutput, error) {
+	before, limit, err := in.window()
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.enterReading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	p := orderdb.ListOrdersParams{Before: before, Most: int32(limit) + 1} //nolint:gosec // at most maxPage
+	if in.ItemID != 0 {
+		p.ItemID = &in.ItemID
+	}
+	if in.ActivityID != 0 {
+		p.ActivityID = &in.ActivityID
+	}
+	if in.Status != "" {
+		p.Status = &in.Status
+	}
+	if in.UserID != 0 {
+		bucket := ids.Bucket(in.UserID) // leads to the one partition
+		p.UserID, p.Bucket = &in.UserID, &bucket
+	}
+	rows, err := orderdb.New(s.deps.DB).ListOrders(ctx, p)
+	if err != nil {
+		return nil, errReading(err)
+	}
+	out := &adminListOutput{CacheControl: noStore}
+	rows, out.Body.NextCursor = cut(rows, limit)
+	out.Body.Orders = make([]adminDocument, 0, len(rows))
+	for _, r := range rows {
+		out.Body.Orders = append(out.Body.Orders, adminView(fromRow(r)))
+	}
+	return out, nil
+}
+
+type adminOrderOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Order    adminDocument  `json:"order"`
+		Payments []PaymentView  `json:"payments"`
+		History  []statusChange `json:"history" doc:"Oldest first"`
+	}
+}
+
+// adminDetail reads Postgres and not the cache: an operator who looks one
+// order up wants what is true.
+func (s *Service) adminDetail(payments PaymentLister) func(context.Context, *orderInput) (*adminOrderOutput, error) {
+	return func(ctx context.Context, in *orderInput) (*adminOrderOutput, error) {
+		no, err := in.number()
+		if err != nil {
+			return nil, errNoOrder.Because(err)
+		}
+		q := orderdb.New(s.deps.DB)
+		row, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, errNoOrder
+		}
+		if err != nil {
+			return nil, errReading(err)
+		}
+		changes, err := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
+		if err != nil {
+			return nil, errReading(err)
+		}
+		paid, err := payments.PaymentsOf(ctx, no)
+		if err != nil {
+			return nil, errReading(err)
+		}
+		out := &adminOrderOutput{CacheControl: noStore}
+		out.Body.Order = adminView(fromRow(row))
+		out.Body.Payments = append([]PaymentView{}, paid...) // an empty list, not null
+		out.Body.History = history(fromRow(row), changes)
+		return out, nil
+	}
+}
+
+var errNoOrder = fault.New(fault.NotFound, "not-found", "There is no order with this number.")
+
+// history puts the first state, which is the order row itself, before the
+// changes that followed.
+func history(o orderevent.Order, changes []orderdb.HistoryOfOrderRow) []statusChange {
+	first := statusChange{Version: 1, Status: orderevent.StatusPending, Actor: "system", At: orderevent.Time(o.CreatedAt)}
+	if o.Status == orderevent.StatusRefused {
+		first.Status, first.Reason = o.Status, o.Reason
+	}
+	lines := []statusChange{first}
+	for _, c := range changes {
+		lines = append(lines, statusChange{Version: c.Version, Status: c.Status, Reason: c.Reason, Actor: c.Actor, At: orderevent.Time(c.At)})
+	}
+	return lines
+}

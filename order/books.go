@@ -1,0 +1,85 @@
+package order
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+// statusLimit is how many numbers one query asks for.
+const statusLimit = 1000
+
+// Statuses returns the status of each number that Postgres has a row for, as
+// committed when it is called. Any number of numbers may be asked for.
+func (s *Service) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+	statuses := make(map[ids.ID]string, len(nos))
+	for start := 0; start < len(nos); start += statusLimit {
+		part := nos[start:min(start+statusLimit, len(nos))]
+		rows, err := orderdb.New(s.deps.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: bucketsOf(part)})
+		if err != nil {
+			return nil, fmt.Errorf("order: read statuses: %w", err)
+		}
+		for _, r := range rows {
+			statuses[r.OrderNo] = r.Status
+		}
+	}
+	return statuses, nil
+}
+
+// Known is Statuses under the name that the hold sweeper asks by: a number that
+// is in the answer has an order row, whatever its status.
+func (s *Service) Known(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+	return s.Statuses(ctx, nos)
+}
+
+// LiveUnits sums the units of every item's live orders.
+func (s *Service) LiveUnits(ctx context.Context) (map[int64]inventory.Units, error) {
+	rows, err := orderdb.New(s.deps.DB).LiveUnits(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("order: sum live units: %w", err)
+	}
+	units := make(map[int64]inventory.Units, len(rows))
+	for _, r := range rows {
+		units[r.ItemID] = inventory.Units{Held: r.Held, Sold: r.Sold}
+	}
+	return units, nil
+}
+
+// goneFor is how long a number that ended is told to Load, which writes it as
+// a tombstone: its rush path lives 120 s and clocks and slow requests get
+// another 60 s; the rest is margin for the Load itself.
+const goneFor = 240 * time.Second
+
+// HoldReader reads an item's orders inside the transaction of a Load, which
+// has the item's stock rows locked, so that no order comes or goes meanwhile.
+type HoldReader struct{}
+
+// Holds returns the item's live orders, and the numbers that ended so recently
+// that their paths may still be used.
+func (HoldReader) Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Gone, err error) {
+	q := orderdb.New(tx)
+	rows, err := q.LiveOrdersOfItem(ctx, itemID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("order: read live orders of item %d: %w", itemID, err)
+	}
+	live = make([]inventory.Held, len(rows))
+	for i, r := range rows {
+		live[i] = inventory.Held{No: r.OrderNo, User: r.UserID, Quantity: r.Quantity, Paid: r.Status != orderevent.StatusPending}
+	}
+	ended, err := q.EndedOrdersOfItem(ctx, orderdb.EndedOrdersOfItemParams{ItemID: itemID, WithinSeconds: goneFor.Seconds()})
+	if err != nil {
+		return nil, nil, fmt.Errorf("order: read ended orders of item %d: %w", itemID, err)
+	}
+	recent = make([]inventory.Gone, len(ended))
+	for i, r := range ended {
+		recent[i] = inventory.Gone{No: r.OrderNo, Until: r.UpdatedAt.Add(goneFor)}
+	}
+	return live, recent, nil
+}

@@ -1,0 +1,248 @@
+package order
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/platform/outbox"
+	"stampede/platform/pgtest"
+)
+
+func newCache(t testing.TB, rdb redis.UniversalClient) *cache {
+	t.Helper()
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cache{rdb: rdb, ttl: time.Hour, fillTTL: time.Minute, metrics: m}
+}
+
+func TestCacheNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	c := newCache(t, pgtest.Redis(t))
+	rapid.Check(t, func(rt *rapid.T) {
+		o := orderevent.Order{No: ids.NewFor(1), UserID: 1, Title: `"version":99`, Currency: "CNY"}
+		newest := int32(0)
+		for range rapid.IntRange(1, 8).Draw(rt, "puts") {
+			o.Version = rapid.Int32Range(1, 5).Draw(rt, "version")
+			var err error
+			switch rapid.IntRange(0, 3).Draw(rt, "how") {
+			case 0:
+				if newest == 0 {
+					newest = o.Version
+				}
+				err = c.putNew(t.Context(), []orderevent.Order{o})
+			case 1:
+				if newest == 0 {
+					newest = o.Version
+				}
+				err = c.putMissing(t.Context(), []orderevent.Order{o})
+			case 2:
+				newest = max(newest, o.Version)
+				_, err = c.fill(t.Context(), []orderevent.Order{o})
+			default:
+				newest = max(newest, o.Version)
+				err = c.put(t.Context(), []orderevent.Order{o})
+			}
+			if err != nil {
+				rt.Fatal(err)
+			}
+			got, ok, err := c.get(t.Context(), o.No)
+			if err != nil || !ok || got.Version != newest {
+				rt.Fatalf("version %d, %v, %v; the newest put was %d", got.Version, ok, err, newest)
+			}
+		}
+	})
+}
+
+func TestCacheSurvivesForeignValues(t *testing.T) {
+	t.Parallel()
+	rdb := pgtest.Redis(t)
+	c := newCache(t, rdb)
+	for _, raw := range []string{"", "no JSON", "[]", `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"}`, `{"version":"x"}`} {
+		o := orderevent.Order{No: ids.NewFor(1), Version: 1}
+		if err := rdb.Set(t.Context(), cacheKey(o.No), raw, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := c.get(t.Context(), o.No); ok || err != nil {
+			t.Errorf("%q was read as an order: %v", raw, err)
+		}
+		if err := c.put(t.Context(), []orderevent.Order{o}); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok, _ := c.get(t.Context(), o.No); !ok || got.Version != 1 {
+			t.Errorf("%q was not replaced", raw)
+		}
+	}
+}
+
+// ownRedis starts a server that a test may starve; the shared one is not ours
+// to configure.
+func ownRedis(t *testing.T) *redis.Client {
+	t.Helper()
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		if binary, err = exec.LookPath("valkey-server"); err != nil {
+			t.Skip("redis-server is not installed")
+		}
+	}
+	// A socket's path must be short, which t.TempDir's is not.
+	dir, err := os.MkdirTemp("", "o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "r")
+	cmd := exec.CommandContext(t.Context(), binary, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
+		"--maxmemory-policy", "noeviction", "--dir", dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, ContextTimeoutEnabled: true})
+	t.Cleanup(func() {
+		_ = rdb.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	pgtest.Eventually(t, 10*time.Second, func() bool { return rdb.Ping(t.Context()).Err() == nil }, "redis starts")
+	return rdb
+}
+
+func starve(t *testing.T, rdb *redis.Client, on bool) {
+	t.Helper()
+	limit := "0"
+	if on {
+		limit = "1"
+	}
+	if err := rdb.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCacheWithoutMemoryForgetsRatherThanLies(t *testing.T) {
+	t.Parallel()
+	rdb := ownRedis(t)
+	c := newCache(t, rdb)
+	ctx := t.Context()
+	o := orderevent.Order{No: ids.NewFor(1), Version: 1, Status: orderevent.StatusPending}
+	if err := c.put(ctx, []orderevent.Order{o}); err != nil {
+		t.Fatal(err)
+	}
+	starve(t, rdb, true)
+	o.Version, o.Status = 2, orderevent.StatusPaid
+	if err := c.put(ctx, []orderevent.Order{o}); err != nil {
+		t.Fatalf("a change without memory: %v", err)
+	}
+	if got, ok, err := c.get(ctx, o.No); ok || err != nil {
+		t.Fatalf("the old version is still told: %+v, %v", got, err)
+	}
+	fresh := orderevent.Order{No: ids.NewFor(2), Version: 1}
+	if err := c.putNew(ctx, []orderevent.Order{fresh}); err != nil {
+		t.Errorf("a new order without memory: %v", err)
+	}
+	if noRoom, err := c.fill(ctx, []orderevent.Order{fresh}); err != nil || noRoom != 1 {
+		t.Errorf("a fill without memory: %d, %v", noRoom, err)
+	}
+	starve(t, rdb, false)
+	if err := c.put(ctx, []orderevent.Order{o}); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok, _ := c.get(ctx, o.No); !ok || got.Version != 2 {
+		t.Error("not stored once there is memory")
+	}
+}
+
+func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
+	t.Parallel()
+	rdb := ownRedis(t)
+	s := setup(t, func(_ *Config, d *Deps) { d.Redis = rdb })
+	starve(t, rdb, true)
+	m := s.placed(s.item(5), 1)
+	no := m.Grants[0].No
+	for range 3 {
+		o, ok, err := s.Get(t.Context(), no)
+		if err != nil || !ok || o.Status != orderevent.StatusPending {
+			t.Fatalf("%+v, %v, %v", o, ok, err)
+		}
+	}
+	if !s.pay(no) {
+		t.Fatal("not paid")
+	}
+	pgtest.Eventually(t, 2*time.Second, func() bool {
+		o, _, err := s.Get(t.Context(), no)
+		return err == nil && o.Status == orderevent.StatusPaid
+	}, "the payment shows")
+	if err := rdb.Close(); err != nil { // and without any Redis at all
+		t.Fatal(err)
+	}
+	if o, ok, err := s.Get(t.Context(), no); err != nil || !ok || o.Status != orderevent.StatusPaid {
+		t.Errorf("%+v, %v, %v", o, ok, err)
+	}
+}
+
+// TestCacheFollowsEvents is the case in which whoever made a change died right
+// after its commit: only the outbox is left to tell the cache.
+func TestCacheFollowsEvents(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(5)
+	m := s.placed(b, 1, 2)
+	closed, paid := m.Grants[0].No, m.Grants[1].No
+	if err := s.rdb.Del(t.Context(), cacheKey(closed), cacheKey(paid)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(_ context.Context, consumer string, _ bus.Msg, cause error) error {
+		t.Errorf("%s gave up: %v", consumer, cause)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay := outbox.New(s.db, s.bus, s.deps.Log, prometheus.NewRegistry())
+	s.runWorker(relay.Run)
+	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
+	requireWithinASecond := func(what string, no ids.ID, status string) {
+		t.Helper()
+		pgtest.Eventually(t, time.Second, func() bool {
+			o, ok, err := s.cache.get(t.Context(), no)
+			return err == nil && ok && o.Status == status
+		}, what)
+	}
+	requireWithinASecond("the new order is cached", closed, orderevent.StatusPending)
+	requireWithinASecond("the other one, too", paid, orderevent.StatusPending)
+
+	// A change whose Announce never comes.
+	s.inTx(func(tx pgx.Tx) error {
+		_, _, err := s.MarkPaid(t.Context(), tx, paid, ids.New())
+		return err
+	})
+	requireWithinASecond("the payment is cached", paid, orderevent.StatusPaid)
+}
+
+func TestCacheKeyIsOneSlotPerBucket(t *testing.T) {
+	t.Parallel()
+	no, err := ids.Parse("0198f2c8b5d07c3e9a4f1b2c3d4e5f60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Stored entries depend on it: pinned.
+	if got, want := cacheKey(no), "o:{864}:0198f2c8b5d07c3e9a4f1b2c3d4e5f60"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if !strings.Contains(cacheKey(ids.NewFor(7)), "{") {
+		t.Error("no hash tag")
+	}
+}

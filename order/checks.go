@@ -1,0 +1,247 @@
+package order
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"stampede/inventory"
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/platform/proof"
+)
+
+// violationLimit is how many violations of one kind a check lists: enough to
+// see the pattern, few enough to read.
+const violationLimit = 100
+
+// Checks are the invariants that this module can prove from what is stored.
+// CheckClientLog adds those that need a client's log.
+func (s *Service) Checks() []proof.Check {
+	return []proof.Check{
+		{ID: "I3", Name: "one live order per user and item, within the limit", Run: s.checkOnePerUser},
+		{ID: "I7", Name: "every queued number reaches an end", Run: s.checkEnds},
+		{ID: "I9", Name: "nobody is shown an order that is not committed", Run: s.checkCache},
+	}
+}
+
+// checkOnePerUser asks the rows themselves what the unique indexes forbid: only
+// a missing or broken index lets a violation through, and this finds it.
+func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error) {
+	q := orderdb.New(s.deps.DB)
+	var violations []proof.Violation
+	items, err := q.UsersWithSeveralLiveOrders(ctx, violationLimit)
+	if err != nil {
+		return nil, fmt.Errorf("order: look for users with several live orders: %w", err)
+	}
+	for _, r := range items {
+		violations = append(violations, proof.Violation{
+			Subject: "item " + decimal(r.ItemID), Detail: fmt.Sprintf("User %d has %d live orders for it.", r.UserID, r.Live),
+		})
+	}
+	activities, err := q.UsersWithSeveralItems(ctx, violationLimit)
+	if err != nil {
+		return nil, fmt.Errorf("order: look for users with several items of an activity: %w", err)
+	}
+	for _, r := range activities {
+		violations = append(violations, proof.Violation{
+			Subject: "activity " + decimal(r.ActivityID),
+			Detail:  fmt.Sprintf("User %d has %d live orders in it; its rule allows one item.", r.UserID, r.Live),
+		})
+	}
+	largest, err := q.LargestLiveQuantities(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("order: read the largest quantities: %w", err)
+	}
+	stock, err := q.ItemsWithStock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("order: read the items' limits: %w", err)
+	}
+	limits := make(map[int64]int32, len(stock))
+	for _, r := range stock {
+		limits[r.ItemID] = r.UserLimit
+	}
+	for _, r := range largest {
+		if limit, ok := limits[r.ItemID]; ok && r.Quantity > limit {
+			violations = append(violations, proof.Violation{
+				Subject: "item " + decimal(r.ItemID), Detail: fmt.Sprintf("A live order has %d units; a user may have %d.", r.Quantity, limit),
+			})
+		}
+	}
+	return violations, nil
+}
+
+// checkEnds looks for numbers that were granted and reach no end: a hold in
+// Redis that no order row answers for within StuckAfter, and a backlog of
+// grants that nobody works off. What stays through a second look is stuck.
+func (s *Service) checkEnds(ctx context.Context) ([]proof.Violation, error) {
+	holds, err := s.stuckHolds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	backlog, done, err := s.grants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(holds) == 0 && backlog == 0 {
+		return nil, nil
+	}
+	if err := recheck(ctx); err != nil {
+		return nil, err
+	}
+	again, err := s.stuckHolds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var violations []proof.Violation
+	for no, detail := range again {
+		if _, both := holds[no]; both && len(violations) < violationLimit {
+			violations = append(violations, proof.Violation{Subject: "number " + no.String(), Detail: detail})
+		}
+	}
+	left, doneSince, err := s.grants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A sale's backlog moves many times a second. Postgres answers, or this check
+	// could not be made, so nothing excuses a writer that stands still.
+	if backlog > 0 && left >= backlog && doneSince == done {
+		violations = append(violations, proof.Violation{
+			Subject: "grants", Detail: fmt.Sprintf("%d messages wait for the order writer and none was written within %s.", left, proof.Recheck),
+		})
+	}
+	return violations, nil
+}
+
+// grants returns how many messages wait on GRANTS and how many were ever done.
+func (s *Service) grants(ctx context.Context) (backlog, done uint64, err error) {
+	if s.deps.Bus == nil {
+		return 0, 0, nil // an embedded stream cannot be seen from outside; the holds in Redis still tell
+	}
+	if backlog, err = s.deps.Bus.GrantsBacklog(ctx); err != nil {
+		return 0, 0, fmt.Errorf("order: read the backlog of grants: %w", err)
+	}
+	last, err := s.deps.Bus.GrantsLast(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("order: read the last grant: %w", err)
+	}
+	return backlog, last - min(backlog, last), nil
+}
+
+// recheck waits until what was on its way has arrived.
+func recheck(ctx context.Context) error {
+	timer := time.NewTimer(proof.Recheck)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// stuckHolds returns the open holds older than StuckAfter that no order row
+// answers for.
+func (s *Service) stuckHolds(ctx context.Context) (map[ids.ID]string, error) {
+	items, err := orderdb.New(s.deps.DB).ItemsWithStock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("order: list items: %w", err)
+	}
+	stuck := make(map[ids.ID]string)
+	for _, r := range items {
+		item := inventory.Item{ID: r.ItemID, ActivityID: r.ActivityID, Shard: r.Shard, PerActivity: r.PerActivity}
+		holds, err := s.deps.Stock.StaleHolds(ctx, item, s.cfg.StuckAfter, violationLimit)
+		if err != nil {
+			return nil, fmt.Errorf("order: list old holds of item %d: %w", r.ItemID, err)
+		}
+		for _, h := range holds {
+			stuck[h.No] = fmt.Sprintf("User %d holds %d units of item %d for longer than %s and has neither an order nor a refusal.",
+				h.User, h.Quantity, r.ItemID, s.cfg.StuckAfter)
+		}
+	}
+	nos := make([]ids.ID, 0, len(stuck))
+	for no := range stuck {
+		nos = append(nos, no)
+	}
+	rows, err := s.Statuses(ctx, nos)
+	if err != nil {
+		return nil, err
+	}
+	for no := range rows {
+		delete(stuck, no) // it has ended; only Redis has not been told yet
+	}
+	return stuck, nil
+}
+
+// checkCache compares what polls are answered with to what is committed: an
+// entry without a row, or newer than its row, tells somebody of an order that
+// is none. An entry that stays older than its row is told as well: every change
+// has to be visible within a second.
+func (s *Service) checkCache(ctx context.Context) ([]proof.Violation, error) {
+	first, err := s.compareCache(ctx, nil)
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+	if err := recheck(ctx); err != nil {
+		return nil, err
+	}
+	suspects := make([]ids.ID, 0, len(first))
+	for no := range first {
+		suspects = append(suspects, no)
+	}
+	again, err := s.compareCache(ctx, suspects)
+	if err != nil {
+		return nil, err
+	}
+	violations := make([]proof.Violation, 0, len(again))
+	for no, detail := range again {
+		violations = append(violations, proof.Violation{Subject: "order " + no.String(), Detail: detail})
+	}
+	return violations, nil
+}
+
+// compareCache returns what is wrong with cache entries: of the given numbers,
+// or of a sample of all when only is nil. The cache is read before Postgres, so
+// that an order which is written meanwhile is no suspect.
+func (s *Service) compareCache(ctx context.Context, only []ids.ID) (map[ids.ID]string, error) {
+	entries, err := s.cache.sample(ctx, only)
+	if err != nil {
+		return nil, err
+	}
+	wrong := make(map[ids.ID]string)
+	for start := 0; start < len(entries); start += statusLimit {
+		part := entries[start:min(start+statusLimit, len(entries))]
+		nos := make([]ids.ID, len(part))
+		for i := range part {
+			nos[i] = part[i].No
+		}
+		have, err := s.readRows(ctx, nos)
+		if err != nil {
+			return nil, err
+		}
+		for i := range part {
+			if detail := misleads(part[i], have); detail != "" && len(wrong) < violationLimit {
+				wrong[part[i].No] = detail
+			}
+		}
+	}
+	return wrong, nil
+}
+
+func misleads(cached orderevent.Order, have map[ids.ID]orderevent.Order) string {
+	row, ok := have[cached.No]
+	switch {
+	case !ok:
+		return "The cache says " + strconv.Quote(cached.Status) + " and Postgres has no such order."
+	case cached.Version > row.Version:
+		return fmt.Sprintf("The cache says %q (version %d), Postgres %q (version %d).", cached.Status, cached.Version, row.Status, row.Version)
+	case cached.Version < row.Version:
+		return fmt.Sprintf("The cache still says %q (version %d), Postgres %q (version %d).", cached.Status, cached.Version, row.Status, row.Version)
+	case cached.Status != row.Status || cached.UserID != row.UserID || cached.ItemID != row.ItemID || cached.Quantity != row.Quantity:
+		return fmt.Sprintf("The cache and Postgres disagree within version %d: %q, %q.", row.Version, cached.Status, row.Status)
+	default:
+		return ""
+	}
+}

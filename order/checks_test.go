@@ -1,0 +1,223 @@
+package order
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/platform/proof"
+	"stampede/seckill/seckillevent"
+)
+
+// violations runs the checks of an id and returns "subject: detail" of each
+// violation.
+func (s *shop) violations(checks []proof.Check, id string) (found []string) {
+	s.t.Helper()
+	ran := false
+	for _, c := range checks {
+		if c.ID != id {
+			continue
+		}
+		ran = true
+		list, err := c.Run(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, v := range list {
+			found = append(found, v.Subject+": "+v.Detail)
+		}
+	}
+	if !ran {
+		s.t.Fatalf("no check %s", id)
+	}
+	return found
+}
+
+func requireViolation(t testing.TB, found []string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !slices.ContainsFunc(found, func(v string) bool { return strings.Contains(v, part) }) {
+			t.Errorf("no violation says %q: %q", part, found)
+		}
+	}
+	if len(found) != len(parts) {
+		t.Errorf("%d violations, expected %d: %q", len(found), len(parts), found)
+	}
+}
+
+func TestChecksPassOnHonestBooks(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := s.placed(s.item(2), 1, 2, 3)
+	if !s.pay(m.Grants[0].No) {
+		t.Fatal("not paid")
+	}
+	for _, id := range []string{"I3", "I7", "I9"} {
+		requireViolation(t, s.violations(s.Checks(), id))
+	}
+}
+
+func TestI3SeesSecondLiveOrders(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	one := func(n *inventory.NewStock) { n.ActivityID, n.PerActivity, n.UserLimit = 55, true, 2 }
+	a, b := s.item(10, one), s.item(10, one)
+	s.exec(`DROP INDEX orders.one_live_order_per_item`)
+	s.exec(`DROP INDEX orders.one_live_order_per_activity`)
+	s.placed(a, 1)
+	s.placed(a, 1) // two of one item
+	s.placed(a, 2)
+	s.placed(b, 2) // two of one activity
+	big := grants(b, 3)
+	big.Grants[0].Quantity = 3
+	s.deliver(big)
+	requireViolation(t, s.violations(s.Checks(), "I3"),
+		"item 1: User 1 has 2 live orders", "activity 55: User 1 has 2 live orders", "activity 55: User 2 has 2 live orders",
+		"item 2: A live order has 3 units; a user may have 2")
+}
+
+func TestI7SeesNumbersWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.StuckAfter = 10 * time.Second })
+	b := s.item(5)
+	if err := s.stock.Load(t.Context(), b.ItemID); err != nil {
+		t.Fatal(err)
+	}
+	item := inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}
+	state, _, err := s.stock.State(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, written := ids.NewFor(1), ids.NewFor(2)
+	var d inventory.Decision
+	err = s.stock.Reserve(t.Context(), item, state.Epoch, []inventory.Attempt{{User: 1, No: lost, Quantity: 1}, {User: 2, No: written, Quantity: 1}}, &d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One has its row and Redis was never told; that is no lost number.
+	m := grants(b, 2)
+	m.Grants[0].No, m.Epoch = written, state.Epoch-1
+	s.deliver(m)
+	s.cfg.StuckAfter = 0 // as if ten seconds had passed
+	requireViolation(t, s.violations(s.Checks(), "I7"), "number "+lost.String()+": User 1 holds 1 units")
+
+	// And a message that no writer takes.
+	m = grants(b, 3)
+	m.Epoch = state.Epoch
+	if err := s.bus.Publish(t.Context(), seckillevent.GrantsSubject(b.ItemID), m.ID, m.Encode(nil)); err != nil {
+		t.Fatal(err)
+	}
+	requireViolation(t, s.violations(s.Checks(), "I7"), "number "+lost.String(), "grants: 1 messages wait")
+}
+
+func TestI9SeesOrdersThatAreNone(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := s.placed(s.item(5), 1, 2, 3, 4)
+	phantom := orderevent.Order{No: ids.NewFor(9), UserID: 9, Version: 1, Status: orderevent.StatusPending}
+	ahead, behind, twisted := s.order(m.Grants[0].No), s.order(m.Grants[1].No), s.order(m.Grants[2].No)
+	if !s.pay(behind.No) {
+		t.Fatal("not paid")
+	}
+	ahead.Version, ahead.Status = 2, orderevent.StatusPaid
+	twisted.Status = orderevent.StatusPaid
+	for _, o := range []orderevent.Order{phantom, ahead, behind, twisted} {
+		if err := s.rdb.Set(t.Context(), cacheKey(o.No), o.AppendJSON(nil), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requireViolation(t, s.violations(s.Checks(), "I9"),
+		phantom.No.String()+`: The cache says "pending_payment" and Postgres has no such order`,
+		ahead.No.String()+`: The cache says "paid" (version 2)`,
+		behind.No.String()+`: The cache still says "pending_payment" (version 1)`,
+		twisted.No.String()+`: The cache and Postgres disagree within version 1`)
+}
+
+func (s *shop) order(no ids.ID) orderevent.Order {
+	s.t.Helper()
+	rows, err := s.readRows(s.t.Context(), []ids.ID{no})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return rows[no]
+}
+
+func TestClientLog(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := s.placed(s.item(2), 1, 2, 3)
+	won, lost := m.Grants[0], m.Grants[2]
+	waiting, forgotten, invented := ids.NewFor(4), ids.NewFor(5), ids.NewFor(6)
+	l := &line{positions: map[ids.ID]int64{waiting: 1}}
+	honest := []ClientEntry{
+		{won.No, 1, AnswerQueued}, {won.No, 1, AnswerWon}, {won.No, 1, AnswerAlreadyBought},
+		{lost.No, 3, AnswerQueued}, {waiting, 4, AnswerQueued}, {ids.NewFor(7), 7, "sold-out"},
+	}
+	for range 2 * statusLimit { // more than one query asks for
+		honest = append(honest, ClientEntry{won.No, 1, AnswerWon})
+	}
+	checks := s.CheckClientLog(l, slices.Values(honest))
+	requireViolation(t, s.violations(checks, "I6"))
+	requireViolation(t, s.violations(checks, "I9"))
+
+	lies := append(slices.Clone(honest),
+		ClientEntry{forgotten, 5, AnswerQueued}, ClientEntry{won.No, 8, AnswerAlreadyBought},
+		ClientEntry{invented, 6, AnswerWon}, ClientEntry{lost.No, 3, AnswerWon}, ClientEntry{won.No, 2, AnswerWon})
+	checks = s.CheckClientLog(l, slices.Values(lies))
+	requireViolation(t, s.violations(checks, "I6"),
+		forgotten.String()+`: User 5 was answered "queued"`, won.No.String()+`: User 8 was answered "already-bought"; the order is user 1's`)
+	requireViolation(t, s.violations(checks, "I9"),
+		invented.String()+": User 6 was told", lost.No.String()+": User 3 was told that the order is there; the number was refused", won.No.String()+": User 2 was told")
+}
+
+func TestBooksAndHolds(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(3)
+	m := s.placed(b, 1, 2, 3, 4) // the last one is refused
+	if !s.pay(m.Grants[0].No) {
+		t.Fatal("not paid")
+	}
+	if _, err := s.Claim(t.Context(), m.Grants[1].No, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CloseClaimed(t.Context(), numbers(m)[1:2], orderevent.ReasonCanceled); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`UPDATE orders.orders SET updated_at = clock_timestamp() - interval '241 s' WHERE order_no = $1`, m.Grants[3].No)
+	units, err := s.LiveUnits(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "live units", units, map[int64]inventory.Units{b.ItemID: {Held: 1, Sold: 1}})
+	nos := append(numbers(m), ids.New())
+	for range statusLimit {
+		nos = append(nos, ids.New())
+	}
+	known, err := s.Known(t.Context(), nos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "known", known, map[ids.ID]string{nos[0]: "paid", nos[1]: "closed", nos[2]: "pending_payment", nos[3]: "refused"})
+
+	var live []inventory.Held
+	var gone []inventory.Gone
+	s.inTx(func(tx pgx.Tx) (err error) {
+		live, gone, err = HoldReader{}.Holds(t.Context(), tx, b.ItemID)
+		return err
+	})
+	slices.SortFunc(live, func(a, b inventory.Held) int { return int(a.User - b.User) })
+	requireEqual(t, "holds", live, []inventory.Held{{No: nos[0], User: 1, Quantity: 1, Paid: true}, {No: nos[2], User: 3, Quantity: 1}})
+	if len(gone) != 1 || gone[0].No != nos[1] {
+		t.Fatalf("recently ended: %+v", gone)
+	}
+	if left := time.Until(gone[0].Until); left < 200*time.Second || left > 241*time.Second {
+		t.Errorf("the number is kept for %s more", left)
+	}
+}

@@ -1,0 +1,136 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/platform/pg"
+)
+
+// Closing an order is a protocol of three steps, because its payment may have
+// to be closed at a provider, and no transaction may wait for a provider:
+//
+//	1 claim   closing_until is set; from then on nobody starts a payment
+//	2 close   the order's open payment is closed at its provider (payment)
+//	3 settle  the order is closed and its units return, if it is still pending
+//
+// Whoever dies in between leaves a claim that runs out; the sweeper claims
+// again. A capture that arrives meanwhile wins: step 3 finds no pending order.
+
+// Claim makes the first step for one order, on its shopper's wish. It fails
+// with ErrNotFound, ErrNotCancelable, or ErrClosing when somebody else is
+// closing the order already. The claim is in force for Config.ClosingFor.
+func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
+	if no.Bucket() != ids.Bucket(user) {
+		return orderevent.Order{}, ErrNotFound
+	}
+	q := orderdb.New(s.deps.DB)
+	row, err := q.ClaimOrder(ctx, orderdb.ClaimOrderParams{
+		OrderNo: no, Bucket: no.Bucket(), UserID: user, ClosingSeconds: s.cfg.ClosingFor.Seconds(),
+	})
+	if err == nil {
+		return fromRow(row), nil
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return orderevent.Order{}, fmt.Errorf("order: claim %s: %w", no, err)
+	}
+	// Not claimed; the row says why. It may have changed since, then the caller
+	// reads a reason that was true a moment ago and asks again.
+	row, err = q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user:
+		return orderevent.Order{}, ErrNotFound
+	case err != nil:
+		return orderevent.Order{}, fmt.Errorf("order: read %s: %w", no, err)
+	case row.Status != orderevent.StatusPending:
+		return orderevent.Order{}, ErrNotCancelable.With("status", row.Status)
+	default:
+		return orderevent.Order{}, ErrClosing
+	}
+}
+
+// ClaimDue makes the first step for at most limit orders whose deadline has
+// passed by Postgres's clock. Several sweepers share the work: each gets
+// orders that no other has.
+func (s *Service) ClaimDue(ctx context.Context, limit int) ([]ids.ID, error) {
+	nos, err := orderdb.New(s.deps.DB).ClaimDue(ctx, orderdb.ClaimDueParams{
+		ClosingSeconds: s.cfg.ClosingFor.Seconds(), Most: int32(limit), //nolint:gosec // bounded by Config.Validate
+	})
+	if err != nil {
+		return nil, fmt.Errorf("order: claim due orders: %w", err)
+	}
+	return nos, nil
+}
+
+// CloseClaimed makes the third step: of the given orders it closes those that
+// are still pending and whose claim is in force, returns their units to the
+// stock and writes the events, in one transaction. reason is ReasonTimeout or
+// ReasonCanceled. It returns the orders that it closed and has announced them.
+func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string) ([]orderevent.Order, error) {
+	if len(nos) == 0 {
+		return nil, nil
+	}
+	actor := "system"
+	if reason == orderevent.ReasonCanceled {
+		actor = "shopper"
+	}
+	var closed []orderevent.Order
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		closed = closed[:0] // InTx may run this again
+		q := orderdb.New(tx)
+		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: nos, Buckets: bucketsOf(nos)})
+		if err != nil {
+			return fmt.Errorf("read stock rows: %w", err)
+		}
+		keys := make([]inventory.Key, len(stock))
+		for i, r := range stock {
+			keys[i] = inventory.Key{ItemID: r.ItemID, Shard: r.Shard}
+		}
+		if _, err := s.deps.Stock.Lock(ctx, tx, keys); err != nil {
+			return fmt.Errorf("lock stock: %w", err)
+		}
+		rows, err := q.CloseClaimed(ctx, orderdb.CloseClaimedParams{
+			OrderNos: nos, Buckets: bucketsOf(nos), Reason: reason, Actor: actor,
+		})
+		if err != nil {
+			return fmt.Errorf("close: %w", err)
+		}
+		for _, r := range rows {
+			closed = append(closed, fromRow(orderdb.OrdersOrder(r)))
+		}
+		if err := s.deps.Stock.Return(ctx, tx, movements(closed)); err != nil {
+			return fmt.Errorf("return units: %w", err)
+		}
+		return appendEvents(ctx, tx, orderevent.SubjectClosed, closed)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("order: close %d orders: %w", len(nos), err)
+	}
+	if len(closed) > 0 {
+		s.metrics.closed.WithLabelValues(reason).Add(float64(len(closed)))
+		s.Announce(ctx, closed...)
+	}
+	return closed, nil
+}
+
+// movements sums the orders' units per stock row, in lock order.
+func movements(orders []orderevent.Order) []inventory.Movement {
+	sums := make(map[inventory.Key]int32, 1)
+	for i := range orders {
+		sums[inventory.Key{ItemID: orders[i].ItemID, Shard: orders[i].Shard}] += orders[i].Quantity
+	}
+	moved := make([]inventory.Movement, 0, len(sums))
+	for key, quantity := range sums {
+		moved = append(moved, inventory.Movement{Key: key, Quantity: quantity})
+	}
+	slices.SortFunc(moved, func(a, b inventory.Movement) int { return compareKeys(a.Key, b.Key) })
+	return moved
+}

@@ -1,0 +1,181 @@
+package order
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+const (
+	// loadSlots is how many read queries run at once: with Redis away, thousands
+	// of polls share two connections and the order writer keeps its own.
+	loadSlots = 2
+	// loadLimit is how many numbers one query asks for.
+	loadLimit = 256
+	// loadTimeout bounds a query that many readers wait for.
+	loadTimeout = 5 * time.Second
+	// localSeconds is how long the process remembers what it read. freecache
+	// counts whole seconds on the clock, so this lasts 0 to 1 s: never longer than
+	// the second in which a change has to become visible.
+	localSeconds = 1
+)
+
+// loader reads orders from Postgres for many readers at once: whoever finds a
+// slot free asks for all numbers that wait, its own and the others'. There is
+// no timer and no goroutine of its own; the slower Postgres is, the more
+// numbers share a query.
+//
+// mu guards waiting; a slot is held while a query runs; mu is never held then.
+type loader struct {
+	query   func(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error)
+	slots   chan struct{}
+	mu      sync.Mutex
+	waiting map[ids.ID]*loading
+}
+
+// loading is one number's place in a query; fields are set before done closes.
+type loading struct {
+	done  chan struct{}
+	order orderevent.Order
+	found bool
+	err   error
+}
+
+func newLoader(query func(context.Context, []ids.ID) (map[ids.ID]orderevent.Order, error)) *loader {
+	return &loader{query: query, slots: make(chan struct{}, loadSlots), waiting: make(map[ids.ID]*loading)}
+}
+
+// load returns the order as Postgres had it after the call began.
+func (l *loader) load(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
+	l.mu.Lock()
+	mine := l.waiting[no]
+	if mine == nil {
+		mine = &loading{done: make(chan struct{})}
+		l.waiting[no] = mine
+	}
+	l.mu.Unlock()
+	for {
+		select {
+		case <-mine.done:
+			return mine.order, mine.found, mine.err
+		case <-ctx.Done():
+			return orderevent.Order{}, false, ctx.Err()
+		case l.slots <- struct{}{}:
+			l.run(ctx)
+			<-l.slots
+			// Somebody else's run may have taken mine, or this one was full: look again.
+		}
+	}
+}
+
+// run asks for what waits now. The caller holds a slot.
+func (l *loader) run(ctx context.Context) {
+	l.mu.Lock()
+	taken := make(map[ids.ID]*loading, min(len(l.waiting), loadLimit))
+	nos := make([]ids.ID, 0, min(len(l.waiting), loadLimit))
+	for no, w := range l.waiting {
+		if len(nos) == loadLimit {
+			break
+		}
+		taken[no] = w
+		nos = append(nos, no)
+		delete(l.waiting, no) // who comes from now on needs a later reading
+	}
+	l.mu.Unlock()
+	if len(nos) == 0 {
+		return
+	}
+	// Others wait for this query, too: it must not end with one reader's request.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	defer cancel()
+	orders, err := l.query(ctx, nos)
+	for no, w := range taken {
+		w.order, w.found = orders[no]
+		w.err = err
+		close(w.done)
+	}
+}
+
+// Get returns an order from the cache or Postgres; false when there is none.
+// "None" may be up to a second old.
+func (s *Service) Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
+	o, ok, err := s.cache.get(ctx, no)
+	if err != nil {
+		s.deps.Log.DebugContext(ctx, "order cache not readable, asking Postgres", "error", err)
+	}
+	if ok {
+		return o, true, nil
+	}
+	if o, known, ok := s.recall(no); ok {
+		return o, known, nil
+	}
+	return s.loader.load(ctx, no)
+}
+
+// readThrough is the loader's query: it reads many orders, puts them into the
+// cache and remembers for a moment what the cache does not hold.
+func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
+	s.metrics.loads.Add(float64(len(nos)))
+	found, err := s.readRows(ctx, nos)
+	if err != nil {
+		return nil, err
+	}
+	orders := slices.Collect(maps.Values(found))
+	noRoom, err := s.cache.fill(ctx, orders)
+	if err != nil {
+		s.deps.Log.DebugContext(ctx, "order cache not filled", "error", err)
+	}
+	if err != nil || noRoom > 0 {
+		for i := range orders {
+			s.remember(orders[i].No, orders[i].AppendJSON(nil))
+		}
+	}
+	for _, no := range nos {
+		if _, ok := found[no]; !ok {
+			s.remember(no, nil)
+		}
+	}
+	return found, nil
+}
+
+// readRows reads orders from Postgres; numbers without a row are left out.
+func (s *Service) readRows(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
+	rows, err := orderdb.New(s.deps.DB).ReadOrders(ctx, orderdb.ReadOrdersParams{OrderNos: nos, Buckets: bucketsOf(nos)})
+	if err != nil {
+		return nil, fmt.Errorf("order: read %d orders: %w", len(nos), err)
+	}
+	orders := make(map[ids.ID]orderevent.Order, len(rows))
+	for _, r := range rows {
+		orders[r.OrderNo] = fromRow(r)
+	}
+	return orders, nil
+}
+
+// remember keeps an order's JSON, or that there is none, for localSeconds.
+func (s *Service) remember(no ids.ID, raw []byte) {
+	_ = s.local.Set(no[:], raw, localSeconds) // fails only for entries above 1/1024 of the cache
+}
+
+// recall returns what remember kept: the order, whether there is one, and
+// whether anything was kept at all.
+func (s *Service) recall(no ids.ID) (o orderevent.Order, known, ok bool) {
+	raw, err := s.local.Get(no[:])
+	if err != nil {
+		return orderevent.Order{}, false, false
+	}
+	if len(raw) == 0 {
+		return orderevent.Order{}, false, true
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return orderevent.Order{}, false, false
+	}
+	return o, true, true
+}

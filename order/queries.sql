@@ -1,0 +1,153 @@
+-- name: LockOrder :one
+-- Takes the order's row lock; the stock row, if needed, was taken before (lock order).
+SELECT * FROM orders.orders WHERE order_no = @order_no AND bucket = @bucket FOR UPDATE;
+
+-- name: ReadOrder :one
+SELECT * FROM orders.orders WHERE order_no = @order_no AND bucket = @bucket;
+
+-- name: ReadOrders :many
+-- Reads many orders by number. OFFSET 0 keeps the planner from turning the lookups into a scan of the whole table.
+SELECT o.* FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
+
+-- name: ReadStatuses :many
+-- What became of many numbers; those without a row are left out.
+SELECT o.order_no, o.status FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT order_no, status FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
+
+-- name: MarkPaid :one
+-- Whoever comes first, the payment or the closing, changes the row; the other finds no pending order.
+WITH paid AS (
+    UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL, updated_at = clock_timestamp()
+    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'pending_payment'
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
+    SELECT paid.bucket, paid.order_no, paid.version, paid.status, @actor::text, paid.updated_at FROM paid
+)
+SELECT * FROM paid;
+
+-- name: ClaimOrder :one
+-- Claims one order of a user for closing, unless another claim is in force.
+UPDATE orders.orders SET closing_until = clock_timestamp() + make_interval(secs => @closing_seconds::float8)
+WHERE order_no = @order_no AND bucket = @bucket AND user_id = @user_id AND status = 'pending_payment'
+  AND (closing_until IS NULL OR closing_until < clock_timestamp())
+RETURNING *;
+
+-- name: ClaimDue :many
+-- Claims what is due, oldest deadline first. A row that somebody else has locked (a payment being made, another
+-- sweeper) is skipped and looked at again a second later.
+UPDATE orders.orders o SET closing_until = clock_timestamp() + make_interval(secs => @closing_seconds::float8)
+FROM (
+    SELECT bucket, order_no FROM orders.orders
+    WHERE status = 'pending_payment' AND pay_deadline <= statement_timestamp()
+      AND (closing_until IS NULL OR closing_until < statement_timestamp())
+    ORDER BY pay_deadline
+    LIMIT @most FOR UPDATE SKIP LOCKED
+) due
+WHERE o.order_no = due.order_no AND o.bucket = due.bucket
+RETURNING o.order_no;
+
+-- name: StockOfOrders :many
+-- Which stock rows the units of these orders go back to; both columns never change after the insert, so this may be
+-- read before the rows are locked.
+SELECT DISTINCT o.item_id, o.shard FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT item_id, shard FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+ORDER BY o.item_id, o.shard;
+
+-- name: CloseClaimed :many
+-- Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
+-- rows that this transaction holds.
+WITH locked AS MATERIALIZED (
+    SELECT o.order_no, o.bucket
+    FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+    JOIN orders.orders o ON o.order_no = n.no AND o.bucket = n.b
+    ORDER BY o.order_no FOR UPDATE OF o
+), closed AS (
+    UPDATE orders.orders o
+    SET status = 'closed', reason = @reason, version = o.version + 1, closing_until = NULL, updated_at = clock_timestamp()
+    FROM locked
+    WHERE o.order_no = locked.order_no AND o.bucket = locked.bucket
+      AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT closed.bucket, closed.order_no, closed.version, closed.status, closed.reason, @actor::text, closed.updated_at FROM closed
+)
+SELECT * FROM closed ORDER BY order_no;
+
+-- name: LiveOrdersOfUsers :many
+-- What users hold live of the items they were granted, and in these items' activities where the rule spans them.
+SELECT o.item_id, o.activity_id, o.user_id, o.one_per_activity
+FROM (SELECT unnest(@buckets::smallint[]) AS b, unnest(@user_ids::bigint[]) AS usr,
+             unnest(@item_ids::bigint[]) AS item, unnest(@activity_ids::bigint[]) AS activity) n
+CROSS JOIN LATERAL (
+    SELECT item_id, activity_id, user_id, one_per_activity FROM orders.orders
+    WHERE item_id = n.item AND user_id = n.usr AND bucket = n.b
+      AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+    UNION ALL
+    SELECT item_id, activity_id, user_id, one_per_activity FROM orders.orders
+    WHERE activity_id = n.activity AND user_id = n.usr AND bucket = n.b AND one_per_activity
+      AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+) o;
+
+-- name: LiveOrdersOfItem :many
+SELECT order_no, user_id, quantity, status FROM orders.orders
+WHERE item_id = @item_id AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed');
+
+-- name: EndedOrdersOfItem :many
+-- The item's numbers that ended not long ago: their rush paths may still be sent again.
+SELECT order_no, updated_at FROM orders.orders
+WHERE item_id = @item_id AND status IN ('closed', 'refused', 'refunded')
+  AND updated_at > statement_timestamp() - make_interval(secs => @within_seconds::float8);
+
+-- name: LiveUnits :many
+-- The units of every item's live orders, unpaid and paid.
+SELECT item_id,
+       coalesce(sum(quantity) FILTER (WHERE status = 'pending_payment'), 0)::bigint AS held,
+       coalesce(sum(quantity) FILTER (WHERE status <> 'pending_payment'), 0)::bigint AS sold
+FROM orders.orders
+WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+GROUP BY item_id;
+
+-- name: OrdersOfUser :many
+-- A shopper's orders, newest first; the bucket leads to the one partition they lie in.
+SELECT * FROM orders.orders
+WHERE bucket = @bucket AND user_id = @user_id AND order_no < @before
+ORDER BY order_no DESC LIMIT @most;
+
+-- name: ListOrders :many
+-- Orders for an operator, newest first.
+SELECT * FROM orders.orders
+WHERE order_no < @before
+  AND (sqlc.narg('bucket')::smallint IS NULL OR bucket = sqlc.narg('bucket'))
+  AND (sqlc.narg('user_id')::bigint IS NULL OR user_id = sqlc.narg('user_id'))
+  AND (sqlc.narg('item_id')::bigint IS NULL OR item_id = sqlc.narg('item_id'))
+  AND (sqlc.narg('activity_id')::bigint IS NULL OR activity_id = sqlc.narg('activity_id'))
+  AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
+ORDER BY order_no DESC LIMIT @most;
+
+-- name: HistoryOfOrder :many
+SELECT version, status, reason, actor, at FROM orders.history
+WHERE bucket = @bucket AND order_no = @order_no ORDER BY version;
+
+-- name: UsersWithSeveralLiveOrders :many
+-- I3: what the unique indexes forbid, asked of the rows themselves. Only a wrong index lets a row through.
+SELECT item_id, user_id, count(*) AS live FROM orders.orders
+WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+GROUP BY item_id, user_id HAVING count(*) > 1 ORDER BY item_id, user_id LIMIT @most;
+
+-- name: UsersWithSeveralItems :many
+SELECT activity_id, user_id, count(*) AS live FROM orders.orders
+WHERE one_per_activity AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+GROUP BY activity_id, user_id HAVING count(*) > 1 ORDER BY activity_id, user_id LIMIT @most;
+
+-- name: LargestLiveQuantities :many
+-- I3: the largest quantity that one live order has, per item, to compare with the item's limit.
+SELECT item_id, max(quantity)::int AS quantity FROM orders.orders
+WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+GROUP BY item_id;
+
+-- name: ItemsWithStock :many
+-- Every item with its limit, read for the checks only. The table is inventory's; nothing here depends on its figures.
+SELECT item_id, shard, activity_id, per_activity, user_limit FROM inventory.stock ORDER BY item_id, shard;

@@ -1,0 +1,28 @@
+package order
+
+import (
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+// fromRow turns a row into what the other modules and the cache know.
+// ClosingUntil stays behind: a claim is no change of the order.
+func fromRow(r orderdb.OrdersOrder) orderevent.Order {
+	return orderevent.Order{
+		No: r.OrderNo, UserID: r.UserID, ItemID: r.ItemID, ActivityID: r.ActivityID, SessionID: r.SessionID,
+		Shard: r.Shard, PerActivity: r.OnePerActivity, Epoch: r.Epoch, Quantity: r.Quantity,
+		UnitPrice: r.UnitPrice, Currency: r.Currency, Title: r.Title, Status: r.Status, Reason: r.Reason,
+		Version: r.Version, PayDeadline: r.PayDeadline.UTC(), CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+}
+
+// bucketsOf reads the bucket of each number: every statement names both, so
+// that Postgres goes to one partition per number.
+func bucketsOf(nos []ids.ID) []int16 {
+	buckets := make([]int16, len(nos))
+	for i, no := range nos {
+		buckets[i] = no.Bucket()
+	}
+	return buckets
+}

@@ -1,0 +1,129 @@
+package order
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/coocood/freecache"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/app"
+	"stampede/platform/bus"
+	"stampede/platform/outbox"
+)
+
+// Waker is told that an outbox row was committed, so that it need not wait for
+// the next poll.
+type Waker interface{ Wake() }
+
+// Deps are what the module works with; all are required, but for the bus in a
+// process that only reads, such as verify.
+type Deps struct {
+	DB      *pgxpool.Pool // the module's own budget of connections, at least 4
+	Redis   redis.UniversalClient
+	Bus     *bus.Bus
+	Stock   *inventory.Service
+	Outbox  Waker
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Service is the order module. Safe for concurrent use.
+type Service struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	cache   *cache
+	local   *freecache.Cache
+	loader  *loader
+	timers  timers
+	// reading holds a place for each list query under way; see newReading.
+	reading chan struct{}
+	// due wakes this process's sweeper. It holds one signal: more would only
+	// make it look again for what it has just closed.
+	due chan struct{}
+}
+
+// New returns the module; nothing runs until its workers do.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.DB == nil || deps.Redis == nil || deps.Stock == nil || deps.Outbox == nil ||
+		deps.Log == nil || deps.Metrics == nil {
+		return nil, errors.New("order: every dependency is required")
+	}
+	m, err := newMetrics(deps.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		cfg: cfg, deps: deps, metrics: m,
+		cache:   &cache{rdb: deps.Redis, ttl: cfg.CacheTTL, fillTTL: cfg.FillTTL, metrics: m},
+		local:   freecache.NewCache(cfg.LocalCacheBytes),
+		reading: newReading(deps.DB.Config().MaxConns),
+		due:     make(chan struct{}, 1),
+	}
+	s.loader = newLoader(s.readThrough)
+	return s, nil
+}
+
+// Workers are the module's loops. The expiry sweeper is one more, made by
+// NewExpiry because it needs the payments.
+func (s *Service) Workers() []app.Worker {
+	return []app.Worker{{Name: "order-writer", Run: s.runWriter}}
+}
+
+// cacheAttempts is how often a change is tried to be put into the cache before
+// it becomes a dead letter: at up to 30 s each, through an hour without Redis.
+const cacheAttempts = 120
+
+// Subscriptions are what the module listens to on EVENTS.
+func (s *Service) Subscriptions() []bus.Subscription {
+	return []bus.Subscription{
+		// Every change reaches the cache even if the process that made it died
+		// after the commit. Needs no inbox: an older version changes nothing.
+		{Name: "order-cache", Filter: orderevent.SubjectAll, MaxAttempts: cacheAttempts, Handle: s.cacheChanged},
+		// One instance's sweeper is enough; the others have their own tick.
+		{Name: "order-due", Filter: orderevent.SubjectDue, Handle: s.wakeSweeper},
+	}
+}
+
+func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
+	var changed orderevent.Changed
+	if err := json.Unmarshal(m.Data, &changed); err != nil {
+		return fmt.Errorf("order: decode %s: %w", m.Subject, err)
+	}
+	switch m.Subject {
+	case orderevent.SubjectCreated, orderevent.SubjectRefused:
+		return s.cache.putMissing(ctx, changed.Orders)
+	default:
+		return s.cache.put(ctx, changed.Orders)
+	}
+}
+
+func (s *Service) wakeSweeper(context.Context, bus.Msg) error {
+	select {
+	case s.due <- struct{}{}:
+	default: // it is awake already
+	}
+	return nil
+}
+
+// appendEvents writes the orders' events to the outbox.
+func appendEvents(ctx context.Context, tx pgx.Tx, subject string, orders []orderevent.Order) error {
+	for _, payload := range orderevent.Pack(orders) {
+		if _, err := outbox.Append(ctx, tx, subject, payload); err != nil {
+			return fmt.Errorf("append %s: %w", subject, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package order
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/alarm"
+	"stampede/platform/ids"
+	"stampede/platform/inbox"
+	"stampede/seckill/seckillevent"
+)
+
+// writerName is the consumer's name in the inbox and on dead letters.
+const writerName = "order-writer"
+
+// settled is what one transaction made of its messages.
+type settled struct {
+	created, refused []orderevent.Order
+	known            int // entries whose number had a row before
+}
+
+// care is how much a transaction expects to go wrong. Each step up costs more;
+// the writer takes it when the cheaper one ran into a constraint.
+type care uint8
+
+const (
+	hopeful  care = iota // every entry becomes an order
+	careful              // some are known or duplicates
+	rationed             // and Postgres has fewer units than were granted
+)
+
+// settle writes the orders of many messages inside tx. Every entry reaches an
+// end: it becomes an order, or a refused row with its reason, or it is known
+// already from an earlier delivery. The release of a refused number follows
+// from the event that is in the outbox of the same transaction.
+//
+// A hopeful attempt fails on the first entry that does not fit (a unique key, or
+// CHECK never_oversold) and changes nothing.
+//
+// Locks: stock rows by (item, shard) first. They also keep two writers from
+// settling the same item at once, which makes the reads below stable.
+func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, how care) (settled, error) {
+	var out settled
+	stocks, err := s.deps.Stock.Lock(ctx, tx, stockKeys(batches))
+	if err != nil {
+		return out, fmt.Errorf("lock stock: %w", err)
+	}
+	candidates, refused, known, err := s.sortOut(ctx, tx, batches, stocks)
+	if err != nil {
+		return out, err
+	}
+	out.known = known
+	if how == rationed {
+		if candidates, refused, err = s.rationOut(ctx, tx, batches, stocks, candidates, refused); err != nil {
+			return out, err
+		}
+	}
+	h := newHeads(batches)
+	if how == hopeful {
+		out.created, err = copyIn(ctx, tx, batches, candidates)
+	} else {
+		out.created, err = insert(ctx, tx, orderevent.StatusPending, batches, h, candidates)
+	}
+	if err != nil {
+		return out, err
+	}
+	if missing := len(candidates) - len(out.created); missing > 0 {
+		duplicates, err := s.duplicates(ctx, tx, candidates, out.created)
+		if err != nil {
+			return out, err
+		}
+		refused = append(refused, duplicates...)
+		out.known += missing - len(duplicates)
+	}
+	if out.refused, err = insert(ctx, tx, orderevent.StatusRefused, batches, h, refused); err != nil {
+		return out, err
+	}
+	out.known += len(refused) - len(out.refused)
+
+	// Units are taken for the rows that are really there, neither for duplicates
+	// nor for redelivered numbers.
+	if len(out.created) > 0 {
+		if err := s.deps.Stock.Deduct(ctx, tx, movements(out.created)); err != nil {
+			return out, fmt.Errorf("deduct stock: %w", err)
+		}
+	}
+	if err := appendEvents(ctx, tx, orderevent.SubjectCreated, out.created); err != nil {
+		return out, err
+	}
+	return out, appendEvents(ctx, tx, orderevent.SubjectRefused, out.refused)
+}
+
+// sortOut takes apart the entries by what is known without asking for their
+// rows: those of messages written before are done, those of an epoch that
+// Postgres has left behind and those of an item it does not know are refused,
+// the others are candidates. A number that occurs twice counts once.
+func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock) (candidates, refused []entry, known int, err error) {
+	messages := make([]ids.ID, len(batches))
+	total := 0
+	for i, b := range batches {
+		messages[i] = b.ID
+		total += len(b.Grants)
+	}
+	fresh, err := inbox.Fresh(ctx, tx, writerName, messages)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("note messages: %w", err)
+	}
+	candidates = make([]entry, 0, total)
+	seen := make(map[ids.ID]struct{}, total)
+	for i, b := range batches {
+		if !fresh[b.ID] {
+			known += len(b.Grants)
+			continue
+		}
+		fresh[b.ID] = false // the same message may have been fetched twice
+		reason := ""
+		stock, ok := stocks[inventory.Key{ItemID: b.ItemID, Shard: b.Shard}]
+		switch {
+		case !ok:
+			// The shopper was told "queued", so the number has to end; without a
+			// stock row it cannot end as an order. A person has to find out why.
+			reason = orderevent.ReasonInterrupted
+			if err := raiseNoStock(ctx, tx, b.ItemID); err != nil {
+				return nil, nil, 0, err
+			}
+		case b.Epoch < stock.Epoch:
+			reason = orderevent.ReasonInterrupted
+		}
+		for j := range b.Grants {
+			g := &b.Grants[j]
+			if _, twice := seen[g.No]; twice {
+				known++
+				continue
+			}
+			seen[g.No] = struct{}{}
+			e := entry{grant: g, from: i, reason: reason}
+			if reason != "" {
+				refused = append(refused, e)
+			} else {
+				candidates = append(candidates, e)
+			}
+		}
+	}
+	return candidates, refused, known, nil
+}
+
+// rationOut asks the database what ration needs and returns its decision.
+func (s *Service) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock, candidates, refused []entry) (accepted, allRefused []entry, err error) {
+	known, err := knownNumbers(ctx, tx, candidates)
+	if err != nil {
+		return nil, nil, err
+	}
+	taken, err := takenBy(ctx, tx, batches, candidates)
+	if err != nil {
+		return nil, nil, err
+	}
+	available := make(map[inventory.Key]int32, len(stocks))
+	for key, stock := range stocks {
+		if !stock.Unlimited {
+			available[key] = stock.Available
+		}
+	}
+	accepted, rejected := ration(candidates, batches, known, taken, available)
+	short := make(map[int64]int)
+	for _, e := range rejected {
+		if e.reason == orderevent.ReasonShortfall {
+			short[batches[e.from].ItemID]++
+		}
+	}
+	for item, numbers := range short {
+		if err := raiseShortfall(ctx, tx, item, numbers); err != nil {
+			return nil, nil, err
+		}
+	}
+	// The known ones go along as candidates: the insert leaves them out and the
+	// caller counts them.
+	for _, e := range candidates {
+		if known[e.grant.No] {
+			accepted = append(accepted, e)
+		}
+	}
+	return accepted, append(refused, rejected...), nil
+}
+
+// duplicates tells which candidates without a new row have no older one
+// either: another live order of the same user kept them out.
+func (s *Service) duplicates(ctx context.Context, tx pgx.Tx, candidates []entry, created []orderevent.Order) ([]entry, error) {
+	inserted := make(map[ids.ID]bool, len(created))
+	for i := range created {
+		inserted[created[i].No] = true
+	}
+	var left []entry
+	for _, e := range candidates {
+		if !inserted[e.grant.No] {
+			e.reason = orderevent.ReasonDuplicate
+			left = append(left, e)
+		}
+	}
+	known, err := knownNumbers(ctx, tx, left)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(left, func(e entry) bool { return known[e.grant.No] }), nil
+}
+
+func knownNumbers(ctx context.Context, tx pgx.Tx, entries []entry) (map[ids.ID]bool, error) {
+	nos := make([]ids.ID, len(entries))
+	for i, e := range entries {
+		nos[i] = e.grant.No
+	}
+	rows, err := orderdb.New(tx).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: nos, Buckets: bucketsOf(nos)})
+	if err != nil {
+		return nil, fmt.Errorf("look up numbers: %w", err)
+	}
+	known := make(map[ids.ID]bool, len(rows))
+	for _, r := range rows {
+		known[r.OrderNo] = true
+	}
+	return known, nil
+}
+
+// takenBy reads what the entries' users have in live orders.
+func takenBy(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, entries []entry) (map[userOf]bool, error) {
+	var p orderdb.LiveOrdersOfUsersParams
+	for _, e := range entries {
+		b := batches[e.from]
+		p.Buckets = append(p.Buckets, e.grant.No.Bucket())
+		p.UserIds = append(p.UserIds, e.grant.User)
+		p.ItemIds = append(p.ItemIds, b.ItemID)
+		p.ActivityIds = append(p.ActivityIds, b.ActivityID)
+	}
+	rows, err := orderdb.New(tx).LiveOrdersOfUsers(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("look up live orders: %w", err)
+	}
+	taken := make(map[userOf]bool, len(rows))
+	for _, r := range rows {
+		taken[userOf{id: r.ItemID, user: r.UserID}] = true
+		if r.OnePerActivity {
+			taken[userOf{activity: true, id: r.ActivityID, user: r.UserID}] = true
+		}
+	}
+	return taken, nil
+}
+
+func stockKeys(batches []*seckillevent.Batch) []inventory.Key {
+	keys := make([]inventory.Key, 0, len(batches))
+	for _, b := range batches {
+		keys = append(keys, inventory.Key{ItemID: b.ItemID, Shard: b.Shard})
+	}
+	slices.SortFunc(keys, compareKeys)
+	return slices.Compact(keys)
+}
+
+func compareKeys(a, b inventory.Key) int {
+	return cmp.Or(cmp.Compare(a.ItemID, b.ItemID), cmp.Compare(a.Shard, b.Shard))
+}
+
+func raiseShortfall(ctx context.Context, tx pgx.Tx, item int64, numbers int) error {
+	return alarm.Raise(ctx, tx, alarm.Alarm{
+		Code: "stock-shortfall", Subject: "item " + strconv.FormatInt(item, 10), Severity: alarm.Critical,
+		NextAction: fmt.Sprintf("Redis granted more than Postgres had and %d numbers were refused. Pause the item and run `stampede verify`.", numbers),
+	})
+}
+
+func raiseNoStock(ctx context.Context, tx pgx.Tx, item int64) error {
+	return alarm.Raise(ctx, tx, alarm.Alarm{
+		Code: "grants-without-stock", Subject: "item " + strconv.FormatInt(item, 10), Severity: alarm.Critical,
+		NextAction: "Grants came for an item that has no stock row and were refused. Find out whether a backup of Postgres was restored while Redis was kept; if so, load the item.",
+	})
+}

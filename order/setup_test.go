@@ -1,0 +1,235 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/bus/bustest"
+	"stampede/platform/ids"
+	"stampede/platform/pg"
+	"stampede/platform/pgtest"
+	"stampede/seckill/seckillevent"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// waker counts what the relay would be told.
+type waker struct{ woken atomic.Int64 }
+
+func (w *waker) Wake() { w.woken.Add(1) }
+
+// shop is the module with real neighbours: Postgres, Redis, NATS, inventory.
+type shop struct {
+	*Service
+	t     testing.TB
+	db    *pgxpool.Pool
+	rdb   redis.UniversalClient
+	bus   *bus.Bus
+	stock *inventory.Service
+	waker *waker
+
+	nextItem int64
+}
+
+func setup(t testing.TB, change ...func(*Config, *Deps)) *shop {
+	t.Helper()
+	db, rdb, b := pgtest.DB(t), pgtest.Redis(t), bustest.Open(t)
+	log := slog.New(slog.DiscardHandler)
+	invCfg := inventory.DefaultConfig()
+	invCfg.PublishDeadline = 10 * time.Millisecond // nobody publishes unseen here; a Load need not wait
+	stock, err := inventory.New(invCfg, inventory.Deps{DB: db, Redis: rdb, Bus: b, Holds: HoldReader{}, Log: log, Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, w := DefaultConfig(), &waker{}
+	deps := Deps{DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: w, Log: log, Metrics: prometheus.NewRegistry()}
+	for _, f := range change {
+		f(&cfg, &deps)
+	}
+	s, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &shop{Service: s, t: t, db: deps.DB, rdb: deps.Redis, bus: b, stock: stock, waker: w}
+}
+
+// item puts an item with that many units on sale, in Postgres only: with epoch
+// 0, as before its first Load.
+func (s *shop) item(units int32, change ...func(*inventory.NewStock)) *seckillevent.Batch {
+	s.t.Helper()
+	s.nextItem++
+	n := inventory.NewStock{
+		Item:  inventory.Item{ID: s.nextItem, ActivityID: 100 + s.nextItem},
+		Total: units, UserLimit: 100, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
+	}
+	for _, f := range change {
+		f(&n)
+	}
+	s.inTx(func(tx pgx.Tx) error { return s.stock.Create(s.t.Context(), tx, n) })
+	return &seckillevent.Batch{
+		ItemID: n.ID, ActivityID: n.ActivityID, SessionID: 7, Shard: n.Shard, UnitPrice: 9900, Currency: "CNY",
+		Title: "限量版跑鞋", PayWindow: 15 * time.Minute, PerActivity: n.PerActivity,
+	}
+}
+
+func (s *shop) inTx(fn func(tx pgx.Tx) error) {
+	s.t.Helper()
+	if err := pg.InTx(s.t.Context(), s.db, fn); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// grants returns a message like b with a grant of one unit for each user.
+func grants(b *seckillevent.Batch, users ...int64) *seckillevent.Batch {
+	m := *b
+	m.ID, m.Grants = ids.New(), nil
+	for i, user := range users {
+		m.Grants = append(m.Grants, seckillevent.Grant{No: ids.NewFor(user), User: user, Quantity: 1, Seq: int64(i) + 1})
+	}
+	return &m
+}
+
+// again returns the same grants in a message of its own, as the hold sweeper
+// sends them.
+func again(b *seckillevent.Batch) *seckillevent.Batch {
+	m := *b
+	m.ID = ids.New()
+	return &m
+}
+
+// sent is a message under the writer's hands.
+type sent struct {
+	bus.Msg
+	acked *atomic.Int64
+}
+
+func message4(t testing.TB, seq uint64, data []byte, id ids.ID) sent {
+	t.Helper()
+	acked := new(atomic.Int64)
+	return sent{acked: acked, Msg: bus.Msg{
+		ID: id, Subject: seckillevent.GrantsSubject(1), Data: data, Seq: seq, Attempt: 1,
+		Ack: func() error { acked.Add(1); return nil },
+		Nak: func(time.Duration) error { return errors.New("the writer never gives messages back") },
+	}}
+}
+
+// deliver hands messages to the writer as one fetch and requires that each is
+// acknowledged.
+func (s *shop) deliver(batches ...*seckillevent.Batch) {
+	s.t.Helper()
+	msgs := make([]bus.Msg, len(batches))
+	all := make([]sent, len(batches))
+	for i, b := range batches {
+		all[i] = message4(s.t, uint64(i)+1, b.Encode(nil), b.ID)
+		msgs[i] = all[i].Msg
+	}
+	s.write(s.t.Context(), s.t.Context().Done(), msgs)
+	for i := range all {
+		if n := all[i].acked.Load(); n != 1 {
+			s.t.Fatalf("message %d was acknowledged %d times", i, n)
+		}
+	}
+}
+
+// statuses reads "status" or "status/reason" of each number, "" without a row.
+func (s *shop) statuses(nos ...ids.ID) []string {
+	s.t.Helper()
+	rows, err := s.readRows(s.t.Context(), nos)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	out := make([]string, len(nos))
+	for i, no := range nos {
+		if o, ok := rows[no]; ok {
+			if out[i] = o.Status; o.Reason != "" {
+				out[i] += "/" + o.Reason
+			}
+		}
+	}
+	return out
+}
+
+func numbers(b *seckillevent.Batch) []ids.ID {
+	nos := make([]ids.ID, len(b.Grants))
+	for i, g := range b.Grants {
+		nos[i] = g.No
+	}
+	return nos
+}
+
+func (s *shop) available(item int64) (units int32) {
+	s.t.Helper()
+	if err := s.db.QueryRow(s.t.Context(), `SELECT sum(available)::int FROM inventory.stock WHERE item_id = $1`, item).Scan(&units); err != nil {
+		s.t.Fatal(err)
+	}
+	return units
+}
+
+// events returns the orders in the outbox, per subject, in order.
+func (s *shop) events() map[string][]orderevent.Order {
+	s.t.Helper()
+	rows, err := s.db.Query(s.t.Context(), `SELECT subject, payload FROM platform.outbox ORDER BY id`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	type row struct {
+		Subject string
+		Payload []byte
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	events := make(map[string][]orderevent.Order)
+	for _, r := range list {
+		var c orderevent.Changed
+		decode(s.t, r.Payload, &c)
+		events[r.Subject] = append(events[r.Subject], c.Orders...)
+	}
+	return events
+}
+
+func (s *shop) count(query string, args ...any) (n int) {
+	s.t.Helper()
+	if err := s.db.QueryRow(s.t.Context(), query, args...).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *shop) exec(query string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.Exec(s.t.Context(), query, args...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// noPayments stands for orders that nobody has begun to pay.
+type noPayments struct{}
+
+func (noPayments) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) { return nos, nil }
+func (noPayments) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error)   { return nil, nil }
+
+// contextWithStop is a worker's context, ended at the latest with the test.
+func contextWithStop(t testing.TB) (context.Context, context.CancelFunc) {
+	t.Helper()
+	return context.WithCancel(t.Context())
+}
+
+func counter(t testing.TB, c prometheus.Collector) float64 {
+	t.Helper()
+	return testutil.ToFloat64(c)
+}

@@ -1,0 +1,234 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"stampede/platform/bus"
+	"stampede/platform/inbox"
+	"stampede/platform/pg"
+	"stampede/seckill/seckillevent"
+)
+
+const (
+	// firstRetry is the first pause after Postgres did not take a transaction.
+	firstRetry = 50 * time.Millisecond
+	// attemptTimeout bounds one transaction: a Postgres that hangs is given up on
+	// and asked again rather than waited for.
+	attemptTimeout = 10 * time.Second
+	// stopGrace is how long a transaction may still run after the worker was told
+	// to stop; then it is rolled back and its messages come again elsewhere. It
+	// fits well into the 10 s in which a process has to be gone.
+	stopGrace = 3 * time.Second
+)
+
+// message is one message on GRANTS as the writer handles it.
+type message struct {
+	bus.Msg
+	batch *seckillevent.Batch
+}
+
+// runWriter is the order-writer worker.
+func (s *Service) runWriter(ctx context.Context) error {
+	return s.deps.Bus.ConsumeGrants(ctx, func(handling context.Context, received []bus.Msg) {
+		s.write(handling, ctx.Done(), received)
+	})
+}
+
+// write turns messages into orders and acknowledges each once its effect is
+// committed. It keeps trying until Postgres takes them or stop closes; what is
+// not acknowledged then comes again.
+func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bus.Msg) {
+	messages := make([]message, 0, len(received))
+	for _, m := range received {
+		batch := new(seckillevent.Batch)
+		if err := batch.Decode(m.Data); err != nil {
+			s.bury(ctx, stop, m, err)
+			continue
+		}
+		if bad := takeBad(batch); len(bad) > 0 && !s.buryEntries(ctx, stop, m, batch, bad) {
+			continue
+		}
+		messages = append(messages, message{Msg: m, batch: batch})
+	}
+	// Entries are taken in stream order, which a redelivery may have disturbed.
+	slices.SortStableFunc(messages, func(a, b message) int {
+		switch {
+		case a.Seq < b.Seq:
+			return -1
+		case a.Seq > b.Seq:
+			return 1
+		default:
+			return 0
+		}
+	})
+	for len(messages) > 0 {
+		n, entries := 0, 0
+		for n < len(messages) && (n == 0 || entries+len(messages[n].batch.Grants) <= s.cfg.MaxOrdersPerTx) {
+			entries += len(messages[n].batch.Grants)
+			n++
+		}
+		if !s.writeTogether(ctx, stop, messages[:n]) {
+			return
+		}
+		messages = messages[n:]
+	}
+}
+
+// writeTogether settles messages in one transaction, again and again until it
+// is committed. It reports false when it was stopped before.
+func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messages []message) bool {
+	began := time.Now()
+	how := hopeful
+	for delay := firstRetry; ; {
+		out, err := s.attempt(ctx, stop, messages, how)
+		switch {
+		case err == nil:
+			s.metrics.writeTime.Observe(time.Since(began).Seconds())
+			s.afterCommit(ctx, messages, out)
+			return true
+		case pg.ViolatesUnique(err, "") && how == hopeful:
+			how = careful
+			continue
+		case pg.ViolatesCheck(err, "never_oversold") && how < rationed:
+			s.deps.Log.WarnContext(ctx, "more units granted than Postgres has, accepting them one by one", "messages", len(messages))
+			how = rationed
+			continue
+		case badData(err) && len(messages) > 1:
+			// One message holds what Postgres cannot store. Alone, each of the
+			// others passes.
+			for i := range messages {
+				if !s.writeTogether(ctx, stop, messages[i:i+1]) {
+					return false
+				}
+			}
+			return true
+		case badData(err):
+			return s.bury(ctx, stop, messages[0].Msg, err)
+		}
+		s.metrics.writeErrors.Inc()
+		s.deps.Log.WarnContext(ctx, "orders not written, trying again", "messages", len(messages), "retry_in", delay, "error", err)
+		if !pause(stop, delay) {
+			return false
+		}
+		delay = min(2*delay, s.cfg.MaxRetryDelay)
+	}
+}
+
+// attempt runs one transaction, with a deadline of its own and little time
+// left once stop closes.
+func (s *Service) attempt(ctx context.Context, stop <-chan struct{}, messages []message, how care) (settled, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	finished := make(chan struct{})
+	defer close(finished)
+	go func() {
+		select {
+		case <-finished:
+			return
+		case <-stop:
+		}
+		select {
+		case <-finished:
+		case <-time.After(stopGrace):
+			cancel()
+		}
+	}()
+	batches := make([]*seckillevent.Batch, len(messages))
+	for i, m := range messages {
+		batches[i] = m.batch
+	}
+	var out settled
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		var err error
+		out, err = s.settle(ctx, tx, batches, how)
+		return err
+	})
+	if err != nil {
+		return settled{}, fmt.Errorf("order: write: %w", err)
+	}
+	return out, nil
+}
+
+// bury puts a message among the dead letters and acknowledges it, trying until
+// Postgres takes it: a message that was not kept is not acknowledged. It
+// reports false when it was stopped before.
+func (s *Service) bury(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
+	if !s.keepDead(ctx, stop, m, cause) {
+		return false
+	}
+	s.metrics.written.WithLabelValues("malformed").Inc()
+	s.ack(ctx, m)
+	return true
+}
+
+// buryEntries puts a message's bad entries among the dead letters; the rest of
+// the message goes on. The dead letter is a batch of its own, whose id follows
+// from the message's so that a redelivery does not bury them twice.
+func (s *Service) buryEntries(ctx context.Context, stop <-chan struct{}, m bus.Msg, batch *seckillevent.Batch, bad []seckillevent.Grant) bool {
+	dead := *batch
+	dead.ID[15] ^= 0xff
+	dead.Grants = bad
+	m.ID, m.Data = dead.ID, dead.Encode(nil)
+	s.metrics.written.WithLabelValues("malformed").Add(float64(len(bad)))
+	return s.keepDead(ctx, stop, m, fmt.Errorf("%d grants that cannot be orders: %w", len(bad), seckillevent.ErrMalformed))
+}
+
+func (s *Service) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
+	s.deps.Log.ErrorContext(ctx, "grants cannot be written and are kept as a dead letter", "subject", m.Subject, "message_id", m.ID, "error", cause)
+	for delay := firstRetry; ; delay = min(2*delay, s.cfg.MaxRetryDelay) {
+		err := inbox.Dead(ctx, s.deps.DB, writerName, m, cause)
+		if err == nil {
+			return true
+		}
+		s.deps.Log.WarnContext(ctx, "dead letter not kept, trying again", "retry_in", delay, "error", err)
+		if !pause(stop, delay) {
+			return false
+		}
+	}
+}
+
+// takeBad removes from the batch the grants that no order can be made of, and
+// returns them. Their neighbours must not suffer for them.
+func takeBad(b *seckillevent.Batch) (bad []seckillevent.Grant) {
+	isBad := func(g seckillevent.Grant) bool { return !sensible(g) }
+	for _, g := range b.Grants {
+		if isBad(g) {
+			bad = append(bad, g)
+		}
+	}
+	if bad != nil {
+		b.Grants = slices.DeleteFunc(b.Grants, isBad)
+	}
+	return bad
+}
+
+// badData reports whether err blames the data and not the database: SQLSTATE
+// class 22 (data exception) or 23 (integrity violation). Trying the same again
+// cannot help then. The stock's own CHECK is no such case.
+func badData(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (strings.HasPrefix(pgErr.Code, "22") || strings.HasPrefix(pgErr.Code, "23")) &&
+		!pg.ViolatesCheck(err, "never_oversold")
+}
+
+// pause waits for about d, spread so that instances do not come back together.
+// It reports false when stop closed first.
+func pause(stop <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // spreading load needs no secrecy
+	defer timer.Stop()
+	select {
+	case <-stop:
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,382 @@
+package order
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/alarm"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/seckill/seckillevent"
+)
+
+func decode(t testing.TB, raw []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+}
+
+func requireEqual[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	a, b := s.item(10), s.item(10)
+	b.PayWindow = time.Minute
+	first, second, third := grants(a, 1, 2), grants(b, 1, 3), grants(a, 4)
+	third.Grants[0].Quantity = 5
+	s.deliver(first, second, third)
+
+	for _, m := range []*seckillevent.Batch{first, second, third} {
+		for i, status := range s.statuses(numbers(m)...) {
+			if status != orderevent.StatusPending {
+				t.Errorf("grant %d of item %d is %q", i, m.ItemID, status)
+			}
+		}
+	}
+	requireEqual(t, "units of the first item", s.available(a.ItemID), 10-2-5)
+	requireEqual(t, "units of the second item", s.available(b.ItemID), 10-2)
+
+	// The event, the cache and the row tell the same order.
+	events := s.events()
+	created := events[orderevent.SubjectCreated]
+	requireEqual(t, "orders in the event", len(created), 5)
+	requireEqual(t, "subjects", len(events), 1)
+	rows, err := s.readRows(t.Context(), append(append(numbers(first), numbers(second)...), numbers(third)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range created {
+		requireEqual(t, "order in the event", o, rows[o.No])
+		cached, ok, err := s.cache.get(t.Context(), o.No)
+		if err != nil || !ok {
+			t.Fatalf("not cached: %v", err)
+		}
+		requireEqual(t, "order in the cache", cached, rows[o.No])
+		window := 15 * time.Minute
+		if o.ItemID == b.ItemID {
+			window = time.Minute
+		}
+		requireEqual(t, "payment window", o.PayDeadline.Sub(o.CreatedAt), window)
+	}
+	if ttl := s.rdb.TTL(t.Context(), cacheKey(first.Grants[0].No)).Val(); ttl <= 23*time.Hour || ttl > 24*time.Hour {
+		t.Errorf("the cache keeps a new order for %s", ttl)
+	}
+	if s.waker.woken.Load() == 0 {
+		t.Error("the relay was not woken")
+	}
+}
+
+func TestWriterMarksHoldsPersisted(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(3)
+	if err := s.stock.Load(t.Context(), b.ItemID); err != nil {
+		t.Fatal(err)
+	}
+	item := inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}
+	state, _, err := s.stock.State(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := grants(b, 1, 2)
+	m.Epoch = state.Epoch
+	var attempts []inventory.Attempt
+	for _, g := range m.Grants {
+		attempts = append(attempts, inventory.Attempt{User: g.User, No: g.No, Quantity: g.Quantity})
+	}
+	var d inventory.Decision
+	if err := s.stock.Reserve(t.Context(), item, m.Epoch, attempts, &d); err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "granted", d.Seq-d.Persisted, 2)
+	s.deliver(m)
+	s.deliver(m) // a repetition marks nothing twice
+	state, _, err = s.stock.State(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "persisted", state.Persisted, 2)
+	requireEqual(t, "remaining", state.Remaining, int64(s.available(b.ItemID)))
+}
+
+func TestWriterTakesRedeliveriesAsDone(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := grants(s.item(5), 1, 2)
+	s.deliver(m)
+	closed := m.Grants[0].No
+	if _, err := s.Claim(t.Context(), closed, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CloseClaimed(t.Context(), []ids.ID{closed}, orderevent.ReasonCanceled); err != nil {
+		t.Fatal(err)
+	}
+	before := s.events()
+
+	s.deliver(m)        // the ack was lost
+	s.deliver(m, m)     // fetched twice
+	s.deliver(again(m)) // republished by the hold sweeper
+	twice := again(m)   // and once more, with its grants doubled
+	twice.Grants = append(twice.Grants, m.Grants...)
+	s.deliver(twice)
+
+	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/canceled", "pending_payment"})
+	requireEqual(t, "units", s.available(m.ItemID), 4)
+	requireEqual(t, "events", s.events(), before)
+	requireEqual(t, "rows", s.count(`SELECT count(*) FROM orders.orders`), 2)
+
+	// Whoever let an order go may buy again.
+	rebuy := grants(m, 1)
+	s.deliver(rebuy)
+	requireEqual(t, "second order", s.statuses(numbers(rebuy)...), []string{"pending_payment"})
+}
+
+func TestWriterRefusesSecondLiveOrder(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(10)
+	m := grants(b, 1, 2, 1) // user 1 twice in one message
+	s.deliver(m)
+	requireEqual(t, "in one message", s.statuses(numbers(m)...), []string{"pending_payment", "pending_payment", "refused/duplicate"})
+	later, other := grants(b, 2), grants(b, 3, 2)
+	s.deliver(later, other)
+	requireEqual(t, "in later messages", s.statuses(append(numbers(later), numbers(other)...)...),
+		[]string{"refused/duplicate", "pending_payment", "refused/duplicate"})
+	requireEqual(t, "units", s.available(b.ItemID), 7)
+	refused := s.events()[orderevent.SubjectRefused]
+	requireEqual(t, "refusals in events", len(refused), 3)
+	for _, o := range refused {
+		if cached, ok, _ := s.cache.get(t.Context(), o.No); !ok || cached.Status != orderevent.StatusRefused {
+			t.Errorf("refusal of %s is not in the cache", o.No)
+		}
+	}
+
+	// One item per activity: the rule spans the items.
+	one := func(n *inventory.NewStock) { n.ActivityID, n.PerActivity = 999, true }
+	x, y := s.item(5, one), s.item(5, one)
+	mx, my := grants(x, 1), grants(y, 1, 2)
+	s.deliver(mx, my)
+	requireEqual(t, "across items", s.statuses(append(numbers(mx), numbers(my)...)...),
+		[]string{"pending_payment", "refused/duplicate", "pending_payment"})
+	requireEqual(t, "units of the refused item", s.available(y.ItemID), 4)
+}
+
+func TestWriterSharesOutTooFewUnits(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	scarce, plenty, endless := s.item(4), s.item(10), s.item(0, func(n *inventory.NewStock) { n.Unlimited = true })
+	earlier := grants(scarce, 9)
+	s.deliver(earlier)
+	// 3 units are left for 1 + 3 + 1 + 1 + 1, one of which is a duplicate and one
+	// of which was written before.
+	m := grants(scarce, 1, 2, 9, 3)
+	m.Grants[1].Quantity = 3
+	m.Grants = append(m.Grants, earlier.Grants[0])
+	rest := grants(scarce, 4, 5)
+	easy, free := grants(plenty, 1, 2), grants(endless, 1, 2)
+	s.deliver(m, easy, rest, free)
+	requireEqual(t, "first message", s.statuses(numbers(m)...),
+		[]string{"pending_payment", "refused/shortfall", "refused/duplicate", "pending_payment", "pending_payment"})
+	requireEqual(t, "second message", s.statuses(numbers(rest)...), []string{"pending_payment", "refused/shortfall"})
+	requireEqual(t, "other item", s.statuses(numbers(easy)...), []string{"pending_payment", "pending_payment"})
+	requireEqual(t, "unlimited item", s.statuses(numbers(free)...), []string{"pending_payment", "pending_payment"})
+	requireEqual(t, "units", []int32{s.available(scarce.ItemID), s.available(plenty.ItemID), s.available(endless.ItemID)}, []int32{0, 8, -2})
+	requireEqual(t, "refusals in events", len(s.events()[orderevent.SubjectRefused]), 3)
+	s.requireAlarm("stock-shortfall", "item 1")
+}
+
+func (s *shop) requireAlarm(code, subject string) {
+	s.t.Helper()
+	list, err := alarm.List(s.t.Context(), s.db, true, 100)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, a := range list {
+		if a.Code == code && (subject == "" || a.Subject == subject) {
+			return
+		}
+	}
+	s.t.Fatalf("no alarm %s about %q among %+v", code, subject, list)
+}
+
+func TestWriterRefusesWhatALoadLeftBehind(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(5)
+	b.Epoch = 3
+	s.exec(`UPDATE inventory.stock SET epoch = 3`)
+	written := grants(b, 1)
+	s.deliver(written)
+	s.exec(`UPDATE inventory.stock SET epoch = 4`)
+	late := grants(b, 2)
+	s.deliver(late, again(written))
+	requireEqual(t, "statuses", s.statuses(append(numbers(late), numbers(written)...)...), []string{"refused/interrupted", "pending_payment"})
+	b.Epoch = 4
+	current := grants(b, 2)
+	s.deliver(current)
+	requireEqual(t, "under the new epoch", s.statuses(numbers(current)...), []string{"pending_payment"})
+	requireEqual(t, "units", s.available(b.ItemID), 3)
+}
+
+func TestWriterEndsNumbersOfAnUnknownItem(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	known := s.item(5)
+	unknown := *known
+	unknown.ItemID = 4711
+	lost, fine := grants(&unknown, 1, 2), grants(known, 1)
+	s.deliver(lost, fine)
+	requireEqual(t, "statuses", s.statuses(append(numbers(lost), numbers(fine)...)...),
+		[]string{"refused/interrupted", "refused/interrupted", "pending_payment"})
+	s.requireAlarm("grants-without-stock", "item 4711")
+}
+
+func TestWriterBuriesPoisonAlone(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(20)
+	good, poisoned, fine := grants(b, 1, 2), grants(b, 3, 666), grants(b, 4, 5)
+	// What no check of ours foresees: Postgres refuses the row.
+	s.exec(`ALTER TABLE orders.orders ADD CONSTRAINT planted CHECK (user_id <> 666)`)
+	// What Decode sees, and what only the single grant shows.
+	garbage := message4(t, 1, []byte("no batch at all"), ids.New())
+	fine.Grants[1].Quantity = 0
+	fine.Grants = append(fine.Grants, seckillevent.Grant{No: ids.NewFor(7), User: 8, Quantity: 1}) // not the user's bucket
+	all := []sent{garbage}
+	for i, m := range []*seckillevent.Batch{good, poisoned, fine} {
+		all = append(all, message4(t, uint64(i)+2, m.Encode(nil), m.ID))
+	}
+	var msgs []bus.Msg
+	for _, m := range all {
+		msgs = append(msgs, m.Msg)
+	}
+	for range 2 { // a redelivery buries nothing twice
+		s.write(t.Context(), t.Context().Done(), msgs)
+	}
+	for i, m := range all {
+		if m.acked.Load() != 2 {
+			t.Errorf("message %d acknowledged %d times in 2 deliveries", i, m.acked.Load())
+		}
+	}
+	requireEqual(t, "statuses", s.statuses(append(append(numbers(good), numbers(poisoned)...), numbers(fine)...)...),
+		[]string{"pending_payment", "pending_payment", "", "", "pending_payment", "", ""})
+	requireEqual(t, "dead letters", s.count(`SELECT count(*) FROM platform.dead_letters WHERE consumer = 'order-writer'`), 3)
+	requireEqual(t, "units", s.available(b.ItemID), 17)
+	s.requireAlarm("dead-letter", "order-writer")
+
+	// The dead letter of single grants is a message that can be sent again.
+	var payload []byte
+	id := fine.ID
+	id[15] ^= 0xff
+	if err := s.db.QueryRow(t.Context(), `SELECT payload FROM platform.dead_letters WHERE message_id = $1`, id.String()).Scan(&payload); err != nil {
+		t.Fatal(err)
+	}
+	var dead seckillevent.Batch
+	if err := dead.Decode(payload); err != nil || len(dead.Grants) != 2 {
+		t.Fatalf("%v, %+v", err, dead)
+	}
+}
+
+func TestWriterWaitsForPostgres(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.MaxRetryDelay = 50 * time.Millisecond })
+	m := grants(s.item(5), 1)
+	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
+	msg := message4(t, 1, m.Encode(nil), m.ID)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		s.write(t.Context(), nil, []bus.Msg{msg.Msg})
+	}()
+	pgtest.Eventually(t, 10*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 2 }, "two attempts fail")
+	if msg.acked.Load() != 0 {
+		t.Error("acknowledged although nothing is written")
+	}
+	s.exec(`ALTER TABLE orders.away RENAME TO orders`)
+	<-finished
+	requireEqual(t, "acks", msg.acked.Load(), 1)
+	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"pending_payment"})
+}
+
+func TestWriterStopsWithoutAcknowledging(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := grants(s.item(5), 1)
+	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
+	msg, bad := message4(t, 1, m.Encode(nil), m.ID), message4(t, 2, nil, ids.New())
+	stop := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		s.write(t.Context(), stop, []bus.Msg{msg.Msg, bad.Msg})
+	}()
+	pgtest.Eventually(t, 10*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 1 }, "an attempt fails")
+	close(stop)
+	<-finished
+	requireEqual(t, "acks", []int64{msg.acked.Load(), bad.acked.Load()}, []int64{0, 1})
+}
+
+func TestWriterSplitsLargeFetches(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.MaxOrdersPerTx = 3 })
+	b := s.item(100)
+	var fetch []*seckillevent.Batch
+	for i := range int64(5) {
+		fetch = append(fetch, grants(b, 10*i+1, 10*i+2))
+	}
+	fetch = append(fetch, grants(b, 91, 92, 93, 94)) // larger than the bound: alone
+	s.deliver(fetch...)
+	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders WHERE status = 'pending_payment'`), 14)
+	requireEqual(t, "transactions", s.count(`SELECT count(DISTINCT xmin::text) FROM orders.orders`), 6)
+}
+
+func TestWriterWorksOffTheStream(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(1000)
+	ctx := t.Context()
+	var all []ids.ID
+	for i := range int64(20) {
+		m := grants(b, 100*i+1, 100*i+2, 100*i+3)
+		all = append(all, numbers(m)...)
+		if err := s.bus.Publish(ctx, seckillevent.GrantsSubject(m.ItemID), m.ID, m.Encode(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	workers := s.Workers()
+	for range 2 { // two instances share the work
+		done := make(chan error, 1)
+		running, stop := contextWithStop(t)
+		go func() { done <- workers[0].Run(running) }()
+		t.Cleanup(func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		backlog, err := s.bus.GrantsBacklog(ctx)
+		return err == nil && backlog == 0
+	}, "the stream is empty")
+	for i, status := range s.statuses(all...) {
+		if status != orderevent.StatusPending {
+			t.Fatalf("grant %d is %q", i, status)
+		}
+	}
+	requireEqual(t, "units", s.available(b.ItemID), 940)
+}

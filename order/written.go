@@ -1,0 +1,107 @@
+package order
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/seckill/seckillevent"
+)
+
+// maxQuantity is ten times the largest limit per user. It keeps the sum of one
+// transaction's units within an int32.
+const maxQuantity = 10_000
+
+// sensible reports whether an order can be made of a grant. The number must
+// carry its user's bucket: the order would be looked for there.
+func sensible(g seckillevent.Grant) bool {
+	return !g.No.IsZero() && g.User > 0 && g.Quantity > 0 && g.Quantity <= maxQuantity && g.No.Bucket() == ids.Bucket(g.User)
+}
+
+// afterCommit tells what is committed to those who wait: the relay, the order
+// cache, the stock in Redis, the sweeper's timer, and NATS at last. All
+// but the acks are help: each is repeated by somebody else if this process ends
+// here (relay's poll, order-cache subscription, hold sweeper, expiry's tick).
+func (s *Service) afterCommit(ctx context.Context, messages []message, out settled) {
+	s.deps.Outbox.Wake()
+	if err := s.cache.putNew(ctx, out.created); err != nil {
+		s.deps.Log.WarnContext(ctx, "new orders not cached, the subscription will", "orders", len(out.created), "error", err)
+	}
+	if err := s.cache.putNew(ctx, out.refused); err != nil {
+		s.deps.Log.WarnContext(ctx, "refusals not cached, the subscription will", "orders", len(out.refused), "error", err)
+	}
+	s.markPersisted(ctx, messages)
+	for _, m := range messages {
+		s.ack(ctx, m.Msg)
+	}
+	s.wakeAt(ctx, out.created)
+
+	s.metrics.batchSize.Observe(float64(len(out.created) + len(out.refused) + out.known))
+	s.metrics.written.WithLabelValues("created").Add(float64(len(out.created)))
+	s.metrics.written.WithLabelValues("known").Add(float64(out.known))
+	for i := range out.refused {
+		s.metrics.written.WithLabelValues(out.refused[i].Reason).Inc()
+	}
+}
+
+// markPersisted tells the stock in Redis which numbers have a row now, so that
+// the line moves up and the hold sweeper leaves them alone. Refused ones have a
+// row, too; their units come back by the event.
+func (s *Service) markPersisted(ctx context.Context, messages []message) {
+	type place struct {
+		item  inventory.Item
+		epoch int64
+	}
+	nos := make(map[place][]ids.ID, 1)
+	for _, m := range messages {
+		b := m.batch
+		at := place{epoch: b.Epoch, item: inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID, Shard: b.Shard, PerActivity: b.PerActivity}}
+		have := slices.Grow(nos[at], len(b.Grants))
+		for i := range b.Grants {
+			have = append(have, b.Grants[i].No)
+		}
+		nos[at] = have
+	}
+	for at, list := range nos {
+		if err := s.deps.Stock.Persisted(ctx, at.item, at.epoch, list); err != nil {
+			s.deps.Log.WarnContext(ctx, "holds not marked persisted, the hold sweeper will", "item_id", at.item.ID, "numbers", len(list), "error", err)
+		}
+	}
+}
+
+func (s *Service) ack(ctx context.Context, m bus.Msg) {
+	if err := m.Ack(); err != nil {
+		s.deps.Log.WarnContext(ctx, "grants not acknowledged, they come again", "message_id", m.ID, "error", err)
+	}
+}
+
+// wakeGrain is the precision of the timers that wake the sweeper. Batches of a rush
+// follow each other within milliseconds; one timer serves all of a quarter
+// second, which is also how late a timer may fire.
+const wakeGrain = 250 * time.Millisecond
+
+// timerTimeout bounds what the writer spends on a timer: with NATS in trouble
+// there are no timers, and orders go on being written from what was fetched.
+const timerTimeout = 250 * time.Millisecond
+
+// wakeAt sets a timer for the deadline of the batch's first order, so that it
+// closes on time and not at the sweeper's next tick. Failing to is harmless.
+func (s *Service) wakeAt(ctx context.Context, created []orderevent.Order) {
+	if len(created) == 0 {
+		return
+	}
+	first := slices.MinFunc(created, func(a, b orderevent.Order) int { return a.PayDeadline.Compare(b.PayDeadline) })
+	at := first.PayDeadline.Truncate(wakeGrain).Add(wakeGrain)
+	if !s.timers.add(at) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timerTimeout)
+	defer cancel()
+	if err := s.deps.Bus.Delay(ctx, orderevent.SubjectDue, at, ids.New(), nil); err != nil {
+		s.deps.Log.DebugContext(ctx, "timer for due orders not set, the sweeper's tick will do", "error", err)
+	}
+}

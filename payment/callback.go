@@ -1,0 +1,85 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"stampede/payment/provider"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+)
+
+const (
+	// maxCallbackBytes bounds a callback: the longest of any provider is below
+	// 8 KiB, and nobody has proved who he is before the whole body is read.
+	maxCallbackBytes = 64 << 10
+	// callbackTimeout ends the work on one callback before providers give up on
+	// theirs (WeChat Pay: 5 s), so that the answer they get is the truth.
+	callbackTimeout = 4 * time.Second
+)
+
+// callback takes what a provider sends on its own account, for payments and
+// refunds alike: the signed content says what it is about. It answers in the
+// provider's own words; only an address that names no provider gets ours.
+//
+// Acknowledged is what needs no repetition: taken, or taken before. A sum that
+// does not fit and that the provider does not clear up when asked, a number that
+// is not ours, and any failure of ours are refused, so that the provider comes
+// back after a person or a restart has helped.
+func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
+	name := chi.URLParam(r, "provider")
+	p, ok := s.named[name]
+	if !ok {
+		httpx.WriteProblem(w, r, fault.New(fault.NotFound, "not-found", "There is no such payment provider here."))
+		return
+	}
+	err := s.take(w, r, name, p)
+	answer, level := "taken", slog.LevelDebug
+	switch {
+	case err == nil:
+	case errors.Is(err, provider.ErrBadSignature):
+		answer, level = "bad_signature", slog.LevelWarn
+	case errors.Is(err, provider.ErrUnreadable):
+		answer, level = "unreadable", slog.LevelWarn
+	case errors.Is(err, errMismatch), errors.Is(err, errUnknown), errors.Is(err, errForeign), errors.Is(err, errReused):
+		answer, level = "refused", slog.LevelError
+	default:
+		answer, level = "failed", slog.LevelError
+	}
+	s.metrics.callbacks.WithLabelValues(name, answer).Inc()
+	if err != nil {
+		s.deps.Log.Log(r.Context(), level, "callback not taken", "provider", name, "answer", answer, "request_id", httpx.RequestID(r.Context()), "error", err)
+	}
+	reply := p.Answer(err)
+	w.Header().Set("Content-Type", reply.ContentType)
+	w.WriteHeader(reply.Status)
+	_, _ = w.Write(reply.Body) // a provider that is gone comes back
+}
+
+func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p provider.Provider) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallbackBytes))
+	if err != nil {
+		return errors.Join(provider.ErrUnreadable, err)
+	}
+	n, err := p.Parse(r.Header, body)
+	if err != nil {
+		return err
+	}
+	// A provider that hangs up has not taken its message back: the work is ended
+	// by the clock alone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), callbackTimeout)
+	defer cancel()
+	switch {
+	case n.Capture != nil:
+		_, err = s.settle(ctx, name, *n.Capture, told)
+	case n.Refund != nil:
+		err = s.settleRefund(ctx, name, *n.Refund)
+	}
+	return err
+}

@@ -1,0 +1,313 @@
+package payment
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/platform/ids"
+)
+
+// TestMisbehavingBank: whatever the bank does, the order and the money end
+// right, and who has to know is told.
+func TestMisbehavingBank(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		behaviour sandbox.Behaviour
+		ask       bool   // the provider has to be asked before anything happens
+		status    string // of the order
+		refunded  int64
+		alarm     string
+	}{
+		{sandbox.Normal, false, orderevent.StatusPaid, 0, ""},
+		{sandbox.Duplicate, false, orderevent.StatusPaid, 0, ""},
+		{sandbox.WrongAmount, false, orderevent.StatusPaid, 0, "payment-mismatch"},
+		{sandbox.Underpaid, false, orderevent.StatusPending, 9899, "payment-mismatch"},
+		{sandbox.Late, true, orderevent.StatusPaid, 0, ""},
+		{sandbox.Never, true, orderevent.StatusPaid, 0, ""},
+	} {
+		t.Run(string(tt.behaviour), func(t *testing.T) {
+			t.Parallel()
+			s := setup(t, options{})
+			no, user := s.one(9900)
+			paymentNo, url := s.startPayment(no, user)
+			if a, err := s.tryPost(0, url, `{"behaviour":"`+string(tt.behaviour)+`","delay_seconds":3600}`); err != nil || a.status != http.StatusOK {
+				t.Fatalf("pay: %+v, %v", a, err)
+			}
+			if tt.alarm != "" {
+				s.until("the alarm", func() bool { return s.alarms(tt.alarm) == 1 })
+			}
+			if tt.ask {
+				if got := s.status(no); got != orderevent.StatusPending {
+					t.Fatalf("order is %s before the provider was asked", got)
+				}
+				s.exec(`UPDATE payments.payments SET next_query = now()`)
+				if _, err := s.queryDue(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.until("the payment is captured", func() bool {
+				return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, paymentNo) == "captured"
+			})
+			if got := s.status(no); got != tt.status {
+				t.Errorf("order is %s, want %s", got, tt.status)
+			}
+			s.refundsDone()
+			back := read[int64](s, `SELECT coalesce(sum(amount), 0)::bigint FROM payments.ledger WHERE kind = 'refund'`)
+			if back != tt.refunded {
+				t.Errorf("%d went back, want %d", back, tt.refunded)
+			}
+			if tt.behaviour != sandbox.Late {
+				// However it was told in the meantime, the bank need not go on.
+				s.until("the bank is content", func() bool {
+					return read[int](s, `SELECT count(*) FROM sandbox.callbacks WHERE status = 'pending'`) == 0
+				})
+				if n := read[int](s, `SELECT count(*) FROM sandbox.callbacks WHERE status <> 'acknowledged'`); n != 0 {
+					t.Errorf("%d callbacks were given up", n)
+				}
+			}
+			if paid := tt.status == orderevent.StatusPaid; paid != (s.events(paymentevent.SubjectCaptured) == 1) {
+				t.Errorf("%d captured events for an order that is %s", s.events(paymentevent.SubjectCaptured), tt.status)
+			}
+			s.booksAreRight()
+		})
+	}
+}
+
+// After money in the wrong sum went back, the shopper can still pay.
+func TestAnUnderpaidOrderCanBePaidAnew(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	first, url := s.startPayment(no, user)
+	s.payAt(url, sandbox.Underpaid)
+	s.until("the money is found to be another sum", func() bool {
+		return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, first) == "captured"
+	})
+	_, url = s.startPayment(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.refundsDone()
+	s.booksAreRight()
+}
+
+// firstCallback pays an order while callbacks are lost and returns the first.
+func (s *shop) firstCallback() (no ids.ID, cb recorded) {
+	s.t.Helper()
+	no, user := s.one(100)
+	paymentNo, url := s.startPayment(no, user)
+	s.door.lose.Store(true)
+	s.payAt(url, sandbox.Normal)
+	s.until("a callback comes", func() bool {
+		came := s.door.callbacks() // among repetitions of earlier ones
+		i := slices.IndexFunc(came, func(c recorded) bool { return bytes.Contains(c.body, []byte(paymentNo.String())) })
+		if i >= 0 {
+			cb = came[i]
+		}
+		return i >= 0
+	})
+	return no, cb
+}
+
+// deliver hands a callback to one instance and returns the answer's status.
+func deliver(svc *Service, name string, h http.Header, body []byte) int {
+	mux := chi.NewRouter()
+	mux.Post("/{provider}", svc.callback)
+	r := httptest.NewRequest(http.MethodPost, "/"+name, bytes.NewReader(body))
+	r.Header = h.Clone()
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w.Code
+}
+
+func TestTwoInstancesTakeOneCallback(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	other := s.instance(options{}, s.client)
+	for range 20 {
+		no, cb := s.firstCallback()
+		var wg sync.WaitGroup
+		for _, svc := range []*Service{s.Service, other, s.Service, other} {
+			wg.Go(func() {
+				if code := deliver(svc, "sandbox", cb.header, cb.body); code != http.StatusOK {
+					t.Errorf("answered %d", code)
+				}
+			})
+		}
+		wg.Wait()
+		if got := s.status(no); got != orderevent.StatusPaid {
+			t.Fatalf("order is %s", got)
+		}
+		if n := read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1`, no); n != 1 {
+			t.Fatalf("%d ledger rows", n)
+		}
+	}
+	if c, p := s.events(paymentevent.SubjectCaptured), s.events(orderevent.SubjectPaid); c != 20 || p != 20 {
+		t.Errorf("20 payments gave %d captured and %d paid events", c, p)
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.refunds`); n != 0 {
+		t.Errorf("%d refunds", n)
+	}
+	s.booksAreRight()
+}
+
+func TestForgedAndReplayedCallbacks(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, cb := s.firstCallback()
+	changed := func(f func(h http.Header, body []byte) []byte) recorded {
+		c := recorded{header: cb.header.Clone(), body: slices.Clone(cb.body)}
+		c.body = f(c.header, c.body)
+		return c
+	}
+	for name, c := range map[string]recorded{
+		"amount changed": changed(func(_ http.Header, b []byte) []byte {
+			return bytes.Replace(b, []byte(`"amount":100`), []byte(`"amount":1`), 1)
+		}),
+		"no signature": changed(func(h http.Header, b []byte) []byte { h.Del(sandbox.HeaderSignature); return b }),
+		"time changed": changed(func(h http.Header, b []byte) []byte { h.Set(sandbox.HeaderTimestamp, "1800000000"); return b }),
+		"empty":        {header: cb.header, body: nil},
+	} {
+		if code := deliver(s.Service, "sandbox", c.header, c.body); code != http.StatusUnauthorized {
+			t.Errorf("%s: answered %d, want 401", name, code)
+		}
+	}
+	if code := deliver(s.Service, "sandbox", cb.header, bytes.Repeat([]byte(" "), maxCallbackBytes+1)); code != http.StatusBadRequest {
+		t.Errorf("too long: answered %d, want 400", code)
+	}
+	if code := deliver(s.Service, "nobody", cb.header, cb.body); code != http.StatusNotFound {
+		t.Errorf("unknown provider: answered %d, want 404", code)
+	}
+	if got := s.status(no); got != orderevent.StatusPending {
+		t.Fatalf("forgeries left the order %s", got)
+	}
+	for range 3 { // the genuine one, and its replays within the window
+		if code := deliver(s.Service, "sandbox", cb.header, cb.body); code != http.StatusOK {
+			t.Errorf("genuine: answered %d", code)
+		}
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.ledger`); n != 1 {
+		t.Errorf("%d ledger rows after replays", n)
+	}
+	s.booksAreRight()
+}
+
+// A failure of ours is not acknowledged, and nothing of it stays.
+func TestACallbackThatFailsComesAgain(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	_, url := s.startPayment(no, user)
+	s.exec(`ALTER TABLE platform.outbox ADD CONSTRAINT broken CHECK (subject <> 'events.payment.captured') NOT VALID`)
+	s.payAt(url, sandbox.Normal)
+	s.until("two attempts failed", func() bool { return len(s.door.callbacks()) >= 2 })
+	if got := s.status(no); got != orderevent.StatusPending {
+		t.Fatalf("half a settlement: order is %s", got)
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.ledger`); n != 0 {
+		t.Fatalf("half a settlement: %d ledger rows", n)
+	}
+	s.exec(`ALTER TABLE platform.outbox DROP CONSTRAINT broken`)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.booksAreRight()
+}
+
+func TestMoneyThatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, cb := s.firstCallback()
+	n, err := s.client.Parse(cb.header, cb.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := *n.Capture
+
+	c := good
+	c.Merchant = "shop-2"
+	if _, err := s.settle(t.Context(), "sandbox", c, told); !errors.Is(err, errForeign) || s.alarms("payment-foreign-merchant") != 1 {
+		t.Errorf("another merchant: %v", err)
+	}
+	c = good
+	c.PaymentNo = ids.NewFor(1)
+	if _, err := s.settle(t.Context(), "sandbox", c, asked); !errors.Is(err, errUnknown) || s.alarms("payment-unknown") != 1 {
+		t.Errorf("an unknown number: %v", err)
+	}
+	both := s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt))
+	if _, err := both.settle(t.Context(), "bank2", good, told); !errors.Is(err, errUnknown) {
+		t.Errorf("another provider's number: %v", err)
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.ledger`); n != 0 {
+		t.Errorf("%d ledger rows", n)
+	}
+	if code := deliver(s.Service, "sandbox", cb.header, cb.body); code != http.StatusOK {
+		t.Fatalf("the good one: %d", code)
+	}
+	// The same transaction number under another payment.
+	no2, user2 := s.one(100)
+	second, _ := s.startPayment(no2, user2)
+	c = good
+	c.PaymentNo = second
+	if _, err := s.settle(t.Context(), "sandbox", c, asked); !errors.Is(err, errReused) || s.alarms("payment-transaction-reused") != 1 {
+		t.Errorf("a transaction used twice: %v", err)
+	}
+	if s.status(no) != orderevent.StatusPaid || s.status(no2) != orderevent.StatusPending {
+		t.Errorf("orders are %s and %s", s.status(no), s.status(no2))
+	}
+	refund := provider.RefundStatus{State: provider.Succeeded, Merchant: merchantNo, RefundNo: ids.NewFor(1), PaymentNo: second, Transaction: "x", Amount: 1, Currency: "CNY", At: time.Now()}
+	if err := s.settleRefund(t.Context(), "sandbox", refund); !errors.Is(err, errUnknown) {
+		t.Errorf("an unknown refund: %v", err)
+	}
+	refund.Merchant = "shop-2"
+	if err := s.settleRefund(t.Context(), "sandbox", refund); !errors.Is(err, errForeign) {
+		t.Errorf("another merchant's refund: %v", err)
+	}
+	s.booksAreRight()
+}
+
+// While the provider cannot be asked, a doubtful sum is neither believed nor
+// acknowledged.
+func TestADoubtfulSumWaitsForTheProvider(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, cb := s.firstCallback()
+	n, err := s.client.Parse(cb.header, cb.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Capture.Amount++
+	s.bank.shut.Store(true)
+	if _, err := s.settle(t.Context(), "sandbox", *n.Capture, told); !errors.Is(err, errMismatch) {
+		t.Errorf("%v, want errMismatch", err)
+	}
+	if got := read[int](s, `SELECT count(*) FROM payments.ledger`); got != 0 || s.status(no) != orderevent.StatusPending || s.alarms("payment-mismatch") != 1 {
+		t.Errorf("%d ledger rows, order is %s, %d alarms", got, s.status(no), s.alarms("payment-mismatch"))
+	}
+	s.bank.shut.Store(false)
+	if got, err := s.settle(t.Context(), "sandbox", *n.Capture, told); err != nil || got != outcomePaid {
+		t.Errorf("once the bank answers: %s, %v", got, err)
+	}
+	if got, err := s.settle(t.Context(), "sandbox", *n.Capture, told); err != nil || got != outcomeRepeated {
+		t.Errorf("the doubtful one again: %s, %v", got, err)
+	}
+	s.booksAreRight()
+}
+
+func TestCallbackPathsAreTheProviders(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	if got := s.notifyURL("sandbox"); !strings.HasPrefix(got, s.url) || !strings.HasSuffix(got, "/api/v1/payments/sandbox/notify") {
+		t.Errorf("notify URL %s", got)
+	}
+}

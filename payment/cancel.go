@@ -1,0 +1,55 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/order"
+	"stampede/order/orderevent"
+	"stampede/platform/auth"
+	"stampede/platform/ids"
+)
+
+type cancelInput struct {
+	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+}
+
+type cancelOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         orderevent.Document
+}
+
+// cancel closes an order on its shopper's wish, by the protocol that expiry
+// uses: claim, close the payment at its provider, close the order.
+func (s *Service) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, error) {
+	no, err := ids.Parse(in.No)
+	if err != nil {
+		return nil, order.ErrNotFound.Because(err)
+	}
+	if _, err := s.deps.Orders.Claim(ctx, no, auth.From(ctx).UserID); err != nil {
+		return nil, err
+	}
+	// A shopper who leaves the page has still canceled: from the claim on the
+	// protocol runs to its end, within its own bounds.
+	ctx = context.WithoutCancel(ctx)
+	closable, err := s.CloseOpen(ctx, []ids.ID{no})
+	if err != nil {
+		return nil, errUnavailable.Because(err)
+	}
+	closed, err := s.deps.Orders.CloseClaimed(ctx, closable, orderevent.ReasonCanceled)
+	if err != nil {
+		return nil, err
+	}
+	if len(closed) == 1 {
+		return &cancelOutput{CacheControl: "private, no-store", Body: orderevent.View(closed[0])}, nil
+	}
+	// The money was faster, or the claim ran out before its end.
+	statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{no})
+	if err != nil {
+		return nil, fmt.Errorf("payment: read order %s: %w", no, err)
+	}
+	if st := statuses[no]; st != orderevent.StatusPending {
+		return nil, order.ErrNotCancelable.With("status", st)
+	}
+	return nil, order.ErrClosing
+}

@@ -1,0 +1,125 @@
+package payment
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/payment/sandbox"
+	"stampede/platform/ids"
+	"stampede/platform/proof"
+)
+
+func (s *shop) found(id string) []proof.Violation {
+	s.t.Helper()
+	for _, c := range s.Checks() {
+		if c.ID == id {
+			v, err := c.Run(s.t.Context())
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return v
+		}
+	}
+	s.t.Fatalf("there is no check %s", id)
+	return nil
+}
+
+// paidOrder is an order whose money came as it should.
+func (s *shop) paidOrder() (no, paymentNo ids.ID) {
+	s.t.Helper()
+	no, user := s.one(100)
+	paymentNo, url := s.startPayment(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	return no, paymentNo
+}
+
+// TestPlantedViolations plants each kind of broken promise and requires that
+// the check names it, and that nothing is named before.
+func TestPlantedViolations(t *testing.T) {
+	t.Parallel()
+	const ledger = `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at) `
+	const refund = `INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, created_at)
+		SELECT 0, $3, $2, $1, 1, 'sandbox', 'x', 100, 'CNY', 'late', `
+	for _, tt := range []struct {
+		name, check string
+		plant       string // $1 order, $2 payment, $3 a new number
+		says        string
+	}{
+		{"money without an order that owes it", "I4", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "the order says 100 CNY, the ledger holds 200"},
+		{"an order paid without money", "I4", `UPDATE orders.orders SET unit_price = 150 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says 150 CNY, the ledger holds 100"},
+		{"money in another currency", "I4", `UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says 100 USD, the ledger holds 0"},
+		{"a refund of an order that stays paid", "I4", refund + `'requested', now()`, "of which 100 are to go back"},
+		{"a captured payment without its money", "I4", `INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, provider_txn, amount, currency, status, expires_at)
+			SELECT 0, $3, $1, 1, 'sandbox', 'y', 1, 'CNY', 'captured', now() FROM payments.payments WHERE payment_no = $2`, "the ledger holds no capture for it"},
+		{"money of a payment that is not captured", "I4", `UPDATE payments.payments SET status = 'closed' WHERE order_no = $1 AND payment_no = $2 AND payment_no <> $3`, "it is not captured"},
+		{"a ledger row of another provider", "I4", `UPDATE payments.payments SET provider = 'bank2' WHERE order_no = $1 AND payment_no = $2 AND payment_no <> $3`, "names another provider"},
+		{"a refund that succeeded without moving", "I4", refund + `'succeeded', now()`, "0 ledger rows"},
+		{"a refund that moved twice", "I4", `WITH r AS (` + refund + `'succeeded', now()) ` + ledger +
+			`SELECT 'sandbox', 'refund', n::text, $2, $1, $3, 100, 'CNY', now() FROM generate_series(1, 2) n`, "2 ledger rows"},
+		{"a refund that takes too long", "I5", refund + `'requested', now() - interval '61 seconds'`, "requested for 61 s"},
+		{"a refund that failed", "I5", refund + `'failed', now()`, "are failed for"},
+		{"money on a closed order", "I5", `WITH o AS (UPDATE orders.orders SET status = 'closed' WHERE order_no = $1) ` + ledger +
+			`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now() - interval '61 seconds'`, "lies on an order that is closed"},
+		{"money on no order at all", "I5", ledger + `SELECT 'sandbox', 'capture', $3::uuid::text, $2, $3, NULL, 100, 'CNY', now() - interval '61 seconds' WHERE $1::uuid IS NOT NULL`, "an order that is unknown"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t, options{})
+			no, paymentNo := s.paidOrder()
+			if before := append(s.found("I4"), s.found("I5")...); len(before) != 0 {
+				t.Fatalf("before anything was planted: %v", before)
+			}
+			s.exec(tt.plant, no, paymentNo, ids.New())
+			found := s.found(tt.check)
+			if len(found) == 0 {
+				t.Fatal("not found")
+			}
+			for _, v := range found {
+				if strings.Contains(v.Detail, tt.says) {
+					return
+				}
+			}
+			t.Errorf("none says %q: %v", tt.says, found)
+		})
+	}
+}
+
+// What waits for its refund within the bound is in flight.
+func TestMoneyOnItsWayBackIsNoViolation(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	_, url := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	s.booksAreRight()
+	s.exec(`UPDATE payments.refunds SET created_at = now() - interval '61 seconds'`)
+	if found := s.found("I5"); len(found) != 1 {
+		t.Errorf("after the bound: %v", found)
+	}
+	s.refundsDone()
+	s.booksAreRight()
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(*Config){
+		"call timeout": func(c *Config) { c.CallTimeout = 0 }, "close timeout": func(c *Config) { c.CloseTimeout = time.Second },
+		"parallel": func(c *Config) { c.CloseParallel = 0 }, "query": func(c *Config) { c.QueryAtMost = 0 },
+		"refund": func(c *Config) { c.RefundBackoff = 0 }, "alarm": func(c *Config) { c.RefundAlarmAfter = 0 },
+		"poll": func(c *Config) { c.Poll = 0 }, "in flight": func(c *Config) { c.InFlight = -1 },
+	} {
+		c := DefaultConfig()
+		spoil(&c)
+		if c.Validate() == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"stampede/payment/internal/paymentdb"
+	"stampede/payment/provider"
+	"stampede/platform/ids"
+)
+
+var errNoProvider = errors.New("payment: the provider of this payment is not configured")
+
+// CloseOpen closes the open payment of each order at its provider and returns
+// the numbers whose orders may now be closed: those without an open payment at
+// once, those whose payment is closed, and those whose money came in another
+// sum and goes back. It leaves out the orders whose money was faster (they are
+// paid then, exactly as a callback would have it) and those whose provider gave
+// no answer; the latter are in the error, which may come with numbers. It must
+// be called outside any transaction, on claimed orders, so that no payment is
+// started meanwhile. It takes Config.CloseTimeout at most.
+func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CloseTimeout)
+	defer cancel()
+	open, err := s.q.OpenPayments(ctx, nos)
+	if err != nil {
+		return nil, fmt.Errorf("payment: read open payments of %d orders: %w", len(nos), err)
+	}
+	if len(open) == 0 {
+		return nos, nil
+	}
+	var mu sync.Mutex
+	keep := make(map[ids.ID]bool) // orders that must not be closed
+	var errs []error
+	var g errgroup.Group
+	g.SetLimit(s.cfg.CloseParallel)
+	for _, p := range open {
+		g.Go(func() error {
+			paid, err := s.closeOne(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			if paid || err != nil {
+				keep[p.OrderNo] = true
+			}
+			if err != nil {
+				errs = append(errs, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions return nil; their errors are in errs
+	closable := make([]ids.ID, 0, len(nos))
+	for _, no := range nos {
+		if !keep[no] {
+			closable = append(closable, no)
+		}
+	}
+	return closable, errors.Join(errs...)
+}
+
+// closeOne makes sure that a payment can no longer be paid, at its provider
+// first and then with us. It reports true when the money was faster and the
+// order is paid with it.
+func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (paid bool, err error) {
+	prov, ok := s.named[p.Provider]
+	if !ok {
+		s.raise(ctx, alarmNoProvider, p.Provider)
+		return false, fmt.Errorf("%w: %s of payment %s", errNoProvider, p.Provider, p.PaymentNo)
+	}
+	st, err := prov.Close(ctx, p.PaymentNo)
+	if err != nil {
+		return false, fmt.Errorf("payment: close %s: %w", p.PaymentNo, err)
+	}
+	return s.follow(ctx, p, st)
+}
+
+// follow brings our books to what the provider, asked by us, says of a payment.
+func (s *Service) follow(ctx context.Context, p paymentdb.PaymentsPayment, st provider.Status) (paid bool, err error) {
+	switch st.State {
+	case provider.Captured:
+		// A capture that was settled before, by a callback meanwhile, is found
+		// repeated; the order is paid all the same, or CloseClaimed finds it.
+		outcome, err := s.settle(ctx, p.Provider, st.Capture, asked)
+		return err == nil && (outcome == outcomePaid || outcome == outcomeRepeated), err
+	case provider.Closed:
+		if _, err := s.q.ClosePayment(ctx, paymentdb.ClosePaymentParams{PaymentNo: p.PaymentNo, Bucket: p.Bucket}); err != nil {
+			return false, fmt.Errorf("payment: note %s closed: %w", p.PaymentNo, err)
+		}
+	case provider.Open, provider.Missing: // nothing to follow
+	}
+	return false, nil
+}

@@ -1,0 +1,61 @@
+// Package payment takes shoppers' money through providers and gives back what
+// must not stay.
+//
+// # Owns
+//
+// Postgres schema payments: payments (one row per attempt to pay an order, at
+// most one open per order), refunds (money that has to go back), and the ledger
+// (money that really moved, one row per provider transaction, append-only).
+// The sandbox bank in payment/sandbox owns schema sandbox and shares nothing
+// with this package but HTTP. Providers implement payment/provider and prove it
+// with payment/providertest.
+//
+// # Invariants
+//
+//   - A movement of money takes effect once. Its ledger row is written first
+//     in the transaction of the effect, and its key (provider, kind, the
+//     provider's transaction) makes every repetition, also one that arrives at
+//     another instance at the same moment, a no-op.
+//   - Capture, order and event change in one transaction. Money for an order
+//     that is no longer pending, for one that is paid already, or in another
+//     sum than asked for gets its refund row in that same transaction; so the
+//     ledger less what is to go back always equals what paid orders cost (I4).
+//   - A sum that a callback states and that does not fit is not believed: an
+//     alarm is raised and the provider is asked. What it answers to our own
+//     question is what moved, and goes back in full when it does not fit, while
+//     the order stays as it is. Without an answer nothing is written and the
+//     callback is refused, so that it comes again.
+//   - An order is closed only after its payment is closed at the provider. If
+//     the money was faster, the order is paid, claimed or not.
+//   - A provider's expiry is never later than the order's deadline. Its shortest
+//     window (Profile.MinWindow) is therefore also the end of paying: with less
+//     left, no payment is started.
+//   - An order of zero amount is captured by the request to pay, with provider
+//     "free" and a ledger row of zero. It needs no provider and no exception in
+//     the books.
+//
+// Lock order: the ledger's key, then the order's row (package order), then rows
+// of this schema. No transaction waits for a provider.
+//
+// # Publishes
+//
+// events.payment.captured when money paid an order, events.payment.refunded
+// when money went back; order publishes that the order is paid, in the same
+// transaction. All through the outbox.
+//
+// # Consumes
+//
+// Nothing from the bus. It calls order (Payable, MarkPaid, Claim, CloseClaimed)
+// because they share its transaction or its protocol, and reads order's table in
+// Checks because books are compared in one snapshot.
+//
+// # Lifecycle
+//
+// New, Routes, Workers. Two workers run on each instance and share the work by
+// SKIP LOCKED: payment-queries asks after open payments whose callback has not
+// come (first after 30 s, then ever less often, and once they have expired or
+// their order no longer waits for them, closing them), payment-refunds asks for
+// refunds and after them until they end. Neither exits on an error. A stop in
+// the middle leaves rows that are due again later. Order's expiry calls
+// CloseOpen.
+package payment

@@ -1,0 +1,129 @@
+package payment
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"stampede/order/orderevent"
+	"stampede/payment/sandbox"
+	"stampede/platform/ids"
+)
+
+// TestAnyCourseOfEvents throws everything that can happen to an order at it, in
+// any order, and compares the bank's own books with ours once all is quiet: the
+// bank keeps exactly what a paid order costs, and nothing for any other.
+func TestAnyCourseOfEvents(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	rapid.Check(t, func(rt *rapid.T) {
+		const price = 100
+		no, user := s.one(price)
+		var urls []string
+		close := func(reason string) {
+			closable, _ := s.CloseOpen(t.Context(), []ids.ID{no}) // the bank may be away
+			if _, err := s.orders.CloseClaimed(t.Context(), closable, reason); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"start": func(*rapid.T) {
+				if p, err := s.begin(t.Context(), no, user, "sandbox"); err == nil {
+					urls = append(urls, p.PayUrl)
+				}
+			},
+			"pay": func(rt *rapid.T) {
+				if len(urls) == 0 {
+					rt.Skip("nothing to pay")
+				}
+				behaviour := rapid.SampledFrom([]sandbox.Behaviour{
+					sandbox.Normal, sandbox.Duplicate, sandbox.WrongAmount, sandbox.Underpaid, sandbox.Never,
+				}).Draw(rt, "behaviour")
+				_, _ = s.tryPost(0, rapid.SampledFrom(urls).Draw(rt, "page"), `{"behaviour":"`+string(behaviour)+`"}`) // closed ones refuse
+			},
+			"cancel": func(*rapid.T) {
+				if _, err := s.orders.Claim(t.Context(), no, user); err == nil {
+					close(orderevent.ReasonCanceled)
+				}
+			},
+			"expire": func(*rapid.T) {
+				s.exec(`UPDATE orders.orders SET pay_deadline = now() WHERE order_no = $1`, no)
+				if due, err := s.orders.ClaimDue(t.Context(), 10); err == nil && len(due) > 0 {
+					close(orderevent.ReasonTimeout)
+				}
+			},
+			"claim lapses": func(*rapid.T) {
+				s.exec(`UPDATE orders.orders SET closing_until = NULL WHERE order_no = $1`, no)
+			},
+			"our row is closed, the bank's is not": func(*rapid.T) {
+				s.exec(`UPDATE payments.payments SET status = 'closed', version = version + 1 WHERE order_no = $1 AND status = 'created'`, no)
+			},
+			"ask": func(*rapid.T) {
+				s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no)
+				if _, err := s.queryDue(t.Context()); err != nil {
+					rt.Fatal(err)
+				}
+			},
+			"refund":     func(*rapid.T) { _, _ = s.refundDue(t.Context()) },
+			"bank away":  func(*rapid.T) { s.bank.shut.Store(true) },
+			"bank back":  func(*rapid.T) { s.bank.shut.Store(false) },
+			"calls lost": func(*rapid.T) { s.door.lose.Store(true) },
+			"calls come": func(*rapid.T) { s.door.lose.Store(false) },
+		})
+		s.bank.shut.Store(false)
+		s.door.lose.Store(false)
+		s.settleEverything(no)
+		kept := read[int64](s, `SELECT coalesce(sum(b.captured_amount - b.refunded), 0)::bigint
+			FROM sandbox.payments b JOIN payments.payments p ON b.payment_no = replace(p.payment_no::text, '-', '') WHERE p.order_no = $1`, no)
+		status := s.status(no)
+		if want := map[bool]int64{true: price}[status == orderevent.StatusPaid]; kept != want {
+			rt.Fatalf("the bank keeps %d for an order that is %s", kept, status)
+		}
+		for _, c := range s.Checks() {
+			if found, err := c.Run(t.Context()); err != nil || len(found) > 0 {
+				rt.Fatalf("%s: %v, %v", c.ID, found, err)
+			}
+		}
+	})
+}
+
+// settleEverything waits until the bank knows and we know all there is to know
+// of an order: payments asked after, refunds ended. A capture of a payment that
+// we had closed is known by its callback alone; where that was lost, the bank's
+// books are read as a statement would be.
+func (s *shop) settleEverything(no ids.ID) {
+	s.t.Helper()
+	s.until("all is quiet", func() bool {
+		s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no)
+		if _, err := s.queryDue(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		unheard, err := s.db.Query(s.t.Context(), `SELECT p.payment_no FROM payments.payments p
+			JOIN sandbox.payments b ON b.payment_no = replace(p.payment_no::text, '-', '')
+			WHERE p.order_no = $1 AND b.status = 'captured' AND p.status = 'closed'`, no)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		nos, err := pgx.CollectRows(unheard, pgx.RowTo[ids.ID])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, no := range nos {
+			st, err := s.client.Query(s.t.Context(), no)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if _, err := s.settle(s.t.Context(), "sandbox", st.Capture, asked); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		if _, err := s.refundDue(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		return read[bool](s, `SELECT
+			NOT EXISTS (SELECT FROM payments.refunds WHERE order_no = $1 AND status = 'requested') AND
+			NOT EXISTS (SELECT FROM payments.payments p JOIN sandbox.payments b ON b.payment_no = replace(p.payment_no::text, '-', '')
+				WHERE p.order_no = $1 AND b.status = 'captured' AND p.status <> 'captured')`, no)
+	})
+}

@@ -1,0 +1,228 @@
+package payment
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/platform/ids"
+)
+
+func TestPay(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(9900)
+	path := "/api/v1/orders/" + no.String() + "/payments"
+	a := s.post(user, path, "")
+	if a.status != http.StatusOK {
+		t.Fatalf("start: %d %v", a.status, a.body)
+	}
+	amount, _ := a.body["amount"].(map[string]any)
+	if a.text("provider") != "sandbox" || a.text("status") != "created" || amount["amount"] != 9900.0 || amount["currency"] != "CNY" ||
+		a.text("order_no") != no.String() {
+		t.Errorf("document: %v", a.body)
+	}
+	deadline := read[time.Time](s, `SELECT pay_deadline FROM orders.orders WHERE order_no = $1`, no)
+	if a.text("expires_at") != orderevent.Time(deadline) {
+		t.Errorf("expires at %s, the order at %s", a.text("expires_at"), orderevent.Time(deadline))
+	}
+	if late := read[bool](s, `SELECT max(expires_at) > $1 FROM sandbox.payments`, deadline); late {
+		t.Error("the bank takes money after the order's deadline")
+	}
+	if again := s.post(user, path, `{"provider":"sandbox"}`); again.text("pay_url") != a.text("pay_url") || again.text("payment_no") != a.text("payment_no") {
+		t.Errorf("repeated: %v", again.body)
+	}
+
+	s.payAt(a.text("pay_url"), sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	if n := read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1 AND kind = 'capture' AND amount = 9900`, no); n != 1 {
+		t.Errorf("%d ledger rows", n)
+	}
+	if c, p := s.events(paymentevent.SubjectCaptured), s.events(orderevent.SubjectPaid); c != 1 || p != 1 {
+		t.Errorf("%d captured and %d paid events", c, p)
+	}
+	views, err := s.PaymentsOf(t.Context(), no)
+	if err != nil || len(views) != 1 || views[0].Status != "captured" || views[0].ProviderTxn == "" || views[0].Amount.Amount != 9900 {
+		t.Errorf("views: %+v, %v", views, err)
+	}
+	if got := s.post(user, path, ""); got.status != http.StatusConflict || got.text("code") != "order-not-payable" {
+		t.Errorf("paying a paid order: %d %v", got.status, got.body)
+	}
+	s.until("the bank was told", func() bool { return read[bool](s, `SELECT bool_and(status = 'acknowledged') FROM sandbox.callbacks`) })
+	s.booksAreRight()
+}
+
+func TestStartAtOnce(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	var wg sync.WaitGroup
+	urls := make([]string, 20)
+	for i := range urls {
+		wg.Go(func() {
+			a, err := s.tryPost(user, s.url+"/api/v1/orders/"+no.String()+"/payments", "")
+			if err != nil || a.status != http.StatusOK {
+				t.Errorf("start: %+v, %v", a, err)
+			}
+			urls[i] = a.text("pay_url")
+		})
+	}
+	wg.Wait()
+	for _, u := range urls {
+		if u != urls[0] {
+			t.Fatalf("two payments were started: %s, %s", u, urls[0])
+		}
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.payments`); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	closed, closedUser := s.one(100)
+	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, closed)
+	claimed, claimedUser := s.one(100)
+	if _, err := s.orders.Claim(t.Context(), claimed, claimedUser); err != nil {
+		t.Fatal(err)
+	}
+	short, shortUser := s.one(100)
+	s.exec(`UPDATE orders.orders SET pay_deadline = now() + interval '900 milliseconds' WHERE order_no = $1`, short)
+	over, overUser := s.one(100)
+	s.exec(`UPDATE orders.orders SET pay_deadline = now() - interval '1 second' WHERE order_no = $1`, over)
+	for _, tt := range []struct {
+		name   string
+		user   int64
+		no     string
+		body   string
+		status int
+		code   string
+	}{
+		{"nobody", 0, no.String(), "", 401, "no-token"},
+		{"another shopper", user + 1, no.String(), "", 404, "not-found"},
+		{"no number", user, "x", "", 404, "not-found"},
+		{"an unknown number", user, ids.NewFor(user).String(), "", 404, "not-found"},
+		{"an unknown provider", user, no.String(), `{"provider":"bitcoin"}`, 422, "invalid"},
+		{"the free provider", user, no.String(), `{"provider":"free"}`, 422, "invalid"},
+		{"a closed order", closedUser, closed.String(), "", 409, "order-not-payable"},
+		{"an order being closed", claimedUser, claimed.String(), "", 409, "order-closing"},
+		{"less than the bank's shortest window left", shortUser, short.String(), "", 409, "order-not-payable"},
+		{"after the deadline", overUser, over.String(), "", 409, "order-not-payable"},
+	} {
+		if a := s.post(tt.user, "/api/v1/orders/"+tt.no+"/payments", tt.body); a.status != tt.status || a.text("code") != tt.code {
+			t.Errorf("%s: %d %q, want %d %q", tt.name, a.status, a.text("code"), tt.status, tt.code)
+		}
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.payments`); n != 0 {
+		t.Errorf("refused requests left %d payments", n)
+	}
+}
+
+func TestStartWithoutTheBank(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	s.bank.shut.Store(true)
+	path := "/api/v1/orders/" + no.String() + "/payments"
+	if a := s.post(user, path, ""); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
+		t.Fatalf("%d %v", a.status, a.body)
+	}
+	row := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE status = 'created' AND pay_url = ''`)
+	s.bank.shut.Store(false)
+	if a := s.post(user, path, ""); a.status != http.StatusOK || a.text("payment_no") != row.String() {
+		t.Errorf("once the bank is back: %d %v, want payment %s", a.status, a.body, row)
+	}
+}
+
+// A payment that has ended at the provider without our knowing does not block
+// the next one.
+func TestStartAfterAnEndNobodyTold(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	first, _ := s.startPayment(no, user)
+	s.exec(`UPDATE payments.payments SET pay_url = ''`) // as if our process had died before it heard the answer
+	if _, err := s.client.Close(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	second, _ := s.startPayment(no, user)
+	if second == first {
+		t.Error("a closed payment was offered again")
+	}
+
+	no, user = s.one(100)
+	_, url := s.startPayment(no, user)
+	s.payAt(url, sandbox.Never)
+	s.exec(`UPDATE payments.payments SET pay_url = '' WHERE order_no = $1`, no)
+	if a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", ""); a.status != http.StatusConflict || a.text("code") != "order-not-payable" {
+		t.Errorf("%d %v", a.status, a.body)
+	}
+	if got := s.status(no); got != orderevent.StatusPaid {
+		t.Errorf("the capture found on the way left the order %s", got)
+	}
+	s.booksAreRight()
+}
+
+func TestAnotherProviderClosesTheOlderPayment(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	_, other := s.openBankBeside()
+	both := s.instance(options{}, s.client, other)
+	no, user := s.one(100)
+	first, err := both.begin(t.Context(), no, user, "sandbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := both.begin(t.Context(), no, user, "bank2")
+	if err != nil || second.PaymentNo == first.PaymentNo || second.Provider != "bank2" {
+		t.Fatalf("%+v, %v", second, err)
+	}
+	if st, err := s.client.Query(t.Context(), first.PaymentNo); err != nil || st.State != provider.Closed {
+		t.Errorf("the older payment is %s at its bank, %v", st.State, err)
+	}
+	if a, _ := s.tryPost(0, first.PayUrl, `{}`); a.status != http.StatusConflict {
+		t.Errorf("the older payment took money: %+v", a)
+	}
+	// And back again, when the second was paid meanwhile and nobody told us.
+	s.payAt(second.PayUrl, sandbox.Never)
+	if _, err := both.begin(t.Context(), no, user, "sandbox"); err == nil {
+		t.Error("a paid order got another payment")
+	}
+	if got := s.status(no); got != orderevent.StatusPaid {
+		t.Errorf("order is %s", got)
+	}
+	s.booksAreRight()
+}
+
+// openBankBeside is the same bank under another name.
+func (s *shop) openBankBeside() (*gate, *sandbox.Client) {
+	return s.bank, s.clientOf("bank2", s.bankAt)
+}
+
+func TestAFreeOrderIsPaidByAsking(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(0)
+	s.bank.shut.Store(true) // no provider is needed
+	a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", "")
+	if a.status != http.StatusOK || a.text("status") != "captured" || a.text("provider") != "free" || a.text("pay_url") != "" {
+		t.Fatalf("%d %v", a.status, a.body)
+	}
+	if got := s.status(no); got != orderevent.StatusPaid {
+		t.Errorf("order is %s", got)
+	}
+	if n := s.events(paymentevent.SubjectCaptured); n != 1 {
+		t.Errorf("%d events", n)
+	}
+	if a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", ""); a.status != http.StatusConflict {
+		t.Errorf("again: %d", a.status)
+	}
+	s.booksAreRight()
+}

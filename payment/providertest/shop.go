@@ -1,0 +1,156 @@
+package providertest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"stampede/payment/provider"
+	"stampede/platform/ids"
+)
+
+// shop is the merchant's side of a proof: it takes the company's callbacks and
+// answers them as the proof says.
+type shop struct {
+	Subject
+	t        *testing.T
+	url      string
+	messages chan message
+}
+
+// message is a callback that waits for its answer: the outcome of handling it.
+type message struct {
+	header http.Header
+	body   []byte
+	answer chan<- error
+}
+
+func newShop(t *testing.T, subject Subject) *shop {
+	t.Helper()
+	s := &shop{Subject: subject, t: t, messages: make(chan message)}
+	over := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		answer := make(chan error, 1)
+		select {
+		case s.messages <- message{r.Header, body, answer}:
+		case <-over:
+			return
+		case <-r.Context().Done():
+			return
+		}
+		select {
+		case err = <-answer:
+		case <-over:
+			return
+		}
+		reply := s.Provider.Answer(err)
+		w.Header().Set("Content-Type", reply.ContentType)
+		w.WriteHeader(reply.Status)
+		_, _ = w.Write(reply.Body)
+	}))
+	t.Cleanup(func() {
+		close(over)
+		srv.Close()
+	})
+	s.url = srv.URL
+	return s
+}
+
+// next is the next callback.
+func (s *shop) next() message {
+	s.t.Helper()
+	select {
+	case m := <-s.messages:
+		return m
+	case <-time.After(patience):
+		s.t.Fatal("no callback came")
+		return message{}
+	}
+}
+
+// acknowledgeAll answers every further callback until the proof ends.
+func (s *shop) acknowledgeAll() {
+	for {
+		select {
+		case m := <-s.messages:
+			m.answer <- nil
+		case <-s.t.Context().Done():
+			return
+		}
+	}
+}
+
+func (s *shop) charge(window time.Duration) provider.Charge {
+	return provider.Charge{
+		PaymentNo: ids.NewFor(7), Title: "一分钱的 “mug”, with <angle> brackets & more", Amount: 1299, Currency: s.Currency,
+		ExpiresAt: time.Now().Add(window), NotifyURL: s.url,
+	}
+}
+
+func (s *shop) refundOf(c provider.Charge, captured provider.Capture) provider.Return {
+	return provider.Return{
+		RefundNo: ids.NewFor(7), PaymentNo: c.PaymentNo, Transaction: captured.Transaction, Amount: c.Amount, Captured: captured.Amount,
+		Currency: c.Currency, Reason: "late", NotifyURL: s.url,
+	}
+}
+
+func (s *shop) create(c provider.Charge) string {
+	s.t.Helper()
+	url, err := s.Provider.Create(s.t.Context(), c)
+	if err != nil || url == "" {
+		s.t.Fatalf("create: %q, %v", url, err)
+	}
+	return url
+}
+
+func (s *shop) pay(url string) {
+	s.t.Helper()
+	if err := s.Pay(url); err != nil {
+		s.t.Fatalf("pay: %v", err)
+	}
+}
+
+// query and close use Error, not Fatal: proofs call them from goroutines.
+func (s *shop) query(no ids.ID) provider.Status {
+	s.t.Helper()
+	got, err := s.Provider.Query(s.t.Context(), no)
+	if err != nil {
+		s.t.Errorf("query: %v", err)
+	}
+	return got
+}
+
+func (s *shop) close(no ids.ID) provider.Status {
+	s.t.Helper()
+	got, err := s.Provider.Close(s.t.Context(), no)
+	if err != nil {
+		s.t.Errorf("close: %v", err)
+	}
+	return got
+}
+
+func (s *shop) isCaptureOf(got provider.Capture, c provider.Charge) {
+	s.t.Helper()
+	if got.PaymentNo != c.PaymentNo || got.Amount != c.Amount || got.Currency != c.Currency || got.Transaction == "" ||
+		got.At.IsZero() || got.Merchant != s.Provider.Profile().Merchant {
+		s.t.Errorf("capture told wrongly: %+v, charged %+v", got, c)
+	}
+}
+
+// eventually polls with growing pauses, as every query may be a real call.
+func (s *shop) eventually(cond func() bool, what string) {
+	s.t.Helper()
+	deadline := time.Now().Add(patience)
+	for pause := 20 * time.Millisecond; !cond(); pause *= 2 {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("did not happen within %v: %s", patience, what)
+		}
+		<-time.After(min(pause, 500*time.Millisecond))
+	}
+}

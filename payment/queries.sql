@@ -1,0 +1,95 @@
+-- Every change of a payment or a refund is one conditional UPDATE. Whoever comes second changes no row and reacts by rule.
+-- Lock order: the order row first (package order), then rows of this schema. The ledger key comes before both and is
+-- held by nobody who waits for another ledger key.
+
+-- name: OpenPayment :one
+SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket AND status = 'created';
+
+-- name: OpenPayments :many
+-- The open payments of a set of orders, for closing.
+SELECT * FROM payments.payments WHERE order_no = ANY(@order_nos::uuid[]) AND status = 'created' ORDER BY payment_no;
+
+-- name: Payment :one
+SELECT * FROM payments.payments WHERE payment_no = @payment_no AND bucket = @bucket;
+
+-- name: StartPayment :one
+-- Opens a payment unless so little time is left that the provider would not take it.
+INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, amount, currency, status, expires_at, next_query)
+SELECT @bucket, @payment_no, @order_no, @user_id, @provider, @amount, @currency, 'created', @expires_at::timestamptz,
+       clock_timestamp() + interval '1 millisecond' * @query_after_ms::bigint
+WHERE @expires_at::timestamptz > clock_timestamp() + interval '1 millisecond' * @least_window_ms::bigint
+RETURNING *;
+
+-- name: NotePayURL :execrows
+UPDATE payments.payments SET pay_url = @pay_url, updated_at = clock_timestamp()
+WHERE payment_no = @payment_no AND bucket = @bucket AND status = 'created';
+
+-- name: CapturePayment :execrows
+-- The money has moved. A payment that we had closed follows the truth.
+UPDATE payments.payments SET status = 'captured', provider_txn = @provider_txn, version = version + 1, updated_at = clock_timestamp()
+WHERE payment_no = @payment_no AND bucket = @bucket AND status <> 'captured';
+
+-- name: ClosePayment :execrows
+UPDATE payments.payments SET status = 'closed', version = version + 1, updated_at = clock_timestamp()
+WHERE payment_no = @payment_no AND bucket = @bucket AND status = 'created';
+
+-- name: ClaimQueries :many
+-- Takes the open payments whose provider is to be asked, and sets when to ask again: later each time, but not long
+-- after the payment has expired. Several instances share the work.
+UPDATE payments.payments p
+SET queries = p.queries + 1,
+    next_query = clock_timestamp() + least(
+        interval '1 millisecond' * power(2, least(p.queries, 16)) * @base_ms::bigint,
+        greatest(p.expires_at - clock_timestamp(), interval '0') + interval '1 millisecond' * @base_ms::bigint,
+        interval '1 millisecond' * @most_ms::bigint)
+WHERE (p.bucket, p.payment_no) IN (
+    SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= clock_timestamp()
+    ORDER BY d.next_query LIMIT @at_most FOR UPDATE SKIP LOCKED)
+RETURNING sqlc.embed(p), (p.expires_at <= clock_timestamp())::boolean AS expired;
+
+-- name: RecordMoney :execrows
+-- Writes a movement down once. A second callback for it waits here for the first to commit, then writes nothing.
+INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency)
+VALUES (@provider, @kind, @provider_txn, @payment_no, @order_no, @refund_no, @amount, @currency)
+ON CONFLICT (provider, kind, provider_txn) DO NOTHING;
+
+-- name: Movement :one
+SELECT * FROM payments.ledger WHERE provider = @provider AND kind = @kind AND provider_txn = @provider_txn;
+
+-- name: RequestRefund :execrows
+INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status)
+VALUES (@bucket, @refund_no, @payment_no, @order_no, @user_id, @provider, @capture_txn, @amount, @currency, @reason, 'requested')
+ON CONFLICT ON CONSTRAINT one_refund_per_capture DO NOTHING;
+
+-- name: Refund :one
+SELECT * FROM payments.refunds WHERE refund_no = @refund_no AND bucket = @bucket;
+
+-- name: ClaimRefunds :many
+-- Takes refunds that are to be asked for, or after, and sets when to do so again.
+UPDATE payments.refunds r
+SET attempts = r.attempts + 1,
+    next_try = clock_timestamp() + least(interval '1 millisecond' * power(2, least(r.attempts, 16)) * @base_ms::bigint,
+                                         interval '1 millisecond' * @most_ms::bigint)
+WHERE (r.bucket, r.refund_no) IN (
+    SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= clock_timestamp()
+    ORDER BY d.next_try LIMIT @at_most FOR UPDATE SKIP LOCKED)
+RETURNING r.*;
+
+-- name: NoteRefundError :exec
+UPDATE payments.refunds SET last_error = @last_error, updated_at = clock_timestamp()
+WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'requested';
+
+-- name: SucceedRefund :execrows
+-- A refund that the provider had called failed and then made follows the truth.
+UPDATE payments.refunds SET status = 'succeeded', last_error = '', updated_at = clock_timestamp()
+WHERE refund_no = @refund_no AND bucket = @bucket AND status <> 'succeeded';
+
+-- name: FailRefund :execrows
+UPDATE payments.refunds SET status = 'failed', last_error = @last_error, updated_at = clock_timestamp()
+WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'requested';
+
+-- name: PaymentsOfOrder :many
+SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket ORDER BY payment_no;
+
+-- name: RefundsOfOrder :many
+SELECT * FROM payments.refunds WHERE order_no = @order_no AND bucket = @bucket ORDER BY refund_no;

@@ -1,0 +1,75 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"stampede/payment/internal/paymentdb"
+	"stampede/payment/provider"
+)
+
+// refundDue asks for the refunds whose turn it is and returns how many. Asking
+// again for a refund that is under way tells how it stands, so one call serves
+// to start it, to repeat a lost request and to learn of an end whose callback
+// never came.
+func (s *Service) refundDue(ctx context.Context) (int, error) {
+	due, err := s.q.ClaimRefunds(ctx, paymentdb.ClaimRefundsParams{
+		BaseMs: s.cfg.RefundBackoff.Milliseconds(), MostMs: s.cfg.RefundAtMost.Milliseconds(), AtMost: claimAtMost,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("payment: claim refunds: %w", err)
+	}
+	var g errgroup.Group
+	g.SetLimit(s.cfg.CloseParallel)
+	for _, r := range due {
+		g.Go(func() error {
+			s.refundOne(ctx, r)
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions return nil
+	return len(due), nil
+}
+
+func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
+	err := s.askRefund(ctx, r)
+	if ctx.Err() != nil {
+		return // the process stops; the refund is due again later
+	}
+	if err != nil {
+		s.deps.Log.WarnContext(ctx, "refund not done, trying again later", "provider", r.Provider, "refund_no", r.RefundNo,
+			"attempts", r.Attempts, "error", err)
+		if err := s.q.NoteRefundError(ctx, paymentdb.NoteRefundErrorParams{LastError: err.Error(), RefundNo: r.RefundNo, Bucket: r.Bucket}); err != nil {
+			s.deps.Log.WarnContext(ctx, "refund's error not noted", "refund_no", r.RefundNo, "error", err)
+		}
+	}
+	if int(r.Attempts) < s.cfg.RefundAlarmAfter {
+		return
+	}
+	// Whether it is stuck is read anew: this attempt may have ended it.
+	if now, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.Bucket}); err == nil && now.Status == "requested" {
+		s.raise(ctx, alarmRefundStuck, "refund "+r.RefundNo.String())
+	}
+}
+
+func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) error {
+	prov, ok := s.named[r.Provider]
+	if !ok {
+		s.raise(ctx, alarmNoProvider, r.Provider)
+		return errNoProvider
+	}
+	st, err := prov.Refund(ctx, provider.Return{
+		RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Transaction: r.CaptureTxn, Amount: r.Amount, Captured: r.Amount, Currency: r.Currency,
+		Reason: r.Reason, NotifyURL: s.refundNotifyURL(r.Provider),
+	})
+	if errors.Is(err, provider.ErrRefused) {
+		return s.refundFailed(ctx, r.RefundNo, r.Provider, err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	return s.settleRefund(ctx, r.Provider, st)
+}

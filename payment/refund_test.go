@@ -1,0 +1,232 @@
+package payment
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/platform/ids"
+)
+
+// closeBehindTheBank closes an order as if its payment had been closed: the
+// bank has promised what it does not keep.
+func (s *shop) closeBehindTheBank(no ids.ID, user int64) {
+	s.t.Helper()
+	if _, err := s.orders.Claim(s.t.Context(), no, user); err != nil {
+		s.t.Fatal(err)
+	}
+	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE order_no = $1`, no)
+	if closed, err := s.orders.CloseClaimed(s.t.Context(), []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 1 {
+		s.t.Fatalf("close: %v, %v", closed, err)
+	}
+}
+
+func TestLateMoneyGoesBack(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(9900)
+	paymentNo, url := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.Duplicate)
+	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds WHERE reason = 'late'`) == 1 })
+	s.refundsDone()
+	if got := s.status(no); got != orderevent.StatusClosed {
+		t.Errorf("order is %s", got)
+	}
+	if got := read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, paymentNo); got != "captured" {
+		t.Errorf("payment is %s", got)
+	}
+	if c, r := s.events(paymentevent.SubjectCaptured), s.events(paymentevent.SubjectRefunded); c != 0 || r != 1 {
+		t.Errorf("%d captured and %d refunded events", c, r)
+	}
+	views, err := s.PaymentsOf(t.Context(), no)
+	if err != nil || len(views) != 1 || len(views[0].Refunds) != 1 || views[0].Refunds[0].Status != "succeeded" || views[0].Refunds[0].Reason != "late" {
+		t.Errorf("views: %+v, %v", views, err)
+	}
+	s.booksAreRight()
+}
+
+func TestASecondCaptureOfAnOrderGoesBack(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(9900)
+	first, firstURL := s.startPayment(no, user)
+	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, first) // the bank will not keep its word
+	second, secondURL := s.startPayment(no, user)
+	if first == second {
+		t.Fatal("the closed payment was offered again")
+	}
+	s.payAt(secondURL, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.payAt(firstURL, sandbox.Normal)
+	s.until("the second capture is to go back", func() bool {
+		return read[int](s, `SELECT count(*) FROM payments.refunds WHERE reason = 'duplicate' AND payment_no = $1`, first) == 1
+	})
+	s.booksAreRight() // also while the refund is under way
+	s.refundsDone()
+	s.booksAreRight()
+	if got := s.status(no); got != orderevent.StatusPaid {
+		t.Errorf("order is %s", got)
+	}
+	if n := s.events(paymentevent.SubjectCaptured); n != 1 {
+		t.Errorf("%d captured events", n)
+	}
+}
+
+// A provider that takes money twice for one payment pays back one of them.
+func TestTwoCapturesOfOnePayment(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	paymentNo, _ := s.startPayment(no, user)
+	for _, tt := range []struct{ txn, outcome string }{{"t1", outcomePaid}, {"t2", outcomeDuplicate}, {"t1", outcomeRepeated}, {"t2", outcomeRepeated}} {
+		got, err := s.settle(t.Context(), "sandbox", provider.Capture{
+			Merchant: merchantNo, PaymentNo: paymentNo, Transaction: tt.txn, Amount: 100, Currency: "CNY", At: time.Now(),
+		}, told)
+		if err != nil || got != tt.outcome {
+			t.Errorf("%s: %s, %v; want %s", tt.txn, got, err, tt.outcome)
+		}
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.refunds WHERE capture_txn = 't2' AND amount = 100`); n != 1 {
+		t.Errorf("%d refunds", n)
+	}
+	s.booksAreRight()
+}
+
+func TestARefundOutlivesTheBanksAbsence(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{pay: func(c *Config) { c.RefundAlarmAfter = 2 }})
+	no, user := s.one(100)
+	_, url := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	s.bank.shut.Store(true)
+	s.until("the refund is stuck", func() bool {
+		if _, err := s.refundDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s.alarms("refund-stuck") == 1
+	})
+	if got := read[string](s, `SELECT last_error FROM payments.refunds`); got == "" {
+		t.Error("nothing says why it is stuck")
+	}
+	s.bank.shut.Store(false)
+	s.refundsDone()
+	if n := read[int](s, `SELECT count(*) FROM payments.ledger WHERE kind = 'refund'`); n != 1 {
+		t.Errorf("%d refunds in the ledger", n)
+	}
+	if back := read[int](s, `SELECT refunded FROM sandbox.payments`); back != 100 {
+		t.Errorf("the bank gave %d back", back)
+	}
+	s.booksAreRight()
+}
+
+func TestARefundWithoutItsCallback(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	_, url := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	s.door.lose.Store(true)
+	s.refundsDone() // by asking again
+	s.booksAreRight()
+}
+
+func TestARefundThatFails(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	_, url := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.RefundFails)
+	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	s.refundsDone()
+	if got := read[string](s, `SELECT status FROM payments.refunds`); got != "failed" {
+		t.Fatalf("refund is %s", got)
+	}
+	if s.alarms("refund-failed") != 1 {
+		t.Error("nobody was told")
+	}
+	found, err := s.checkReturned(t.Context())
+	if err != nil || len(found) != 1 {
+		t.Errorf("I5 sees %v, %v", found, err)
+	}
+}
+
+// What the provider refuses for good fails at once.
+func TestARefundThatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	paymentNo, _ := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	// Money that the bank knows nothing of.
+	if got, err := s.settle(t.Context(), "sandbox", provider.Capture{
+		Merchant: merchantNo, PaymentNo: paymentNo, Transaction: "never", Amount: 100, Currency: "CNY", At: time.Now(),
+	}, told); err != nil || got != outcomeLate {
+		t.Fatalf("%s, %v", got, err)
+	}
+	if _, err := s.refundDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := read[string](s, `SELECT status FROM payments.refunds`); got != "failed" || s.alarms("refund-failed") != 1 {
+		t.Errorf("refund is %s, %d alarms", got, s.alarms("refund-failed"))
+	}
+}
+
+func TestRefundCallbackInAnotherSum(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	no, user := s.one(100)
+	paymentNo, url := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	st := provider.RefundStatus{
+		State: provider.Succeeded, Merchant: merchantNo, RefundNo: read[ids.ID](s, `SELECT refund_no FROM payments.refunds`), PaymentNo: paymentNo,
+		Transaction: "r1", Amount: 99, Currency: "CNY", At: time.Now(),
+	}
+	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-mismatch") != 1 {
+		t.Errorf("another sum was taken: %v", err)
+	}
+	st.Amount = 100
+	for range 2 {
+		if err := s.settleRefund(t.Context(), "sandbox", st); err != nil {
+			t.Error(err)
+		}
+	}
+	st.Transaction = "r2" // the provider paid back twice
+	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-transaction-reused") != 1 {
+		t.Errorf("a second movement of one refund: %v", err)
+	}
+	if n := s.events(paymentevent.SubjectRefunded); n != 1 {
+		t.Errorf("%d refunded events", n)
+	}
+}
+
+func TestProviderNoLongerConfigured(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	both := s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt))
+	no, user := s.one(100)
+	if _, err := both.begin(t.Context(), no, user, "bank2"); err != nil {
+		t.Fatal(err)
+	}
+	closable, err := s.CloseOpen(t.Context(), []ids.ID{no})
+	if err == nil || len(closable) != 0 {
+		t.Errorf("closed without its provider: %v, %v", closable, err)
+	}
+	if s.alarms("payment-provider-missing") != 1 {
+		t.Error("nobody was told")
+	}
+	if a := s.post(user, "/api/v1/orders/"+no.String()+"/cancel", ""); a.status != http.StatusServiceUnavailable {
+		t.Errorf("cancel: %d", a.status)
+	}
+}

@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/app"
+	"stampede/platform/clock"
+	"stampede/platform/ids"
+)
+
+// Deps is what the bank needs.
+type Deps struct {
+	DB      *pgxpool.Pool
+	Clock   clock.Clock // for signatures; the books go by the database's clock
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Bank is the sandbox bank. Safe for concurrent use.
+type Bank struct {
+	cfg      Config
+	db       *pgxpool.Pool
+	q        *sandboxdb.Queries
+	log      *slog.Logger
+	merchant signer // checks requests
+	bank     signer // signs replies and callbacks
+	pageKey  []byte
+	outward  *http.Client
+	wake     chan struct{} // capacity 1: a wake-up that nobody has taken yet is enough
+	behind   atomic.Bool   // more callbacks were due than the senders had room for
+
+	captures  prometheus.Counter
+	callbacks *prometheus.CounterVec
+}
+
+// New opens the bank. Its books are in deps.DB, schema sandbox.
+func New(cfg Config, deps Deps) (*Bank, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	b := &Bank{
+		cfg: cfg, db: deps.DB, q: sandboxdb.New(deps.DB), log: deps.Log, wake: make(chan struct{}, 1),
+		outward: &http.Client{
+			Timeout: cfg.CallbackTimeout,
+			// A merchant that redirects its callbacks is misconfigured; following would sign for a stranger.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport:     &http.Transport{MaxConnsPerHost: cfg.Parallel, MaxIdleConnsPerHost: cfg.Parallel, IdleConnTimeout: 30 * time.Second},
+		},
+		captures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_payment_sandbox_captures_total", Help: "Payments that the sandbox bank took money for.",
+		}),
+		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_payment_sandbox_callbacks_total", Help: "Attempts to deliver a callback, by result: acknowledged, retried, given_up.",
+		}, []string{"result"}),
+	}
+	b.merchant, b.bank = signers(cfg.Secret, deps.Clock.Now)
+	mac := hmac.New(sha256.New, cfg.Secret)
+	mac.Write([]byte("stampede sandbox bank/pay page"))
+	b.pageKey = mac.Sum(nil)
+	for _, c := range []prometheus.Collector{b.captures, b.callbacks} {
+		if err := deps.Metrics.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// Routes mounts the bank's addresses, all under Prefix.
+func (b *Bank) Routes(mux chi.Router) {
+	mux.Post(Prefix+"/v1/payments", b.signed(opCreate, b.create))
+	mux.Post(Prefix+"/v1/payments/query", b.signed(opQuery, b.query))
+	mux.Post(Prefix+"/v1/payments/close", b.signed(opClose, b.close))
+	mux.Post(Prefix+"/v1/refunds", b.signed(opRefund, b.refund))
+	mux.Get(Prefix+"/pay/{ref}", b.showPage)
+	mux.Post(Prefix+"/pay/{ref}", b.pay)
+}
+
+// Workers returns the loop that settles refunds and delivers callbacks.
+func (b *Bank) Workers() []app.Worker {
+	return []app.Worker{{Name: "sandbox-bank", Run: b.run}}
+}
+
+// Close drops the idle connections to the merchant.
+func (b *Bank) Close() { b.outward.CloseIdleConnections() }
+
+// nudge tells the worker that something may be due. It never blocks.
+func (b *Bank) nudge() {
+	select {
+	case b.wake <- struct{}{}:
+	default: // one wake-up is waiting already
+	}
+}
+
+// pageTokenBytes is half a SHA-256: too long to guess, short enough for a link.
+const pageTokenBytes = 16
+
+// pageToken is the secret half of a pay URL: who has it may look at the payment
+// and pay it, so a number alone opens nothing.
+func (b *Bank) pageToken(ref ids.ID) string {
+	mac := hmac.New(sha256.New, b.pageKey)
+	mac.Write(ref[:])
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:pageTokenBytes])
+}
+
+// payURL is where a person pays.
+func (b *Bank) payURL(ref ids.ID) string {
+	return b.cfg.PublicURL + Prefix + "/pay/" + ref.String() + "?t=" + b.pageToken(ref)
+}

@@ -1,0 +1,227 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/payment/provider"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+)
+
+// merchant is a shop that answers every callback with one status.
+func merchant(t *testing.T, status int, word string) (url string, calls *atomic.Int64) {
+	t.Helper()
+	calls = new(atomic.Int64)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(ack{Code: word})
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, calls
+}
+
+func (w *world) charge(notifyURL string) provider.Charge {
+	return provider.Charge{
+		PaymentNo: ids.NewFor(7), Title: "mug", Amount: 100, Currency: "CNY", ExpiresAt: time.Now().Add(time.Minute), NotifyURL: notifyURL,
+	}
+}
+
+func (w *world) create(t *testing.T, c provider.Charge) string {
+	t.Helper()
+	url, err := w.client.Create(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+type callbackRow struct {
+	body     notice
+	status   string
+	attempts int
+	wait     time.Duration
+}
+
+func (w *world) callbacks(t *testing.T) []callbackRow {
+	t.Helper()
+	rows, err := w.db.Query(t.Context(), `SELECT body, status, attempts, extract(epoch FROM next_try - created_at) FROM sandbox.callbacks ORDER BY id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var out []callbackRow
+	for rows.Next() {
+		var raw []byte
+		var r callbackRow
+		var seconds float64
+		if err := rows.Scan(&raw, &r.status, &r.attempts, &seconds); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(raw, &r.body); err != nil {
+			t.Fatal(err)
+		}
+		r.wait = time.Duration(seconds * float64(time.Second))
+		out = append(out, r)
+	}
+	return out
+}
+
+func TestBehaviours(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		behaviour Behaviour
+		seconds   int32
+		callbacks int
+		says      int64 // the amount that the callbacks state
+		truth     int64 // the amount that a query states
+	}{
+		{Normal, 0, 1, 100, 100},
+		{Duplicate, 0, 2, 100, 100},
+		{WrongAmount, 0, 1, 101, 100},
+		{Underpaid, 0, 1, 99, 99},
+		{Late, 3600, 1, 100, 100},
+		{Never, 0, 0, 0, 100},
+	} {
+		t.Run(string(tt.behaviour), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, testConfig())
+			notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+			c := w.charge(notifyURL)
+			status, out, err := payAs(w.create(t, c), payRequest{Behaviour: &tt.behaviour, DelaySeconds: &tt.seconds})
+			if err != nil || status != http.StatusOK || out.Status != statusCaptured {
+				t.Fatalf("pay: %d %+v %v", status, out, err)
+			}
+			rows := w.callbacks(t) // written in the capture's transaction
+			if len(rows) != tt.callbacks {
+				t.Fatalf("%d callbacks, want %d", len(rows), tt.callbacks)
+			}
+			for _, r := range rows {
+				if r.body.Amount != tt.says || r.body.Transaction != out.Transaction {
+					t.Errorf("callback says %d under %q, want %d under %q", r.body.Amount, r.body.Transaction, tt.says, out.Transaction)
+				}
+				if late := tt.behaviour == Late; late != (r.wait > time.Hour-time.Second) {
+					t.Errorf("callback is due %v after the capture", r.wait)
+				}
+			}
+			got, err := w.client.Query(t.Context(), c.PaymentNo)
+			if err != nil || got.State != provider.Captured || got.Capture.Amount != tt.truth {
+				t.Errorf("query: %+v, %v; want captured %d", got, err, tt.truth)
+			}
+		})
+	}
+}
+
+func TestRefundFailsOnRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testConfig())
+	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+	c := w.charge(notifyURL)
+	fails := RefundFails
+	_, paid, err := payAs(w.create(t, c), payRequest{Behaviour: &fails})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := provider.Return{
+		RefundNo: ids.NewFor(7), PaymentNo: c.PaymentNo, Transaction: paid.Transaction, Amount: 100, Captured: 100, Currency: "CNY", NotifyURL: notifyURL,
+	}
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		got, err := w.client.Refund(t.Context(), r)
+		return err == nil && got.State == provider.Failed
+	}, "the refund fails")
+	var refunded int64
+	if err := w.db.QueryRow(t.Context(), `SELECT refunded FROM sandbox.payments`).Scan(&refunded); err != nil || refunded != 0 {
+		t.Errorf("after a failed refund %d units are set aside, %v", refunded, err)
+	}
+}
+
+func TestGivesUpAfterEightAttempts(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]struct {
+		status int
+		word   string
+	}{
+		"server error":         {http.StatusInternalServerError, ackWord},
+		"a page, not a word":   {http.StatusOK, "Welcome"},
+		"another 2xx":          {http.StatusAccepted, ackWord},
+		"a redirect elsewhere": {http.StatusFound, ackWord},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := testConfig()
+			cfg.CallbackBackoff = time.Millisecond
+			w := newWorld(t, cfg)
+			notifyURL, calls := merchant(t, answer.status, answer.word)
+			if err := pay(w.create(t, w.charge(notifyURL))); err != nil {
+				t.Fatal(err)
+			}
+			pgtest.Eventually(t, 8*time.Second, func() bool { return w.callbacks(t)[0].status == "given_up" }, "the bank gives up")
+			if got := w.callbacks(t)[0].attempts; got != 8 || calls.Load() != 8 {
+				t.Errorf("%d attempts noted, %d made, want 8", got, calls.Load())
+			}
+		})
+	}
+}
+
+func TestBackoffDoublesUpToItsBound(t *testing.T) {
+	t.Parallel()
+	b := &Bank{cfg: DefaultConfig()}
+	want := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300}
+	for i, seconds := range want {
+		if got := b.backoff(int32(i + 1)); got != seconds*time.Second {
+			t.Errorf("after attempt %d: %v, want %v s", i+1, got, seconds)
+		}
+	}
+}
+
+func TestARestartForgetsNothing(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	w := worldOn(t, db, testConfig())
+	w.stop()
+	notifyURL, calls := merchant(t, http.StatusOK, ackWord)
+	if err := pay(w.create(t, w.charge(notifyURL))); err != nil {
+		t.Fatal(err)
+	}
+	if calls.Load() != 0 {
+		t.Fatal("a stopped worker sent a callback")
+	}
+	w = worldOn(t, db, testConfig())
+	pgtest.Eventually(t, 5*time.Second, func() bool { return w.callbacks(t)[0].status == "acknowledged" }, "the next process delivers")
+}
+
+// A process that stops in the middle of a delivery, or with callbacks still in
+// hand, leaves them due at once.
+func TestAStopPutsCallbacksBack(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.Parallel = 1
+	w := newWorld(t, cfg)
+	arrived := make(chan struct{}, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		_, _ = io.Copy(io.Discard, r.Body) // net/http notices a lost client only after the body
+		<-r.Context().Done()               // the answer never comes
+	}))
+	t.Cleanup(srv.Close)
+	for range 3 {
+		if err := pay(w.create(t, w.charge(srv.URL))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-arrived
+	w.stop()
+	var waiting int
+	err := w.db.QueryRow(context.Background(),
+		`SELECT count(*) FROM sandbox.callbacks WHERE status = 'pending' AND next_try < clock_timestamp() + interval '1 second'`).Scan(&waiting)
+	if err != nil || waiting != 3 {
+		t.Errorf("%d of 3 callbacks are due again, %v", waiting, err)
+	}
+}

@@ -1,0 +1,180 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/ids"
+)
+
+const (
+	// batch is how many refunds one transaction ends, and how many callbacks wait
+	// in memory at most: enough to keep every sender busy between two claims.
+	batch = 64
+	// callbackBackoffMost is the longest wait between two attempts.
+	callbackBackoffMost = 5 * time.Minute
+	// forgetEvery is how often callbacks that ended a day ago are dropped.
+	forgetEvery = time.Minute
+	// forgetAtMost bounds one such deletion to a few milliseconds of locks.
+	forgetAtMost = 1000
+)
+
+// enqueue writes down a callback that is due after delay.
+func (b *Bank) enqueue(ctx context.Context, q *sandboxdb.Queries, url string, delay time.Duration, n notice) error {
+	body, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("sandbox: encode callback: %w", err)
+	}
+	return q.CreateCallback(ctx, sandboxdb.CreateCallbackParams{ID: ids.New(), Url: url, Body: body, DelayMs: delay.Milliseconds()})
+}
+
+// run is the worker: one goroutine claims what is due and hands it to a fixed
+// number of senders through due, which it alone writes and closes.
+func (b *Bank) run(ctx context.Context) error {
+	due := make(chan sandboxdb.ClaimCallbacksRow, batch)
+	var senders sync.WaitGroup
+	for range b.cfg.Parallel {
+		senders.Go(func() {
+			for c := range due {
+				b.deliver(ctx, c)
+			}
+		})
+	}
+	defer senders.Wait()
+	defer close(due)
+
+	poll := time.NewTicker(b.cfg.Poll)
+	defer poll.Stop()
+	var forgotten time.Time
+	for {
+		b.round(ctx, due)
+		if now := time.Now(); now.Sub(forgotten) > forgetEvery {
+			forgotten = now
+			if _, err := b.q.ForgetCallbacks(ctx, forgetAtMost); err != nil && ctx.Err() == nil {
+				b.log.WarnContext(ctx, "sandbox bank could not drop old callbacks", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.wake:
+		case <-poll.C:
+		}
+	}
+}
+
+// round settles refunds and fills due with what may be sent now.
+func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow) {
+	settled, err := b.settleRefunds(ctx)
+	if err != nil && ctx.Err() == nil {
+		b.log.WarnContext(ctx, "sandbox bank could not settle refunds", "error", err)
+	}
+	free := cap(due) - len(due)
+	if free == 0 {
+		b.behind.Store(true)
+		return
+	}
+	claimed, err := b.q.ClaimCallbacks(ctx, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: int32(free)}) //nolint:gosec // at most batch
+	if err != nil {
+		if ctx.Err() == nil {
+			b.log.WarnContext(ctx, "sandbox bank could not claim callbacks", "error", err)
+		}
+		return
+	}
+	for _, c := range claimed {
+		due <- c // never blocks: no one else writes, and free was room enough
+	}
+	// More may be due than there was room for: the next sender to finish wakes us.
+	b.behind.Store(len(claimed) == free)
+	if settled == batch {
+		b.nudge()
+	}
+}
+
+// lease is how long a claimed callback belongs to this process: its wait in
+// due behind a full buffer of slow deliveries, plus its own.
+func (b *Bank) lease() time.Duration {
+	return time.Duration(batch/b.cfg.Parallel+2) * b.cfg.CallbackTimeout
+}
+
+// deliver makes one attempt and writes down what came of it. Once ctx has ended
+// it only puts the callback back, so that the next process need not wait for
+// the lease.
+func (b *Bank) deliver(ctx context.Context, c sandboxdb.ClaimCallbacksRow) {
+	var sendErr error
+	stopped := ctx.Err() != nil
+	if !stopped {
+		sendErr = b.send(ctx, c)
+	}
+	// The books are written even while the process stops; a second is ample for one row.
+	book, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	var err error
+	switch {
+	case stopped:
+		err = b.q.TryAgain(book, sandboxdb.TryAgainParams{ID: c.ID, DelayMs: 0, LastError: "the bank stopped"})
+	case sendErr == nil:
+		b.callbacks.WithLabelValues("acknowledged").Inc()
+		err = b.q.Acknowledge(book, c.ID)
+	case int(c.Attempts) >= b.cfg.CallbackAttempts:
+		b.callbacks.WithLabelValues("given_up").Inc()
+		b.log.WarnContext(ctx, "sandbox bank gave up on a callback", "callback", c.ID, "url", c.Url, "attempts", c.Attempts, "error", sendErr)
+		err = b.q.GiveUp(book, sandboxdb.GiveUpParams{ID: c.ID, LastError: sendErr.Error()})
+	default:
+		b.callbacks.WithLabelValues("retried").Inc()
+		err = b.q.TryAgain(book, sandboxdb.TryAgainParams{ID: c.ID, DelayMs: b.backoff(c.Attempts).Milliseconds(), LastError: sendErr.Error()})
+	}
+	if err != nil {
+		// The lease runs out and the callback is sent again; merchants stand that.
+		b.log.WarnContext(ctx, "sandbox bank could not note a delivery", "callback", c.ID, "error", err)
+	}
+	if b.behind.Load() {
+		b.nudge()
+	}
+}
+
+// backoff is the wait after the attempt-th failure.
+func (b *Bank) backoff(attempt int32) time.Duration {
+	d := b.cfg.CallbackBackoff
+	for range attempt - 1 {
+		if d *= 2; d >= callbackBackoffMost {
+			return callbackBackoffMost
+		}
+	}
+	return d
+}
+
+// maxAckBytes is all that is read of the merchant's answer.
+const maxAckBytes = 1 << 10
+
+// send makes one attempt. Only status 200 with the agreed word acknowledges:
+// a proxy's friendly page must not.
+func (b *Bank) send(ctx context.Context, c sandboxdb.ClaimCallbacksRow) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Url, bytes.NewReader(c.Body))
+	if err != nil {
+		return fmt.Errorf("sandbox: callback: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	b.bank.sign(req.Header, c.Body) // anew for each attempt: a late one must still be fresh
+	resp, err := b.outward.Do(req)
+	if err != nil {
+		return fmt.Errorf("sandbox: callback: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAckBytes))
+	if err != nil {
+		return fmt.Errorf("sandbox: callback: read answer: %w", err)
+	}
+	var a ack
+	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, &a) != nil || a.Code != ackWord {
+		return fmt.Errorf("sandbox: callback: not acknowledged, status %d, answer %q", resp.StatusCode, a.Code)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"stampede/payment/provider"
+	"stampede/platform/clock"
+	"stampede/platform/ids"
+)
+
+// ClientConfig is how the shop reaches its bank.
+type ClientConfig struct {
+	// Name of the provider in routes, rows and metrics. Defaults to "sandbox".
+	Name string
+	// Merchant and Secret are what the bank knows the shop by.
+	Merchant string
+	Secret   []byte
+	// BankURL is where this process reaches the bank, without a trailing slash.
+	BankURL string
+	// Timeout bounds one attempt of a call. Defaults to 3 s: the bank answers in
+	// milliseconds, and a shopper waits on a creation.
+	Timeout time.Duration
+	// Attempts is how often a call is made at most when the bank cannot be
+	// reached or fails. Defaults to 3.
+	Attempts int
+	// Backoff is the wait before the second attempt; it doubles. Defaults to 50 ms.
+	Backoff time.Duration
+	// BreakerFailures in a row make further calls fail at once for BreakerDelay,
+	// so that a dead bank does not tie up the shop. Default to 10 and 2 s.
+	BreakerFailures int
+	BreakerDelay    time.Duration
+	// Behaviour and DelaySeconds are asked of the bank for every payment that
+	// this client creates; empty is Normal.
+	Behaviour    Behaviour
+	DelaySeconds int32
+}
+
+// DefaultClientConfig returns the defaults; Merchant, Secret and BankURL have
+// to be set by the caller.
+func DefaultClientConfig() ClientConfig {
+	return ClientConfig{
+		Name: "sandbox", Timeout: 3 * time.Second, Attempts: 3, Backoff: 50 * time.Millisecond,
+		BreakerFailures: 10, BreakerDelay: 2 * time.Second,
+	}
+}
+
+// Validate returns every fault of the configuration in one error.
+func (c ClientConfig) Validate() error {
+	var errs []error
+	if c.Name == "" || c.Merchant == "" {
+		errs = append(errs, errors.New("sandbox: the client needs a name and a merchant number"))
+	}
+	if len(c.Secret) < minSecretBytes {
+		errs = append(errs, fmt.Errorf("sandbox: the secret has %d bytes, %d are the least", len(c.Secret), minSecretBytes))
+	}
+	if err := checkURL(c.BankURL); err != nil {
+		errs = append(errs, fmt.Errorf("sandbox: bank URL: %w", err))
+	}
+	if c.Timeout <= 0 || c.Backoff <= 0 || c.BreakerDelay <= 0 || c.Attempts < 1 || c.BreakerFailures < 1 {
+		errs = append(errs, errors.New("sandbox: time-outs, back-off, attempts and breaker of the client are above 0"))
+	}
+	if c.Behaviour != "" && !c.Behaviour.Valid() {
+		errs = append(errs, fmt.Errorf("sandbox: unknown behaviour %q", c.Behaviour))
+	}
+	if c.DelaySeconds < 0 || c.DelaySeconds > maxDelaySeconds {
+		errs = append(errs, fmt.Errorf("sandbox: the delay of callbacks is between 0 and %d s", maxDelaySeconds))
+	}
+	return errors.Join(errs...)
+}
+
+// Client is the sandbox bank as a payment provider. Safe for concurrent use.
+type Client struct {
+	cfg      ClientConfig
+	merchant signer // signs requests
+	bank     signer // checks replies and callbacks
+	line     *line
+}
+
+var _ provider.Provider = (*Client)(nil)
+
+// NewClient returns the provider. It makes no call.
+func NewClient(cfg ClientConfig, clk clock.Clock) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, line: newLine(cfg)}
+	c.merchant, c.bank = signers(cfg.Secret, clk.Now)
+	return c, nil
+}
+
+// HangUp drops the idle connections to the bank.
+func (c *Client) HangUp() { c.line.http.CloseIdleConnections() }
+
+// Profile implements provider.Provider.
+func (c *Client) Profile() provider.Profile {
+	return provider.Profile{Name: c.cfg.Name, Merchant: c.cfg.Merchant, MinWindow: minWindow}
+}
+
+// call heads a request.
+func (c *Client) call(op string) call {
+	return call{Op: op, Nonce: ids.New(), Merchant: c.cfg.Merchant}
+}
+
+// Create implements provider.Provider.
+func (c *Client) Create(ctx context.Context, ch provider.Charge) (string, error) {
+	head := c.call(opCreate)
+	var r paymentReply
+	err := c.exchange(ctx, "/v1/payments", head.Nonce, createCall{
+		call: head, PaymentNo: ch.PaymentNo.String(), Title: shorten(ch.Title), Amount: ch.Amount, Currency: ch.Currency,
+		ExpiresAt: ch.ExpiresAt, NotifyURL: ch.NotifyURL, ReturnURL: ch.ReturnURL, Behaviour: c.cfg.Behaviour, DelaySeconds: c.cfg.DelaySeconds,
+	}, &r)
+	if err != nil {
+		return "", fmt.Errorf("sandbox: create: %w", err)
+	}
+	if r.Nonce != head.Nonce || r.PaymentNo != ch.PaymentNo.String() {
+		return "", fmt.Errorf("sandbox: create: %w", errOtherReply)
+	}
+	switch r.Status {
+	case statusOpen:
+		return r.PayURL, nil
+	case statusCaptured, statusClosed:
+		return "", fmt.Errorf("sandbox: create: %w", provider.ErrClosed)
+	default:
+		return "", fmt.Errorf("sandbox: create: unknown status %q", r.Status)
+	}
+}
+
+// shorten cuts a title to what the bank takes, between two characters.
+func shorten(title string) string {
+	n := 0
+	for i := range title {
+		if n++; n > maxTitleRunes {
+			return title[:i]
+		}
+	}
+	return title
+}
+
+// Query implements provider.Provider.
+func (c *Client) Query(ctx context.Context, paymentNo ids.ID) (provider.Status, error) {
+	return c.ask(ctx, opQuery, "/v1/payments/query", paymentNo)
+}
+
+// Close implements provider.Provider.
+func (c *Client) Close(ctx context.Context, paymentNo ids.ID) (provider.Status, error) {
+	s, err := c.ask(ctx, opClose, "/v1/payments/close", paymentNo)
+	if err == nil && s.State != provider.Closed && s.State != provider.Captured {
+		return provider.Status{}, fmt.Errorf("sandbox: close: the payment is %s afterwards", s.State)
+	}
+	return s, err
+}
+
+func (c *Client) ask(ctx context.Context, op, path string, paymentNo ids.ID) (provider.Status, error) {
+	head := c.call(op)
+	var r paymentReply
+	if err := c.exchange(ctx, path, head.Nonce, paymentCall{call: head, PaymentNo: paymentNo.String()}, &r); err != nil {
+		return provider.Status{}, fmt.Errorf("sandbox: %s: %w", op, err)
+	}
+	if r.Nonce != head.Nonce || r.PaymentNo != paymentNo.String() {
+		return provider.Status{}, fmt.Errorf("sandbox: %s: %w", op, errOtherReply)
+	}
+	switch r.Status {
+	case statusOpen:
+		return provider.Status{State: provider.Open}, nil
+	case statusClosed:
+		return provider.Status{State: provider.Closed}, nil
+	case statusMissing:
+		return provider.Status{State: provider.Missing}, nil
+	case statusCaptured:
+		if r.Transaction == "" || r.At == nil {
+			return provider.Status{}, fmt.Errorf("sandbox: %s: a capture without transaction or time", op)
+		}
+		return provider.Status{State: provider.Captured, Capture: provider.Capture{
+			Merchant: r.Merchant, PaymentNo: paymentNo, Transaction: r.Transaction, Amount: r.Amount, Currency: r.Currency, At: *r.At,
+		}}, nil
+	default:
+		return provider.Status{}, fmt.Errorf("sandbox: %s: unknown status %q", op, r.Status)
+	}
+}
+
+// Refund implements provider.Provider.
+func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.RefundStatus, error) {
+	head := c.call(opRefund)
+	var r refundReply
+	err := c.exchange(ctx, "/v1/refunds", head.Nonce, refundCall{
+		call: head, RefundNo: ret.RefundNo.String(), PaymentNo: ret.PaymentNo.String(), Transaction: ret.Transaction,
+		Amount: ret.Amount, Currency: ret.Currency, Reason: ret.Reason, NotifyURL: ret.NotifyURL,
+	}, &r)
+	if err != nil {
+		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: %w", err)
+	}
+	if r.Nonce != head.Nonce || r.RefundNo != ret.RefundNo.String() {
+		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: %w", errOtherReply)
+	}
+	out := provider.RefundStatus{
+		Merchant: r.Merchant, RefundNo: ret.RefundNo, PaymentNo: ret.PaymentNo, Transaction: r.Transaction, Amount: r.Amount, Currency: r.Currency,
+	}
+	switch r.Status {
+	case statusProcessing:
+		out.State = provider.Processing
+	case statusFailed:
+		out.State = provider.Failed
+	case statusSucceeded:
+		if r.Transaction == "" || r.At == nil {
+			return provider.RefundStatus{}, errors.New("sandbox: refund: a success without transaction or time")
+		}
+		out.State, out.At = provider.Succeeded, *r.At
+	default:
+		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: unknown status %q", r.Status)
+	}
+	return out, nil
+}
+
+// Parse implements provider.Callbacks.
+func (c *Client) Parse(h http.Header, body []byte) (provider.Notice, error) {
+	if err := c.bank.verify(h, body); err != nil {
+		return provider.Notice{}, fmt.Errorf("%w: %w", provider.ErrBadSignature, err)
+	}
+	unreadable := func(err error) (provider.Notice, error) {
+		return provider.Notice{}, fmt.Errorf("%w: %w", provider.ErrUnreadable, err)
+	}
+	var n notice
+	if err := decodeStrict(body, &n); err != nil {
+		return unreadable(err)
+	}
+	paymentNo, err := ids.Parse(n.PaymentNo)
+	if err != nil {
+		return unreadable(err)
+	}
+	if n.Transaction == "" || n.At.IsZero() {
+		return unreadable(errors.New("sandbox: a callback without transaction or time"))
+	}
+	if n.Event == eventCaptured {
+		return provider.Notice{Capture: &provider.Capture{
+			Merchant: n.Merchant, PaymentNo: paymentNo, Transaction: n.Transaction, Amount: n.Amount, Currency: n.Currency, At: n.At,
+		}}, nil
+	}
+	refundNo, err := ids.Parse(n.RefundNo)
+	if err != nil {
+		return unreadable(err)
+	}
+	r := &provider.RefundStatus{
+		Merchant: n.Merchant, RefundNo: refundNo, PaymentNo: paymentNo, Transaction: n.Transaction, Amount: n.Amount, Currency: n.Currency, At: n.At,
+	}
+	switch n.Event {
+	case eventRefundSucceeded:
+		r.State = provider.Succeeded
+	case eventRefundFailed:
+		r.State = provider.Failed
+	default:
+		return unreadable(fmt.Errorf("sandbox: unknown event %q", n.Event))
+	}
+	return provider.Notice{Refund: r}, nil
+}
+
+// Answer implements provider.Callbacks.
+func (c *Client) Answer(err error) provider.Reply {
+	a, status := ack{Code: ackWord}, http.StatusOK
+	switch {
+	case err == nil:
+	case errors.Is(err, provider.ErrBadSignature):
+		a, status = ack{Code: "FAIL", Message: "bad signature"}, http.StatusUnauthorized
+	case errors.Is(err, provider.ErrUnreadable):
+		a, status = ack{Code: "FAIL", Message: "unreadable"}, http.StatusBadRequest
+	default:
+		a, status = ack{Code: "FAIL", Message: "not taken, send it again"}, http.StatusServiceUnavailable
+	}
+	body, _ := json.Marshal(a) // two strings always encode
+	return provider.Reply{Status: status, ContentType: "application/json", Body: body}
+}

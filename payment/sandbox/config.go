@@ -1,0 +1,91 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// Config is how the bank behaves when nobody asks it to misbehave.
+type Config struct {
+	// Merchant is the shop's number at the bank, MerchantName what its page shows.
+	Merchant     string
+	MerchantName string
+	// Secret is what bank and merchant share; at least minSecretBytes.
+	Secret []byte
+	// PublicURL is where shoppers reach the bank, without a trailing slash;
+	// the pay URL begins with it.
+	PublicURL string
+	// CallbackAttempts is how often a callback is sent at most. Defaults to 8,
+	// as real providers do within the first minutes.
+	CallbackAttempts int
+	// CallbackBackoff is the wait after the first failed attempt; it doubles
+	// with each, up to callbackBackoffMost. Defaults to 1 s: eight attempts then
+	// span about two minutes, longer than a restart takes.
+	CallbackBackoff time.Duration
+	// CallbackTimeout is how long the merchant may take to answer one attempt.
+	// Defaults to 5 s.
+	CallbackTimeout time.Duration
+	// RefundDelay is how long a refund stays in processing. Defaults to 500 ms,
+	// enough for a person to see that it is not instant.
+	RefundDelay time.Duration
+	// Poll is how often the worker looks for what has become due when nothing
+	// woke it. Defaults to 250 ms.
+	Poll time.Duration
+	// Parallel is how many callbacks are under way at once. Defaults to 16:
+	// more than the merchant's connection budget would only queue there.
+	Parallel int
+}
+
+// minSecretBytes is the output of SHA-256, below which guessing is cheaper.
+const minSecretBytes = 32
+
+// DefaultConfig returns the defaults; Merchant, Secret and PublicURL have to
+// be set by the caller.
+func DefaultConfig() Config {
+	return Config{
+		MerchantName: "Stampede", CallbackAttempts: 8, CallbackBackoff: time.Second, CallbackTimeout: 5 * time.Second,
+		RefundDelay: 500 * time.Millisecond, Poll: 250 * time.Millisecond, Parallel: 16,
+	}
+}
+
+// Validate returns every fault of the configuration in one error.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Merchant == "" {
+		errs = append(errs, errors.New("sandbox: the bank needs a merchant number"))
+	}
+	if len(c.Secret) < minSecretBytes {
+		errs = append(errs, fmt.Errorf("sandbox: the secret has %d bytes, %d are the least", len(c.Secret), minSecretBytes))
+	}
+	if err := checkURL(c.PublicURL); err != nil {
+		errs = append(errs, fmt.Errorf("sandbox: public URL: %w", err))
+	}
+	if c.CallbackAttempts < 1 || c.Parallel < 1 {
+		errs = append(errs, errors.New("sandbox: attempts and parallel callbacks are at least 1"))
+	}
+	if c.CallbackBackoff <= 0 || c.CallbackTimeout <= 0 || c.Poll <= 0 || c.RefundDelay < 0 {
+		errs = append(errs, errors.New("sandbox: back-off, time-out and poll interval are above 0, the refund delay at least 0"))
+	}
+	return errors.Join(errs...)
+}
+
+// maxURLBytes bounds an address that a request brings along.
+const maxURLBytes = 2048
+
+// checkURL accepts absolute http and https addresses with a host only: the bank
+// sends requests there and puts them into its page.
+func checkURL(raw string) error {
+	if len(raw) > maxURLBytes {
+		return fmt.Errorf("longer than %d bytes", maxURLBytes)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return err
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
+		return errors.New("not an absolute http or https address without user and password")
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package sandbox
+
+import (
+	"bytes"
+	"crypto/rand"
+	_ "embed" // the page
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"time"
+
+	"stampede/platform/httpx"
+)
+
+//go:embed page.html
+var pageSource string
+
+var pageTemplate = template.Must(template.New("pay").Parse(pageSource))
+
+// words are everything that the page says in one language.
+type words struct {
+	Lang, Other, OtherName                         string
+	Title, Sandbox, Merchant, Item, Number, Amount string
+	Left, Pay, Fail, Paid, Closed, Failed, Missing string
+	Back                                           string
+}
+
+var pageWords = map[httpx.Language]words{
+	httpx.English: {
+		Lang: "en", Other: "zh", OtherName: "中文", Title: "Sandbox bank", Sandbox: "A bank to try things with: no real money moves.",
+		Merchant: "Merchant", Item: "For", Number: "Payment", Amount: "Amount", Left: "Time left", Pay: "Pay", Fail: "Fail",
+		Paid: "Paid. The shop is being told.", Closed: "This payment is closed. Nothing was charged.",
+		Failed: "The payment failed. Nothing was charged; you may try again.", Missing: "There is no such payment.", Back: "Back to the shop",
+	},
+	httpx.Chinese: {
+		Lang: "zh", Other: "en", OtherName: "English", Title: "沙箱银行", Sandbox: "仅供测试，不会产生真实扣款。",
+		Merchant: "商户", Item: "商品", Number: "支付单号", Amount: "金额", Left: "剩余时间", Pay: "付款", Fail: "模拟失败",
+		Paid: "付款成功，正在通知商户。", Closed: "该支付单已关闭，未扣款。", Failed: "付款失败，未扣款，可以重试。",
+		Missing: "没有这笔支付单。", Back: "返回商户",
+	},
+}
+
+// page is what the template shows.
+type page struct {
+	words
+	Nonce            string // of the one inline script
+	State            string // open, captured, closed, missing
+	FailedBefore     bool
+	MerchantName     string
+	What             string
+	PaymentNo        string
+	Money            string
+	LeftMillis       int64
+	LeftText         string
+	Action, OtherURL string
+	ReturnURL        string
+}
+
+// showPage is GET /sandbox-bank/pay/{ref}?t=…[&lang=zh|en]. It works without
+// the script; the script only makes the countdown move.
+func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
+	p, err := b.paymentOf(r)
+	if err == nil {
+		p, err = b.upToDate(r.Context(), p)
+	}
+	var no *refusal
+	if errors.As(err, &no) {
+		b.showNothing(w, r, no.status)
+		return
+	}
+	now := time.Now()
+	if err == nil {
+		// The database's clock decides, so the countdown follows it and not ours.
+		now, err = b.q.Clock(r.Context())
+	}
+	if err != nil {
+		b.log.ErrorContext(r.Context(), "sandbox bank failed", "operation", "page", "error", err)
+		b.showNothing(w, r, http.StatusInternalServerError)
+		return
+	}
+	lang := pageLanguage(r)
+	q := r.URL.Query()
+	q.Set("lang", pageWords[lang].Lang)
+	action := r.URL.Path + "?" + q.Encode()
+	q.Set("lang", pageWords[lang].Other)
+	left := max(p.ExpiresAt.Sub(now), 0)
+	b.render(w, r, http.StatusOK, page{
+		words: pageWords[lang], State: p.Status, FailedBefore: q.Get("failed") != "", MerchantName: b.cfg.MerchantName,
+		What: p.Title, PaymentNo: p.PaymentNo, Money: money(p.Amount, p.Currency), LeftMillis: left.Milliseconds(),
+		LeftText: fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60), //nolint:mnd // minutes and seconds
+		Action:   action, OtherURL: r.URL.Path + "?" + q.Encode(), ReturnURL: p.ReturnUrl,
+	})
+}
+
+// showNothing is the page for an address that names no payment.
+func (b *Bank) showNothing(w http.ResponseWriter, r *http.Request, status int) {
+	b.render(w, r, status, page{words: pageWords[pageLanguage(r)], State: statusMissing})
+}
+
+func (b *Bank) render(w http.ResponseWriter, r *http.Request, status int, p page) {
+	p.Nonce = rand.Text()
+	var out bytes.Buffer
+	if err := pageTemplate.Execute(&out, p); err != nil {
+		b.log.ErrorContext(r.Context(), "sandbox bank could not render its page", "error", err)
+		http.Error(w, "500", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept-Language")
+	// Everything the page needs is in it; the nonce admits its one script and no other.
+	h.Set("Content-Security-Policy", "default-src 'none'; img-src data:; style-src 'nonce-"+p.Nonce+"'; script-src 'nonce-"+p.Nonce+
+		"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer") // the URL is the key to the payment
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes())
+}
+
+func pageLanguage(r *http.Request) httpx.Language {
+	switch r.URL.Query().Get("lang") {
+	case "zh":
+		return httpx.Chinese
+	case "en":
+		return httpx.English
+	default:
+		return httpx.LanguageOf(r.Header.Get("Accept-Language"))
+	}
+}
+
+// withoutMinorUnits are the currencies of ISO 4217 that have none; all others
+// that a shop is likely to use have two digits.
+var withoutMinorUnits = map[string]bool{"JPY": true, "KRW": true, "VND": true, "CLP": true, "ISK": true, "XAF": true, "XOF": true}
+
+// money writes minor units for a person: 1234, CNY → "CNY 12.34".
+func money(amount int64, currency string) string {
+	if withoutMinorUnits[currency] {
+		return currency + " " + strconv.FormatInt(amount, 10)
+	}
+	return fmt.Sprintf("%s %d.%02d", currency, amount/100, amount%100) //nolint:mnd // a hundred minor units
+}

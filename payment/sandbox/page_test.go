@@ -1,0 +1,151 @@
+package sandbox
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// browser follows no redirect, so that a test sees each answer.
+func (w *world) browse(t *testing.T, method, address, language string, form url.Values) (int, string, http.Header) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept-Language", language)
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	resp, err := w.client.line.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body), resp.Header
+}
+
+func wants(t *testing.T, body string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			t.Errorf("the page does not show %q", text)
+		}
+	}
+}
+
+func TestPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testConfig())
+	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+	c := w.charge(notifyURL)
+	c.Title, c.Amount, c.ReturnURL = `<script>alert("mug")</script>`, 129900, "https://shop.example/orders/1"
+	address := w.create(t, c)
+
+	status, body, h := w.browse(t, http.MethodGet, address, "en-GB", nil)
+	if status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	wants(t, body, "Stampede", "CNY 1299.00", "&lt;script&gt;alert", `<button name="action" value="pay"`, `value="fail"`, `id="left"`, "中文")
+	if strings.Contains(body, `<script>alert`) || strings.Contains(body, "://") {
+		t.Error("the page carries a stranger's script or address while it is open")
+	}
+	if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") {
+		t.Errorf("policy %q", csp)
+	}
+	_, body, _ = w.browse(t, http.MethodGet, address, "zh-CN,zh;q=0.9", nil)
+	wants(t, body, `lang="zh"`, "付款", "剩余时间", "English")
+	_, body, _ = w.browse(t, http.MethodGet, address+"&lang=en", "zh-CN", nil)
+	wants(t, body, "Time left")
+
+	status, _, h = w.browse(t, http.MethodPost, address, "en", url.Values{"action": {"fail"}})
+	if status != http.StatusSeeOther || !strings.Contains(h.Get("Location"), "failed=1") {
+		t.Fatalf("failing gave %d to %q", status, h.Get("Location"))
+	}
+	_, body, _ = w.browse(t, http.MethodGet, w.url+h.Get("Location"), "en", nil)
+	wants(t, body, "The payment failed", `value="pay"`)
+
+	for range 2 { // a second press changes nothing
+		status, _, h = w.browse(t, http.MethodPost, address+"&failed=1", "en", url.Values{"action": {"pay"}})
+		if status != http.StatusSeeOther || strings.Contains(h.Get("Location"), "failed") {
+			t.Fatalf("paying gave %d to %q", status, h.Get("Location"))
+		}
+	}
+	_, body, _ = w.browse(t, http.MethodGet, w.url+h.Get("Location"), "en", nil)
+	wants(t, body, "Paid.", `href="https://shop.example/orders/1"`)
+	if strings.Contains(body, "<form") {
+		t.Error("a paid payment can be paid on its page")
+	}
+	if rows := w.callbacks(t); len(rows) != 1 {
+		t.Errorf("%d callbacks after two presses, want 1", len(rows))
+	}
+}
+
+func TestAPayURLIsASecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testConfig())
+	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+	c := w.charge(notifyURL)
+	address := w.create(t, c)
+	plain, _, _ := strings.Cut(address, "?")
+	for name, bad := range map[string]string{
+		"no token": plain, "another token": plain + "?t=AAAAAAAAAAAAAAAAAAAAAA", "another number": strings.Replace(address, "/pay/0", "/pay/1", 1), "no number": w.url + Prefix + "/pay/x?t=",
+	} {
+		for _, form := range []url.Values{nil, {"action": {"pay"}}} {
+			method := http.MethodGet
+			if form != nil {
+				method = http.MethodPost
+			}
+			if status, body, _ := w.browse(t, method, bad, "en", form); status != http.StatusNotFound || !strings.Contains(body, "no such payment") {
+				t.Errorf("%s by %s: %d", name, method, status)
+			}
+		}
+	}
+	if _, err := w.client.Close(t.Context(), c.PaymentNo); err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := w.browse(t, http.MethodGet, address, "en", nil)
+	wants(t, body, "This payment is closed")
+}
+
+func TestPayRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testConfig())
+	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+	address := w.create(t, w.charge(notifyURL))
+	for body, want := range map[string]int{
+		`{"action":"steal"}`: 422, `{"behaviour":"explode"}`: 422, `{"delay_seconds":-1}`: 422, `{"amount":1}`: 400, `nonsense`: 400,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := w.client.line.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", body, resp.StatusCode, want)
+		}
+	}
+}
+
+func TestMoney(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		amount         int64
+		currency, want string
+	}{{1234, "CNY", "CNY 12.34"}, {5, "USD", "USD 0.05"}, {500, "JPY", "JPY 500"}} {
+		if got := money(tt.amount, tt.currency); got != tt.want {
+			t.Errorf("money(%d, %s) = %q, want %q", tt.amount, tt.currency, got, tt.want)
+		}
+	}
+}

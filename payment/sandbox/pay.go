@@ -1,0 +1,236 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/ids"
+	"stampede/platform/pg"
+)
+
+// payRequest is what a person, or a program that plays one, sends to a pay URL:
+// a form from the page, or the same as JSON. The token stays in the URL.
+type payRequest struct {
+	Action       string     `json:"action"`                  // "pay" or "fail"; empty is "pay"
+	Behaviour    *Behaviour `json:"behaviour,omitempty"`     // replaces that of the creation
+	DelaySeconds *int32     `json:"delay_seconds,omitempty"` // for Late
+}
+
+// payReply answers a payRequest that came as JSON.
+type payReply struct {
+	Status      string `json:"status"` // "open" after a failed attempt, "captured", "closed"
+	Transaction string `json:"transaction,omitempty"`
+	ReturnURL   string `json:"return_url,omitempty"`
+}
+
+// pay lets a shopper pay, or fail to. A second press of the button finds the
+// money already moved and is told so.
+func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
+	wantsJSON := mediaType(r) == "application/json"
+	p, err := b.paymentOf(r)
+	if err != nil {
+		b.payRefused(w, r, wantsJSON, err)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
+	if err != nil {
+		b.payRefused(w, r, wantsJSON, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was cut"))
+		return
+	}
+	in, err := parsePay(body, wantsJSON)
+	if err != nil {
+		b.payRefused(w, r, wantsJSON, err)
+		return
+	}
+	failed := in.Action == "fail"
+	if failed {
+		err = b.q.CountFailedAttempt(r.Context(), p.Ref)
+	} else {
+		err = b.capture(r.Context(), p, in)
+	}
+	if err == nil {
+		p, err = b.q.PaymentByRef(r.Context(), p.Ref)
+	}
+	if err == nil {
+		p, err = b.upToDate(r.Context(), p)
+	}
+	if err != nil {
+		b.payRefused(w, r, wantsJSON, err)
+		return
+	}
+	if !wantsJSON {
+		// After a POST the browser gets the page by GET, so that reloading it pays nothing.
+		q := r.URL.Query()
+		q.Del("failed")
+		if failed && p.Status == statusOpen {
+			q.Set("failed", "1")
+		}
+		http.Redirect(w, r, r.URL.Path+"?"+q.Encode(), http.StatusSeeOther)
+		return
+	}
+	out := payReply{Status: p.Status, ReturnURL: p.ReturnUrl}
+	status := http.StatusOK
+	switch {
+	case p.Status == statusCaptured:
+		out.Transaction = *p.Txn
+	case p.Status == statusClosed:
+		status = http.StatusConflict
+	}
+	writeJSON(w, status, out)
+}
+
+// capture takes the money, unless somebody or the expiry was faster, and
+// enqueues the callbacks that the behaviour asks for in the same transaction.
+func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRequest) error {
+	behaviour, seconds := Behaviour(p.Behaviour), p.DelaySeconds
+	if in.Behaviour != nil {
+		behaviour = *in.Behaviour
+	}
+	if in.DelaySeconds != nil {
+		seconds = *in.DelaySeconds
+	}
+	var withheld int64
+	if behaviour == Underpaid && p.Amount > 1 { // something has to move, or it was no capture
+		withheld = 1
+	}
+	err := pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
+		q := b.q.WithTx(tx)
+		txn := "sb-" + ids.New().String()
+		c, err := q.Capture(ctx, sandboxdb.CaptureParams{
+			Txn: &txn, Withheld: withheld, Behaviour: string(behaviour), DelaySeconds: seconds, Ref: p.Ref,
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		n := notice{
+			Event: eventCaptured, Merchant: c.Merchant, PaymentNo: c.PaymentNo, Transaction: txn, Amount: c.CapturedAmount,
+			Currency: c.Currency, At: *c.CapturedAt,
+		}
+		copies, delay := 1, time.Duration(0)
+		switch behaviour {
+		case Duplicate:
+			copies = 2
+		case Never:
+			copies = 0
+		case Late:
+			delay = time.Duration(seconds) * time.Second
+		case WrongAmount:
+			n.Amount++
+		case Normal, Underpaid, RefundFails:
+		}
+		for range copies {
+			if err := b.enqueue(ctx, q, c.NotifyUrl, delay, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil // not open any more; the caller reads how it ended
+	}
+	if err != nil {
+		return err
+	}
+	b.captures.Inc()
+	b.nudge()
+	return nil
+}
+
+// paymentOf finds the payment of a pay URL. A wrong token and an unknown number
+// get the same answer, so that numbers cannot be tried out.
+func (b *Bank) paymentOf(r *http.Request) (sandboxdb.SandboxPayment, error) {
+	missing := refuse(http.StatusNotFound, "not-found", "there is no such payment")
+	ref, err := ids.Parse(chi.URLParam(r, "ref"))
+	if err != nil || subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("t")), []byte(b.pageToken(ref))) != 1 {
+		return sandboxdb.SandboxPayment{}, missing
+	}
+	p, err := b.q.PaymentByRef(r.Context(), ref)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, missing
+	}
+	return p, err
+}
+
+func parsePay(body []byte, isJSON bool) (payRequest, error) {
+	var in payRequest
+	if isJSON {
+		if len(body) > 0 {
+			if err := decodeStrict(body, &in); err != nil {
+				return in, refuse(http.StatusBadRequest, "bad-request", err.Error())
+			}
+		}
+	} else {
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			return in, refuse(http.StatusBadRequest, "bad-request", "the form cannot be read")
+		}
+		in.Action = form.Get("action")
+		if v := form.Get("behaviour"); v != "" {
+			behaviour := Behaviour(v)
+			in.Behaviour = &behaviour
+		}
+		if v := form.Get("delay_seconds"); v != "" {
+			n, err := strconv.ParseInt(v, 10, 32)
+			if err != nil {
+				return in, refuse(http.StatusUnprocessableEntity, "invalid", "delay_seconds is a whole number")
+			}
+			seconds := int32(n)
+			in.DelaySeconds = &seconds
+		}
+	}
+	bad := func(message string) (payRequest, error) {
+		return in, refuse(http.StatusUnprocessableEntity, "invalid", message)
+	}
+	switch {
+	case in.Action != "" && in.Action != "pay" && in.Action != "fail":
+		return bad("action is pay or fail")
+	case in.Behaviour != nil && !in.Behaviour.Valid():
+		return bad("behaviour is none that the bank knows")
+	case in.DelaySeconds != nil && (*in.DelaySeconds < 0 || *in.DelaySeconds > maxDelaySeconds):
+		return bad("delay_seconds is between 0 and 86400")
+	}
+	return in, nil
+}
+
+// payRefused answers what cannot be shown as a payment's state.
+func (b *Bank) payRefused(w http.ResponseWriter, r *http.Request, wantsJSON bool, err error) {
+	var no *refusal
+	if !errors.As(err, &no) {
+		b.log.ErrorContext(r.Context(), "sandbox bank failed", "operation", "pay", "error", err)
+		no = &refusal{http.StatusInternalServerError, "internal", "try again"}
+	}
+	if wantsJSON {
+		writeJSON(w, no.status, errorReply{Code: no.code, Message: no.message})
+		return
+	}
+	b.showNothing(w, r, no.status)
+}
+
+func mediaType(r *http.Request) string {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the shopper may be gone
+}

@@ -1,0 +1,122 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/ids"
+	"stampede/platform/pg"
+)
+
+// maxReasonBytes bounds the words that a refund carries.
+const maxReasonBytes = 256
+
+func (c refundCall) check() error {
+	bad := func(message string) error { return refuse(http.StatusUnprocessableEntity, "invalid", message) }
+	switch {
+	case !numberPattern.MatchString(c.RefundNo) || !numberPattern.MatchString(c.PaymentNo):
+		return bad("refund_no and payment_no are 1 to 64 letters, digits, - or _")
+	case c.Amount <= 0:
+		return bad("amount is in minor units and above 0")
+	case len(c.Reason) > maxReasonBytes:
+		return bad("reason is at most 256 bytes")
+	case checkURL(c.NotifyURL) != nil:
+		return bad("notify_url is an absolute http or https address")
+	}
+	return nil
+}
+
+// refund sets the money aside and answers "processing"; asked again with the
+// same number it tells how the refund stands.
+func (b *Bank) refund(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
+	var c refundCall
+	if err := decodeStrict(body, &c); err != nil {
+		return nil, refuse(http.StatusBadRequest, "bad-request", err.Error())
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	r, err := b.q.RefundByNumber(ctx, sandboxdb.RefundByNumberParams{Merchant: c.Merchant, RefundNo: c.RefundNo})
+	if errors.Is(err, pgx.ErrNoRows) {
+		if err = b.startRefund(ctx, c); err != nil && !pg.ViolatesUnique(err, "") {
+			return nil, err
+		}
+		// A unique violation is the same refund, asked for twice at once.
+		r, err = b.q.RefundByNumber(ctx, sandboxdb.RefundByNumberParams{Merchant: c.Merchant, RefundNo: c.RefundNo})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.PaymentNo != c.PaymentNo || r.Amount != c.Amount || r.Currency != c.Currency {
+		return nil, refuse(http.StatusConflict, "number-taken", "this refund_no was used for another refund")
+	}
+	return refundReplyOf(nonce, r), nil
+}
+
+func (b *Bank) startRefund(ctx context.Context, c refundCall) error {
+	return pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
+		q := b.q.WithTx(tx)
+		p, err := q.SetAsideRefund(ctx, sandboxdb.SetAsideRefundParams{
+			Amount: c.Amount, Merchant: c.Merchant, PaymentNo: c.PaymentNo, Txn: c.Transaction, Currency: c.Currency,
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return refuse(http.StatusConflict, "not-refundable", "no such capture, or not that much of it is left")
+		}
+		if err != nil {
+			return err
+		}
+		return q.CreateRefund(ctx, sandboxdb.CreateRefundParams{
+			Ref: ids.New(), Merchant: c.Merchant, RefundNo: c.RefundNo, PaymentRef: p.Ref, PaymentNo: c.PaymentNo, Amount: c.Amount,
+			Currency: c.Currency, Reason: c.Reason, Fails: Behaviour(p.Behaviour) == RefundFails, NotifyUrl: c.NotifyURL,
+			DelayMs: b.cfg.RefundDelay.Milliseconds(),
+		})
+	})
+}
+
+// settleRefunds ends the refunds whose time has come, with a callback for each
+// in the same transaction, and returns how many.
+func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
+	n := 0
+	err := pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
+		q := b.q.WithTx(tx)
+		settled, err := q.SettleDueRefunds(ctx, batch)
+		if err != nil {
+			return err
+		}
+		n = len(settled)
+		for _, r := range settled {
+			event := eventRefundSucceeded
+			if r.Status == statusFailed {
+				event = eventRefundFailed
+				if err := q.GiveBackSetAside(ctx, sandboxdb.GiveBackSetAsideParams{Amount: r.Amount, Ref: r.PaymentRef}); err != nil {
+					return err
+				}
+			}
+			if err := b.enqueue(ctx, q, r.NotifyUrl, 0, notice{
+				Event: event, Merchant: r.Merchant, PaymentNo: r.PaymentNo, RefundNo: r.RefundNo, Transaction: refundTxn(r.Ref),
+				Amount: r.Amount, Currency: r.Currency, At: r.UpdatedAt,
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// refundTxn is the bank's number for the movement of a refund.
+func refundTxn(ref ids.ID) string { return "sbr-" + ref.String() }
+
+func refundReplyOf(nonce ids.ID, r sandboxdb.SandboxRefund) refundReply {
+	out := refundReply{
+		Nonce: nonce, Merchant: r.Merchant, RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Status: r.Status, Amount: r.Amount, Currency: r.Currency,
+	}
+	if r.Status == statusSucceeded {
+		out.Transaction, out.At = refundTxn(r.Ref), &r.UpdatedAt
+	}
+	return out
+}

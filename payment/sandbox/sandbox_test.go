@@ -1,0 +1,114 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"stampede/payment/providertest"
+	"stampede/platform/clock"
+	"stampede/platform/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+var secret = []byte("a secret that only tests know, 32+")
+
+// world is a bank on a real socket and its client.
+type world struct {
+	bank   *Bank
+	client *Client
+	db     *pgxpool.Pool
+	url    string
+	stop   func() // ends the worker and waits for it
+}
+
+// testConfig is fast: back-offs of milliseconds, refunds at once.
+func testConfig() Config {
+	cfg := DefaultConfig()
+	cfg.Merchant, cfg.Secret = "shop-1", secret
+	cfg.CallbackBackoff, cfg.RefundDelay, cfg.Poll = 5*time.Millisecond, 10*time.Millisecond, 20*time.Millisecond
+	return cfg
+}
+
+func newWorld(t *testing.T, cfg Config) *world {
+	t.Helper()
+	return worldOn(t, pgtest.DB(t), cfg)
+}
+
+func worldOn(t *testing.T, db *pgxpool.Pool, cfg Config) *world {
+	t.Helper()
+	mux := chi.NewRouter()
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	cfg.PublicURL = srv.URL
+	bank, err := New(cfg, Deps{DB: db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bank.Routes(mux)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = bank.Workers()[0].Run(ctx)
+	}()
+	stop := func() { cancel(); <-done; bank.Close() }
+	t.Cleanup(stop)
+
+	ccfg := DefaultClientConfig()
+	ccfg.Merchant, ccfg.Secret, ccfg.BankURL, ccfg.Backoff = cfg.Merchant, cfg.Secret, srv.URL, time.Millisecond
+	client, err := NewClient(ccfg, clock.System{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.HangUp)
+	return &world{bank: bank, client: client, db: db, url: srv.URL, stop: stop}
+}
+
+// payAs is a shopper's program: JSON to the pay URL.
+func payAs(payURL string, in payRequest) (int, payReply, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return 0, payReply{}, err
+	}
+	resp, err := http.Post(payURL, "application/json", bytes.NewReader(body)) //nolint:noctx // a test's short call
+	if err != nil {
+		return 0, payReply{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	defer http.DefaultClient.CloseIdleConnections()
+	var out payReply
+	err = json.NewDecoder(resp.Body).Decode(&out)
+	return resp.StatusCode, out, err
+}
+
+func pay(payURL string) error {
+	status, out, err := payAs(payURL, payRequest{})
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK || out.Status != statusCaptured {
+		return fmt.Errorf("not paid: %d %s", status, out.Status)
+	}
+	return nil
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testConfig())
+	providertest.Run(t, func(*testing.T) providertest.Subject {
+		return providertest.Subject{Provider: w.client, Currency: "CNY", Pay: pay}
+	})
+}

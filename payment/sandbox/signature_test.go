@@ -1,0 +1,241 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+
+	"stampede/payment/provider"
+	"stampede/platform/clock"
+	"stampede/platform/ids"
+)
+
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	merchant, bank := signers(secret, func() time.Time { return now })
+	signedBy := func(s signer, at time.Time, body string) http.Header {
+		h := http.Header{}
+		s.now = func() time.Time { return at }
+		s.sign(h, []byte(body))
+		return h
+	}
+	with := func(h http.Header, change func(http.Header)) http.Header { change(h); return h }
+	const body = `{"op":"query"}`
+	for _, tt := range []struct {
+		name string
+		h    http.Header
+		want error
+	}{
+		{"fresh", signedBy(merchant, now, body), nil},
+		{"five minutes old", signedBy(merchant, now.Add(-5*time.Minute), body), nil},
+		{"older", signedBy(merchant, now.Add(-5*time.Minute-time.Second), body), errStale},
+		{"from the future", signedBy(merchant, now.Add(5*time.Minute+time.Second), body), errStale},
+		{"another body", signedBy(merchant, now, body+" "), errForged},
+		{"the other direction", signedBy(bank, now, body), errForged},
+		{"nothing", http.Header{}, errUnsigned},
+		{"twice", with(signedBy(merchant, now, body), func(h http.Header) { h.Add(HeaderSignature, h.Get(HeaderSignature)) }), errUnsigned},
+		{"two timestamps", with(signedBy(merchant, now, body), func(h http.Header) { h.Add(HeaderTimestamp, "1") }), errUnsigned},
+		{"timestamp moved", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderTimestamp, "1800000001") }), errForged},
+		{"no hex", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, "zz") }), errForged},
+		{"cut", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, h.Get(HeaderSignature)[:62]) }), errForged},
+	} {
+		if err := merchant.verify(tt.h, []byte(body)); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// post sends a signed body to one of the bank's addresses.
+func (w *world) post(t *testing.T, path, body string, sign func(http.Header, []byte)) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+Prefix+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign(req.Header, []byte(body))
+	resp, err := w.client.line.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	reply, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.bank.verify(resp.Header, reply); err != nil {
+		t.Errorf("the reply is not signed: %v", err)
+	}
+	var e errorReply
+	_ = json.Unmarshal(reply, &e) // empty for a success
+	return resp.StatusCode, e.Code
+}
+
+func TestRequestsThatTheBankRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testConfig())
+	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+	c := w.charge(notifyURL)
+	w.create(t, c)
+	good := w.client.merchant.sign
+	query := `{"op":"query","nonce":"` + ids.New().String() + `","merchant":"shop-1","payment_no":"` + c.PaymentNo.String() + `"}`
+	creation := func(member, value string) string {
+		fields := map[string]any{
+			"op": "create", "nonce": ids.New(), "merchant": "shop-1", "payment_no": ids.New(), "title": "mug", "amount": 1, "currency": "CNY",
+			"expires_at": time.Now().Add(time.Minute), "notify_url": notifyURL,
+		}
+		fields[member] = json.RawMessage(value)
+		body, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	for _, tt := range []struct {
+		name, path, body string
+		sign             func(http.Header, []byte)
+		status           int
+		code             string
+	}{
+		{"unsigned", "/v1/payments/query", query, func(http.Header, []byte) {}, 401, "bad-signature"},
+		{"signed by the bank itself", "/v1/payments/query", query, w.client.bank.sign, 401, "bad-signature"},
+		{"a query played back as a close", "/v1/payments/close", query, good, 400, "bad-request"},
+		{"another merchant", "/v1/payments/query", strings.Replace(query, "shop-1", "shop-2", 1), good, 400, "bad-request"},
+		{"a member nobody knows", "/v1/payments/query", strings.Replace(query, "{", `{"x":1,`, 1), good, 400, "bad-request"},
+		{"something behind it", "/v1/payments/query", query + "{}", good, 400, "bad-request"},
+		{"no JSON", "/v1/payments/query", "payment", good, 400, "bad-request"},
+		{"too long", "/v1/payments/query", strings.Repeat(" ", maxMessageBytes) + query, good, 413, "too-large"},
+		{"a good creation", "/v1/payments", creation("title", `"cup"`), good, 200, ""},
+		{"nothing to pay", "/v1/payments", creation("amount", "0"), good, 422, "invalid"},
+		{"no currency", "/v1/payments", creation("currency", `"yuan"`), good, 422, "invalid"},
+		{"a script for an address", "/v1/payments", creation("return_url", `"javascript:alert(1)"`), good, 422, "invalid"},
+		{"a file for an address", "/v1/payments", creation("notify_url", `"file:///etc/passwd"`), good, 422, "invalid"},
+		{"expired already", "/v1/payments", creation("expires_at", `"2020-01-01T00:00:00Z"`), good, 422, "invalid"},
+		{"a strange behaviour", "/v1/payments", creation("behaviour", `"explode"`), good, 422, "invalid"},
+		{"later than ever", "/v1/payments", creation("delay_seconds", "90000"), good, 422, "invalid"},
+	} {
+		if status, code := w.post(t, tt.path, tt.body, tt.sign); status != tt.status || code != tt.code {
+			t.Errorf("%s: %d %q, want %d %q", tt.name, status, code, tt.status, tt.code)
+		}
+	}
+}
+
+// TestClientTrustsOnlyTheBank: what is not signed, or answers another question,
+// is no answer.
+func TestClientTrustsOnlyTheBank(t *testing.T) {
+	t.Parallel()
+	_, bank := signers(secret, time.Now)
+	no := ids.NewFor(7)
+	old, err := json.Marshal(paymentReply{Nonce: ids.New(), Merchant: "shop-1", PaymentNo: no.String(), Status: statusClosed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sign := range map[string]func(http.Header, []byte){
+		"unsigned":                 func(http.Header, []byte) {},
+		"an old reply played back": bank.sign,
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			sign(w.Header(), old)
+			_, _ = w.Write(old)
+		}))
+		client := clientOf(t, srv.URL)
+		if got, err := client.Close(t.Context(), no); err == nil {
+			t.Errorf("%s: the client believed %+v", name, got)
+		}
+		srv.Close()
+	}
+}
+
+func clientOf(t *testing.T, url string) *Client {
+	t.Helper()
+	cfg := DefaultClientConfig()
+	cfg.Merchant, cfg.Secret, cfg.BankURL, cfg.Backoff, cfg.BreakerFailures = "shop-1", secret, url, time.Millisecond, 4
+	c, err := NewClient(cfg, clock.System{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.HangUp)
+	return c
+}
+
+func TestClientRetriesThenBreaks(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	t.Cleanup(srv.Close)
+	c := clientOf(t, srv.URL)
+	for range 5 {
+		if _, err := c.Query(t.Context(), ids.New()); err == nil {
+			t.Fatal("a dead bank answered")
+		}
+	}
+	if _, err := c.Query(t.Context(), ids.New()); !errors.Is(err, circuitbreaker.ErrOpen) {
+		t.Errorf("after %d failures: %v, want an open breaker", calls.Load(), err)
+	}
+	if calls.Load() != 4 { // three attempts of the first call, one of the second
+		t.Errorf("%d requests reached the dead bank, want 4", calls.Load())
+	}
+}
+
+// A shopper who leaves says nothing about the bank.
+func TestACallerWhoGivesUpDoesNotBreakTheLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testConfig())
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		if _, err := w.client.Query(gone, ids.New()); err == nil {
+			t.Fatal("a canceled call succeeded")
+		}
+	}
+	if got, err := w.client.Query(t.Context(), ids.New()); err != nil || got.State != provider.Missing {
+		t.Errorf("afterwards: %+v, %v", got, err)
+	}
+}
+
+// FuzzParse feeds callbacks from anyone: unsigned ones are refused as such,
+// signed ones are read or refused, and what is read is complete.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"event":"payment.captured","merchant":"m","payment_no":"0190b5a0c0c07000a000000000000001","transaction":"t","amount":1,"currency":"CNY","at":"2026-01-01T00:00:00Z"}`), "1", "00", true)
+	f.Add([]byte(`{"event":"refund.failed","refund_no":"0190b5a0c0c07000a000000000000001"}`), "x", "", true)
+	f.Add([]byte(`{}{}`), "-1", "zz", false)
+	cfg := DefaultClientConfig()
+	cfg.Merchant, cfg.Secret, cfg.BankURL = "m", secret, "http://127.0.0.1:1"
+	c, err := NewClient(cfg, clock.System{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, stamp, signature string, genuine bool) {
+		h := http.Header{HeaderTimestamp: {stamp}, HeaderSignature: {signature}}
+		if genuine {
+			_, bank := signers(secret, time.Now)
+			bank.sign(h, body)
+		}
+		n, err := c.Parse(h, body)
+		switch {
+		case !genuine && !errors.Is(err, provider.ErrBadSignature):
+			t.Fatalf("a forged callback: %+v, %v", n, err)
+		case genuine && err != nil && !errors.Is(err, provider.ErrUnreadable):
+			t.Fatalf("a genuine callback: %v", err)
+		case err == nil && (n.Capture == nil) == (n.Refund == nil):
+			t.Fatalf("read as both or neither: %+v", n)
+		case n.Capture != nil && (n.Capture.PaymentNo.IsZero() && !strings.Contains(string(body), strings.Repeat("0", 32)) || n.Capture.Transaction == ""):
+			t.Fatalf("incomplete capture: %+v", n.Capture)
+		}
+		if reply := c.Answer(err); (reply.Status == http.StatusOK) != (err == nil) {
+			t.Fatalf("answered %d to %v", reply.Status, err)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// Prefix is where the bank's addresses begin.
+const Prefix = "/sandbox-bank"
+
+// maxMessageBytes bounds every body in either direction; the longest real one
+// is a creation with two long addresses, under 4 KiB.
+const maxMessageBytes = 16 << 10
+
+// The operations of the merchant's interface, as bodies name them.
+const (
+	opCreate = "create"
+	opQuery  = "query"
+	opClose  = "close"
+	opRefund = "refund"
+)
+
+// The states in which the bank's answers name payments and refunds.
+const (
+	statusOpen       = "open"
+	statusCaptured   = "captured"
+	statusClosed     = "closed"
+	statusMissing    = "missing"
+	statusProcessing = "processing"
+	statusSucceeded  = "succeeded"
+	statusFailed     = "failed"
+)
+
+// The events that callbacks tell.
+const (
+	eventCaptured        = "payment.captured"
+	eventRefundSucceeded = "refund.succeeded"
+	eventRefundFailed    = "refund.failed"
+)
+
+// call is what every signed request begins with.
+type call struct {
+	Op       string `json:"op"`
+	Nonce    ids.ID `json:"nonce"` // repeated in the reply
+	Merchant string `json:"merchant"`
+}
+
+type createCall struct {
+	call
+	PaymentNo    string    `json:"payment_no"`
+	Title        string    `json:"title"`
+	Amount       int64     `json:"amount"` // minor units
+	Currency     string    `json:"currency"`
+	ExpiresAt    time.Time `json:"expires_at"`
+	NotifyURL    string    `json:"notify_url"`
+	ReturnURL    string    `json:"return_url,omitempty"`
+	Behaviour    Behaviour `json:"behaviour,omitempty"`
+	DelaySeconds int32     `json:"delay_seconds,omitempty"`
+}
+
+// paymentCall is a query or a close.
+type paymentCall struct {
+	call
+	PaymentNo string `json:"payment_no"`
+}
+
+type refundCall struct {
+	call
+	RefundNo    string `json:"refund_no"`
+	PaymentNo   string `json:"payment_no"`
+	Transaction string `json:"transaction"`
+	Amount      int64  `json:"amount"`
+	Currency    string `json:"currency"`
+	Reason      string `json:"reason"`
+	NotifyURL   string `json:"notify_url"`
+}
+
+// paymentReply answers create, query and close. Transaction, Amount and At
+// are those of the capture and absent before it.
+type paymentReply struct {
+	Nonce       ids.ID     `json:"nonce"`
+	Merchant    string     `json:"merchant"`
+	PaymentNo   string     `json:"payment_no"`
+	Status      string     `json:"status"`
+	PayURL      string     `json:"pay_url,omitempty"`
+	Transaction string     `json:"transaction,omitempty"`
+	Amount      int64      `json:"amount,omitempty"`
+	Currency    string     `json:"currency,omitempty"`
+	At          *time.Time `json:"at,omitempty"`
+}
+
+type refundReply struct {
+	Nonce       ids.ID     `json:"nonce"`
+	Merchant    string     `json:"merchant"`
+	RefundNo    string     `json:"refund_no"`
+	PaymentNo   string     `json:"payment_no"`
+	Status      string     `json:"status"`
+	Transaction string     `json:"transaction,omitempty"`
+	Amount      int64      `json:"amount"`
+	Currency    string     `json:"currency"`
+	At          *time.Time `json:"at,omitempty"`
+}
+
+// errorReply is every refusal. Code is stable, Message is for a person.
+type errorReply struct {
+	Nonce   ids.ID `json:"nonce"`
+	Code    string `json:"error"`
+	Message string `json:"message"`
+}
+
+// notice is the body of a callback.
+type notice struct {
+	Event       string    `json:"event"`
+	Merchant    string    `json:"merchant"`
+	PaymentNo   string    `json:"payment_no"`
+	RefundNo    string    `json:"refund_no,omitempty"`
+	Transaction string    `json:"transaction"`
+	Amount      int64     `json:"amount"`
+	Currency    string    `json:"currency"`
+	At          time.Time `json:"at"`
+}
+
+// ackWord is what the merchant answers, with status 200, to acknowledge.
+const ackWord = "SUCCESS"
+
+// ack is the body of the merchant's answer to a callback.
+type ack struct {
+	Code    string `json:"code"`
+	Message string `json:"message,omitempty"`
+}
+
+// decodeStrict reads exactly one JSON object with no member that v does not
+// know: two readers of one message must never see different things in it.
+func decodeStrict(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("sandbox: decode: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("sandbox: decode: something follows the message")
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package payment
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/order"
+	"stampede/payment/internal/paymentdb"
+	"stampede/payment/provider"
+	"stampede/platform/app"
+	"stampede/platform/auth"
+	"stampede/platform/httpx"
+)
+
+// Waker is told that an outbox row was committed, so that it need not wait for
+// the next poll.
+type Waker interface{ Wake() }
+
+// Deps are what the module works with; all are required.
+type Deps struct {
+	DB     *pgxpool.Pool // the module's own budget: callbacks answer while the rush has every other connection
+	Orders *order.Service
+	Outbox Waker
+	// Providers are the ways to pay; the first is taken when a shopper names none.
+	// Without any, paying is answered payment-unavailable.
+	Providers []provider.Provider
+	// BaseURL is where providers reach this process, without a trailing slash.
+	BaseURL string
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Service is the payment module. Safe for concurrent use.
+type Service struct {
+	cfg     Config
+	deps    Deps
+	q       *paymentdb.Queries
+	named   map[string]provider.Provider
+	first   string
+	metrics *metrics
+
+	// Wakes the refund worker; capacity 1: one wake-up that waits is enough.
+	refundNow chan struct{}
+}
+
+// New returns the module; nothing runs until its workers do.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.DB == nil || deps.Orders == nil || deps.Outbox == nil || deps.BaseURL == "" ||
+		deps.Log == nil || deps.Metrics == nil {
+		return nil, errors.New("payment: every dependency is required")
+	}
+	m, err := newMetrics(deps.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
+		refundNow: make(chan struct{}, 1),
+	}
+	if len(deps.Providers) > 0 {
+		s.first = deps.Providers[0].Profile().Name
+	}
+	for _, p := range deps.Providers {
+		name := p.Profile().Name
+		if _, twice := s.named[name]; twice || name == "" || name == free {
+			return nil, fmt.Errorf("payment: provider name %q is empty, reserved or used twice", name)
+		}
+		s.named[name] = metered{Provider: p, name: name, timeout: cfg.CallTimeout, m: m}
+	}
+	return s, nil
+}
+
+// Profiles lists the providers' profiles, the default one first, so that
+// publishing an activity can compare its payment window with each MinWindow.
+func (s *Service) Profiles() []provider.Profile {
+	all := make([]provider.Profile, len(s.deps.Providers))
+	for i, p := range s.deps.Providers {
+		all[i] = p.Profile()
+	}
+	return all
+}
+
+// Routes registers the module's routes. Callbacks are plain handlers, because
+// a signature covers the raw body.
+func (s *Service) Routes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Tag: "shopper", Role: auth.Shopper,
+		Summary: "Start paying: where to pay, and until when",
+		Description: "Send the shopper to `pay_url`. Repeating the request returns the same payment while it is open; naming another " +
+			"provider closes it there first. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-payable, order-closing",
+			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "payment-unavailable",
+		},
+	}, s.start)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Tag: "shopper", Role: auth.Shopper,
+		Summary: "Give an unpaid order back",
+		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
+			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, can be " +
+			"neither paid nor canceled for up to 30 s, and canceling may be tried again then.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-cancelable, order-closing",
+			http.StatusServiceUnavailable: "payment-unavailable",
+		},
+	}, s.cancel)
+	rt.Mux.Post("/api/v1/payments/{provider}/notify", s.callback)
+	rt.Mux.Post("/api/v1/payments/{provider}/refund-notify", s.callback)
+}
+
+// Workers returns the loops that ask after payments without a callback and
+// that see refunds through.
+func (s *Service) Workers() []app.Worker {
+	return []app.Worker{
+		{Name: "payment-queries", Run: s.runQueries},
+		{Name: "payment-refunds", Run: s.runRefunds},
+	}
+}
+
+// notifyURL and refundNotifyURL are where a provider sends its callbacks.
+func (s *Service) notifyURL(name string) string {
+	return s.deps.BaseURL + "/api/v1/payments/" + name + "/notify"
+}
+
+func (s *Service) refundNotifyURL(name string) string {
+	return s.deps.BaseURL + "/api/v1/payments/" + name + "/refund-notify"
+}
+
+// wakeRefunds wakes the refund worker. It never blocks.
+func (s *Service) wakeRefunds() {
+	select {
+	case s.refundNow <- struct{}{}:
+	default: // one wake-up is waiting already
+	}
+}

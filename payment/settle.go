@@ -1,0 +1,210 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"stampede/order/orderevent"
+	"stampede/payment/internal/paymentdb"
+	"stampede/payment/paymentevent"
+	"stampede/payment/provider"
+	"stampede/platform/ids"
+	"stampede/platform/outbox"
+	"stampede/platform/pg"
+)
+
+// What a capture turned out to be; also the label of the captures metric, and
+// for the last three the reason of the refund.
+const (
+	outcomePaid      = "paid"
+	outcomeRepeated  = "repeated"  // written down before
+	outcomeLate      = "late"      // the order is closed
+	outcomeDuplicate = "duplicate" // the order was paid by another capture
+	outcomeMismatch  = "mismatch"  // another sum than we asked for
+)
+
+// Kinds of ledger rows.
+const (
+	kindCapture = "capture"
+	kindRefund  = "refund"
+)
+
+// Why a capture cannot be taken. The provider is told to come back: a person
+// may have repaired it by then.
+var (
+	errForeign  = errors.New("payment: the money belongs to another merchant")
+	errUnknown  = errors.New("payment: there is no such payment or refund")
+	errMismatch = errors.New("payment: the sum is not the one that was asked for")
+	errReused   = errors.New("payment: the provider used one transaction number for two movements")
+)
+
+// source says who stated a capture.
+type source bool
+
+const (
+	// told by a callback: a sum that does not fit is doubted, and the provider is
+	// asked before anything is written down.
+	told source = false
+	// asked from the provider by us: what it says there is what moved.
+	asked source = true
+)
+
+// settle turns money that a provider says has moved into its effect, once,
+// however often and through however many instances it is told:
+//
+//	ledger row written     nobody before us did; else nothing happens (repeated)
+//	order still pending    → paid, with the event
+//	order closed, refused  → refund, reason late
+//	order paid otherwise   → refund, reason duplicate
+//	another sum, asked     → refund of what moved, reason mismatch, and an alarm
+//	another sum, told      → an alarm; the provider is asked, and its answer settled
+func (s *Service) settle(ctx context.Context, name string, c provider.Capture, from source) (string, error) {
+	if c.Merchant != s.named[name].Profile().Merchant {
+		s.raise(ctx, alarmForeign, name)
+		return "", errForeign
+	}
+	var out settled
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		var err error
+		out, err = s.settleIn(ctx, tx, name, c, from)
+		return err
+	})
+	switch {
+	case errors.Is(err, errUnknown):
+		s.raise(ctx, alarmUnknown, name+" payment "+c.PaymentNo.String())
+	case errors.Is(err, errReused):
+		s.raise(ctx, alarmReused, name+" transaction "+c.Transaction)
+	case errors.Is(err, errMismatch):
+		s.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String())
+		// Only told captures come here, so this is asked once.
+		if st, askErr := s.named[name].Query(ctx, c.PaymentNo); askErr == nil && st.State == provider.Captured {
+			return s.settle(ctx, name, st.Capture, asked)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("payment: settle %s: %w", c.PaymentNo, err)
+	}
+	s.announce(ctx, name, c, out)
+	return out.outcome, nil
+}
+
+// settled is what a transaction decided, for what follows its commit.
+type settled struct {
+	outcome string
+	order   orderevent.Order // as it is now; set unless repeated or mismatch
+	refund  bool
+}
+
+// settleIn is settle inside a transaction. That must not have locked a row of
+// payments that others know: the order's lock comes first.
+func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provider.Capture, from source) (settled, error) {
+	q := s.q.WithTx(tx)
+	bucket := c.PaymentNo.Bucket()
+	p, err := q.Payment(ctx, paymentdb.PaymentParams{PaymentNo: c.PaymentNo, Bucket: bucket})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && p.Provider != name {
+		return settled{}, errUnknown
+	}
+	if err != nil {
+		return settled{}, err
+	}
+	fits := c.Amount == p.Amount && c.Currency == p.Currency
+	if !fits && from == told {
+		// A repetition of what has been settled since is acknowledged, so that the provider stops.
+		known, err := s.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
+		if err == nil && !known {
+			err = errMismatch
+		}
+		return settled{outcome: outcomeRepeated}, err
+	}
+	n, err := q.RecordMoney(ctx, paymentdb.RecordMoneyParams{
+		Provider: name, Kind: kindCapture, ProviderTxn: c.Transaction, PaymentNo: p.PaymentNo, OrderNo: p.OrderNo,
+		RefundNo: noID, Amount: c.Amount, Currency: c.Currency,
+	})
+	if err != nil {
+		return settled{}, err
+	}
+	if n == 0 {
+		_, err := s.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
+		return settled{outcome: outcomeRepeated}, err
+	}
+	out := settled{outcome: outcomeMismatch}
+	if fits {
+		if out, err = s.payOrder(ctx, tx, p); err != nil {
+			return settled{}, err
+		}
+	}
+	if _, err := q.CapturePayment(ctx, paymentdb.CapturePaymentParams{ProviderTxn: c.Transaction, PaymentNo: p.PaymentNo, Bucket: bucket}); err != nil {
+		return settled{}, err
+	}
+	if out.outcome == outcomePaid || c.Amount <= 0 {
+		return out, nil
+	}
+	_, err = q.RequestRefund(ctx, paymentdb.RequestRefundParams{
+		Bucket: bucket, RefundNo: ids.NewFor(p.UserID), PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, UserID: p.UserID, Provider: name,
+		CaptureTxn: c.Transaction, Amount: c.Amount, Currency: c.Currency, Reason: out.outcome,
+	})
+	out.refund = true
+	return out, err
+}
+
+// payOrder marks the payment's order paid, or tells why it is too late for it.
+func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
+	o, pending, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, p.PaymentNo)
+	if err != nil {
+		return settled{}, err
+	}
+	if !pending {
+		switch o.Status {
+		case orderevent.StatusClosed, orderevent.StatusRefused:
+			return settled{outcome: outcomeLate, order: o}, nil
+		default:
+			return settled{outcome: outcomeDuplicate, order: o}, nil
+		}
+	}
+	_, err = outbox.Append(ctx, tx, paymentevent.SubjectCaptured, paymentevent.Captured{
+		PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, UserID: p.UserID, Amount: p.Amount, Currency: p.Currency,
+	})
+	return settled{outcome: outcomePaid, order: o}, err
+}
+
+// moved reports whether the movement is in the ledger. One that belongs to
+// another payment is errReused: no honest provider numbers two movements alike.
+func (s *Service) moved(ctx context.Context, q *paymentdb.Queries, name, kind, txn string, paymentNo ids.ID) (bool, error) {
+	row, err := q.Movement(ctx, paymentdb.MovementParams{Provider: name, Kind: kind, ProviderTxn: txn})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err == nil && row.PaymentNo != paymentNo {
+		err = errReused
+	}
+	return err == nil, err
+}
+
+// announce does what follows the commit. None of it is needed for the truth:
+// events and rows are there, this only makes everyone see them sooner.
+func (s *Service) announce(ctx context.Context, name string, c provider.Capture, out settled) {
+	s.metrics.captures.WithLabelValues(name, out.outcome).Inc()
+	switch out.outcome {
+	case outcomePaid:
+		s.deps.Orders.Announce(ctx, out.order)
+		return
+	case outcomeMismatch:
+		s.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String())
+	}
+	if out.refund {
+		s.metrics.refunds.WithLabelValues(name, "requested").Inc()
+		s.deps.Log.WarnContext(ctx, "money arrived that has to go back", "provider", name, "payment_no", c.PaymentNo,
+			"order_status", out.order.Status, "reason", out.outcome, "amount", c.Amount, "currency", c.Currency)
+		s.wakeRefunds()
+	}
+}
+
+// noID is the NULL of a uuid column.
+var noID = pgtype.UUID{}
+
+// someID is id in a column that may be NULL.
+func someID(id ids.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

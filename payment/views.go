@@ -1,0 +1,39 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/order"
+	"stampede/order/orderevent"
+	"stampede/payment/internal/paymentdb"
+	"stampede/platform/ids"
+)
+
+// PaymentsOf returns an order's payments with their refunds, oldest first, for
+// the operator's page on the order.
+func (s *Service) PaymentsOf(ctx context.Context, no ids.ID) ([]order.PaymentView, error) {
+	payments, err := s.q.PaymentsOfOrder(ctx, paymentdb.PaymentsOfOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if err != nil {
+		return nil, fmt.Errorf("payment: read payments of %s: %w", no, err)
+	}
+	refunds, err := s.q.RefundsOfOrder(ctx, paymentdb.RefundsOfOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if err != nil {
+		return nil, fmt.Errorf("payment: read refunds of %s: %w", no, err)
+	}
+	of := make(map[ids.ID][]order.RefundView, len(refunds))
+	for _, r := range refunds {
+		of[r.PaymentNo] = append(of[r.PaymentNo], order.RefundView{
+			RefundNo: r.RefundNo, Amount: orderevent.Money{Amount: r.Amount, Currency: r.Currency}, Reason: r.Reason, Status: r.Status,
+			CreatedAt: orderevent.Time(r.CreatedAt), UpdatedAt: orderevent.Time(r.UpdatedAt),
+		})
+	}
+	views := make([]order.PaymentView, len(payments))
+	for i, p := range payments {
+		views[i] = order.PaymentView{
+			PaymentNo: p.PaymentNo, Provider: p.Provider, Status: p.Status, Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency},
+			ProviderTxn: p.ProviderTxn, CreatedAt: orderevent.Time(p.CreatedAt), UpdatedAt: orderevent.Time(p.UpdatedAt), Refunds: of[p.PaymentNo],
+		}
+	}
+	return views, nil
+}

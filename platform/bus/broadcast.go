@@ -1,0 +1,38 @@
+package bus
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// subscribeTimeout bounds the round trip that makes a broadcast subscription
+// effective.
+const subscribeTimeout = 2 * time.Second
+
+// Broadcast sends data to every instance that listens at this moment, this one
+// included. Nothing is stored and nothing is repeated: it is for hints whose
+// loss costs a little time. It fails at once while the connection is down.
+func (b *Bus) Broadcast(subject string, data []byte) error {
+	if err := b.nc.Publish(subject, data); err != nil {
+		return fmt.Errorf("bus: broadcast %s: %w", subject, err)
+	}
+	return nil
+}
+
+// OnBroadcast calls fn for each broadcast on subject from any instance, one
+// after the other, until stop. fn must be quick: behind a slow one the newest
+// broadcasts are dropped. It outlives reconnects.
+func (b *Bus) OnBroadcast(subject string, fn func(data []byte)) (stop func(), err error) {
+	sub, err := b.nc.Subscribe(subject, func(m *nats.Msg) { fn(m.Data) })
+	if err != nil {
+		return nil, fmt.Errorf("bus: listen to %s: %w", subject, err)
+	}
+	stop = func() { _ = sub.Unsubscribe() } // fails only on a closed connection
+	if err := b.nc.FlushTimeout(subscribeTimeout); err != nil {
+		stop()
+		return nil, fmt.Errorf("bus: listen to %s: %w", subject, err)
+	}
+	return stop, nil
+}

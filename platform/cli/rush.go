@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"stampede/platform/auth"
+	"stampede/platform/config"
+	"stampede/platform/loadgen"
+)
+
+// Rush is `stampede rush`.
+type Rush struct {
+	Demo       bool          `help:"Plan a small sale that opens in seconds and rush it; needs no other flag against stampede run."`
+	Item       int64         `help:"The item to rush; GET /api/v1/sessions lists what is on sale."`
+	URL        string        `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080."`
+	Shoppers   int           `default:"2000" help:"How many distinct users rush, 1 to 10000000."`
+	Rate       string        `default:"max" help:"Attempts per second, or max."`
+	Pay        string        `default:"80%" help:"Share of the winners that pay."`
+	Conns      int           `default:"256" help:"HTTP connections."`
+	Sockets    int           `default:"-1" help:"Shoppers that also hold a WebSocket; -1 is all, as far as file descriptors allow."`
+	FirstUser  int64         `default:"0" help:"Id of the first shopper; 0 takes a range that no earlier run used."`
+	Quantity   int           `default:"1" help:"Units that each shopper asks for."`
+	Settle     time.Duration `default:"60s" help:"How long to wait for orders and payments, as a duration."`
+	JSON       bool          `name:"json" help:"Print the report as JSON."`
+	Log        string        `type:"path" help:"Write the client's log, what every shopper was told, to this file."`
+	SigningKey string        `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:""`
+	NoVerify   bool          `help:"Do not prove the books afterwards."`
+	Books      `embed:""`
+}
+
+// ErrBroken means that the run broke a promise or the books do not prove.
+var ErrBroken = errors.New("a promise was broken, see above")
+
+// Demo's size and timing: one glance long, with more shoppers than units.
+const (
+	demoStock    = 100
+	demoOpensIn  = 8 * time.Second
+	demoOpen     = 10 * time.Minute
+	demoPayAfter = 5 * time.Minute
+)
+
+// Run plays, reports, and proves the books where the stores are known.
+func (c *Rush) Run(ctx context.Context, io Streams, prove Prover) error {
+	stack, err := config.ReadStack(c.Data)
+	if err != nil && !errors.Is(err, config.ErrNoStack) {
+		return err
+	}
+	if c.SigningKey == "" {
+		c.SigningKey = stack.SigningKey
+	}
+	if c.SigningKey == "" {
+		return fmt.Errorf("no signing key: give --signing-key, or --data with the folder of `stampede run` (looked in %s)", c.Data)
+	}
+	cfg, err := c.play(stack)
+	if err != nil {
+		return err
+	}
+	tokens := auth.NewTokens([]byte(c.SigningKey), time.Now)
+	cfg.Token = func(user int64) (string, error) {
+		return tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, 2*time.Hour)
+	}
+	cfg.Progress = io.Err
+	if f, ok := io.Err.(*os.File); ok {
+		cfg.Terminal = term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is a small number
+	}
+	if c.Demo {
+		if cfg.ItemID, err = planDemo(ctx, cfg.BaseURL, tokens, io.Err); err != nil {
+			return err
+		}
+	}
+	report, err := loadgen.Run(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return c.finish(ctx, io.Out, report, c.stores(stack), prove)
+}
+
+func (c *Rush) play(stack config.Stack) (loadgen.Config, error) {
+	cfg := loadgen.DefaultConfig()
+	cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = c.Item, c.Shoppers, c.Conns, c.Sockets
+	cfg.FirstUser, cfg.Quantity, cfg.Settle = c.FirstUser, c.Quantity, c.Settle
+	switch {
+	case c.URL != "":
+		cfg.BaseURL = strings.TrimSuffix(c.URL, "/")
+	case stack.BaseURL != "":
+		cfg.BaseURL = stack.BaseURL
+	}
+	if c.FirstUser == 0 {
+		// Milliseconds of this decade leave room for a million shoppers per run
+		// without meeting another run's.
+		cfg.FirstUser = time.Now().UnixMilli() * 1000
+	}
+	if c.Rate != "max" {
+		rate, err := strconv.ParseFloat(c.Rate, 64)
+		if err != nil || rate <= 0 {
+			return cfg, fmt.Errorf("--rate is attempts per second or max, not %q", c.Rate)
+		}
+		cfg.Rate = rate
+	}
+	share, err := strconv.ParseFloat(strings.TrimSuffix(c.Pay, "%"), 64)
+	if err != nil {
+		return cfg, fmt.Errorf("--pay is a share such as 80%%, not %q", c.Pay)
+	}
+	cfg.PayShare = share / 100
+	if c.Item == 0 && !c.Demo {
+		return cfg, errors.New("name the item with --item ID, or let --demo plan a sale")
+	}
+	return cfg, nil
+}
+
+func planDemo(ctx context.Context, baseURL string, tokens *auth.Tokens, progress io.Writer) (int64, error) {
+	token, err := tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
+	if err != nil {
+		return 0, err
+	}
+	planned, err := loadgen.PlanSale(ctx, baseURL, token, loadgen.Sale{
+		Name: "Demo rush", Title: "Demo phone", Stock: demoStock, OpensAt: time.Now().Add(demoOpensIn), Open: demoOpen, PayAfter: demoPayAfter,
+	})
+	if err != nil {
+		return 0, err
+	}
+	_, _ = fmt.Fprintf(progress, "Planned a sale of %d units, item %s; it opens in %s.\n", demoStock, planned.ItemID, demoOpensIn)
+	return strconv.ParseInt(planned.ItemID, 10, 64)
+}
+
+// finish prints the report, keeps the log and proves the books.
+func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report, stores config.Stores, prove Prover) error {
+	if c.Log != "" {
+		if err := writeLogFile(c.Log, report.Entries); err != nil {
+			return err
+		}
+	}
+	result := struct {
+		*loadgen.Report
+		BooksProved *bool `json:"books_proved"` // null when the stores are not known here
+	}{Report: report}
+	table := io.Discard
+	if !c.JSON {
+		table = out
+		if err := report.Write(out); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.NoVerify:
+	case stores.Validate() != nil:
+		_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
+	default:
+		_, _ = fmt.Fprintln(table)
+		ok, err := prove(ctx, stores, report.Entries, table)
+		if err != nil {
+			return fmt.Errorf("prove the books: %w", err)
+		}
+		result.BooksProved = &ok
+	}
+	if c.JSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(result); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	if len(report.Violations) > 0 || (result.BooksProved != nil && !*result.BooksProved) {
+		return ErrBroken
+	}
+	return nil
+}
+
+func writeLogFile(name string, entries []loadgen.Entry) error {
+	f, err := os.Create(filepath.Clean(name))
+	if err != nil {
+		return fmt.Errorf("write the client log: %w", err)
+	}
+	if err := loadgen.WriteLog(f, entries); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}

@@ -1,0 +1,287 @@
+package embedded
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// markerName is the file whose presence says that a folder holds our data; it carries the format of the data.
+	markerName = "stampede.json"
+	// lockName is the file that the process which uses the data holds a lock on.
+	lockName = "lock"
+
+	// dataFormat counts changes of the layout of the data folder that an older binary would misread. The schema inside
+	// Postgres has its own versions.
+	dataFormat = 1
+)
+
+// marker is the content of the marker file.
+type marker struct {
+	Format int `json:"format"`
+}
+
+// dataDir is an opened and locked data folder. All access goes through root, which never leaves the folder.
+type dataDir struct {
+	path string
+	root *os.Root
+	lock *os.File
+	acc  account
+	// takenFrom is the pid of an earlier process that ended without giving the folder back; "" if there is none, or once
+	// what it left running has been ended.
+	takenFrom string
+}
+
+// HasData says whether dir holds data of an earlier start, so that a command can ask before it starts over. A folder
+// that does not exist holds none.
+func HasData(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, markerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, dataError(dir, err)
+}
+
+// openData creates or checks the folder, and locks it. Nothing is written to a folder that is not ours.
+func openData(path string, acc account, fresh bool) (_ *dataDir, err error) {
+	// The folder itself may belong to root still: it is given to the account below. What lies above it is not ours.
+	if folder := acc.blockedAt(filepath.Dir(path)); folder != "" {
+		return nil, fail(CodeNotEnterable, nil, acc.name, folder, path, folder)
+	}
+	if err := makeFolder(path, acc); err != nil {
+		return nil, dataError(path, err)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, dataError(path, err)
+	}
+	d := &dataDir{path: path, root: root, acc: acc}
+	defer func() {
+		if err != nil {
+			err = errors.Join(dataError(path, err), d.release())
+		}
+	}()
+	if err := d.refuseForeign(); err != nil {
+		return nil, err
+	}
+	if err := d.takeLock(); err != nil {
+		return nil, err
+	}
+	if !fresh {
+		if err := d.refuseNewer(); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// makeFolder creates the folder with mode 0700, and what is missing above it.
+func makeFolder(path string, acc account) error {
+	err := os.Mkdir(path, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	parent := filepath.Dir(path)
+	if err := makeFolder(parent, acc); err != nil {
+		return err
+	}
+	if acc.switched {
+		// The account must pass through what root makes on the way, whatever root's umask is.
+		if err := os.Chmod(parent, 0o755); err != nil { //nolint:gosec // as said
+			return err
+		}
+	}
+	return os.Mkdir(path, 0o700)
+}
+
+// refuseForeign refuses a folder with content and without our marker. The lock may be there alone, from a start that
+// failed early, and a file system's own lost+found does not count.
+func (d *dataDir) refuseForeign() error {
+	names, err := d.names()
+	if err != nil {
+		return err
+	}
+	foreign := ""
+	for _, name := range names {
+		switch name {
+		case markerName:
+			return nil
+		case lockName, "lost+found":
+		default:
+			if foreign == "" {
+				foreign = name
+			}
+		}
+	}
+	if foreign != "" {
+		return fail(CodeForeignFolder, nil, d.path, foreign)
+	}
+	return nil
+}
+
+// names lists the folder's entries, sorted.
+func (d *dataDir) names() ([]string, error) {
+	entries, err := fs.ReadDir(d.root.FS(), ".")
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names, err
+}
+
+// takeLock locks the folder for the life of this process. The kernel gives the lock back however the process ends, so
+// a pid without a lock belongs to one that did not stop in order.
+func (d *dataDir) takeLock() error {
+	lock, err := d.root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	held := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	content, err := io.ReadAll(io.LimitReader(lock, 32)) // a pid and a newline, with room
+	pid := strings.TrimSpace(string(content))
+	if held != nil {
+		_ = lock.Close() // nothing was written
+		if errors.Is(held, unix.EWOULDBLOCK) {
+			return fail(CodeLockHeld, nil, pid, d.path)
+		}
+		return fmt.Errorf("lock: %w", held)
+	}
+	d.lock, d.takenFrom = lock, pid
+	if err != nil {
+		return err
+	}
+	return d.writeLock(strconv.Itoa(os.Getpid()))
+}
+
+// refuseNewer refuses data of a later format: an older binary must not guess at it.
+func (d *dataDir) refuseNewer() error {
+	raw, err := d.root.ReadFile(markerName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var m marker
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return fmt.Errorf("%s: %w", markerName, err)
+	}
+	if m.Format > dataFormat {
+		return fail(CodeNewerData, nil, d.path, m.Format, dataFormat)
+	}
+	return nil
+}
+
+// wipe deletes everything but the lock. The marker goes last: a wipe that is interrupted can be repeated.
+func (d *dataDir) wipe() error {
+	names, err := d.names()
+	if err != nil {
+		return dataError(d.path, err)
+	}
+	for _, name := range names {
+		if name == lockName || name == markerName || name == "lost+found" {
+			continue
+		}
+		if err := d.root.RemoveAll(name); err != nil {
+			return dataError(d.path, err)
+		}
+	}
+	return dataError(d.path, d.root.RemoveAll(markerName))
+}
+
+// prepare writes the marker, makes the folders, and gives everything to the account.
+func (d *dataDir) prepare() error {
+	if _, err := d.root.Stat(markerName); errors.Is(err, fs.ErrNotExist) {
+		raw, err := json.Marshal(marker{Format: dataFormat})
+		if err != nil {
+			return err
+		}
+		if err := d.root.WriteFile(markerName, append(raw, '\n'), 0o600); err != nil {
+			return dataError(d.path, err)
+		}
+	}
+	for _, name := range []string{"log", "redis", "nats"} {
+		if err := d.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return dataError(d.path, err)
+		}
+	}
+	return dataError(d.path, d.giveToAccount())
+}
+
+// giveToAccount makes the account the owner of all that lies in the folder. The walk is skipped when the folder is the
+// account's already and only its new entries have to follow.
+func (d *dataDir) giveToAccount() error {
+	if !d.acc.switched {
+		return nil
+	}
+	info, err := d.root.Stat(".")
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if ok && int(stat.Uid) == d.acc.uid {
+		for _, name := range []string{markerName, lockName, "log", "redis", "nats"} {
+			if err := d.root.Lchown(name, d.acc.uid, d.acc.gid); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fs.WalkDir(d.root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.Name() == "lost+found" {
+			return fs.SkipDir
+		}
+		return d.root.Lchown(path, d.acc.uid, d.acc.gid)
+	})
+}
+
+// enoughSpace refuses a disk that is nearly full, before anything is started on it.
+func (d *dataDir) enoughSpace(minFree uint64) error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(d.path, &stat); err != nil {
+		return dataError(d.path, err)
+	}
+	// Bavail leaves out what only root may use: the servers never run as root.
+	free := uint64(stat.Bavail) * uint64(stat.Bsize) //nolint:gosec,unconvert // types differ between systems
+	if free < minFree {
+		return fail(CodeDiskLow, nil, d.path, free>>20, minFree>>20)
+	}
+	return nil
+}
+
+// release unlocks the folder. The lock file is left empty, which says that nothing was left running, unless an earlier
+// process left something that this one did not come to end.
+func (d *dataDir) release() error {
+	var err error
+	if d.lock != nil {
+		err = d.writeLock(d.takenFrom)
+		_ = d.lock.Close() // closing gives the lock back in any case
+	}
+	_ = d.root.Close() // a folder handle has nothing to flush
+	return err
+}
+
+// writeLock replaces the content of the lock file.
+func (d *dataDir) writeLock(content string) error {
+	if err := d.lock.Truncate(0); err != nil {
+		return err
+	}
+	_, err := d.lock.WriteAt([]byte(content), 0)
+	return err
+}

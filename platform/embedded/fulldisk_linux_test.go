@@ -1,0 +1,32 @@
+package embedded
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		return // a small file system can only be mounted by root
+	}
+	mount := filepath.Dir(emptyDataDir(t))
+	// 24 MB hold the beginning of a cluster and not its end.
+	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=24m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(mount, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(mount, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(mount, "data")
+	_, err := Start(t.Context(), Config{DataDir: dir, minFree: 1})
+	assertCondition(t, err, CodeDiskFull, 16, "The disk that holds "+dir+" is full: free some space, or choose another folder with --data.")
+}

@@ -1,0 +1,328 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// emptyDataDir is the path of a data folder that does not exist yet, below one that any account can enter.
+func emptyDataDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(resolveExisting(dir), "data")
+}
+
+// start starts a stack that is stopped with the test.
+func start(t *testing.T, cfg Config) *Stack {
+	t.Helper()
+	s, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return s
+}
+
+// connect connects to the stack's Postgres by its URL.
+func connect(t *testing.T, s *Stack) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	if err != nil {
+		t.Fatalf("connect to Postgres: %v", err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// execute runs SQL without an answer.
+func execute(t *testing.T, s *Stack, sql string) {
+	t.Helper()
+	if _, err := connect(t, s).Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// query runs SQL that returns one text.
+func query(t *testing.T, s *Stack, sql string) string {
+	t.Helper()
+	var answer string
+	if err := connect(t, s).QueryRow(t.Context(), sql).Scan(&answer); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return answer
+}
+
+// redisClient connects to the stack's Redis by its URL.
+func redisClient(t *testing.T, s *Stack) *redis.Client {
+	t.Helper()
+	opts, err := redis.ParseURL(s.RedisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestDataOutlivesAStop(t *testing.T) {
+	t.Parallel()
+	dir := emptyDataDir(t)
+	var steps []string
+	cfg := Config{
+		DataDir: dir, Throwaway: true, RedisSettings: map[string]string{"appendonly": "yes"},
+		Step: func(name string, _ time.Duration) { steps = append(steps, name) },
+	}
+
+	first := start(t, cfg)
+	execute(t, first, "CREATE TABLE kept (n int)")
+	if err := redisClient(t, first).Set(t.Context(), "kept", "yes", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatalf("second stop: %v", err)
+	}
+	if _, err := os.Stat(first.sockets.path); !os.IsNotExist(err) {
+		t.Errorf("the socket folder %s is still there: %v", first.sockets.path, err)
+	}
+	select {
+	case err := <-first.Died():
+		t.Errorf("a stop was reported as a death: %v", err)
+	default:
+	}
+
+	second := start(t, cfg)
+	if got := query(t, second, "SELECT to_regclass('kept')::text"); got != "kept" {
+		t.Errorf("the table did not outlive the stop: %q", got)
+	}
+	if got := redisClient(t, second).Get(t.Context(), "kept").Val(); got != "yes" {
+		t.Errorf("the key did not outlive the stop: %q", got)
+	}
+	if len(second.Notices) > 0 {
+		t.Errorf("a stop in order was told as unclean: %q", second.Notices)
+	}
+	if err := second.Stop(t.Context()); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+
+	cfg.Fresh = true
+	third := start(t, cfg)
+	if got := query(t, third, "SELECT coalesce(to_regclass('kept')::text, 'gone')"); got != "gone" {
+		t.Errorf("a fresh start kept the table: %q", got)
+	}
+	if got := redisClient(t, third).Exists(t.Context(), "kept").Val(); got != 0 {
+		t.Errorf("a fresh start kept the key")
+	}
+	want := []string{"create the Postgres cluster", "start Redis " + third.Binaries.RedisVersion, "delete the old data"}
+	for _, name := range want {
+		if !strings.Contains(strings.Join(steps, "\n"), name) {
+			t.Errorf("step %q was not told; got %q", name, steps)
+		}
+	}
+}
+
+func TestServersAreSafeAndPrivate(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{DataDir: emptyDataDir(t)})
+	for setting, want := range map[string]string{
+		"listen_addresses": "", "data_checksums": "on", "server_encoding": "UTF8", "fsync": "on",
+		"synchronous_commit": "on", "full_page_writes": "on", "max_connections": "100",
+	} {
+		if got := query(t, s, "SELECT current_setting('"+setting+"')"); got != want {
+			t.Errorf("Postgres: %s = %q, want %q", setting, got, want)
+		}
+	}
+	client := redisClient(t, s)
+	for setting, want := range map[string]string{
+		"port": "0", "appendonly": "yes", "appendfsync": "always", "save": "",
+		"maxmemory": "536870912", "maxmemory-policy": "noeviction",
+	} {
+		if got := client.ConfigGet(t.Context(), setting).Val()[setting]; got != want {
+			t.Errorf("Redis: %s = %q, want %q", setting, got, want)
+		}
+	}
+	info, err := os.Stat(s.sockets.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("socket folder has mode %o", info.Mode().Perm())
+	}
+	for _, folder := range []string{s.DataDir, s.DataDir + "/postgres", s.DataDir + "/redis", s.sockets.path} {
+		info, err := os.Stat(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := int(info.Sys().(*syscall.Stat_t).Uid); uid != s.data.acc.uid {
+			t.Errorf("%s belongs to uid %d, the servers run as %d", folder, uid, s.data.acc.uid)
+		}
+	}
+	for _, c := range s.children {
+		p, ok := inspect(c.cmd.Process.Pid)
+		if !ok || p.uid != s.data.acc.uid || !c.isOurs(p, s.data.acc) {
+			t.Errorf("%s would not be recognised: %+v", c.name, p)
+		}
+		group, err := syscall.Getpgid(c.cmd.Process.Pid)
+		if err != nil || group != c.cmd.Process.Pid {
+			t.Errorf("%s is in process group %d (%v): Ctrl-C would reach it", c.name, group, err)
+		}
+	}
+}
+
+func TestDeathOfAServerIsReported(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true})
+	if err := childOf(t, s, "Redis").cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-s.Died():
+		var e *StartError
+		want := "Redis ended by itself; its last words are in " + s.DataDir + "/log/redis.log."
+		if !errors.As(err, &e) || e.Code != CodeChildEnded || e.Sentence != want {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody was told that Redis died")
+	}
+}
+
+func TestAwkwardPaths(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(filepath.Dir(emptyDataDir(t)), "with spaces, 'quotes' and 秒杀", strings.Repeat("long", 30))
+	copySeed(t, dir)
+	s := start(t, Config{DataDir: dir, Throwaway: true})
+	if got := query(t, s, "SELECT current_setting('data_directory')"); got != dir+"/postgres" {
+		t.Errorf("data_directory = %q", got)
+	}
+	if err := redisClient(t, s).Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopEndsAServerThatDoesNotListen(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true})
+	for _, c := range s.children {
+		if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // no patience for the polite part
+	began := time.Now()
+	if err := s.Stop(ctx); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestCancelledStartLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir := emptyDataDir(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := Config{DataDir: dir, Throwaway: true, Step: func(name string, _ time.Duration) {
+		if name == "create the Postgres cluster" {
+			cancel()
+		}
+	}}
+	if _, err := Start(ctx, cfg); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	// The same folder can be used at once, and nothing had to be repaired.
+	s := start(t, Config{DataDir: dir, Throwaway: true})
+	if len(s.Notices) > 0 {
+		t.Errorf("left behind: %q", s.Notices)
+	}
+}
+
+func TestPostmasterPidOfAStrangerIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	dir := usedDataDir(t)
+	acc, err := accountFor(Config{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A process of the same account, with the number that a crashed Postgres wrote down.
+	cmd, log, err := strangerCommand(t, dir, acc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	pidFile := filepath.Join(dir, "postgres/postmaster.pid")
+	if err := os.WriteFile(pidFile, pidFileOf(cmd.Process.Pid, dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Lchown(pidFile, acc.uid, acc.gid); err != nil {
+		t.Fatal(err)
+	}
+	start(t, Config{DataDir: dir, Throwaway: true})
+	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the stranger was ended: %v", err)
+	}
+}
+
+func TestPortError(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	addr := ln.Addr().String()
+	_, err = net.Listen("tcp", addr)
+	assertCondition(t, PortError(addr, err), CodePortTaken, 10,
+		"The address "+addr+" is already in use by another program: stop that program, or choose another address with --listen.")
+
+	_, err = net.Listen("tcp", "192.0.2.1:8080") // a documentation address that no machine has
+	assertCondition(t, PortError("192.0.2.1:8080", err), CodePortRefused, 11,
+		"The address 192.0.2.1:8080 cannot be listened on ("+syscall.EADDRNOTAVAIL.Error()+"): choose another with --listen.")
+
+	if err := PortError(addr, nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+	if err := PortError(addr, io.EOF); err == nil {
+		t.Error("an unknown error was lost")
+	}
+}
+
+// assertCondition compares all that an operator and a script see.
+func assertCondition(t *testing.T, err error, code Code, exit int, sentence string) {
+	t.Helper()
+	var e *StartError
+	if !errors.As(err, &e) {
+		t.Errorf("got %v, want %s", err, code)
+		return
+	}
+	if e.Code != code || e.Exit != exit || e.Sentence != sentence {
+		t.Errorf("got  %s, exit %d:\n%s\nwant %s, exit %d:\n%s", e.Code, e.Exit, e.Sentence, code, exit, sentence)
+	}
+}

@@ -1,0 +1,91 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/bus"
+	"stampede/platform/bus/bustest"
+	"stampede/platform/ids"
+	"stampede/platform/inbox"
+	"stampede/platform/outbox"
+	"stampede/platform/pgtest"
+)
+
+// A redriven letter reaches the consumer that gave up on it, as it was, and
+// nobody else.
+func TestRedriveReachesItsConsumerAlone(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	var repaired atomic.Bool
+	var others atomic.Int64
+	healed := make(chan bus.Msg, 10)
+	stop, err := b.Subscribe(t.Context(), []bus.Subscription{
+		{Name: "broken", Filter: "events.order.*", MaxAttempts: 1, Handle: func(_ context.Context, m bus.Msg) error {
+			if !repaired.Load() {
+				return errors.New("broken")
+			}
+			healed <- m
+			return nil
+		}},
+		{Name: "other", Filter: "events.>", Handle: func(context.Context, bus.Msg) error { others.Add(1); return nil }},
+	}, inbox.DeadLetters(pool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	var relay sync.WaitGroup
+	relay.Go(func() { _ = outbox.New(pool, b, slog.New(slog.DiscardHandler), nil).Run(ctx) })
+	defer relay.Wait()
+	defer cancel()
+
+	id := ids.New()
+	if err := b.Publish(t.Context(), "events.order.paid", id, []byte("payload")); err != nil {
+		t.Fatal(err)
+	}
+	letters := func() []inbox.DeadLetter {
+		list, err := inbox.List(t.Context(), pool, ids.ID{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	again := func() {
+		t.Helper()
+		pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
+		l := letters()[0]
+		if l.Consumer != "broken" || l.Subject != "events.order.paid" || l.MessageID != id.String() || string(l.Payload) != "payload" {
+			t.Fatalf("letter %+v", l)
+		}
+		if older, err := inbox.List(t.Context(), pool, l.ID, 10); err != nil || len(older) != 0 {
+			t.Fatalf("letters older than the only one: %v, %v", older, err)
+		}
+		if err := inbox.Redrive(t.Context(), pool, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := inbox.Redrive(t.Context(), pool, l.ID); !errors.Is(err, inbox.ErrNotFound) {
+			t.Fatalf("redriven twice: %v", err)
+		}
+	}
+	again() // fails once more and is kept once more
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "it failed again")
+	repaired.Store(true)
+	again()
+	select {
+	case m := <-healed:
+		if m.ID != id || m.Subject != "events.order.paid" || string(m.Data) != "payload" || m.Attempt != 1 {
+			t.Fatalf("redriven as %+v", m)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the redriven message did not come")
+	}
+	if n := others.Load(); n != 1 {
+		t.Errorf("the other consumer got it %d times, want once", n)
+	}
+}

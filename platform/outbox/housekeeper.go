@@ -1,0 +1,154 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/pg"
+)
+
+const (
+	// keepDays is how long the rows of the outbox and the inbox stay: longer than
+	// EVENTS keeps a message (4 days), so that nothing can be delivered whose
+	// inbox row is gone.
+	keepDays = 7
+	// aheadDays is how many days have their partition beforehand: a week of
+	// failures goes by before rows land in the default partition.
+	aheadDays = 7
+	// houseEvery is a few times a day, so that one that fails is made up for.
+	houseEvery = 6 * time.Hour
+	// houseRetry follows one that failed.
+	houseRetry = 5 * time.Minute
+	// lockWait bounds how long dropping a partition may stand in the lock queue:
+	// everybody who writes to the table stands behind it.
+	lockWait = 200 * time.Millisecond
+)
+
+// dayPartition is the name that the database's own function gives.
+var dayPartition = regexp.MustCompile(`^(outbox|inbox)_(\d{8})$`)
+
+// Housekeeper makes the coming days' partitions of outbox and inbox and drops
+// those older than a week. Several may run: each step can be repeated.
+type Housekeeper struct {
+	pool *pgxpool.Pool
+	log  *slog.Logger
+}
+
+// NewHousekeeper makes one.
+func NewHousekeeper(pool *pgxpool.Pool, log *slog.Logger) *Housekeeper {
+	return &Housekeeper{pool: pool, log: log}
+}
+
+// Run keeps house at once and every six hours until ctx ends, then returns nil.
+func (h *Housekeeper) Run(ctx context.Context) error {
+	for {
+		pause := houseEvery
+		if err := h.Tidy(ctx); err != nil && ctx.Err() == nil {
+			h.log.WarnContext(ctx, "partitions are not tidy yet", "error", err)
+			pause = houseRetry
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Tidy makes one round. An old outbox partition with unsent rows stays, and
+// is reported as an error.
+func (h *Housekeeper) Tidy(ctx context.Context) error {
+	if _, err := h.pool.Exec(ctx, `SELECT platform.ensure_day_partitions($1)`, aheadDays); err != nil {
+		return fmt.Errorf("outbox: create partitions: %w", err)
+	}
+	found, err := h.pool.Query(ctx, `
+		SELECT child.relname, (now() AT TIME ZONE 'UTC')::date - $1::int
+		FROM pg_inherits i
+		JOIN pg_class child ON child.oid = i.inhrelid
+		WHERE i.inhparent IN ('platform.outbox'::regclass, 'platform.inbox'::regclass)`, keepDays)
+	if err != nil {
+		return fmt.Errorf("outbox: list partitions: %w", err)
+	}
+	type partition struct {
+		Name   string
+		Oldest time.Time
+	}
+	all, err := pgx.CollectRows(found, pgx.RowToStructByPos[partition])
+	if err != nil {
+		return fmt.Errorf("outbox: list partitions: %w", err)
+	}
+	var errs []error
+	for _, p := range all {
+		part := dayPartition.FindStringSubmatch(p.Name)
+		if part == nil {
+			continue
+		}
+		if day, err := time.Parse("20060102", part[2]); err != nil || !day.Before(p.Oldest) {
+			continue
+		}
+		errs = append(errs, h.drop(ctx, part[1], p.Name))
+	}
+	return errors.Join(append(errs, h.emptyDefaults(ctx))...)
+}
+
+// drop removes one partition in a transaction of its own, so that its lock is
+// held for a moment only.
+func (h *Housekeeper) drop(ctx context.Context, base, name string) error {
+	table := pgx.Identifier{"platform", name}.Sanitize()
+	err := pg.InTx(ctx, h.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, lockWait.Milliseconds())); err != nil {
+			return err
+		}
+		// One instance at a time; whoever comes second finds the table gone.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('platform.ensure_day_partitions'))`); err != nil {
+			return err
+		}
+		var exists bool
+		// Not to_regclass, which may answer from the session's cache.
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class
+			WHERE relnamespace = 'platform'::regnamespace AND relname = $1)`, name).Scan(&exists); err != nil || !exists {
+			return err
+		}
+		if base == "outbox" {
+			// Rows get the day of their making, so none can be added to an old one.
+			var unsent bool
+			if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+table+` WHERE sent_at IS NULL)`).Scan(&unsent); err != nil {
+				return err
+			}
+			if unsent {
+				return errors.New("it has unsent rows")
+			}
+		}
+		if _, err := tx.Exec(ctx, `DROP TABLE `+table); err != nil {
+			return err
+		}
+		h.log.InfoContext(ctx, "old partition dropped", "partition", name)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("outbox: drop partition %s: %w", name, err)
+	}
+	return nil
+}
+
+// emptyDefaults removes old rows from the default partitions, where they land
+// when a day had no partition of its own.
+func (h *Housekeeper) emptyDefaults(ctx context.Context) error {
+	for _, sql := range []string{
+		`DELETE FROM platform.outbox_default WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int AND sent_at IS NOT NULL`,
+		// By when it was seen: a foreign id's day may be any.
+		`DELETE FROM platform.inbox_default WHERE seen_at < clock_timestamp() - make_interval(days => $1::int)`,
+	} {
+		if _, err := h.pool.Exec(ctx, sql, keepDays); err != nil {
+			return fmt.Errorf("outbox: empty default partition: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package outbox_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/ids"
+	"stampede/platform/outbox"
+	"stampede/platform/pgtest"
+)
+
+func partitions(t testing.TB, pool *pgxpool.Pool) []string {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits
+		WHERE inhparent IN ('platform.outbox'::regclass, 'platform.inbox'::regclass)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestHousekeeperMakesAndDropsDays(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	name := func(base string, days int) string {
+		return "platform." + base + "_" + today.AddDate(0, 0, days).Format("20060102")
+	}
+	make := func(base string, days int) {
+		t.Helper()
+		day := today.AddDate(0, 0, days)
+		if _, err := pool.Exec(t.Context(), `CREATE TABLE `+name(base, days)+` PARTITION OF platform.`+base+
+			` FOR VALUES FROM ('`+day.Format(time.DateOnly)+`') TO ('`+day.AddDate(0, 0, 1).Format(time.DateOnly)+`')`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, days := range []int{-7, -8, -20} {
+		make("outbox", days)
+		make("inbox", days)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO platform.outbox (id, day, subject, payload) VALUES ($1, $2, 'events.a', '')`,
+		ids.New(), today.AddDate(0, 0, -20)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `DROP TABLE `+name("outbox", 7)); err != nil {
+		t.Fatal(err)
+	}
+	h := outbox.NewHousekeeper(pool, discard())
+	if err := h.Tidy(t.Context()); err == nil || !strings.Contains(err.Error(), "unsent") {
+		t.Fatalf("tidy: %v, want an error about unsent rows", err)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	kept := partitions(t, pool)
+	for part, want := range map[string]bool{
+		name("outbox", 7): true, name("outbox", -7): true, name("outbox", -8): false, name("outbox", -20): true,
+		name("inbox", -7): true, name("inbox", -8): false, name("inbox", -20): false,
+	} {
+		if slices.Contains(kept, part) != want {
+			t.Errorf("%s exists: %v, want %v", part, !want, want)
+		}
+	}
+
+	// Two at once, now that everything is sent.
+	make("inbox", -30)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			if err := h.Tidy(t.Context()); err != nil {
+				t.Errorf("tidy: %v", err)
+			}
+		})
+	}
+	both.Wait()
+	kept = partitions(t, pool)
+	if slices.Contains(kept, name("outbox", -20)) || slices.Contains(kept, name("inbox", -30)) {
+		t.Errorf("old days are still there: %v", kept)
+	}
+}
+
+func TestHousekeeperRunsUntilItsContextEnds(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- outbox.NewHousekeeper(pool, discard()).Run(ctx) }()
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it did not end")
+	}
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary builds the server once for all tests that need a process of its own.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "stampede-binary-")
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "stampede")
+	cmd := exec.Command("go", "build", "-o", name, ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return name, nil
+})
+
+// process is a `stampede run` of its own.
+type process struct {
+	cmd   *exec.Cmd
+	out   *console
+	url   string
+	ops   string
+	ended chan struct{}
+}
+
+func startRun(t *testing.T, data string, args ...string) *process {
+	t.Helper()
+	name, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{out: newConsole(), ended: make(chan struct{})}
+	p.cmd = exec.Command(name, append([]string{"run", "--data=" + data, "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn"}, args...)...) //nolint:gosec // our own binary
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = p.cmd.Wait(); close(p.ended) }()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.ended:
+		case <-time.After(30 * time.Second):
+			_ = p.cmd.Process.Kill()
+			<-p.ended
+		}
+		if t.Failed() {
+			t.Logf("the process printed:\n%s", p.out)
+		}
+	})
+	return p
+}
+
+func (p *process) awaitReady(t *testing.T) {
+	t.Helper()
+	p.url = p.out.await(t, `Live page\s+(http://\S+?)/\n`, 2*time.Minute, p.ended)
+	p.ops = p.out.await(t, `Health\s+(http://\S+)/readyz`, time.Second, p.ended)
+}
+
+// end sends a signal and returns the exit code; -1 when it was killed.
+func (p *process) end(t *testing.T, sig syscall.Signal, within time.Duration) int {
+	t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(within):
+		t.Fatalf("it did not end within %s", within)
+		return 0
+	}
+}
+
+// rushDemo plays a small sale against the process and returns the report.
+func (p *process) rushDemo(t *testing.T, data string) map[string]any {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"rush", "--demo", "--shoppers=300", "--conns=32", "--json", "--data=" + data}, &out, &errs)
+	if code != 0 {
+		t.Fatalf("rush --demo: exit %d\n%s%s", code, out.String(), errs.String())
+	}
+	var report map[string]any
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// dataDir is a folder that the account which runs Postgres for root can enter:
+// what testing makes lies below folders of mode 0700.
+func dataDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "stampede-run-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // another account has to pass through
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "data")
+}
+
+// TestRunFromNothingToTheEnd is the embedded default's whole life: a first
+// start on nothing, a sale, a second process refused, kill -9, a start that
+// continues, and Ctrl-C.
+func TestRunFromNothingToTheEnd(t *testing.T) {
+	t.Parallel()
+	data := dataDir(t)
+	p := startRun(t, data)
+	p.awaitReady(t)
+	if status := get(t, p.ops+"/readyz"); status != http.StatusOK {
+		t.Errorf("readyz answered %d", status)
+	}
+	if status := get(t, p.url+"/metrics"); status != http.StatusNotFound {
+		t.Errorf("metrics are on the public address: %d", status)
+	}
+	if report := p.rushDemo(t, data); report["books_proved"] != true {
+		t.Errorf("report %v", report)
+	}
+
+	second := startRun(t, data)
+	<-second.ended
+	if code := second.cmd.ProcessState.ExitCode(); code != 13 || !strings.Contains(second.out.String(), "Another stampede") {
+		t.Errorf("a second start on the same data: exit %d, want 13 and one sentence:\n%s", code, second.out)
+	}
+
+	p.end(t, syscall.SIGKILL, 10*time.Second)
+	again := startRun(t, data)
+	again.awaitReady(t)
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"verify", "--data=" + data}, &out, &errs); code != 0 {
+		t.Errorf("verify after kill -9: exit %d\n%s%s", code, out.String(), errs.String())
+	}
+	if report := again.rushDemo(t, data); report["books_proved"] != true {
+		t.Errorf("report after the restart %v", report)
+	}
+	if code := again.end(t, syscall.SIGINT, 30*time.Second); code != 0 { // 10 s are promised
+		t.Errorf("Ctrl-C: exit %d", code)
+	}
+	if left := childrenOf(data); left != "" {
+		t.Errorf("processes are left behind:\n%s", left)
+	}
+}
+
+func TestRunNamesAPortThatIsTaken(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	data := dataDir(t)
+	p := startRun(t, data, "--listen="+l.Addr().String())
+	<-p.ended
+	if code := p.cmd.ProcessState.ExitCode(); code != 10 || !strings.Contains(p.out.String(), "The address "+l.Addr().String()+" is already in use") {
+		t.Errorf("exit %d, want 10 and the sentence:\n%s", code, p.out)
+	}
+	if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
+		t.Error("data was created although nothing could be served")
+	}
+}
+
+func get(t *testing.T, url string) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode
+}
+
+// childrenOf lists processes whose command line names the data folder.
+func childrenOf(data string) string {
+	out, err := exec.Command("pgrep", "-fa", data).Output() //nolint:gosec // a path that the test made
+	if err != nil {
+		return "" // pgrep found none
+	}
+	return string(out)
+}

@@ -1,0 +1,261 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/pg"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// What an activity may be. The database's CHECKs say the same; here it is said
+// to a person.
+const (
+	maxNameRunes        = 120
+	maxLimitPerUser     = 1000
+	minPayWindow        = 10 * time.Second
+	maxPayWindow        = 7 * 24 * time.Hour
+	maxActivitySpan     = 366 * 24 * time.Hour // a year's campaign; longer is a typing error
+	maxSessionsPerEntry = 200                  // one activity's sessions are read and written as a whole
+	maxItemsPerActivity = 1000                 // likewise its items, in one transaction each
+)
+
+// activityDraft is what creating an activity takes. Its sessions and items may
+// come along, so that a whole campaign is one request.
+type activityDraft struct {
+	Name                 string         `json:"name" doc:"1 to 120 characters" example:"Singles' Day"`
+	StartsAt             time.Time      `json:"starts_at" doc:"No session opens earlier"`
+	EndsAt               time.Time      `json:"ends_at" doc:"No session closes later; the activity ends then"`
+	LimitPerUser         int32          `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold; an item may set less"`
+	OneItemPerUser       bool           `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds *int32         `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
+	PaymentWindowShare   *float64       `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; takes the place of the duration"`
+	RebuyAfterClose      *bool          `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again; true unless given"`
+	Sessions             []SessionDraft `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
+}
+
+// activityPatch changes what it names and nothing else.
+type activityPatch struct {
+	Version              int32      `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
+	Name                 *string    `json:"name,omitempty"`
+	StartsAt             *time.Time `json:"starts_at,omitempty"`
+	EndsAt               *time.Time `json:"ends_at,omitempty"`
+	LimitPerUser         *int32     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000"`
+	OneItemPerUser       *bool      `json:"one_item_per_user,omitempty"`
+	PaymentWindowSeconds *int32     `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Takes the place of a share"`
+	PaymentWindowShare   *float64   `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Takes the place of the duration"`
+	RebuyAfterClose      *bool      `json:"rebuy_after_close,omitempty"`
+}
+
+// defaultPayWindowSeconds is long enough to find a phone and short enough that
+// a unit comes back while somebody still wants it.
+const defaultPayWindowSeconds = 15 * 60
+
+// activityRules are the fields of a row that an operator sets, checked as a
+// whole after a draft or a patch was laid over them.
+func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
+	f.name("body.name", a.Name)
+	f.moment("body.starts_at", a.StartsAt)
+	f.moment("body.ends_at", a.EndsAt)
+	f.add(a.EndsAt.After(a.StartsAt), "body.ends_at", a.EndsAt, "An activity ends after it starts.")
+	f.add(a.EndsAt.Sub(a.StartsAt) <= maxActivitySpan, "body.ends_at", a.EndsAt, "An activity lasts 366 days at most.")
+	f.add(a.LimitPerUser >= 1 && a.LimitPerUser <= maxLimitPerUser, "body.limit_per_user", a.LimitPerUser,
+		"The limit per user is 1 to %d units.", maxLimitPerUser)
+	window := time.Duration(a.PaymentWindowSeconds) * time.Second
+	f.add(window >= minPayWindow && window <= maxPayWindow, "body.payment_window_seconds", a.PaymentWindowSeconds,
+		"The payment window is 10 seconds to 7 days.")
+	f.add(!bothWindows, "body.payment_window_share", nil, "The payment window is a duration or a share of the session, not both.")
+	if s := a.PaymentWindowShare; s != nil {
+		f.add(*s > 0 && *s <= 1 && !math.IsNaN(*s), "body.payment_window_share", *s,
+			"The share is above 0 and at most 1 of the session's length.")
+	}
+}
+
+// name checks the name of an activity or session.
+func (f *flaws) name(location, name string) {
+	n := utf8.RuneCountInString(name)
+	f.add(n >= 1 && n <= maxNameRunes && strings.TrimSpace(name) != "" && printable(name), location, name,
+		"A name has 1 to %d characters, none of them a control character.", maxNameRunes)
+}
+
+// moment refuses years that only a wrong unit or a missing value produces.
+func (f *flaws) moment(location string, t time.Time) {
+	f.add(t.Year() >= 2000 && t.Year() < 2200, location, t, "A time lies in the years 2000 to 2199.")
+}
+
+// printable refuses what breaks a log line or a page and what Postgres cannot
+// keep.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// createActivity adds a draft with all that came along.
+func (s *Service) createActivity(ctx context.Context, key string, in activityDraft) (activityView, error) {
+	var out activityView
+	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+		out, err = once(ctx, c, key, "activity.create", in, func() (activityView, error) { return c.createActivity(ctx, &in) })
+		return err
+	})
+	return out, err
+}
+
+func (c *change) createActivity(ctx context.Context, in *activityDraft) (activityView, error) {
+	row := seckilldb.SeckillActivity{
+		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
+		PaymentWindowSeconds: optional(in.PaymentWindowSeconds, defaultPayWindowSeconds), PaymentWindowShare: in.PaymentWindowShare,
+		RebuyAfterClose: optional(in.RebuyAfterClose, true),
+	}
+	var f flaws
+	f.activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
+	for i := range in.Sessions {
+		f.sessionDraft(fmt.Sprintf("body.sessions[%d]", i), &in.Sessions[i], &row)
+	}
+	if err := f.err(); err != nil {
+		return activityView{}, err
+	}
+	row, err := c.q.InsertActivity(ctx, seckilldb.InsertActivityParams{
+		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
+		PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
+	})
+	if err != nil {
+		return activityView{}, fmt.Errorf("seckill: insert activity: %w", err)
+	}
+	c.activity, c.phase = row, phaseDraft
+	view := viewActivity(&row)
+	if err := c.record(ctx, "activity.create", activitySubject(row.ID), view); err != nil {
+		return activityView{}, err
+	}
+	for i := range in.Sessions {
+		session, err := c.insertSession(ctx, fmt.Sprintf("body.sessions[%d]", i), &in.Sessions[i])
+		if err != nil {
+			return activityView{}, err
+		}
+		view.Sessions = append(view.Sessions, session)
+	}
+	return view, nil
+}
+
+// readActivity returns an activity with its sessions and items.
+func (s *Service) readActivity(ctx context.Context, id int64) (activityView, error) {
+	var out activityView
+	err := s.snapshot(ctx, func(q *seckilldb.Queries) error {
+		row, err := q.Activity(ctx, id)
+		if err != nil {
+			return orNotFound(err, errNoActivity, "read activity")
+		}
+		tree, err := readTree(ctx, q, []seckilldb.SeckillActivity{row})
+		if err != nil {
+			return err
+		}
+		out = tree[0].view()
+		return nil
+	})
+	return out, err
+}
+
+// snapshot runs reads that must agree with each other in one read-only
+// transaction.
+func (s *Service) snapshot(ctx context.Context, fn func(q *seckilldb.Queries) error) error {
+	return snapshot(ctx, s.deps.DB, fn)
+}
+
+func snapshot(ctx context.Context, db pg.Beginner, fn func(q *seckilldb.Queries) error) error {
+	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return fmt.Errorf("seckill: begin snapshot: %w", err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // nothing was written
+	return fn(seckilldb.New(tx))
+}
+
+// editActivity lays a patch over an activity.
+func (s *Service) editActivity(ctx context.Context, id int64, in activityPatch) (activityView, error) {
+	var out activityView
+	err := s.transact(ctx, func(ctx context.Context, c *change) error {
+		if err := c.lock(ctx, id, actEdit); err != nil {
+			return err
+		}
+		view, err := c.editActivity(ctx, &in)
+		out = view
+		return err
+	})
+	return out, err
+}
+
+func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityView, error) {
+	if c.activity.Version != in.Version {
+		return activityView{}, errStale(c.activity.Version)
+	}
+	before, row := c.activity, c.activity
+	row.Name = optional(in.Name, row.Name)
+	row.StartsAt = optional(in.StartsAt, row.StartsAt)
+	row.EndsAt = optional(in.EndsAt, row.EndsAt)
+	row.LimitPerUser = optional(in.LimitPerUser, row.LimitPerUser)
+	row.OneItemPerUser = optional(in.OneItemPerUser, row.OneItemPerUser)
+	row.RebuyAfterClose = optional(in.RebuyAfterClose, row.RebuyAfterClose)
+	if in.PaymentWindowSeconds != nil {
+		row.PaymentWindowSeconds, row.PaymentWindowShare = *in.PaymentWindowSeconds, nil
+	}
+	if in.PaymentWindowShare != nil {
+		row.PaymentWindowShare = in.PaymentWindowShare
+	}
+	tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{row})
+	if err != nil {
+		return activityView{}, err
+	}
+	var f flaws
+	f.activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
+	f.spanHolds(&tree[0])
+	if err := f.err(); err != nil {
+		return activityView{}, err
+	}
+	if row, err = c.q.UpdateActivity(ctx, seckilldb.UpdateActivityParams{
+		ID: row.ID, Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser,
+		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds,
+		PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
+	}); err != nil {
+		return activityView{}, fmt.Errorf("seckill: update activity: %w", err)
+	}
+	c.activity, c.announce = row, c.published()
+	after := branch{activity: row, sessions: tree[0].sessions}
+	planned := (&branch{activity: before, sessions: tree[0].sessions}).stock()
+	if err := c.restock(ctx, planned, after.stock()); err != nil {
+		return activityView{}, err
+	}
+	return after.view(), c.record(ctx, "activity.edit", activitySubject(row.ID), edited(viewActivity(&before), viewActivity(&row)))
+}
+
+// deleteActivity removes an activity that nobody could have bought from.
+func (s *Service) deleteActivity(ctx context.Context, id int64) error {
+	return s.transact(ctx, func(ctx context.Context, c *change) error {
+		if err := c.lock(ctx, id, actDelete); err != nil {
+			return err
+		}
+		tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
+		if err != nil {
+			return err
+		}
+		if err := c.restock(ctx, tree[0].stock(), nil); err != nil {
+			return err
+		}
+		if err := c.q.DeleteActivity(ctx, id); err != nil {
+			return fmt.Errorf("seckill: delete activity: %w", err)
+		}
+		c.announce = c.published()
+		return c.record(ctx, "activity.delete", activitySubject(id), tree[0].view())
+	})
+}
+
+// activitySubject names an activity in the audit log.
+func activitySubject(id int64) string { return fmt.Sprintf("activity %d", id) }
+
+// edited is an edit's detail in the audit log.
+func edited(before, after any) any {
+	return map[string]any{"before": before, "after": after}
+}

@@ -1,0 +1,165 @@
+package seckill
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/auth"
+)
+
+// stockItem names the keys of a sale's item.
+func (s sale) stockItem(t testing.TB, perActivity bool) inventory.Item {
+	t.Helper()
+	item, err1 := strconv.ParseInt(s.item, 10, 64)
+	activity, err2 := strconv.ParseInt(s.activity, 10, 64)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	return inventory.Item{ID: item, ActivityID: activity, PerActivity: perActivity}
+}
+
+// settled runs preheat rounds until nothing is owed any more and returns what
+// Redis then has.
+func (d *desk) settled(s sale, perActivity bool, what string, want func(inventory.State) bool) inventory.State {
+	d.t.Helper()
+	item := s.stockItem(d.t, perActivity)
+	var st inventory.State
+	eventually(d.t, what, func() bool {
+		var ok bool
+		var err error
+		if st, ok, err = d.stock.State(d.t.Context(), item); err != nil {
+			d.t.Fatal(err)
+		}
+		return ok && st.Ready() && want(st)
+	})
+	return st
+}
+
+// TestAnEditAfterThePreheatIsLoadedAgain makes each kind of edit on a scheduled
+// activity that is in Redis already.
+func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	defer d.running(d.svc.preheat.run)()
+	s := d.publish(10 * time.Minute) // within the preheat's lead
+	st := d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Total == 10 })
+	epoch := st.Epoch
+	patch := func(what, id, body string) {
+		t.Helper()
+		r := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/"+what+"/"+id, nil)
+		d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/"+what+"/"+id, fmt.Sprintf(`{"version":%v,%s}`, r.body["version"], body))
+	}
+	newer := func(want func(inventory.State) bool) func(inventory.State) bool {
+		return func(st inventory.State) bool { return st.Epoch > epoch && want(st) }
+	}
+	patch("items", s.item, `"stock":12`)
+	st = d.settled(s, false, "more stock", newer(func(st inventory.State) bool { return st.Total == 12 && st.Remaining == 12 }))
+	epoch = st.Epoch
+	patch("items", s.item, `"stock":7`)
+	st = d.settled(s, false, "less stock", newer(func(st inventory.State) bool { return st.Total == 7 && st.Remaining == 7 }))
+	epoch = st.Epoch
+	opens := time.Now().Add(20 * time.Minute).UTC().Truncate(time.Millisecond)
+	patch("sessions", s.session, `"opens_at":"`+opens.Format(time.RFC3339Nano)+`"`)
+	st = d.settled(s, false, "another opening", newer(func(st inventory.State) bool { return st.OpensAt.Equal(opens) }))
+	epoch = st.Epoch
+	patch("activities", s.activity, `"limit_per_user":3`)
+	st = d.settled(s, false, "another limit", newer(func(st inventory.State) bool { return st.Limit == 3 }))
+	epoch = st.Epoch
+	patch("items", s.item, `"unlimited":true,"stock":0`)
+	st = d.settled(s, false, "no limit on the stock", newer(func(st inventory.State) bool { return st.Unlimited }))
+	epoch = st.Epoch
+	patch("items", s.item, `"title":"Another title"`)
+	patch("activities", s.activity, `"one_item_per_user":true`)
+	d.settled(s, true, "one item per user", newer(func(st inventory.State) bool { return true }))
+	if _, ok, err := d.stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
+		t.Errorf("the keys under the old rule are still there: %v %v", ok, err)
+	}
+	// The title is no affair of the stock: no Load for it.
+	if n := d.number(`SELECT load_wanted FROM seckill.items WHERE id = $1`, s.item); n != 7 {
+		t.Errorf("%d loads were asked for by publication and six edits of stock", n)
+	}
+}
+
+// TestDeletingScheduledThings: rows, stock, Redis and views go with them.
+func TestDeletingScheduledThings(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(10 * time.Minute)
+	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"items/" + s.item, "sessions/" + s.session} {
+		if r := d.as(auth.Operator, http.MethodDelete, "/api/v1/admin/"+path, nil); r.status != 409 || r.text("code") != codeNotEditable {
+			t.Errorf("deleting the last item by %s: %d %s", path, r.status, r.raw)
+		}
+	}
+	second := `{"session_id":"` + s.session + `","sku":"b","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
+	other := d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", second).text("id")
+	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, other); n != 1 {
+		t.Error("an item added after publication has no stock row")
+	}
+	if tr := d.traced(func() { d.do(204, http.MethodDelete, "/api/v1/admin/items/"+s.item, nil) }); tr.String() != "[item.delete] and 1 events" {
+		t.Errorf("deleting an item left %v", tr)
+	}
+	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, s.item); n != 0 {
+		t.Error("the deleted item still has a stock row")
+	}
+	if _, ok, err := d.stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
+		t.Errorf("the deleted item is still in Redis: %v %v", ok, err)
+	}
+	d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.session, nil)
+	if tr := d.traced(func() { d.do(204, http.MethodDelete, "/api/v1/admin/activities/"+s.activity, nil) }); tr.String() != "[activity.delete] and 1 events" {
+		t.Errorf("deleting an activity left %v", tr)
+	}
+	d.forgetBrowse()
+	for _, path := range []string{"sessions/" + s.session, "items/" + other} {
+		if r := d.as("", http.MethodGet, "/api/v1/"+path, nil); r.status != 404 {
+			t.Errorf("%s after its activity was deleted: %d %s", path, r.status, r.raw)
+		}
+	}
+	if n := d.number(`SELECT count(*) FROM inventory.stock`); n != 0 {
+		t.Errorf("%d stock rows without an item", n)
+	}
+}
+
+// TestOpeningsOfPublishedSessionsLieAhead: a published session cannot be moved
+// to where there is no time to load it.
+func TestOpeningsOfPublishedSessionsLieAhead(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(30 * time.Minute)
+	soon := time.Now().Add(50 * time.Second).UTC()
+	r := d.as(auth.Operator, http.MethodPatch, "/api/v1/admin/sessions/"+s.session, map[string]any{"version": 1, "opens_at": soon})
+	if r.status != 422 {
+		t.Errorf("%d %s", r.status, r.raw)
+	}
+	d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/sessions/"+s.session, map[string]any{"version": 1, "opens_at": soon.Add(time.Minute)})
+}
+
+// TestAddedStockReachesRedis: on a sale that runs, and after an addition whose
+// own request could not bring it there.
+func TestAddedStockReachesRedis(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(-time.Minute)
+	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+		t.Fatal(err)
+	}
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.item+"/stock", `{"add":5}`)
+	st := d.settled(s, false, "the added units", func(st inventory.State) bool { return st.Remaining == 15 })
+	// The same by the event alone, and again by the repair: neither adds twice.
+	d.deliver()
+	d.svc.preheat.repair(t.Context())
+	if again := d.settled(s, false, "the same", func(inventory.State) bool { return true }); again.Remaining != 15 || again.Epoch != st.Epoch {
+		t.Errorf("after repeating: %+v", again)
+	}
+	d.sql(`UPDATE inventory.stock SET total = total + 3, available = available + 3, rev = rev + 1 WHERE item_id = $1`, s.item)
+	d.svc.preheat.repair(t.Context())
+	if st := d.settled(s, false, "the repair", func(inventory.State) bool { return true }); st.Remaining != 18 {
+		t.Errorf("a change that only Postgres knew was not repaired: %+v", st)
+	}
+}

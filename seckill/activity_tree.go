@@ -1,0 +1,99 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stampede/inventory"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// branch is one activity with everything below it.
+type branch struct {
+	activity seckilldb.SeckillActivity
+	sessions []twig
+}
+
+// twig is one session with its items.
+type twig struct {
+	session seckilldb.SeckillSession
+	items   []seckilldb.SeckillItem
+}
+
+// readTree reads the sessions and items of activities with two queries,
+// however many there are.
+func readTree(ctx context.Context, q *seckilldb.Queries, activities []seckilldb.SeckillActivity) ([]branch, error) {
+	ids := make([]int64, len(activities))
+	tree := make([]branch, len(activities))
+	at := make(map[int64]int, len(activities))
+	for i := range activities {
+		ids[i], tree[i].activity, at[activities[i].ID] = activities[i].ID, activities[i], i
+	}
+	sessions, err := q.SessionsOf(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("seckill: read sessions: %w", err)
+	}
+	items, err := q.ItemsOf(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("seckill: read items: %w", err)
+	}
+	under := make(map[int64][]seckilldb.SeckillItem, len(sessions))
+	for i := range items {
+		under[items[i].SessionID] = append(under[items[i].SessionID], items[i])
+	}
+	for i := range sessions {
+		b := &tree[at[sessions[i].ActivityID]]
+		b.sessions = append(b.sessions, twig{session: sessions[i], items: under[sessions[i].ID]})
+	}
+	return tree, nil
+}
+
+// stock is what inventory is to keep of every item below the activity.
+func (b *branch) stock() []inventory.NewStock {
+	var all []inventory.NewStock
+	for i := range b.sessions {
+		t := &b.sessions[i]
+		for j := range t.items {
+			all = append(all, newStock(&b.activity, &t.session, &t.items[j]))
+		}
+	}
+	return all
+}
+
+// session finds a session of the activity by its id.
+func (b *branch) session(id int64) (*twig, bool) {
+	for i := range b.sessions {
+		if b.sessions[i].session.ID == id {
+			return &b.sessions[i], true
+		}
+	}
+	return nil, false
+}
+
+// userLimit is how many units of the item one user may hold: the smaller of
+// what the activity and the item say.
+func userLimit(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) int32 {
+	if i.LimitPerUser != nil && *i.LimitPerUser < a.LimitPerUser {
+		return *i.LimitPerUser
+	}
+	return a.LimitPerUser
+}
+
+// payWindow is how long an order of the session may stay unpaid.
+func payWindow(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession) time.Duration {
+	if a.PaymentWindowShare == nil {
+		return time.Duration(a.PaymentWindowSeconds) * time.Second
+	}
+	share := time.Duration(*a.PaymentWindowShare * float64(s.ClosesAt.Sub(s.OpensAt)))
+	// Publication refuses less than the shortest; a session that lasts for weeks still frees its units in time.
+	return min(max(share.Truncate(time.Second), minPayWindow), maxPayWindow)
+}
+
+// newStock is what inventory keeps of an item.
+func newStock(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) inventory.NewStock {
+	return inventory.NewStock{
+		Item:  inventory.Item{ID: i.ID, ActivityID: a.ID, PerActivity: a.OneItemPerUser},
+		Total: i.Stock, Unlimited: i.Unlimited, UserLimit: userLimit(a, i), OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
+	}
+}

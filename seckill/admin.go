@@ -1,0 +1,226 @@
+package seckill
+
+import (
+	"context"
+	"net/http"
+
+	"stampede/platform/audit"
+	"stampede/platform/auth"
+	"stampede/platform/httpx"
+	"stampede/seckill/internal/seckilldb"
+)
+
+const adminBase = "/api/v1/admin"
+
+// Problems that several routes may answer with.
+var (
+	readProblems  = map[int]string{http.StatusNotFound: "not-found"}
+	listProblems  = map[int]string{http.StatusBadRequest: "bad-request"}
+	writeProblems = map[int]string{
+		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch",
+		http.StatusConflict: "not-editable, frozen, forbidden-transition, stale-version, idempotency-in-flight",
+	}
+)
+
+type (
+	ByID struct {
+		ID string `path:"id" doc:"A decimal id"`
+	}
+	bodyOf[T any]   struct{ Body T }
+	noBody          struct{}
+	creating[T any] struct {
+		IdempotencyKey
+		Body T
+	}
+	editing[T any] struct {
+		ByID
+		Body T
+	}
+	addingStock struct {
+		ByID
+		IdempotencyKey
+		Body moreStock
+	}
+	listing struct {
+		PageInput
+		Status string `query:"status" enum:"draft,scheduled,running,ended,terminated" doc:"Only activities in this status"`
+	}
+	listingSessions struct {
+		PageInput
+		ActivityID string `query:"activity_id" doc:"Only sessions of this activity"`
+	}
+	listingItems struct {
+		PageInput
+		ActivityID string `query:"activity_id" doc:"Only items of this activity"`
+		SessionID  string `query:"session_id" doc:"Only items of this session"`
+	}
+	listingAudit struct {
+		PageInput
+		Subject string `query:"subject" maxLength:"100" doc:"Only actions on this subject" example:"activity 12"`
+	}
+)
+
+// adminRoutes registers everything an operator does with activities.
+func (s *Service) adminRoutes(api httpx.API) {
+	s.activityRoutes(api)
+	s.sessionRoutes(api)
+	s.itemRoutes(api)
+	httpx.Register(api, httpx.Op{Method: http.MethodGet, Path: adminBase + "/audit", ID: "list-audit", Summary: "What operators did, newest first",
+		Tag: "operator", Role: auth.Viewer, Problems: listProblems}, s.listAudit)
+	httpx.Register(api, httpx.Op{Method: http.MethodGet, Path: adminBase + "/items/{id}/funnel", ID: "item-funnel",
+		Summary: "An item's attempts, units and books at this moment", Tag: "operator", Role: auth.Viewer, Problems: readProblems}, s.itemFunnel)
+}
+
+func (s *Service) activityRoutes(api httpx.API) {
+	const base = adminBase + "/activities"
+	createRoute(api, base, "activity", "Create a draft, with its sessions and items if they come along", s.createActivity)
+	httpx.Register(api, readOp(base, "list-activities", "Activities, newest first", listProblems),
+		func(ctx context.Context, in *listing) (*bodyOf[page[activityView]], error) {
+			return listPage(&in.PageInput, viewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID },
+				func(before int64, limit int32) ([]seckilldb.SeckillActivity, error) {
+					return seckilldb.New(s.deps.DB).Activities(ctx, seckilldb.ActivitiesParams{Before: before, Status: in.Status, RowLimit: limit})
+				})
+		})
+	rowRoutes(api, base, "activity", s.readActivity, s.editActivity, s.deleteActivity)
+	for _, move := range []struct {
+		act     action
+		summary string
+		do      func(context.Context, int64) (activityView, error)
+	}{
+		{actPublish, "Show a draft to shoppers and plan its stock", s.publish},
+		{actPause, "Refuse new rushes until it is resumed", s.pause},
+		{actResume, "Take rushes again", s.resume},
+		{actTerminate, "End the activity for good; queued grants are still written and stay payable", s.terminate},
+	} {
+		op := writeOp(http.MethodPost, base+"/{id}/"+string(move.act), string(move.act)+"-activity", move.summary, http.StatusOK)
+		httpx.Register(api, op, func(ctx context.Context, in *ByID) (*bodyOf[activityView], error) {
+			return answerByID(in.ID, func(id int64) (activityView, error) { return move.do(ctx, id) })
+		})
+	}
+}
+
+func (s *Service) sessionRoutes(api httpx.API) {
+	const base = adminBase + "/sessions"
+	createRoute(api, base, "session", "Add a session to an activity, with its items if they come along", s.createSession)
+	httpx.Register(api, readOp(base, "list-admin-sessions", "Sessions, newest first", listProblems),
+		func(ctx context.Context, in *listingSessions) (*bodyOf[page[sessionView]], error) {
+			activityID, err := filterID(in.ActivityID)
+			if err != nil {
+				return nil, err
+			}
+			return listPage(&in.PageInput, viewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID },
+				func(before int64, limit int32) ([]seckilldb.SeckillSession, error) {
+					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: activityID, RowLimit: limit})
+				})
+		})
+	rowRoutes(api, base, "session", s.readSession, s.editSession, s.deleteSession)
+}
+
+func (s *Service) itemRoutes(api httpx.API) {
+	const base = adminBase + "/items"
+	createRoute(api, base, "item", "Add an item to a session", s.createItem)
+	httpx.Register(api, readOp(base, "list-admin-items", "Items, newest first", listProblems),
+		func(ctx context.Context, in *listingItems) (*bodyOf[page[itemView]], error) {
+			activityID, err := filterID(in.ActivityID)
+			if err != nil {
+				return nil, err
+			}
+			sessionID, err := filterID(in.SessionID)
+			if err != nil {
+				return nil, err
+			}
+			return listPage(&in.PageInput, viewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
+				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {
+					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: activityID, SessionID: sessionID, RowLimit: limit})
+				})
+		})
+	rowRoutes(api, base, "item", s.readItem, s.editItem, s.deleteItem)
+	httpx.Register(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale", http.StatusOK),
+		func(ctx context.Context, in *addingStock) (*bodyOf[itemView], error) {
+			return answerByID(in.ID, func(id int64) (itemView, error) { return s.addStock(ctx, in.Key, id, in.Body) })
+		})
+}
+
+// createRoute registers POST base.
+func createRoute[D, V any](api httpx.API, base, what, summary string, do func(context.Context, string, D) (V, error)) {
+	httpx.Register(api, writeOp(http.MethodPost, base, "create-"+what, summary, http.StatusCreated),
+		func(ctx context.Context, in *creating[D]) (*bodyOf[V], error) {
+			v, err := do(ctx, in.Key, in.Body)
+			if err != nil {
+				return nil, err
+			}
+			return &bodyOf[V]{v}, nil
+		})
+}
+
+// rowRoutes registers GET, PATCH and DELETE base/{id}.
+func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Context, int64) (V, error),
+	edit func(context.Context, int64, P) (V, error), remove func(context.Context, int64) error,
+) {
+	httpx.Register(api, readOp(base+"/{id}", "read-admin-"+what, "One "+what+" with what is below it", readProblems),
+		func(ctx context.Context, in *ByID) (*bodyOf[V], error) {
+			return answerByID(in.ID, func(id int64) (V, error) { return get(ctx, id) })
+		})
+	httpx.Register(api, writeOp(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what, http.StatusOK),
+		func(ctx context.Context, in *editing[P]) (*bodyOf[V], error) {
+			return answerByID(in.ID, func(id int64) (V, error) { return edit(ctx, id, in.Body) })
+		})
+	httpx.Register(api, writeOp(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent),
+		func(ctx context.Context, in *ByID) (*noBody, error) {
+			id, err := httpx.ParseID(in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return nil, remove(ctx, id)
+		})
+}
+
+func readOp(path, id, summary string, problems map[int]string) httpx.Op {
+	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Problems: problems}
+}
+
+// maxWriteBytes fits an activity with a thousand items, the largest thing an
+// operator sends.
+const maxWriteBytes = 4 << 20
+
+func writeOp(method, path, id, summary string, status int) httpx.Op {
+	return httpx.Op{Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
+		Problems: writeProblems, MaxBodyBytes: maxWriteBytes}
+}
+
+func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*bodyOf[page[auditView]], error) {
+	return listPage(&in.PageInput, func(e *audit.Entry) auditView { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID },
+		func(before int64, limit int32) ([]audit.Entry, error) {
+			return audit.List(ctx, s.deps.DB, in.Subject, before, int(limit))
+		})
+}
+
+// readSession returns a session with its items.
+func (s *Service) readSession(ctx context.Context, id int64) (out sessionView, err error) {
+	err = s.snapshot(ctx, func(q *seckilldb.Queries) error {
+		row, err := q.Session(ctx, id)
+		if err != nil {
+			return orNotFound(err, errNoSession, "read session")
+		}
+		tree, err := readTree(ctx, q, []seckilldb.SeckillActivity{{ID: row.ActivityID}})
+		if err != nil {
+			return err
+		}
+		t, ok := tree[0].session(id)
+		if !ok {
+			return errNoSession
+		}
+		out = viewTwig(t)
+		return nil
+	})
+	return out, err
+}
+
+// readItem returns an item.
+func (s *Service) readItem(ctx context.Context, id int64) (itemView, error) {
+	row, err := seckilldb.New(s.deps.DB).Item(ctx, id)
+	if err != nil {
+		return itemView{}, orNotFound(err, errNoItem, "read item")
+	}
+	return viewItem(&row), nil
+}

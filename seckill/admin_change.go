@@ -1,0 +1,147 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/platform/audit"
+	"stampede/platform/outbox"
+	"stampede/platform/pg"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/seckillevent"
+)
+
+// change is one operator's action while its transaction is open: the rows it
+// may touch, and what is left to do when it is committed. Lock order: the
+// activity's row first, then stock rows through inventory; nobody who holds a
+// stock row asks for an activity.
+type change struct {
+	s  *Service
+	tx pgx.Tx
+	q  *seckilldb.Queries
+
+	activity seckilldb.SeckillActivity // as it stands, after every step of the change
+	at       time.Time                 // the database's clock, which all rules about time use
+	phase    phase
+
+	announce bool             // shoppers see the activity: views and catalogues are stale
+	apply    []int64          // items whose stock row changed; Redis is to be told
+	load     []int64          // items that are to be loaded again
+	forget   []inventory.Item // what Redis holds of items that are no more
+}
+
+// afterCommit bounds what a request still does once its change is committed.
+// Nothing of it is lost when the time is over: the event in the outbox has the
+// same done again, and the preheat finds owed Loads.
+const afterCommit = 5 * time.Second
+
+// transact runs fn in a transaction and then carries the change to Redis and to
+// this instance's catalogue, so that the operator's next look shows it. Other
+// instances learn of it from the event that was committed with it.
+func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *change) error) error {
+	var done change
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		c := change{s: s, tx: tx, q: seckilldb.New(tx)}
+		if err := fn(ctx, &c); err != nil {
+			return err
+		}
+		if err := c.prepareCommit(ctx); err != nil {
+			return err
+		}
+		done = c
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	done.settle(context.WithoutCancel(ctx))
+	return nil
+}
+
+// lock takes the activity for this change and refuses the action where the
+// state machine does.
+func (c *change) lock(ctx context.Context, activityID int64, act action) error {
+	row, err := c.q.LockActivity(ctx, activityID)
+	if err != nil {
+		return orNotFound(err, errNoActivity, "lock activity")
+	}
+	if moved, err := advance(ctx, c.tx, activityID); err != nil {
+		return err
+	} else if moved > 0 {
+		// The clock had moved the activity on, and this change came before the lifecycle worker.
+		if row, err = c.q.LockActivity(ctx, activityID); err != nil {
+			return fmt.Errorf("seckill: lock activity again: %w", err)
+		}
+	}
+	c.activity, c.at = row.SeckillActivity, row.At
+	c.phase = phaseOf(&c.activity, row.FirstOpening, row.At)
+	return permit(c.phase, c.activity.Paused, act)
+}
+
+// published reports whether shoppers can see the activity, so that a change
+// to it has to reach stock, views and catalogues.
+func (c *change) published() bool { return c.phase != phaseDraft }
+
+// touch marks the activity as changed when a session or an item of it was.
+func (c *change) touch(ctx context.Context) error {
+	c.announce = c.announce || c.published()
+	if err := c.q.TouchActivity(ctx, c.activity.ID); err != nil {
+		return fmt.Errorf("seckill: touch activity: %w", err)
+	}
+	return nil
+}
+
+// record writes the action to the audit log.
+func (c *change) record(ctx context.Context, name, subject string, detail any) error {
+	return audit.Record(ctx, c.tx, name, subject, detail)
+}
+
+// prepareCommit adds what must not be forgotten to the transaction itself.
+func (c *change) prepareCommit(ctx context.Context) error {
+	if len(c.load) > 0 {
+		if err := c.q.WantLoad(ctx, c.load); err != nil {
+			return fmt.Errorf("seckill: want load: %w", err)
+		}
+	}
+	if !c.announce {
+		return nil
+	}
+	_, err := outbox.Append(ctx, c.tx, seckillevent.SubjectChanged, seckillevent.Changed{ActivityID: c.activity.ID})
+	return err
+}
+
+// settle does at once what the committed event would have done a moment later.
+// A failure is a delay, not a loss, so it is logged and not reported to the
+// operator, whose change is committed.
+func (c *change) settle(ctx context.Context) {
+	if !c.announce {
+		return
+	}
+	s := c.s
+	s.deps.Outbox.Wake()
+	ctx, cancel := context.WithTimeout(ctx, afterCommit)
+	defer cancel()
+	for _, item := range c.forget {
+		if err := s.deps.Stock.Forget(ctx, item); err != nil {
+			s.deps.Log.WarnContext(ctx, "deleted item not yet forgotten by redis", "item_id", item.ID, "error", err)
+		}
+	}
+	for _, id := range c.apply {
+		if err := s.deps.Stock.Apply(ctx, id); err != nil {
+			s.deps.Log.WarnContext(ctx, "change not yet in redis", "item_id", id, "error", err)
+		}
+	}
+	if err := s.views.sync(ctx, c.activity.ID); err != nil {
+		s.deps.Log.WarnContext(ctx, "views not yet renewed", "activity_id", c.activity.ID, "error", err)
+	}
+	if err := s.Catalogue.Refresh(ctx); err != nil {
+		s.deps.Log.WarnContext(ctx, "catalogue not yet renewed", "activity_id", c.activity.ID, "error", err)
+	}
+	for _, id := range c.load {
+		s.Catalogue.Heal(id)
+	}
+}

@@ -1,0 +1,56 @@
+package seckill
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/fault"
+)
+
+var (
+	errNoActivity = fault.New(fault.NotFound, "not-found", "There is no activity with this id.")
+	errNoSession  = fault.New(fault.NotFound, "not-found", "There is no session with this id.")
+	errNoItem     = fault.New(fault.NotFound, "not-found", "There is no item with this id.")
+	errBadCursor  = fault.New(fault.BadRequest, "bad-request", "The cursor is not one that a page of this list gave out.")
+)
+
+// errStale refuses an edit that was made from an older state: whoever sends it
+// has not seen what it would overwrite.
+func errStale(have int32) error {
+	return fault.Newf(fault.Conflict, "stale-version",
+		"Somebody changed this meanwhile; read it again and repeat your edit with version %d.", have).With("version", have)
+}
+
+// orNotFound turns "no row" into the fault that names what is missing.
+func orNotFound(err error, missing *fault.Error, operation string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrNoRows):
+		return missing
+	default:
+		return fmt.Errorf("seckill: %s: %w", operation, err)
+	}
+}
+
+// flaws collects what is wrong with a request, field by field, in the shape in
+// which huma reports what its own checks find.
+type flaws []*huma.ErrorDetail
+
+// add notes a flaw of a field unless ok holds.
+func (f *flaws) add(ok bool, location string, value any, format string, args ...any) {
+	if !ok {
+		*f = append(*f, &huma.ErrorDetail{Location: location, Message: fmt.Sprintf(format, args...), Value: value})
+	}
+}
+
+// err is the 422 that lists the flaws; nil when there are none.
+func (f flaws) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "invalid", "The request breaks rules; errors names each field with its rule.").With("errors", f)
+}

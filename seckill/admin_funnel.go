@@ -1,0 +1,77 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/inventory"
+)
+
+// funnelView is where an item's attempts and units are at this moment.
+type funnelView struct {
+	ItemID   rowID            `json:"item_id"`
+	At       timestamp        `json:"at"`
+	Attempts int64            `json:"attempts" doc:"Rushes that this instance has answered since it started"`
+	Answers  map[string]int64 `json:"answers" doc:"The same by code"`
+	Loaded   bool             `json:"loaded" doc:"Redis decides on the item; false while it is being prepared"`
+	Epoch    int64            `json:"epoch" doc:"Loads so far"`
+	Queued   int64            `json:"queued" doc:"Grants whose order is not written yet"`
+	Books    funnelBooks      `json:"books"`
+}
+
+// funnelBooks is where every unit is: total = available + held + sold + backup
+// + written off in Postgres, and Redis agrees when the difference is 0.
+type funnelBooks struct {
+	Unlimited      bool  `json:"unlimited"`
+	Total          int64 `json:"total"`
+	Available      int64 `json:"available" doc:"Units that no live order holds, in Postgres"`
+	Held           int64 `json:"held" doc:"Units of orders that are not paid yet"`
+	Sold           int64 `json:"sold" doc:"Units of paid orders"`
+	Backup         int64 `json:"backup"`
+	WrittenOff     int64 `json:"written_off"`
+	Remaining      int64 `json:"remaining" doc:"Units left to take, in Redis"`
+	InFlight       int64 `json:"in_flight" doc:"Units granted in Redis whose order is not written yet"`
+	ReleasePending int64 `json:"release_pending" doc:"Units given back in Postgres that are on their way to Redis"`
+	Difference     int64 `json:"difference" doc:"0 when every unit is accounted for"`
+}
+
+// itemFunnel reads an item's funnel.
+func (s *Service) itemFunnel(ctx context.Context, in *ByID) (*bodyOf[funnelView], error) {
+	return answerByID(in.ID, func(id int64) (funnelView, error) { return s.funnel(ctx, id) })
+}
+
+func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
+	if _, err := s.readItem(ctx, id); err != nil {
+		return funnelView{}, err
+	}
+	v := funnelView{ItemID: rowID(id), At: timestamp(s.deps.Clock.Now()), Answers: s.Funnel(id)}
+	for _, n := range v.Answers {
+		v.Attempts += n
+	}
+	item, published := s.Catalogue.Item(id)
+	if !published {
+		return v, nil // a draft, or long over: nothing of it is live
+	}
+	state, ok, err := s.deps.Stock.State(ctx, item.Stock())
+	if err != nil {
+		return funnelView{}, fmt.Errorf("seckill: read state of item %d: %w", id, err)
+	}
+	v.Loaded, v.Epoch, v.Queued = ok && state.Ready(), state.Epoch, max(0, state.Seq-state.Persisted)
+	rows, err := s.deps.Stock.Books(ctx)
+	if err != nil {
+		return funnelView{}, fmt.Errorf("seckill: read books of item %d: %w", id, err)
+	}
+	for i := range rows {
+		if rows[i].ItemID == id {
+			v.Books = booksOf(&rows[i])
+		}
+	}
+	return v, nil
+}
+
+func booksOf(r *inventory.BookRow) funnelBooks {
+	return funnelBooks{
+		Unlimited: r.Unlimited, Total: r.Total, Available: r.Available, Held: r.Held, Sold: r.Sold, Backup: r.Backup,
+		WrittenOff: r.WrittenOff, Remaining: r.RedisRemaining, InFlight: r.InFlight, ReleasePending: r.ReleasePending, Difference: r.Difference,
+	}
+}

@@ -1,0 +1,267 @@
+package seckill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/audit"
+	"stampede/platform/auth"
+	"stampede/platform/bus"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/seckillevent"
+)
+
+// desk is one whole instance of the module with an operator in front of it.
+type desk struct {
+	*yard
+	svc    *Service
+	rt     *httpx.Router
+	clock  *testClock
+	tokens map[auth.Role]string
+}
+
+type silentWaker struct{}
+
+func (silentWaker) Wake() {}
+
+func (y *yard) desk(change ...func(*Config, *Deps)) *desk {
+	y.t.Helper()
+	d := &desk{yard: y, clock: new(testClock), tokens: map[auth.Role]string{}}
+	cfg := DefaultConfig()
+	cfg.BrowseCacheBytes = 512 << 10
+	deps := Deps{
+		DB: y.db, Redis: y.rdb, Bus: y.bus, Stock: y.newStock(), Outbox: silentWaker{}, Clock: d.clock,
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Orders: y.orders, SigningKey: testKey,
+	}
+	for _, f := range change {
+		f(&cfg, &deps)
+	}
+	var err error
+	if d.svc, err = New(cfg, deps); err != nil {
+		y.t.Fatal(err)
+	}
+	y.t.Cleanup(d.svc.rush.lanes.drain)
+	tokens := auth.NewTokens(testKey, time.Now)
+	d.rt = httpx.NewRouter(tokens, deps.Log, "test")
+	d.svc.Routes(d.rt)
+	for user, role := range []auth.Role{auth.Shopper, auth.Viewer, auth.Operator} {
+		if d.tokens[role], err = tokens.Mint(auth.Principal{UserID: int64(user) + 70, Role: role}, time.Hour); err != nil {
+			y.t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// operatorID is who acts in these tests.
+const operatorID = 72
+
+// reply is an answer with its body read as JSON.
+type reply struct {
+	status int
+	header http.Header
+	raw    []byte
+	body   map[string]any
+}
+
+func (r reply) text(field string) string { s, _ := r.body[field].(string); return s }
+
+// id reads a field that holds an id.
+func (r reply) id(t testing.TB, path ...any) string {
+	t.Helper()
+	var v any = r.body
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			v = v.(map[string]any)[p]
+		case int:
+			v = v.([]any)[p]
+		}
+	}
+	s, ok := v.(string)
+	if !ok {
+		t.Fatalf("no id at %v in %s", path, r.raw)
+	}
+	return s
+}
+
+// as calls the API in a role; body is JSON text or anything to encode.
+func (d *desk) as(role auth.Role, method, path string, body any, headers ...string) reply {
+	d.t.Helper()
+	var in io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		in = bytes.NewReader([]byte(b))
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		in = bytes.NewReader(raw)
+	}
+	req := httptest.NewRequestWithContext(d.t.Context(), method, path, in)
+	req.Header.Set("Content-Type", "application/json")
+	if role != "" {
+		req.Header.Set("Authorization", "Bearer "+d.tokens[role])
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	d.rt.ServeHTTP(rec, req)
+	r := reply{status: rec.Code, header: rec.Header(), raw: rec.Body.Bytes()}
+	if len(r.raw) > 0 {
+		if err := json.Unmarshal(r.raw, &r.body); err != nil {
+			d.t.Fatalf("%s %s: %d %s: %v", method, path, r.status, r.raw, err)
+		}
+	}
+	return r
+}
+
+// do calls the API as an operator and insists on a status.
+func (d *desk) do(want int, method, path string, body any, headers ...string) reply {
+	d.t.Helper()
+	r := d.as(auth.Operator, method, path, body, headers...)
+	if r.status != want {
+		d.t.Fatalf("%s %s: %d, want %d: %s", method, path, r.status, want, r.raw)
+	}
+	return r
+}
+
+// sale is an activity with one session and one item.
+type sale struct{ activity, session, item string }
+
+// draft creates a sale that opens after a while and lasts an hour.
+func (d *desk) draft(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
+	d.t.Helper()
+	now := time.Now().UTC()
+	item := map[string]any{
+		"sku": "phone", "title": "A phone", "list_price": map[string]any{"amount": 20000, "currency": "CNY"},
+		"sale_price": map[string]any{"amount": 9900, "currency": "CNY"}, "stock": 10, "image_url": "https://img.example/p.png",
+	}
+	session := map[string]any{"name": "First", "opens_at": now.Add(opensIn), "closes_at": now.Add(opensIn + time.Hour)}
+	activity := map[string]any{"name": "Sale", "starts_at": now.Add(opensIn - time.Hour), "ends_at": now.Add(opensIn + 2*time.Hour)}
+	for _, f := range change {
+		f(activity, session, item)
+	}
+	session["items"] = []any{item}
+	activity["sessions"] = []any{session}
+	r := d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities", activity)
+	return sale{r.id(d.t, "id"), r.id(d.t, "sessions", 0, "id"), r.id(d.t, "sessions", 0, "items", 0, "id")}
+}
+
+// publish creates and publishes a sale.
+func (d *desk) publish(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
+	d.t.Helper()
+	s := d.draft(opensIn, change...)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
+	return s
+}
+
+// sql runs a statement that the API has no way to do, such as moving time.
+func (d *desk) sql(statement string, args ...any) {
+	d.t.Helper()
+	if _, err := d.db.Exec(d.t.Context(), statement, args...); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// number reads one number from the database.
+func (d *desk) number(query string, args ...any) int64 {
+	d.t.Helper()
+	var n int64
+	if err := d.db.QueryRow(d.t.Context(), query, args...).Scan(&n); err != nil {
+		d.t.Fatal(err)
+	}
+	return n
+}
+
+// trace is what an action left behind: audit records and events.
+type trace struct {
+	actions []string
+	events  int64
+}
+
+// since returns what came after an earlier look at the log.
+func (d *desk) trace() (actions []audit.Entry, events int64) {
+	d.t.Helper()
+	actions, err := audit.List(d.t.Context(), d.db, "", 0, 1000)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return actions, d.number(`SELECT count(*) FROM platform.outbox WHERE subject = $1`, seckillevent.SubjectChanged)
+}
+
+// traced runs fn and returns what it left behind, oldest action first.
+func (d *desk) traced(fn func()) trace {
+	d.t.Helper()
+	before, events := d.trace()
+	fn()
+	after, now := d.trace()
+	var tr trace
+	for i := len(after) - len(before) - 1; i >= 0; i-- {
+		tr.actions = append(tr.actions, after[i].Action)
+	}
+	tr.events = now - events
+	return tr
+}
+
+func (tr trace) String() string { return fmt.Sprintf("%v and %d events", tr.actions, tr.events) }
+
+// deliver hands the events in the outbox to the module's shared subscription,
+// as the relay and the bus would.
+func (d *desk) deliver() {
+	d.t.Helper()
+	rows, err := d.db.Query(d.t.Context(), `SELECT id, payload FROM platform.outbox WHERE subject = $1 AND sent_at IS NULL`, seckillevent.SubjectChanged)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id ids.ID
+		var payload []byte
+		if err := rows.Scan(&id, &payload); err != nil {
+			d.t.Fatal(err)
+		}
+		if err := d.svc.viewSubscription().Handle(d.t.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// running runs workers until the returned function is called or the test ends.
+func (d *desk) running(worker func(context.Context) error) (stop func()) {
+	return (&instance{yard: d.yard}).run(worker)
+}
+
+// eventually waits for something that another goroutine does.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	pgtest.Eventually(t, 10*time.Second, cond, what)
+}
+
+// forgetBrowse empties the browse answers that this instance keeps.
+func (d *desk) forgetBrowse() {
+	d.svc.browser.cache.kept.Clear()
+	d.svc.browser.list.kept.Store(nil)
+}
+
+type activityRow = seckilldb.SeckillActivity
+
+func (y *yard) queries() *seckilldb.Queries { return seckilldb.New(y.db) }

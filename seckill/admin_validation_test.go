@@ -1,0 +1,172 @@
+package seckill
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+)
+
+// TestInvalidDraftsNameTheField changes one thing of a good campaign at a time
+// and looks for the field and the rule in the answer.
+func TestInvalidDraftsNameTheField(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	price := func(amount any, currency string) map[string]any {
+		return map[string]any{"amount": amount, "currency": currency}
+	}
+	now := time.Now().UTC()
+	const s, i = "body.sessions[0]", "body.sessions[0].items[0]"
+	for _, c := range []struct {
+		name     string
+		change   func(activity, session, item map[string]any)
+		location string
+		message  string
+	}{
+		{"no name", func(a, _, _ map[string]any) { a["name"] = "" }, "body.name", "1 to 120 characters"},
+		{"blank name", func(a, _, _ map[string]any) { a["name"] = "  " }, "body.name", "1 to 120 characters"},
+		{"long name", func(a, _, _ map[string]any) { a["name"] = strings.Repeat("长", 121) }, "body.name", "1 to 120 characters"},
+		{"line break", func(a, _, _ map[string]any) { a["name"] = "a\nb" }, "body.name", "control character"},
+		{"ends first", func(a, _, _ map[string]any) { a["ends_at"] = now.Add(-100 * time.Hour) }, "body.ends_at", "ends after it starts"},
+		{"too long", func(a, _, _ map[string]any) { a["ends_at"] = now.Add(400 * 24 * time.Hour) }, "body.ends_at", "366 days"},
+		{"the year 1", func(a, _, _ map[string]any) { a["starts_at"] = "0001-01-01T00:00:00Z" }, "body.starts_at", "2000 to 2199"},
+		{"no limit", func(a, _, _ map[string]any) { a["limit_per_user"] = 1001 }, "body.limit_per_user", "<= 1000"},
+		{"short window", func(a, _, _ map[string]any) { a["payment_window_seconds"] = 9 }, "body.payment_window_seconds", ">= 10"},
+		{"zero share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0 }, "body.payment_window_share", "above 0"},
+		{"both windows", func(a, _, _ map[string]any) { a["payment_window_share"], a["payment_window_seconds"] = 0.5, 60 }, "body.payment_window_share", "not both"},
+		{"tiny share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0.001 }, s + ".closes_at", "below 10 seconds"},
+		{"unknown field", func(a, _, _ map[string]any) { a["nonsense"] = 1 }, "body.nonsense", "unexpected property"},
+		{"session outside", func(a, _, _ map[string]any) { a["starts_at"] = now.Add(90 * time.Minute) }, s + ".opens_at", "no earlier than its activity"},
+		{"session late", func(_, s, _ map[string]any) { s["closes_at"] = now.Add(90 * time.Hour) }, s + ".closes_at", "no later than its activity"},
+		{"session short", func(_, s, _ map[string]any) { s["closes_at"] = s["opens_at"] }, s + ".closes_at", "at least 10 seconds"},
+		{"no SKU", func(_, _, i map[string]any) { i["sku"] = "" }, i + ".sku", "1 to 64"},
+		{"no title", func(_, _, i map[string]any) { i["title"] = "" }, i + ".title", "1 to 120"},
+		{"script image", func(_, _, i map[string]any) { i["image_url"] = "javascript:alert(1)" }, i + ".image_url", "http:// or https://"},
+		{"hostless image", func(_, _, i map[string]any) { i["image_url"] = "https:///p.png" }, i + ".image_url", "names a host"},
+		{"image with password", func(_, _, i map[string]any) { i["image_url"] = "https://u:p@h/p.png" }, i + ".image_url", "names a host"},
+		{"dearer than listed", func(_, _, i map[string]any) { i["sale_price"] = price(20001, "CNY") }, i + ".sale_price.amount", "no more than the list price"},
+		{"negative price", func(_, _, i map[string]any) { i["sale_price"] = price(-1, "CNY") }, i + ".sale_price.amount", ">= 0"},
+		{"price with decimals", func(_, _, i map[string]any) { i["sale_price"] = price(1.5, "CNY") }, i + ".sale_price.amount", "integer"},
+		{"price in text", func(_, _, i map[string]any) { i["sale_price"] = price("1", "CNY") }, i + ".sale_price.amount", "integer"},
+		{"two currencies", func(_, _, i map[string]any) { i["sale_price"] = price(1, "EUR") }, i + ".sale_price.currency", "same currency"},
+		{"no currency", func(_, _, i map[string]any) { i["list_price"] = price(1, "rmb") }, i + ".list_price.currency", "pattern"},
+		{"no stock", func(_, _, i map[string]any) { i["stock"] = 0 }, i + ".stock", "at least one unit"},
+		{"too much stock", func(_, _, i map[string]any) { i["stock"] = 10_000_001 }, i + ".stock", "<= 1e+07"},
+		{"unlimited with stock", func(_, _, i map[string]any) { i["unlimited"] = true }, i + ".stock", "unlimited item has no stock"},
+	} {
+		now := time.Now().UTC()
+		item := map[string]any{"sku": "a", "title": "A", "list_price": price(20000, "CNY"), "sale_price": price(9900, "CNY"), "stock": 10}
+		session := map[string]any{"name": "First", "opens_at": now.Add(time.Hour), "closes_at": now.Add(2 * time.Hour)}
+		activity := map[string]any{"name": "Sale", "starts_at": now, "ends_at": now.Add(3 * time.Hour)}
+		c.change(activity, session, item)
+		session["items"], activity["sessions"] = []any{item}, []any{session}
+		tr := d.traced(func() {
+			r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/activities", activity)
+			found := false
+			errs, _ := r.body["errors"].([]any)
+			for _, e := range errs {
+				e := e.(map[string]any)
+				found = found || e["location"] == c.location && strings.Contains(e["message"].(string), c.message)
+			}
+			if r.status != http.StatusUnprocessableEntity || r.text("code") != "invalid" || !found {
+				t.Errorf("%s: %d %s, want %s: …%s…", c.name, r.status, r.raw, c.location, c.message)
+			}
+		})
+		if tr.String() != "[] and 0 events" {
+			t.Errorf("%s left %v", c.name, tr)
+		}
+	}
+	if n := d.number(`SELECT count(*) FROM seckill.activities`); n != 0 {
+		t.Errorf("%d activities came of invalid drafts", n)
+	}
+}
+
+// TestPublicationChecks: what keeps a draft from being published.
+func TestPublicationChecks(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk(func(cfg *Config, _ *Deps) { cfg.ShortestPayWindow = time.Minute })
+	for name, c := range map[string]struct {
+		spoil func(s sale)
+		want  string
+	}{
+		"no item":    {func(s sale) { d.do(204, http.MethodDelete, "/api/v1/admin/items/"+s.item, nil) }, "has no item"},
+		"no session": {func(s sale) { d.do(204, http.MethodDelete, "/api/v1/admin/sessions/"+s.session, nil) }, "needs a session"},
+		"it is over": {func(s sale) {
+			d.sql(`UPDATE seckill.sessions SET opens_at = now() - interval '1 day', closes_at = now() WHERE id = $1`, s.session)
+		}, "over already"},
+		"short to pay": {func(s sale) {
+			d.do(200, http.MethodPatch, "/api/v1/admin/activities/"+s.activity, `{"version":1,"payment_window_seconds":30}`)
+		}, "needs 1m0s"},
+	} {
+		s := d.draft(time.Hour)
+		c.spoil(s)
+		tr := d.traced(func() {
+			r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
+			if r.status != 422 || !strings.Contains(string(r.raw), c.want) {
+				t.Errorf("%s: %d %s", name, r.status, r.raw)
+			}
+		})
+		if tr.String() != "[] and 0 events" {
+			t.Errorf("%s left %v", name, tr)
+		}
+	}
+}
+
+// TestEditsNeedTheVersionTheyRead: of two edits from one reading the second is
+// refused and told which version there is.
+func TestEditsNeedTheVersionTheyRead(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.draft(time.Hour)
+	for path, body := range map[string]string{
+		"activities/" + s.activity: `"name":"B"`, "sessions/" + s.session: `"name":"B"`, "items/" + s.item: `"title":"B"`,
+	} {
+		path = "/api/v1/admin/" + path
+		r := d.do(http.StatusOK, http.MethodPatch, path, `{"version":1,`+body+`}`)
+		if r.body["version"] != 2.0 {
+			t.Errorf("%s after an edit: %s", path, r.raw)
+		}
+		tr := d.traced(func() {
+			r = d.as(auth.Operator, http.MethodPatch, path, `{"version":1,`+body+`}`)
+		})
+		if r.status != 409 || r.text("code") != "stale-version" || r.body["version"] != 2.0 || tr.String() != "[] and 0 events" {
+			t.Errorf("%s from an old reading: %d %s, left %v", path, r.status, r.raw, tr)
+		}
+	}
+}
+
+// TestPatchChangesOnlyWhatItNames compares a row before and after.
+func TestPatchChangesOnlyWhatItNames(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.draft(time.Hour)
+	path := "/api/v1/admin/items/" + s.item
+	before := d.do(http.StatusOK, http.MethodGet, path, nil).body
+	after := d.do(http.StatusOK, http.MethodPatch, path, `{"version":1,"spec":"red","limit_per_user":2}`).body
+	want := maps.Clone(before)
+	want["spec"], want["limit_per_user"], want["version"], want["updated_at"] = "red", 2.0, 2.0, after["updated_at"]
+	if fmt.Sprint(after) != fmt.Sprint(want) {
+		t.Errorf("after: %v\nwant:  %v", after, want)
+	}
+	path = "/api/v1/admin/activities/" + s.activity
+	r := d.do(http.StatusOK, http.MethodPatch, path, `{"version":1,"payment_window_share":0.5}`)
+	if r.body["payment_window_share"] != 0.5 {
+		t.Errorf("share: %s", r.raw)
+	}
+	r = d.do(http.StatusOK, http.MethodPatch, path, `{"version":2,"payment_window_seconds":60}`)
+	if r.body["payment_window_share"] != nil || r.body["payment_window_seconds"] != 60.0 {
+		t.Errorf("duration in place of the share: %s", r.raw)
+	}
+	r = d.as(auth.Operator, http.MethodPatch, path, map[string]any{"version": 3, "ends_at": time.Now().Add(90 * time.Minute).UTC()})
+	if r.status != 422 || !strings.Contains(string(r.raw), "Session "+s.session+" would break a rule") {
+		t.Errorf("an end before the session's: %d %s", r.status, r.raw)
+	}
+	same := `{"session_id":"` + s.session + `","sku":"phone","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
+	if r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/items", same); r.status != 422 || !strings.Contains(string(r.raw), "body.sku") {
+		t.Errorf("an SKU twice in a session: %d %s", r.status, r.raw)
+	}
+}

@@ -1,0 +1,118 @@
+package seckill
+
+import (
+	"encoding/json"
+
+	"stampede/platform/audit"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// activityView is an activity as operators see it.
+type activityView struct {
+	ID                   rowID         `json:"id"`
+	Name                 string        `json:"name"`
+	Status               string        `json:"status" enum:"draft,scheduled,running,ended,terminated"`
+	Paused               bool          `json:"paused"`
+	StartsAt             timestamp     `json:"starts_at"`
+	EndsAt               timestamp     `json:"ends_at"`
+	LimitPerUser         int32         `json:"limit_per_user"`
+	OneItemPerUser       bool          `json:"one_item_per_user"`
+	PaymentWindowSeconds int32         `json:"payment_window_seconds"`
+	PaymentWindowShare   *float64      `json:"payment_window_share" doc:"Where it is set it takes the place of the seconds"`
+	RebuyAfterClose      bool          `json:"rebuy_after_close"`
+	Version              int32         `json:"version" doc:"Send it back with an edit"`
+	CreatedAt            timestamp     `json:"created_at"`
+	UpdatedAt            timestamp     `json:"updated_at"`
+	Sessions             []sessionView `json:"sessions,omitempty" doc:"Given when one activity is read, not in lists"`
+}
+
+// sessionView is a session as operators see it.
+type sessionView struct {
+	ID         rowID      `json:"id"`
+	ActivityID rowID      `json:"activity_id"`
+	Name       string     `json:"name"`
+	OpensAt    timestamp  `json:"opens_at"`
+	ClosesAt   timestamp  `json:"closes_at"`
+	Version    int32      `json:"version" doc:"Send it back with an edit"`
+	CreatedAt  timestamp  `json:"created_at"`
+	UpdatedAt  timestamp  `json:"updated_at"`
+	Items      []itemView `json:"items,omitempty" doc:"Given when one session is read, not in lists"`
+}
+
+// itemView is an item as operators see it.
+type itemView struct {
+	ID           rowID     `json:"id"`
+	SessionID    rowID     `json:"session_id"`
+	ActivityID   rowID     `json:"activity_id"`
+	SKU          string    `json:"sku"`
+	Title        string    `json:"title"`
+	Spec         string    `json:"spec"`
+	ImageURL     string    `json:"image_url"`
+	ListPrice    money     `json:"list_price"`
+	SalePrice    money     `json:"sale_price"`
+	Stock        int32     `json:"stock" doc:"Units put on sale so far; the funnel says how many are left"`
+	Unlimited    bool      `json:"unlimited"`
+	LimitPerUser int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
+	Version      int32     `json:"version" doc:"Send it back with an edit"`
+	CreatedAt    timestamp `json:"created_at"`
+	UpdatedAt    timestamp `json:"updated_at"`
+}
+
+// auditView is one action in the audit log.
+type auditView struct {
+	ID      rowID           `json:"id"`
+	At      timestamp       `json:"at"`
+	Actor   string          `json:"actor" doc:"The operator's user id; 0 is the system"`
+	Role    string          `json:"role"`
+	Action  string          `json:"action" example:"activity.publish"`
+	Subject string          `json:"subject" example:"activity 12"`
+	Detail  json.RawMessage `json:"detail"`
+}
+
+func viewActivity(a *seckilldb.SeckillActivity) activityView {
+	return activityView{
+		ID: rowID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: timestamp(a.StartsAt), EndsAt: timestamp(a.EndsAt),
+		LimitPerUser: a.LimitPerUser, OneItemPerUser: a.OneItemPerUser, PaymentWindowSeconds: a.PaymentWindowSeconds,
+		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, Version: a.Version,
+		CreatedAt: timestamp(a.CreatedAt), UpdatedAt: timestamp(a.UpdatedAt),
+	}
+}
+
+func viewSession(s *seckilldb.SeckillSession) sessionView {
+	return sessionView{
+		ID: rowID(s.ID), ActivityID: rowID(s.ActivityID), Name: s.Name, OpensAt: timestamp(s.OpensAt), ClosesAt: timestamp(s.ClosesAt),
+		Version: s.Version, CreatedAt: timestamp(s.CreatedAt), UpdatedAt: timestamp(s.UpdatedAt),
+	}
+}
+
+func viewItem(i *seckilldb.SeckillItem) itemView {
+	return itemView{
+		ID: rowID(i.ID), SessionID: rowID(i.SessionID), ActivityID: rowID(i.ActivityID), SKU: i.Sku, Title: i.Title, Spec: i.Spec,
+		ImageURL: i.ImageUrl, ListPrice: money{i.ListPrice, i.Currency}, SalePrice: money{i.SalePrice, i.Currency},
+		Stock: i.Stock, Unlimited: i.Unlimited, LimitPerUser: optional(i.LimitPerUser, 0), Version: i.Version,
+		CreatedAt: timestamp(i.CreatedAt), UpdatedAt: timestamp(i.UpdatedAt),
+	}
+}
+
+func viewTwig(t *twig) sessionView {
+	v := viewSession(&t.session)
+	for i := range t.items {
+		v.Items = append(v.Items, viewItem(&t.items[i]))
+	}
+	return v
+}
+
+// view is the activity with everything below it.
+func (b *branch) view() activityView {
+	v := viewActivity(&b.activity)
+	for i := range b.sessions {
+		v.Sessions = append(v.Sessions, viewTwig(&b.sessions[i]))
+	}
+	return v
+}
+
+func viewAudit(e audit.Entry) auditView {
+	return auditView{
+		ID: rowID(e.ID), At: timestamp(e.At), Actor: rowID(e.Actor).String(), Role: e.Role, Action: e.Action, Subject: e.Subject, Detail: e.Detail,
+	}
+}

@@ -1,0 +1,335 @@
+package seckill
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+	"pgregory.net/rapid"
+
+	"stampede/inventory"
+	"stampede/platform/ids"
+)
+
+// counter counts the statements of a pool.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// counted is a second pool on the same database that counts its statements.
+func (y *yard) counted() (*pgxpool.Pool, *counter) {
+	y.t.Helper()
+	cfg, c := y.db.Config(), new(counter)
+	cfg.ConnConfig.Tracer = c
+	pool, err := pgxpool.NewWithConfig(y.t.Context(), cfg)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	y.t.Cleanup(pool.Close)
+	return pool, c
+}
+
+// redisCalls counts the commands that a client sends.
+type redisCalls struct{ n atomic.Int64 }
+
+func (c *redisCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *redisCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { c.n.Add(1); return next(ctx, cmd) }
+}
+
+func (c *redisCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { c.n.Add(1); return next(ctx, cmds) }
+}
+
+// TestBrowseNeedsNoPostgres asks for everything again and again, through caches
+// that were just emptied, while Postgres is gone.
+func TestBrowseNeedsNoPostgres(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	pool, queries := y.counted()
+	d := y.desk(func(_ *Config, deps *Deps) { deps.DB = pool })
+	s := d.publish(-time.Minute)
+	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.svc.views.ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{"/api/v1/sessions", "/api/v1/sessions/" + s.session, "/api/v1/items/" + s.item, "/api/v1/time"}
+	before := queries.n.Load()
+	for range 20 {
+		for _, path := range paths {
+			d.forgetBrowse()
+			d.do(http.StatusOK, http.MethodGet, path, nil)
+		}
+		d.forgetBrowse()
+		for _, path := range []string{"/api/v1/sessions/987654", "/api/v1/items/987654"} {
+			if r := d.as("", http.MethodGet, path, nil); r.status != http.StatusNotFound {
+				t.Fatalf("%s: %d %s", path, r.status, r.raw)
+			}
+		}
+	}
+	if n := queries.n.Load() - before; n != 0 {
+		t.Errorf("browsing ran %d statements on Postgres", n)
+	}
+	pool.Close()
+	for _, path := range paths {
+		d.forgetBrowse()
+		if r := d.as("", http.MethodGet, path, nil); r.status != http.StatusOK {
+			t.Errorf("%s without Postgres: %d %s", path, r.status, r.raw)
+		}
+	}
+}
+
+// TestBrowseShowsTheItem looks at the whole answer once.
+func TestBrowseShowsTheItem(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(-time.Minute, func(activity, _, item map[string]any) {
+		activity["limit_per_user"], item["limit_per_user"], activity["payment_window_share"] = 5, 2, 0.5
+	})
+	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+		t.Fatal(err)
+	}
+	r := d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil)
+	for field, want := range map[string]any{
+		"id": s.item, "session_id": s.session, "activity_id": s.activity, "sku": "phone", "title": "A phone", "status": "on_sale",
+		"remaining": 10.0, "total": 10.0, "limit_per_user": 2.0, "one_item_per_user": false, "payment_window_seconds": 1800.0,
+	} {
+		if r.body[field] != want {
+			t.Errorf("%s is %v, want %v", field, r.body[field], want)
+		}
+	}
+	if _, err := time.Parse("2006-01-02T15:04:05.000Z", r.text("server_time")); err != nil {
+		t.Error(err)
+	}
+	if r.header.Get("Cache-Control") != "public, max-age=1" || r.header.Get("ETag") == "" {
+		t.Errorf("headers: %v", r.header)
+	}
+	again := d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil, "If-None-Match", `"other", W/`+r.header.Get("ETag"))
+	if again.status != http.StatusNotModified || len(again.raw) != 0 {
+		t.Errorf("the same again: %d %s", again.status, again.raw)
+	}
+	// What is left changes, and so does the tag.
+	if err := d.stock.Reserve(t.Context(), s.stockItem(t, false), d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 2}}, &inventory.Decision{}); err != nil {
+		t.Fatal(err)
+	}
+	d.forgetBrowse()
+	r = d.as("", http.MethodGet, "/api/v1/sessions/"+s.session, nil)
+	item := r.body["items"].([]any)[0].(map[string]any)
+	if item["remaining"] != 8.0 || r.text("status") != "on_sale" || r.body["item_count"] != 1.0 {
+		t.Errorf("session: %s", r.raw)
+	}
+	again = d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil, "If-None-Match", again.header.Get("ETag"))
+	if again.status != http.StatusOK || again.body["remaining"] != 8.0 {
+		t.Errorf("changed: %d %s", again.status, again.raw)
+	}
+}
+
+func (d *desk) epoch(s sale) int64 {
+	d.t.Helper()
+	st, ok, err := d.stock.State(d.t.Context(), s.stockItem(d.t, false))
+	if err != nil || !ok {
+		d.t.Fatal(ok, err)
+	}
+	return st.Epoch
+}
+
+// TestTheSessionList pages through sessions in the order of their opening.
+func TestTheSessionList(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	if r := d.as("", http.MethodGet, "/api/v1/sessions", nil); r.status != 200 || !strings.HasPrefix(string(r.raw), `{"data":[],"next_cursor":"","server_time":"`) {
+		t.Errorf("an empty shop: %d %s", r.status, r.raw)
+	}
+	late, draft, soon, open := d.publish(3*time.Hour), d.draft(time.Hour), d.publish(2*time.Hour), d.publish(-time.Minute)
+	over := d.publish(-3*time.Hour, func(activity, session, _ map[string]any) {
+		session["closes_at"], activity["ends_at"] = time.Now().Add(time.Hour).UTC(), time.Now().Add(2*time.Hour).UTC()
+	})
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+over.activity+"/terminate", nil)
+	d.forgetBrowse()
+	var seen []string
+	statuses := map[string]string{}
+	for cursor, path := "-", "/api/v1/sessions?limit=2"; cursor != ""; path = "/api/v1/sessions?limit=2&cursor=" + cursor {
+		r := d.do(http.StatusOK, http.MethodGet, path, nil)
+		for _, row := range r.body["data"].([]any) {
+			row := row.(map[string]any)
+			seen = append(seen, row["id"].(string))
+			statuses[row["id"].(string)] = row["status"].(string)
+		}
+		cursor = r.text("next_cursor")
+	}
+	want := []string{over.session, open.session, soon.session, late.session}
+	if strings.Join(seen, " ") != strings.Join(want, " ") {
+		t.Errorf("listed %v, want %v (draft is %s)", seen, want, draft.session)
+	}
+	if statuses[over.session] != shopEnded || statuses[open.session] != shopOnSale || statuses[late.session] != shopUpcoming {
+		t.Errorf("statuses: %v", statuses)
+	}
+	d.clock.advance(3 * time.Hour) // the open one closed two hours ago
+	d.forgetBrowse()
+	if r := d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions", nil); strings.Contains(string(r.raw), `"id":"`+open.session+`"`) {
+		t.Errorf("a session that closed long ago is listed: %s", r.raw)
+	}
+	if r := d.as("", http.MethodGet, "/api/v1/sessions?cursor=Zm9v", nil); r.status != 400 {
+		t.Errorf("a cursor that is none: %d %s", r.status, r.raw)
+	}
+}
+
+// TestHerd sends a hundred shoppers for the same page at once.
+func TestHerd(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	calls := new(redisCalls)
+	rdb := redis.NewClient(y.rdb.Options())
+	t.Cleanup(func() { _ = rdb.Close() })
+	d := y.desk(func(_ *Config, deps *Deps) { deps.Redis = rdb })
+	s := d.publish(time.Hour)
+	rdb.AddHook(calls)
+	herd := func(path string, want int) int64 {
+		before := calls.n.Load()
+		var g errgroup.Group
+		for range 100 {
+			g.Go(func() error {
+				if r := d.as("", http.MethodGet, path, nil); r.status != want {
+					t.Errorf("%s: %d %s", path, r.status, r.raw)
+				}
+				return nil
+			})
+		}
+		_ = g.Wait()
+		return calls.n.Load() - before
+	}
+	// One look each, a second one for those that came between the flight's end and the cache's entry.
+	for path, want := range map[string]int{"/api/v1/sessions/" + s.session: 200, "/api/v1/sessions/424242": 404} {
+		if n := herd(path, want); n == 0 || n > 3 {
+			t.Errorf("%d commands for %s", n, path)
+		}
+	}
+}
+
+// TestRedisComesBackEmpty: the views are rebuilt, and until then a known
+// session is restored by whoever asks for it.
+func TestRedisComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(time.Hour)
+	d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions", nil)
+	for _, path := range []string{"/api/v1/sessions/" + s.session, "/api/v1/items/" + s.item, "/api/v1/sessions"} {
+		if err := d.rdb.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		d.forgetBrowse()
+		if r := d.do(http.StatusOK, http.MethodGet, path, nil); !strings.Contains(string(r.raw), `"activity_name":"Sale"`) && !strings.Contains(string(r.raw), `"sku":"phone"`) {
+			t.Errorf("%s: %s", path, r.raw)
+		}
+	}
+	if err := d.rdb.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	defer d.running(d.svc.runViews)()
+	eventually(t, "the views come back by themselves", func() bool {
+		_, whole, err := d.svc.views.headers(t.Context(), time.Now(), 10)
+		return err == nil && whole
+	})
+}
+
+// TestAnOlderViewNeverReplacesANewer writes the views of two moments in the
+// wrong order.
+func TestAnOlderViewNeverReplacesANewer(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(time.Hour)
+	id := s.stockItem(t, false).ActivityID
+	old := d.tree(id)
+	r := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity, nil)
+	d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/activities/"+s.activity, map[string]any{"version": r.body["version"], "name": "Newer"})
+	second := d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/sessions", map[string]any{
+		"activity_id": s.activity, "name": "Second", "opens_at": time.Now().Add(2 * time.Hour).UTC(), "closes_at": time.Now().Add(150 * time.Minute).UTC(),
+	}).text("id")
+	if err := d.svc.views.write(t.Context(), &old); err != nil {
+		t.Fatal(err)
+	}
+	d.forgetBrowse()
+	if r := d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.session, nil); r.text("activity_name") != "Newer" {
+		t.Errorf("the older view is back: %s", r.raw)
+	}
+	d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+second, nil)
+	d.do(204, http.MethodDelete, "/api/v1/admin/sessions/"+second, nil)
+	newer := d.tree(id)
+	d.do(204, http.MethodDelete, "/api/v1/admin/activities/"+s.activity, nil)
+	if err := d.svc.views.write(t.Context(), &newer); err != nil {
+		t.Fatal(err)
+	}
+	d.forgetBrowse()
+	for _, session := range []string{s.session, second} {
+		if r := d.as("", http.MethodGet, "/api/v1/sessions/"+session, nil); r.status != 404 {
+			t.Errorf("a deleted session came back: %d %s", r.status, r.raw)
+		}
+	}
+}
+
+func (d *desk) tree(activityID int64) branch {
+	d.t.Helper()
+	row, err := d.queries().Activity(d.t.Context(), activityID)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	tree, err := readTree(d.t.Context(), d.queries(), []activityRow{row})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return tree[0]
+}
+
+// TestItemStatus goes through what shoppers are told, on any figures.
+func TestItemStatus(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Now()
+		opens := now.Add(time.Duration(rapid.IntRange(-100, 100).Draw(t, "opens")) * time.Second)
+		s := storedSession{OpensAt: timestamp(opens), ClosesAt: timestamp(opens.Add(50 * time.Second)), Paused: rapid.Bool().Draw(t, "paused"), Over: rapid.Bool().Draw(t, "over")}
+		total := rapid.Int64Range(1, 10).Draw(t, "total")
+		committed := rapid.Int64Range(0, total).Draw(t, "committed")
+		remaining := rapid.Int64Range(0, total-committed).Draw(t, "remaining")
+		st := inventory.State{Total: total, Committed: committed, Remaining: remaining}
+		loaded := rapid.Bool().Draw(t, "loaded")
+		v := shopItemOf(&s, &storedItem{Stock: int32(total)}, st, loaded, now)
+		live := !s.Over && !s.Paused && !now.Before(opens) && now.Before(time.Time(s.ClosesAt))
+		switch v.Status {
+		case shopOnSale:
+			if !live || !loaded || remaining == 0 || v.Remaining != remaining {
+				t.Fatalf("on sale: %+v", v)
+			}
+		case shopSoldOut: // final words: nobody holds anything that could come back
+			if !live || !loaded || committed != total {
+				t.Fatalf("sold out with %d of %d paid for", committed, total)
+			}
+		case shopAllHeld:
+			if !live || !loaded || remaining != 0 || committed == total {
+				t.Fatalf("all held: %+v", v)
+			}
+		case shopPreparing:
+			if !live || loaded {
+				t.Fatalf("preparing: %+v", v)
+			}
+		case shopPaused, shopUpcoming, shopEnded:
+			if live {
+				t.Fatalf("%s while it is on sale", v.Status)
+			}
+		default:
+			t.Fatalf("status %q", v.Status)
+		}
+	})
+}

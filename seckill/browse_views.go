@@ -1,0 +1,121 @@
+package seckill
+
+import (
+	"time"
+
+	"stampede/inventory"
+)
+
+// Statuses that shoppers see. Upcoming, on sale, paused and ended also fit a
+// session; the others are an item's.
+const (
+	shopUpcoming  = "upcoming"
+	shopOnSale    = "on_sale"
+	shopPreparing = "preparing" // on sale, but not loaded at the moment; a rush is told to come back
+	shopAllHeld   = "all_held"  // none left, but unpaid ones may come back
+	shopSoldOut   = "sold_out"  // every unit is paid for
+	shopPaused    = "paused"
+	shopEnded     = "ended"
+)
+
+// shopSession is a session as shoppers see it.
+type shopSession struct {
+	ID             rowID      `json:"id"`
+	ActivityID     rowID      `json:"activity_id"`
+	ActivityName   string     `json:"activity_name"`
+	Name           string     `json:"name"`
+	OpensAt        timestamp  `json:"opens_at"`
+	ClosesAt       timestamp  `json:"closes_at"`
+	Status         string     `json:"status" enum:"upcoming,on_sale,paused,ended"`
+	OneItemPerUser bool       `json:"one_item_per_user" doc:"Whoever has one item of the activity cannot have another"`
+	ItemCount      int        `json:"item_count"`
+	Items          []shopItem `json:"items,omitempty" doc:"Given when one session is read, not in lists"`
+}
+
+// shopItem is an item as shoppers see it.
+type shopItem struct {
+	ID                   rowID     `json:"id"`
+	SessionID            rowID     `json:"session_id"`
+	ActivityID           rowID     `json:"activity_id"`
+	SKU                  string    `json:"sku"`
+	Title                string    `json:"title"`
+	Spec                 string    `json:"spec"`
+	ImageURL             string    `json:"image_url"`
+	ListPrice            money     `json:"list_price"`
+	SalePrice            money     `json:"sale_price"`
+	LimitPerUser         int32     `json:"limit_per_user"`
+	OneItemPerUser       bool      `json:"one_item_per_user"`
+	PaymentWindowSeconds int64     `json:"payment_window_seconds" doc:"How long an order may stay unpaid"`
+	OpensAt              timestamp `json:"opens_at"`
+	ClosesAt             timestamp `json:"closes_at"`
+	Status               string    `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended"`
+	Unlimited            bool      `json:"unlimited"`
+	Total                int64     `json:"total" doc:"Units on sale; 0 when unlimited"`
+	Remaining            int64     `json:"remaining" doc:"Units nobody holds, up to 2 s old; 0 when unlimited"`
+}
+
+// sessionStatus is what the clock and the operator say about a session.
+func sessionStatus(s *storedSession, now time.Time) string {
+	switch {
+	case s.Over || !now.Before(time.Time(s.ClosesAt)):
+		return shopEnded
+	case s.Paused:
+		return shopPaused
+	case now.Before(time.Time(s.OpensAt)):
+		return shopUpcoming
+	default:
+		return shopOnSale
+	}
+}
+
+// shopSessionOf shows a session without its items.
+func shopSessionOf(s *storedSession, now time.Time) shopSession {
+	return shopSession{
+		ID: s.ID, ActivityID: s.ActivityID, ActivityName: s.ActivityName, Name: s.Name, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
+		Status: sessionStatus(s, now), OneItemPerUser: s.PerActivity, ItemCount: s.ItemCount,
+	}
+}
+
+// shopItemOf shows an item with what its stock state says; loaded is false
+// while Redis has none that counts.
+func shopItemOf(s *storedSession, i *storedItem, state inventory.State, loaded bool, now time.Time) shopItem {
+	v := shopItem{
+		ID: i.ID, SessionID: s.ID, ActivityID: s.ActivityID, SKU: i.SKU, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageURL,
+		ListPrice: i.ListPrice, SalePrice: i.SalePrice, LimitPerUser: i.LimitPerUser, OneItemPerUser: s.PerActivity,
+		PaymentWindowSeconds: i.PayWindowSeconds, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Status: sessionStatus(s, now),
+		Unlimited: i.Unlimited,
+	}
+	if !i.Unlimited {
+		v.Total, v.Remaining = int64(i.Stock), int64(i.Stock)
+		if loaded {
+			v.Total, v.Remaining = state.Total, max(state.Remaining, 0)
+		}
+	}
+	if v.Status != shopOnSale {
+		return v
+	}
+	switch {
+	case !loaded:
+		// How many are left is not known to anybody at the moment; a guess would be a promise.
+		v.Status, v.Remaining = shopPreparing, 0
+	case state.Paused:
+		v.Status = shopPaused
+	case i.Unlimited || v.Remaining > 0:
+	case state.Committed >= state.Total:
+		v.Status = shopSoldOut
+	default:
+		v.Status = shopAllHeld
+	}
+	return v
+}
+
+// nextChange is the next moment at which the clock alone changes what a session
+// shows; the zero time when there is none.
+func nextChange(s *storedSession, now time.Time) time.Time {
+	for _, t := range []time.Time{time.Time(s.OpensAt), time.Time(s.ClosesAt)} {
+		if t.After(now) {
+			return t
+		}
+	}
+	return time.Time{}
+}

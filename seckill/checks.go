@@ -1,0 +1,75 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stampede/platform/proof"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// Checks are the invariants that this module can prove: that what is on sale is
+// what an operator put on sale. The units themselves are inventory's to prove.
+func (s *Service) Checks() []proof.Check {
+	return []proof.Check{{ID: "I2", Name: "stock follows the plan", Run: func(ctx context.Context) ([]proof.Violation, error) {
+		first, err := s.offPlan(ctx)
+		if err != nil || len(first) == 0 {
+			return nil, err
+		}
+		// The plan and the stock are two readings, and a change may lie between them. What is still wrong after a
+		// pause, with the same words, is wrong.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(proof.Recheck):
+		}
+		second, err := s.offPlan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var found []proof.Violation
+		for _, v := range second {
+			for _, seen := range first {
+				if v == seen {
+					found = append(found, v)
+				}
+			}
+		}
+		return found, nil
+	}}}
+}
+
+// offPlan compares the published items with the stock rows, both ways.
+func (s *Service) offPlan(ctx context.Context) ([]proof.Violation, error) {
+	planned, err := seckilldb.New(s.deps.DB).PlannedStock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("seckill: read planned stock: %w", err)
+	}
+	rows, err := s.deps.Stock.Books(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("seckill: read books: %w", err)
+	}
+	total := make(map[int64]int64, len(rows))
+	for i := range rows {
+		total[rows[i].ItemID] = rows[i].Total
+	}
+	var found []proof.Violation
+	for _, p := range planned {
+		have, ok := total[p.ID]
+		delete(total, p.ID)
+		switch {
+		case !ok:
+			found = append(found, proof.Violation{Subject: itemSubject(p.ID), Detail: "The item is published and has no stock row."})
+		case !p.Unlimited && have != int64(p.Stock):
+			found = append(found, proof.Violation{Subject: itemSubject(p.ID),
+				Detail: fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.Stock, have)})
+		}
+	}
+	for i := range rows {
+		if _, orphan := total[rows[i].ItemID]; orphan {
+			found = append(found, proof.Violation{Subject: itemSubject(rows[i].ItemID), Detail: "There is a stock row for an item that is not published."})
+		}
+	}
+	return found, nil
+}

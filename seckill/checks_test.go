@@ -1,0 +1,94 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+// orderBooks is what inventory's books ask the orders.
+type orderBooks struct{ *testOrders }
+
+func (o orderBooks) LiveUnits(context.Context) (map[int64]inventory.Units, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	units := map[int64]inventory.Units{}
+	for _, row := range o.all {
+		u := units[row.ItemID]
+		switch row.Status {
+		case orderevent.StatusPending:
+			u.Held += int64(row.Quantity)
+		case orderevent.StatusPaid:
+			u.Sold += int64(row.Quantity)
+		}
+		units[row.ItemID] = u
+	}
+	return units, nil
+}
+
+func (o orderBooks) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+	return o.Known(ctx, nos)
+}
+
+// TestFunnel watches two units on their way.
+func TestFunnel(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	d.svc.deps.Stock.AttachOrders(orderBooks{d.orders})
+	s := d.publish(-time.Minute)
+	path := "/api/v1/admin/items/" + s.item + "/funnel"
+	r := d.do(http.StatusOK, http.MethodGet, path, nil)
+	if books := r.body["books"].(map[string]any); r.body["loaded"] != false || books["total"] != 10.0 || books["available"] != 10.0 || books["difference"] != 0.0 {
+		t.Errorf("before the load: %s", r.raw)
+	}
+	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+		t.Fatal(err)
+	}
+	err := d.stock.Reserve(t.Context(), s.stockItem(t, false), 1, []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}, {User: 6, No: ids.NewFor(6), Quantity: 1}}, &inventory.Decision{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = d.do(http.StatusOK, http.MethodGet, path, nil)
+	books := r.body["books"].(map[string]any)
+	if r.body["loaded"] != true || r.body["epoch"] != 1.0 || r.body["queued"] != 2.0 || r.body["attempts"] != 0.0 ||
+		books["remaining"] != 8.0 || books["in_flight"] != 2.0 || books["difference"] != 0.0 {
+		t.Errorf("with two units on their way: %s", r.raw)
+	}
+	if r := d.as("viewer", http.MethodGet, "/api/v1/admin/items/99999/funnel", nil); r.status != 404 {
+		t.Errorf("an item that is none: %d %s", r.status, r.raw)
+	}
+}
+
+// TestStockFollowsThePlan plants each kind of violation and sees it.
+func TestStockFollowsThePlan(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	d.svc.deps.Stock.AttachOrders(orderBooks{d.orders})
+	check := d.svc.Checks()[0]
+	a, b, c := d.publish(time.Hour), d.publish(time.Hour), d.publish(time.Hour)
+	d.draft(time.Hour)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+a.item+"/stock", `{"add":5}`)
+	if found, err := check.Run(t.Context()); err != nil || len(found) != 0 {
+		t.Fatalf("all is well: %v %v", found, err)
+	}
+	d.sql(`DELETE FROM inventory.stock WHERE item_id = $1`, a.item)
+	d.sql(`UPDATE inventory.stock SET total = 11, available = 11 WHERE item_id = $1`, b.item)
+	d.sql(`DELETE FROM seckill.activities WHERE id = $1`, c.activity)
+	found, err := check.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := fmt.Sprint(found)
+	for item, want := range map[string]string{a.item: "no stock row", b.item: "10 units on sale; the stock row has 11", c.item: "not published"} {
+		if len(found) != 3 || !strings.Contains(said, "item "+item) || !strings.Contains(said, want) {
+			t.Errorf("%s of item %s is not in %s", want, item, said)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"regexp"
+	"unicode/utf8"
+
+	"stampede/platform/pg"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// What an item may be. Prices end at ten billion yuan, far above any goods and
+// far below what a sum over a sale could overflow.
+const (
+	maxSKURunes      = 64
+	maxTitleRunes    = 120
+	maxSpecRunes     = 500
+	maxImageURLBytes = 2048
+	maxPrice         = 1_000_000_000_000
+	maxStock         = 10_000_000
+)
+
+// ItemDraft is what creating an item takes.
+type ItemDraft struct {
+	SKU          string `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
+	Title        string `json:"title" doc:"1 to 120 characters"`
+	Spec         string `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
+	ImageURL     string `json:"image_url,omitempty" doc:"http, https or empty"`
+	ListPrice    money  `json:"list_price"`
+	SalePrice    money  `json:"sale_price" doc:"No more than the list price, in the same currency"`
+	Stock        int32  `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Unlimited    bool   `json:"unlimited,omitempty" doc:"Nothing is counted down"`
+	LimitPerUser int32  `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
+}
+
+// newItem is an item draft with the session it belongs to.
+type newItem struct {
+	SessionID rowID `json:"session_id"`
+	ItemDraft
+}
+
+// itemPatch changes what it names and nothing else.
+type itemPatch struct {
+	Version      int32   `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
+	SKU          *string `json:"sku,omitempty"`
+	Title        *string `json:"title,omitempty"`
+	Spec         *string `json:"spec,omitempty"`
+	ImageURL     *string `json:"image_url,omitempty"`
+	ListPrice    *money  `json:"list_price,omitempty"`
+	SalePrice    *money  `json:"sale_price,omitempty"`
+	Stock        *int32  `json:"stock,omitempty" minimum:"0" maximum:"10000000"`
+	Unlimited    *bool   `json:"unlimited,omitempty"`
+	LimitPerUser *int32  `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
+}
+
+func (in *ItemDraft) row() seckilldb.SeckillItem {
+	return seckilldb.SeckillItem{
+		Sku: in.SKU, Title: in.Title, Spec: in.Spec, ImageUrl: in.ImageURL, ListPrice: in.ListPrice.Amount,
+		SalePrice: in.SalePrice.Amount, Currency: in.ListPrice.Currency, Stock: in.Stock, Unlimited: in.Unlimited,
+		LimitPerUser: ownLimit(in.LimitPerUser),
+	}
+}
+
+// ownLimit is the limit column: NULL where the activity's limit holds.
+func ownLimit(limit int32) *int32 {
+	if limit == 0 {
+		return nil
+	}
+	return &limit
+}
+
+var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// item checks what an operator sets on an item; saleCurrency is the currency
+// that came with the sale price.
+func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency string) {
+	f.text(location+".sku", i.Sku, 1, maxSKURunes)
+	f.text(location+".title", i.Title, 1, maxTitleRunes)
+	f.text(location+".spec", i.Spec, 0, maxSpecRunes)
+	f.add(validImage(i.ImageUrl), location+".image_url", i.ImageUrl, "An image URL starts with http:// or https://, names a host and has up to %d bytes; or it is empty.", maxImageURLBytes)
+	f.add(currencyForm.MatchString(i.Currency), location+".list_price.currency", i.Currency, "A currency is three capital letters, for example CNY.")
+	f.add(saleCurrency == i.Currency, location+".sale_price.currency", saleCurrency, "Both prices are in the same currency.")
+	f.add(i.ListPrice >= 0 && i.ListPrice <= maxPrice, location+".list_price.amount", i.ListPrice, "A price is 0 to %d minor units.", maxPrice)
+	f.add(i.SalePrice >= 0 && i.SalePrice <= i.ListPrice, location+".sale_price.amount", i.SalePrice, "The sale price is no more than the list price.")
+	f.add(i.Stock >= 0 && i.Stock <= maxStock, location+".stock", i.Stock, "The stock is 0 to %d units.", maxStock)
+	f.add(i.Unlimited || i.Stock > 0, location+".stock", i.Stock, "An item has at least one unit in stock, or is unlimited.")
+	f.add(!i.Unlimited || i.Stock == 0, location+".stock", i.Stock, "An unlimited item has no stock to count; leave it out.")
+	if l := i.LimitPerUser; l != nil {
+		f.add(*l >= 1 && *l <= maxLimitPerUser, location+".limit_per_user", *l, "The limit per user is 1 to %d units, or 0 for the activity's.", maxLimitPerUser)
+	}
+}
+
+// text checks a text of a bounded number of characters.
+func (f *flaws) text(location, s string, least, most int) {
+	n := utf8.RuneCountInString(s)
+	f.add(n >= least && n <= most && printable(s), location, s, "This has %d to %d characters, none of them a control character.", least, most)
+}
+
+// validImage accepts what a browser may load without running anything.
+func validImage(s string) bool {
+	if s == "" {
+		return true
+	}
+	u, err := url.Parse(s)
+	return err == nil && len(s) <= maxImageURLBytes && printable(s) && (u.Scheme == "http" || u.Scheme == "https") &&
+		u.Host != "" && u.User == nil
+}
+
+// createItem adds an item to a session.
+func (s *Service) createItem(ctx context.Context, key string, in newItem) (itemView, error) {
+	var out itemView
+	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+		out, err = once(ctx, c, key, "item.create", in, func() (itemView, error) {
+			b, t, err := c.lockSession(ctx, int64(in.SessionID))
+			if err != nil {
+				return itemView{}, err
+			}
+			before, row := b.stock(), in.row()
+			var f flaws
+			f.item("body", &row, in.SalePrice.Currency)
+			f.add(len(before) < maxItemsPerActivity, "body.session_id", in.SessionID, "An activity has %d items at most.", maxItemsPerActivity)
+			if err := f.err(); err != nil {
+				return itemView{}, err
+			}
+			if row, err = c.insertItem(ctx, "body", t.session.ID, row); err != nil {
+				return itemView{}, err
+			}
+			return viewItem(&row), c.changedBelow(ctx, before)
+		})
+		return err
+	})
+	return out, err
+}
+
+// insertItem writes a checked item.
+func (c *change) insertItem(ctx context.Context, location string, sessionID int64, row seckilldb.SeckillItem) (seckilldb.SeckillItem, error) {
+	out, err := c.q.InsertItem(ctx, seckilldb.InsertItemParams{
+		SessionID: sessionID, ActivityID: c.activity.ID, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl,
+		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited,
+		LimitPerUser: row.LimitPerUser,
+	})
+	if err != nil {
+		return out, orTakenSKU(err, location, row.Sku, "insert item")
+	}
+	return out, c.record(ctx, "item.create", itemSubject(out.ID), viewItem(&out))
+}
+
+// orTakenSKU turns the unique key's violation into the flaw that it is.
+func orTakenSKU(err error, location, sku, operation string) error {
+	if pg.ViolatesUnique(err, "items_session_id_sku_key") {
+		var f flaws
+		f.add(false, location+".sku", sku, "The session has an item with this SKU already.")
+		return f.err()
+	}
+	return fmt.Errorf("seckill: %s: %w", operation, err)
+}
+
+// itemSubject names an item in the audit log.
+func itemSubject(id int64) string { return fmt.Sprintf("item %d", id) }

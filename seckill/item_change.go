@@ -1,0 +1,143 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/inventory"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// editItem lays a patch over an item.
+func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemView, error) {
+	var out itemView
+	err := s.transact(ctx, func(ctx context.Context, c *change) error {
+		b, old, err := c.lockItem(ctx, id, actEdit)
+		if err != nil {
+			return err
+		}
+		if old.Version != in.Version {
+			return errStale(old.Version)
+		}
+		before := b.stock()
+		row, saleCurrency := in.over(old)
+		var f flaws
+		f.item("body", &row, saleCurrency)
+		if err := f.err(); err != nil {
+			return err
+		}
+		row, err = c.q.UpdateItem(ctx, seckilldb.UpdateItemParams{
+			ID: id, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl, ListPrice: row.ListPrice,
+			SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited, LimitPerUser: row.LimitPerUser,
+		})
+		if err != nil {
+			return orTakenSKU(err, "body", optional(in.SKU, ""), "update item")
+		}
+		if err := c.changedBelow(ctx, before); err != nil {
+			return err
+		}
+		out = viewItem(&row)
+		return c.record(ctx, "item.edit", itemSubject(id), edited(viewItem(&old), out))
+	})
+	return out, err
+}
+
+// over lays the patch over a row. The second result is the sale price's
+// currency, which has no column of its own: it must equal the list price's.
+func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, string) {
+	list := optional(in.ListPrice, money{row.ListPrice, row.Currency})
+	sale := optional(in.SalePrice, money{row.SalePrice, row.Currency})
+	row.Sku = optional(in.SKU, row.Sku)
+	row.Title = optional(in.Title, row.Title)
+	row.Spec = optional(in.Spec, row.Spec)
+	row.ImageUrl = optional(in.ImageURL, row.ImageUrl)
+	row.ListPrice, row.SalePrice, row.Currency = list.Amount, sale.Amount, list.Currency
+	row.Stock = optional(in.Stock, row.Stock)
+	row.Unlimited = optional(in.Unlimited, row.Unlimited)
+	if in.LimitPerUser != nil {
+		row.LimitPerUser = ownLimit(*in.LimitPerUser)
+	}
+	return row, sale.Currency
+}
+
+// deleteItem removes an item.
+func (s *Service) deleteItem(ctx context.Context, id int64) error {
+	return s.transact(ctx, func(ctx context.Context, c *change) error {
+		b, old, err := c.lockItem(ctx, id, actEdit)
+		if err != nil {
+			return err
+		}
+		before := b.stock()
+		if err := c.q.DeleteItem(ctx, id); err != nil {
+			return fmt.Errorf("seckill: delete item: %w", err)
+		}
+		if err := c.changedBelow(ctx, before); err != nil {
+			return err
+		}
+		return c.record(ctx, "item.delete", itemSubject(id), viewItem(&old))
+	})
+}
+
+// moreStock is what adding stock takes.
+type moreStock struct {
+	Add int32 `json:"add" minimum:"1" maximum:"10000000" doc:"Units to add to what is on sale"`
+}
+
+// addStock puts more units of an item on sale, also while it runs.
+func (s *Service) addStock(ctx context.Context, key string, id int64, in moreStock) (itemView, error) {
+	var out itemView
+	request := struct {
+		ItemID rowID
+		moreStock
+	}{rowID(id), in}
+	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+		out, err = once(ctx, c, key, "item.add-stock", request, func() (itemView, error) { return c.addStock(ctx, id, in.Add) })
+		return err
+	})
+	return out, err
+}
+
+func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView, error) {
+	_, old, err := c.lockItem(ctx, id, actAddStock)
+	if err != nil {
+		return itemView{}, err
+	}
+	var f flaws
+	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to add to.")
+	f.add(units >= 1 && units <= maxStock && old.Stock <= maxStock-units, "body.add", units, "The stock with what is added is %d units at most; it is %d now.", maxStock, old.Stock)
+	if err := f.err(); err != nil {
+		return itemView{}, err
+	}
+	row, err := c.q.AddItemStock(ctx, seckilldb.AddItemStockParams{ID: id, Added: units})
+	if err != nil {
+		return itemView{}, fmt.Errorf("seckill: add stock: %w", err)
+	}
+	if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &units}); err != nil {
+		return itemView{}, fmt.Errorf("seckill: add stock to item %d: %w", id, err)
+	}
+	c.apply = append(c.apply, id)
+	if err := c.touch(ctx); err != nil {
+		return itemView{}, err
+	}
+	return viewItem(&row), c.record(ctx, "item.add-stock", itemSubject(id), map[string]int32{"added": units, "stock": row.Stock})
+}
+
+// lockItem locks the activity of an item for an action and reads all of it.
+func (c *change) lockItem(ctx context.Context, id int64, act action) (*branch, seckilldb.SeckillItem, error) {
+	row, err := c.q.Item(ctx, id)
+	if err != nil {
+		return nil, row, orNotFound(err, errNoItem, "read item")
+	}
+	if err := c.lock(ctx, row.ActivityID, act); err != nil {
+		return nil, row, err
+	}
+	tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
+	if err != nil {
+		return nil, row, err
+	}
+	// Read again under the lock: another operator may have changed or deleted it while this one waited.
+	if row, err = c.q.Item(ctx, id); err != nil {
+		return nil, row, orNotFound(err, errNoItem, "read item")
+	}
+	return &tree[0], row, nil
+}

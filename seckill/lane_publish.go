@@ -1,0 +1,48 @@
+package seckill
+
+import (
+	"context"
+	"time"
+
+	"stampede/platform/ids"
+	"stampede/seckill/seckillevent"
+)
+
+// publish writes the batch's grants down and answers those who got them. The
+// 202 stands for a message that is on disk; without that certainty the answer
+// is unknown, and the units stay with their number: the sweeper will find the
+// order, or publish again.
+func (w *laneWorker) publish(ctx context.Context, item *Item) {
+	ls := w.lane.line
+	b := &w.batch
+	describe(b, item, w.decision.Epoch)
+	w.message = b.Encode(w.message[:0])
+
+	began := time.Now()
+	// The bus bounds this by its own deadline, with the same message throughout.
+	err := ls.bus.Publish(ctx, seckillevent.GrantsSubject(item.ID), b.ID, w.message)
+	ls.metrics.publish.Observe(time.Since(began).Seconds())
+
+	for i, a := range w.granted {
+		position := w.position(w.grants[i].seq)
+		// Remembered also when the outcome is unknown: that is when it is asked for.
+		ls.numbers.put(a.no, item.ID, position)
+		if err != nil {
+			a.answer(verdict{outcome: outUnknown})
+			continue
+		}
+		a.answer(verdict{outcome: outQueued, position: position})
+	}
+	if err != nil {
+		w.complain("grants may not be written down; the sweeper will settle them", err)
+	}
+}
+
+// describe fills in all of a batch but its grants, under a new message id.
+func describe(b *seckillevent.Batch, item *Item, epoch int64) {
+	b.ID = ids.New()
+	b.ItemID, b.ActivityID, b.SessionID = item.ID, item.ActivityID, item.SessionID
+	b.Shard, b.Epoch = item.Stock().Shard, epoch
+	b.UnitPrice, b.Currency, b.Title = item.SalePrice, item.Currency, item.Title
+	b.PayWindow, b.PerActivity = item.PayWindow, item.PerActivity
+}

@@ -1,0 +1,247 @@
+package seckill
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"stampede/inventory"
+	"stampede/seckill/seckillevent"
+)
+
+// laneWorker turns what waits in a lane into batches. Its slices are reused
+// from batch to batch; nothing in them outlives one.
+type laneWorker struct {
+	lane     *lane
+	waiting  []*attempt // as taken from the queue
+	asked    []*attempt // those of them that Redis was asked about
+	attempts []inventory.Attempt
+	decision inventory.Decision
+
+	granted []*attempt
+	grants  []grant
+	batch   seckillevent.Batch
+	message []byte
+}
+
+func newLaneWorker(l *lane) *laneWorker {
+	return &laneWorker{
+		lane:     l,
+		waiting:  make([]*attempt, 0, inventory.MaxBatch),
+		asked:    make([]*attempt, 0, inventory.MaxBatch),
+		attempts: make([]inventory.Attempt, 0, inventory.MaxBatch),
+	}
+}
+
+// run works until the lane has ended and everybody in it has an answer.
+func (w *laneWorker) run() {
+	for a := range w.lane.queue {
+		w.take(a)
+		w.work()
+	}
+}
+
+// take gathers a batch: the attempt that ended the wait, then what is there.
+func (w *laneWorker) take(first *attempt) {
+	w.waiting = append(w.waiting[:0], first)
+	for len(w.waiting) < cap(w.waiting) {
+		select {
+		case a, ok := <-w.lane.queue:
+			if !ok {
+				return
+			}
+			w.waiting = append(w.waiting, a)
+		default:
+			return
+		}
+	}
+}
+
+// work answers everybody in the batch.
+func (w *laneWorker) work() {
+	// Clients do not take part in the batch's context: one that leaves must not
+	// end the decision about the others.
+	ctx := context.Background()
+	l := w.lane
+	item, ok := l.line.catalogue.Item(l.item)
+	if !ok || !item.OnSale {
+		answerAll(w.waiting, verdict{outcome: outEnded})
+		return
+	}
+	if l.hasEnded() {
+		answerAll(w.waiting, verdict{outcome: outDraining})
+		return
+	}
+	if w.sift(); len(w.asked) == 0 {
+		return
+	}
+	// What Redis grants must be written down. While that is not possible, nothing
+	// is granted.
+	if err := l.line.bus.Healthy(ctx); err != nil {
+		w.complain("grants are refused because their stream is unhealthy", err)
+		answerAll(w.asked, verdict{outcome: outUnavailable})
+		return
+	}
+	if err := w.reserve(ctx, item); err != nil {
+		// Redis may have decided all the same. The holds it may have made are the
+		// sweeper's; giving them back here could give back what a repeat took.
+		w.complain("decision failed", err)
+		answerAll(w.asked, verdict{outcome: outUnknown})
+		return
+	}
+	w.settle(ctx, item)
+}
+
+// sift answers those who need no decision: who has left, and whom the flag
+// refuses because the item sold out while they waited.
+func (w *laneWorker) sift() {
+	w.asked, w.attempts = w.asked[:0], w.attempts[:0]
+	for _, a := range w.waiting {
+		if a.ctx.Err() != nil {
+			a.answer(verdict{outcome: outLeft})
+			continue
+		}
+		if o, refused := w.lane.flag.refuses(a.user); refused {
+			a.answer(verdict{outcome: o})
+			continue
+		}
+		w.asked = append(w.asked, a)
+		w.attempts = append(w.attempts, inventory.Attempt{User: a.user, No: a.no, Quantity: a.quantity})
+	}
+}
+
+// reserve asks Redis, twice when the item was loaded since the last decision.
+func (w *laneWorker) reserve(ctx context.Context, item *Item) error {
+	l := w.lane
+	ctx, cancel := context.WithTimeout(ctx, l.line.cfg.ReserveTimeout)
+	defer cancel()
+	l.line.metrics.batch.Observe(float64(len(w.attempts)))
+	began := time.Now()
+	defer func() { l.line.metrics.reserve.Observe(time.Since(began).Seconds()) }()
+
+	d, epoch := &w.decision, l.epoch.Load()
+	if err := l.line.stock.Reserve(ctx, item.Stock(), epoch, w.attempts, d); err != nil {
+		return err
+	}
+	if d.Gate == inventory.Fenced && d.Epoch != 0 && d.Epoch != epoch {
+		if err := l.line.stock.Reserve(ctx, item.Stock(), d.Epoch, w.attempts, d); err != nil {
+			return err
+		}
+	}
+	if d.Gate != inventory.Fenced {
+		l.epoch.Store(d.Epoch)
+		l.learn(d, item.Unlimited, time.Now())
+		if d.Gate == inventory.Open && len(d.Results) != len(w.attempts) {
+			return errors.New("seckill: Redis answered another number of attempts than it was asked")
+		}
+	}
+	return nil
+}
+
+// settle answers by the decision, publishes the grants and raises the flag.
+func (w *laneWorker) settle(ctx context.Context, item *Item) {
+	l, d := w.lane, &w.decision
+	switch d.Gate {
+	case inventory.Open:
+	case inventory.Fenced:
+		answerAll(w.asked, verdict{outcome: outFenced})
+		l.line.catalogue.Heal(l.item)
+		return
+	case inventory.NotStarted:
+		answerAll(w.asked, verdict{outcome: outNotStarted, wait: d.OpensIn})
+		return
+	case inventory.Ended:
+		answerAll(w.asked, verdict{outcome: outEnded})
+		return
+	case inventory.Paused:
+		answerAll(w.asked, verdict{outcome: outPaused})
+		return
+	default:
+		answerAll(w.asked, verdict{outcome: outUnknown})
+		return
+	}
+
+	w.granted, w.grants = w.granted[:0], w.grants[:0]
+	w.batch.Grants = w.batch.Grants[:0]
+	nothingLeft := outNone
+	for i, a := range w.asked {
+		r := &d.Results[i]
+		switch r.Verdict {
+		case inventory.Granted:
+			w.granted = append(w.granted, a)
+			w.grants = append(w.grants, grant{a.user, r.Seq})
+			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, Seq: r.Seq})
+		case inventory.SoldOut:
+			nothingLeft = outSoldOut
+		case inventory.AllHeld:
+			nothingLeft = outAllHeld
+		default:
+		}
+	}
+	if len(w.granted) > 0 && !item.Unlimited {
+		l.flag.remember(d.Epoch, d.Total, w.grants)
+	}
+	for i, a := range w.asked {
+		if d.Results[i].Verdict != inventory.Granted {
+			a.answer(w.refusal(&d.Results[i]))
+		}
+	}
+	if len(w.granted) > 0 {
+		w.publish(ctx, item)
+	}
+	if nothingLeft != outNone {
+		w.raise(ctx, item, nothingLeft)
+	}
+}
+
+// refusal is the answer to an attempt that was not granted now.
+func (w *laneWorker) refusal(r *inventory.Result) verdict {
+	switch r.Verdict {
+	case inventory.Repeated:
+		// Without a sequence number the order row exists already.
+		return verdict{outcome: outRepeated, settled: r.Seq == 0, position: w.position(r.Seq)}
+	case inventory.Finished:
+		return verdict{outcome: outRepeated, settled: true, finished: true}
+	case inventory.AlreadyBought:
+		return verdict{outcome: outAlreadyBought, other: r.Other}
+	case inventory.NotEnough:
+		return verdict{outcome: outNotEnough}
+	case inventory.SoldOut:
+		return verdict{outcome: outSoldOut}
+	case inventory.AllHeld:
+		return verdict{outcome: outAllHeld}
+	case inventory.OverLimit:
+		return verdict{outcome: outOverLimit}
+	default:
+		return verdict{outcome: outUnknown}
+	}
+}
+
+// position is how many grants of this epoch are still to be written before seq.
+func (w *laneWorker) position(seq int64) int64 { return max(0, seq-w.decision.Persisted) }
+
+// raise puts the sold-out flag up. Its reading of the holders runs here, with
+// the batch answered, so that it delays at most this one of the two workers.
+func (w *laneWorker) raise(ctx context.Context, item *Item, as outcome) {
+	l := w.lane
+	ctx, cancel := context.WithTimeout(ctx, l.line.cfg.ReserveTimeout)
+	defer cancel()
+	err := l.flag.raise(ctx, &w.decision, as, func(ctx context.Context, epoch int64, limit int) ([]int64, error) {
+		return l.line.stock.Users(ctx, item.Stock(), epoch, limit)
+	}, time.Now())
+	if err != nil {
+		w.complain("holders could not be read for the sold-out flag", err)
+	}
+}
+
+func (w *laneWorker) complain(what string, err error) {
+	if w.lane.quiet.ok(time.Now()) {
+		w.lane.line.log.Error(what, "item_id", w.lane.item, "attempts", len(w.asked), "error", err)
+	}
+}
+
+func answerAll(as []*attempt, v verdict) {
+	for _, a := range as {
+		a.answer(v)
+	}
+}

@@ -1,0 +1,163 @@
+package seckill
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/platform/fault"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// Statuses of an activity, as Postgres keeps them.
+const (
+	statusDraft      = "draft"
+	statusScheduled  = "scheduled"
+	statusRunning    = "running"
+	statusEnded      = "ended"
+	statusTerminated = "terminated"
+)
+
+// freezeBefore is how long before its first opening an activity takes no more
+// edits: whoever sees a countdown at a minute may rely on what it says, and a
+// Load that an edit asks for has this long to be done.
+const freezeBefore = 60 * time.Second
+
+// phase is where an activity stands at one moment: its status, refined by the
+// clock.
+type phase uint8
+
+const (
+	phaseDraft phase = iota
+	phaseScheduled
+	phaseFrozen // scheduled, and the first opening is less than freezeBefore away
+	phaseRunning
+	phaseEnded
+	phaseTerminated
+)
+
+// action is something an operator may want to do with an activity.
+type action string
+
+const (
+	actEdit      action = "edit" // also what it contains: add, change or delete sessions and items
+	actDelete    action = "delete"
+	actPublish   action = "publish"
+	actPause     action = "pause"
+	actResume    action = "resume"
+	actTerminate action = "terminate"
+	actAddStock  action = "add-stock"
+)
+
+// allowed is the whole state machine as an operator meets it; pausing twice and
+// resuming what is not paused are refused besides. The two transitions that
+// time makes, scheduled → running → ended, are StartDue and EndDue in SQL.
+var allowed = map[phase][]action{
+	phaseDraft:     {actEdit, actDelete, actPublish},
+	phaseScheduled: {actEdit, actDelete, actPause, actResume, actTerminate, actAddStock},
+	phaseFrozen:    {actPause, actTerminate},
+	phaseRunning:   {actPause, actResume, actTerminate, actAddStock},
+}
+
+// phaseNames are what a sentence calls an activity in the phase.
+var phaseNames = map[phase]string{
+	phaseDraft: "draft", phaseScheduled: "scheduled activity", phaseFrozen: "activity within 60 s of its opening",
+	phaseRunning: "running activity", phaseEnded: "ended activity", phaseTerminated: "terminated activity",
+}
+
+// participles complete "can be …", in the order in which a sentence lists them.
+var participles = []struct {
+	act  action
+	word string
+}{
+	{actEdit, "edited"}, {actPublish, "published"}, {actPause, "paused"}, {actResume, "resumed"},
+	{actTerminate, "terminated"}, {actAddStock, "given more stock"}, {actDelete, "deleted"},
+}
+
+// Codes of a refused action: which of them says what is in the way.
+const (
+	codeForbiddenTransition = "forbidden-transition"
+	codeNotEditable         = "not-editable"
+	codeFrozen              = "frozen"
+)
+
+// phaseOf refines the status by the database's clock. The lifecycle worker
+// moves a status up to a second late; a change brings it up to date itself
+// before it looks, so running and ended are taken as they stand.
+func phaseOf(a *seckilldb.SeckillActivity, firstOpening, at time.Time) phase {
+	switch a.Status {
+	case statusDraft:
+		return phaseDraft
+	case statusScheduled:
+		if firstOpening.Sub(at) <= freezeBefore {
+			return phaseFrozen
+		}
+		return phaseScheduled
+	case statusRunning:
+		return phaseRunning
+	case statusEnded:
+		return phaseEnded
+	case statusTerminated:
+		return phaseTerminated
+	default:
+		panic("seckill: unknown status " + a.Status) // the table's CHECK knows no other
+	}
+}
+
+// permit returns nil when the activity may be acted on so, else the fault that
+// says what is possible instead.
+func permit(p phase, paused bool, act action) error {
+	if slices.Contains(possible(p, paused), act) {
+		return nil
+	}
+	code := codeForbiddenTransition
+	switch {
+	case p == phaseFrozen && act != actPause && act != actPublish:
+		// Pausing what is paused and publishing what is published have nothing to do with the freeze.
+		code = codeFrozen
+	case act == actEdit || act == actDelete:
+		code = codeNotEditable
+	}
+	return fault.New(fault.Conflict, code, possibleSentence(p, paused)).With("possible", possible(p, paused))
+}
+
+// possible lists what may be done now; never nil, so that it renders as a list.
+func possible(p phase, paused bool) []action {
+	list := make([]action, 0, len(allowed[p]))
+	for _, act := range allowed[p] {
+		if paused && act == actPause || !paused && act == actResume {
+			continue
+		}
+		list = append(list, act)
+	}
+	return list
+}
+
+// possibleSentence says the same to a person.
+func possibleSentence(p phase, paused bool) string {
+	can := possible(p, paused)
+	var words []string
+	for _, w := range participles {
+		if slices.Contains(can, w.act) {
+			words = append(words, w.word)
+		}
+	}
+	subject := phaseNames[p]
+	if paused && len(can) > 0 {
+		subject = "paused " + subject // in the end it makes no difference any more
+	}
+	if strings.ContainsRune("aeiou", rune(subject[0])) {
+		subject = "An " + subject
+	} else {
+		subject = "A " + subject
+	}
+	switch n := len(words); n {
+	case 0:
+		return subject + " can only be read."
+	case 1:
+		return fmt.Sprintf("%s can only be %s.", subject, words[0])
+	default:
+		return fmt.Sprintf("%s can be %s or %s, nothing else.", subject, strings.Join(words[:n-1], ", "), words[n-1])
+	}
+}

@@ -1,0 +1,138 @@
+package seckill
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"stampede/inventory"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// publish shows a draft to shoppers: stock rows for its items come into being
+// with the status, so that a scheduled activity without stock cannot exist.
+func (s *Service) publish(ctx context.Context, id int64) (activityView, error) {
+	return s.act(ctx, id, actPublish, func(ctx context.Context, c *change, b *branch) error {
+		if err := c.publishable(b).err(); err != nil {
+			return err
+		}
+		for _, n := range b.stock() {
+			if err := s.deps.Stock.Create(ctx, c.tx, n); err != nil {
+				return fmt.Errorf("seckill: create stock of item %d: %w", n.ID, err)
+			}
+		}
+		return c.setStatus(ctx, statusScheduled)
+	})
+}
+
+// publishable names what keeps a draft from being published.
+func (c *change) publishable(b *branch) flaws {
+	var f flaws
+	f.add(len(b.sessions) > 0, "sessions", nil, "An activity needs a session before it is published.")
+	items := 0
+	for i := range b.sessions {
+		t := &b.sessions[i]
+		location := fmt.Sprintf("sessions[%d]", t.session.ID)
+		items += len(t.items)
+		f.add(len(t.items) > 0, location, nil, "Session %q has no item.", t.session.Name)
+		f.add(t.session.ClosesAt.After(c.at), location, t.session.ClosesAt, "Session %q is over already.", t.session.Name)
+		window := payWindow(&b.activity, &t.session)
+		f.add(window >= c.s.cfg.ShortestPayWindow, location, window.String(),
+			"A payment provider in use needs %v to take a payment; the window of session %q is %v.", c.s.cfg.ShortestPayWindow, t.session.Name, window)
+	}
+	f.add(items <= maxItemsPerActivity, "sessions", items, "An activity has %d items at most.", maxItemsPerActivity)
+	return f
+}
+
+// pause makes the activity refuse new rushes until it is resumed.
+func (s *Service) pause(ctx context.Context, id int64) (activityView, error) {
+	return s.act(ctx, id, actPause, func(ctx context.Context, c *change, b *branch) error { return c.setPaused(ctx, b, true) })
+}
+
+// resume takes a pause back.
+func (s *Service) resume(ctx context.Context, id int64) (activityView, error) {
+	return s.act(ctx, id, actResume, func(ctx context.Context, c *change, b *branch) error { return c.setPaused(ctx, b, false) })
+}
+
+func (c *change) setPaused(ctx context.Context, b *branch, paused bool) error {
+	row, err := c.q.SetActivityPaused(ctx, seckilldb.SetActivityPausedParams{ID: c.activity.ID, Paused: paused})
+	if err != nil {
+		return fmt.Errorf("seckill: set paused: %w", err)
+	}
+	c.activity = row
+	return c.changeStock(ctx, b, func(inventory.NewStock) (inventory.Change, bool) { return inventory.Change{Paused: &paused}, true })
+}
+
+// terminate ends the activity for good. The windows of its items close now, in
+// the database and then in Redis; an item that never opened has no window that
+// could close, so it is paused for good. Grants that are queued already are
+// written and stay payable.
+func (s *Service) terminate(ctx context.Context, id int64) (activityView, error) {
+	return s.act(ctx, id, actTerminate, func(ctx context.Context, c *change, b *branch) error {
+		err := c.changeStock(ctx, b, func(n inventory.NewStock) (inventory.Change, bool) {
+			if n.OpensAt.Before(c.at) {
+				// A window that is over is left as it was: its end is a fact.
+				return inventory.Change{ClosesAt: &c.at}, n.ClosesAt.After(c.at)
+			}
+			forGood := true
+			return inventory.Change{Paused: &forGood}, true
+		})
+		if err != nil {
+			return err
+		}
+		return c.setStatus(ctx, statusTerminated)
+	})
+}
+
+// act carries out one transition of an activity, with its audit record.
+func (s *Service) act(ctx context.Context, id int64, act action, fn func(ctx context.Context, c *change, b *branch) error) (activityView, error) {
+	var out activityView
+	err := s.transact(ctx, func(ctx context.Context, c *change) error {
+		if err := c.lock(ctx, id, act); err != nil {
+			return err
+		}
+		tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
+		if err != nil {
+			return err
+		}
+		was := c.activity.Status
+		if err := fn(ctx, c, &tree[0]); err != nil {
+			return err
+		}
+		c.announce = true
+		tree[0].activity = c.activity
+		out = tree[0].view()
+		return c.record(ctx, "activity."+string(act), activitySubject(id),
+			map[string]any{"from": was, "to": c.activity.Status, "paused": c.activity.Paused})
+	})
+	return out, err
+}
+
+func (c *change) setStatus(ctx context.Context, status string) error {
+	row, err := c.q.SetActivityStatus(ctx, seckilldb.SetActivityStatusParams{ID: c.activity.ID, Status: status})
+	if err != nil {
+		return fmt.Errorf("seckill: set status %s: %w", status, err)
+	}
+	c.activity = row
+	return nil
+}
+
+// changeStock changes the stock rows of the activity's items and notes them
+// for Redis. Items are taken in the order of their ids, as everybody who locks
+// stock rows does.
+func (c *change) changeStock(ctx context.Context, b *branch, how func(inventory.NewStock) (inventory.Change, bool)) error {
+	all := b.stock()
+	slices.SortFunc(all, func(x, y inventory.NewStock) int { return cmp.Compare(x.ID, y.ID) })
+	for _, n := range all {
+		ch, wanted := how(n)
+		if !wanted {
+			continue
+		}
+		if err := c.s.deps.Stock.Change(ctx, c.tx, n.ID, ch); err != nil {
+			return fmt.Errorf("seckill: change stock of item %d: %w", n.ID, err)
+		}
+		c.apply = append(c.apply, n.ID)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package seckill
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+)
+
+// What a path can be refused for.
+var (
+	errItemUnknown = fault.New(fault.NotFound, "not-found", "There is no such item; GET /api/v1/sessions lists what is on sale.")
+	errTooEarly    = fault.New(fault.TooEarly, "not-started", "Paths are given out shortly before the opening; spread your requests over that time.")
+	errSaleEnded   = fault.New(fault.Gone, "ended", "The sale of this item has ended.")
+	errOverLimit   = fault.New(fault.Invalid, "over-limit", "Ask for at most the number of units in limit.")
+)
+
+// PathRequest asks for a rush path.
+type PathRequest struct {
+	ID   string `path:"id" doc:"The item" example:"42"`
+	Body *PathOrder
+}
+
+// PathOrder is what the shopper wants of the item.
+type PathOrder struct {
+	Quantity int32 `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units, up to the item's limit per user; 1 when left out"`
+}
+
+// PathAnswer is the answer to PathRequest.
+type PathAnswer struct{ Body PathGrant }
+
+// PathGrant is a rush path and what a client needs to use it.
+type PathGrant struct {
+	Path       string `json:"path" doc:"The credential of one attempt; keep it to yourself"`
+	OrderNo    string `json:"order_no" doc:"The number of this attempt and of the order it may become" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
+	UsableFrom string `json:"usable_from" format:"date-time" doc:"When the path may be sent; the opening"`
+	ExpiresAt  string `json:"expires_at" format:"date-time"`
+	RushURL    string `json:"rush_url" format:"uri-reference" doc:"POST here, without a body or token"`
+}
+
+// timeFormat is RFC 3339 with milliseconds, as every time in the API.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// issue hands out a path. All that can be checked ahead of the rush is checked
+// here. Paths are handed out during a pause too: it may end within the path's
+// life, and Redis refuses as long as it lasts.
+func (r *rush) issue(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	item, ok := r.catalogue.Item(id)
+	if !ok {
+		return nil, errItemUnknown
+	}
+	now := r.clock.Now()
+	if !item.OnSale || now.After(item.ClosesAt) {
+		return nil, errSaleEnded
+	}
+	if wait := item.OpensAt.Add(-r.cfg.PathLead).Sub(now); wait > 0 {
+		return nil, errTooEarly.After(wait)
+	}
+	quantity := int32(1)
+	if in.Body != nil && in.Body.Quantity != 0 {
+		quantity = in.Body.Quantity
+	}
+	if quantity < 1 || quantity > item.UserLimit {
+		return nil, errOverLimit.With("limit", item.UserLimit)
+	}
+	user := auth.From(ctx).UserID
+	t := token{user: user, item: id, quantity: quantity, no: ids.NewFor(user), from: item.OpensAt.UnixMilli()}
+	start := now
+	if item.OpensAt.After(now) {
+		start = item.OpensAt
+	}
+	t.until = start.Add(r.cfg.PathLifetime).UnixMilli()
+	path, err := r.keys.sign(t)
+	if err != nil {
+		return nil, err
+	}
+	r.lanes.numbers.put(t.no, id, noPosition)
+	return &PathAnswer{PathGrant{
+		Path: path, OrderNo: t.no.String(), RushURL: rushPrefix + path,
+		UsableFrom: time.UnixMilli(t.from).UTC().Format(timeFormat),
+		ExpiresAt:  time.UnixMilli(t.until).UTC().Format(timeFormat),
+	}}, nil
+}
+
+// registerIssue adds the route.
+func (r *rush) registerIssue(api httpx.API) {
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/items/{id}/rush-path", ID: "issue-rush-path", Tag: "shopper", Role: auth.Shopper,
+		Summary: "Get a rush path",
+		Description: "Everything that can be checked ahead is checked here, so that the rush itself is one request without a token. " +
+			"Paths are given out from two minutes before the opening (the shop may choose another lead); spread your requests over that time. " +
+			"One path is one attempt under one order number, and sending it again gives the same answer. " +
+			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusGone: "ended", http.StatusTooEarly: "not-started",
+			http.StatusUnprocessableEntity: "over-limit, invalid",
+		},
+	}, r.issue)
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package seckill
+
+const raceEnabled = false

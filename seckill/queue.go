@@ -1,0 +1,122 @@
+package seckill
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coocood/freecache"
+
+	"stampede/inventory"
+	"stampede/platform/ids"
+)
+
+// numbers remembers which item an order number is for, and the lowest position
+// its shopper was told. It is bounded and may forget; what it says is never
+// wrong.
+type numbers struct{ cache *freecache.Cache }
+
+// numberLife is how long a number may be asked for while it has no order: a path
+// lives four minutes, and a backlog of the writer is measured in seconds.
+const numberLife = 10 * time.Minute
+
+// noPosition stands for a number whose shopper was told no position yet.
+const noPosition = int64(1) << 62
+
+func newNumbers(maxBytes int) *numbers { return &numbers{freecache.NewCache(maxBytes)} }
+
+// put remembers a number's item and a position that its shopper was told.
+func (n *numbers) put(no ids.ID, item, position int64) {
+	var v [16]byte
+	binary.LittleEndian.PutUint64(v[:8], uint64(item))     //nolint:gosec // bits, read back by get
+	binary.LittleEndian.PutUint64(v[8:], uint64(position)) //nolint:gosec // bits, read back by get
+	// The only errors are about sizes, which are fixed.
+	_ = n.cache.Set(no[:], v[:], wholeSeconds(numberLife))
+}
+
+// get returns what put remembered last.
+func (n *numbers) get(no ids.ID) (item, position int64, ok bool) {
+	var buf [16]byte
+	v, err := n.cache.GetWithBuf(no[:], buf[:])
+	if err != nil || len(v) != len(buf) {
+		return 0, 0, false
+	}
+	return int64(binary.LittleEndian.Uint64(v[:8])), int64(binary.LittleEndian.Uint64(v[8:])), true //nolint:gosec // the bits that put wrote
+}
+
+// Queued reports whether a user's number was granted and waits to become an
+// order: its item and how many grants will be written before it. The position
+// never rises from one answer to the next. An error means that nobody knows,
+// which is not the same as false.
+func (s *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+	if no.Bucket() != ids.Bucket(user) {
+		return 0, 0, false, nil // somebody else's number
+	}
+	return s.rush.queued(ctx, user, no)
+}
+
+func (r *rush) queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+	if item, told, known := r.lanes.numbers.get(no); known {
+		if it, published := r.catalogue.Item(item); published {
+			return r.queuedFor(ctx, it, user, no, told)
+		}
+	}
+	var unclear error
+	for _, it := range r.catalogue.Items() {
+		if !r.issuedFor(no, it) {
+			continue
+		}
+		position, itemID, ok, err = r.queuedFor(ctx, it, user, no, noPosition)
+		if ok {
+			return position, itemID, true, nil
+		}
+		unclear = errors.Join(unclear, err)
+	}
+	return 0, 0, false, unclear
+}
+
+// issuedFor reports whether a number may be for an item, by the time it carries:
+// numbers are minted with a path, which is given out only around the sale.
+func (r *rush) issuedFor(no ids.ID, it *Item) bool {
+	minted := no.Time()
+	return minted.After(it.OpensAt.Add(-r.cfg.PathLead-clockSpread)) && minted.Before(it.ClosesAt.Add(clockSpread))
+}
+
+// clockSpread is how far the clock that minted a number may be from the one
+// that reads it, with room: the guess only saves a question to Redis.
+const clockSpread = 10 * time.Second
+
+func (r *rush) queuedFor(ctx context.Context, it *Item, user int64, no ids.ID, told int64) (position, itemID int64, ok bool, err error) {
+	held, _, seq, persisted, ok, err := r.stock.Hold(ctx, it.Stock(), user)
+	if errors.Is(err, inventory.ErrFenced) && r.clock.Now().After(it.ClosesAt) {
+		return 0, 0, false, r.settledWithoutState(ctx, it, err)
+	}
+	if err != nil {
+		return 0, 0, false, fmt.Errorf("seckill: ask for a number's place: %w", err)
+	}
+	if !ok || held != no {
+		return 0, 0, false, nil
+	}
+	position = min(max(0, seq-persisted), told)
+	if position < told {
+		r.lanes.numbers.put(no, it.ID, position)
+	}
+	return position, it.ID, true, nil
+}
+
+// settledWithoutState returns nil when nothing of an ended item waits to be
+// written, so that its missing state means that its keys were removed; else it
+// returns why.
+func (r *rush) settledWithoutState(ctx context.Context, it *Item, why error) error {
+	last, err := r.lanes.bus.GrantsLast(ctx)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	done, err := r.lanes.bus.GrantsDone(ctx, it.ID, last)
+	if err != nil || !done {
+		return errors.Join(why, err)
+	}
+	return nil
+}

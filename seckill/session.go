@@ -1,0 +1,239 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/fault"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// SessionDraft is what creating a session takes; its items may come along.
+type SessionDraft struct {
+	Name     string      `json:"name" doc:"1 to 120 characters" example:"10:00"`
+	OpensAt  time.Time   `json:"opens_at"`
+	ClosesAt time.Time   `json:"closes_at"`
+	Items    []ItemDraft `json:"items,omitempty" maxItems:"1000" doc:"Items to create with it"`
+}
+
+// newSession is a session draft with the activity it belongs to.
+type newSession struct {
+	ActivityID rowID `json:"activity_id"`
+	SessionDraft
+}
+
+// sessionPatch changes what it names and nothing else.
+type sessionPatch struct {
+	Version  int32      `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
+	Name     *string    `json:"name,omitempty"`
+	OpensAt  *time.Time `json:"opens_at,omitempty"`
+	ClosesAt *time.Time `json:"closes_at,omitempty"`
+}
+
+// minSession is the shortest session: below it nobody could follow a rush path
+// from its opening.
+const minSession = 10 * time.Second
+
+// sessionDraft checks a session that is created together with its activity.
+func (f *flaws) sessionDraft(location string, in *SessionDraft, a *seckilldb.SeckillActivity) {
+	row := seckilldb.SeckillSession{Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt}
+	f.session(location, &row, a)
+	for i := range in.Items {
+		item := in.Items[i].row()
+		f.item(fmt.Sprintf("%s.items[%d]", location, i), &item, in.Items[i].SalePrice.Currency)
+	}
+}
+
+// session checks what an operator sets on a session.
+func (f *flaws) session(location string, s *seckilldb.SeckillSession, a *seckilldb.SeckillActivity) {
+	f.name(location+".name", s.Name)
+	f.moment(location+".opens_at", s.OpensAt)
+	f.moment(location+".closes_at", s.ClosesAt)
+	f.add(s.ClosesAt.Sub(s.OpensAt) >= minSession, location+".closes_at", s.ClosesAt, "A session lasts at least 10 seconds.")
+	f.add(!s.OpensAt.Before(a.StartsAt), location+".opens_at", s.OpensAt, "A session opens no earlier than its activity starts.")
+	f.add(!s.ClosesAt.After(a.EndsAt), location+".closes_at", s.ClosesAt, "A session closes no later than its activity ends.")
+	if share := a.PaymentWindowShare; share != nil {
+		window := time.Duration(*share * float64(s.ClosesAt.Sub(s.OpensAt)))
+		f.add(window >= minPayWindow, location+".closes_at", s.ClosesAt,
+			"The activity's share of this session is a payment window below 10 seconds.")
+	}
+}
+
+// spanHolds checks the sessions that an edited activity already has.
+func (f *flaws) spanHolds(b *branch) {
+	for i := range b.sessions {
+		var inner flaws
+		inner.session("body", &b.sessions[i].session, &b.activity)
+		if len(inner) > 0 {
+			f.add(false, inner[0].Location, inner[0].Value, "Session %d would break a rule: %s", b.sessions[i].session.ID, inner[0].Message)
+		}
+	}
+}
+
+// ahead refuses an opening that a published activity could not keep: its stock
+// has to be loaded before, and the freeze would begin at once.
+func (c *change) ahead(f *flaws, location string, opensAt time.Time) {
+	if c.published() {
+		f.add(opensAt.Sub(c.at) > freezeBefore, location, opensAt, "In a published activity a session opens more than 60 seconds from now.")
+	}
+}
+
+// createSession adds a session to an activity.
+func (s *Service) createSession(ctx context.Context, key string, in newSession) (sessionView, error) {
+	var out sessionView
+	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+		out, err = once(ctx, c, key, "session.create", in, func() (sessionView, error) {
+			if err := c.lock(ctx, int64(in.ActivityID), actEdit); err != nil {
+				return sessionView{}, err
+			}
+			return c.addSession(ctx, &in)
+		})
+		return err
+	})
+	return out, err
+}
+
+func (c *change) addSession(ctx context.Context, in *newSession) (sessionView, error) {
+	tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
+	if err != nil {
+		return sessionView{}, err
+	}
+	before := tree[0].stock()
+	var f flaws
+	f.sessionDraft("body", &in.SessionDraft, &c.activity)
+	c.ahead(&f, "body.opens_at", in.OpensAt)
+	f.add(len(tree[0].sessions) < maxSessionsPerEntry, "body.activity_id", in.ActivityID, "An activity has %d sessions at most.", maxSessionsPerEntry)
+	f.add(len(before)+len(in.Items) <= maxItemsPerActivity, "body.items", nil, "An activity has %d items at most.", maxItemsPerActivity)
+	if err := f.err(); err != nil {
+		return sessionView{}, err
+	}
+	view, err := c.insertSession(ctx, "body", &in.SessionDraft)
+	if err != nil {
+		return sessionView{}, err
+	}
+	return view, c.changedBelow(ctx, before)
+}
+
+// insertSession writes a checked session and its items.
+func (c *change) insertSession(ctx context.Context, location string, in *SessionDraft) (sessionView, error) {
+	row, err := c.q.InsertSession(ctx, seckilldb.InsertSessionParams{
+		ActivityID: c.activity.ID, Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt,
+	})
+	if err != nil {
+		return sessionView{}, fmt.Errorf("seckill: insert session: %w", err)
+	}
+	view := viewSession(&row)
+	if err := c.record(ctx, "session.create", sessionSubject(row.ID), view); err != nil {
+		return sessionView{}, err
+	}
+	for i := range in.Items {
+		item, err := c.insertItem(ctx, fmt.Sprintf("%s.items[%d]", location, i), row.ID, in.Items[i].row())
+		if err != nil {
+			return sessionView{}, err
+		}
+		view.Items = append(view.Items, viewItem(&item))
+	}
+	return view, nil
+}
+
+// changedBelow ends a change to the activity's sessions or items: stock follows
+// what is planned now, views and catalogues are stale. before is what was
+// planned when the change began.
+func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) error {
+	if c.published() {
+		tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
+		if err != nil {
+			return err
+		}
+		after := tree[0].stock()
+		if len(after) == 0 {
+			return errLastItem
+		}
+		if err := c.restock(ctx, before, after); err != nil {
+			return err
+		}
+	}
+	return c.touch(ctx)
+}
+
+// errLastItem keeps a published activity from becoming one that never opens.
+var errLastItem = fault.New(fault.Conflict, codeNotEditable,
+	"A published activity keeps at least one item; delete the activity instead, or terminate it.")
+
+// editSession lays a patch over a session.
+func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (sessionView, error) {
+	var out sessionView
+	err := s.transact(ctx, func(ctx context.Context, c *change) error {
+		b, t, err := c.lockSession(ctx, id)
+		if err != nil {
+			return err
+		}
+		if t.session.Version != in.Version {
+			return errStale(t.session.Version)
+		}
+		before, row := b.stock(), t.session
+		row.Name = optional(in.Name, row.Name)
+		row.OpensAt = optional(in.OpensAt, row.OpensAt)
+		row.ClosesAt = optional(in.ClosesAt, row.ClosesAt)
+		var f flaws
+		f.session("body", &row, &c.activity)
+		c.ahead(&f, "body.opens_at", row.OpensAt)
+		if err := f.err(); err != nil {
+			return err
+		}
+		row, err = c.q.UpdateSession(ctx, seckilldb.UpdateSessionParams{ID: row.ID, Name: row.Name, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt})
+		if err != nil {
+			return fmt.Errorf("seckill: update session: %w", err)
+		}
+		if err := c.changedBelow(ctx, before); err != nil {
+			return err
+		}
+		out = viewTwig(&twig{session: row, items: t.items})
+		return c.record(ctx, "session.edit", sessionSubject(id), edited(viewSession(&t.session), viewSession(&row)))
+	})
+	return out, err
+}
+
+// deleteSession removes a session with its items.
+func (s *Service) deleteSession(ctx context.Context, id int64) error {
+	return s.transact(ctx, func(ctx context.Context, c *change) error {
+		b, t, err := c.lockSession(ctx, id)
+		if err != nil {
+			return err
+		}
+		before := b.stock()
+		if err := c.q.DeleteSession(ctx, id); err != nil {
+			return fmt.Errorf("seckill: delete session: %w", err)
+		}
+		if err := c.changedBelow(ctx, before); err != nil {
+			return err
+		}
+		return c.record(ctx, "session.delete", sessionSubject(id), viewTwig(t))
+	})
+}
+
+// lockSession locks the activity of a session for an edit and reads all of it.
+func (c *change) lockSession(ctx context.Context, id int64) (*branch, *twig, error) {
+	row, err := c.q.Session(ctx, id)
+	if err != nil {
+		return nil, nil, orNotFound(err, errNoSession, "read session")
+	}
+	if err := c.lock(ctx, row.ActivityID, actEdit); err != nil {
+		return nil, nil, err
+	}
+	tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
+	if err != nil {
+		return nil, nil, err
+	}
+	// Looked for again under the lock: another operator may have deleted it while this one waited.
+	t, ok := tree[0].session(id)
+	if !ok {
+		return nil, nil, errNoSession
+	}
+	return &tree[0], t, nil
+}
+
+// sessionSubject names a session in the audit log.
+func sessionSubject(id int64) string { return fmt.Sprintf("session %d", id) }
