@@ -49,9 +49,9 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 			go test -run "^$$" -fuzz "^$$target\$$" -fuzztime "$(FUZZTIME)" "./$$(dirname "$$file")" </dev/null || exit 1; \
 		done'
 
-generate: $(SQLC) ## Generate code again: sqlc, then go generate
+generate: $(SQLC) ## Generate again: sqlc, and the OpenAPI document
 	$(SQLC) generate -f platform/pg/sqlc.yaml
-	go generate ./...
+	STAMPEDE_UPDATE_OPENAPI=1 go test -count=1 -run TestTheCommittedOpenAPIDocument .
 
 check-generated: generate ## Generate and fail if that leaves changes that are not committed
 	@if [ -n "$$(git status --porcelain)" ]; then \

@@ -91,13 +91,24 @@ func forbidden(file, imported string) string {
 		}
 	case from == "platform":
 		return "platform imports platform only"
-	case strings.HasSuffix(file, "_test.go") && slices.Contains(callEdges[from], to):
+	case strings.HasSuffix(file, "_test.go") && below(from, to):
+		// A test sets up the modules that its own stands on.
 	case !slices.Contains(callEdges[from], to):
 		return "modules talk through events; a new call edge needs an ADR and a line in callEdges"
 	case strings.Contains(rest, "/"):
 		return "a module's sub-packages are its own"
 	}
 	return ""
+}
+
+// below reports whether a module stands on another, over any number of edges.
+func below(from, to string) bool {
+	for _, next := range callEdges[from] {
+		if next == to || below(next, to) {
+			return true
+		}
+	}
+	return false
 }
 
 func TestPlantedViolationsAreSeen(t *testing.T) {
@@ -111,6 +122,9 @@ func TestPlantedViolationsAreSeen(t *testing.T) {
 		{"order/writer.go", "stampede/platform/pg", true},
 		{"main.go", "stampede/notify", true},
 		{"order/orderevent/event.go", "stampede/platform/ids", true},
+		{"payment/pay_test.go", "stampede/inventory", true},
+		{"payment/pay.go", "stampede/inventory", false},
+		{"order/writer_test.go", "stampede/payment", false},
 		{"order/writer.go", "stampede/payment", false},
 		{"inventory/load.go", "stampede/order", false},
 		{"seckill/lane.go", "stampede/order", false},

@@ -255,7 +255,7 @@ func TestCommandLine(t *testing.T) {
 		{nil, 0, "Usage: stampede"},
 		{[]string{"--help"}, 0, "verify"},
 		{[]string{"sell"}, 2, "unexpected argument sell"},
-		{[]string{"serve"}, 2, "missing flags: --database-url"},
+		{[]string{"serve"}, 2, "--database-url must be like"},
 		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1"}, 1, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=changeme-changeme-changeme-changeme"}, 1, "example"},
 		{[]string{"serve", "--database-url=mysql://h/d", "--redis-url=redis://h:1"}, 2, "--database-url must be like"},

@@ -31,6 +31,7 @@ import (
 	"stampede/payment"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
+	"stampede/platform/alarm"
 	"stampede/platform/app"
 	"stampede/platform/auth"
 	"stampede/platform/bus"
@@ -205,6 +206,9 @@ func (s *server) open(ctx context.Context, stores config.Stores, key string) err
 	}
 	s.app.OnStop("bus", s.bus.Close)
 	s.app.OnReady("nats", s.bus.Healthy)
+	if err := s.registry.Register(alarm.NewCollector(s.pools["platform"])); err != nil {
+		return err
+	}
 	s.relay = outbox.New(s.pools["platform"], s.bus, s.log, s.registry)
 	s.clock = clock.NewServer(s.redis)
 	if err := s.clock.Sample(ctx); err != nil {
@@ -306,6 +310,9 @@ func (s *server) openBooks(providers []provider.Provider) error {
 func (s *server) openDoors(key []byte) error {
 	saleCfg := seckill.DefaultConfig()
 	saleCfg.PreheatLead, saleCfg.PreheatAtMidnight, saleCfg.TimeZone = s.set.PreheatLead, s.set.PreheatMidnight, s.set.TimeZone
+	for _, p := range s.payment.Profiles() {
+		saleCfg.ShortestPayWindow = max(saleCfg.ShortestPayWindow, p.MinWindow)
+	}
 	saleCfg.Rush.LaneCapacity, saleCfg.Rush.MaxWriterLag = s.set.LaneCapacity, s.set.WriterLagMax
 	var err error
 	s.seckill, err = seckill.New(saleCfg, seckill.Deps{

@@ -458,7 +458,7 @@ func TestPackagingSetupTest(t *testing.T) {
 		{"no compiler", map[string]string{"chromium": ""}, nil, true, "go test -timeout 10m -v ./...\n", noRace},
 		{"compiler without headers", map[string]string{"gcc": "exit 1", "chromium": ""}, nil, true, "go test -timeout 10m -v ./...\n", noRace},
 		{"another compiler", map[string]string{"gcc": "exit 1", "clang": compiler, "chromium": ""}, nil, true, "-race: clang", " s)\n"},
-		{"no browser", map[string]string{"gcc": compiler}, nil, true, "the browser test will be skipped", " s)\n"},
+		{"no browser", map[string]string{"gcc": compiler}, nil, true, "the browser test cannot run", " s)\n"},
 		{"no browser in CI", map[string]string{"gcc": compiler}, []string{"CI=true"}, false, "Chromium is required with CI=true", "fetched.\n"},
 		{"no compiler in CI", nil, []string{"CI=true"}, false, "A C compiler is required with CI=true", "fetched.\n"},
 	} {

@@ -63,7 +63,7 @@ func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]pr
 	if len(order) == 0 {
 		return nil, nil
 	}
-	if err := s.pause(ctx); err != nil {
+	if err := wait(ctx, s.recheck); err != nil {
 		return nil, err
 	}
 	var violations []proof.Violation

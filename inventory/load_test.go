@@ -112,7 +112,7 @@ func TestOneLoadAtATime(t *testing.T) {
 // wherever it wakes up.
 func TestSleepingLoadIsOvertaken(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"fenced", "drained", "counted", "written"} {
+	for _, step := range []string{"planned", "fenced", "drained", "counted", "written"} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -138,6 +138,36 @@ func TestSleepingLoadIsOvertaken(t *testing.T) {
 			mustBe(t, "verdict", only(t, b.reserve(item, after.Epoch, one(1))).Verdict, Granted)
 		})
 	}
+}
+
+// What a successor has fenced, a sleeping Load does not open.
+func TestSleepingLoadLeavesASuccessorsFence(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 3))
+	crash := errors.New("crash")
+	other := b.instance()
+	other.failpoint = func(at string) error {
+		if at == "drained" {
+			return crash
+		}
+		return nil
+	}
+	b.failpoint = func(at string) error {
+		if at == "written" {
+			if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
+				return err
+			}
+			mustFail(t, other.Load(t.Context(), item.ID), crash)
+		}
+		return nil
+	}
+	mustFail(t, b.Load(t.Context(), item.ID), ErrBusy)
+	mustBe(t, "epoch", b.state(item).Epoch, epoch)
+	mustBe(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
+	b.failpoint = nil
+	b.load(item)
+	b.mustBeClean()
 }
 
 func TestLostLeaseEndsALoad(t *testing.T) {

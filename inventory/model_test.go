@@ -162,6 +162,22 @@ func (m *model) persist(no ids.ID) {
 	}
 }
 
+// persistAgain repeats what the writer says after a redelivery.
+func (m *model) persistAgain(t *rapid.T) {
+	var nos []ids.ID
+	for no := range m.orders {
+		nos = append(nos, no, no)
+		m.persist(no)
+	}
+	nos = append(nos, ids.NewFor(99))
+	if err := m.b.Persisted(m.b.t.Context(), m.item, m.epoch, nos); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.b.Persisted(m.b.t.Context(), m.item, m.epoch-1, nos); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (m *model) refuse(t *rapid.T) {
 	a, ok := m.inFlight(t)
 	if !ok {
@@ -422,7 +438,7 @@ func TestScriptsAgainstModel(t *testing.T) {
 		id++
 		m := newModel(b, t, id)
 		actions := map[string]func(*rapid.T){
-			"": m.check, "reserve": m.reserve, "reserve again": m.reserve, "write": m.write, "refuse": m.refuse,
+			"": m.check, "reserve": m.reserve, "reserve again": m.reserve, "write": m.write, "refuse": m.refuse, "persist again": m.persistAgain,
 			"pay": m.pay, "expire": m.expire, "release": m.deliverRelease, "release unknown": m.releaseUnknown,
 			"commit": m.deliverCommit, "change": m.change, "apply": m.apply, "load": m.load, "stale load": m.staleLoad,
 		}

@@ -300,6 +300,23 @@ func TestEventsWaitForLoad(t *testing.T) {
 	}
 }
 
+// A paid order whose units come back all the same stops counting as sold.
+func TestReleaseOfCommittedUnits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 5)
+	n.UserLimit = 3
+	item, epoch := b.loaded(n)
+	kept, refunded := one(1), Attempt{2, ids.NewFor(2), 3}
+	b.reserve(item, epoch, kept, refunded)
+	b.write(item, epoch, kept, refunded)
+	b.mustCommit(b.pay(kept.No))
+	b.mustCommit(b.pay(refunded.No))
+	b.mustRelease(b.close(refunded.No))
+	st := b.state(item)
+	mustBe(t, "books", fmt.Sprint(st.Remaining, st.Committed), "4 1")
+}
+
 // Every key of an item lies in one slot, and no two items share a name.
 func TestKeysOfAScriptShareASlot(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -124,10 +126,12 @@ func (d document[T]) MarshalJSON() ([]byte, error) {
 	return append(out, `"}`...), nil
 }
 
-// Schema is T's with server_time.
+// Schema is T's with server_time. It is a schema of its own and not allOf, since
+// T's allows no members but its own.
 func (document[T]) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{AllOf: []*huma.Schema{schemaOf[T](r), {
-		Type: huma.TypeObject, Required: []string{"server_time"},
-		Properties: map[string]*huma.Schema{"server_time": timestamp{}.Schema(r)},
-	}}}
+	own := *r.SchemaFromRef(schemaOf[T](r).Ref)
+	own.Properties = maps.Clone(own.Properties)
+	own.Properties["server_time"] = timestamp{}.Schema(r)
+	own.Required = append(slices.Clone(own.Required), "server_time")
+	return &own
 }

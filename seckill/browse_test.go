@@ -333,3 +333,28 @@ func TestItemStatus(t *testing.T) {
 		}
 	})
 }
+
+// TestBrowseIsDocumented: the document of a browse answer has what the answer
+// has, and nothing else.
+func TestBrowseIsDocumented(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(time.Hour)
+	doc := d.rt.API.Huma.OpenAPI()
+	for path, url := range map[string]string{
+		"/api/v1/sessions": "/api/v1/sessions", "/api/v1/sessions/{id}": "/api/v1/sessions/" + s.session, "/api/v1/items/{id}": "/api/v1/items/" + s.item,
+	} {
+		schema := doc.Paths[path].Get.Responses["200"].Content["application/json"].Schema
+		r := d.do(http.StatusOK, http.MethodGet, url, nil)
+		for field := range r.body {
+			if schema.Properties[field] == nil {
+				t.Errorf("%s answers with %s, which is not documented", path, field)
+			}
+		}
+		for _, field := range schema.Required {
+			if _, ok := r.body[field]; !ok {
+				t.Errorf("%s is documented to answer with %s and does not: %s", path, field, r.raw)
+			}
+		}
+	}
+}

@@ -10,7 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
+	"stampede/inventory"
 	"stampede/platform/auth"
+	"stampede/platform/ids"
 )
 
 // in brings a new sale into a phase.
@@ -129,13 +131,36 @@ func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 	}
 }
 
-// TestTerminateClosesTheWindow: no new grants, on the stock row that Redis is
-// told about.
-func TestTerminateClosesTheWindow(t *testing.T) {
+// TestActionsTakeEffectBeforeTheyAreAnswered: pause, resumption and termination
+// are what Redis decides by when the operator sees the answer.
+func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(-time.Minute)
-	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/terminate", nil)
+	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+		t.Fatal(err)
+	}
+	base, item := "/api/v1/admin/activities/"+s.activity, s.stockItem(t, false)
+	gate := func() inventory.Gate {
+		var into inventory.Decision
+		err := d.stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}}, &into)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return into.Gate
+	}
+	d.do(http.StatusOK, http.MethodPost, base+"/pause", nil)
+	if g := gate(); g != inventory.Paused {
+		t.Errorf("a rush after the pause was answered meets gate %v", g)
+	}
+	d.do(http.StatusOK, http.MethodPost, base+"/resume", nil)
+	if g := gate(); g != inventory.Open {
+		t.Errorf("a rush after the resumption was answered meets gate %v", g)
+	}
+	d.do(http.StatusOK, http.MethodPost, base+"/terminate", nil)
+	if g := gate(); g != inventory.Ended {
+		t.Errorf("a rush after the termination was answered meets gate %v", g)
+	}
 	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND closes_at <= now() AND NOT paused`, s.item); n != 1 {
 		t.Error("the window is still open")
 	}

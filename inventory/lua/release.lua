@@ -47,7 +47,7 @@ for i = 1, n do
         tombs[#tombs + 1] = now + ARGV[2]
         tombs[#tombs + 1] = number
         local mark = marks[i]
-        if mark then
+        if mark and string.sub(mark, 1, 32) == number then
             local quantity, committed = string.match(mark, '^%x+:?(%d*):?(c?)$')
             quantity = tonumber(quantity) or 1
             units = units + quantity

@@ -68,6 +68,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"fine", "POST", "/things/1", shopper, `{"quantity":1}`, "", 200, []string{`"user":"7"`}, map[string]string{"X-Content-Type-Options": "nosniff"}},
 		{"no token", "POST", "/things/1", "", `{"quantity":1}`, "", 401, []string{`"code":"no-token"`}, map[string]string{"WWW-Authenticate": `Bearer realm="stampede"`}},
+		{"no token and a bad body", "POST", "/things/1", "", `{"quantity":0}`, "", 401, []string{`"code":"no-token"`}, nil},
 		{"bad token", "POST", "/things/1", "x.y.z", `{"quantity":1}`, "", 401, []string{`"code":"bad-token"`}, nil},
 		{"wrong role", "POST", "/admin/1", shopper, `{"quantity":1}`, "", 403, []string{`"code":"forbidden"`}, nil},
 		{"below the minimum", "POST", "/things/1", shopper, `{"quantity":0}`, "", 422, []string{`"code":"invalid"`, `body.quantity`}, nil},

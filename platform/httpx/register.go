@@ -69,12 +69,10 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 			Content:     map[string]*huma.MediaType{ProblemContentType: {Schema: schema}},
 		}
 	}
+	if op.Role != "" {
+		hop.Middlewares = huma.Middlewares{authorizeFirst(op.Role)}
+	}
 	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (*O, error) {
-		if op.Role != "" {
-			if err := Authorize(ctx, op.Role); err != nil {
-				return nil, NewProblem(err, languageFrom(ctx))
-			}
-		}
 		out, err := handler(ctx, in)
 		if err != nil {
 			logFault(ctx, api.Log, err, op.ID)
@@ -82,6 +80,26 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		}
 		return out, nil
 	})
+}
+
+// authorizeFirst refuses before the body is read: whoever may not act is told so
+// and not what is wrong with the request.
+func authorizeFirst(role auth.Role) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		err := Authorize(ctx.Context(), role)
+		if err == nil {
+			next(ctx)
+			return
+		}
+		p := NewProblem(err, languageFrom(ctx.Context()))
+		for k := range p.header {
+			ctx.SetHeader(k, p.header.Get(k))
+		}
+		ctx.SetHeader("Content-Type", ProblemContentType)
+		ctx.SetStatus(p.Status)
+		body, _ := p.MarshalJSON() // plain strings and an int cannot fail to encode
+		_, _ = ctx.BodyWriter().Write(body)
+	}
 }
 
 // Authorize returns nil when the principal in ctx may act as need, else the

@@ -46,6 +46,9 @@ var titles = map[string][2]string{
 	"busy":           {"Already under way", "正在进行中，请稍候"},
 	"draining":       {"The server is restarting", "服务正在重启，请稍后再试"},
 	"overloaded":     {"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"},
+	"bus-full":       {"Too much work is waiting; try again in a moment", "太火爆了，请稍后再试"},
+	"bus-unhealthy":  {"The message stream is being restored", "系统正在恢复，请稍后再试"},
+	"bus-refused":    {"The message was not accepted", "消息无法接收"},
 	// Orders and payments.
 	"order-not-payable":    {"This order can no longer be paid", "订单已无法支付"},
 	"order-not-cancelable": {"This order can no longer be canceled", "订单已无法取消"},
@@ -53,9 +56,13 @@ var titles = map[string][2]string{
 	"payment-unavailable":  {"Payment is not available right now", "支付暂不可用，请稍后再试"},
 	"bad-signature":        {"The signature is not valid", "签名无效"},
 	// Operating.
-	"forbidden-transition": {"Not possible in this state", "当前状态不允许此操作"},
-	"not-editable":         {"This can no longer be changed", "当前状态不可修改"},
-	"frozen":               {"Too close to the opening to change this", "临近开抢，不可修改"},
+	"forbidden-transition":  {"Not possible in this state", "当前状态不允许此操作"},
+	"not-editable":          {"This can no longer be changed", "当前状态不可修改"},
+	"stale-version":         {"Somebody else has changed this meanwhile", "内容已被他人修改，请刷新后重试"},
+	"load-busy":             {"The item is being loaded already", "商品正在预热，请稍后再试"},
+	"idempotency-mismatch":  {"This Idempotency-Key was used for another request", "该幂等键已用于其他请求"},
+	"idempotency-in-flight": {"The first request with this key is under way", "相同请求正在处理中"},
+	"frozen":                {"Too close to the opening to change this", "临近开抢，不可修改"},
 	// Everything else.
 	"no-token":               {"Please log in", "请先登录"},
 	"bad-token":              {"Please log in again", "登录已失效，请重新登录"},
