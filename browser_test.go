@@ -64,7 +64,7 @@ func TestTheLivePage(t *testing.T) {
 	var payURL string
 	err = chromedp.Run(ctx,
 		chromedp.Evaluate(`window.open = (url) => { window.payURL = url }`, nil),
-		chromedp.Click(`#buy`, chromedp.ByQuery),
+		chromedp.Click(`#buy:not([disabled])`, chromedp.ByQuery),
 		chromedp.Poll(`window.payURL`, &payURL, polling),
 	)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestTheLivePage(t *testing.T) {
 	err = chromedp.Run(ctx,
 		chromedp.WaitReady(`body[data-order="paid"]`, chromedp.ByQuery),
 		chromedp.Text(`#steps`, &steps, chromedp.ByQuery),
-		chromedp.Click(`#send`, chromedp.ByQuery),
+		chromedp.Click(`#send:not([disabled])`, chromedp.ByQuery),
 		chromedp.Poll(`document.querySelector("#run").textContent.includes("answers/s")`, nil, polling, chromedp.WithPollingTimeout(2*time.Minute)),
 		chromedp.Click(`#prove`, chromedp.ByQuery),
 		chromedp.WaitVisible(`#outcomes table`, chromedp.ByQuery),

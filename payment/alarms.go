@@ -39,11 +39,17 @@ var (
 	}
 )
 
+// raiseIn records an alarm in the transaction of what it is about, so that
+// neither exists without the other.
+func raiseIn(ctx context.Context, db alarm.Execer, a alarm.Alarm, subject string) error {
+	a.Subject = subject
+	return alarm.Raise(ctx, db, a)
+}
+
 // raise records an alarm outside any transaction, so that it outlives the one
 // that was rolled back because of it.
 func (s *Service) raise(ctx context.Context, a alarm.Alarm, subject string) {
-	a.Subject = subject
-	if err := alarm.Raise(ctx, s.deps.DB, a); err != nil {
+	if err := raiseIn(ctx, s.deps.DB, a, subject); err != nil {
 		s.deps.Log.ErrorContext(ctx, "alarm not recorded", "code", a.Code, "subject", subject, "next_action", a.NextAction, "error", err)
 	}
 }

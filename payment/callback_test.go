@@ -20,10 +20,23 @@ import (
 	"stampede/platform/ids"
 )
 
-// TestMisbehavingBank: whatever the bank does, the order and the money end
-// right, and who has to know is told.
-func TestMisbehavingBank(t *testing.T) {
+func TestCallbacks(t *testing.T) {
 	t.Parallel()
+	run(t, setup(t, options{}), []subtest{
+		{"misbehaving bank", misbehavingBank},
+		{"an underpaid order can be paid anew", anUnderpaidOrderCanBePaidAnew},
+		{"two instances take one callback", twoInstancesTakeOneCallback},
+		{"forged and replayed callbacks", forgedAndReplayedCallbacks},
+		{"a callback that fails comes again", aCallbackThatFailsComesAgain},
+		{"money that is not ours", moneyThatIsNotOurs},
+		{"a doubtful sum waits for the provider", aDoubtfulSumWaitsForTheProvider},
+		{"callback paths are the providers", callbackPathsAreTheProviders},
+	})
+}
+
+// misbehavingBank: whatever the bank does, the order and the money end
+// right, and who has to know is told.
+func misbehavingBank(t *testing.T, s *shop) {
 	for _, tt := range []struct {
 		behaviour sandbox.Behaviour
 		ask       bool   // the provider has to be asked before anything happens
@@ -39,47 +52,41 @@ func TestMisbehavingBank(t *testing.T) {
 		{sandbox.Never, true, orderevent.StatusPaid, 0, ""},
 	} {
 		t.Run(string(tt.behaviour), func(t *testing.T) {
-			t.Parallel()
-			s := setup(t, options{})
+			s := s.in(t)
 			no, user := s.one(9900)
 			paymentNo, url := s.startPayment(no, user)
 			if a, err := s.tryPost(0, url, `{"behaviour":"`+string(tt.behaviour)+`","delay_seconds":3600}`); err != nil || a.status != http.StatusOK {
 				t.Fatalf("pay: %+v, %v", a, err)
 			}
 			if tt.alarm != "" {
-				s.until("the alarm", func() bool { return s.alarms(tt.alarm) == 1 })
+				s.until("the alarm", func() bool { return s.alarms(tt.alarm, "payment "+paymentNo.String()) == 1 })
 			}
 			if tt.ask {
 				if got := s.status(no); got != orderevent.StatusPending {
 					t.Fatalf("order is %s before the provider was asked", got)
 				}
-				s.exec(`UPDATE payments.payments SET next_query = now()`)
+				s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no)
 				if _, err := s.queryDue(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s.until("the payment is captured", func() bool {
-				return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, paymentNo) == "captured"
+				return s.paymentStatus(paymentNo) == "captured"
 			})
 			if got := s.status(no); got != tt.status {
 				t.Errorf("order is %s, want %s", got, tt.status)
 			}
-			s.refundsDone()
-			back := read[int64](s, `SELECT coalesce(sum(amount), 0)::bigint FROM payments.ledger WHERE kind = 'refund'`)
+			s.refundsDone(no)
+			back := read[int64](s, `SELECT coalesce(sum(amount), 0)::bigint FROM payments.ledger WHERE kind = 'refund' AND order_no = $1`, no)
 			if back != tt.refunded {
 				t.Errorf("%d went back, want %d", back, tt.refunded)
 			}
 			if tt.behaviour != sandbox.Late {
 				// However it was told in the meantime, the bank need not go on.
-				s.until("the bank is content", func() bool {
-					return read[int](s, `SELECT count(*) FROM sandbox.callbacks WHERE status = 'pending'`) == 0
-				})
-				if n := read[int](s, `SELECT count(*) FROM sandbox.callbacks WHERE status <> 'acknowledged'`); n != 0 {
-					t.Errorf("%d callbacks were given up", n)
-				}
+				s.until("the bank is content", func() bool { return s.callbacksLeft(paymentNo) == 0 })
 			}
-			if paid := tt.status == orderevent.StatusPaid; paid != (s.events(paymentevent.SubjectCaptured) == 1) {
-				t.Errorf("%d captured events for an order that is %s", s.events(paymentevent.SubjectCaptured), tt.status)
+			if paid := tt.status == orderevent.StatusPaid; paid != (s.events(paymentevent.SubjectCaptured, no) == 1) {
+				t.Errorf("%d captured events for an order that is %s", s.events(paymentevent.SubjectCaptured, no), tt.status)
 			}
 			s.booksAreRight()
 		})
@@ -87,19 +94,17 @@ func TestMisbehavingBank(t *testing.T) {
 }
 
 // After money in the wrong sum went back, the shopper can still pay.
-func TestAnUnderpaidOrderCanBePaidAnew(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func anUnderpaidOrderCanBePaidAnew(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	first, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Underpaid)
 	s.until("the money is found to be another sum", func() bool {
-		return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, first) == "captured"
+		return s.paymentStatus(first) == "captured"
 	})
 	_, url = s.startPayment(no, user)
 	s.payAt(url, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
-	s.refundsDone()
+	s.refundsDone(no)
 	s.booksAreRight()
 }
 
@@ -132,9 +137,7 @@ func deliver(svc *Service, name string, h http.Header, body []byte) int {
 	return w.Code
 }
 
-func TestTwoInstancesTakeOneCallback(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func twoInstancesTakeOneCallback(t *testing.T, s *shop) {
 	other := s.instance(options{}, s.client)
 	for range 20 {
 		no, cb := s.firstCallback()
@@ -150,22 +153,20 @@ func TestTwoInstancesTakeOneCallback(t *testing.T) {
 		if got := s.status(no); got != orderevent.StatusPaid {
 			t.Fatalf("order is %s", got)
 		}
-		if n := read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1`, no); n != 1 {
+		if n := s.ledger(no, kindCapture); n != 1 {
 			t.Fatalf("%d ledger rows", n)
 		}
-	}
-	if c, p := s.events(paymentevent.SubjectCaptured), s.events(orderevent.SubjectPaid); c != 20 || p != 20 {
-		t.Errorf("20 payments gave %d captured and %d paid events", c, p)
-	}
-	if n := read[int](s, `SELECT count(*) FROM payments.refunds`); n != 0 {
-		t.Errorf("%d refunds", n)
+		if c, p := s.events(paymentevent.SubjectCaptured, no), s.events(orderevent.SubjectPaid, no); c != 1 || p != 1 {
+			t.Errorf("%d captured and %d paid events", c, p)
+		}
+		if got := s.refundOf(no); got != "" {
+			t.Errorf("refund: %s", got)
+		}
 	}
 	s.booksAreRight()
 }
 
-func TestForgedAndReplayedCallbacks(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func forgedAndReplayedCallbacks(t *testing.T, s *shop) {
 	no, cb := s.firstCallback()
 	changed := func(f func(h http.Header, body []byte) []byte) recorded {
 		c := recorded{header: cb.header.Clone(), body: slices.Clone(cb.body)}
@@ -198,25 +199,24 @@ func TestForgedAndReplayedCallbacks(t *testing.T) {
 			t.Errorf("genuine: answered %d", code)
 		}
 	}
-	if n := read[int](s, `SELECT count(*) FROM payments.ledger`); n != 1 {
+	if n := s.ledger(no, kindCapture); n != 1 {
 		t.Errorf("%d ledger rows after replays", n)
 	}
 	s.booksAreRight()
 }
 
 // A failure of ours is not acknowledged, and nothing of it stays.
-func TestACallbackThatFailsComesAgain(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func aCallbackThatFailsComesAgain(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.exec(`ALTER TABLE platform.outbox ADD CONSTRAINT broken CHECK (subject <> 'events.payment.captured') NOT VALID`)
 	s.payAt(url, sandbox.Normal)
-	s.until("two attempts failed", func() bool { return len(s.door.callbacks()) >= 2 })
+	had := len(s.door.callbacks())
+	s.until("two attempts failed", func() bool { return len(s.door.callbacks()) >= had+2 })
 	if got := s.status(no); got != orderevent.StatusPending {
 		t.Fatalf("half a settlement: order is %s", got)
 	}
-	if n := read[int](s, `SELECT count(*) FROM payments.ledger`); n != 0 {
+	if n := s.ledger(no, kindCapture); n != 0 {
 		t.Fatalf("half a settlement: %d ledger rows", n)
 	}
 	s.exec(`ALTER TABLE platform.outbox DROP CONSTRAINT broken`)
@@ -224,9 +224,7 @@ func TestACallbackThatFailsComesAgain(t *testing.T) {
 	s.booksAreRight()
 }
 
-func TestMoneyThatIsNotOurs(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func moneyThatIsNotOurs(t *testing.T, s *shop) {
 	no, cb := s.firstCallback()
 	n, err := s.client.Parse(cb.header, cb.body)
 	if err != nil {
@@ -236,19 +234,19 @@ func TestMoneyThatIsNotOurs(t *testing.T) {
 
 	c := good
 	c.Merchant = "shop-2"
-	if _, err := s.settle(t.Context(), "sandbox", c, told); !errors.Is(err, errForeign) || s.alarms("payment-foreign-merchant") != 1 {
+	if _, err := s.settle(t.Context(), "sandbox", c, told); !errors.Is(err, errForeign) || s.alarms("payment-foreign-merchant", "sandbox") != 1 {
 		t.Errorf("another merchant: %v", err)
 	}
 	c = good
 	c.PaymentNo = ids.NewFor(1)
-	if _, err := s.settle(t.Context(), "sandbox", c, asked); !errors.Is(err, errUnknown) || s.alarms("payment-unknown") != 1 {
+	if _, err := s.settle(t.Context(), "sandbox", c, asked); !errors.Is(err, errUnknown) || s.alarms("payment-unknown", "sandbox payment "+c.PaymentNo.String()) != 1 {
 		t.Errorf("an unknown number: %v", err)
 	}
 	both := s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt))
 	if _, err := both.settle(t.Context(), "bank2", good, told); !errors.Is(err, errUnknown) {
 		t.Errorf("another provider's number: %v", err)
 	}
-	if n := read[int](s, `SELECT count(*) FROM payments.ledger`); n != 0 {
+	if n := s.ledger(no, kindCapture); n != 0 {
 		t.Errorf("%d ledger rows", n)
 	}
 	if code := deliver(s.Service, "sandbox", cb.header, cb.body); code != http.StatusOK {
@@ -259,7 +257,7 @@ func TestMoneyThatIsNotOurs(t *testing.T) {
 	second, _ := s.startPayment(no2, user2)
 	c = good
 	c.PaymentNo = second
-	if _, err := s.settle(t.Context(), "sandbox", c, asked); !errors.Is(err, errReused) || s.alarms("payment-transaction-reused") != 1 {
+	if _, err := s.settle(t.Context(), "sandbox", c, asked); !errors.Is(err, errReused) || s.alarms("payment-transaction-reused", "sandbox transaction "+c.Transaction) != 1 {
 		t.Errorf("a transaction used twice: %v", err)
 	}
 	if s.status(no) != orderevent.StatusPaid || s.status(no2) != orderevent.StatusPending {
@@ -278,9 +276,7 @@ func TestMoneyThatIsNotOurs(t *testing.T) {
 
 // While the provider cannot be asked, a doubtful sum is neither believed nor
 // acknowledged.
-func TestADoubtfulSumWaitsForTheProvider(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func aDoubtfulSumWaitsForTheProvider(t *testing.T, s *shop) {
 	no, cb := s.firstCallback()
 	n, err := s.client.Parse(cb.header, cb.body)
 	if err != nil {
@@ -291,8 +287,9 @@ func TestADoubtfulSumWaitsForTheProvider(t *testing.T) {
 	if _, err := s.settle(t.Context(), "sandbox", *n.Capture, told); !errors.Is(err, errMismatch) {
 		t.Errorf("%v, want errMismatch", err)
 	}
-	if got := read[int](s, `SELECT count(*) FROM payments.ledger`); got != 0 || s.status(no) != orderevent.StatusPending || s.alarms("payment-mismatch") != 1 {
-		t.Errorf("%d ledger rows, order is %s, %d alarms", got, s.status(no), s.alarms("payment-mismatch"))
+	alarms := s.alarms("payment-mismatch", "payment "+n.Capture.PaymentNo.String())
+	if got := s.ledger(no, kindCapture); got != 0 || s.status(no) != orderevent.StatusPending || alarms != 1 {
+		t.Errorf("%d ledger rows, order is %s, %d alarms", got, s.status(no), alarms)
 	}
 	s.bank.shut.Store(false)
 	if got, err := s.settle(t.Context(), "sandbox", *n.Capture, told); err != nil || got != outcomePaid {
@@ -304,9 +301,7 @@ func TestADoubtfulSumWaitsForTheProvider(t *testing.T) {
 	s.booksAreRight()
 }
 
-func TestCallbackPathsAreTheProviders(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func callbackPathsAreTheProviders(t *testing.T, s *shop) {
 	if got := s.notifyURL("sandbox"); !strings.HasPrefix(got, s.url) || !strings.HasSuffix(got, "/api/v1/payments/sandbox/notify") {
 		t.Errorf("notify URL %s", got)
 	}

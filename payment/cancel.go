@@ -3,12 +3,17 @@ package payment
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/platform/auth"
 	"stampede/platform/ids"
 )
+
+// bookTimeout is what closing an order may take once its payment is closed: far
+// more than one transaction needs, and within what is left of the claim.
+const bookTimeout = 5 * time.Second
 
 type cancelInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
@@ -31,7 +36,8 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, e
 	}
 	// A shopper who leaves the page has still canceled: from the claim on the
 	// protocol runs to its end, within its own bounds.
-	ctx = context.WithoutCancel(ctx)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CloseTimeout+bookTimeout)
+	defer stop()
 	closable, err := s.CloseOpen(ctx, []ids.ID{no})
 	if err != nil {
 		return nil, errUnavailable.Because(err)

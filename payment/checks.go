@@ -19,8 +19,8 @@ const maxViolations = 100
 // and a payment between them would look like a violation.
 func (s *Service) Checks() []proof.Check {
 	return []proof.Check{
-		{ID: "I4", Name: "captures less refunds are what paid orders say, one ledger row per transaction", Run: s.checkMoney},
-		{ID: "I5", Name: "money on an order that is not paid goes back in time", Run: s.checkReturned},
+		{ID: "I4", Name: "captures less refunds are what paid orders say, one ledger row per transaction", Run: func(ctx context.Context) ([]proof.Violation, error) { return checkMoney(ctx, s.deps.DB) }},
+		{ID: "I5", Name: "money on an order that is not paid goes back in time", Run: func(ctx context.Context) ([]proof.Violation, error) { return s.checkReturned(ctx, s.deps.DB) }},
 	}
 }
 
@@ -28,8 +28,8 @@ func (s *Service) Checks() []proof.Check {
 // moment its refund is requested, which is the transaction of the capture;
 // whether it really goes is I5's question. Nothing is in flight here: money,
 // order and refund change in one transaction.
-func (s *Service) checkMoney(ctx context.Context) ([]proof.Violation, error) {
-	return s.violations(ctx,
+func checkMoney(ctx context.Context, db reader) ([]proof.Violation, error) {
+	return violations(ctx, db,
 		query{`
 			WITH moved AS (
 				SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
@@ -91,8 +91,8 @@ func (s *Service) checkMoney(ctx context.Context) ([]proof.Violation, error) {
 
 // checkReturned is I5. Until Config.InFlight has passed, money that waits for
 // its refund is in flight.
-func (s *Service) checkReturned(ctx context.Context) ([]proof.Violation, error) {
-	return s.violations(ctx,
+func (s *Service) checkReturned(ctx context.Context, db reader) ([]proof.Violation, error) {
+	return violations(ctx, db,
 		query{`
 			SELECT refund_no, status, amount, currency, extract(epoch FROM clock_timestamp() - created_at)::bigint, last_error
 			FROM payments.refunds
@@ -125,6 +125,11 @@ func (s *Service) checkReturned(ctx context.Context) ([]proof.Violation, error) 
 	)
 }
 
+// reader is a pool, or the transaction in which a test plants what is wrong.
+type reader interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
 // query is one statement that finds violations. Its first argument is the
 // limit, args follow.
 type query struct {
@@ -133,10 +138,10 @@ type query struct {
 	read func(pgx.CollectableRow) (proof.Violation, error)
 }
 
-func (s *Service) violations(ctx context.Context, queries ...query) ([]proof.Violation, error) {
+func violations(ctx context.Context, db reader, queries ...query) ([]proof.Violation, error) {
 	var all []proof.Violation
 	for _, q := range queries {
-		rows, err := s.deps.DB.Query(ctx, q.sql, append([]any{maxViolations}, q.args...)...)
+		rows, err := db.Query(ctx, q.sql, append([]any{maxViolations}, q.args...)...)
 		if err != nil {
 			return nil, fmt.Errorf("payment: check: %w", err)
 		}

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,21 +11,6 @@ import (
 	"stampede/platform/ids"
 	"stampede/platform/proof"
 )
-
-func (s *shop) found(id string) []proof.Violation {
-	s.t.Helper()
-	for _, c := range s.Checks() {
-		if c.ID == id {
-			v, err := c.Run(s.t.Context())
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			return v
-		}
-	}
-	s.t.Fatalf("there is no check %s", id)
-	return nil
-}
 
 // paidOrder is an order whose money came as it should.
 func (s *shop) paidOrder() (no, paymentNo ids.ID) {
@@ -40,6 +26,9 @@ func (s *shop) paidOrder() (no, paymentNo ids.ID) {
 // the check names it, and that nothing is named before.
 func TestPlantedViolations(t *testing.T) {
 	t.Parallel()
+	s := setup(t, options{})
+	no, paymentNo := s.paidOrder()
+	s.booksAreRight()
 	const ledger = `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at) `
 	const refund = `INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, created_at)
 		SELECT 0, $3, $2, $1, 1, 'sandbox', 'x', 100, 'CNY', 'late', `
@@ -66,42 +55,44 @@ func TestPlantedViolations(t *testing.T) {
 		{"money on no order at all", "I5", ledger + `SELECT 'sandbox', 'capture', $3::uuid::text, $2, $3, NULL, 100, 'CNY', now() - interval '61 seconds' WHERE $1::uuid IS NOT NULL`, "an order that is unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s := setup(t, options{})
-			no, paymentNo := s.paidOrder()
-			if before := append(s.found("I4"), s.found("I5")...); len(before) != 0 {
-				t.Fatalf("before anything was planted: %v", before)
+			tx, err := s.db.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
 			}
-			s.exec(tt.plant, no, paymentNo, ids.New())
-			found := s.found(tt.check)
-			if len(found) == 0 {
-				t.Fatal("not found")
+			defer func() { _ = tx.Rollback(t.Context()) }() // takes the plant away again
+			if _, err := tx.Exec(t.Context(), tt.plant, no, paymentNo, ids.New()); err != nil {
+				t.Fatal(err)
 			}
-			for _, v := range found {
-				if strings.Contains(v.Detail, tt.says) {
-					return
-				}
+			check := checkMoney
+			if tt.check == "I5" {
+				check = s.checkReturned
 			}
-			t.Errorf("none says %q: %v", tt.says, found)
+			found, err := check(t.Context(), tx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(found, func(v proof.Violation) bool { return strings.Contains(v.Detail, tt.says) }) {
+				t.Errorf("none says %q: %v", tt.says, found)
+			}
 		})
 	}
+	moneyOnItsWayBackIsNoViolation(t, s)
 }
 
 // What waits for its refund within the bound is in flight.
-func TestMoneyOnItsWayBackIsNoViolation(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func moneyOnItsWayBackIsNoViolation(t *testing.T, s *shop) {
+	t.Helper()
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.Normal)
-	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	s.refundRequested(no, "late")
 	s.booksAreRight()
 	s.exec(`UPDATE payments.refunds SET created_at = now() - interval '61 seconds'`)
-	if found := s.found("I5"); len(found) != 1 {
-		t.Errorf("after the bound: %v", found)
+	if found, err := s.checkReturned(t.Context(), s.db); err != nil || len(found) != 1 {
+		t.Errorf("after the bound: %v, %v", found, err)
 	}
-	s.refundsDone()
+	s.refundsDone(no)
 	s.booksAreRight()
 }
 

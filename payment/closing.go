@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/platform/ids"
@@ -82,10 +83,17 @@ func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (pa
 func (s *Service) follow(ctx context.Context, p paymentdb.PaymentsPayment, st provider.Status) (paid bool, err error) {
 	switch st.State {
 	case provider.Captured:
-		// A capture that was settled before, by a callback meanwhile, is found
-		// repeated; the order is paid all the same, or CloseClaimed finds it.
 		outcome, err := s.settle(ctx, p.Provider, st.Capture, asked)
-		return err == nil && (outcome == outcomePaid || outcome == outcomeRepeated), err
+		if err != nil || outcome != outcomeRepeated {
+			return outcome == outcomePaid, err
+		}
+		// A callback was settled meanwhile: it has paid the order, or it was another
+		// sum and the order still waits.
+		now, err := s.deps.Orders.Statuses(ctx, []ids.ID{p.OrderNo})
+		if err != nil {
+			return false, fmt.Errorf("payment: read order %s: %w", p.OrderNo, err)
+		}
+		return now[p.OrderNo] != orderevent.StatusPending, nil
 	case provider.Closed:
 		if _, err := s.q.ClosePayment(ctx, paymentdb.ClosePaymentParams{PaymentNo: p.PaymentNo, Bucket: p.Bucket}); err != nil {
 			return false, fmt.Errorf("payment: note %s closed: %w", p.PaymentNo, err)

@@ -15,6 +15,18 @@ import (
 	"stampede/platform/ids"
 )
 
+func TestClosing(t *testing.T) {
+	t.Parallel()
+	run(t, setup(t, options{}), []subtest{
+		{"cancel", cancel},
+		{"cancel without the bank", cancelWithoutTheBank},
+		{"closing finds the money", closingFindsTheMoney},
+		{"close open sorts orders", closeOpenSortsOrders},
+		{"queries", queries},
+		{"provider no longer configured", providerNoLongerConfigured},
+	})
+}
+
 func (s *shop) cancelOrder(no ids.ID, user int64) answer {
 	s.t.Helper()
 	return s.post(user, "/api/v1/orders/"+no.String()+"/cancel", "")
@@ -24,9 +36,7 @@ func (s *shop) available() int {
 	return read[int](s, `SELECT available FROM inventory.stock WHERE item_id = $1`, s.item)
 }
 
-func TestCancel(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func cancel(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	if a := s.post(user+1, "/api/v1/orders/"+no.String()+"/cancel", ""); a.status != http.StatusNotFound {
 		t.Errorf("another shopper: %d", a.status)
@@ -55,9 +65,7 @@ func TestCancel(t *testing.T) {
 	s.booksAreRight()
 }
 
-func TestCancelWithoutTheBank(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func cancelWithoutTheBank(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.bank.shut.Store(true)
@@ -77,9 +85,7 @@ func TestCancelWithoutTheBank(t *testing.T) {
 }
 
 // The money was there first, and only closing finds out.
-func TestClosingFindsTheMoney(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func closingFindsTheMoney(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Never)
@@ -96,13 +102,11 @@ func TestClosingFindsTheMoney(t *testing.T) {
 	if a := s.cancelOrder(no, user); a.status != http.StatusOK {
 		t.Errorf("underpaid: %d %v", a.status, a.body)
 	}
-	s.refundsDone()
+	s.refundsDone(no)
 	s.booksAreRight()
 }
 
-func TestCloseOpenSortsOrders(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func closeOpenSortsOrders(t *testing.T, s *shop) {
 	nos, users := s.buy(4, 100)
 	_, _ = s.startPayment(nos[1], users[1])
 	_, paid := s.startPayment(nos[2], users[2])
@@ -124,35 +128,29 @@ func TestCloseOpenSortsOrders(t *testing.T) {
 	s.booksAreRight()
 }
 
-func TestQueries(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func queries(t *testing.T, s *shop) {
 	ask := func() {
 		t.Helper()
 		if _, err := s.queryDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	state := func(no ids.ID) string {
-		t.Helper()
-		return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, no)
-	}
 	// Open: nothing changes, and the next question comes later.
 	no, user := s.one(100)
 	open, _ := s.startPayment(no, user)
-	s.exec(`UPDATE payments.payments SET queries = 10, next_query = now()`)
+	s.exec(`UPDATE payments.payments SET queries = 10, next_query = now() WHERE payment_no = $1`, open)
 	ask()
-	if got := state(open); got != "created" {
+	if got := s.paymentStatus(open); got != "created" {
 		t.Errorf("an open payment became %s", got)
 	}
-	if wait := read[float64](s, `SELECT extract(epoch FROM next_query - now())::float8 FROM payments.payments`); wait < 0.1 || wait > 1.024 { // 2^10 ms after it was asked
+	if wait := read[float64](s, `SELECT extract(epoch FROM next_query - now())::float8 FROM payments.payments WHERE payment_no = $1`, open); wait < 0.1 || wait > 1.024 { // 2^10 ms after it was asked
 		t.Errorf("asked again after %v s", wait)
 	}
 	// An order that does not wait for it any more: closed.
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, no)
-	s.exec(`UPDATE payments.payments SET next_query = now()`)
+	s.exec(`UPDATE payments.payments SET next_query = now() WHERE payment_no = $1`, open)
 	ask()
-	if got := state(open); got != "closed" {
+	if got := s.paymentStatus(open); got != "closed" {
 		t.Errorf("the payment of a closed order is %s", got)
 	}
 	if st, err := s.client.Query(t.Context(), open); err != nil || st.State != provider.Closed {
@@ -168,12 +166,12 @@ func TestQueries(t *testing.T) {
 	missing := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no)
 	s.exec(`UPDATE payments.payments SET next_query = now() WHERE payment_no = $1`, missing)
 	ask()
-	if got := state(missing); got != "created" {
+	if got := s.paymentStatus(missing); got != "created" {
 		t.Errorf("a payment that may still be created became %s", got)
 	}
 	s.exec(`UPDATE payments.payments SET next_query = now(), expires_at = now() - interval '1 second' WHERE payment_no = $1`, missing)
 	ask()
-	if got := state(missing); got != "closed" {
+	if got := s.paymentStatus(missing); got != "closed" {
 		t.Errorf("expired: %s", got)
 	}
 	s.booksAreRight()
@@ -201,7 +199,7 @@ func TestTheWorkersRun(t *testing.T) {
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.Normal)
 	s.until("late money goes back", func() bool {
-		return read[int](s, `SELECT count(*) FROM payments.refunds WHERE status = 'succeeded'`) == 1
+		return s.refundOf(no) == "late succeeded"
 	})
 	s.booksAreRight()
 }

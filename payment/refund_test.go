@@ -12,6 +12,21 @@ import (
 	"stampede/platform/ids"
 )
 
+func TestRefunds(t *testing.T) {
+	t.Parallel()
+	run(t, setup(t, options{pay: func(c *Config) { c.RefundAlarmAfter = 2 }}), []subtest{
+		{"late money goes back", lateMoneyGoesBack},
+		{"a second capture of an order goes back", aSecondCaptureOfAnOrderGoesBack},
+		{"a refund outlives the banks absence", aRefundOutlivesTheBanksAbsence},
+		{"a refund without its callback", aRefundWithoutItsCallback},
+		{"refund callback in another sum", refundCallbackInAnotherSum},
+		// From here on refunds stay failed, which the books of the shop show.
+		{"a refund that fails", aRefundThatFails},
+		{"a refund that is refused", aRefundThatIsRefused},
+		{"two captures of one payment", twoCapturesOfOnePayment},
+	})
+}
+
 // closeBehindTheBank closes an order as if its payment had been closed: the
 // bank has promised what it does not keep.
 func (s *shop) closeBehindTheBank(no ids.ID, user int64) {
@@ -25,22 +40,25 @@ func (s *shop) closeBehindTheBank(no ids.ID, user int64) {
 	}
 }
 
-func TestLateMoneyGoesBack(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+// refundSubject is how alarms name the order's refund.
+func (s *shop) refundSubject(no ids.ID) string {
+	return "refund " + read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no).String()
+}
+
+func lateMoneyGoesBack(t *testing.T, s *shop) {
 	no, user := s.one(9900)
 	paymentNo, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.Duplicate)
-	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds WHERE reason = 'late'`) == 1 })
-	s.refundsDone()
+	s.refundRequested(no, "late")
+	s.refundsDone(no)
 	if got := s.status(no); got != orderevent.StatusClosed {
 		t.Errorf("order is %s", got)
 	}
 	if got := read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, paymentNo); got != "captured" {
 		t.Errorf("payment is %s", got)
 	}
-	if c, r := s.events(paymentevent.SubjectCaptured), s.events(paymentevent.SubjectRefunded); c != 0 || r != 1 {
+	if c, r := s.events(paymentevent.SubjectCaptured, no), s.events(paymentevent.SubjectRefunded, no); c != 0 || r != 1 {
 		t.Errorf("%d captured and %d refunded events", c, r)
 	}
 	views, err := s.PaymentsOf(t.Context(), no)
@@ -50,9 +68,7 @@ func TestLateMoneyGoesBack(t *testing.T) {
 	s.booksAreRight()
 }
 
-func TestASecondCaptureOfAnOrderGoesBack(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *shop) {
 	no, user := s.one(9900)
 	first, firstURL := s.startPayment(no, user)
 	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, first) // the bank will not keep its word
@@ -63,24 +79,23 @@ func TestASecondCaptureOfAnOrderGoesBack(t *testing.T) {
 	s.payAt(secondURL, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
 	s.payAt(firstURL, sandbox.Normal)
-	s.until("the second capture is to go back", func() bool {
-		return read[int](s, `SELECT count(*) FROM payments.refunds WHERE reason = 'duplicate' AND payment_no = $1`, first) == 1
-	})
+	s.refundRequested(no, "duplicate")
+	if got := read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE order_no = $1`, no); got != first {
+		t.Errorf("payment %s goes back, want the second to be captured, %s", got, first)
+	}
 	s.booksAreRight() // also while the refund is under way
-	s.refundsDone()
+	s.refundsDone(no)
 	s.booksAreRight()
 	if got := s.status(no); got != orderevent.StatusPaid {
 		t.Errorf("order is %s", got)
 	}
-	if n := s.events(paymentevent.SubjectCaptured); n != 1 {
+	if n := s.events(paymentevent.SubjectCaptured, no); n != 1 {
 		t.Errorf("%d captured events", n)
 	}
 }
 
 // A provider that takes money twice for one payment pays back one of them.
-func TestTwoCapturesOfOnePayment(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func twoCapturesOfOnePayment(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
 	for _, tt := range []struct{ txn, outcome string }{{"t1", outcomePaid}, {"t2", outcomeDuplicate}, {"t1", outcomeRepeated}, {"t2", outcomeRepeated}} {
@@ -91,79 +106,74 @@ func TestTwoCapturesOfOnePayment(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", tt.txn, got, err, tt.outcome)
 		}
 	}
-	if n := read[int](s, `SELECT count(*) FROM payments.refunds WHERE capture_txn = 't2' AND amount = 100`); n != 1 {
+	if n := read[int](s, `SELECT count(*) FROM payments.refunds WHERE capture_txn = 't2' AND amount = 100 AND order_no = $1`, no); n != 1 {
 		t.Errorf("%d refunds", n)
 	}
-	s.booksAreRight()
+	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
+		t.Errorf("I4: %v, %v", found, err)
+	}
 }
 
-func TestARefundOutlivesTheBanksAbsence(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{pay: func(c *Config) { c.RefundAlarmAfter = 2 }})
+func aRefundOutlivesTheBanksAbsence(t *testing.T, s *shop) {
 	no, user := s.one(100)
-	_, url := s.startPayment(no, user)
+	paymentNo, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.Normal)
-	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	s.refundRequested(no, "late")
+	refund := s.refundSubject(no)
 	s.bank.shut.Store(true)
 	s.until("the refund is stuck", func() bool {
 		if _, err := s.refundDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return s.alarms("refund-stuck") == 1
+		return s.alarms("refund-stuck", refund) == 1
 	})
-	if got := read[string](s, `SELECT last_error FROM payments.refunds`); got == "" {
+	if got := read[string](s, `SELECT last_error FROM payments.refunds WHERE order_no = $1`, no); got == "" {
 		t.Error("nothing says why it is stuck")
 	}
 	s.bank.shut.Store(false)
-	s.refundsDone()
-	if n := read[int](s, `SELECT count(*) FROM payments.ledger WHERE kind = 'refund'`); n != 1 {
+	s.refundsDone(no)
+	if n := s.ledger(no, kindRefund); n != 1 {
 		t.Errorf("%d refunds in the ledger", n)
 	}
-	if back := read[int](s, `SELECT refunded FROM sandbox.payments`); back != 100 {
+	if back := read[int](s, `SELECT refunded FROM sandbox.payments WHERE payment_no = $1`, paymentNo.String()); back != 100 {
 		t.Errorf("the bank gave %d back", back)
 	}
 	s.booksAreRight()
 }
 
-func TestARefundWithoutItsCallback(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func aRefundWithoutItsCallback(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.Normal)
-	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	s.refundRequested(no, "late")
 	s.door.lose.Store(true)
-	s.refundsDone() // by asking again
+	s.refundsDone(no) // by asking again
 	s.booksAreRight()
 }
 
-func TestARefundThatFails(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func aRefundThatFails(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.RefundFails)
-	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
-	s.refundsDone()
-	if got := read[string](s, `SELECT status FROM payments.refunds`); got != "failed" {
+	s.refundRequested(no, "late")
+	s.refundsDone(no)
+	if got := s.refundOf(no); got != "late failed" {
 		t.Fatalf("refund is %s", got)
 	}
-	if s.alarms("refund-failed") != 1 {
+	if s.alarms("refund-failed", s.refundSubject(no)) != 1 {
 		t.Error("nobody was told")
 	}
-	found, err := s.checkReturned(t.Context())
+	found, err := s.checkReturned(t.Context(), s.db)
 	if err != nil || len(found) != 1 {
 		t.Errorf("I5 sees %v, %v", found, err)
 	}
 }
 
 // What the provider refuses for good fails at once.
-func TestARefundThatIsRefused(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func aRefundThatIsRefused(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
@@ -176,24 +186,22 @@ func TestARefundThatIsRefused(t *testing.T) {
 	if _, err := s.refundDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := read[string](s, `SELECT status FROM payments.refunds`); got != "failed" || s.alarms("refund-failed") != 1 {
-		t.Errorf("refund is %s, %d alarms", got, s.alarms("refund-failed"))
+	if got := s.refundOf(no); got != "late failed" || s.alarms("refund-failed", s.refundSubject(no)) != 1 {
+		t.Errorf("refund is %s, %d alarms", got, s.alarms("refund-failed", s.refundSubject(no)))
 	}
 }
 
-func TestRefundCallbackInAnotherSum(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func refundCallbackInAnotherSum(t *testing.T, s *shop) {
 	no, user := s.one(100)
 	paymentNo, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.Normal)
-	s.until("the refund is requested", func() bool { return read[int](s, `SELECT count(*) FROM payments.refunds`) == 1 })
+	s.refundRequested(no, "late")
 	st := provider.RefundStatus{
-		State: provider.Succeeded, Merchant: merchantNo, RefundNo: read[ids.ID](s, `SELECT refund_no FROM payments.refunds`), PaymentNo: paymentNo,
+		State: provider.Succeeded, Merchant: merchantNo, RefundNo: read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no), PaymentNo: paymentNo,
 		Transaction: "r1", Amount: 99, Currency: "CNY", At: time.Now(),
 	}
-	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-mismatch") != 1 {
+	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-mismatch", s.refundSubject(no)) != 1 {
 		t.Errorf("another sum was taken: %v", err)
 	}
 	st.Amount = 100
@@ -203,17 +211,15 @@ func TestRefundCallbackInAnotherSum(t *testing.T) {
 		}
 	}
 	st.Transaction = "r2" // the provider paid back twice
-	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-transaction-reused") != 1 {
+	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-transaction-reused", "sandbox transaction r2") != 1 {
 		t.Errorf("a second movement of one refund: %v", err)
 	}
-	if n := s.events(paymentevent.SubjectRefunded); n != 1 {
+	if n := s.events(paymentevent.SubjectRefunded, no); n != 1 {
 		t.Errorf("%d refunded events", n)
 	}
 }
 
-func TestProviderNoLongerConfigured(t *testing.T) {
-	t.Parallel()
-	s := setup(t, options{})
+func providerNoLongerConfigured(t *testing.T, s *shop) {
 	both := s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt))
 	no, user := s.one(100)
 	if _, err := both.begin(t.Context(), no, user, "bank2"); err != nil {
@@ -223,7 +229,7 @@ func TestProviderNoLongerConfigured(t *testing.T) {
 	if err == nil || len(closable) != 0 {
 		t.Errorf("closed without its provider: %v, %v", closable, err)
 	}
-	if s.alarms("payment-provider-missing") != 1 {
+	if s.alarms("payment-provider-missing", "bank2") != 1 {
 		t.Error("nobody was told")
 	}
 	if a := s.post(user, "/api/v1/orders/"+no.String()+"/cancel", ""); a.status != http.StatusServiceUnavailable {

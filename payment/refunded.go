@@ -91,18 +91,25 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 // refundFailed ends a refund that the provider will never make. The money stays
 // with us and the books say so (I5) until a person has found another way.
 func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
-	if _, err := s.refundRow(ctx, s.q, no, name); err != nil {
-		return err
-	}
-	n, err := s.q.FailRefund(ctx, paymentdb.FailRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
-	if err != nil {
-		return err
-	}
-	if n > 0 {
+	var n int64
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		q := s.q.WithTx(tx)
+		if _, err := s.refundRow(ctx, q, no, name); err != nil {
+			return err
+		}
+		var err error
+		n, err = q.FailRefund(ctx, paymentdb.FailRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
+		if err != nil || n == 0 {
+			return err
+		}
+		// Nobody will look at a failed refund again but the person who is called
+		// here, so neither exists without the other.
+		return raiseIn(ctx, tx, alarmRefundFailed, "refund "+no.String())
+	})
+	if err == nil && n > 0 {
 		s.metrics.refunds.WithLabelValues(name, "failed").Inc()
-		s.raise(ctx, alarmRefundFailed, "refund "+no.String())
 	}
-	return nil
+	return err
 }
 
 func (s *Service) refundRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, name string) (paymentdb.PaymentsRefund, error) {

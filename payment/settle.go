@@ -133,9 +133,12 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	}
 	out := settled{outcome: outcomeMismatch}
 	if fits {
-		if out, err = s.payOrder(ctx, tx, p); err != nil {
-			return settled{}, err
-		}
+		out, err = s.payOrder(ctx, tx, p)
+	} else {
+		err = raiseIn(ctx, tx, alarmMismatch, "payment "+p.PaymentNo.String())
+	}
+	if err != nil {
+		return settled{}, err
 	}
 	if _, err := q.CapturePayment(ctx, paymentdb.CapturePaymentParams{ProviderTxn: c.Transaction, PaymentNo: p.PaymentNo, Bucket: bucket}); err != nil {
 		return settled{}, err
@@ -188,12 +191,8 @@ func (s *Service) moved(ctx context.Context, q *paymentdb.Queries, name, kind, t
 // events and rows are there, this only makes everyone see them sooner.
 func (s *Service) announce(ctx context.Context, name string, c provider.Capture, out settled) {
 	s.metrics.captures.WithLabelValues(name, out.outcome).Inc()
-	switch out.outcome {
-	case outcomePaid:
+	if out.outcome == outcomePaid {
 		s.deps.Orders.Announce(ctx, out.order)
-		return
-	case outcomeMismatch:
-		s.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String())
 	}
 	if out.refund {
 		s.metrics.refunds.WithLabelValues(name, "requested").Inc()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"stampede/inventory"
 	"stampede/order"
@@ -33,7 +35,17 @@ import (
 	"stampede/platform/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	// One case of the model is a hundred round trips to Postgres; forty of them
+	// take a few seconds. -rapid.checks asks for more.
+	if err := flag.Set("rapid.checks", "40"); err != nil {
+		panic(err)
+	}
+	pgtest.Main(m, func() error {
+		http.DefaultClient.CloseIdleConnections() // the shoppers'
+		return goleak.Find()
+	})
+}
 
 var bankSecret = []byte("a secret that only tests know, 32+")
 
@@ -112,7 +124,34 @@ type shop struct {
 	client *sandbox.Client
 
 	item int64
-	user int64
+	user *atomic.Int64 // the last shopper
+}
+
+// subtest is one of several that share a shop, one after the other: what costs
+// time is a database of one's own, so each looks at its own order only.
+type subtest struct {
+	name string
+	run  func(*testing.T, *shop)
+}
+
+// in is the same shop, failing a subtest.
+func (s *shop) in(t *testing.T) *shop {
+	mine := *s
+	mine.t = t
+	return &mine
+}
+
+func run(t *testing.T, s *shop, tests []subtest) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Cleanup(func() {
+				s.bank.shut.Store(false)
+				s.door.lose.Store(false)
+			})
+			tt.run(t, s.in(t))
+		})
+	}
 }
 
 type options struct {
@@ -136,7 +175,7 @@ func setup(t *testing.T, o options) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{t: t, db: db, orders: orders, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: 1000}
+	s := &shop{t: t, db: db, orders: orders, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
 	rt := httpx.NewRouter(s.tokens, log, "test")
 	s.door = &recorder{Handler: rt}
 	srv := httptest.NewServer(s.door)
@@ -227,9 +266,9 @@ func (s *shop) buy(n int, price int64) (nos []ids.ID, users []int64) {
 	s.t.Helper()
 	var buckets []int16
 	for range n {
-		s.user++
-		no := ids.NewFor(s.user)
-		nos, users, buckets = append(nos, no), append(users, s.user), append(buckets, no.Bucket())
+		user := s.user.Add(1)
+		no := ids.NewFor(user)
+		nos, users, buckets = append(nos, no), append(users, user), append(buckets, no.Bucket())
 	}
 	s.exec(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
 		SELECT b, no, u, $4, 9, 5, 1, 1, $5, 'CNY', '限量版跑鞋', 'pending_payment', now() + interval '10 minutes'
@@ -342,20 +381,48 @@ func (s *shop) payAt(payURL string, behaviour sandbox.Behaviour) {
 	}
 }
 
-// events counts the outbox rows of a subject.
-func (s *shop) events(subject string) int {
-	return read[int](s, `SELECT count(*) FROM platform.outbox WHERE subject = $1`, subject)
+// events counts the outbox rows of a subject that name an order.
+func (s *shop) events(subject string, no ids.ID) int {
+	return read[int](s, `SELECT count(*) FROM platform.outbox WHERE subject = $1 AND position(convert_to($2, 'UTF8') IN payload) > 0`, subject, no.String())
 }
 
-// refundsDone works through refunds until each has ended.
-func (s *shop) refundsDone() {
+// ledger counts the ledger rows of an order.
+func (s *shop) ledger(no ids.ID, kind string) int {
+	return read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1 AND kind = $2`, no, kind)
+}
+
+// refundOf is "reason status" of the order's refund, "" without one.
+func (s *shop) refundOf(no ids.ID) string {
+	return read[string](s, `SELECT coalesce(max(reason || ' ' || status), '') FROM payments.refunds WHERE order_no = $1`, no)
+}
+
+// refundRequested waits until money of the order is to go back.
+func (s *shop) refundRequested(no ids.ID, reason string) {
+	s.t.Helper()
+	s.until("the refund is requested", func() bool { return s.refundOf(no) == reason+" requested" })
+}
+
+// refundsDone works through refunds until those of the order have ended.
+func (s *shop) refundsDone(no ids.ID) {
 	s.t.Helper()
 	s.until("every refund ends", func() bool {
 		if _, err := s.refundDue(s.t.Context()); err != nil {
 			s.t.Fatal(err)
 		}
-		return read[int](s, `SELECT count(*) FROM payments.refunds WHERE status = 'requested'`) == 0
+		return read[int](s, `SELECT count(*) FROM payments.refunds WHERE status = 'requested' AND order_no = $1`, no) == 0
 	})
+}
+
+// callbacksLeft counts the bank's callbacks about a payment that it has not had
+// acknowledged.
+func (s *shop) callbacksLeft(paymentNo ids.ID) int {
+	return read[int](s, `SELECT count(*) FROM sandbox.callbacks WHERE status <> 'acknowledged' AND position(convert_to($1, 'UTF8') IN body) > 0`,
+		paymentNo.String())
+}
+
+// paymentStatus is the status of a payment's row.
+func (s *shop) paymentStatus(no ids.ID) string {
+	return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, no)
 }
 
 // booksAreRight runs the module's own proofs.
@@ -372,6 +439,7 @@ func (s *shop) booksAreRight() {
 	}
 }
 
-func (s *shop) alarms(code string) int {
-	return read[int](s, `SELECT count(*) FROM platform.alarms WHERE code = $1`, code)
+// alarms counts the alarms of a code about a subject.
+func (s *shop) alarms(code, subject string) int {
+	return read[int](s, `SELECT count(*) FROM platform.alarms WHERE code = $1 AND subject = $2`, code, subject)
 }

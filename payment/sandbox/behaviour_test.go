@@ -119,6 +119,21 @@ func TestBehaviours(t *testing.T) {
 	}
 }
 
+// The expiry refuses money by itself, before anybody has noticed it.
+func TestExpiryIsHonouredUnnoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testConfig())
+	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+	address := w.create(t, w.charge(notifyURL))
+	if _, err := w.db.Exec(t.Context(), `UPDATE sandbox.payments SET expires_at = now() - interval '1 millisecond'`); err != nil {
+		t.Fatal(err)
+	}
+	status, out, err := payAs(address, payRequest{})
+	if err != nil || status != http.StatusConflict || out.Status != statusClosed {
+		t.Errorf("%d %+v, %v; want 409 closed", status, out, err)
+	}
+}
+
 func TestRefundFailsOnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testConfig())

@@ -20,6 +20,8 @@ const (
 	batch = 64
 	// callbackBackoffMost is the longest wait between two attempts.
 	callbackBackoffMost = 5 * time.Minute
+	// claimTimeout bounds a claim, which a stop waits for.
+	claimTimeout = 2 * time.Second
 	// forgetEvery is how often callbacks that ended a day ago are dropped.
 	forgetEvery = time.Minute
 	// forgetAtMost bounds one such deletion to a few milliseconds of locks.
@@ -53,7 +55,7 @@ func (b *Bank) run(ctx context.Context) error {
 	poll := time.NewTicker(b.cfg.Poll)
 	defer poll.Stop()
 	var forgotten time.Time
-	for {
+	for ctx.Err() == nil {
 		b.round(ctx, due)
 		if now := time.Now(); now.Sub(forgotten) > forgetEvery {
 			forgotten = now
@@ -63,11 +65,11 @@ func (b *Bank) run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-b.wake:
 		case <-poll.C:
 		}
 	}
+	return nil
 }
 
 // round settles refunds and fills due with what may be sent now.
@@ -81,11 +83,12 @@ func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow
 		b.behind.Store(true)
 		return
 	}
-	claimed, err := b.q.ClaimCallbacks(ctx, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: int32(free)}) //nolint:gosec // at most batch
+	// A stop must not cut the claim off: what Postgres has given would wait for its lease.
+	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	defer cancel()
+	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: int32(free)}) //nolint:gosec // at most batch
 	if err != nil {
-		if ctx.Err() == nil {
-			b.log.WarnContext(ctx, "sandbox bank could not claim callbacks", "error", err)
-		}
+		b.log.WarnContext(ctx, "sandbox bank could not claim callbacks", "error", err)
 		return
 	}
 	for _, c := range claimed {

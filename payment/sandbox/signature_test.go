@@ -135,21 +135,30 @@ func TestClientTrustsOnlyTheBank(t *testing.T) {
 	t.Parallel()
 	_, bank := signers(secret, time.Now)
 	no := ids.NewFor(7)
-	old, err := json.Marshal(paymentReply{Nonce: ids.New(), Merchant: "shop-1", PaymentNo: no.String(), Status: statusClosed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, sign := range map[string]func(http.Header, []byte){
-		"unsigned":                 func(http.Header, []byte) {},
-		"an old reply played back": bank.sign,
+	for _, tt := range []struct {
+		name   string
+		sign   func(http.Header, []byte)
+		nonce  func(asked ids.ID) ids.ID
+		refuse bool
+	}{
+		{"the bank", bank.sign, func(asked ids.ID) ids.ID { return asked }, false},
+		{"unsigned", func(http.Header, []byte) {}, func(asked ids.ID) ids.ID { return asked }, true},
+		{"an old reply played back", bank.sign, func(ids.ID) ids.ID { return ids.New() }, true},
 	} {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			sign(w.Header(), old)
-			_, _ = w.Write(old)
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var asked call
+			if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+				t.Error(err)
+			}
+			reply, err := json.Marshal(paymentReply{Nonce: tt.nonce(asked.Nonce), Merchant: "shop-1", PaymentNo: no.String(), Status: statusClosed})
+			if err != nil {
+				t.Error(err)
+			}
+			tt.sign(w.Header(), reply)
+			_, _ = w.Write(reply)
 		}))
-		client := clientOf(t, srv.URL)
-		if got, err := client.Close(t.Context(), no); err == nil {
-			t.Errorf("%s: the client believed %+v", name, got)
+		if got, err := clientOf(t, srv.URL).Close(t.Context(), no); (err != nil) != tt.refuse {
+			t.Errorf("%s: the client heard %+v, %v", tt.name, got, err)
 		}
 		srv.Close()
 	}

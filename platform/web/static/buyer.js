@@ -92,6 +92,7 @@ export class Buyer {
       this.#say(`${t("step_refused")}: ${e.message}`, "bad");
     } finally {
       this.#busy = false;
+      this.offer(this.#sale);
     }
   }
 
@@ -137,6 +138,7 @@ export class Buyer {
     if (this.#line) this.#line.className = "done";
     const step = { pending_payment: "step_order", paid: "step_paid", closed: "step_closed", refused: "step_refused" }[o.status] ?? o.status;
     this.#say(`${t(step)} ${t(via)}`, o.status === "refused" || o.status === "closed" ? "bad" : "done");
+    this.offer(this.#sale);
     document.body.dataset.order = o.status;
   }
 
