@@ -110,7 +110,7 @@ func (p *process) rushDemo(t *testing.T, data string) map[string]any {
 // what testing makes lies below folders of mode 0700.
 func dataDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "stampede-run-")
+	dir, err := os.MkdirTemp("", "stampede-run-") //nolint:usetesting // as said
 	if err != nil {
 		t.Fatal(err)
 	}

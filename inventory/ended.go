@@ -110,7 +110,7 @@ func (s *Service) commit(ctx context.Context, item Item, orders []orderevent.Ord
 // is over and whose keys were removed is Postgres's alone.
 func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func(epoch int64) (reply, error)) (reply, error) {
 	if known, ok := s.epochs.Load(item); ok {
-		epoch = known.(int64)
+		epoch = known.(int64) //nolint:errcheck // the map holds nothing else
 	}
 	for range epochTurns {
 		r, err := call(epoch)

@@ -61,7 +61,7 @@ func (s *Service) scan(ctx context.Context, key string, each func(field, value s
 func (s *Service) Hold(ctx context.Context, item Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
 	var epoch int64
 	if known, ok := s.epochs.Load(item); ok {
-		epoch = known.(int64)
+		epoch = known.(int64) //nolint:errcheck // the map holds nothing else
 	}
 	for range epochTurns {
 		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch)}

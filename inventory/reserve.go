@@ -25,7 +25,7 @@ func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts 
 	if len(attempts) == 0 || len(attempts) > MaxBatch {
 		return fmt.Errorf("inventory: a batch has 1 to %d attempts, got %d", MaxBatch, len(attempts))
 	}
-	call := callPool.Get().(*reserveCall)
+	call := callPool.Get().(*reserveCall) //nolint:errcheck // the pool holds nothing else
 	defer callPool.Put(call)
 	if err := call.fill(item, epoch, attempts); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (sc script) failed(err error) error { return fmt.Errorf("inventory: %s.lua:
 // reply is a script's answer. Its leading figures have been checked by run.
 type reply []any
 
-func (r reply) int(i int) int64 { return r[i].(int64) }
+func (r reply) int(i int) int64 { return r[i].(int64) } //nolint:errcheck // as said
 
 func (r reply) text(i int) (string, error) {
 	if i >= len(r) {

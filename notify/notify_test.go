@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -39,7 +38,7 @@ func setup(t *testing.T, change func(*Config)) bundle {
 	if change != nil {
 		change(&cfg)
 	}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
 	s, err := New(cfg, Deps{Tokens: tokens, Log: log, Metrics: prometheus.NewRegistry()})
 	if err != nil {

@@ -51,6 +51,8 @@ func (s *socket) enqueue(message []byte) {
 }
 
 // flush writes until the queue is empty.
+//
+//nolint:contextcheck // a message outlives whoever queued it; WriteTimeout bounds each
 func (s *socket) flush() {
 	for {
 		s.mu.Lock()

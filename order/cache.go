@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/time/rate"
 
 	"stampede/order/orderevent"
 	"stampede/platform/ids"
@@ -35,7 +35,7 @@ const (
 	cacheRead = 500 * time.Millisecond
 	// cacheWrite bounds one pipeline of writes; the event subscription repeats
 	// what did not get through.
-	cacheWrite = 2 * time.Second
+	cacheWrite = time.Second
 	// pipelineLimit is how many commands go out at once: enough to forget the
 	// round trip, few enough to keep the reply buffer small.
 	pipelineLimit = 512
@@ -56,7 +56,26 @@ type cache struct {
 	rdb     redis.UniversalClient
 	ttl     time.Duration
 	fillTTL time.Duration
+	room    *rate.Limiter // one token per order that may have the long lifetime
 	metrics *metrics
+}
+
+func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
+	// A bucket of half the orders that is filled with the other half during one
+	// lifetime lets at most all of them through within any lifetime.
+	half := cfg.CacheMaxOrders / 2
+	return &cache{
+		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: cfg.FillTTL, metrics: m,
+		room: rate.NewLimiter(rate.Limit(float64(half)/cfg.CacheTTL.Seconds()), half),
+	}
+}
+
+// lifetime is how long that many more orders may stay.
+func (c *cache) lifetime(orders int) time.Duration {
+	if c.room.AllowN(time.Now(), orders) {
+		return c.ttl
+	}
+	return c.fillTTL
 }
 
 func cacheKey(no ids.ID) string {
@@ -100,6 +119,7 @@ func (c *cache) putNew(ctx context.Context, orders []orderevent.Order) error {
 	// One buffer for all: a value stays valid when the buffer moves on. An order
 	// takes some 450 bytes.
 	buf := make([]byte, 0, min(len(orders), pipelineLimit)*512)
+	ttl := c.lifetime(len(orders))
 	for start := 0; start < len(orders); start += pipelineLimit {
 		end := min(start+pipelineLimit, len(orders))
 		buf = buf[:0]                                                      // the pipeline before has sent what it held
@@ -107,7 +127,7 @@ func (c *cache) putNew(ctx context.Context, orders []orderevent.Order) error {
 			for i := start; i < end; i++ {
 				from := len(buf)
 				buf = orders[i].AppendJSON(buf)
-				pipe.SetNX(ctx, cacheKey(orders[i].No), buf[from:len(buf):len(buf)], c.ttl)
+				pipe.SetNX(ctx, cacheKey(orders[i].No), buf[from:len(buf):len(buf)], ttl)
 			}
 			return nil
 		})
@@ -152,7 +172,7 @@ func (c *cache) putMissing(ctx context.Context, orders []orderevent.Order) error
 // put stores changed orders where the cache has an older version or none. It
 // returns nil when afterwards no reader finds an older version, stored or not.
 func (c *cache) put(ctx context.Context, orders []orderevent.Order) error {
-	_, err := c.putFor(ctx, orders, c.ttl)
+	_, err := c.putFor(ctx, orders, c.lifetime(len(orders)))
 	return err
 }
 
@@ -221,70 +241,3 @@ func putOutcome(n int) string {
 }
 
 func outOfMemory(err error) bool { return strings.HasPrefix(err.Error(), "OOM ") }
-
-// sampleLimit bounds how many entries a check looks at; a mistake that the
-// program makes would not hide among twenty thousand orders.
-const sampleLimit = 20_000
-
-// sample returns cached orders: those of the given numbers, or whichever a scan
-// meets first when only is nil. Entries that are no orders are left out.
-func (c *cache) sample(ctx context.Context, only []ids.ID) ([]orderevent.Order, error) {
-	keys := make([]string, len(only))
-	for i, no := range only {
-		keys[i] = cacheKey(no)
-	}
-	if only == nil {
-		var err error
-		if keys, err = c.scan(ctx); err != nil {
-			return nil, err
-		}
-	}
-	var orders []orderevent.Order
-	for start := 0; start < len(keys); start += pipelineLimit {
-		cmds, err := c.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for _, key := range keys[start:min(start+pipelineLimit, len(keys))] {
-				pipe.Get(ctx, key)
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("order: read cached orders: %w", err)
-		}
-		for _, cmd := range cmds {
-			var o orderevent.Order
-			if raw, err := cmd.(*redis.StringCmd).Bytes(); err == nil && json.Unmarshal(raw, &o) == nil {
-				orders = append(orders, o)
-			}
-		}
-	}
-	return orders, nil
-}
-
-// scan lists at most sampleLimit keys of the cache, on every node of a cluster.
-func (c *cache) scan(ctx context.Context) ([]string, error) {
-	var mu sync.Mutex // a cluster's nodes are scanned at once
-	var keys []string
-	node := func(ctx context.Context, rdb redis.Cmdable) error {
-		it := rdb.Scan(ctx, 0, "o:{*", 1000).Iterator()
-		for it.Next(ctx) {
-			mu.Lock()
-			keys = append(keys, it.Val())
-			full := len(keys) >= sampleLimit
-			mu.Unlock()
-			if full {
-				return nil
-			}
-		}
-		return it.Err()
-	}
-	var err error
-	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, rdb *redis.Client) error { return node(ctx, rdb) })
-	} else {
-		err = node(ctx, c.rdb)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("order: scan the cache: %w", err)
-	}
-	return keys, nil
-}

@@ -21,18 +21,48 @@ import (
 	"stampede/platform/pgtest"
 )
 
-func newCache(t testing.TB, rdb redis.UniversalClient) *cache {
+func testCache(t testing.TB, rdb redis.UniversalClient, change ...func(*Config)) *cache {
 	t.Helper()
 	m, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cache{rdb: rdb, ttl: time.Hour, fillTTL: time.Minute, metrics: m}
+	cfg := DefaultConfig()
+	for _, f := range change {
+		f(&cfg)
+	}
+	return newCache(rdb, cfg, m)
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	c := testCache(t, pgtest.Redis(t), func(cfg *Config) { cfg.CacheMaxOrders = 10_000 })
+	long := 0
+	for range 300 {
+		orders := make([]orderevent.Order, 100)
+		for i := range orders {
+			orders[i] = orderevent.Order{No: ids.NewFor(int64(i)), Version: 1}
+		}
+		if err := c.putNew(t.Context(), orders); err != nil {
+			t.Fatal(err)
+		}
+		if c.rdb.TTL(t.Context(), cacheKey(orders[99].No)).Val() > time.Minute {
+			long += len(orders)
+		} else if err := c.put(t.Context(), orders); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if long < 4900 || long > 10_000 {
+		t.Errorf("%d of 30000 orders stay long, 10000 may", long)
+	}
+	if stored := c.rdb.DBSize(t.Context()).Val(); stored != 30_000 {
+		t.Errorf("%d of 30000 orders are readable right after the rush", stored)
+	}
 }
 
 func TestCacheNeverGoesBack(t *testing.T) {
 	t.Parallel()
-	c := newCache(t, pgtest.Redis(t))
+	c := testCache(t, pgtest.Redis(t))
 	rapid.Check(t, func(rt *rapid.T) {
 		o := orderevent.Order{No: ids.NewFor(1), UserID: 1, Title: `"version":99`, Currency: "CNY"}
 		newest := int32(0)
@@ -71,7 +101,7 @@ func TestCacheNeverGoesBack(t *testing.T) {
 func TestCacheSurvivesForeignValues(t *testing.T) {
 	t.Parallel()
 	rdb := pgtest.Redis(t)
-	c := newCache(t, rdb)
+	c := testCache(t, rdb)
 	for _, raw := range []string{"", "no JSON", "[]", `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"}`, `{"version":"x"}`} {
 		o := orderevent.Order{No: ids.NewFor(1), Version: 1}
 		if err := rdb.Set(t.Context(), cacheKey(o.No), raw, 0).Err(); err != nil {
@@ -135,7 +165,7 @@ func starve(t *testing.T, rdb *redis.Client, on bool) {
 func TestCacheWithoutMemoryForgetsRatherThanLies(t *testing.T) {
 	t.Parallel()
 	rdb := ownRedis(t)
-	c := newCache(t, rdb)
+	c := testCache(t, rdb)
 	ctx := t.Context()
 	o := orderevent.Order{No: ids.NewFor(1), Version: 1, Status: orderevent.StatusPending}
 	if err := c.put(ctx, []orderevent.Order{o}); err != nil {
@@ -172,11 +202,15 @@ func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
 	starve(t, rdb, true)
 	m := s.placed(s.item(5), 1)
 	no := m.Grants[0].No
-	for range 3 {
+	for range 50 {
 		o, ok, err := s.Get(t.Context(), no)
 		if err != nil || !ok || o.Status != orderevent.StatusPending {
 			t.Fatalf("%+v, %v, %v", o, ok, err)
 		}
+	}
+	// What Redis cannot keep, the process does, for a second at a time.
+	if loads := counter(t, s.metrics.loads); loads > 10 {
+		t.Errorf("50 reads of one order asked Postgres %.0f times", loads)
 	}
 	if !s.pay(no) {
 		t.Fatal("not paid")

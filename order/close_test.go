@@ -134,6 +134,10 @@ func TestNoPaymentAfterTheDeadline(t *testing.T) {
 	if nos, err := s.ClaimDue(t.Context(), 10); err != nil || len(nos) != 0 {
 		t.Errorf("a paid order is due: %v, %v", nos, err)
 	}
+	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() + interval '1 hour'`)
+	if closed, err := s.CloseClaimed(t.Context(), []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 0 {
+		t.Errorf("a paid order was closed: %v, %v", closed, err)
+	}
 }
 
 func TestSweepersShareTheWork(t *testing.T) {

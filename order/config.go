@@ -17,6 +17,11 @@ type Config struct {
 	// CacheTTL is how long an order stays readable without Postgres after its
 	// last change. Defaults to 24 h: the payment window and the day after.
 	CacheTTL time.Duration
+	// CacheMaxOrders bounds the cache: at most this many orders get CacheTTL
+	// within any CacheTTL, per process; the others get FillTTL and are read again
+	// when somebody asks. An order takes some 650 bytes of Redis, whose memory the
+	// sale itself needs. Defaults to 1,000,000.
+	CacheMaxOrders int
 	// FillTTL is how long an order stays in the cache that a reader put there.
 	// It is short because a fill may lose a race against a change that Redis had
 	// no memory for; it bounds how stale such an order can be. Defaults to 60 s.
@@ -46,6 +51,7 @@ func DefaultConfig() Config {
 		MaxOrdersPerTx:  4096,
 		MaxRetryDelay:   5 * time.Second,
 		CacheTTL:        24 * time.Hour,
+		CacheMaxOrders:  1_000_000,
 		FillTTL:         time.Minute,
 		LocalCacheBytes: 16 << 20,
 		SweepEvery:      time.Second,
@@ -67,6 +73,8 @@ func (c Config) Validate() error {
 		return errors.New("order: MaxRetryDelay must be at least 50 ms")
 	case c.CacheTTL < time.Minute:
 		return errors.New("order: CacheTTL must be at least 1 min")
+	case c.CacheMaxOrders < 10_000:
+		return errors.New("order: CacheMaxOrders must be at least 10000")
 	case c.FillTTL < time.Second || c.FillTTL > c.CacheTTL:
 		return errors.New("order: FillTTL must be between 1 s and CacheTTL")
 	case c.LocalCacheBytes < minLocalCacheBytes:

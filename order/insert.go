@@ -135,6 +135,7 @@ func insert(ctx context.Context, tx pgx.Tx, status string, batches []*seckilleve
 	orders := make([]orderevent.Order, 0, len(inserted))
 	for _, e := range entries {
 		if _, ok := inserted[e.grant.No]; ok {
+			delete(inserted, e.grant.No) // a number that came twice is one row
 			orders = append(orders, orderOf(batches[e.from], e, status, at))
 		}
 	}

@@ -86,6 +86,7 @@ func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID)
 // then the events, which are in the outbox, do the same a little later.
 func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
 	s.deps.Outbox.Wake()
+	ctx = context.WithoutCancel(ctx) // the change is committed, whether or not its client still waits
 	if err := s.cache.put(ctx, orders); err != nil {
 		s.deps.Log.WarnContext(ctx, "order cache not updated, its subscription will repeat it", "orders", len(orders), "error", err)
 	}

@@ -57,16 +57,16 @@ ORDER BY o.item_id, o.shard;
 
 -- name: CloseClaimed :many
 -- Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
--- rows that this transaction holds.
-WITH locked AS MATERIALIZED (
+-- rows that this transaction holds. They share one time, so that their event says it once.
+WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED (
     SELECT o.order_no, o.bucket
     FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
     JOIN orders.orders o ON o.order_no = n.no AND o.bucket = n.b
     ORDER BY o.order_no FOR UPDATE OF o
 ), closed AS (
     UPDATE orders.orders o
-    SET status = 'closed', reason = @reason, version = o.version + 1, closing_until = NULL, updated_at = clock_timestamp()
-    FROM locked
+    SET status = 'closed', reason = @reason, version = o.version + 1, closing_until = NULL, updated_at = t.at
+    FROM locked, t
     WHERE o.order_no = locked.order_no AND o.bucket = locked.bucket
       AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
     RETURNING o.*

@@ -20,7 +20,8 @@ type Queue interface {
 	// Queued reports whether the user's number waits for the order writer, and
 	// how many grants stand before it. It must answer with an error, not with
 	// false, while it cannot know (Redis away, item fenced): false is told to the
-	// shopper as "not in line". A number whose order is written is not queued.
+	// shopper as "not in line". A number whose order is written is not queued; it
+	// may be told as queued at position 0.
 	Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error)
 }
 
@@ -90,13 +91,16 @@ func (s *Service) follow(queue Queue) func(context.Context, *orderInput) (*order
 		if err != nil {
 			s.deps.Log.DebugContext(ctx, "order cache not readable, asking Postgres", "error", err)
 		}
+		var queued bool
 		var queueErr error
 		if !found {
 			var position int64
-			var queued bool
-			if position, _, queued, queueErr = queue.Queued(ctx, user, no); queueErr == nil && queued {
+			position, _, queued, queueErr = queue.Queued(ctx, user, no)
+			if queueErr == nil && queued && position > 0 {
 				return &orderOutput{CacheControl: noStore, Body: orderevent.QueuedView(no, position)}, nil
 			}
+			// With nobody before it the number is being written or has been, and the
+			// cache may have dropped it since; Postgres knows which.
 			if o, found, _ = s.recall(no); !found {
 				if o, found, err = s.loader.load(ctx, no); err != nil {
 					return nil, errUnknown.Because(err)
@@ -108,6 +112,8 @@ func (s *Service) follow(queue Queue) func(context.Context, *orderInput) (*order
 			return nil, ErrNotFound
 		case found:
 			return &orderOutput{CacheControl: noStore, Body: orderevent.View(o)}, nil
+		case queued && queueErr == nil:
+			return &orderOutput{CacheControl: noStore, Body: orderevent.QueuedView(no, 0)}, nil
 		case queueErr != nil:
 			return nil, errUnknown.Because(queueErr)
 		default:

@@ -119,6 +119,19 @@ func TestFollowingANumber(t *testing.T) {
 	}
 }
 
+func TestForeignNumbersCostNothing(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	e.line.asked = func() { t.Error("the line was asked") }
+	foreign := ids.NewFor(2)
+	if rec := e.get("/api/v1/orders/"+foreign.String(), 1, auth.Shopper); rec.Code != http.StatusNotFound {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	if loads := counter(t, e.metrics.loads); loads != 0 {
+		t.Errorf("Postgres was asked %.0f times", loads)
+	}
+}
+
 func TestFollowingSaysNothingUntrue(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
@@ -141,6 +154,19 @@ func TestFollowingSaysNothingUntrue(t *testing.T) {
 	}
 	rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper)
 	if rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "pending_payment") {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	// A written order is told even if its user's mark is still in the line, and
+	// whoever is next in line is told so.
+	e.rdb.Del(t.Context(), cacheKey(no))
+	next := ids.NewFor(1)
+	e.line.positions[no], e.line.positions[next] = 0, 0
+	rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper)
+	if rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "pending_payment") {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	rec = e.get("/api/v1/orders/"+next.String(), 1, auth.Shopper)
+	if rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"position":0`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	// A written order is told even if the line cannot be asked.

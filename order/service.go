@@ -67,7 +67,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, metrics: m,
-		cache:   &cache{rdb: deps.Redis, ttl: cfg.CacheTTL, fillTTL: cfg.FillTTL, metrics: m},
+		cache:   newCache(deps.Redis, cfg, m),
 		local:   freecache.NewCache(cfg.LocalCacheBytes),
 		reading: newReading(deps.DB.Config().MaxConns),
 		due:     make(chan struct{}, 1),

@@ -101,7 +101,7 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 // sortOut takes apart the entries by what is known without asking for their
 // rows: those of messages written before are done, those of an epoch that
 // Postgres has left behind and those of an item it does not know are refused,
-// the others are candidates. A number that occurs twice counts once.
+// the others are candidates.
 func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock) (candidates, refused []entry, known int, err error) {
 	messages := make([]ids.ID, len(batches))
 	total := 0
@@ -114,7 +114,6 @@ func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckilleven
 		return nil, nil, 0, fmt.Errorf("note messages: %w", err)
 	}
 	candidates = make([]entry, 0, total)
-	seen := make(map[ids.ID]struct{}, total)
 	for i, b := range batches {
 		if !fresh[b.ID] {
 			known += len(b.Grants)
@@ -135,13 +134,7 @@ func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckilleven
 			reason = orderevent.ReasonInterrupted
 		}
 		for j := range b.Grants {
-			g := &b.Grants[j]
-			if _, twice := seen[g.No]; twice {
-				known++
-				continue
-			}
-			seen[g.No] = struct{}{}
-			e := entry{grant: g, from: i, reason: reason}
+			e := entry{grant: &b.Grants[j], from: i, reason: reason}
 			if reason != "" {
 				refused = append(refused, e)
 			} else {

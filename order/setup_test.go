@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
@@ -24,7 +25,7 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
 // waker counts what the relay would be told.
 type waker struct{ woken atomic.Int64 }
@@ -116,7 +117,7 @@ type sent struct {
 	acked *atomic.Int64
 }
 
-func message4(t testing.TB, seq uint64, data []byte, id ids.ID) sent {
+func envelope(t testing.TB, seq uint64, data []byte, id ids.ID) sent {
 	t.Helper()
 	acked := new(atomic.Int64)
 	return sent{acked: acked, Msg: bus.Msg{
@@ -133,7 +134,7 @@ func (s *shop) deliver(batches ...*seckillevent.Batch) {
 	msgs := make([]bus.Msg, len(batches))
 	all := make([]sent, len(batches))
 	for i, b := range batches {
-		all[i] = message4(s.t, uint64(i)+1, b.Encode(nil), b.ID)
+		all[i] = envelope(s.t, uint64(i)+1, b.Encode(nil), b.ID)
 		msgs[i] = all[i].Msg
 	}
 	s.write(s.t.Context(), s.t.Context().Done(), msgs)

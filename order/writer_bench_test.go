@@ -50,7 +50,7 @@ func BenchmarkWriter(b *testing.B) {
 			msgs := make([]bus.Msg, fetch)
 			perSecond(b, fetch*benchGrants, func() {
 				for i, m := range r.messages(fetch) {
-					msgs[i] = message4(b, uint64(i)+1, m.Encode(nil), m.ID).Msg
+					msgs[i] = envelope(b, uint64(i)+1, m.Encode(nil), m.ID).Msg
 				}
 			}, func() { s.write(b.Context(), nil, msgs) })
 			if n := s.count(`SELECT count(*) FROM orders.orders`); n != int(r.user) {

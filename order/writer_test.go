@@ -139,6 +139,12 @@ func TestWriterTakesRedeliveriesAsDone(t *testing.T) {
 	requireEqual(t, "events", s.events(), before)
 	requireEqual(t, "rows", s.count(`SELECT count(*) FROM orders.orders`), 2)
 
+	// Both copies of a new message in one fetch.
+	fresh := grants(m, 8)
+	s.deliver(fresh, again(fresh), fresh)
+	requireEqual(t, "units after two copies", s.available(m.ItemID), 3)
+	requireEqual(t, "events of two copies", len(s.events()[orderevent.SubjectCreated]), 3)
+
 	// Whoever let an order go may buy again.
 	rebuy := grants(m, 1)
 	s.deliver(rebuy)
@@ -253,12 +259,12 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 	// What no check of ours foresees: Postgres refuses the row.
 	s.exec(`ALTER TABLE orders.orders ADD CONSTRAINT planted CHECK (user_id <> 666)`)
 	// What Decode sees, and what only the single grant shows.
-	garbage := message4(t, 1, []byte("no batch at all"), ids.New())
+	garbage := envelope(t, 1, []byte("no batch at all"), ids.New())
 	fine.Grants[1].Quantity = 0
 	fine.Grants = append(fine.Grants, seckillevent.Grant{No: ids.NewFor(7), User: 8, Quantity: 1}) // not the user's bucket
 	all := []sent{garbage}
 	for i, m := range []*seckillevent.Batch{good, poisoned, fine} {
-		all = append(all, message4(t, uint64(i)+2, m.Encode(nil), m.ID))
+		all = append(all, envelope(t, uint64(i)+2, m.Encode(nil), m.ID))
 	}
 	var msgs []bus.Msg
 	for _, m := range all {
@@ -296,7 +302,7 @@ func TestWriterWaitsForPostgres(t *testing.T) {
 	s := setup(t, func(c *Config, _ *Deps) { c.MaxRetryDelay = 50 * time.Millisecond })
 	m := grants(s.item(5), 1)
 	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
-	msg := message4(t, 1, m.Encode(nil), m.ID)
+	msg := envelope(t, 1, m.Encode(nil), m.ID)
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -317,7 +323,7 @@ func TestWriterStopsWithoutAcknowledging(t *testing.T) {
 	s := setup(t)
 	m := grants(s.item(5), 1)
 	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
-	msg, bad := message4(t, 1, m.Encode(nil), m.ID), message4(t, 2, nil, ids.New())
+	msg, bad := envelope(t, 1, m.Encode(nil), m.ID), envelope(t, 2, nil, ids.New())
 	stop := make(chan struct{})
 	finished := make(chan struct{})
 	go func() {

@@ -28,11 +28,9 @@ func sensible(g seckillevent.Grant) bool {
 // here (relay's poll, order-cache subscription, hold sweeper, expiry's tick).
 func (s *Service) afterCommit(ctx context.Context, messages []message, out settled) {
 	s.deps.Outbox.Wake()
-	if err := s.cache.putNew(ctx, out.created); err != nil {
-		s.deps.Log.WarnContext(ctx, "new orders not cached, the subscription will", "orders", len(out.created), "error", err)
-	}
-	if err := s.cache.putNew(ctx, out.refused); err != nil {
-		s.deps.Log.WarnContext(ctx, "refusals not cached, the subscription will", "orders", len(out.refused), "error", err)
+	ended := slices.Concat(out.created, out.refused)
+	if err := s.cache.putNew(ctx, ended); err != nil {
+		s.deps.Log.WarnContext(ctx, "new orders not cached, their subscription will do it", "orders", len(ended), "error", err)
 	}
 	s.markPersisted(ctx, messages)
 	for _, m := range messages {
@@ -66,9 +64,11 @@ func (s *Service) markPersisted(ctx context.Context, messages []message) {
 		}
 		nos[at] = have
 	}
+	ctx, cancel := context.WithTimeout(ctx, cacheWrite)
+	defer cancel()
 	for at, list := range nos {
 		if err := s.deps.Stock.Persisted(ctx, at.item, at.epoch, list); err != nil {
-			s.deps.Log.WarnContext(ctx, "holds not marked persisted, the hold sweeper will", "item_id", at.item.ID, "numbers", len(list), "error", err)
+			s.deps.Log.WarnContext(ctx, "holds not marked persisted, the hold sweeper will do it", "item_id", at.item.ID, "numbers", len(list), "error", err)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	epoch = st.Epoch
 	patch("items", s.item, `"title":"Another title"`)
 	patch("activities", s.activity, `"one_item_per_user":true`)
-	d.settled(s, true, "one item per user", newer(func(st inventory.State) bool { return true }))
+	d.settled(s, true, "one item per user", newer(func(inventory.State) bool { return true }))
 	if _, ok, err := d.stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
 		t.Errorf("the keys under the old rule are still there: %v %v", ok, err)
 	}

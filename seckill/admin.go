@@ -23,6 +23,8 @@ var (
 )
 
 type (
+	// ByID is the id in a path. It is exported, as all that is embedded in an
+	// input must be for huma to look into it.
 	ByID struct {
 		ID string `path:"id" doc:"A decimal id"`
 	}
@@ -65,10 +67,14 @@ func (s *Service) adminRoutes(api httpx.API) {
 	s.activityRoutes(api)
 	s.sessionRoutes(api)
 	s.itemRoutes(api)
-	httpx.Register(api, httpx.Op{Method: http.MethodGet, Path: adminBase + "/audit", ID: "list-audit", Summary: "What operators did, newest first",
-		Tag: "operator", Role: auth.Viewer, Problems: listProblems}, s.listAudit)
-	httpx.Register(api, httpx.Op{Method: http.MethodGet, Path: adminBase + "/items/{id}/funnel", ID: "item-funnel",
-		Summary: "An item's attempts, units and books at this moment", Tag: "operator", Role: auth.Viewer, Problems: readProblems}, s.itemFunnel)
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: adminBase + "/audit", ID: "list-audit", Summary: "What operators did, newest first",
+		Tag: "operator", Role: auth.Viewer, Problems: listProblems,
+	}, s.listAudit)
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: adminBase + "/items/{id}/funnel", ID: "item-funnel",
+		Summary: "An item's attempts, units and books at this moment", Tag: "operator", Role: auth.Viewer, Problems: readProblems,
+	}, s.itemFunnel)
 }
 
 func (s *Service) activityRoutes(api httpx.API) {
@@ -184,8 +190,10 @@ func readOp(path, id, summary string, problems map[int]string) httpx.Op {
 const maxWriteBytes = 4 << 20
 
 func writeOp(method, path, id, summary string, status int) httpx.Op {
-	return httpx.Op{Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
-		Problems: writeProblems, MaxBodyBytes: maxWriteBytes}
+	return httpx.Op{
+		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
+		Problems: writeProblems, MaxBodyBytes: maxWriteBytes,
+	}
 }
 
 func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*bodyOf[page[auditView]], error) {

@@ -1,6 +1,7 @@
 package seckill
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -42,7 +43,7 @@ func once[T any](ctx context.Context, c *change, key, operation string, request 
 		return fn()
 	}
 	actor := auth.From(ctx).UserID
-	print, err := fingerprint(operation, request)
+	digest, err := fingerprint(operation, request)
 	if err != nil {
 		return none, err
 	}
@@ -57,7 +58,7 @@ func once[T any](ctx context.Context, c *change, key, operation string, request 
 	kept, err := c.q.IdempotentAnswer(ctx, seckilldb.IdempotentAnswerParams{Actor: actor, Key: key, KeptSeconds: idempotencyKept.Seconds()})
 	switch {
 	case err == nil:
-		if string(kept.Request) != string(print) {
+		if !bytes.Equal(kept.Request, digest) {
 			return none, errKeyReused
 		}
 		var answer T
@@ -76,7 +77,7 @@ func once[T any](ctx context.Context, c *change, key, operation string, request 
 	if err != nil {
 		return none, fmt.Errorf("seckill: encode answer: %w", err)
 	}
-	err = c.q.KeepIdempotentAnswer(ctx, seckilldb.KeepIdempotentAnswerParams{Actor: actor, Key: key, Request: print, Response: raw})
+	err = c.q.KeepIdempotentAnswer(ctx, seckilldb.KeepIdempotentAnswerParams{Actor: actor, Key: key, Request: digest, Response: raw})
 	if err != nil {
 		return none, fmt.Errorf("seckill: keep answer: %w", err)
 	}

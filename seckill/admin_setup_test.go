@@ -65,9 +65,6 @@ func (y *yard) desk(change ...func(*Config, *Deps)) *desk {
 	return d
 }
 
-// operatorID is who acts in these tests.
-const operatorID = 72
-
 // reply is an answer with its body read as JSON.
 type reply struct {
 	status int

@@ -1,6 +1,7 @@
 package seckill
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -125,7 +126,7 @@ func TestRoles(t *testing.T) {
 func TestViewsAreWrittenAsTheAPISays(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	s := d.draft(time.Hour, func(activity, session, item map[string]any) {
+	s := d.draft(time.Hour, func(activity, session, _ map[string]any) {
 		session["opens_at"] = "2031-01-02T03:04:05.678+08:00"
 		session["closes_at"] = "2031-01-02T04:00:00Z"
 		activity["starts_at"], activity["ends_at"] = "2031-01-01T00:00:00Z", "2031-01-03T00:00:00Z"
@@ -198,7 +199,7 @@ func TestIdempotencyKey(t *testing.T) {
 	first := d.do(http.StatusOK, http.MethodPost, path, `{"add": 3}`, "Idempotency-Key", "k1")
 	tr := d.traced(func() {
 		again := d.do(http.StatusOK, http.MethodPost, path, `{ "add":3 }`, "Idempotency-Key", "k1")
-		if string(again.raw) != string(first.raw) {
+		if !bytes.Equal(again.raw, first.raw) {
 			t.Errorf("repeated: %s\nfirst: %s", again.raw, first.raw)
 		}
 	})

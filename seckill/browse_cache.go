@@ -92,7 +92,7 @@ func (c *browseCache) lookup(key string) (browsed, bool) {
 }
 
 func (c *browseCache) keep(key string, raw []byte, until time.Time) {
-	expires := c.now().Add(browseLeast + rand.N(browseJitter))
+	expires := c.now().Add(browseLeast + rand.N(browseJitter)) //nolint:gosec // jitter is no secret
 	if !until.IsZero() && until.Before(expires) {
 		expires = until
 	}

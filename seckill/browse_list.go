@@ -86,7 +86,7 @@ func (b *browser) listable(ctx context.Context) ([]storedSession, error) {
 		if err != nil {
 			return nil, err
 		}
-		b.list.kept.Store(&keptSessions{all: all, expires: b.clock.Now().Add(browseLeast + rand.N(browseJitter))})
+		b.list.kept.Store(&keptSessions{all: all, expires: b.clock.Now().Add(browseLeast + rand.N(browseJitter))}) //nolint:gosec // jitter is no secret
 		return all, nil
 	})
 	select {

@@ -67,12 +67,12 @@ func (c *Catalogue) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, catalogueTimeout)
 	defer cancel()
 	seen := c.picture.Load()
-	print, err := seckilldb.New(c.deps.DB).CatalogueFingerprint(ctx, catalogueKept.Seconds())
+	current, err := seckilldb.New(c.deps.DB).CatalogueFingerprint(ctx, catalogueKept.Seconds())
 	if err != nil {
 		c.failures.Inc()
 		return fmt.Errorf("seckill: read catalogue fingerprint: %w", err)
 	}
-	if print == seen.fingerprint && seen.byID != nil {
+	if current == seen.fingerprint && seen.byID != nil {
 		return nil
 	}
 	p, err := c.read(ctx)

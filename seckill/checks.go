@@ -62,8 +62,10 @@ func (s *Service) offPlan(ctx context.Context) ([]proof.Violation, error) {
 		case !ok:
 			found = append(found, proof.Violation{Subject: itemSubject(p.ID), Detail: "The item is published and has no stock row."})
 		case !p.Unlimited && have != int64(p.Stock):
-			found = append(found, proof.Violation{Subject: itemSubject(p.ID),
-				Detail: fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.Stock, have)})
+			found = append(found, proof.Violation{
+				Subject: itemSubject(p.ID),
+				Detail:  fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.Stock, have),
+			})
 		}
 	}
 	for i := range rows {

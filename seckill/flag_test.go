@@ -153,9 +153,9 @@ func TestFlagKeepsWhoIsGrantedWhileHoldersAreRead(t *testing.T) {
 	t.Parallel()
 	f := newTestFlag()
 	d := nothing(1, 10, 0)
-	mustRaise(t, f, d, outAllHeld, func(context.Context, int64, int) ([]int64, error) {
+	mustRaise(t, f, d, outAllHeld, func(ctx context.Context, _ int64, _ int) ([]int64, error) {
 		f.remember(1, 10, []grant{{500, 11}})
-		if covered, _ := f.coverUpTo(t.Context(), d, holders(), time.Now().Add(time.Hour)); covered {
+		if covered, _ := f.coverUpTo(ctx, d, holders(), time.Now().Add(time.Hour)); covered {
 			t.Error("a second reading ran at the same time")
 		}
 		return []int64{100}, nil

@@ -144,7 +144,8 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 	if err != nil {
 		return out, orTakenSKU(err, location, row.Sku, "insert item")
 	}
-	return out, c.record(ctx, "item.create", itemSubject(out.ID), viewItem(&out))
+	err = c.record(ctx, "item.create", itemSubject(out.ID), viewItem(&out))
+	return out, err
 }
 
 // orTakenSKU turns the unique key's violation into the flaw that it is.

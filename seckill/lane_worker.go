@@ -58,6 +58,8 @@ func (w *laneWorker) take(first *attempt) {
 }
 
 // work answers everybody in the batch.
+//
+//nolint:contextcheck // a batch belongs to nobody in it
 func (w *laneWorker) work() {
 	// Clients do not take part in the batch's context: one that leaves must not
 	// end the decision about the others.
@@ -236,6 +238,7 @@ func (w *laneWorker) raise(ctx context.Context, item *Item, as outcome) {
 
 func (w *laneWorker) complain(what string, err error) {
 	if w.lane.quiet.ok(time.Now()) {
+		//nolint:sloglint // every caller passes a literal
 		w.lane.line.log.Error(what, "item_id", w.lane.item, "attempts", len(w.asked), "error", err)
 	}
 }

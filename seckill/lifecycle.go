@@ -71,8 +71,13 @@ var participles = []struct {
 	act  action
 	word string
 }{
-	{actEdit, "edited"}, {actPublish, "published"}, {actPause, "paused"}, {actResume, "resumed"},
-	{actTerminate, "terminated"}, {actAddStock, "given more stock"}, {actDelete, "deleted"},
+	{actEdit, "edited"},
+	{actPublish, "published"},
+	{actPause, "paused"},
+	{actResume, "resumed"},
+	{actTerminate, "terminated"},
+	{actAddStock, "given more stock"},
+	{actDelete, "deleted"},
 }
 
 // Codes of a refused action: which of them says what is in the way.

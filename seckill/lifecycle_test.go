@@ -116,9 +116,12 @@ func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 		item := `{"session_id":"` + s.session + `","sku":"b","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
 		session := `{"activity_id":"` + s.activity + `","name":"x","opens_at":"2026-01-01T00:00:00Z","closes_at":"2026-01-02T00:00:00Z"}`
 		for _, try := range [][3]string{
-			{http.MethodPatch, "sessions/" + s.session, `{"version":1,"name":"x"}`}, {http.MethodDelete, "sessions/" + s.session},
-			{http.MethodPatch, "items/" + s.item, `{"version":1,"title":"x"}`}, {http.MethodDelete, "items/" + s.item},
-			{http.MethodPost, "items", item}, {http.MethodPost, "sessions", session},
+			{http.MethodPatch, "sessions/" + s.session, `{"version":1,"name":"x"}`},
+			{http.MethodDelete, "sessions/" + s.session},
+			{http.MethodPatch, "items/" + s.item, `{"version":1,"title":"x"}`},
+			{http.MethodDelete, "items/" + s.item},
+			{http.MethodPost, "items", item},
+			{http.MethodPost, "sessions", session},
 		} {
 			var body any
 			if try[2] != "" {

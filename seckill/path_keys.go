@@ -64,7 +64,7 @@ func (ring *pathKeys) sign(t token) (string, error) {
 		return "", fmt.Errorf("seckill: token for user %d, item %d, quantity %d does not fit a path", t.user, t.item, t.quantity)
 	}
 	k := ring.keys[0]
-	s := k.scratch.Get().(*pathScratch) //nolint:forcetypeassert // the pool holds nothing else
+	s := k.scratch.Get().(*pathScratch) //nolint:errcheck // the pool holds nothing else
 	defer k.scratch.Put(s)
 	t.put(&s.raw, k.id)
 	copy(s.raw[pathMACAt:], s.seal())
@@ -95,7 +95,7 @@ func (ring *pathKeys) verify(path string, t *token) error {
 
 // opens reports whether the path was signed with k, and reads it if so.
 func (k *pathKey) opens(text *[pathTextBytes]byte, t *token) bool {
-	s := k.scratch.Get().(*pathScratch) //nolint:forcetypeassert // the pool holds nothing else
+	s := k.scratch.Get().(*pathScratch) //nolint:errcheck // the pool holds nothing else
 	defer k.scratch.Put(s)
 	if n, err := pathEncoding.Decode(s.raw[:], text[:]); err != nil || n != pathBytes {
 		return false

@@ -77,7 +77,7 @@ func (r *rush) keepLanes(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("seckill: listen to %s: %w", subject, err)
 		}
-		defer stop()
+		defer stop() //nolint:gocritic // three of them, for as long as the lanes
 	}
 	defer r.lanes.drain()
 	tick := time.NewTicker(laneCare)

@@ -156,7 +156,7 @@ func refuse(w http.ResponseWriter, lang httpx.Language, o outcome, wait time.Dur
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func writeBody(w http.ResponseWriter, status int, contentType []string, fill func(b []byte) []byte) {
-	buf := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool holds nothing else
+	buf := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
 	defer bodies.Put(buf)
 	buf.Reset()
 	buf.Write(fill(buf.AvailableBuffer()))

@@ -79,7 +79,7 @@ func (r *rush) inLine(req *http.Request, t *token) verdict {
 	if l == nil {
 		return verdict{outcome: outDraining}
 	}
-	a := attempts.Get().(*attempt) //nolint:forcetypeassert // the pool holds nothing else
+	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
 	a.ctx, a.user, a.no, a.quantity = req.Context(), t.user, t.no, t.quantity
 	v := verdict{}
 	if o, in := l.enter(a, time.Now()); in {

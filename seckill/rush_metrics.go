@@ -32,14 +32,22 @@ func newRushMetrics(reg prometheus.Registerer, depths func(yield func(item int64
 	// and their deadlines, 2 s and 5 s, when nothing is.
 	latency := prometheus.ExponentialBuckets(0.000_1, 2, 17)
 	m := &rushMetrics{
-		batch: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stampede_seckill_batch_attempts",
-			Help: "Attempts decided by one call of Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10)}),
-		reserve: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stampede_seckill_reserve_seconds",
-			Help: "Time one decision of Redis took.", Buckets: latency}),
-		publish: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stampede_seckill_publish_seconds",
-			Help: "Time the durable publication of one batch of grants took.", Buckets: latency}),
-		swept: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stampede_seckill_swept_holds_total",
-			Help: "Stale holds that the sweeper settled, by what it did."}, []string{"how"}),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "stampede_seckill_batch_attempts",
+			Help: "Attempts decided by one call of Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+		reserve: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "stampede_seckill_reserve_seconds",
+			Help: "Time one decision of Redis took.", Buckets: latency,
+		}),
+		publish: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "stampede_seckill_publish_seconds",
+			Help: "Time the durable publication of one batch of grants took.", Buckets: latency,
+		}),
+		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_swept_holds_total",
+			Help: "Stale holds that the sweeper settled, by what it did.",
+		}, []string{"how"}),
 	}
 	for _, c := range []prometheus.Collector{m.batch, m.reserve, m.publish, m.swept, &rushCollector{m, depths}} {
 		if err := reg.Register(c); err != nil {

@@ -52,10 +52,8 @@ func documentRush(doc *huma.OpenAPI) {
 			"After 503 unknown ask GET /api/v1/orders/{order_no}; after every other refusal with Retry-After the same path may be sent again.",
 		Parameters: []*huma.Param{{
 			Name: "path", In: "path", Required: true, Description: "path of POST /api/v1/items/{id}/rush-path",
-			Schema: &huma.Schema{Type: huma.TypeString, MinLength: ptr(pathTextBytes), MaxLength: ptr(pathTextBytes)},
+			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(pathTextBytes), MaxLength: new(pathTextBytes)},
 		}},
 		Responses: responses,
 	})
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -422,7 +422,7 @@ func (i *instance) buy(user int64, it *Item) (PathGrant, answer) {
 
 func (i *instance) state(it *Item) inventory.State {
 	i.t.Helper()
-	st, ok, err := i.yard.stock.State(i.t.Context(), it.Stock())
+	st, ok, err := i.stock.State(i.t.Context(), it.Stock())
 	if err != nil || !ok {
 		i.t.Fatalf("state of item %d: %v %v", it.ID, ok, err)
 	}

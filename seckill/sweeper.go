@@ -96,7 +96,7 @@ func (s *sweeper) lead(ctx context.Context, l lease.Lease, tick <-chan time.Time
 		}
 		held, err := lease.Renew(ctx, s.db, l, sweepLeaseLife)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is how it ends
 		}
 		if err != nil || !held {
 			return err

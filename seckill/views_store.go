@@ -2,13 +2,12 @@ package seckill
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
-
-	_ "embed"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"

@@ -111,6 +111,8 @@ const (
 
 // Go keeps workers running until Stop reaches this point of the order. It
 // registers their stop under name.
+//
+//nolint:contextcheck // workers outlive whoever started them; their stop ends them
 func (a *App) Go(name string, workers ...Worker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup

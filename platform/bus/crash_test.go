@@ -26,16 +26,16 @@ func publishUntilKilled(dir string) {
 	cfg.StoreDir, cfg.Log = dir, slog.New(slog.DiscardHandler)
 	b, err := bus.Open(ctx, cfg)
 	if err != nil {
-		fmt.Println("error:", err)
+		fmt.Println("error:", err) //nolint:forbidigo // the test reads it
 		os.Exit(1)
 	}
 	for {
 		id := ids.New()
 		if err := b.Publish(ctx, "grants.1", id, make([]byte, 2000)); err != nil {
-			fmt.Println("error:", err)
+			fmt.Println("error:", err) //nolint:forbidigo // the test reads it
 			os.Exit(1)
 		}
-		fmt.Println(id)
+		fmt.Println(id) //nolint:forbidigo // the test reads it
 	}
 }
 

@@ -38,8 +38,7 @@ const (
 // when the message may have been stored, else one of ErrFull, ErrUnhealthy and
 // ErrRefused with err as its cause.
 func refusal(err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		switch nats.ErrorCode(api.ErrorCode) {
 		case codeDuplicateInProcess:
 			return nil

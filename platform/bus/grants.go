@@ -38,7 +38,7 @@ func (b *Bus) ConsumeGrants(ctx context.Context, handle func(ctx context.Context
 	pull, err := b.newPuller(ctx, b.durable(streamGrants, grantsConsumer, b.grantsAckWait, prefixGrants+">"))
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is how it ends
 		}
 		return err
 	}

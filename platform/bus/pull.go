@@ -52,7 +52,7 @@ func (p *puller) receive(ctx context.Context, most int) ([]*held, error) {
 	}
 	batch := []*held{first}
 	if most == 1 || ctx.Err() != nil {
-		return batch, nil
+		return batch, nil //nolint:nilerr // what came must be handled, also when ctx has ended
 	}
 	rest, err := p.consumer.FetchNoWait(most - 1)
 	if err != nil {

@@ -22,8 +22,10 @@ func TestSharedConsumerGetsWhatWasPublishedBefore(t *testing.T) {
 	id := mustPublish(t, b, "events.order.created", "before")
 	mustPublish(t, b, "events.payment.captured", "not for us")
 	got := make(chan bus.Msg, 10)
-	subscribe(t, b, noDeadLetters(t), bus.Subscription{Name: "effect", Filter: "events.order.*",
-		Handle: func(_ context.Context, m bus.Msg) error { got <- m; return nil }})
+	subscribe(t, b, noDeadLetters(t), bus.Subscription{
+		Name: "effect", Filter: "events.order.*",
+		Handle: func(_ context.Context, m bus.Msg) error { got <- m; return nil },
+	})
 	if m := receive(t, 5*time.Second, "the event", got); m.ID != id || m.Subject != "events.order.created" || string(m.Data) != "before" {
 		t.Fatalf("got %+v", m)
 	}
@@ -37,8 +39,10 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	var handled atomic.Int64
-	sub := bus.Subscription{Name: "effect", Filter: "events.>", Parallel: 2,
-		Handle: func(context.Context, bus.Msg) error { handled.Add(1); return nil }}
+	sub := bus.Subscription{
+		Name: "effect", Filter: "events.>", Parallel: 2,
+		Handle: func(context.Context, bus.Msg) error { handled.Add(1); return nil },
+	}
 	subscribe(t, b, noDeadLetters(t), sub)
 	subscribe(t, b, noDeadLetters(t), sub)
 	const events = 60
@@ -111,8 +115,10 @@ func TestPerInstanceConsumersEachGetWhatIsNew(t *testing.T) {
 	mustPublish(t, b, "events.a", "old")
 	first, second := make(chan string, 10), make(chan string, 10)
 	to := func(ch chan string) bus.Subscription {
-		return bus.Subscription{Name: "push", Filter: "events.a", PerInstance: true,
-			Handle: func(_ context.Context, m bus.Msg) error { ch <- string(m.Data); return errors.New("not retried") }}
+		return bus.Subscription{
+			Name: "push", Filter: "events.a", PerInstance: true,
+			Handle: func(_ context.Context, m bus.Msg) error { ch <- string(m.Data); return errors.New("not retried") },
+		}
 	}
 	subscribe(t, b, nil, to(first))
 	subscribe(t, b, nil, to(second))
@@ -130,13 +136,15 @@ func TestStopWaitsForTheHandlerThenCancelsIt(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	started, ended := make(chan struct{}), make(chan error, 1)
-	stop, err := b.Subscribe(t.Context(), []bus.Subscription{{Name: "slow", Filter: "events.a",
+	stop, err := b.Subscribe(t.Context(), []bus.Subscription{{
+		Name: "slow", Filter: "events.a",
 		Handle: func(ctx context.Context, _ bus.Msg) error {
 			close(started)
 			<-ctx.Done()
 			ended <- ctx.Err()
 			return ctx.Err()
-		}}}, noDeadLetters(t))
+		},
+	}}, noDeadLetters(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +225,10 @@ func TestDelayedMessagesComeOnTimeAndOnce(t *testing.T) {
 		at time.Time
 	}
 	got := make(chan arrival, 10)
-	subscribe(t, b, noDeadLetters(t), bus.Subscription{Name: "timers", Filter: "events.order.due",
-		Handle: func(_ context.Context, m bus.Msg) error { got <- arrival{m, time.Now()}; return nil }})
+	subscribe(t, b, noDeadLetters(t), bus.Subscription{
+		Name: "timers", Filter: "events.order.due",
+		Handle: func(_ context.Context, m bus.Msg) error { got <- arrival{m, time.Now()}; return nil },
+	})
 	// Odd milliseconds: a schedule cut to whole seconds would fire early.
 	due := time.Now().Add(1234 * time.Millisecond)
 	id := ids.New()

@@ -121,7 +121,7 @@ func TestPlantedLinksDoNotLeadRootElsewhere(t *testing.T) {
 	dir := usedDataDir(t)
 	precious := filepath.Join(filepath.Dir(dir), "precious")
 	write(t, filepath.Dir(dir), "precious", "keep me")
-	log := filepath.Join(dir, "log/redis.log")
+	log := filepath.Join(dir, "log", "redis.log")
 	if err := os.Remove(log); err != nil {
 		t.Fatal(err)
 	}

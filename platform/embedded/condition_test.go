@@ -56,6 +56,7 @@ func TestConditions(t *testing.T) {
 		{
 			name: "a folder with something else in it",
 			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
 				write(t, dir, "thesis.tex", "years of work")
 				return Config{DataDir: dir}
 			},
@@ -67,6 +68,7 @@ func TestConditions(t *testing.T) {
 		{
 			name: "a fresh start on a folder with something else in it",
 			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
 				write(t, dir, "thesis.tex", "years of work")
 				t.Cleanup(func() {
 					if _, err := os.Stat(filepath.Join(dir, "thesis.tex")); err != nil {
@@ -83,6 +85,7 @@ func TestConditions(t *testing.T) {
 		{
 			name: "data of a newer version",
 			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
 				write(t, dir, markerName, `{"format": 7}`)
 				return Config{DataDir: dir}
 			},
@@ -95,6 +98,7 @@ func TestConditions(t *testing.T) {
 		{
 			name: "data of another Postgres",
 			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
 				write(t, dir, markerName, `{"format": 1}`)
 				write(t, dir, "postgres/PG_VERSION", "99\n")
 				return Config{DataDir: dir}
@@ -117,6 +121,7 @@ func TestConditions(t *testing.T) {
 		{
 			name: "a data folder that is a file",
 			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
 				write(t, filepath.Dir(dir), "data", "a file")
 				return Config{DataDir: dir}
 			},
@@ -136,6 +141,7 @@ func TestConditions(t *testing.T) {
 		{
 			name: "an open folder where the sockets should be",
 			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
 				sockets := socketsOf(t, dir)
 				if err := os.Mkdir(sockets, 0o755); err != nil {
 					t.Fatal(err)

@@ -122,8 +122,8 @@ func (c Config) timed(ctx context.Context, name string, step func(context.Contex
 
 // resolveExisting resolves symbolic links in the part of path that exists and keeps the rest as it is.
 func resolveExisting(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
 	}
 	parent := filepath.Dir(path)
 	if parent == path {

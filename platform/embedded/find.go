@@ -220,6 +220,8 @@ var (
 
 // versionOf runs `path --version` and takes the version from its first line; major 0 if it cannot be run or says
 // something else.
+//
+//nolint:contextcheck // asking a program has its own limit, versionTimeout
 func versionOf(path string, pattern *regexp.Regexp) (version string, major int) {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()

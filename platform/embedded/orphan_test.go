@@ -20,13 +20,13 @@ const helperEnv = "STAMPEDE_EMBEDDED_TEST_DATA"
 func helper(dir string) {
 	s, err := Start(context.Background(), Config{DataDir: dir, Throwaway: true})
 	if err != nil {
-		fmt.Println(strings.ReplaceAll(err.Error(), "\n", " | "))
+		fmt.Println(strings.ReplaceAll(err.Error(), "\n", " | ")) //nolint:forbidigo // the test reads it
 		return
 	}
-	fmt.Println("ready")
+	fmt.Println("ready")                              //nolint:forbidigo // likewise
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // the end of the input is the order to stop
 	if err := s.Stop(context.Background()); err != nil {
-		fmt.Println(err)
+		fmt.Println(err) //nolint:forbidigo // likewise
 	}
 }
 
@@ -137,18 +137,18 @@ func TestBusyBackendOfAKilledPostgresIsWaitedFor(t *testing.T) {
 	if err := childOf(t, first, "Postgres").cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-first.Died()
+	<-first.Died() //nolint:errcheck // it only says that it was killed
 	if err := first.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	second := start(t, Config{DataDir: dir, Throwaway: true})
-	if raw, err := os.ReadFile(filepath.Join(dir, "log/postgres.log")); err != nil || strings.Contains(string(raw), "FATAL:  pre-existing") {
+	if raw, err := os.ReadFile(filepath.Join(dir, "log", "postgres.log")); err != nil || strings.Contains(string(raw), "FATAL:  pre-existing") {
 		t.Errorf("the last try is not the one that worked: %s, %v", raw, err)
 	}
 	if got := query(t, second, "SELECT to_regclass('kept')::text"); got != "kept" {
 		t.Error(got)
 	}
-	<-busy
+	<-busy //nolint:errcheck // whatever became of the loop
 }
 
 // childOf is one of the stack's servers.

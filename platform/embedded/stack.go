@@ -266,7 +266,7 @@ func runUntil(ctx context.Context, cmd *exec.Cmd) error {
 	case <-ctx.Done():
 		// The group, because initdb starts servers of its own.
 		err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
-		<-done
+		<-done //nolint:errcheck // it only says that it was killed
 		return errors.Join(fmt.Errorf("interrupted: %w", ctx.Err()), err)
 	}
 }

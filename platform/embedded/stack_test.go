@@ -277,7 +277,7 @@ func TestPostmasterPidOfAStrangerIsNotBelieved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	pidFile := filepath.Join(dir, "postgres/postmaster.pid")
+	pidFile := filepath.Join(dir, "postgres", "postmaster.pid")
 	if err := os.WriteFile(pidFile, pidFileOf(cmd.Process.Pid, dir), 0o600); err != nil {
 		t.Fatal(err)
 	}

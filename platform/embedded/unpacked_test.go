@@ -25,14 +25,14 @@ func debianTree(t *testing.T, tree string) string {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(tree, "usr/bin"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(tree, "usr", "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	// As in Debian: a link to another program's name.
-	if err := copyFile(bin.Redis, filepath.Join(tree, "usr/bin/redis-check-rdb")); err != nil {
+	if err := copyFile(bin.Redis, filepath.Join(tree, "usr", "bin", "redis-check-rdb")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("redis-check-rdb", filepath.Join(tree, "usr/bin/redis-server")); err != nil {
+	if err := os.Symlink("redis-check-rdb", filepath.Join(tree, "usr", "bin", "redis-server")); err != nil {
 		t.Fatal(err)
 	}
 	return tree
@@ -40,7 +40,7 @@ func debianTree(t *testing.T, tree string) string {
 
 // treeDirs are the program folders of a tree.
 func treeDirs(tree string) []string {
-	return append(newestFirst(filepath.Join(tree, "usr/lib/postgresql/*/bin")), filepath.Join(tree, "usr/bin"))
+	return append(newestFirst(filepath.Join(tree, "usr", "lib", "postgresql", "*", "bin")), filepath.Join(tree, "usr", "bin"))
 }
 
 func TestServersRunFromAnUnpackedTree(t *testing.T) {
@@ -99,7 +99,7 @@ func TestUnpackedProgramsFindTheirLibraries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := childEnv(filepath.Join(tree, "usr/lib/postgresql/17/bin/postgres"))
+	got := childEnv(filepath.Join(tree, "usr", "lib", "postgresql", "17", "bin", "postgres"))
 	want := "LD_LIBRARY_PATH=" + strings.Join([]string{
 		tree + "/usr/lib/x86_64-linux-gnu", tree + "/lib/x86_64-linux-gnu", tree + "/usr/lib", tree + "/lib",
 	}, ":")
@@ -117,7 +117,7 @@ func TestToolsFolderIsSearchedOnlyIfNobodyElseWritesToIt(t *testing.T) {
 	tools := t.TempDir() // no t.Parallel: the environment is changed
 	t.Setenv(ToolsEnv, tools)
 	for _, version := range []string{"9", "15", "17"} {
-		dir := filepath.Join(tools, "usr/lib/postgresql", version, "bin")
+		dir := filepath.Join(tools, "usr", "lib", "postgresql", version, "bin")
 		fakeProgram(t, dir, "postgres", "postgres (PostgreSQL) "+version+".1")
 		fakeProgram(t, dir, "initdb", "initdb (PostgreSQL) "+version+".1")
 	}

@@ -101,8 +101,7 @@ func From(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Kind: Internal, Code: "internal", Detail: "Something failed on our side. Try again; if it stays, tell the operator the request id.", cause: err}

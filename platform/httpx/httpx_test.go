@@ -1,6 +1,7 @@
 package httpx_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,7 @@ type echoOutput struct {
 func newRouter(t *testing.T) (*httpx.Router, *auth.Tokens) {
 	t.Helper()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	rt := httpx.NewRouter(tokens, log, "test")
 	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", Summary: "Echo", Role: auth.Shopper},
 		func(ctx context.Context, in *echoInput) (*echoOutput, error) {
@@ -136,7 +137,7 @@ func TestTheDocumentIsStableAndServed(t *testing.T) {
 		}
 	}
 	second, err := rt.Document()
-	if err != nil || string(first) != string(second) {
+	if err != nil || !bytes.Equal(first, second) {
 		t.Error("two renderings differ")
 	}
 }
@@ -163,7 +164,7 @@ func TestLoopbackIsBoundOnBothFamiliesAndDrains(t *testing.T) {
 		<-release
 		_, _ = io.WriteString(w, "done")
 	})
-	s, err := httpx.Listen(t.Context(), "127.0.0.1:0", slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s, err := httpx.Listen(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

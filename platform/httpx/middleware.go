@@ -73,7 +73,7 @@ func identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() {
+			defer func() { //nolint:contextcheck // it takes the request's
 				v := recover()
 				if v == nil {
 					return

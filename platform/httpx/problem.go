@@ -23,7 +23,7 @@ const problemBase = "/docs/problems#"
 
 // Problem is an RFC 9457 document. Extension members stand beside the standard
 // ones in the JSON object.
-type Problem struct {
+type Problem struct { //nolint:errname // the word of RFC 9457
 	Type   string `json:"type" doc:"Where the code is explained" example:"/docs/problems#sold-out"`
 	Title  string `json:"title" doc:"Short words for a person, in the language asked for with Accept-Language (en, zh)"`
 	Status int    `json:"status" example:"410"`
@@ -96,9 +96,7 @@ func (p *Problem) ContentType(string) string { return ProblemContentType }
 // WriteProblem answers a plain handler's request with err.
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := NewProblem(err, LanguageOf(r.Header.Get("Accept-Language")))
-	for k, v := range p.header {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", ProblemContentType)
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone; there is nobody left to tell

@@ -84,6 +84,8 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 
 // authorizeFirst refuses before the body is read: whoever may not act is told so
 // and not what is wrong with the request.
+//
+//nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
 func authorizeFirst(role auth.Role) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		err := Authorize(ctx.Context(), role)

@@ -122,8 +122,7 @@ func (r *refusal) Error() string {
 }
 
 func codeOf(err error) string {
-	var r *refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.answer.code
 	}
 	return "no-answer"

@@ -24,6 +24,7 @@ type run struct {
 	phase   atomic.Value // string
 	done    atomic.Int64 // steps of the phase
 	total   atomic.Int64
+	won     atomic.Int64 // winners so far, to choose those who pay
 	tally   *tally
 	sockets *sockets
 	winners sync.WaitGroup
@@ -46,7 +47,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 	r.shoppers = make([]*shopper, cfg.Shoppers)
 	for i := range r.shoppers {
-		r.shoppers[i] = &shopper{user: cfg.FirstUser + int64(i), pays: paysAt(i, cfg.PayShare), news: make(chan struct{}, 1)}
+		r.shoppers[i] = &shopper{user: cfg.FirstUser + int64(i), news: make(chan struct{}, 1)}
 	}
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
@@ -164,6 +165,7 @@ func (r *run) fire(ctx, followCtx context.Context, began time.Time) error {
 		r.tally.add(s.answer, s.answered.Sub(began))
 		r.done.Add(1)
 		if s.answer == answerQueued || s.answer == answerNone {
+			s.pays = paysAt(int(r.won.Add(1)-1), r.cfg.PayShare)
 			r.winners.Go(func() { r.follow(followCtx, s) })
 		}
 	})

@@ -71,8 +71,8 @@ const (
 	answerNone = "no-answer"
 )
 
-// paysAt spreads the paying shoppers evenly over all of them, the same way in
-// every run: the i-th pays when the running sum of the share passes a whole.
+// paysAt spreads the paying winners evenly over all of them: the i-th, from 0,
+// pays when the running sum of the share passes a whole.
 func paysAt(i int, share float64) bool {
 	return int(float64(i+1)*share) > int(float64(i)*share)
 }

@@ -37,7 +37,7 @@ func TestHousekeeperMakesAndDropsDays(t *testing.T) {
 	name := func(base string, days int) string {
 		return "platform." + base + "_" + today.AddDate(0, 0, days).Format("20060102")
 	}
-	make := func(base string, days int) {
+	partition := func(base string, days int) {
 		t.Helper()
 		day := today.AddDate(0, 0, days)
 		if _, err := pool.Exec(t.Context(), `CREATE TABLE `+name(base, days)+` PARTITION OF platform.`+base+
@@ -46,8 +46,8 @@ func TestHousekeeperMakesAndDropsDays(t *testing.T) {
 		}
 	}
 	for _, days := range []int{-7, -8, -20} {
-		make("outbox", days)
-		make("inbox", days)
+		partition("outbox", days)
+		partition("inbox", days)
 	}
 	if _, err := pool.Exec(t.Context(), `INSERT INTO platform.outbox (id, day, subject, payload) VALUES ($1, $2, 'events.a', '')`,
 		ids.New(), today.AddDate(0, 0, -20)); err != nil {
@@ -74,7 +74,7 @@ func TestHousekeeperMakesAndDropsDays(t *testing.T) {
 	}
 
 	// Two at once, now that everything is sent.
-	make("inbox", -30)
+	partition("inbox", -30)
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() {

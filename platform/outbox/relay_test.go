@@ -77,8 +77,10 @@ func allSent(t testing.TB, pool *pgxpool.Pool) {
 func consume(t testing.TB, b *bus.Bus) *arrivals {
 	t.Helper()
 	a := &arrivals{}
-	stop, err := b.Subscribe(t.Context(), []bus.Subscription{{Name: "test", Filter: "events.>",
-		Handle: func(_ context.Context, m bus.Msg) error { a.add(m); return nil }}},
+	stop, err := b.Subscribe(t.Context(), []bus.Subscription{{
+		Name: "test", Filter: "events.>",
+		Handle: func(_ context.Context, m bus.Msg) error { a.add(m); return nil },
+	}},
 		func(_ context.Context, _ string, m bus.Msg, cause error) error {
 			t.Errorf("dead letter %s: %v", m.ID, cause)
 			return nil

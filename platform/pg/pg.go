@@ -60,7 +60,7 @@ func InTx(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
 			select {
 			case <-ctx.Done():
 				return errors.Join(err, ctx.Err())
-			case <-time.After(backoff/2 + rand.N(backoff)):
+			case <-time.After(backoff/2 + rand.N(backoff)): //nolint:gosec // jitter is no secret
 			}
 		}
 		err = once(ctx, db, fn)

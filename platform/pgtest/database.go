@@ -118,7 +118,7 @@ var templates sync.Map // server URL → func() (string, error), which does the 
 
 func templateOf(server string) (string, error) {
 	ensure, _ := templates.LoadOrStore(server, sync.OnceValues(func() (string, error) { return makeTemplate(server) }))
-	return ensure.(func() (string, error))()
+	return ensure.(func() (string, error))() //nolint:errcheck // the map holds nothing else
 }
 
 // templateName names what is in the template: the migrations, and the day, because migrating creates the partitions of

@@ -147,7 +147,7 @@ func (f folder) startKeeper(ctx context.Context) (s servers, started bool, err e
 	}
 	defer func() { _ = answer.Close() }() // read only
 
-	cmd := exec.Command(self) //nolint:noctx // it outlives this process
+	cmd := exec.Command(self) //nolint:gosec,noctx // this very binary; it outlives this process
 	cmd.Env = append(os.Environ(), keeperEnv+"="+string(f))
 	// No descriptor of ours: `go test` waits until nobody has its pipes open any more. A session of its own: Ctrl-C is
 	// not for the keeper.

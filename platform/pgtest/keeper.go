@@ -42,7 +42,7 @@ const (
 // before any test.
 func init() {
 	if dir := os.Getenv(keeperEnv); dir != "" {
-		os.Exit(keep(folder(dir)))
+		os.Exit(keep(folder(dir))) //nolint:forbidigo // this process has no other main
 	}
 }
 
@@ -85,8 +85,9 @@ func keep(f folder) int {
 	}
 	tell(s)
 
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil)) // keeper.log
 	users, err := f.untilUnused(ctx, stack.Died())
-	slog.Info("keeper stops", "cause", err)
+	log.InfoContext(ctx, "keeper stops", "cause", err)
 	// From here on newcomers wait for the users lock, or see that the state is gone.
 	_ = os.Remove(f.path(stateName))
 	stopCtx, cancel := context.WithTimeout(context.Background(), keeperStop)
@@ -96,7 +97,7 @@ func keep(f folder) int {
 		_ = users.Close() // only a lock
 	}
 	if err != nil {
-		slog.Error("keeper failed to stop", "cause", err)
+		log.ErrorContext(ctx, "keeper failed to stop", "cause", err)
 		return 1
 	}
 	return 0

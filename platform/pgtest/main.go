@@ -22,5 +22,5 @@ func Main(m *testing.M, checks ...func() error) {
 			code = 1
 		}
 	}
-	os.Exit(code)
+	os.Exit(code) //nolint:forbidigo // it is all of a TestMain
 }

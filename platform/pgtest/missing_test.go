@@ -7,7 +7,7 @@ import (
 
 func TestMissingProgramsNameTheRemedy(t *testing.T) {
 	t.Parallel()
-	err := missing(errors.New("PostgreSQL 15 or newer was not found."))
+	err := missing(errors.New("PostgreSQL 15 or newer was not found.")) //nolint:revive // a sentence, as embedded gives
 	want := `pgtest: tests need PostgreSQL and Redis, and "make test" fetches them: PostgreSQL 15 or newer was not found.`
 	if err.Error() != want {
 		t.Errorf("got  %q\nwant %q", err, want)

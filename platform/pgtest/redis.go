@@ -125,8 +125,7 @@ func databasesOf(ctx context.Context, registry *redis.Client) (int, error) {
 	const usual = 16 // Redis's default, and what a server that hides its settings is taken for
 	answer, err := registry.ConfigGet(ctx, "databases").Result()
 	if err != nil {
-		var refused redis.Error
-		if errors.As(err, &refused) {
+		if _, refused := errors.AsType[redis.Error](err); refused {
 			return usual - 1, nil
 		}
 		return 0, fmt.Errorf("pgtest: connect to Redis: %w", err)

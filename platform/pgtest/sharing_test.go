@@ -30,8 +30,8 @@ func TestActAsUser(t *testing.T) {
 	if os.Getenv(userEnv) == "" {
 		return
 	}
-	fmt.Println("database", pgtest.DatabaseURL(t))
-	fmt.Println("redis", pgtest.RedisURL(t))
+	fmt.Println("database", pgtest.DatabaseURL(t)) //nolint:forbidigo // the other test reads it
+	fmt.Println("redis", pgtest.RedisURL(t))       //nolint:forbidigo // the other test reads it
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 

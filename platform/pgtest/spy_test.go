@@ -3,6 +3,7 @@ package pgtest_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -31,7 +32,7 @@ func (s *spy) Fatal(args ...any) {
 
 // finish runs the cleanups, last first.
 func (s *spy) finish() {
-	for i := len(s.cleanups) - 1; i >= 0; i-- {
-		s.cleanups[i]()
+	for _, cleanup := range slices.Backward(s.cleanups) {
+		cleanup()
 	}
 }

@@ -101,15 +101,15 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 }
 
 const closeClaimed = `-- name: CloseClaimed :many
-WITH locked AS MATERIALIZED (
+WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED (
     SELECT o.order_no, o.bucket
     FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
     JOIN orders.orders o ON o.order_no = n.no AND o.bucket = n.b
     ORDER BY o.order_no FOR UPDATE OF o
 ), closed AS (
     UPDATE orders.orders o
-    SET status = 'closed', reason = $3, version = o.version + 1, closing_until = NULL, updated_at = clock_timestamp()
-    FROM locked
+    SET status = 'closed', reason = $3, version = o.version + 1, closing_until = NULL, updated_at = t.at
+    FROM locked, t
     WHERE o.order_no = locked.order_no AND o.bucket = locked.bucket
       AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
     RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at
@@ -151,7 +151,7 @@ type CloseClaimedRow struct {
 }
 
 // Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
-// rows that this transaction holds.
+// rows that this transaction holds. They share one time, so that their event says it once.
 func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]CloseClaimedRow, error) {
 	rows, err := q.db.Query(ctx, closeClaimed,
 		arg.OrderNos,
@@ -280,7 +280,7 @@ func (q *Queries) HistoryOfOrder(ctx context.Context, arg HistoryOfOrderParams) 
 }
 
 const itemsWithStock = `-- name: ItemsWithStock :many
-SELECT DISTINCT ON (item_id, shard) item_id, shard, activity_id, per_activity, user_limit FROM inventory.stock ORDER BY item_id, shard
+SELECT item_id, shard, activity_id, per_activity, user_limit FROM inventory.stock ORDER BY item_id, shard
 `
 
 type ItemsWithStockRow struct {
@@ -660,37 +660,6 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 		&i.UpdatedAt,
 	)
 	return i, err
-}
-
-const numbersInForeignBuckets = `-- name: NumbersInForeignBuckets :many
-SELECT order_no, bucket FROM orders.orders
-WHERE bucket <> (('x' || right(replace(order_no::text, '-', ''), 3))::bit(12)::int & 1023) LIMIT $1
-`
-
-type NumbersInForeignBucketsRow struct {
-	OrderNo ids.ID
-	Bucket  int16
-}
-
-// Rows whose bucket column is not the one their number carries: such an order cannot be found by its number.
-func (q *Queries) NumbersInForeignBuckets(ctx context.Context, most int32) ([]NumbersInForeignBucketsRow, error) {
-	rows, err := q.db.Query(ctx, numbersInForeignBuckets, most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NumbersInForeignBucketsRow
-	for rows.Next() {
-		var i NumbersInForeignBucketsRow
-		if err := rows.Scan(&i.OrderNo, &i.Bucket); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const ordersOfUser = `-- name: OrdersOfUser :many

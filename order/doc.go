@@ -1,0 +1,66 @@
+// Package order turns grants into orders and leads each order to its end.
+//
+// # Owns
+//
+// The schema orders: one row per number that was granted, whether it became an
+// order or a refusal. The row is the hold: the units an item has sold or holds
+// are sums over live rows, so there is no counter to drift. It also owns the
+// order cache in Redis (see [Service.Get]) and nothing else there.
+//
+// # The ways through it
+//
+//	grants.<item> → writer → orders, stock, inbox, outbox in one transaction
+//	              → order cache, holds marked persisted, acks
+//	payment       → Payable, MarkPaid inside payment's own transactions
+//	deadline      → Expiry: claim → payments closed → CloseClaimed
+//	cancel        → Claim → payments closed → CloseClaimed (payment's route)
+//	poll          → order cache → queue → Postgres
+//
+// The writer settles many messages set-wise and in three degrees of care: by
+// COPY, expecting every entry to become an order; by INSERT … ON CONFLICT, when
+// some entries are known or duplicates; and one entry after the other in stream
+// order, when Postgres has fewer units than were granted. A constraint that
+// aborts a transaction takes it one degree further. What blames a single
+// message is found by settling each alone, and becomes a dead letter.
+//
+// # Invariants
+//
+//   - Every number on GRANTS reaches an end here: an order, a refused row with
+//     its reason, or a dead letter with an alarm. A refusal is committed before
+//     anyone is told; its event releases the units.
+//   - Units leave the stock for rows that were really inserted, and return with
+//     the rows that were really closed, in the same transaction.
+//   - A user has at most one live order per item, and per activity where the
+//     rule asks: partial unique indexes, proved again by I3.
+//   - Each change of an order is one conditional UPDATE that raises its version.
+//     Whoever comes second changes nothing and is told so.
+//   - No version of an order replaces a newer one in the cache. How stale an
+//     entry can be is written at type cache.
+//   - "Not in line" is said only after Postgres was asked.
+//
+// # Publishes
+//
+// [orderevent.SubjectCreated], SubjectRefused, SubjectPaid and SubjectClosed
+// through the outbox, one event for all orders of a transaction, split below
+// 512 KiB; SubjectDue as a delayed wake-up of the sweeper.
+//
+// # Consumes
+//
+// GRANTS, by the shared durable order-writer, acknowledged after the commit.
+// Its own events, by the durable order-cache, so that a change reaches the
+// cache even if whoever made it died. SubjectDue, by the durable order-due.
+//
+// # Locks
+//
+// Stock rows by (item, shard), then orders by number, then payments. 40P01 and
+// 40001 are retried by pg.InTx. In the process: loader.mu and timers.mu, never
+// held while another lock is taken or a query runs.
+//
+// # Lifecycle
+//
+// New starts nothing. The writer ends when its context does: the transaction
+// under way gets 3 s, what is not acknowledged comes again. The sweeper ends
+// between two sweeps. While Postgres is away the writer retries with back-off
+// and acknowledges nothing; while Redis is away orders are written all the
+// same, and polls share two connections to Postgres.
+package order
