@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -97,7 +98,8 @@ func TestTheLivePage(t *testing.T) {
 	}
 	if name := os.Getenv("STAMPEDE_SCREENSHOT"); name != "" {
 		var png []byte
-		if err := chromedp.Run(ctx, chromedp.FullScreenshot(&png, 100)); err != nil {
+		// A page behind another draws no transitions.
+		if err := chromedp.Run(ctx, page.BringToFront(), chromedp.Sleep(time.Second), chromedp.FullScreenshot(&png, 100)); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(name, png, 0o600); err != nil {

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,14 +11,10 @@ import (
 	"iter"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -69,42 +64,9 @@ type commands struct {
 	Version cli.Version `cmd:"" help:"Print the version."`
 }
 
-// run parses args, carries out one command and returns the exit code: 0 done,
-// 1 it failed, 2 the command line is wrong, others as platform/embedded says.
+// run carries out one command and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var table commands
-	exit := -1
-	parser, err := kong.New(&table, kong.Name("stampede"), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }),
-		kong.Description("A flash-sale system that sells every unit once and can prove it."),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"data": embedded.DefaultDataDir()})
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "stampede:", err)
-		return 1
-	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	command, err := parser.Parse(args)
-	if exit >= 0 { // --help has been printed
-		return exit
-	}
-	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "stampede: %v\nTry: stampede --help\n", err)
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	command.BindTo(ctx, (*context.Context)(nil))
-	command.Bind(cli.Streams{Out: stdout, Err: stderr}, cli.Prover(proveStores), version)
-	if err := command.Run(); err != nil {
-		_, _ = fmt.Fprintln(stderr, "stampede:", err)
-		if start := (*embedded.StartError)(nil); errors.As(err, &start) {
-			return start.Exit
-		}
-		return 1
-	}
-	return 0
+	return cli.Main(ctx, new(commands), args, cli.Streams{Out: stdout, Err: stderr}, proveStores, version)
 }
 
 // server is the wired process.
@@ -130,7 +92,7 @@ type server struct {
 
 // prove makes every module's checks.
 func (s *server) prove(ctx context.Context) []proof.Outcome {
-	return proof.Run(ctx, slices.Concat(s.inventory.Checks(), s.order.Checks(), s.payment.Checks()))
+	return proof.Run(ctx, slices.Concat(s.inventory.Checks(), seckill.Checks(s.pools["seckill"], s.inventory), s.order.Checks(), s.payment.Checks()))
 }
 
 // book is one item's account for the live page.
@@ -442,7 +404,7 @@ type runCmd struct {
 func (c *runCmd) Run(ctx context.Context, io cli.Streams) error {
 	began := time.Now()
 	if c.Fresh && !c.Yes {
-		if err := confirmFresh(c.Data, os.Stdin, io.Err); err != nil {
+		if err := embedded.ConfirmFresh(c.Data, os.Stdin, io.Err); err != nil {
 			return err
 		}
 	}
@@ -482,19 +444,6 @@ func (c *runCmd) Run(ctx context.Context, io cli.Streams) error {
 			version, c.BaseURL(), c.BaseURL(), c.OpsListen, c.Data)
 		return err
 	})
-}
-
-// confirmFresh asks before data is deleted; no answer is no.
-func confirmFresh(dir string, in io.Reader, out io.Writer) error {
-	if has, err := embedded.HasData(dir); err != nil || !has {
-		return err
-	}
-	_, _ = fmt.Fprintf(out, "Delete every sale, order and payment in %s and start over? [y/N] ", dir)
-	answer, _ := bufio.NewReader(io.LimitReader(in, 16)).ReadString('\n') // no answer is no
-	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-		return errors.New("nothing was deleted; start without --fresh to continue with the data")
-	}
-	return nil
 }
 
 type serveCmd struct {

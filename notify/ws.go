@@ -51,8 +51,8 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	// The handler returns so that its goroutine and the request's buffers are
 	// freed, which is why the context does not come from the request; CloseRead's
 	// goroutine answers pings and ends with the connection.
-	closed := conn.CloseRead(context.Background())           //nolint:contextcheck // outlives the request on purpose
-	context.AfterFunc(closed, func() { s.hub.remove(sock) }) //nolint:contextcheck // the same
+	closed := conn.CloseRead(context.Background())
+	context.AfterFunc(closed, func() { s.hub.remove(sock) }) //nolint:contextcheck // as said
 	sock.enqueue([]byte(`{"type":"hello"}`))
 }
 

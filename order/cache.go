@@ -158,7 +158,7 @@ func (c *cache) putMissing(ctx context.Context, orders []orderevent.Order) error
 	})
 	var missing []orderevent.Order
 	for i, cmd := range cmds {
-		n, err := cmd.(*redis.IntCmd).Result()
+		n, err := cmd.(*redis.IntCmd).Result() //nolint:errcheck // Exists made it
 		if err != nil {
 			return fmt.Errorf("order: look for orders in the cache: %w", err)
 		}
@@ -209,7 +209,7 @@ func (c *cache) putPart(ctx context.Context, orders []orderevent.Order, ttl time
 			return nil
 		})
 		for i, cmd := range cmds {
-			outcome, cmdErr := cmd.(*redis.Cmd).Int()
+			outcome, cmdErr := cmd.(*redis.Cmd).Int() //nolint:errcheck // run made it
 			switch {
 			case cmdErr == nil:
 				c.metrics.cachePuts.WithLabelValues(putOutcome(outcome)).Inc()

@@ -130,7 +130,7 @@ func ownRedis(t *testing.T) *redis.Client {
 		}
 	}
 	// A socket's path must be short, which t.TempDir's is not.
-	dir, err := os.MkdirTemp("", "o")
+	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // as said
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,8 +156,12 @@ func TestClientLog(t *testing.T) {
 	waiting, forgotten, invented := ids.NewFor(4), ids.NewFor(5), ids.NewFor(6)
 	l := &line{positions: map[ids.ID]int64{waiting: 1}}
 	honest := []ClientEntry{
-		{won.No, 1, AnswerQueued}, {won.No, 1, AnswerWon}, {won.No, 1, AnswerAlreadyBought},
-		{lost.No, 3, AnswerQueued}, {waiting, 4, AnswerQueued}, {ids.NewFor(7), 7, "sold-out"},
+		{won.No, 1, AnswerQueued},
+		{won.No, 1, AnswerWon},
+		{won.No, 1, AnswerAlreadyBought},
+		{lost.No, 3, AnswerQueued},
+		{waiting, 4, AnswerQueued},
+		{ids.NewFor(7), 7, "sold-out"},
 	}
 	for range 2 * statusLimit { // more than one query asks for
 		honest = append(honest, ClientEntry{won.No, 1, AnswerWon})

@@ -155,9 +155,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	release := make(chan struct{})
 	var holding, group sync.WaitGroup
 	holding.Add(1)
-	group.Add(1)
-	go func() { // a payment is being made for one of them
-		defer group.Done()
+	group.Go(func() { // a payment is being made for one of them
 		err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
 			_, err := tx.Exec(t.Context(), `SELECT 1 FROM orders.orders WHERE order_no = $1 FOR UPDATE`, locked)
 			holding.Done()
@@ -167,7 +165,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	holding.Wait()
 	var mu sync.Mutex
 	claimed := map[ids.ID]int{}
@@ -356,7 +354,7 @@ func TestEveryOrderOfEvents(t *testing.T) {
 			s.deliver(all)
 		}, map[string]string{"": "pending_payment"}},
 		{"pay", func(at []*seckillevent.Batch) {
-			s.inTx(func(tx pgx.Tx) error {
+			s.inTx(func(tx pgx.Tx) error { //nolint:contextcheck // it has the test's
 				for _, m := range at {
 					if _, _, err := s.MarkPaid(ctx, tx, m.Grants[0].No, ids.New()); err != nil && !errors.Is(err, ErrNotFound) {
 						return err

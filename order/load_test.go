@@ -22,7 +22,7 @@ func TestLoaderSharesQueries(t *testing.T) {
 			queries++
 			asked += len(nos)
 			mu.Unlock()
-			time.Sleep(10 * time.Millisecond) // the bubble's clock: a slow Postgres
+			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the bubble's clock: a slow Postgres
 			found := make(map[ids.ID]orderevent.Order)
 			for _, no := range nos {
 				found[no] = orderevent.Order{No: no}

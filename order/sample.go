@@ -43,6 +43,7 @@ func (c *cache) sample(ctx context.Context, only []ids.ID) ([]orderevent.Order, 
 		}
 		for _, cmd := range cmds {
 			var o orderevent.Order
+			//nolint:errcheck // Get made it
 			if raw, err := cmd.(*redis.StringCmd).Bytes(); err == nil && json.Unmarshal(raw, &o) == nil {
 				orders = append(orders, o)
 			}

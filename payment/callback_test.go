@@ -94,7 +94,7 @@ func misbehavingBank(t *testing.T, s *shop) {
 }
 
 // After money in the wrong sum went back, the shopper can still pay.
-func anUnderpaidOrderCanBePaidAnew(t *testing.T, s *shop) {
+func anUnderpaidOrderCanBePaidAnew(_ *testing.T, s *shop) {
 	no, user := s.one(100)
 	first, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Underpaid)

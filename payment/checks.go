@@ -30,7 +30,8 @@ func (s *Service) Checks() []proof.Check {
 // order and refund change in one transaction.
 func checkMoney(ctx context.Context, db reader) ([]proof.Violation, error) {
 	return violations(ctx, db,
-		query{`
+		query{
+			`
 			WITH moved AS (
 				SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
 				FROM payments.ledger GROUP BY order_no, currency
@@ -52,8 +53,10 @@ func checkMoney(ctx context.Context, db reader) ([]proof.Violation, error) {
 				err := row.Scan(&no, &owed, &net, &back, &currency)
 				return proof.Violation{Subject: "order " + no.String(), Detail: fmt.Sprintf(
 					"the order says %d %s, the ledger holds %d of which %d are to go back", owed, currency, net, back)}, err
-			}},
-		query{`
+			},
+		},
+		query{
+			`
 			SELECT coalesce(l.payment_no, p.payment_no), p.payment_no IS NULL, l.payment_no IS NULL
 			FROM (SELECT * FROM payments.payments WHERE status = 'captured') p
 			FULL JOIN (SELECT * FROM payments.ledger WHERE kind = 'capture') l USING (payment_no)
@@ -71,8 +74,10 @@ func checkMoney(ctx context.Context, db reader) ([]proof.Violation, error) {
 					detail = "it is captured, but the ledger holds no capture for it"
 				}
 				return proof.Violation{Subject: "payment " + no.String(), Detail: detail}, err
-			}},
-		query{`
+			},
+		},
+		query{
+			`
 			SELECT coalesce(l.refund_no, r.refund_no), coalesce(l.amount, 0), coalesce(r.amount, 0), count(l.provider_txn)
 			FROM (SELECT * FROM payments.refunds WHERE status = 'succeeded') r
 			FULL JOIN (SELECT * FROM payments.ledger WHERE kind = 'refund') l USING (refund_no)
@@ -85,7 +90,8 @@ func checkMoney(ctx context.Context, db reader) ([]proof.Violation, error) {
 				err := row.Scan(&no, &moved, &says, &n)
 				return proof.Violation{Subject: "refund " + no.String(), Detail: fmt.Sprintf(
 					"%d ledger rows of %d units for a succeeded refund of %d", n, moved, says)}, err
-			}},
+			},
+		},
 	)
 }
 
@@ -93,11 +99,13 @@ func checkMoney(ctx context.Context, db reader) ([]proof.Violation, error) {
 // its refund is in flight.
 func (s *Service) checkReturned(ctx context.Context, db reader) ([]proof.Violation, error) {
 	return violations(ctx, db,
-		query{`
+		query{
+			`
 			SELECT refund_no, status, amount, currency, extract(epoch FROM clock_timestamp() - created_at)::bigint, last_error
 			FROM payments.refunds
 			WHERE status = 'failed' OR status = 'requested' AND created_at < clock_timestamp() - interval '1 millisecond' * $2
-			ORDER BY refund_no LIMIT $1`, []any{s.cfg.InFlight.Milliseconds()},
+			ORDER BY refund_no LIMIT $1`,
+			[]any{s.cfg.InFlight.Milliseconds()},
 			func(row pgx.CollectableRow) (proof.Violation, error) {
 				var no ids.ID
 				var status, currency, why string
@@ -105,15 +113,18 @@ func (s *Service) checkReturned(ctx context.Context, db reader) ([]proof.Violati
 				err := row.Scan(&no, &status, &amount, &currency, &seconds, &why)
 				return proof.Violation{Subject: "refund " + no.String(), Detail: fmt.Sprintf(
 					"%d %s are %s for %d s and not back with the shopper: %s", amount, currency, status, seconds, why)}, err
-			}},
-		query{`
+			},
+		},
+		query{
+			`
 			SELECT l.provider_txn, l.amount, l.currency, l.order_no, coalesce(o.status, 'unknown')
 			FROM payments.ledger l
 			LEFT JOIN orders.orders o USING (order_no)
 			WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < clock_timestamp() - interval '1 millisecond' * $2
 			  AND coalesce(o.status, 'unknown') NOT IN ('paid', 'completed', 'refunding', 'refund_failed', 'refunded')
 			  AND NOT EXISTS (SELECT FROM payments.refunds r WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn)
-			ORDER BY l.order_no LIMIT $1`, []any{s.cfg.InFlight.Milliseconds()},
+			ORDER BY l.order_no LIMIT $1`,
+			[]any{s.cfg.InFlight.Milliseconds()},
 			func(row pgx.CollectableRow) (proof.Violation, error) {
 				var txn, currency, status string
 				var amount int64
@@ -121,7 +132,8 @@ func (s *Service) checkReturned(ctx context.Context, db reader) ([]proof.Violati
 				err := row.Scan(&txn, &amount, &currency, &no, &status)
 				return proof.Violation{Subject: "order " + no.String(), Detail: fmt.Sprintf(
 					"capture %s of %d %s lies on an order that is %s, and no refund was requested", txn, amount, currency, status)}, err
-			}},
+			},
+		},
 	)
 }
 

@@ -21,7 +21,7 @@ func TestAnyCourseOfEvents(t *testing.T) {
 		const price = 100
 		no, user := s.one(price)
 		var urls []string
-		close := func(reason string) {
+		end := func(reason string) {
 			closable, _ := s.CloseOpen(t.Context(), []ids.ID{no}) // the bank may be away
 			if _, err := s.orders.CloseClaimed(t.Context(), closable, reason); err != nil {
 				rt.Fatal(err)
@@ -44,13 +44,13 @@ func TestAnyCourseOfEvents(t *testing.T) {
 			},
 			"cancel": func(*rapid.T) {
 				if _, err := s.orders.Claim(t.Context(), no, user); err == nil {
-					close(orderevent.ReasonCanceled)
+					end(orderevent.ReasonCanceled)
 				}
 			},
 			"expire": func(*rapid.T) {
 				s.exec(`UPDATE orders.orders SET pay_deadline = now() WHERE order_no = $1`, no)
 				if due, err := s.orders.ClaimDue(t.Context(), 10); err == nil && len(due) > 0 {
-					close(orderevent.ReasonTimeout)
+					end(orderevent.ReasonTimeout)
 				}
 			},
 			"claim lapses": func(*rapid.T) {

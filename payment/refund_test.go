@@ -142,7 +142,7 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func aRefundWithoutItsCallback(t *testing.T, s *shop) {
+func aRefundWithoutItsCallback(_ *testing.T, s *shop) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)

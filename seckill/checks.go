@@ -5,15 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/inventory"
 	"stampede/platform/proof"
 	"stampede/seckill/internal/seckilldb"
 )
 
 // Checks are the invariants that this module can prove: that what is on sale is
 // what an operator put on sale. The units themselves are inventory's to prove.
-func (s *Service) Checks() []proof.Check {
+func (s *Service) Checks() []proof.Check { return Checks(s.deps.DB, s.deps.Stock) }
+
+// Checks is the method of that name for a process that serves nothing, such as
+// verify.
+func Checks(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
 	return []proof.Check{{ID: "I2", Name: "stock follows the plan", Run: func(ctx context.Context) ([]proof.Violation, error) {
-		first, err := s.offPlan(ctx)
+		first, err := offPlan(ctx, db, stock)
 		if err != nil || len(first) == 0 {
 			return nil, err
 		}
@@ -24,7 +31,7 @@ func (s *Service) Checks() []proof.Check {
 			return nil, ctx.Err()
 		case <-time.After(proof.Recheck):
 		}
-		second, err := s.offPlan(ctx)
+		second, err := offPlan(ctx, db, stock)
 		if err != nil {
 			return nil, err
 		}
@@ -41,12 +48,12 @@ func (s *Service) Checks() []proof.Check {
 }
 
 // offPlan compares the published items with the stock rows, both ways.
-func (s *Service) offPlan(ctx context.Context) ([]proof.Violation, error) {
-	planned, err := seckilldb.New(s.deps.DB).PlannedStock(ctx)
+func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([]proof.Violation, error) {
+	planned, err := seckilldb.New(db).PlannedStock(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("seckill: read planned stock: %w", err)
 	}
-	rows, err := s.deps.Stock.Books(ctx)
+	rows, err := stock.Books(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("seckill: read books: %w", err)
 	}

@@ -96,7 +96,8 @@ func (r *rush) queuedFor(ctx context.Context, it *Item, user int64, no ids.ID, t
 	if err != nil {
 		return 0, 0, false, fmt.Errorf("seckill: ask for a number's place: %w", err)
 	}
-	if !ok || held != no {
+	// A hold without a place in the epoch has its order row.
+	if !ok || held != no || seq == 0 {
 		return 0, 0, false, nil
 	}
 	position = min(max(0, seq-persisted), told)

@@ -71,7 +71,7 @@ func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in, ou
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	a, err := c.line.executor.WithContext(ctx).GetWithExecution(func(exec failsafe.Execution[answer]) (answer, error) {
+	a, err := c.line.executor.WithContext(ctx).GetWithExecution(func(exec failsafe.Execution[answer]) (answer, error) { //nolint:contextcheck // exec's comes from ctx
 		return c.attempt(exec.Context(), path, body)
 	})
 	if err != nil {

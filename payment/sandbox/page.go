@@ -65,8 +65,7 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		p, err = b.upToDate(r.Context(), p)
 	}
-	var no *refusal
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*refusal](err); ok {
 		b.showNothing(w, r, no.status)
 		return
 	}

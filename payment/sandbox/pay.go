@@ -77,15 +77,15 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 		if failed && p.Status == statusOpen {
 			q.Set("failed", "1")
 		}
-		http.Redirect(w, r, r.URL.Path+"?"+q.Encode(), http.StatusSeeOther)
+		http.Redirect(w, r, r.URL.Path+"?"+q.Encode(), http.StatusSeeOther) //nolint:gosec // back to this very route
 		return
 	}
 	out := payReply{Status: p.Status, ReturnURL: p.ReturnUrl}
 	status := http.StatusOK
-	switch {
-	case p.Status == statusCaptured:
+	switch p.Status {
+	case statusCaptured:
 		out.Transaction = *p.Txn
-	case p.Status == statusClosed:
+	case statusClosed:
 		status = http.StatusConflict
 	}
 	writeJSON(w, status, out)

@@ -62,6 +62,7 @@ func mustPublish(t testing.TB, b *bus.Bus, subject, data string) ids.ID {
 
 // noDeadLetters fails the test when a message is given up on.
 func noDeadLetters(t testing.TB) bus.DeadLetters {
+	t.Helper()
 	return func(_ context.Context, consumer string, m bus.Msg, cause error) error {
 		t.Errorf("%s gave up on %s: %v", consumer, m.Subject, cause)
 		return nil

@@ -81,6 +81,9 @@ func (e *StartError) Error() string {
 	return e.Sentence + "\n" + e.Err.Error()
 }
 
+// ExitCode is the process exit code for the condition.
+func (e *StartError) ExitCode() int { return e.Exit }
+
 // Unwrap gives the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 

@@ -25,7 +25,7 @@ export class Buyer {
     }
     const open = this.#sale && Date.parse(this.#sale.closes_at) > this.#now();
     this.#button.disabled = this.#busy || !(open || this.#order?.status === "pending_payment") || this.#order?.status === "paid";
-    this.#button.textContent = this.#order?.status === "pending_payment" ? t("pay") : this.#order ? t("buyAgain") : t("buy");
+    this.#button.textContent = this.#order?.status === "pending_payment" ? t("pay") : this.#order?.status === "paid" ? t("step_paid") : this.#order ? t("buyAgain") : t("buy");
     this.#cancel.hidden = this.#order?.status !== "pending_payment";
   }
 
