@@ -255,7 +255,7 @@ func TestCommandLine(t *testing.T) {
 		{nil, 0, "Usage: stampede"},
 		{[]string{"--help"}, 0, "verify"},
 		{[]string{"sell"}, 2, "unexpected argument sell"},
-		{[]string{"serve"}, 2, "--database-url must be like"},
+		{[]string{"serve"}, 2, "--database-url and --redis-url are needed"},
 		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1"}, 1, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=changeme-changeme-changeme-changeme"}, 1, "example"},
 		{[]string{"serve", "--database-url=mysql://h/d", "--redis-url=redis://h:1"}, 2, "--database-url must be like"},
@@ -265,6 +265,10 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"rush", "--item=1", "--data=" + empty}, 1, "no signing key"},
 		{[]string{"rush", "--data=" + empty, "--signing-key=" + testKey}, 1, "name the item"},
 		{[]string{"rush", "--item=1", "--rate=fast", "--data=" + empty, "--signing-key=" + testKey}, 1, "--rate is attempts per second or max"},
+		{[]string{"rush", "--item=1", "--pay=8", "--data=" + empty, "--signing-key=" + testKey}, 1, "--pay is a share"},
+		{[]string{"rush", "--item=1", "--demo", "--data=" + empty, "--signing-key=" + testKey}, 1, "either --item or --demo"},
+		{[]string{"run", "--demo-every=1s", "--data=" + empty}, 2, "--demo-every must be at least 10s"},
+		{[]string{"run", "--signing-key=short", "--data=" + empty}, 2, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"verify", "--data=" + empty}, 1, "no stack is known there"},
 	} {
 		var out, errs bytes.Buffer

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +42,6 @@ import (
 	"stampede/platform/proof"
 	"stampede/platform/redisx"
 	"stampede/platform/telemetry"
-	"stampede/platform/web"
 	"stampede/seckill"
 )
 
@@ -54,23 +52,24 @@ func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stder
 
 // commands is the command table.
 type commands struct {
-	Run     runCmd      `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
-	Serve   serveCmd    `cmd:"" help:"Serve with your own Postgres and Redis."`
-	Migrate cli.Migrate `cmd:"" help:"Bring the database to this version's schema."`
-	Config  cli.Config  `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
-	Token   cli.Token   `cmd:"" help:"Mint access tokens with the signing key."`
-	Rush    cli.Rush    `cmd:"" help:"Play shoppers against a running server and report."`
-	Verify  cli.Verify  `cmd:"" help:"Prove the books; exits 1 naming each violation."`
-	Version cli.Version `cmd:"" help:"Print the version."`
+	Run     cli.Run          `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
+	Serve   cli.Serve        `cmd:"" help:"Serve with your own Postgres and Redis."`
+	Migrate cli.Migrate      `cmd:"" help:"Bring the database to this version's schema."`
+	Config  cli.Config       `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
+	Token   cli.Token        `cmd:"" help:"Mint access tokens with the signing key."`
+	Rush    cli.Rush         `cmd:"" help:"Play shoppers against a running server and report."`
+	Verify  cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation."`
+	Version cli.PrintVersion `cmd:"" help:"Print the version."`
 }
 
 // run carries out one command and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return cli.Main(ctx, new(commands), args, cli.Streams{Out: stdout, Err: stderr}, proveStores, version)
+	return cli.Main(ctx, new(commands), args, cli.Streams{Out: stdout, Err: stderr}, serve, proveStores, cli.Version(version))
 }
 
 // server is the wired process.
 type server struct {
+	end      context.CancelCauseFunc // ends the process in order, with a reason
 	set      *config.Server
 	log      *slog.Logger
 	app      *app.App
@@ -108,7 +107,7 @@ func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
 
 // proveStores is verify: it reads the stores without serving, proves the books
 // and holds them against what shoppers were told.
-func proveStores(ctx context.Context, stores config.Stores, told []loadgen.Entry, out io.Writer) (_ bool, err error) {
+func proveStores(ctx context.Context, stores config.Stores, item int64, told []loadgen.Entry, out io.Writer) (_ bool, err error) {
 	set, err := config.Defaults()
 	if err != nil {
 		return false, err
@@ -129,6 +128,9 @@ func proveStores(ctx context.Context, stores config.Stores, told []loadgen.Entry
 	rows, err := s.inventory.Books(ctx)
 	if err != nil {
 		return false, err
+	}
+	if item != 0 {
+		rows = slices.DeleteFunc(rows, func(r inventory.BookRow) bool { return r.ItemID != item })
 	}
 	return proof.AllOK(outcomes), errors.Join(inventory.WriteBooks(out, rows), proof.Write(out, outcomes))
 }
@@ -177,7 +179,7 @@ func (s *server) open(ctx context.Context, stores config.Stores, key string) err
 		return fmt.Errorf("read the Redis server's time: %w", err)
 	}
 	s.tokens = auth.NewTokens([]byte(key), s.clock.Now)
-	s.router = httpx.NewRouter(s.tokens, s.log, version)
+	s.router = httpx.NewRouter(s.tokens, s.log, version, s.registry)
 	var providers []provider.Provider
 	if s.set.SandboxBank {
 		bank, err := s.openBank(auth.Derive([]byte(key), "sandbox-bank"))
@@ -212,7 +214,13 @@ func (s *server) openStores(ctx context.Context, stores config.Stores) error {
 			return err
 		}
 		s.app.OnStop("instance lock", alone.Close)
-		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: alone.Watch})
+		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: func(ctx context.Context) error {
+			err := alone.Watch(ctx)
+			if errors.Is(err, pg.ErrNotAlone) {
+				s.end(err) // two embedded buses on one database would each carry half of the messages
+			}
+			return err
+		}})
 	}
 	return nil
 }
@@ -228,7 +236,7 @@ func (s *server) openPools(ctx context.Context, stores config.Stores) error {
 			return err
 		}
 		s.pools[name] = pool
-		s.app.OnStop("pool "+name, func(context.Context) error { pool.Close(); return nil })
+		s.app.OnStop("pool "+name, func(ctx context.Context) error { return pg.Close(ctx, pool) })
 	}
 	s.app.OnReady("postgres", s.pools["platform"].Ping)
 	rdb, err := redisx.Open(ctx, stores.RedisURL)
@@ -333,19 +341,20 @@ func (s *server) start(ctx context.Context) error {
 	return s.router.ServeDocs()
 }
 
-// stack starts what a server stands on and returns how to reach it, the signing
-// key, and a channel that tells when a part of it died.
-type stack func(ctx context.Context, a *app.App) (config.Stores, string, <-chan error, error)
-
 // serve binds the addresses, builds the server, serves until ctx ends or a part
 // of the stack dies, and stops in order within the stop time-out.
-func serve(ctx context.Context, io cli.Streams, set *config.Server, start stack, ready func(*server) error) error {
+func serve(ctx context.Context, io cli.Streams, set *config.Server, start cli.Stack, show func(cli.Parts) error) error {
 	log := telemetry.Logger(set.LogLevel, set.LogFormat, io.Err)
 	s := &server{set: set, log: log, app: app.New(log), registry: telemetry.Registry()}
-	died, err := s.up(ctx, start, ready)
+	ctx, s.end = context.WithCancelCause(ctx)
+	defer s.end(nil)
+	died, err := s.up(ctx, start, show)
 	if err == nil {
 		select {
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), pg.ErrNotAlone) {
+				err = context.Cause(ctx)
+			}
 			_, _ = fmt.Fprintln(io.Err, "Stopping: requests under way finish, then sockets, lanes, consumers and stores.")
 		case err = <-died:
 		}
@@ -357,15 +366,15 @@ func serve(ctx context.Context, io cli.Streams, set *config.Server, start stack,
 
 // up binds first, so that a taken port is told before anything was started, and
 // answers last, when everything is there.
-func (s *server) up(ctx context.Context, start stack, ready func(*server) error) (<-chan error, error) {
+func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) error) (<-chan error, error) {
 	public, err := httpx.Listen(ctx, s.set.Listen, s.log)
 	if err != nil {
-		return nil, embedded.PortError(s.set.Listen, err)
+		return nil, embedded.PortError("--listen", s.set.Listen, err)
 	}
 	s.app.OnStop("public address", public.Shutdown)
 	ops, err := httpx.Listen(ctx, s.set.OpsListen, s.log)
 	if err != nil {
-		return nil, embedded.PortError(s.set.OpsListen, err)
+		return nil, embedded.PortError("--ops-listen", s.set.OpsListen, err)
 	}
 	s.app.OnStop("ops address", ops.Shutdown)
 	s.set.Listen, s.set.OpsListen = public.Addr(), ops.Addr() // port 0 has become a real one
@@ -384,86 +393,10 @@ func (s *server) up(ctx context.Context, start stack, ready func(*server) error)
 		defer cancel()
 		return public.Shutdown(drain)
 	})
-	if err := ready(s); err != nil { // may still add routes
+	if err := show(cli.Parts{App: s.app, Router: s.router, Tokens: s.tokens, Log: s.log, Book: s.book, Prove: s.prove}); err != nil {
 		return nil, err
 	}
 	ops.Serve(httpx.Ops(s.registry, s.app.Readiness))
 	public.Serve(s.router)
 	return died, nil
-}
-
-type runCmd struct {
-	config.Server `embed:""`
-	Data          string        `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Folder for all data. Created if missing; a second start continues with it."`
-	Fresh         bool          `help:"Delete the data and start over, after asking."`
-	Yes           bool          `short:"y" help:"Answer yes to that question."`
-	DemoEvery     time.Duration `default:"3m" env:"STAMPEDE_DEMO_EVERY" help:"Time between two openings of the demo sale, at least 10s."`
-}
-
-// Run is the embedded default.
-func (c *runCmd) Run(ctx context.Context, io cli.Streams) error {
-	began := time.Now()
-	if c.Fresh && !c.Yes {
-		if err := embedded.ConfirmFresh(c.Data, os.Stdin, io.Err); err != nil {
-			return err
-		}
-	}
-	c.SandboxBank = true
-	steps := 0
-	step := func(name string, took time.Duration) {
-		steps++
-		_, _ = fmt.Fprintf(io.Out, "%2d  %-46s %5.1f s\n", steps, name, took.Seconds())
-	}
-	start := func(ctx context.Context, a *app.App) (config.Stores, string, <-chan error, error) {
-		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step})
-		if err != nil {
-			return config.Stores{}, "", nil, err
-		}
-		a.OnStop("postgres and redis", parts.Stop)
-		for _, notice := range parts.Notices {
-			_, _ = fmt.Fprintln(io.Err, notice)
-		}
-		key, err := config.KeepStack(parts.DataDir, config.Stack{
-			BaseURL: c.BaseURL(), DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.SigningKey,
-		})
-		stores := config.Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
-		return stores, key, parts.Died(), err
-	}
-	return serve(ctx, io, &c.Server, start, func(s *server) error {
-		show, err := demo.New(demo.Deps{BaseURL: c.BaseURL(), Tokens: s.tokens, Books: s.book, Prove: s.prove, Log: s.log, Every: c.DemoEvery})
-		if err != nil {
-			return err
-		}
-		if err := show.Routes(s.router); err != nil {
-			return err
-		}
-		s.app.OnStop("demo", show.Stop)
-		s.app.Go("demo sales", show.Workers()...)
-		step("NATS, schema, modules, demo sale", time.Since(began))
-		_, err = fmt.Fprintf(io.Out, "\nStampede %s is ready.\n  Live page   %s/\n  API         %s/docs\n  Health      http://%s/readyz\n  Try         stampede rush --demo\nCtrl-C stops it in order; the data stays in %s.\n",
-			version, c.BaseURL(), c.BaseURL(), c.OpsListen, c.Data)
-		return err
-	})
-}
-
-type serveCmd struct {
-	config.Server `embed:""`
-	config.Stores `embed:""`
-}
-
-// Run serves with given stores.
-func (c *serveCmd) Run(ctx context.Context, io cli.Streams) error {
-	if err := config.CheckKey(c.SigningKey); err != nil {
-		return err
-	}
-	start := func(context.Context, *app.App) (config.Stores, string, <-chan error, error) {
-		return c.Stores, c.SigningKey, nil, nil
-	}
-	return serve(ctx, io, &c.Server, start, func(s *server) error {
-		if err := web.Pages(s.router, web.Shop); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(io.Out, "Stampede %s serves %s; health at http://%s/readyz\n", version, c.BaseURL(), c.OpsListen)
-		return err
-	})
 }

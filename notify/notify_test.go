@@ -44,7 +44,7 @@ func setup(t *testing.T, change func(*Config)) bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt := httpx.NewRouter(tokens, log, "test")
+	rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	s.Routes(rt)
 	srv := httptest.NewServer(rt)
 	t.Cleanup(func() {
@@ -185,6 +185,22 @@ func TestStopSaysGoingAway(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(b.service.hub.gauges.sockets); n != 0 {
 		t.Errorf("%v sockets are counted after the stop", n)
+	}
+}
+
+// TestASilentClientDoesNotHoldUpTheStop: it never reads, so it never answers
+// the close.
+func TestASilentClientDoesNotHoldUpTheStop(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.connect(t, 7)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*closePatience)
+	defer cancel()
+	if err := b.service.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Errorf("the stop took longer than %s", 3*closePatience)
 	}
 }
 

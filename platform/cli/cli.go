@@ -21,8 +21,10 @@ import (
 type Streams struct{ Out, Err io.Writer }
 
 // Prover proves the books in some stores, holds them against what shoppers were
-// told, writes the table and reports whether nothing is violated.
-type Prover func(ctx context.Context, stores config.Stores, told []loadgen.Entry, out io.Writer) (bool, error)
+// told, and reports whether nothing is violated. It writes the verdicts and the
+// books of one item, of all where item is 0. Without told (nil), what clients
+// were told is not checked.
+type Prover func(ctx context.Context, stores config.Stores, item int64, told []loadgen.Entry, out io.Writer) (bool, error)
 
 // Books says where the books are; without URLs they are those of `run`.
 type Books struct {
@@ -46,6 +48,7 @@ func (b Books) stores(stack config.Stack) config.Stores {
 // Verify is `stampede verify`.
 type Verify struct {
 	Books     `embed:""`
+	Item      int64  `help:"Print the books of this item only; everything is proved all the same."`
 	ClientLog string `type:"existingfile" help:"What shoppers were told, written by stampede rush --log, to hold the books against."`
 }
 
@@ -68,11 +71,16 @@ func (c *Verify) Run(ctx context.Context, io Streams, prove Prover) error {
 			return err
 		}
 	}
-	ok, err := prove(ctx, stores, told, io.Out)
-	if err == nil && !ok {
-		err = errNotProved
+	ok, err := prove(ctx, stores, c.Item, told, io.Out)
+	switch {
+	case err != nil && c.DatabaseURL == "":
+		return fmt.Errorf("the stores of %s do not answer; is `stampede run --data %s` running? %w", c.Data, c.Data, err)
+	case err != nil:
+		return err
+	case !ok:
+		return errNotProved
 	}
-	return err
+	return nil
 }
 
 // Migrate is `stampede migrate`.
@@ -103,11 +111,14 @@ func (c *Config) Run(command *kong.Context, io Streams) error {
 	return config.Print(io.Out, command.Selected().Flags)
 }
 
-// Version is `stampede version`.
-type Version struct{}
+// Version is this binary's, as the build set it.
+type Version string
+
+// PrintVersion is `stampede version`.
+type PrintVersion struct{}
 
 // Run prints the version.
-func (Version) Run(io Streams, version string) error {
+func (PrintVersion) Run(io Streams, version Version) error {
 	_, err := fmt.Fprintln(io.Out, "stampede", version)
 	return err
 }

@@ -17,7 +17,7 @@ import (
 // exit code: 0 done, 1 it failed, 2 the command line is wrong, others as
 // platform/embedded says. The first SIGINT or SIGTERM ends ctx, which stops a
 // server in order; the second ends the process.
-func Main(ctx context.Context, table any, args []string, io Streams, prove Prover, version string) int {
+func Main(ctx context.Context, table any, args []string, io Streams, serve Server, prove Prover, version Version) int {
 	exit := -1
 	parser, err := kong.New(table, kong.Name("stampede"), kong.Writers(io.Out, io.Err), kong.Exit(func(code int) { exit = code }),
 		kong.Description("A flash-sale system that sells every unit once and can prove it."),
@@ -42,7 +42,7 @@ func Main(ctx context.Context, table any, args []string, io Streams, prove Prove
 	defer stop()
 	context.AfterFunc(ctx, stop) // gives the signals back, so that a second one kills
 	command.BindTo(ctx, (*context.Context)(nil))
-	command.Bind(io, prove, version)
+	command.Bind(io, serve, prove, version)
 	if err := command.Run(); err != nil {
 		_, _ = fmt.Fprintln(io.Err, "stampede:", err)
 		var coded interface{ ExitCode() int }

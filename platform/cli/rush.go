@@ -83,6 +83,9 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover) error {
 	if err != nil {
 		return err
 	}
+	if code, all := report.NoPath(); all {
+		return fmt.Errorf("no shopper got a rush path: the server answered %s; is item %d on sale, and is this the server's signing key?", code, cfg.ItemID)
+	}
 	return c.finish(ctx, io.Out, report, c.stores(stack), prove)
 }
 
@@ -108,13 +111,20 @@ func (c *Rush) play(stack config.Stack) (loadgen.Config, error) {
 		}
 		cfg.Rate = rate
 	}
-	share, err := strconv.ParseFloat(strings.TrimSuffix(c.Pay, "%"), 64)
-	if err != nil {
-		return cfg, fmt.Errorf("--pay is a share such as 80%%, not %q", c.Pay)
+	number, percent := strings.CutSuffix(c.Pay, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if percent {
+		share /= 100
 	}
-	cfg.PayShare = share / 100
-	if c.Item == 0 && !c.Demo {
+	if err != nil || share < 0 || share > 1 {
+		return cfg, fmt.Errorf("--pay is a share such as 80%% or 0.8, not %q", c.Pay)
+	}
+	cfg.PayShare = share
+	switch {
+	case c.Item == 0 && !c.Demo:
 		return cfg, errors.New("name the item with --item ID, or let --demo plan a sale")
+	case c.Item != 0 && c.Demo:
+		return cfg, errors.New("--demo plans a sale of its own: give either --item or --demo")
 	}
 	return cfg, nil
 }
@@ -128,7 +138,7 @@ func planDemo(ctx context.Context, baseURL string, tokens *auth.Tokens, progress
 		Name: "Demo rush", Title: "Demo phone", Stock: demoStock, OpensAt: time.Now().Add(demoOpensIn), Open: demoOpen, PayAfter: demoPayAfter,
 	})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("is the server running at %s? %w", baseURL, err)
 	}
 	_, _ = fmt.Fprintf(progress, "Planned a sale of %d units, item %s; it opens in %s.\n", demoStock, planned.ItemID, demoOpensIn)
 	return strconv.ParseInt(planned.ItemID, 10, 64)
@@ -158,7 +168,7 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 		_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
 	default:
 		_, _ = fmt.Fprintln(table)
-		ok, err := prove(ctx, stores, report.Entries, table)
+		ok, err := prove(ctx, stores, report.ItemID, report.Entries, table)
 		if err != nil {
 			return fmt.Errorf("prove the books: %w", err)
 		}

@@ -135,6 +135,9 @@ func CheckKey(key string) error {
 
 // Validate checks the stores' URLs without connecting.
 func (s Stores) Validate() error {
+	if s.DatabaseURL == "" || s.RedisURL == "" {
+		return errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` brings stores of its own")
+	}
 	if u, err := url.Parse(s.DatabaseURL); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 		return errors.New("--database-url must be like postgres://user:password@host/database")
 	}

@@ -45,11 +45,14 @@ type Deps struct {
 	Stock int
 }
 
+// MinEvery is the least time between two openings: a sale must be planned and
+// loaded before it opens.
+const MinEvery = 10 * time.Second
+
 // The demo's rhythm: short enough that a visitor sees an opening, long enough
 // to look at a sale afterwards.
 const (
 	defaultEvery = 3 * time.Minute
-	minEvery     = 10 * time.Second // a sale must be planned and loaded before it opens
 	defaultStock = 300
 	payAfter     = time.Minute
 )
@@ -86,8 +89,8 @@ func New(deps Deps) (*Service, error) {
 	if deps.Every == 0 {
 		deps.Every = defaultEvery
 	}
-	if deps.Every < minEvery {
-		return nil, fmt.Errorf("demo: openings are at least %s apart, not %s", minEvery, deps.Every)
+	if deps.Every < MinEvery {
+		return nil, fmt.Errorf("demo: openings are at least %s apart, not %s", MinEvery, deps.Every)
 	}
 	if deps.Stock == 0 {
 		deps.Stock = defaultStock

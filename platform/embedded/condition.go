@@ -42,8 +42,8 @@ type condition struct {
 // (1, 2, 126 and above) and of sysexits (64–78); each is used once, so that a script can tell them apart. A stale lock
 // is repaired and only told: it has exit code 0.
 var conditions = map[Code]condition{
-	CodePortTaken:      {10, `The address %s is already in use by another program: stop that program, or choose another address with --listen.`},
-	CodePortRefused:    {11, `The address %s cannot be listened on (%s): choose another with --listen.`},
+	CodePortTaken:      {10, `The address %s is already in use by another program: stop that program, or choose another address with %s.`},
+	CodePortRefused:    {11, `The address %s cannot be listened on (%s): choose another with %s.`},
 	CodeBinaryMissing:  {12, `%s was not found%s: start with "make run", which fetches it, or with "docker compose up", or use servers of your own with "stampede serve --database-url … --redis-url …".`},
 	CodeLockHeld:       {13, `Another stampede (pid %s) is using the data folder %s: stop it first, or choose another folder with --data.`},
 	CodeStaleLock:      {0, `An earlier stampede (pid %s) ended without stopping; what it left running on %s was ended, and this start continues with its data.`},
@@ -96,16 +96,16 @@ func fail(code Code, cause error, args ...any) *StartError {
 	return &StartError{Code: code, Exit: c.exit, Sentence: fmt.Sprintf(c.sentence, args...), Err: cause}
 }
 
-// PortError turns the error of a listen on addr (host:port) into the sentence for the operator. It returns nil for a
-// nil error.
-func PortError(addr string, err error) error {
+// PortError turns the error of a listen on addr (host:port), which the named flag sets, into the sentence for the
+// operator. It returns nil for a nil error.
+func PortError(flag, addr string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fail(CodePortTaken, nil, addr)
+		return fail(CodePortTaken, nil, addr, flag)
 	}
-	return fail(CodePortRefused, nil, addr, reason(err))
+	return fail(CodePortRefused, nil, addr, reason(err), flag)
 }
 
 // reason is the innermost text of an error: the operating system's own words without the path through our code.

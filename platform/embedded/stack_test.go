@@ -299,17 +299,17 @@ func TestPortError(t *testing.T) {
 	defer func() { _ = ln.Close() }()
 	addr := ln.Addr().String()
 	_, err = net.Listen("tcp", addr)
-	assertCondition(t, PortError(addr, err), CodePortTaken, 10,
+	assertCondition(t, PortError("--listen", addr, err), CodePortTaken, 10,
 		"The address "+addr+" is already in use by another program: stop that program, or choose another address with --listen.")
 
 	_, err = net.Listen("tcp", "192.0.2.1:8080") // a documentation address that no machine has
-	assertCondition(t, PortError("192.0.2.1:8080", err), CodePortRefused, 11,
-		"The address 192.0.2.1:8080 cannot be listened on ("+syscall.EADDRNOTAVAIL.Error()+"): choose another with --listen.")
+	assertCondition(t, PortError("--ops-listen", "192.0.2.1:8080", err), CodePortRefused, 11,
+		"The address 192.0.2.1:8080 cannot be listened on ("+syscall.EADDRNOTAVAIL.Error()+"): choose another with --ops-listen.")
 
-	if err := PortError(addr, nil); err != nil {
+	if err := PortError("--listen", addr, nil); err != nil {
 		t.Errorf("no error became %v", err)
 	}
-	if err := PortError(addr, io.EOF); err == nil {
+	if err := PortError("--listen", addr, io.EOF); err == nil {
 		t.Error("an unknown error was lost")
 	}
 }

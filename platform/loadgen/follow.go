@@ -17,7 +17,7 @@ const (
 // follow waits for a winner's order by polling and by push, pays if chosen, and
 // waits for the payment to be told.
 func (r *run) follow(ctx context.Context, s *shopper) {
-	defer r.done.Add(1)
+	defer r.settled.Add(1)
 	if !r.await(ctx, s, func(status string) bool { return status != "" }) {
 		return
 	}

@@ -20,7 +20,11 @@ func (r *run) snapshot() Snapshot {
 	phase, _ := r.phase.Load().(string)
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	return Snapshot{Phase: phase, Done: r.done.Load(), Total: r.total.Load(), Answers: maps.Clone(r.tally.answers)}
+	done := r.done.Load()
+	if phase == "settle" {
+		done = r.settled.Load() // followers are at work long before their phase begins
+	}
+	return Snapshot{Phase: phase, Done: done, Total: r.total.Load(), Answers: maps.Clone(r.tally.answers)}
 }
 
 // How often a bar is redrawn on a terminal, and a line written elsewhere.

@@ -69,7 +69,7 @@ func (r *run) report(began, fired time.Time) *Report {
 		switch {
 		case s.answer == answerQueued:
 			record(grant, s.answered.Sub(s.sent))
-		case s.answer != "" && s.answer != answerNone && !strings.HasPrefix(s.answer, "path: "):
+		case s.answer != "" && s.answer != answerNone && !strings.HasPrefix(s.answer, pathRefused):
 			record(refusal, s.answered.Sub(s.sent))
 		}
 		if s.answer != answerQueued && s.answer != answerNone {
@@ -106,6 +106,21 @@ func (r *run) report(began, fired time.Time) *Report {
 	rep.Answers, rep.Chart, rep.Troubles = maps.Clone(r.tally.answers), slices.Clone(r.tally.seconds), maps.Clone(r.tally.troubles)
 	rep.Violations = append([]Violation{}, r.tally.violations...)
 	return rep
+}
+
+// NoPath reports whether not one shopper got as far as rushing, and the code
+// that most of them were refused a path with.
+func (rep *Report) NoPath() (code string, all bool) {
+	for _, kv := range byCount(rep.Answers) {
+		refused, noPath := strings.CutPrefix(kv.key, pathRefused)
+		if !noPath {
+			return "", false
+		}
+		if code == "" {
+			code = refused
+		}
+	}
+	return code, code != ""
 }
 
 // Write prints the report for a person.

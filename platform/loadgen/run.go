@@ -25,6 +25,7 @@ type run struct {
 	done    atomic.Int64 // steps of the phase
 	total   atomic.Int64
 	won     atomic.Int64 // winners so far, to choose those who pay
+	settled atomic.Int64 // winners whose follower is through
 	tally   *tally
 	sockets *sockets
 	winners sync.WaitGroup
@@ -47,7 +48,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 	r.shoppers = make([]*shopper, cfg.Shoppers)
 	for i := range r.shoppers {
-		r.shoppers[i] = &shopper{user: cfg.FirstUser + int64(i), news: make(chan struct{}, 1)}
+		r.shoppers[i] = &shopper{user: cfg.FirstUser + int64(i), position: untold, news: make(chan struct{}, 1)}
 	}
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
@@ -178,7 +179,7 @@ func (r *run) attempt(ctx context.Context, s *shopper) {
 	s.sent = time.Now()
 	if s.path == "" {
 		if err := r.fetchPath(ctx, s); err != nil {
-			s.answered, s.answer = time.Now(), "path: "+codeOf(err)
+			s.answered, s.answer = time.Now(), pathRefused+codeOf(err)
 			return
 		}
 		s.sent = time.Now()
@@ -230,7 +231,7 @@ func (r *run) parallel(ctx context.Context, fn func(*shopper)) {
 
 // settle waits for the followers, at most the configured time.
 func (r *run) settle(ctx context.Context, cancel context.CancelFunc) {
-	r.begin("settle", int(r.tally.count(answerQueued)+r.tally.count(answerNone)))
+	r.begin("settle", int(r.won.Load()))
 	finished := make(chan struct{})
 	go func() { r.winners.Wait(); close(finished) }()
 	select {

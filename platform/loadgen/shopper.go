@@ -18,7 +18,7 @@ type shopper struct {
 	sent     time.Time // the first send of the attempt
 	answered time.Time
 	answer   string // "queued", a refusal's code or "no-answer"
-	position int64
+	position int64  // the last place in line that was told; untold before
 
 	mu      sync.Mutex
 	visible time.Time // when a poll or a push first told of the order
@@ -61,12 +61,17 @@ func (s *shopper) state() (status string, visible time.Time) {
 	return s.status, s.visible
 }
 
+// untold is above every place in line, so that the first one told is no rise.
+const untold = int64(1) << 62
+
 const (
 	statusPending = "pending_payment"
 	statusPaid    = "paid"
 	statusRefused = "refused"
 	statusClosed  = "closed"
 	answerQueued  = "queued"
+	// pathRefused stands before the code that refused a path.
+	pathRefused = "path: "
 	// answerNone is written when no answer came: the number may be in line.
 	answerNone = "no-answer"
 )

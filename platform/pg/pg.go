@@ -39,6 +39,19 @@ func Open(ctx context.Context, url, name string, maxConns int32) (*pgxpool.Pool,
 	return pool, nil
 }
 
+// Close closes a pool and waits for its connections to come back, or for ctx: a
+// query that hangs must not keep the process from ending.
+func Close(ctx context.Context, pool *pgxpool.Pool) error {
+	closed := make(chan struct{})
+	go func() { pool.Close(); close(closed) }()
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+		return errors.New("pg: a connection was still at work")
+	}
+}
+
 // Beginner is a pool, a connection or a transaction.
 type Beginner interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)

@@ -54,6 +54,10 @@ const shownViolations = 20
 // Write prints the outcomes as a table, each violation below its check.
 func Write(w io.Writer, outcomes []Outcome) error {
 	var b strings.Builder
+	width := 0
+	for _, o := range outcomes {
+		width = max(width, len(o.Name))
+	}
 	for _, o := range outcomes {
 		verdict := "ok"
 		switch {
@@ -62,7 +66,7 @@ func Write(w io.Writer, outcomes []Outcome) error {
 		case len(o.Violations) > 0:
 			verdict = fmt.Sprintf("VIOLATED %d times", len(o.Violations))
 		}
-		fmt.Fprintf(&b, "%-3s %-46s %s\n", o.ID, o.Name, verdict)
+		fmt.Fprintf(&b, "%-3s %-*s  %s\n", o.ID, width, o.Name, verdict)
 		for i, v := range o.Violations {
 			if i == shownViolations {
 				fmt.Fprintf(&b, "      … and %d more\n", len(o.Violations)-i)
@@ -70,6 +74,9 @@ func Write(w io.Writer, outcomes []Outcome) error {
 			}
 			fmt.Fprintf(&b, "      %s: %s\n", v.Subject, v.Detail)
 		}
+	}
+	if !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.ID == "I6" }) {
+		b.WriteString("I6  is not checked without --client-log, what shoppers were told\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -19,6 +19,21 @@ const MinMajor = 7
 // per item on sale, everything else shares the rest.
 const poolSize = 64
 
+// noRetries keeps the client from sending a command again by itself. A script
+// whose answer was lost may have run; its second answer would look like somebody
+// else's first. Who may repeat is the caller's to know.
+const noRetries = -1
+
+func init() {
+	// What the client would print by itself comes back as errors, and those are
+	// logged with their context.
+	redis.SetLogger(silent{})
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 // Open connects to what url names:
 //
 //	redis://[user:pass@]host:6379/0            one server (rediss:// for TLS)
@@ -54,7 +69,7 @@ func Parse(raw string) (*redis.UniversalOptions, error) {
 		}
 		return &redis.UniversalOptions{
 			Addrs: []string{o.Addr}, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-			Dialer: dialerFor(o), PoolSize: poolSize, ContextTimeoutEnabled: true,
+			Dialer: dialerFor(o), PoolSize: poolSize, ContextTimeoutEnabled: true, MaxRetries: noRetries,
 		}, nil
 	case "redis-sentinel", "redis-cluster":
 		return parseGroup(raw, scheme)
@@ -94,7 +109,7 @@ func parseGroup(raw, scheme string) (*redis.UniversalOptions, error) {
 			return nil, fmt.Errorf("redisx: every address of a %s URL is host:port, got %q", scheme, a)
 		}
 	}
-	o := &redis.UniversalOptions{Addrs: addrs, PoolSize: poolSize, ContextTimeoutEnabled: true}
+	o := &redis.UniversalOptions{Addrs: addrs, PoolSize: poolSize, ContextTimeoutEnabled: true, MaxRetries: noRetries}
 	o.Username = u.User.Username()
 	o.Password, _ = u.User.Password()
 	if u.Query().Get("tls") == "true" {

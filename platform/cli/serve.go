@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"stampede/platform/app"
+	"stampede/platform/auth"
+	"stampede/platform/config"
+	"stampede/platform/demo"
+	"stampede/platform/embedded"
+	"stampede/platform/httpx"
+	"stampede/platform/proof"
+	"stampede/platform/web"
+)
+
+// Server builds a server on a stack and serves until ctx ends. show adds what
+// only one of the commands has; it runs before the first request is answered.
+type Server func(ctx context.Context, io Streams, set *config.Server, start Stack, show func(Parts) error) error
+
+// Stack starts what a server stands on and returns how to reach it, the signing
+// key, and a channel that tells when a part of it died.
+type Stack func(ctx context.Context, a *app.App) (config.Stores, string, <-chan error, error)
+
+// Parts is what a command may show of a server.
+type Parts struct {
+	App    *app.App
+	Router *httpx.Router
+	Tokens *auth.Tokens
+	Log    *slog.Logger
+	Book   func(ctx context.Context, itemID int64) (demo.Books, error)
+	Prove  func(ctx context.Context) []proof.Outcome
+}
+
+// Run is `stampede run`, the embedded default.
+type Run struct {
+	config.Server `embed:""`
+	Data          string        `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Folder for all data. Created if missing; a second start continues with it."`
+	Fresh         bool          `help:"Delete the data and start over, after asking."`
+	Yes           bool          `short:"y" help:"Answer yes to that question."`
+	DemoEvery     time.Duration `default:"3m" env:"STAMPEDE_DEMO_EVERY" help:"Time between two openings of the demo sale, at least 10s."`
+}
+
+// Validate finds what can be wrong before anything is started.
+func (c *Run) Validate() error {
+	if c.SigningKey != "" {
+		if err := config.CheckKey(c.SigningKey); err != nil {
+			return err
+		}
+	}
+	if c.DemoEvery < demo.MinEvery {
+		return fmt.Errorf("--demo-every must be at least %s, not %s", demo.MinEvery, c.DemoEvery)
+	}
+	return c.Server.Validate()
+}
+
+// Run starts the stack, then serves.
+func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version) error {
+	began := time.Now()
+	if c.Fresh && !c.Yes {
+		if err := embedded.ConfirmFresh(c.Data, os.Stdin, io.Err); err != nil {
+			return err
+		}
+	}
+	c.SandboxBank = true
+	steps := 0
+	step := func(name string, took time.Duration) {
+		steps++
+		_, _ = fmt.Fprintf(io.Out, "%2d  %-46s %5.1f s\n", steps, name, took.Seconds())
+	}
+	start := func(ctx context.Context, a *app.App) (config.Stores, string, <-chan error, error) {
+		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step})
+		if err != nil {
+			return config.Stores{}, "", nil, err
+		}
+		a.OnStop("postgres and redis", parts.Stop)
+		for _, notice := range parts.Notices {
+			_, _ = fmt.Fprintln(io.Err, notice)
+		}
+		key, err := config.KeepStack(parts.DataDir, config.Stack{
+			BaseURL: c.BaseURL(), DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.SigningKey,
+		})
+		stores := config.Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
+		return stores, key, parts.Died(), err
+	}
+	return serve(ctx, io, &c.Server, start, func(s Parts) error {
+		show, err := demo.New(demo.Deps{BaseURL: c.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery})
+		if err != nil {
+			return err
+		}
+		if err := show.Routes(s.Router); err != nil {
+			return err
+		}
+		s.App.OnStop("demo", show.Stop)
+		s.App.Go("demo sales", show.Workers()...)
+		step("NATS, schema, modules, demo sale", time.Since(began))
+		_, err = fmt.Fprintf(io.Out, "\nStampede %s is ready.\n  Live page   %s/\n  API         %s/docs\n  Health      http://%s/readyz\n  Try         %s rush --demo --data %s\nCtrl-C stops it in order; the data stays there.\n",
+			version, c.BaseURL(), c.BaseURL(), c.OpsListen, os.Args[0], c.Data)
+		return err
+	})
+}
+
+// Serve is `stampede serve`, with stores of your own.
+type Serve struct {
+	config.Server `embed:""`
+	config.Stores `embed:""`
+}
+
+// Run serves with given stores.
+func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Version) error {
+	if err := config.CheckKey(c.SigningKey); err != nil {
+		return err
+	}
+	start := func(context.Context, *app.App) (config.Stores, string, <-chan error, error) {
+		return c.Stores, c.SigningKey, nil, nil
+	}
+	return serve(ctx, io, &c.Server, start, func(s Parts) error {
+		if err := web.Pages(s.Router, web.Shop); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(io.Out, "Stampede %s serves %s; health at http://%s/readyz\n", version, c.BaseURL(), c.OpsListen)
+		return err
+	})
+}
