@@ -77,6 +77,8 @@ type server struct {
 	tokens   *auth.Tokens
 	router   *httpx.Router
 
+	alone bool // no other process publishes: the instance lock is ours and NATS is embedded
+
 	pools     map[string]*pgxpool.Pool
 	redis     redis.UniversalClient
 	bus       *bus.Bus
@@ -213,6 +215,7 @@ func (s *server) openStores(ctx context.Context, stores config.Stores) error {
 		if err != nil {
 			return err
 		}
+		s.alone = true
 		s.app.OnStop("instance lock", alone.Close)
 		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: func(ctx context.Context) error {
 			err := alone.Watch(ctx)
@@ -254,7 +257,7 @@ func (s *server) openPools(ctx context.Context, stores config.Stores) error {
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
 	stockCfg := inventory.DefaultConfig()
-	stockCfg.PublishDeadline = s.set.PublishDeadline
+	stockCfg.PublishDeadline, stockCfg.Alone = s.set.PublishDeadline, s.alone
 	s.inventory, err = inventory.New(stockCfg, inventory.Deps{
 		DB: s.pools["inventory"], Redis: s.redis, Bus: s.bus, Holds: order.HoldReader{}, Log: s.log, Metrics: s.registry,
 	})

@@ -8,9 +8,16 @@ import (
 // Config holds inventory's settings.
 type Config struct {
 	// PublishDeadline is how long after its grants a lane may still be
-	// publishing them; a Load waits that long for the last message to arrive.
-	// It must equal the bus's own. Defaults to 5 s.
+	// publishing them; a Load waits until that has passed for the last grant that
+	// it cannot rule out. It must equal the bus's own. Defaults to 5 s.
 	PublishDeadline time.Duration
+	// Alone says that no other process can publish grants, now or from before
+	// this one's start: the process holds the database's instance lock and its
+	// NATS server is embedded. A Load then waits for this process's own
+	// publications only, so that a restart opens every item at once. Set wrongly,
+	// it ends attempts whose shoppers were told that they are in line. Defaults to
+	// false.
+	Alone bool
 	// LeaseTTL is how long an instance that died keeps others from loading the
 	// item it was loading. A living one renews at a third of it. Defaults to 10 s.
 	LeaseTTL time.Duration

@@ -40,9 +40,9 @@ type shardCut struct {
 	item   Item
 	loaded bool // a state that decides; the rest is empty without one
 	state  State
-	users  map[int64]mark
+	users  map[int64]mark // who holds; closed marks are not among them
 	holds  map[ids.ID]openHold
-	buyers map[int64]ids.ID // this item's, with one item per activity only
+	buyers map[int64]ids.ID // this item's holders, with one item per activity only
 }
 
 // readCut reads an item. atomic reads even the largest item in one step.
@@ -204,7 +204,10 @@ func (sh *shardCut) addUser(user, value string) error {
 	if err != nil {
 		return fmt.Errorf("inventory: holder %q of item %d: %w", user, sh.item.ID, err)
 	}
-	sh.users[id], err = parseMark(value)
+	m, err := parseMark(value)
+	if err == nil && !m.closed {
+		sh.users[id] = m
+	}
 	return err
 }
 
@@ -221,13 +224,17 @@ func (sh *shardCut) addHold(number, value string) error {
 }
 
 func (sh *shardCut) addBuyer(user, value string) error {
-	if user == weightField || len(value) < numberLen || value[numberLen:] != ":"+strconv.FormatInt(sh.item.ID, 10) {
+	if user == weightField {
 		return nil
+	}
+	no, closed, ours, err := parseBuyer(value, sh.item.ID)
+	if err != nil || !ours || closed {
+		return err
 	}
 	id, err := strconv.ParseInt(user, 10, 64)
 	if err != nil {
 		return fmt.Errorf("inventory: buyer %q of activity %d: %w", user, sh.item.ActivityID, err)
 	}
-	sh.buyers[id], err = ids.Parse(value[:numberLen])
-	return err
+	sh.buyers[id] = no
+	return nil
 }

@@ -26,7 +26,7 @@ type Verdict uint8
 const (
 	Granted       Verdict = iota // the units are taken under this number
 	Repeated                     // this number holds already; nothing was taken again
-	AlreadyBought                // the user holds under another number, also for another item of the activity
+	AlreadyBought                // the user holds under another number, also for another item of the activity, or had held and may not again
 	NotEnough                    // some units are left, fewer than asked for
 	SoldOut                      // every unit is paid for
 	AllHeld                      // none left, but unpaid ones may come back

@@ -31,6 +31,11 @@
 // fenced item under a new epoch. A released number is remembered for as long as
 // its path may be used, so that it is never granted again.
 //
+// Where the rule is that nobody buys again after an unpaid order (Rebuy off), a
+// closed number also stays as its user's mark, told apart from a hold: it counts
+// nowhere and stands in the way of the next grant. Load reads these from the
+// closed orders. What the system refused leaves no mark.
+//
 // # Scripts
 //
 // Everything that Redis decides is one Lua script in lua/, whose header is its
@@ -47,7 +52,8 @@
 //
 //	lease     a row in Postgres with a rising token; one Load of an item at a time
 //	fence     the item stops deciding; the epoch to come is above all that was seen
-//	drain     what was granted before is published and written, or refused
+//	drain     what was granted before is published and written, or refused; how
+//	          long that may take to be published is in publishers.go
 //	count     one transaction: lock the stock rows, raise their epoch, read live
 //	          orders; from its commit on the writer refuses older grants
 //	write     keys named by the new epoch, then the state, which opens the item
@@ -83,6 +89,7 @@
 // # Lifecycle
 //
 // A Service starts nothing of its own: who preheats, and who notices a fenced
-// item and calls Load, is seckill's business. Lock order is that of all modules:
+// item and calls Load, is seckill's business. A process that is Alone opens its
+// items at once after a restart. Lock order is that of all modules:
 // stock rows by item and shard, then orders, then payments.
 package inventory

@@ -50,27 +50,36 @@ func (s *Service) onEnded(end func(context.Context, Item, []orderevent.Order) er
 		if err := json.Unmarshal(m.Data, &changed); err != nil {
 			return fmt.Errorf("inventory: decode %s: %w", m.Subject, err)
 		}
+		// One event's orders have all entered the same status.
 		byItem := make(map[Item][]orderevent.Order)
 		for _, o := range changed.Orders {
 			item := Item{ID: o.ItemID, ActivityID: o.ActivityID, Shard: o.Shard, PerActivity: o.PerActivity}
 			byItem[item] = append(byItem[item], o)
 		}
 		var failed []error
+		fenced := 0
 		for item, orders := range byItem {
 			for len(orders) > 0 {
 				chunk := orders[:min(len(orders), scriptChunk)]
 				orders = orders[len(chunk):]
 				if err := end(ctx, item, chunk); err != nil {
 					failed = append(failed, err)
+					if errors.Is(err, ErrFenced) {
+						fenced++
+					}
 				}
 			}
+		}
+		if fenced == len(failed) {
+			// After a restart every item is fenced for a moment.
+			return bus.Expected(errors.Join(failed...))
 		}
 		return errors.Join(failed...)
 	}
 }
 
-// release gives back the units of orders that ended unpaid and tells every
-// instance that there is something to buy again.
+// release gives back the units of orders that ended unpaid, all of them in the
+// same way, and tells every instance that there is something to buy again.
 func (s *Service) release(ctx context.Context, item Item, orders []orderevent.Order) error {
 	r, err := s.inEpoch(ctx, item, orders[0].Epoch, func(epoch int64) (reply, error) {
 		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.goneKey(epoch)}
@@ -78,7 +87,7 @@ func (s *Service) release(ctx context.Context, item Item, orders []orderevent.Or
 			keys = append(keys, item.buyersKey())
 		}
 		args := append([]any{epoch, s.cfg.TombstoneTTL.Milliseconds(), len(orders)}, usersAndNumbers(orders)...)
-		args = append(args, weight)
+		args = append(args, weight, flag(orders[0].Status == orderevent.StatusClosed))
 		return releaseScript.run(ctx, s.deps.Redis, 4, keys, args...)
 	})
 	if err != nil || r == nil {

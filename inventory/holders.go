@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"stampede/platform/ids"
@@ -14,11 +15,14 @@ import (
 const scanCount = 1000
 
 // Users returns who holds units of the item under epoch, at most limit of them
-// and in no order. A user who comes or goes while it reads may or may not be
+// and in no order; who may only not have units again is left out. A user who comes or goes while it reads may or may not be
 // among them.
 func (s *Service) Users(ctx context.Context, item Item, epoch int64, limit int) ([]int64, error) {
 	users := make([]int64, 0, min(limit, scanCount))
-	err := s.scan(ctx, item.usersKey(epoch), func(user, _ string) (bool, error) {
+	err := s.scan(ctx, item.usersKey(epoch), func(user, value string) (bool, error) {
+		if strings.HasSuffix(value, closedSuffix) {
+			return true, nil
+		}
 		id, err := strconv.ParseInt(user, 10, 64)
 		if err != nil {
 			return false, fmt.Errorf("inventory: holder %q of item %d: %w", user, item.ID, err)
@@ -136,5 +140,8 @@ func (s *Service) StaleHolds(ctx context.Context, item Item, olderThan time.Dura
 		stale = append(stale, StaleHold{No: no, User: h.user, Quantity: h.quantity, Seq: h.seq, Epoch: st.Epoch})
 		return len(stale) < limit, nil
 	})
+	if len(stale) > 0 {
+		s.granting(item.ID).note(time.Now()) // the caller may publish them again
+	}
 	return stale, err
 }

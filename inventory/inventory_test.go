@@ -66,6 +66,22 @@ func (o *orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (held []Held, 
 	return held, gone, nil
 }
 
+func (o *orders) Closed(_ context.Context, _ pgx.Tx, itemID int64) ([]Closed, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := map[int64]ids.ID{}
+	for _, r := range o.all {
+		if r.ItemID == itemID && r.Status == orderevent.StatusClosed && r.No.String() > last[r.UserID].String() {
+			last[r.UserID] = r.No
+		}
+	}
+	var closed []Closed
+	for user, no := range last {
+		closed = append(closed, Closed{No: no, User: user})
+	}
+	return closed, nil
+}
+
 func (o *orders) LiveUnits(context.Context) (map[int64]Units, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -169,7 +185,7 @@ func (b *bundle) instance() *Service {
 // onSale is an item that opened a minute ago.
 func onSale(id int64, total int32) NewStock {
 	return NewStock{
-		Item: Item{ID: id, ActivityID: 7}, Total: total, UserLimit: 1,
+		Item: Item{ID: id, ActivityID: 7}, Total: total, UserLimit: 1, Rebuy: true,
 		OpensAt: time.Now().Add(-time.Minute), ClosesAt: time.Now().Add(time.Hour),
 	}
 }

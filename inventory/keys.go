@@ -48,7 +48,8 @@ func (i Item) epochKey(epoch int64, what string) string {
 }
 
 // usersKey: hash, user → "<number>", ":<quantity>" behind it unless it is 1, and
-// ":c" once paid.
+// ":c" once paid. "<number>:x" is no hold: the order was closed and its user may
+// have no units again.
 func (i Item) usersKey(epoch int64) string { return i.epochKey(epoch, "users") }
 
 // holdsKey: hash, number → "user:quantity:seq:ms", only while no order row is
@@ -59,8 +60,8 @@ func (i Item) holdsKey(epoch int64) string { return i.epochKey(epoch, "holds") }
 // had its grant and has ended; it is never granted again.
 func (i Item) goneKey(epoch int64) string { return i.epochKey(epoch, "gone") }
 
-// buyersKey: hash, user → "<number>:<item>", for PerActivity only. It is shared
-// by the activity's items and so has no epoch; Load replaces its own item's
+// buyersKey: hash, user → "<number>:<item>", ":x" behind it as in usersKey, for
+// PerActivity only. It is shared by the activity's items and so has no epoch; Load replaces its own item's
 // entries.
 func (i Item) buyersKey() string { return i.group() + ":buyers" }
 

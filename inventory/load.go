@@ -88,20 +88,20 @@ func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx co
 }
 
 func (s *Service) load(ctx context.Context, itemID, token int64) error {
-	epoch, old, quiet, err := s.fence(ctx, itemID, token)
+	f, err := s.fence(ctx, itemID, token)
 	if err != nil {
 		return err
 	}
 	if err := s.reached("fenced"); err != nil {
 		return err
 	}
-	if err := s.drain(ctx, itemID, quiet); err != nil {
+	if err := s.drain(ctx, itemID, f); err != nil {
 		return err
 	}
 	if err := s.reached("drained"); err != nil {
 		return err
 	}
-	books, err := s.readBooks(ctx, itemID, epoch)
+	books, err := s.readBooks(ctx, itemID, f.epoch)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 		return err
 	}
 	for _, st := range books.stocks {
-		if err := s.write(ctx, epoch, old[st.Key], st, books); err != nil {
+		if err := s.write(ctx, f.epoch, f.old[st.Key], st, books); err != nil {
 			return err
 		}
 	}
@@ -118,8 +118,8 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	if err := s.Apply(ctx, itemID); err != nil {
 		return err
 	}
-	s.announce(ctx, inventoryevent.SubjectLoaded, inventoryevent.Loaded{ItemID: itemID, Epoch: epoch})
-	s.deps.Log.InfoContext(ctx, "item loaded", "item_id", itemID, "epoch", epoch, "live_orders", len(books.live))
+	s.announce(ctx, inventoryevent.SubjectLoaded, inventoryevent.Loaded{ItemID: itemID, Epoch: f.epoch})
+	s.deps.Log.InfoContext(ctx, "item loaded", "item_id", itemID, "epoch", f.epoch, "live_orders", len(books.live))
 	return nil
 }
 
@@ -132,58 +132,82 @@ const (
 	unused               // never loaded before
 )
 
+// fenced is what a Load knows once it has stopped the item.
+type fenced struct {
+	epoch int64         // the one that this Load will write
+	old   map[Key]int64 // each shard's epoch in Redis, 0 without a state
+	quiet quiet
+	since time.Time // when the last grant may have been made, if busy
+}
+
 // fence stops the item and fixes the epoch that this Load will write: the
 // lease's token, and above everything that Redis or Postgres has seen, should
-// one of them come from a backup. old is each shard's epoch in Redis, 0 without
-// a state.
-func (s *Service) fence(ctx context.Context, itemID, token int64) (epoch int64, old map[Key]int64, q quiet, err error) {
+// one of them come from a backup.
+func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error) {
 	rows, err := inventorydb.New(s.deps.DB).StockOfItem(ctx, itemID)
 	if err != nil {
-		return 0, nil, 0, fmt.Errorf("inventory: read stock of item %d: %w", itemID, err)
+		return fenced{}, fmt.Errorf("inventory: read stock of item %d: %w", itemID, err)
 	}
 	if len(rows) == 0 {
-		return 0, nil, 0, fmt.Errorf("inventory: load item %d: %w", itemID, ErrNoStock)
+		return fenced{}, fmt.Errorf("inventory: load item %d: %w", itemID, ErrNoStock)
 	}
-	epoch, q = token, unused
-	old = make(map[Key]int64, len(rows))
+	f := fenced{epoch: token, quiet: unused, old: make(map[Key]int64, len(rows))}
 	for _, st := range stocksOf(rows) {
 		state, found, err := s.State(ctx, st.item())
 		if err != nil {
-			return 0, nil, 0, err
+			return fenced{}, err
 		}
-		epoch = max(epoch, st.Epoch+1)
+		f.epoch = max(f.epoch, st.Epoch+1)
 		if found {
-			epoch = max(epoch, state.Epoch+1, state.fencedFor+1)
+			f.epoch = max(f.epoch, state.Epoch+1, state.fencedFor+1)
 		}
 	}
 	if err := s.reached("planned"); err != nil {
-		return 0, nil, 0, err
+		return fenced{}, err
 	}
 	for _, st := range stocksOf(rows) {
 		item := st.item()
-		r, err := fenceScript.run(ctx, s.deps.Redis, 4, []string{item.stateKey()}, epoch)
+		r, err := fenceScript.run(ctx, s.deps.Redis, 4, []string{item.stateKey()}, f.epoch)
 		if err != nil {
-			return 0, nil, 0, err
+			return fenced{}, err
 		}
 		switch {
 		case r.int(0) == fenceRefused:
-			return 0, nil, 0, fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", itemID, epoch, r.int(1), ErrBusy)
+			return fenced{}, fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", itemID, f.epoch, r.int(1), ErrBusy)
 		case r.int(0) == fenceNoState && st.Epoch == 0:
 		case r.int(0) == fenceDone && r.int(2) == 0 && r.int(3) == 1:
-			q = min(q, settled)
+			f.quiet = min(f.quiet, settled)
 		default:
-			q = busy
+			f.quiet = busy
+			since := time.Now()
+			if change, restarted := runChangeOf(r); restarted {
+				since = s.runs.first(change, since)
+			}
+			if since.After(f.since) {
+				f.since = since
+			}
 		}
-		old[st.Key] = r.int(1)
+		f.old[st.Key] = r.int(1)
 		if st.Epoch != r.int(1) {
 			// A Load that wrote Postgres and then ended left keys that no state
 			// will ever name.
 			if err := s.deps.Redis.Unlink(ctx, item.epochKeys(st.Epoch)...).Err(); err != nil {
-				return 0, nil, 0, fmt.Errorf("inventory: free keys of item %d: %w", itemID, err)
+				return fenced{}, fmt.Errorf("inventory: free keys of item %d: %w", itemID, err)
 			}
 		}
 	}
-	return epoch, old, q, nil
+	return f, nil
+}
+
+// runChangeOf reads from fence.lua's answer whether the state was loaded into
+// another run of Redis than the one that answers.
+func runChangeOf(r reply) (runChange, bool) {
+	if r.int(0) != fenceDone || r.int(3) == 1 {
+		return runChange{}, false
+	}
+	from, err := r.text(4)
+	to, err2 := r.text(5)
+	return runChange{from, to}, err == nil && err2 == nil
 }
 
 // The codes of fence.lua.
@@ -194,15 +218,15 @@ const (
 )
 
 // drain waits until every grant made before the fence is written or refused.
-// First those that lanes are still publishing, each bounded by the deadline;
-// then those that the stream holds.
-func (s *Service) drain(ctx context.Context, itemID int64, q quiet) error {
-	if q == unused {
+// First those that may still be being published; then those that the stream
+// holds.
+func (s *Service) drain(ctx context.Context, itemID int64, f fenced) error {
+	if f.quiet == unused {
 		return nil
 	}
-	if q == busy {
-		if err := wait(ctx, s.cfg.PublishDeadline); err != nil {
-			return fmt.Errorf("inventory: load item %d: wait for publishers: %w", itemID, err)
+	if f.quiet == busy {
+		if err := s.awaitPublishers(ctx, itemID, f); err != nil {
+			return err
 		}
 	}
 	last, err := s.deps.Bus.GrantsLast(ctx)

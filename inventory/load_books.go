@@ -29,11 +29,18 @@ type Gone struct {
 	Until time.Time
 }
 
+// Closed is the last order of a user that was closed unpaid.
+type Closed struct {
+	No   ids.ID
+	User int64
+}
+
 // itemBooks is what Postgres says about an item at one moment.
 type itemBooks struct {
 	stocks []Stock
 	live   []Held
 	recent []Gone
+	closed []Closed // only if nobody may have units twice
 }
 
 // shardOf is the stock counter that a user's units come from.
@@ -66,6 +73,11 @@ func (s *Service) readBooks(ctx context.Context, itemID, epoch int64) (itemBooks
 		}
 		if b.live, b.recent, err = s.deps.Holds.Holds(ctx, tx, itemID); err != nil {
 			return fmt.Errorf("inventory: read holds of item %d: %w", itemID, err)
+		}
+		if b.closed = nil; !b.stocks[0].Rebuy {
+			if b.closed, err = s.deps.Holds.Closed(ctx, tx, itemID); err != nil {
+				return fmt.Errorf("inventory: read closed orders of item %d: %w", itemID, err)
+			}
 		}
 		return nil
 	})

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/ids"
 )
 
 // write puts one stock row's part of the books into Redis: first the keys named
@@ -16,12 +17,17 @@ import (
 func (s *Service) write(ctx context.Context, epoch, old int64, st Stock, b itemBooks) error {
 	item := st.item()
 	var committed int64
-	marks := make(map[int64]string)
-	for _, h := range b.live {
+	marks := make(map[int64]mark)
+	for _, c := range b.closed {
+		if b.shardOf(c.User).Key == st.Key {
+			marks[c.User] = mark{no: c.No, closed: true}
+		}
+	}
+	for _, h := range b.live { // after the closed ones: who holds, holds
 		if b.shardOf(h.User).Key != st.Key {
 			continue
 		}
-		marks[h.User] = mark{no: h.No, quantity: h.Quantity, paid: h.Paid}.String()
+		marks[h.User] = mark{no: h.No, quantity: h.Quantity, paid: h.Paid}
 		if h.Paid {
 			committed += int64(h.Quantity)
 		}
@@ -43,7 +49,7 @@ func (s *Service) write(ctx context.Context, epoch, old int64, st Stock, b itemB
 			keys = append(keys, item.epochKeys(old)...)
 		}
 		r, err := loadScript.run(ctx, s.deps.Redis, 3, keys, epoch, old, st.Rev, st.offered(), st.Available, committed,
-			st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited))
+			st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy))
 		if err != nil {
 			return err
 		}
@@ -66,13 +72,13 @@ const (
 	loadRefused = 1
 )
 
-// writeHolders writes who holds and which numbers have ended. All live orders
-// have rows, so that there are no holds to watch.
-func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]string, recent []Gone) error {
+// writeHolders writes who holds, who may not have units again, and which numbers
+// have ended. All live orders have rows, so that there are no holds to watch.
+func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]mark, recent []Gone) error {
 	users := make([]any, 0, 2+2*len(marks))
 	users = append(users, weightField, weight)
 	for user, m := range marks {
-		users = append(users, user, m)
+		users = append(users, user, m.String())
 	}
 	_, err := s.deps.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Unlink(ctx, item.epochKeys(epoch)...)
@@ -101,12 +107,11 @@ func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, mark
 // writeBuyers replaces this item's entries among the activity's buyers. Those
 // that hold are written before the others are removed: the activity's other
 // items are on sale meanwhile and must not let a holder through.
-func (s *Service) writeBuyers(ctx context.Context, item Item, marks map[int64]string) error {
-	suffix := ":" + strconv.FormatInt(item.ID, 10)
+func (s *Service) writeBuyers(ctx context.Context, item Item, marks map[int64]mark) error {
 	buyers := make([]any, 0, 2+2*len(marks))
 	buyers = append(buyers, weightField, weight)
 	for user, m := range marks {
-		buyers = append(buyers, user, m[:numberLen]+suffix)
+		buyers = append(buyers, user, m.buyer(item.ID))
 	}
 	_, err := s.deps.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		hset(ctx, p, item.buyersKey(), buyers)
@@ -115,26 +120,25 @@ func (s *Service) writeBuyers(ctx context.Context, item Item, marks map[int64]st
 	if err != nil {
 		return fmt.Errorf("inventory: write buyers of item %d: %w", item.ID, err)
 	}
-	return s.removeBuyers(ctx, item, func(user int64, number string) bool {
+	return s.removeBuyers(ctx, item, func(user int64, no ids.ID) bool {
 		m, ok := marks[user]
-		return !ok || m[:numberLen] != number
+		return !ok || m.no != no
 	})
 }
 
 // removeBuyers removes those of the item's entries that stale names.
-func (s *Service) removeBuyers(ctx context.Context, item Item, stale func(user int64, number string) bool) error {
+func (s *Service) removeBuyers(ctx context.Context, item Item, stale func(user int64, no ids.ID) bool) error {
 	var gone []string
-	suffix := ":" + strconv.FormatInt(item.ID, 10)
 	err := s.scan(ctx, item.buyersKey(), func(field, value string) (bool, error) {
-		number, ours := strings.CutSuffix(value, suffix)
-		if !ours {
-			return true, nil
+		no, _, ours, err := parseBuyer(value, item.ID)
+		if err != nil || !ours {
+			return true, err
 		}
 		user, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return false, fmt.Errorf("inventory: buyer %q of activity %d: %w", field, item.ActivityID, err)
 		}
-		if stale(user, number) {
+		if stale(user, no) {
 			gone = append(gone, field)
 		}
 		return true, nil
@@ -177,7 +181,7 @@ func (s *Service) Forget(ctx context.Context, item Item) error {
 	}
 	s.epochs.Delete(item)
 	if item.PerActivity {
-		return s.removeBuyers(ctx, item, func(int64, string) bool { return true })
+		return s.removeBuyers(ctx, item, func(int64, ids.ID) bool { return true })
 	}
 	return nil
 }

@@ -10,18 +10,26 @@ import (
 )
 
 // mark is a value of the users hash: the number, ":<quantity>" unless it is 1,
-// and ":c" once the units are paid for.
+// and ":c" once the units are paid for; or the number and ":x", for units that
+// went back and whose user may have none again.
 type mark struct {
 	no       ids.ID
-	quantity int32
+	quantity int32 // 0 if closed
 	paid     bool
+	closed   bool
 }
+
+// closedSuffix ends the values of the users and buyers hashes that are no holds.
+const closedSuffix = ":x"
 
 // numberLen is how long a number is in text.
 const numberLen = 32
 
 func (m mark) String() string {
 	text := m.no.String()
+	if m.closed {
+		return text + closedSuffix
+	}
 	if m.quantity != 1 {
 		text += ":" + strconv.FormatInt(int64(m.quantity), 10)
 	}
@@ -31,6 +39,28 @@ func (m mark) String() string {
 	return text
 }
 
+// buyer is the mark's value in the buyers hash.
+func (m mark) buyer(itemID int64) string {
+	text := m.no.String() + ":" + strconv.FormatInt(itemID, 10)
+	if m.closed {
+		text += closedSuffix
+	}
+	return text
+}
+
+// parseBuyer reads a value of the buyers hash; ours is false for another item's.
+func parseBuyer(text string, itemID int64) (no ids.ID, closed, ours bool, err error) {
+	text, closed = strings.CutSuffix(text, closedSuffix)
+	number, ours := strings.CutSuffix(text, ":"+strconv.FormatInt(itemID, 10))
+	if !ours {
+		return ids.ID{}, false, false, nil
+	}
+	if no, err = ids.Parse(number); err != nil {
+		return ids.ID{}, false, false, fmt.Errorf("inventory: buyer %q: %w", text, err)
+	}
+	return no, closed, true, nil
+}
+
 func parseMark(text string) (mark, error) {
 	if len(text) < numberLen {
 		return mark{}, fmt.Errorf("inventory: user mark %q is too short", text)
@@ -38,6 +68,9 @@ func parseMark(text string) (mark, error) {
 	no, err := ids.Parse(text[:numberLen])
 	if err != nil {
 		return mark{}, fmt.Errorf("inventory: user mark %q: %w", text, err)
+	}
+	if text[numberLen:] == closedSuffix {
+		return mark{no: no, closed: true}, nil
 	}
 	m := mark{no: no, quantity: 1}
 	var rest string

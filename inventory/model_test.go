@@ -25,10 +25,11 @@ type model struct {
 	// Redis
 	epoch, total, remaining, committed, seq, persisted, rel, rev int64
 	limit                                                        int32
-	unlimited, paused                                            bool
+	unlimited, paused, rebuy                                     bool
 	users                                                        map[int64]mark
 	holds                                                        map[ids.ID]int64 // number → sequence
 	gone                                                         map[ids.ID]bool
+	closed                                                       map[int64]ids.ID // who may not have units again, without rebuy
 
 	// Postgres
 	rowRev, rowTotal, available int64
@@ -45,10 +46,11 @@ func newModel(b *bundle, t *rapid.T, id int64) *model {
 	n := onSale(id, rapid.Int32Range(0, 12).Draw(t, "total"))
 	n.UserLimit = rapid.Int32Range(1, 3).Draw(t, "limit")
 	n.Unlimited = rapid.IntRange(0, 4).Draw(t, "unlimited") == 0
+	n.Rebuy = rapid.Bool().Draw(t, "rebuy")
 	item, epoch := b.loaded(n)
 	m := &model{
-		b: b, item: item, epoch: epoch, total: int64(n.Total), remaining: int64(n.Total), rev: 1, limit: n.UserLimit, unlimited: n.Unlimited,
-		users: map[int64]mark{}, holds: map[ids.ID]int64{}, gone: map[ids.ID]bool{},
+		b: b, item: item, epoch: epoch, total: int64(n.Total), remaining: int64(n.Total), rev: 1, limit: n.UserLimit, unlimited: n.Unlimited, rebuy: n.Rebuy,
+		users: map[int64]mark{}, holds: map[ids.ID]int64{}, gone: map[ids.ID]bool{}, closed: map[int64]ids.ID{},
 		rowRev: 1, rowTotal: int64(n.Total), available: int64(n.Total), rowLimit: n.UserLimit,
 		orders: map[ids.ID]*orderevent.Order{}, quantity: map[ids.ID]int32{},
 	}
@@ -73,13 +75,16 @@ func (m *model) attempt(t *rapid.T) Attempt {
 // decide is reserve.lua as plain Go.
 func (m *model) decide(a Attempt) Result {
 	held, ok := m.users[a.User]
+	before, had := m.closed[a.User]
 	switch {
 	case ok && held.no == a.No:
 		return Result{Verdict: Repeated, Seq: m.holds[a.No]}
-	case m.gone[a.No]:
+	case m.gone[a.No] || had && before == a.No:
 		return Result{Verdict: Finished}
 	case ok:
 		return Result{Verdict: AlreadyBought, Other: held.no}
+	case had:
+		return Result{Verdict: AlreadyBought, Other: before}
 	case a.Quantity > m.limit:
 		return Result{Verdict: OverLimit}
 	case m.unlimited || int64(a.Quantity) <= m.remaining:
@@ -251,6 +256,9 @@ func (m *model) deliverRelease(t *rapid.T) {
 			m.committed -= int64(held.quantity)
 		}
 		delete(m.users, o.UserID)
+		if !m.rebuy && o.Status == orderevent.StatusClosed {
+			m.closed[o.UserID] = o.No
+		}
 	}
 }
 
@@ -333,10 +341,13 @@ func (m *model) load(t *rapid.T) {
 	m.rev, m.total, m.limit, m.paused = m.rowRev, m.rowTotal, m.rowLimit, m.rowPaused
 	m.remaining, m.committed, m.seq, m.persisted = m.available, 0, 0, 0
 	m.rel++
-	m.users, m.holds, m.gone = map[int64]mark{}, map[ids.ID]int64{}, map[ids.ID]bool{}
+	m.users, m.holds, m.gone, m.closed = map[int64]mark{}, map[ids.ID]int64{}, map[ids.ID]bool{}, map[int64]ids.ID{}
 	for no, o := range m.orders {
 		if !live(o.Status) {
 			m.gone[no] = true
+			if !m.rebuy && o.Status == orderevent.StatusClosed {
+				m.closed[o.UserID] = no
+			}
 			continue
 		}
 		paid := o.Status == orderevent.StatusPaid
@@ -357,16 +368,19 @@ func (m *model) staleLoad(*rapid.T) {
 func (m *model) check(t *rapid.T) {
 	ctx := m.b.t.Context()
 	st := m.b.state(m.item)
-	got := fmt.Sprintf("epoch %d rev %d total %d remaining %d committed %d seq %d persisted %d rel %d limit %d paused %v fenced %v",
-		st.Epoch, st.Rev, st.Total, st.Remaining, st.Committed, st.Seq, st.Persisted, st.Rel, st.Limit, st.Paused, st.Fenced)
-	want := fmt.Sprintf("epoch %d rev %d total %d remaining %d committed %d seq %d persisted %d rel %d limit %d paused %v fenced false",
-		m.epoch, m.rev, m.total, m.remaining, m.committed, m.seq, m.persisted, m.rel, m.limit, m.paused)
+	got := fmt.Sprintf("epoch %d rev %d total %d remaining %d committed %d seq %d persisted %d rel %d limit %d paused %v rebuy %v fenced %v",
+		st.Epoch, st.Rev, st.Total, st.Remaining, st.Committed, st.Seq, st.Persisted, st.Rel, st.Limit, st.Paused, st.Rebuy, st.Fenced)
+	want := fmt.Sprintf("epoch %d rev %d total %d remaining %d committed %d seq %d persisted %d rel %d limit %d paused %v rebuy %v fenced false",
+		m.epoch, m.rev, m.total, m.remaining, m.committed, m.seq, m.persisted, m.rel, m.limit, m.paused, m.rebuy)
 	if got != want {
 		t.Fatalf("state\n got %s\nwant %s", got, want)
 	}
 	users, holds, gone := map[int64]string{}, map[string]int64{}, map[string]bool{}
 	for user, held := range m.users {
 		users[user] = held.String()
+	}
+	for user, no := range m.closed {
+		users[user] = no.String() + ":x"
 	}
 	for no, seq := range m.holds {
 		holds[no.String()] = seq

@@ -27,6 +27,7 @@ type Stock struct {
 	WrittenOff  int32
 	Unlimited   bool
 	UserLimit   int32
+	Rebuy       bool // see NewStock
 	OpensAt     time.Time
 	ClosesAt    time.Time
 	Paused      bool
@@ -47,7 +48,7 @@ func stockOf(r inventorydb.InventoryStock) Stock {
 	return Stock{
 		Key: Key{ItemID: r.ItemID, Shard: r.Shard}, ActivityID: r.ActivityID, PerActivity: r.PerActivity,
 		Total: r.Total, Available: r.Available, Backup: r.Backup, WrittenOff: r.WrittenOff, Unlimited: r.Unlimited,
-		UserLimit: r.UserLimit, OpensAt: r.OpensAt, ClosesAt: r.ClosesAt, Paused: r.Paused,
+		UserLimit: r.UserLimit, Rebuy: r.Rebuy, OpensAt: r.OpensAt, ClosesAt: r.ClosesAt, Paused: r.Paused,
 		Epoch: r.Epoch, Rev: r.Rev, Version: r.Version,
 	}
 }

@@ -1,7 +1,7 @@
 -- name: CreateStock :exec
 -- The first stock of an item: everything is available.
-INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, unlimited, user_limit, opens_at, closes_at)
-VALUES (@item_id, @shard, @activity_id, @per_activity, @total, @total, @unlimited, @user_limit, @opens_at, @closes_at);
+INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, unlimited, user_limit, rebuy, opens_at, closes_at)
+VALUES (@item_id, @shard, @activity_id, @per_activity, @total, @total, @unlimited, @user_limit, @rebuy, @opens_at, @closes_at);
 
 -- name: ChangeStock :execrows
 -- An operator's change; rev tells Redis that there is something to take over. Added units spread evenly over the
@@ -13,6 +13,7 @@ UPDATE inventory.stock s SET
     opens_at   = coalesce(sqlc.narg('opens_at')::timestamptz, s.opens_at),
     closes_at  = coalesce(sqlc.narg('closes_at')::timestamptz, s.closes_at),
     user_limit = coalesce(sqlc.narg('user_limit')::int, s.user_limit),
+    rebuy      = coalesce(sqlc.narg('rebuy')::boolean, s.rebuy),
     rev        = s.rev + 1,
     version    = s.version + 1,
     updated_at = clock_timestamp()

@@ -31,14 +31,21 @@ func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts 
 		return err
 	}
 	started := time.Now()
+	g := s.granting(item.ID)
+	g.deciding.RLock()
+	defer g.deciding.RUnlock()
 	r, err := reserveScript.run(ctx, s.deps.Redis, reserveFigures, call.keys, call.args...)
 	if err != nil {
 		s.metrics.failures.WithLabelValues(reserveScript.name).Inc()
 		return err
 	}
 	s.metrics.reserve.Observe(time.Since(started).Seconds())
-	if err := into.read(r, len(attempts)); err != nil {
+	granted, err := into.read(r, len(attempts))
+	if err != nil {
 		return err
+	}
+	if granted > 0 {
+		g.note(time.Now())
 	}
 	s.metrics.count(into)
 	return nil
@@ -112,31 +119,31 @@ var verdictOf = [256]struct {
 	's': {SoldOut, true}, 'h': {AllHeld, true}, 'f': {Finished, true}, 'l': {OverLimit, true},
 }
 
-func (d *Decision) read(r reply, attempts int) error {
+// read takes over the script's answer and returns how many attempts it grants.
+func (d *Decision) read(r reply, attempts int) (granted int64, err error) {
 	gate := r.int(0)
 	if gate < 0 || gate > int64(Paused) {
-		return fmt.Errorf("inventory: reserve.lua: gate %d: %w", gate, errReply)
+		return 0, fmt.Errorf("inventory: reserve.lua: gate %d: %w", gate, errReply)
 	}
 	d.Gate = Gate(gate)
 	d.Epoch, d.Remaining, d.Committed, d.Total = r.int(1), r.int(2), r.int(3), r.int(4)
 	d.Seq, d.Persisted, d.Rel = r.int(5), r.int(6), r.int(7)
 	d.OpensIn = time.Duration(r.int(8)) * time.Millisecond
 	if d.Gate != Open {
-		return nil
+		return 0, nil
 	}
 	letters, err := r.text(reserveFigures)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(letters) != attempts {
-		return fmt.Errorf("inventory: reserve.lua: %d verdicts for %d attempts: %w", len(letters), attempts, errReply)
+		return 0, fmt.Errorf("inventory: reserve.lua: %d verdicts for %d attempts: %w", len(letters), attempts, errReply)
 	}
 	extra := reserveFigures + 1
-	var granted int64
 	for i := range len(letters) {
 		v := verdictOf[letters[i]]
 		if !v.known {
-			return fmt.Errorf("inventory: reserve.lua: verdict %q: %w", letters[i], errReply)
+			return 0, fmt.Errorf("inventory: reserve.lua: verdict %q: %w", letters[i], errReply)
 		}
 		res := Result{Verdict: v.Verdict}
 		switch v.Verdict {
@@ -146,7 +153,7 @@ func (d *Decision) read(r reply, attempts int) error {
 		case Repeated, AlreadyBought:
 			text, err := r.text(extra)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			extra++
 			if v.Verdict == Repeated {
@@ -155,7 +162,7 @@ func (d *Decision) read(r reply, attempts int) error {
 				res.Other, err = ids.Parse(text)
 			}
 			if err != nil {
-				return fmt.Errorf("inventory: reserve.lua: %w", err)
+				return 0, fmt.Errorf("inventory: reserve.lua: %w", err)
 			}
 		default: // the letter says it all
 		}
@@ -166,5 +173,5 @@ func (d *Decision) read(r reply, attempts int) error {
 			d.Results[i].Seq += d.Seq - granted
 		}
 	}
-	return nil
+	return granted, nil
 }

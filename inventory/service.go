@@ -26,6 +26,9 @@ type Bus interface {
 // order implements it.
 type Holds interface {
 	Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []Held, recent []Gone, err error)
+	// Closed reads whose order was closed unpaid, the last one of each user. It is
+	// asked for items that nobody may have twice only.
+	Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]Closed, error)
 }
 
 // Books tells what the orders say about units, for the checks. order
@@ -63,6 +66,8 @@ type Service struct {
 	// epochs remembers the last epoch seen per Item (int64), as the first guess
 	// of calls that are not told one. A wrong guess costs one more call.
 	epochs    sync.Map
+	grants    sync.Map // what this process was granted: item id → *granting
+	runs      runs
 	bookCache bookCache
 	// recheck is proof.Recheck; tests shorten it.
 	recheck time.Duration

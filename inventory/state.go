@@ -20,6 +20,7 @@ type State struct {
 	Limit     int64 // units per user
 	Paused    bool
 	Unlimited bool
+	Rebuy     bool // see NewStock
 	Fenced    bool
 	// SameRedis says that the server is the one that was loaded: it was neither
 	// restarted nor failed over since.
@@ -32,7 +33,7 @@ type State struct {
 func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
 
 // stateFigures is how many integers state.lua answers for a loaded item.
-const stateFigures = 15
+const stateFigures = 16
 
 // State reads an item's state; ok is false when there is none.
 func (s *Service) State(ctx context.Context, item Item) (st State, ok bool, err error) {
@@ -54,7 +55,7 @@ func readState(r reply) (State, bool, error) {
 		SameRedis: r.int(0) == 1, Epoch: r.int(1), Rev: r.int(2), Total: r.int(3), Remaining: r.int(4), Committed: r.int(5),
 		Rel: r.int(6), Seq: r.int(7), Persisted: r.int(8), OpensAt: time.UnixMilli(r.int(9)).UTC(),
 		ClosesAt: time.UnixMilli(r.int(10)).UTC(), Limit: r.int(11), Paused: r.int(12) == 1, Unlimited: r.int(13) == 1,
-		Fenced: r.int(14) != 0, fencedFor: r.int(14),
+		Fenced: r.int(14) != 0, fencedFor: r.int(14), Rebuy: r.int(15) == 1,
 	}, true, nil
 }
 

@@ -26,8 +26,12 @@ type NewStock struct {
 	Total     int32 // 0 … MaxUnits; for unlimited items the count begins here and may go below zero
 	Unlimited bool
 	UserLimit int32 // units per user, 1 or more
-	OpensAt   time.Time
-	ClosesAt  time.Time
+	// Rebuy lets a user whose unpaid order was closed have units again. Without
+	// it the closed order goes on counting as bought, for the whole activity if
+	// PerActivity. An order that the system refused never counts.
+	Rebuy    bool
+	OpensAt  time.Time
+	ClosesAt time.Time
 }
 
 // Create writes the stock row of an item that is being published, inside the
@@ -44,7 +48,7 @@ func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
 	}
 	err := inventorydb.New(tx).CreateStock(ctx, inventorydb.CreateStockParams{
 		ItemID: n.ID, Shard: n.Shard, ActivityID: n.ActivityID, PerActivity: n.PerActivity, Total: n.Total,
-		Unlimited: n.Unlimited, UserLimit: n.UserLimit, OpensAt: n.OpensAt, ClosesAt: n.ClosesAt,
+		Unlimited: n.Unlimited, UserLimit: n.UserLimit, Rebuy: n.Rebuy, OpensAt: n.OpensAt, ClosesAt: n.ClosesAt,
 	})
 	if err != nil {
 		return fmt.Errorf("inventory: create stock of item %d: %w", n.ID, err)
@@ -60,13 +64,14 @@ type Change struct {
 	OpensAt   *time.Time
 	ClosesAt  *time.Time
 	UserLimit *int32
+	Rebuy     *bool // only before the opening: orders that were closed already are not looked at again
 }
 
 // Change writes an operator's change and raises the item's revision, inside the
 // caller's transaction. Apply brings it into Redis after the commit; a crash in
 // between is made good by the next Apply or Load.
 func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change) error {
-	p := inventorydb.ChangeStockParams{ItemID: itemID, Paused: c.Paused, OpensAt: c.OpensAt, ClosesAt: c.ClosesAt, UserLimit: c.UserLimit}
+	p := inventorydb.ChangeStockParams{ItemID: itemID, Paused: c.Paused, OpensAt: c.OpensAt, ClosesAt: c.ClosesAt, UserLimit: c.UserLimit, Rebuy: c.Rebuy}
 	if c.AddStock != nil {
 		// Taking units away is not offered: they may be in somebody's hands.
 		if *c.AddStock < 1 || *c.AddStock > MaxUnits {

@@ -14,6 +14,8 @@ CREATE TABLE inventory.stock (
     written_off  int         NOT NULL DEFAULT 0,
     unlimited    boolean     NOT NULL DEFAULT false,
     user_limit   int         NOT NULL,
+    -- Whether a user whose unpaid order was closed may have units of the item again.
+    rebuy        boolean     NOT NULL DEFAULT true,
     opens_at     timestamptz NOT NULL,
     closes_at    timestamptz NOT NULL,
     paused       boolean     NOT NULL DEFAULT false,

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type bundle struct {
 	service *Service
 	tokens  *auth.Tokens
+	router  *httpx.Router
 	url     string
 }
 
@@ -53,7 +54,7 @@ func setup(t *testing.T, change func(*Config)) bundle {
 		}
 		srv.Close()
 	})
-	return bundle{s, tokens, "ws" + strings.TrimPrefix(srv.URL, "http") + "/api/v1/ws"}
+	return bundle{s, tokens, rt, "ws" + strings.TrimPrefix(srv.URL, "http") + "/api/v1/ws"}
 }
 
 func (b bundle) token(t *testing.T, user int64) string {

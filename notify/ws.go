@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -23,13 +24,17 @@ const (
 // maxFrameBytes bounds what a client may send: one token.
 const maxFrameBytes = 8 << 10
 
+// path is where clients connect.
+const path = "/api/v1/ws"
+
 // Routes adds GET /api/v1/ws.
 func (s *Service) Routes(rt *httpx.Router) {
-	rt.Mux.Get("/api/v1/ws", s.connect)
+	rt.Mux.Get(path, s.connect)
+	document(rt.API.Huma.OpenAPI())
 }
 
 func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+	conn, err := websocket.Accept(&problems{ResponseWriter: w, request: r}, r, &websocket.AcceptOptions{
 		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.OriginPatterns,
 		// A context per connection for compression costs tens of KiB; messages are 400 bytes.
 		CompressionMode: websocket.CompressionDisabled,
@@ -40,7 +45,7 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	conn.SetReadLimit(maxFrameBytes)
 	p, err := s.authenticate(r, conn)
 	if err != nil {
-		_ = conn.Close(websocket.StatusPolicyViolation, "send a valid access token")
+		refuseToken(conn)
 		return
 	}
 	sock := &socket{user: p.UserID, conn: conn, hub: s.hub}
@@ -69,10 +74,11 @@ func (s *Service) authenticate(r *http.Request, conn *websocket.Conn) (auth.Prin
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.AuthTimeout)
-	defer cancel()
-	_, raw, err := conn.Read(ctx)
-	if err != nil {
+	// A Read whose context ends cuts the connection without a word, so the clock
+	// closes it instead, and Read fails for that.
+	late := time.AfterFunc(s.cfg.AuthTimeout, func() { refuseToken(conn) })
+	_, raw, err := conn.Read(r.Context())
+	if !late.Stop() || err != nil {
 		return auth.Principal{}, auth.ErrNoToken.Because(err)
 	}
 	var first struct {
@@ -82,4 +88,9 @@ func (s *Service) authenticate(r *http.Request, conn *websocket.Conn) (auth.Prin
 		return auth.Principal{}, auth.ErrBadToken.Because(err)
 	}
 	return s.deps.Tokens.Verify(first.Token)
+}
+
+// refuseToken closes with 1008. Whoever calls it second waits for the first.
+func refuseToken(conn *websocket.Conn) {
+	_ = conn.Close(websocket.StatusPolicyViolation, "send a valid access token") // a client that does not answer is cut by the library
 }

@@ -81,7 +81,7 @@ func (s *Service) adminRoutes(rt *httpx.Router, payments PaymentLister) {
 }
 
 type adminListInput struct {
-	pageInput
+	PageInput
 	ItemID     int64  `query:"item_id" minimum:"1"`
 	ActivityID int64  `query:"activity_id" minimum:"1"`
 	UserID     int64  `query:"user_id" minimum:"1"`
@@ -91,8 +91,8 @@ type adminListInput struct {
 type adminListOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		Orders     []adminDocument `json:"orders"`
-		NextCursor string          `json:"next_cursor,omitempty" doc:"Absent on the last page"`
+		Data       []adminDocument `json:"data" nullable:"false"`
+		NextCursor string          `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
 	}
 }
 
@@ -126,9 +126,9 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*adminList
 	}
 	out := &adminListOutput{CacheControl: noStore}
 	rows, out.Body.NextCursor = cut(rows, limit)
-	out.Body.Orders = make([]adminDocument, 0, len(rows))
+	out.Body.Data = make([]adminDocument, 0, len(rows))
 	for _, r := range rows {
-		out.Body.Orders = append(out.Body.Orders, adminView(fromRow(r)))
+		out.Body.Data = append(out.Body.Data, adminView(fromRow(r)))
 	}
 	return out, nil
 }

@@ -52,6 +52,21 @@ func (s *Service) LiveUnits(ctx context.Context) (map[int64]inventory.Units, err
 	return units, nil
 }
 
+// Closed returns whose order of the item was closed, by timeout or by its
+// shopper, and is asked for items that nobody may have twice. An order that the
+// system refused is not among them.
+func (HoldReader) Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]inventory.Closed, error) {
+	rows, err := orderdb.New(tx).ClosedOrdersOfItem(ctx, itemID)
+	if err != nil {
+		return nil, fmt.Errorf("order: read closed orders of item %d: %w", itemID, err)
+	}
+	closed := make([]inventory.Closed, len(rows))
+	for i, r := range rows {
+		closed[i] = inventory.Closed{No: r.OrderNo, User: r.UserID}
+	}
+	return closed, nil
+}
+
 // goneFor is how long a number that ended is told to Load, which writes it as
 // a tombstone: its rush path lives 120 s and clocks and slow requests get
 // another 60 s; the rest is margin for the Load itself.

@@ -218,6 +218,12 @@ func TestBooksAndHolds(t *testing.T) {
 	})
 	slices.SortFunc(live, func(a, b inventory.Held) int { return int(a.User - b.User) })
 	requireEqual(t, "holds", live, []inventory.Held{{No: nos[0], User: 1, Quantity: 1, Paid: true}, {No: nos[2], User: 3, Quantity: 1}})
+	var closed []inventory.Closed
+	s.inTx(func(tx pgx.Tx) (err error) {
+		closed, err = HoldReader{}.Closed(t.Context(), tx, b.ItemID)
+		return err
+	})
+	requireEqual(t, "closed, not refused", closed, []inventory.Closed{{No: nos[1], User: 2}})
 	if len(gone) != 1 || gone[0].No != nos[1] {
 		t.Fatalf("recently ended: %+v", gone)
 	}

@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 // Payments closes payments at their providers; payment implements it and main
 // wires it, because order may not import payment.
 type Payments interface {
+	// OpenOf returns those of the orders that have an open payment, in groups
+	// that do not wait for each other: one for each provider. It asks no provider.
+	OpenOf(ctx context.Context, nos []ids.ID) (groups [][]ids.ID, err error)
 	// CloseOpen closes the open payment of each order, if it has one, and returns
 	// the numbers whose orders may now be closed. It leaves out those whose
 	// payment was captured or whose provider gave no answer. It is called outside
@@ -24,15 +28,27 @@ type Payments interface {
 type Expiry struct {
 	orders   *Service
 	payments Payments
+	// closing counts what waits for providers, slots bounds it.
+	closing sync.WaitGroup
+	slots   chan struct{}
 }
 
+// closingAtOnce is how many groups of orders may wait for their providers at a
+// time. Each is at most Config.SweepLimit orders of one provider, and healthy
+// ones take a second, so this is ample; one that hangs takes its share only
+// until its circuit breaker opens.
+const closingAtOnce = 8
+
 // NewExpiry returns the sweeper; Run is a worker's loop.
-func NewExpiry(s *Service, payments Payments) *Expiry { return &Expiry{orders: s, payments: payments} }
+func NewExpiry(s *Service, payments Payments) *Expiry {
+	return &Expiry{orders: s, payments: payments, slots: make(chan struct{}, closingAtOnce)}
+}
 
 // Run sweeps once a second and whenever a timer says that a batch fell due,
 // until ctx ends. It never fails: what could not be closed is tried again at
 // the next tick or, once claimed, when its claim runs out.
 func (e *Expiry) Run(ctx context.Context) error {
+	defer e.closing.Wait()
 	tick := time.NewTicker(e.orders.cfg.SweepEvery)
 	defer tick.Stop()
 	for {
@@ -67,15 +83,63 @@ func (e *Expiry) sweep(ctx context.Context) {
 	}
 }
 
-// close makes the second and third step for claimed orders. What fails here
-// keeps its claim and is claimed again after it.
+// close makes the second and third step for claimed orders: at once for those
+// without an open payment, beside the sweep for the others, so that a provider
+// that hangs holds up nobody but its own. What fails here keeps its claim and is
+// claimed again after it.
 func (e *Expiry) close(ctx context.Context, claimed []ids.ID) {
-	log := e.orders.deps.Log
-	closable, err := e.payments.CloseOpen(ctx, claimed)
+	groups, err := e.payments.OpenOf(ctx, claimed)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.orders.deps.Log.WarnContext(ctx, "payments of due orders not read, trying again after their claim", "claimed", len(claimed), "error", err)
+		}
+		return
+	}
+	open := make(map[ids.ID]bool)
+	for _, nos := range groups {
+		for _, no := range nos {
+			open[no] = true
+		}
+	}
+	e.settle(ctx, slices.DeleteFunc(slices.Clone(claimed), func(no ids.ID) bool { return open[no] }))
+	for _, nos := range groups {
+		if !e.slot(ctx) {
+			e.orders.deps.Log.WarnContext(ctx, "providers are slow, due orders are tried again after their claim", "orders", len(nos))
+			continue
+		}
+		e.closing.Go(func() {
+			defer func() { <-e.slots }()
+			e.closePaid(ctx, nos)
+		})
+	}
+}
+
+// slot waits a sweep's time for a place among those that wait for providers.
+func (e *Expiry) slot(ctx context.Context) bool {
+	timer := time.NewTimer(e.orders.cfg.SweepEvery)
+	defer timer.Stop()
+	select {
+	case e.slots <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// closePaid closes the orders' payments at their provider and then the orders.
+func (e *Expiry) closePaid(ctx context.Context, nos []ids.ID) {
+	closable, err := e.payments.CloseOpen(ctx, nos)
 	if err != nil {
 		// Those that it names are closable all the same.
-		log.WarnContext(ctx, "payments of due orders not closed, trying again after their claim", "claimed", len(claimed), "closable", len(closable), "error", err)
+		e.orders.deps.Log.WarnContext(ctx, "payments of due orders not closed, trying again after their claim", "claimed", len(nos), "closable", len(closable), "error", err)
 	}
+	e.settle(ctx, closable)
+}
+
+// settle makes the third step.
+func (e *Expiry) settle(ctx context.Context, closable []ids.ID) {
+	log := e.orders.deps.Log
 	closed, err := e.orders.CloseClaimed(ctx, closable, orderevent.ReasonTimeout)
 	if err != nil {
 		log.WarnContext(ctx, "due orders not closed, trying again after their claim", "orders", len(closable), "error", err)

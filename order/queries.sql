@@ -101,6 +101,12 @@ SELECT order_no, updated_at FROM orders.orders
 WHERE item_id = @item_id AND status IN ('closed', 'refused', 'refunded')
   AND updated_at > statement_timestamp() - make_interval(secs => @within_seconds::float8);
 
+-- name: ClosedOrdersOfItem :many
+-- Whose order of the item was closed unpaid, for items that nobody may have twice: the last one of each user.
+SELECT DISTINCT ON (user_id) user_id, order_no FROM orders.orders
+WHERE item_id = @item_id AND status = 'closed'
+ORDER BY user_id, order_no DESC;
+
 -- name: LiveUnits :many
 -- The units of every item's live orders, unpaid and paid.
 SELECT item_id,

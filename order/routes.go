@@ -45,7 +45,7 @@ func (s *Service) Routes(rt *httpx.Router, queue Queue, payments PaymentLister) 
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/orders", ID: "list-orders", Tag: "shopper", Role: auth.Shopper,
 		Summary:  "Your orders, newest first",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid"},
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.listOwn)
 	s.adminRoutes(rt, payments)
 }
@@ -129,17 +129,18 @@ const (
 	maxPage     = 100
 )
 
-// pageInput is where a list goes on: below the last number of the page before.
-// Numbers rise with time, so the newest come first and a page is stable.
-type pageInput struct {
-	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20"`
+// PageInput is where a list goes on: below the last number of the page before.
+// Numbers rise with time, so the newest come first and a page is stable. It is
+// exported, as all that is embedded in an input must be for huma to look into it.
+type PageInput struct {
+	Cursor string `query:"cursor" maxLength:"64" doc:"next_cursor of the page before"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows on a page"`
 }
 
 // last sorts after every number.
 var last = ids.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-func (in *pageInput) window() (before ids.ID, limit int, err error) {
+func (in *PageInput) window() (before ids.ID, limit int, err error) {
 	limit = min(max(in.Limit, 1), maxPage)
 	if in.Limit == 0 {
 		limit = defaultPage
@@ -165,12 +166,12 @@ func cut(rows []orderdb.OrdersOrder, limit int) (page []orderdb.OrdersOrder, nex
 type listOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		Orders     []orderevent.Document `json:"orders"`
-		NextCursor string                `json:"next_cursor,omitempty" doc:"Absent on the last page"`
+		Data       []orderevent.Document `json:"data" nullable:"false"`
+		NextCursor string                `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
 	}
 }
 
-func (s *Service) listOwn(ctx context.Context, in *pageInput) (*listOutput, error) {
+func (s *Service) listOwn(ctx context.Context, in *PageInput) (*listOutput, error) {
 	before, limit, err := in.window()
 	if err != nil {
 		return nil, err
@@ -189,9 +190,9 @@ func (s *Service) listOwn(ctx context.Context, in *pageInput) (*listOutput, erro
 	}
 	out := &listOutput{CacheControl: noStore}
 	rows, out.Body.NextCursor = cut(rows, limit)
-	out.Body.Orders = make([]orderevent.Document, 0, len(rows))
+	out.Body.Data = make([]orderevent.Document, 0, len(rows))
 	for _, r := range rows {
-		out.Body.Orders = append(out.Body.Orders, orderevent.View(fromRow(r)))
+		out.Body.Data = append(out.Body.Data, orderevent.View(fromRow(r)))
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/order/orderevent"
 	"stampede/platform/auth"
@@ -55,7 +57,7 @@ func setupEdge(t *testing.T, change ...func(*Config, *Deps)) *edge {
 	t.Helper()
 	s := setup(t, change...)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
-	e := &edge{shop: s, tokens: tokens, line: &line{positions: map[ids.ID]int64{}}, router: httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test")}
+	e := &edge{shop: s, tokens: tokens, line: &line{positions: map[ids.ID]int64{}}, router: httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())}
 	s.Routes(e.router, e.line, paidOnce{no: ids.NewFor(1)})
 	return e
 }
@@ -206,19 +208,22 @@ func TestListsPageByCursor(t *testing.T) {
 		for cursor := ""; ; requests++ {
 			rec := e.get(path+"&cursor="+cursor, user, role)
 			var page struct {
-				Orders []struct {
+				Data []struct {
 					OrderNo string `json:"order_no"`
 				}
-				NextCursor string `json:"next_cursor"`
+				NextCursor *string `json:"next_cursor"` // there on every page
 			}
 			decode(t, rec.Body.Bytes(), &page)
 			if rec.Code != http.StatusOK {
 				t.Fatalf("%s: %d %s", path, rec.Code, rec.Body)
 			}
-			for _, o := range page.Orders {
+			if page.NextCursor == nil || page.Data == nil {
+				t.Fatalf("%s: no page: %s", path, rec.Body)
+			}
+			for _, o := range page.Data {
 				nos = append(nos, o.OrderNo)
 			}
-			if cursor = page.NextCursor; cursor == "" {
+			if cursor = *page.NextCursor; cursor == "" {
 				return nos, requests + 1
 			}
 		}
@@ -226,6 +231,9 @@ func TestListsPageByCursor(t *testing.T) {
 	got, requests := pages("/api/v1/orders?limit=2", 1, auth.Shopper)
 	requireEqual(t, "own orders", got, mine)
 	requireEqual(t, "requests", requests, 3)
+	got, requests = pages("/api/v1/admin/orders?user_id=1&limit=3", 99, auth.Viewer)
+	requireEqual(t, "one user's orders", got, mine)
+	requireEqual(t, "pages of them", requests, 2)
 	for filter, want := range map[string]int{
 		"": 8, "&user_id=1": 5, "&item_id=1": 7, "&item_id=2": 1, "&activity_id=102": 1, "&status=closed": 5,
 		"&status=pending_payment&user_id=3": 2, "&user_id=3&item_id=2": 1, "&user_id=77": 0,
@@ -237,13 +245,30 @@ func TestListsPageByCursor(t *testing.T) {
 	for path, want := range map[string]int{
 		"/api/v1/orders?cursor=zzz": 422, "/api/v1/orders?limit=0": 422, "/api/v1/orders?limit=101": 422,
 		"/api/v1/admin/orders?status=lost": 422, "/api/v1/admin/orders?item_id=-1": 422,
+		"/api/v1/admin/orders?cursor=zzz": 422, "/api/v1/admin/orders?limit=0": 422, "/api/v1/admin/orders?limit=101": 422,
 	} {
-		if rec := e.get(path, 99, auth.Viewer); rec.Code != want {
+		if rec := e.get(path, 99, auth.Viewer); rec.Code != want || !strings.Contains(rec.Body.String(), `"code":"invalid"`) {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}
 	}
 	if rec := e.get("/api/v1/admin/orders", 1, auth.Shopper); rec.Code != http.StatusForbidden {
 		t.Errorf("a shopper reads all orders: %d", rec.Code)
+	}
+}
+
+// TestListsAreDocumentedWithTheirPages: huma leaves out, without a word, what an
+// input embeds and does not export.
+func TestListsAreDocumentedWithTheirPages(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	for _, path := range []string{"/api/v1/orders", "/api/v1/admin/orders"} {
+		var names []string
+		for _, p := range e.router.API.Huma.OpenAPI().Paths[path].Get.Parameters {
+			names = append(names, p.Name)
+		}
+		if !slices.Contains(names, "limit") || !slices.Contains(names, "cursor") {
+			t.Errorf("GET %s is documented with %v only", path, names)
+		}
 	}
 }
 

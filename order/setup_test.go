@@ -74,7 +74,7 @@ func (s *shop) item(units int32, change ...func(*inventory.NewStock)) *seckillev
 	s.nextItem++
 	n := inventory.NewStock{
 		Item:  inventory.Item{ID: s.nextItem, ActivityID: 100 + s.nextItem},
-		Total: units, UserLimit: 100, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
+		Total: units, UserLimit: 100, Rebuy: true, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
 	}
 	for _, f := range change {
 		f(&n)
@@ -221,6 +221,7 @@ func (s *shop) exec(query string, args ...any) {
 // noPayments stands for orders that nobody has begun to pay.
 type noPayments struct{}
 
+func (noPayments) OpenOf(context.Context, []ids.ID) ([][]ids.ID, error)        { return nil, nil }
 func (noPayments) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) { return nos, nil }
 func (noPayments) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error)   { return nil, nil }
 

@@ -24,9 +24,10 @@ const (
 	// attemptTimeout bounds one transaction: a Postgres that hangs is given up on
 	// and asked again rather than waited for.
 	attemptTimeout = 10 * time.Second
-	// stopGrace is how long a transaction may still run after the worker was told
-	// to stop; then it is rolled back and its messages come again elsewhere. It
-	// fits well into the 10 s in which a process has to be gone.
+	// stopGrace is how long the writer may still work after it was told to stop,
+	// on all that it has in hand; then its transaction is rolled back, and what is
+	// left comes again elsewhere. It fits well into the 10 s in which a process has
+	// to be gone.
 	stopGrace = 3 * time.Second
 )
 
@@ -45,8 +46,10 @@ func (s *Service) runWriter(ctx context.Context) error {
 
 // write turns messages into orders and acknowledges each once its effect is
 // committed. It keeps trying until Postgres takes them or stop closes; what is
-// not acknowledged then comes again.
+// not acknowledged stopGrace after that comes again.
 func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bus.Msg) {
+	ctx, cancel := untilStopped(ctx, stop)
+	defer cancel()
 	messages := make([]message, 0, len(received))
 	for _, m := range received {
 		batch := new(seckillevent.Batch)
@@ -70,7 +73,7 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 			return 0
 		}
 	})
-	for len(messages) > 0 {
+	for len(messages) > 0 && ctx.Err() == nil {
 		n, entries := 0, 0
 		for n < len(messages) && (n == 0 || entries+len(messages[n].batch.Grants) <= s.cfg.MaxOrdersPerTx) {
 			entries += len(messages[n].batch.Grants)
@@ -89,11 +92,12 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 	began := time.Now()
 	how := hopeful
 	for delay := firstRetry; ; {
-		out, err := s.attempt(ctx, stop, messages, how)
+		out, err := s.attempt(ctx, messages, how)
 		switch {
 		case err == nil:
 			s.metrics.writeTime.Observe(time.Since(began).Seconds())
-			s.afterCommit(ctx, messages, out)
+			// Also in the last moment: what is committed is told and acknowledged.
+			s.afterCommit(context.WithoutCancel(ctx), messages, out)
 			return true
 		case pg.ViolatesUnique(err, "") && how == hopeful:
 			how = careful
@@ -106,7 +110,7 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 			// One message holds what Postgres cannot store. Alone, each of the
 			// others passes.
 			for i := range messages {
-				if !s.writeTogether(ctx, stop, messages[i:i+1]) {
+				if ctx.Err() != nil || !s.writeTogether(ctx, stop, messages[i:i+1]) {
 					return false
 				}
 			}
@@ -123,25 +127,28 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 	}
 }
 
-// attempt runs one transaction, with a deadline of its own and little time
-// left once stop closes.
-func (s *Service) attempt(ctx context.Context, stop <-chan struct{}, messages []message, how care) (settled, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	finished := make(chan struct{})
-	defer close(finished)
+// untilStopped returns a context that ends stopGrace after stop closes.
+func untilStopped(ctx context.Context, stop <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
-		case <-finished:
+		case <-ctx.Done():
 			return
 		case <-stop:
 		}
 		select {
-		case <-finished:
+		case <-ctx.Done():
 		case <-time.After(stopGrace):
 			cancel()
 		}
 	}()
+	return ctx, cancel
+}
+
+// attempt runs one transaction, with a deadline of its own.
+func (s *Service) attempt(ctx context.Context, messages []message, how care) (settled, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
 	batches := make([]*seckillevent.Batch, len(messages))
 	for i, m := range messages {
 		batches[i] = m.batch
@@ -172,10 +179,12 @@ func (s *Service) bury(ctx context.Context, stop <-chan struct{}, m bus.Msg, cau
 
 // buryEntries puts a message's bad entries among the dead letters; the rest of
 // the message goes on. The dead letter is a batch of its own, whose id follows
-// from the message's so that a redelivery does not bury them twice.
+// from the message's so that a redelivery does not bury them twice. It counts
+// up: when a redriven letter is buried again, it must not get an id that the
+// inbox knows already.
 func (s *Service) buryEntries(ctx context.Context, stop <-chan struct{}, m bus.Msg, batch *seckillevent.Batch, bad []seckillevent.Grant) bool {
 	dead := *batch
-	dead.ID[15] ^= 0xff
+	dead.ID[15]++
 	dead.Grants = bad
 	m.ID, m.Data = dead.ID, dead.Encode(nil)
 	s.metrics.written.WithLabelValues("malformed").Add(float64(len(bad)))
@@ -185,7 +194,7 @@ func (s *Service) buryEntries(ctx context.Context, stop <-chan struct{}, m bus.M
 func (s *Service) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
 	s.deps.Log.ErrorContext(ctx, "grants cannot be written and are kept as a dead letter", "subject", m.Subject, "message_id", m.ID, "error", cause)
 	for delay := firstRetry; ; delay = min(2*delay, s.cfg.MaxRetryDelay) {
-		err := inbox.Dead(ctx, s.deps.DB, writerName, m, cause)
+		err := s.keepOnce(ctx, m, cause)
 		if err == nil {
 			return true
 		}
@@ -194,6 +203,12 @@ func (s *Service) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg,
 			return false
 		}
 	}
+}
+
+func (s *Service) keepOnce(ctx context.Context, m bus.Msg, cause error) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	return inbox.Dead(ctx, s.deps.DB, writerName, m, cause)
 }
 
 // takeBad removes from the batch the grants that no order can be made of, and

@@ -287,7 +287,7 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 	// The dead letter of single grants is a message that can be sent again.
 	var payload []byte
 	id := fine.ID
-	id[15] ^= 0xff
+	id[15]++
 	if err := s.db.QueryRow(t.Context(), `SELECT payload FROM platform.dead_letters WHERE message_id = $1`, id.String()).Scan(&payload); err != nil {
 		t.Fatal(err)
 	}
@@ -385,4 +385,60 @@ func TestWriterWorksOffTheStream(t *testing.T) {
 		}
 	}
 	requireEqual(t, "units", s.available(b.ItemID), 940)
+}
+
+// A stop has one deadline for all that the writer has in hand, however many
+// transactions that takes.
+func TestWriterHasOneDeadlineAfterTheStop(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.MaxOrdersPerTx = 1 })
+	b := s.item(10)
+	s.exec(`CREATE FUNCTION orders.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM pg_sleep(CASE WHEN (SELECT count(*) FROM orders.orders) < 3 THEN 0.8 ELSE 60 END); RETURN NULL; END $$`)
+	s.exec(`CREATE TRIGGER slow AFTER INSERT ON orders.orders FOR EACH STATEMENT EXECUTE FUNCTION orders.slow()`)
+	var msgs []bus.Msg
+	var all []sent
+	for user := range int64(4) { // two that take their time, one that hangs, one behind it
+		m := grants(b, user+1)
+		all = append(all, envelope(t, uint64(user)+1, m.Encode(nil), m.ID)) //nolint:gosec // small
+		msgs = append(msgs, all[user].Msg)
+	}
+	stop := make(chan struct{})
+	close(stop)
+	began := time.Now()
+	s.write(t.Context(), stop, msgs)
+	if took := time.Since(began); took > stopGrace+time.Second {
+		t.Errorf("the writer went on for %s", took)
+	}
+	requireEqual(t, "acks", []int64{all[0].acked.Load(), all[1].acked.Load(), all[2].acked.Load(), all[3].acked.Load()}, []int64{1, 1, 0, 0})
+	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 2)
+}
+
+// Grants that are redriven and still cannot be orders become a letter that can
+// be redriven once more: its batch is new to the inbox.
+func TestLettersOfLettersStayFresh(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := grants(s.item(5), 1, 2)
+	m.Grants[1].Quantity = 0
+	s.deliver(m)
+	seen := map[ids.ID]bool{m.ID: true}
+	for range 3 {
+		var id ids.ID
+		var payload []byte
+		if err := s.db.QueryRow(t.Context(), `DELETE FROM platform.dead_letters RETURNING id, payload`).Scan(&id, &payload); err != nil {
+			t.Fatal(err)
+		}
+		var letter seckillevent.Batch
+		if err := letter.Decode(payload); err != nil {
+			t.Fatal(err)
+		}
+		if seen[letter.ID] {
+			t.Fatalf("the inbox knows %s already", letter.ID)
+		}
+		seen[letter.ID] = true
+		msg := envelope(t, 1, payload, id)
+		s.write(t.Context(), t.Context().Done(), []bus.Msg{msg.Msg})
+		requireEqual(t, "acks", msg.acked.Load(), 1)
+	}
 }

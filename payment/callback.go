@@ -6,8 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-chi/chi/v5"
 
 	"stampede/payment/provider"
@@ -82,4 +84,48 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p pr
 		err = s.settleRefund(ctx, name, *n.Refund)
 	}
 	return err
+}
+
+// Where providers send what they tell on their own account. One handler takes
+// both; they are two addresses because providers ask for one of each.
+const (
+	notifyPath       = "/api/v1/payments/{provider}/notify"
+	refundNotifyPath = "/api/v1/payments/{provider}/refund-notify"
+)
+
+// callbackRoutes registers the callbacks as plain handlers, because a signature
+// covers the raw body, and documents them by hand.
+func (s *Service) callbackRoutes(rt *httpx.Router) {
+	rt.Mux.Post(notifyPath, s.callback)
+	rt.Mux.Post(refundNotifyPath, s.callback)
+	doc := rt.API.Huma.OpenAPI()
+	doc.AddOperation(describeCallback(doc, notifyPath, "payment-callback", "A payment provider tells of a payment"))
+	doc.AddOperation(describeCallback(doc, refundNotifyPath, "refund-callback", "A payment provider tells of a refund"))
+}
+
+func describeCallback(doc *huma.OpenAPI, path, id, summary string) *huma.Operation {
+	problem := doc.Components.Schemas.Schema(reflect.TypeFor[httpx.Problem](), true, "Problem")
+	own := func(description string) *huma.Response {
+		return &huma.Response{Description: description, Content: map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{}}}}
+	}
+	return &huma.Operation{
+		Method: http.MethodPost, Path: path, OperationID: id, Tags: []string{"provider"}, Summary: summary,
+		Description: "For payment providers only: the signature over headers and raw body is the credential, and body and answers are as each " +
+			"provider specifies them; the statuses below are the sandbox bank's. Payments and refunds are taken at either address, for the signed " +
+			"content says what it is about. Whatever is not acknowledged is to be sent again; a repetition is acknowledged and changes nothing.",
+		Parameters: []*huma.Param{{
+			Name: "provider", In: "path", Required: true, Description: "The provider's name", Schema: &huma.Schema{Type: huma.TypeString}, Example: "sandbox",
+		}},
+		RequestBody: &huma.RequestBody{
+			Required: true, Description: "The provider's signed message, at most 64 KiB",
+			Content: map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{}}},
+		},
+		Responses: map[string]*huma.Response{
+			"200": own("Taken, now or before"),
+			"400": own("Not readable, or too large"),
+			"401": own("The signature is not valid"),
+			"404": {Description: "not-found: no provider has this name", Content: map[string]*huma.MediaType{httpx.ProblemContentType: {Schema: problem}}},
+			"503": own("Not taken: it contradicts the books, or something failed here"),
+		},
+	}
 }

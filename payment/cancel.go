@@ -11,8 +11,9 @@ import (
 	"stampede/platform/ids"
 )
 
-// bookTimeout is what closing an order may take once its payment is closed: far
-// more than one transaction needs, and within what is left of the claim.
+// bookTimeout is what claiming an order and closing it may take besides the
+// closing of its payment: far more than two transactions need, and with that
+// still within the claim.
 const bookTimeout = 5 * time.Second
 
 type cancelInput struct {
@@ -31,13 +32,15 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, e
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
 	}
+	// A shopper who leaves the page has still canceled: the protocol runs to its
+	// end, within its own bounds. That begins before the claim, which may commit
+	// as the shopper leaves: an order that is claimed and not closed can be
+	// neither paid nor canceled until the claim runs out.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CloseTimeout+bookTimeout)
+	defer stop()
 	if _, err := s.deps.Orders.Claim(ctx, no, auth.From(ctx).UserID); err != nil {
 		return nil, err
 	}
-	// A shopper who leaves the page has still canceled: from the claim on the
-	// protocol runs to its end, within its own bounds.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CloseTimeout+bookTimeout)
-	defer stop()
 	closable, err := s.CloseOpen(ctx, []ids.ID{no})
 	if err != nil {
 		return nil, errUnavailable.Because(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +17,20 @@ import (
 )
 
 var errNoProvider = errors.New("payment: the provider of this payment is not configured")
+
+// OpenOf returns those of the orders that have an open payment, grouped by
+// provider. It asks only Postgres.
+func (s *Service) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) {
+	open, err := s.q.OpenPayments(ctx, nos)
+	if err != nil {
+		return nil, fmt.Errorf("payment: read open payments of %d orders: %w", len(nos), err)
+	}
+	byProvider := make(map[string][]ids.ID)
+	for _, p := range open {
+		byProvider[p.Provider] = append(byProvider[p.Provider], p.OrderNo)
+	}
+	return slices.Collect(maps.Values(byProvider)), nil
+}
 
 // CloseOpen closes the open payment of each order at its provider and returns
 // the numbers whose orders may now be closed: those without an open payment at

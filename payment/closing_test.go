@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
+	"stampede/platform/auth"
 	"stampede/platform/ids"
 )
 
@@ -19,6 +21,7 @@ func TestClosing(t *testing.T) {
 	t.Parallel()
 	run(t, setup(t, options{}), []subtest{
 		{"cancel", cancel},
+		{"cancel by one who leaves", cancelByOneWhoLeaves},
 		{"cancel without the bank", cancelWithoutTheBank},
 		{"closing finds the money", closingFindsTheMoney},
 		{"close open sorts orders", closeOpenSortsOrders},
@@ -61,6 +64,44 @@ func cancel(t *testing.T, s *shop) {
 	s.bank.shut.Store(true)
 	if a := s.cancelOrder(no, user); a.status != http.StatusOK {
 		t.Errorf("without a payment: %d %v", a.status, a.body)
+	}
+	s.booksAreRight()
+}
+
+// The shopper leaves while the claim is under way: the order is closed all the
+// same, and not left claimed.
+func cancelByOneWhoLeaves(t *testing.T, s *shop) {
+	no, user := s.one(100)
+	before := s.available()
+	busy, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = busy.Rollback(context.Background()) }()
+	if _, err := busy.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
+		t.Fatal(err)
+	}
+	request, leave := context.WithCancel(auth.Into(t.Context(), auth.Principal{UserID: user}))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.cancel(request, &cancelInput{No: no.String()})
+		ended <- err
+	}()
+	s.until("the claim waits for the row", func() bool {
+		return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%closing_until%'`) > 0
+	})
+	leave()
+	if err := busy.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("cancel: %v", err)
+	}
+	if got := s.status(no); got != orderevent.StatusClosed {
+		t.Errorf("the order is %s", got)
+	}
+	if got := s.available(); got != before+1 {
+		t.Errorf("%d units available, were %d", got, before)
 	}
 	s.booksAreRight()
 }
@@ -114,6 +155,14 @@ func closeOpenSortsOrders(t *testing.T, s *shop) {
 	gone := s.instance(options{}, s.client, s.clientOf("bank2", "http://127.0.0.1:1"))
 	if _, err := gone.begin(t.Context(), nos[3], users[3], "bank2"); err == nil {
 		t.Fatal("a bank that is not there took a payment")
+	}
+	groups, err := gone.OpenOf(t.Context(), nos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(groups, func(a, b []ids.ID) int { return len(b) - len(a) })
+	if len(groups) != 2 || !slices.Equal(groups[0], nos[1:3]) || !slices.Equal(groups[1], nos[3:]) {
+		t.Errorf("open payments of %v, want those of %v by provider", groups, nos)
 	}
 	closable, err := gone.CloseOpen(t.Context(), nos)
 	if err == nil {

@@ -57,5 +57,5 @@
 // their order no longer waits for them, closing them), payment-refunds asks for
 // refunds and after them until they end. Neither exits on an error. A stop in
 // the middle leaves rows that are due again later. Order's expiry calls
-// CloseOpen.
+// OpenOf and CloseOpen.
 package payment

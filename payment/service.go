@@ -88,8 +88,7 @@ func (s *Service) Profiles() []provider.Profile {
 	return all
 }
 
-// Routes registers the module's routes. Callbacks are plain handlers, because
-// a signature covers the raw body.
+// Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Tag: "shopper", Role: auth.Shopper,
@@ -112,8 +111,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusServiceUnavailable: "payment-unavailable",
 		},
 	}, s.cancel)
-	rt.Mux.Post("/api/v1/payments/{provider}/notify", s.callback)
-	rt.Mux.Post("/api/v1/payments/{provider}/refund-notify", s.callback)
+	s.callbackRoutes(rt)
 }
 
 // Workers returns the loops that ask after payments without a callback and

@@ -176,7 +176,7 @@ func setup(t *testing.T, o options) *shop {
 		t.Fatal(err)
 	}
 	s := &shop{t: t, db: db, orders: orders, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
-	rt := httpx.NewRouter(s.tokens, log, "test")
+	rt := httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.door = &recorder{Handler: rt}
 	srv := httptest.NewServer(s.door)
 	t.Cleanup(srv.Close)
@@ -215,7 +215,7 @@ func (s *shop) openBank(o options) (*gate, *sandbox.Client) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "bank")
+	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "bank", prometheus.NewRegistry())
 	bank.Routes(rt.Mux)
 	g.Handler = rt
 	ctx, cancel := context.WithCancel(context.Background())

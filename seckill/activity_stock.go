@@ -66,7 +66,7 @@ func (c *change) recreate(ctx context.Context, old, n inventory.NewStock) error 
 
 func sameStock(a, b inventory.NewStock) bool {
 	return a.Item == b.Item && a.Total == b.Total && a.Unlimited == b.Unlimited && a.UserLimit == b.UserLimit &&
-		a.OpensAt.Equal(b.OpensAt) && a.ClosesAt.Equal(b.ClosesAt)
+		a.Rebuy == b.Rebuy && a.OpensAt.Equal(b.OpensAt) && a.ClosesAt.Equal(b.ClosesAt)
 }
 
 // stockChange says how to get from one plan to another.
@@ -77,6 +77,9 @@ func stockChange(old, n inventory.NewStock) inventory.Change {
 	}
 	if n.UserLimit != old.UserLimit {
 		ch.UserLimit = &n.UserLimit
+	}
+	if n.Rebuy != old.Rebuy {
+		ch.Rebuy = &n.Rebuy
 	}
 	if !n.OpensAt.Equal(old.OpensAt) {
 		ch.OpensAt = &n.OpensAt

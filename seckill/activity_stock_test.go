@@ -72,6 +72,12 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	patch("items", s.item, `"unlimited":true,"stock":0`)
 	st = d.settled(s, false, "no limit on the stock", newer(func(st inventory.State) bool { return st.Unlimited }))
 	epoch = st.Epoch
+	if !st.Rebuy {
+		t.Error("a sale forbids to buy again unless told to")
+	}
+	patch("activities", s.activity, `"rebuy_after_close":false`)
+	st = d.settled(s, false, "never twice", newer(func(st inventory.State) bool { return !st.Rebuy }))
+	epoch = st.Epoch
 	patch("items", s.item, `"title":"Another title"`)
 	patch("activities", s.activity, `"one_item_per_user":true`)
 	d.settled(s, true, "one item per user", newer(func(inventory.State) bool { return true }))
@@ -79,8 +85,8 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 		t.Errorf("the keys under the old rule are still there: %v %v", ok, err)
 	}
 	// The title is no affair of the stock: no Load for it.
-	if n := d.number(`SELECT load_wanted FROM seckill.items WHERE id = $1`, s.item); n != 7 {
-		t.Errorf("%d loads were asked for by publication and six edits of stock", n)
+	if n := d.number(`SELECT load_wanted FROM seckill.items WHERE id = $1`, s.item); n != 8 {
+		t.Errorf("%d loads were asked for by publication and seven edits of stock", n)
 	}
 }
 

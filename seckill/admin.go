@@ -15,7 +15,7 @@ const adminBase = "/api/v1/admin"
 // Problems that several routes may answer with.
 var (
 	readProblems  = map[int]string{http.StatusNotFound: "not-found"}
-	listProblems  = map[int]string{http.StatusBadRequest: "bad-request"}
+	listProblems  = map[int]string{http.StatusUnprocessableEntity: "invalid"}
 	writeProblems = map[int]string{
 		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch",
 		http.StatusConflict: "not-editable, frozen, forbidden-transition, stale-version, idempotency-in-flight",

@@ -14,7 +14,6 @@ var (
 	errNoActivity = fault.New(fault.NotFound, "not-found", "There is no activity with this id.")
 	errNoSession  = fault.New(fault.NotFound, "not-found", "There is no session with this id.")
 	errNoItem     = fault.New(fault.NotFound, "not-found", "There is no item with this id.")
-	errBadCursor  = fault.New(fault.BadRequest, "bad-request", "The cursor is not one that a page of this list gave out.")
 )
 
 // errStale refuses an edit that was made from an older state: whoever sends it

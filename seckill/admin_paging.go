@@ -4,8 +4,12 @@ import (
 	"encoding/base64"
 	"strconv"
 
+	"stampede/platform/fault"
 	"stampede/platform/httpx"
 )
+
+// errCursor is what a list answers to a cursor that it never gave out.
+var errCursor = fault.New(fault.Invalid, "invalid", "cursor is not one that a list returned; leave it out to start at the beginning.")
 
 // answerByID reads the id from the path and wraps what do returns.
 func answerByID[V any](rawID string, do func(id int64) (V, error)) (*bodyOf[V], error) {
@@ -60,11 +64,11 @@ func readCursor(cursor string) (int64, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return 0, errBadCursor
+		return 0, errCursor
 	}
 	id, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || id <= 0 {
-		return 0, errBadCursor
+		return 0, errCursor
 	}
 	return id, nil
 }

@@ -55,7 +55,7 @@ func (y *yard) desk(change ...func(*Config, *Deps)) *desk {
 	}
 	y.t.Cleanup(d.svc.rush.lanes.drain)
 	tokens := auth.NewTokens(testKey, time.Now)
-	d.rt = httpx.NewRouter(tokens, deps.Log, "test")
+	d.rt = httpx.NewRouter(tokens, deps.Log, "test", prometheus.NewRegistry())
 	d.svc.Routes(d.rt)
 	for user, role := range []auth.Role{auth.Shopper, auth.Viewer, auth.Operator} {
 		if d.tokens[role], err = tokens.Mint(auth.Principal{UserID: int64(user) + 70, Role: role}, time.Hour); err != nil {

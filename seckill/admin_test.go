@@ -185,8 +185,10 @@ func TestListsPage(t *testing.T) {
 			t.Errorf("%s: %s", path, r.raw)
 		}
 	}
-	if r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/items?cursor=!!", nil); r.status != 400 {
-		t.Errorf("a cursor that is none: %d %s", r.status, r.raw)
+	for _, path := range []string{"activities?cursor=!!", "sessions?cursor=Zm9v", "items?cursor=!!", "audit?cursor=Zm9v"} {
+		if r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/"+path, nil); r.status != 422 || r.text("code") != "invalid" {
+			t.Errorf("%s, a cursor that is none: %d %s", path, r.status, r.raw)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func (b *browser) routes(api httpx.API) {
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/sessions", ID: "list-sessions", Tag: "shopper",
 		Summary:  "Sessions that are open, will open, or closed within the last hour; those that open first come first",
-		Problems: map[int]string{http.StatusBadRequest: "bad-request", http.StatusServiceUnavailable: "unavailable"},
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, b.listSessions)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/sessions/{id}", ID: "read-session", Tag: "shopper",

@@ -136,15 +136,15 @@ func readPlace(cursor string) (place, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return place{}, errBadCursor
+		return place{}, errCursor
 	}
 	ms, id, ok := strings.Cut(string(raw), ".")
 	p := place{}
 	if p.opensMillis, err = strconv.ParseInt(ms, 10, 64); err != nil || !ok {
-		return place{}, errBadCursor
+		return place{}, errCursor
 	}
 	if p.id, err = strconv.ParseInt(id, 10, 64); err != nil {
-		return place{}, errBadCursor
+		return place{}, errCursor
 	}
 	return p, nil
 }

@@ -182,7 +182,7 @@ func TestTheSessionList(t *testing.T) {
 	if r := d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions", nil); strings.Contains(string(r.raw), `"id":"`+open.session+`"`) {
 		t.Errorf("a session that closed long ago is listed: %s", r.raw)
 	}
-	if r := d.as("", http.MethodGet, "/api/v1/sessions?cursor=Zm9v", nil); r.status != 400 {
+	if r := d.as("", http.MethodGet, "/api/v1/sessions?cursor=Zm9v", nil); r.status != 422 {
 		t.Errorf("a cursor that is none: %d %s", r.status, r.raw)
 	}
 }

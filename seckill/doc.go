@@ -43,7 +43,8 @@
 // second every instance looks whether it is: not there, fenced, another Redis
 // than the one that was loaded, or an edit after the preheat, and one instance,
 // by a lease, has inventory load it. A rush that finds an item fenced asks for
-// the same look at once (Catalogue.Heal). Loads that fail wait longer each time
+// the same look at once (Catalogue.Heal) and moves it to the front of the line
+// for Loads, where what is on sale goes before what opens later. Loads that fail wait longer each time
 // and raise the alarm preheat-failed.
 //
 // # An attempt's way
@@ -69,7 +70,8 @@
 //   - Whoever may hold a unit is never told sold out: the filter has false
 //     positives only.
 //   - A repeated path never has a second effect, and a 202 is only answered for a
-//     grant that is stored durably.
+//     grant that is stored durably. It is answered again while the item is paused,
+//     fenced or over (rush_again.go).
 //   - Browsing asks Postgres for nothing. Only a view that Redis lost of a session
 //     that the catalogue knows is written again, once for all who miss it.
 //

@@ -32,6 +32,7 @@ type verdict struct {
 	settled  bool          // outRepeated: ask for the order, the number is not in line any more
 	finished bool          // outRepeated: the number has had its grant and has lost it again
 	other    ids.ID        // outAlreadyBought
+	status   string        // outRepeated: what became of the number, if that is known already
 	wait     time.Duration // Retry-After where it differs from the refusal's own
 }
 

@@ -15,6 +15,7 @@ import (
 func (w *laneWorker) publish(ctx context.Context, item *Item) {
 	ls := w.lane.line
 	b := &w.batch
+	w.addRepeats()
 	describe(b, item, w.decision.Epoch)
 	w.message = b.Encode(w.message[:0])
 
@@ -26,12 +27,21 @@ func (w *laneWorker) publish(ctx context.Context, item *Item) {
 	for i, a := range w.granted {
 		position := w.position(w.grants[i].seq)
 		// Remembered also when the outcome is unknown: that is when it is asked for.
-		ls.numbers.put(a.no, item.ID, position)
+		ls.numbers.put(a.no, told{item: item.ID, position: position, stored: err == nil})
 		if err != nil {
 			a.answer(verdict{outcome: outUnknown})
 			continue
 		}
 		a.answer(verdict{outcome: outQueued, position: position})
+	}
+	for _, r := range w.repeats {
+		position := w.position(r.seq)
+		ls.numbers.put(r.attempt.no, told{item: item.ID, position: position, stored: err == nil})
+		if err != nil {
+			r.attempt.answer(verdict{outcome: outUnknown})
+			continue
+		}
+		r.attempt.answer(verdict{outcome: outRepeated, position: position})
 	}
 	if err != nil {
 		w.complain("grants may not be written down; the sweeper will settle them", err)

@@ -293,6 +293,36 @@ func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 	}
 }
 
+// A 202 stands for a message that is on disk, also when the path is sent again:
+// while the first publication failed, the repetition is unknown, and the first
+// one that succeeds carries the grant.
+func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.item(1)
+	i := y.instance([]*Item{it})
+	var down atomic.Bool
+	down.Store(true)
+	i.rush.lanes.bus = &faultyStream{grantStream: i.bus, publish: func(send func() error) error {
+		if down.Load() {
+			return errors.New("broken on purpose")
+		}
+		return send()
+	}}
+	p := i.issue(1, it, 1)
+	for range 2 {
+		if a := i.send(p.Path); a.Code != "unknown" {
+			t.Fatalf("while nothing is stored: %+v", a)
+		}
+	}
+	down.Store(false)
+	if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != "queued" {
+		t.Fatalf("once it can be stored: %+v", a)
+	}
+	y.write()
+	pgtest.Eventually(t, 5*time.Second, func() bool { return y.orders.count() == 1 }, "the order of the repeated grant")
+}
+
 func TestAdmissionRateIsLiveEverywhere(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"stampede/inventory"
@@ -20,6 +21,7 @@ type laneWorker struct {
 
 	granted []*attempt
 	grants  []grant
+	repeats []repeat // holds whose message this instance cannot vouch for
 	batch   seckillevent.Batch
 	message []byte
 }
@@ -163,7 +165,7 @@ func (w *laneWorker) settle(ctx context.Context, item *Item) {
 		return
 	}
 
-	w.granted, w.grants = w.granted[:0], w.grants[:0]
+	w.granted, w.grants, w.repeats = w.granted[:0], w.grants[:0], w.repeats[:0]
 	w.batch.Grants = w.batch.Grants[:0]
 	nothingLeft := outNone
 	for i, a := range w.asked {
@@ -173,6 +175,10 @@ func (w *laneWorker) settle(ctx context.Context, item *Item) {
 			w.granted = append(w.granted, a)
 			w.grants = append(w.grants, grant{a.user, r.Seq})
 			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, Seq: r.Seq})
+		case inventory.Repeated:
+			if w.unsure(a, r) {
+				w.repeats = append(w.repeats, repeat{i, a, r.Seq})
+			}
 		case inventory.SoldOut:
 			nothingLeft = outSoldOut
 		case inventory.AllHeld:
@@ -183,16 +189,51 @@ func (w *laneWorker) settle(ctx context.Context, item *Item) {
 	if len(w.granted) > 0 && !item.Unlimited {
 		l.flag.remember(d.Epoch, d.Total, w.grants)
 	}
+	next := 0
 	for i, a := range w.asked {
-		if d.Results[i].Verdict != inventory.Granted {
+		switch {
+		case d.Results[i].Verdict == inventory.Granted:
+		case next < len(w.repeats) && w.repeats[next].index == i:
+			next++ // answered once published
+		default:
 			a.answer(w.refusal(&d.Results[i]))
 		}
 	}
-	if len(w.granted) > 0 {
+	if len(w.granted)+len(w.repeats) > 0 {
 		w.publish(ctx, item)
 	}
 	if nothingLeft != outNone {
 		w.raise(ctx, item, nothingLeft)
+	}
+}
+
+// repeat is an attempt whose number holds units already.
+type repeat struct {
+	index   int // in asked
+	attempt *attempt
+	seq     int64
+}
+
+// unsure reports whether an attempt repeats a number that has units and no order
+// row, and whose message may not be on disk: it is in this very batch, another
+// worker or instance is publishing it, or the answer of the first decision was
+// lost. A 202 would be a promise that only Redis knows of, so the grant is
+// published (once more) first; the writer takes a number once.
+func (w *laneWorker) unsure(a *attempt, r *inventory.Result) bool {
+	if r.Verdict != inventory.Repeated || r.Seq == 0 {
+		return false
+	}
+	told, known := w.lane.line.numbers.get(a.no)
+	return !known || !told.stored
+}
+
+// addRepeats puts the repeated grants into the message, each number once.
+func (w *laneWorker) addRepeats() {
+	for _, r := range w.repeats {
+		a := r.attempt
+		if !slices.ContainsFunc(w.batch.Grants, func(g seckillevent.Grant) bool { return g.No == a.no }) {
+			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, Seq: r.seq})
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func (r *rush) issue(ctx context.Context, in *PathRequest) (*PathAnswer, error) 
 	if err != nil {
 		return nil, err
 	}
-	r.lanes.numbers.put(t.no, id, noPosition)
+	r.lanes.numbers.put(t.no, told{item: id, position: noPosition})
 	return &PathAnswer{PathGrant{
 		Path: path, OrderNo: t.no.String(), RushURL: rushPrefix + path,
 		UsableFrom: time.UnixMilli(t.from).UTC().Format(timeFormat),

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 
 	"stampede/platform/ids"
 	"stampede/seckill/internal/seckilldb"
@@ -23,9 +22,6 @@ const (
 	// repairEvery is how often changes are brought into Redis that their own
 	// request and event failed to bring there. Each costs one read per item.
 	repairEvery = 10 * time.Second
-	// preheatParallel bounds the Loads that run at once: a Load mostly waits for
-	// the item's grants to be written, so several overlap well.
-	preheatParallel = 8
 	// healPause is the least time between two looks at one item that rushes asked
 	// for.
 	healPause = 200 * time.Millisecond
@@ -42,6 +38,7 @@ type preheater struct {
 
 	mu    sync.Mutex
 	items map[int64]*preheatRecord // by item; trimmed to what the catalogue knows
+	line  loadLine
 
 	loads *prometheus.CounterVec
 }
@@ -49,7 +46,7 @@ type preheater struct {
 func newPreheater(cfg Config, deps Deps, catalogue *Catalogue) *preheater {
 	p := &preheater{
 		deps: deps, catalogue: catalogue, alarmAfter: cfg.PreheatAlarmAfter, holder: ids.New().String(),
-		items: make(map[int64]*preheatRecord),
+		items: make(map[int64]*preheatRecord), line: loadLine{parallel: preheatParallel},
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_loads_total", Help: "Loads that the preheat started, by how they ended.",
 		}, []string{"result"}),
@@ -63,30 +60,33 @@ func newPreheater(cfg Config, deps Deps, catalogue *Catalogue) *preheater {
 func (p *preheater) run(ctx context.Context) error {
 	tick := time.NewTicker(preheatEvery)
 	defer tick.Stop()
-	var loads errgroup.Group
-	loads.SetLimit(preheatParallel)
-	defer func() { _ = loads.Wait() }() // each Load reports its own error
+	defer p.line.workers.Wait() // each Load reports its own error
 	var repaired time.Time
-	for {
-		p.round(ctx, &loads)
+	look := func() {
+		p.round(ctx)
 		if time.Since(repaired) >= repairEvery {
 			repaired = time.Now()
 			p.repair(ctx)
 		}
+	}
+	for look(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			look()
 		case id := <-p.catalogue.heal:
-			p.healOne(ctx, &loads, id)
+			p.healOne(ctx, id)
 		}
 	}
 }
 
 // round looks at every item that is due and starts the Loads that are needed.
 // The looking is one query and one short script per item, so it is done here,
-// item after item; only Loads run beside each other.
-func (p *preheater) round(ctx context.Context, loads *errgroup.Group) {
+// item after item, and the Loads begin when all have been looked at: then the
+// most urgent ones come first.
+func (p *preheater) round(ctx context.Context) {
+	defer p.work(ctx)
 	now := p.deps.Clock.Now()
 	var due []*Item
 	var dueIDs []int64
@@ -115,14 +115,14 @@ func (p *preheater) round(ctx context.Context, loads *errgroup.Group) {
 			return // what keeps one from being looked at keeps all
 		}
 		if !ready || slices.Contains(owed, item.ID) {
-			p.start(ctx, loads, item)
+			p.start(item, false)
 		}
 	}
 }
 
 // healOne looks at an item that a rush found fenced, soon after the last look
 // at the earliest, so that a thousand fenced rushes are one look.
-func (p *preheater) healOne(ctx context.Context, loads *errgroup.Group, id int64) {
+func (p *preheater) healOne(ctx context.Context, id int64) {
 	item, ok := p.catalogue.Item(id)
 	if !ok || !dueForRedis(item, p.deps.Clock.Now()) || !p.mayHeal(id) {
 		return
@@ -132,7 +132,8 @@ func (p *preheater) healOne(ctx context.Context, loads *errgroup.Group, id int64
 	if needed, _, err := p.needed(look, item); err != nil {
 		p.complain(ctx, err)
 	} else if needed {
-		p.start(ctx, loads, item)
+		p.start(item, true)
+		p.work(ctx)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"stampede/inventory"
 	"stampede/platform/alarm"
 	"stampede/platform/lease"
@@ -29,7 +27,7 @@ const (
 
 // preheatRecord is what this instance remembers of an item.
 type preheatRecord struct {
-	busy     bool      // a Load of this instance is under way
+	busy     bool      // waits for its Load on this instance, or is being loaded
 	notUntil time.Time // when the next Load may begin, after failures
 	looked   time.Time // when a rush last had it looked at
 	failures int       // Loads failed in a row
@@ -57,39 +55,20 @@ func (p *preheater) trim(known map[int64]bool) {
 }
 
 // mayHeal reports whether a rush may have the item looked at again, and notes
-// that it did.
+// that it did. An item that waits for its Load moves to the front instead.
 func (p *preheater) mayHeal(id int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.record(id)
-	if r.busy || time.Since(r.looked) < healPause {
+	if r.busy {
+		p.line.hurry(id)
+		return false
+	}
+	if time.Since(r.looked) < healPause {
 		return false
 	}
 	r.looked = time.Now()
 	return true
-}
-
-// start loads an item beside the worker's rounds, unless this instance is at it
-// or it failed a moment ago. When preheatParallel Loads are under way the item
-// is left to the next round.
-func (p *preheater) start(ctx context.Context, loads *errgroup.Group, item *Item) {
-	p.mu.Lock()
-	r := p.record(item.ID)
-	may := !r.busy && !time.Now().Before(r.notUntil)
-	r.busy = r.busy || may
-	p.mu.Unlock()
-	if !may {
-		return
-	}
-	started := loads.TryGo(func() error {
-		p.settle(ctx, item.ID, p.underLease(ctx, item))
-		return nil
-	})
-	if !started {
-		p.mu.Lock()
-		r.busy = false
-		p.mu.Unlock()
-	}
 }
 
 // underLease loads the item if that is still needed once this instance alone

@@ -1,8 +1,11 @@
 package seckill
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +13,8 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/alarm"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
 )
 
 // TestTwoInstancesLoadOnce: with both looking at the same item as often as
@@ -92,20 +97,17 @@ func TestPreheatFollowsTheClock(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(40 * time.Minute)
-	var loads errgroup.Group
-	d.svc.preheat.round(t.Context(), &loads)
-	_ = loads.Wait()
+	round := func() { d.svc.preheat.round(t.Context()); d.svc.preheat.line.workers.Wait() }
+	round()
 	if _, ok, err := d.stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
 		t.Fatalf("loaded 40 minutes ahead: %v", err)
 	}
 	d.clock.advance(11 * time.Minute)
-	d.svc.preheat.round(t.Context(), &loads)
-	_ = loads.Wait()
+	round()
 	if n := d.epoch(s); n != 1 {
 		t.Errorf("epoch %d", n)
 	}
-	d.svc.preheat.round(t.Context(), &loads)
-	_ = loads.Wait()
+	round()
 	if n := d.epoch(s); n != 1 {
 		t.Errorf("loaded again without need, epoch %d", n)
 	}
@@ -156,10 +158,10 @@ func TestFailedLoadsAskForAPerson(t *testing.T) {
 	if waits[0] != time.Second || waits[1] != 2*time.Second || waits[7] != preheatRetryMost {
 		t.Errorf("waits: %v", waits)
 	}
-	var loads errgroup.Group
 	item, _ := d.svc.Catalogue.Item(id)
-	p.start(t.Context(), &loads, item)
-	_ = loads.Wait()
+	p.start(item, true)
+	p.work(t.Context())
+	p.line.workers.Wait()
 	if _, ok, _ := d.stock.State(t.Context(), item.Stock()); ok {
 		t.Error("tried again without waiting")
 	}
@@ -179,8 +181,7 @@ func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(10 * time.Minute)
-	var loads errgroup.Group
-	round := func() { d.svc.preheat.round(t.Context(), &loads); _ = loads.Wait() }
+	round := func() { d.svc.preheat.round(t.Context()); d.svc.preheat.line.workers.Wait() }
 	round()
 	d.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1 WHERE id = $1`, s.item)
 	round()
@@ -197,4 +198,103 @@ func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
 	if n := d.epoch(s); n != 2 {
 		t.Errorf("epoch %d: a terminated item was loaded", n)
 	}
+}
+
+// TestEveryItemInLineIsLoaded: more items than run at once, and none is left to
+// another round.
+func TestEveryItemInLineIsLoaded(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	d.svc.preheat.line.parallel = 2
+	var all []sale
+	for range 9 {
+		all = append(all, d.publish(-time.Minute))
+	}
+	d.svc.preheat.round(t.Context())
+	d.svc.preheat.line.workers.Wait()
+	for _, s := range all {
+		if ready, err := d.stock.Ready(t.Context(), s.stockItem(t, false)); err != nil || !ready {
+			t.Errorf("item %s: ready %v, error %v", s.item, ready, err)
+		}
+	}
+}
+
+// TestWhatIsWantedMostIsLoadedFirst, also when it is asked for while it waits.
+func TestWhatIsWantedMostIsLoadedFirst(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p := newYard(t).desk().svc.preheat
+	for id, opens := range map[int64]time.Duration{1: time.Hour, 2: time.Minute, 3: -time.Minute, 4: 0, 5: 2 * time.Hour, 6: 3 * time.Hour} {
+		p.start(&Item{ID: id, OpensAt: now.Add(opens)}, id == 5)
+	}
+	if p.mayHeal(6) {
+		t.Error("an item that waits is looked at again")
+	}
+	p.start(&Item{ID: 5}, true) // waits already
+	var order []int64
+	for len(p.line.waiting) > 0 {
+		order = append(order, p.line.next(now).ID)
+	}
+	if want := []int64{5, 6, 3, 4, 2, 1}; !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}
+
+// TestStopLeavesWhatWaits to whoever goes on.
+func TestStopLeavesWhatWaits(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(-time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	item, _ := d.svc.Catalogue.Item(s.stockItem(t, false).ID)
+	p := d.svc.preheat
+	p.start(item, false)
+	p.work(ctx)
+	p.line.workers.Wait()
+	if len(p.line.waiting) != 0 || p.record(item.ID).busy {
+		t.Error("an item still waits for a Load that nobody will make")
+	}
+	if _, ok, _ := d.stock.State(t.Context(), item.Stock()); ok {
+		t.Error("a Load began after the stop")
+	}
+}
+
+// TestRestartSellsAtOnce: a process that is alone opens every item of its
+// predecessor within two seconds, although each had grants a moment ago.
+func TestRestartSellsAtOnce(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	before := y.desk()
+	var all []sale
+	for range 22 {
+		all = append(all, before.publish(-time.Minute))
+	}
+	before.svc.preheat.round(t.Context())
+	before.svc.preheat.line.workers.Wait()
+	var granted inventory.Decision
+	for n, s := range all {
+		item := s.stockItem(t, false)
+		attempt := inventory.Attempt{User: int64(n) + 1, No: ids.NewFor(int64(n) + 1), Quantity: 1}
+		if err := y.stock.Reserve(t.Context(), item, before.epoch(s), []inventory.Attempt{attempt}, &granted); err != nil || granted.Seq != 1 {
+			t.Fatal(granted, err)
+		}
+	}
+	y.setState("run_id", strings.Repeat("0", 40))
+
+	after := y.desk(func(_ *Config, d *Deps) {
+		d.Stock = y.newStock(func(c *inventory.Config) { c.Alone, c.PublishDeadline = true, time.Minute })
+	})
+	if err := after.svc.Catalogue.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer after.running(after.svc.preheat.run)()
+	pgtest.Eventually(t, 2*time.Second, func() bool {
+		for _, s := range all {
+			if ready, err := y.stock.Ready(t.Context(), s.stockItem(t, false)); err != nil || !ready {
+				return false
+			}
+		}
+		return true
+	}, "every item sells")
 }

@@ -13,10 +13,16 @@ import (
 	"stampede/platform/ids"
 )
 
-// numbers remembers which item an order number is for, and the lowest position
-// its shopper was told. It is bounded and may forget; what it says is never
-// wrong.
+// numbers remembers which item an order number is for and what its shopper was
+// told. It is bounded and may forget; what it says is never wrong.
 type numbers struct{ cache *freecache.Cache }
+
+// told is what this instance remembers of a number.
+type told struct {
+	item     int64
+	position int64 // the lowest that its shopper was told, or noPosition
+	stored   bool  // its grant is in the stream: it is an order, or becomes one or a refusal
+}
 
 // numberLife is how long a number may be asked for while it has no order: a path
 // lives four minutes, and a backlog of the writer is measured in seconds.
@@ -27,24 +33,34 @@ const noPosition = int64(1) << 62
 
 func newNumbers(maxBytes int) *numbers { return &numbers{freecache.NewCache(maxBytes)} }
 
-// put remembers a number's item and a position that its shopper was told.
-func (n *numbers) put(no ids.ID, item, position int64) {
-	var v [16]byte
-	binary.LittleEndian.PutUint64(v[:8], uint64(item))     //nolint:gosec // bits, read back by get
-	binary.LittleEndian.PutUint64(v[8:], uint64(position)) //nolint:gosec // bits, read back by get
+// put remembers a number.
+func (n *numbers) put(no ids.ID, t told) {
+	var v [toldBytes]byte
+	binary.LittleEndian.PutUint64(v[:8], uint64(t.item))     //nolint:gosec // bits, read back by get
+	binary.LittleEndian.PutUint64(v[8:], uint64(t.position)) //nolint:gosec // bits, read back by get
+	if t.stored {
+		v[16] = 1
+	}
 	// The only errors are about sizes, which are fixed.
 	_ = n.cache.Set(no[:], v[:], wholeSeconds(numberLife))
 }
 
 // get returns what put remembered last.
-func (n *numbers) get(no ids.ID) (item, position int64, ok bool) {
-	var buf [16]byte
+func (n *numbers) get(no ids.ID) (told, bool) {
+	var buf [toldBytes]byte
 	v, err := n.cache.GetWithBuf(no[:], buf[:])
 	if err != nil || len(v) != len(buf) {
-		return 0, 0, false
+		return told{}, false
 	}
-	return int64(binary.LittleEndian.Uint64(v[:8])), int64(binary.LittleEndian.Uint64(v[8:])), true //nolint:gosec // the bits that put wrote
+	return told{
+		item:     int64(binary.LittleEndian.Uint64(v[:8])), //nolint:gosec // the bits that put wrote
+		position: int64(binary.LittleEndian.Uint64(v[8:])), //nolint:gosec // as above
+		stored:   v[16] == 1,
+	}, true
 }
+
+// toldBytes is the item, the position and whether it is stored.
+const toldBytes = 8 + 8 + 1
 
 // Queued reports whether a user's number was granted and waits to become an
 // order: its item and how many grants will be written before it. The position
@@ -58,9 +74,9 @@ func (s *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, 
 }
 
 func (r *rush) queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
-	if item, told, known := r.lanes.numbers.get(no); known {
-		if it, published := r.catalogue.Item(item); published {
-			return r.queuedFor(ctx, it, user, no, told)
+	if t, known := r.lanes.numbers.get(no); known {
+		if it, published := r.catalogue.Item(t.item); published {
+			return r.queuedFor(ctx, it, user, no, t)
 		}
 	}
 	var unclear error
@@ -68,7 +84,7 @@ func (r *rush) queued(ctx context.Context, user int64, no ids.ID) (position, ite
 		if !r.issuedFor(no, it) {
 			continue
 		}
-		position, itemID, ok, err = r.queuedFor(ctx, it, user, no, noPosition)
+		position, itemID, ok, err = r.queuedFor(ctx, it, user, no, told{position: noPosition})
 		if ok {
 			return position, itemID, true, nil
 		}
@@ -88,7 +104,7 @@ func (r *rush) issuedFor(no ids.ID, it *Item) bool {
 // that reads it, with room: the guess only saves a question to Redis.
 const clockSpread = 10 * time.Second
 
-func (r *rush) queuedFor(ctx context.Context, it *Item, user int64, no ids.ID, told int64) (position, itemID int64, ok bool, err error) {
+func (r *rush) queuedFor(ctx context.Context, it *Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
 	held, _, seq, persisted, ok, err := r.stock.Hold(ctx, it.Stock(), user)
 	if errors.Is(err, inventory.ErrFenced) && r.clock.Now().After(it.ClosesAt) {
 		return 0, 0, false, r.settledWithoutState(ctx, it, err)
@@ -100,9 +116,10 @@ func (r *rush) queuedFor(ctx context.Context, it *Item, user int64, no ids.ID, t
 	if !ok || held != no || seq == 0 {
 		return 0, 0, false, nil
 	}
-	position = min(max(0, seq-persisted), told)
-	if position < told {
-		r.lanes.numbers.put(no, it.ID, position)
+	position = min(max(0, seq-persisted), t.position)
+	if position < t.position {
+		t.item, t.position = it.ID, position
+		r.lanes.numbers.put(no, t)
 	}
 	return position, it.ID, true, nil
 }

@@ -27,11 +27,11 @@ func TestQueued(t *testing.T) {
 	}
 	never := a.issue(500, it, 1)
 	// Told to be third, one is not told to be tenth, whatever Redis says.
-	a.rush.lanes.numbers.put(nos[9], it.ID, 3)
+	a.rush.lanes.numbers.put(nos[9], told{item: it.ID, position: 3})
 	if position, _, _, _ := a.svc.Queued(t.Context(), 10, nos[9]); position != 3 {
 		t.Fatalf("told to be third, now %d", position)
 	}
-	a.rush.lanes.numbers.put(nos[9], it.ID, noPosition)
+	a.rush.lanes.numbers.put(nos[9], told{item: it.ID, position: noPosition})
 	// The instance that granted knows the item at once; the other one finds it.
 	for n, i := range []*instance{a, b} {
 		for u, no := range nos {
@@ -118,14 +118,16 @@ func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
 func TestNumbersRememberWithoutAllocating(t *testing.T) {
 	n := newNumbers(512 << 10)
 	no := ids.NewFor(1)
-	if _, _, ok := n.get(no); ok {
+	if _, ok := n.get(no); ok {
 		t.Fatal("knows a number it was never told")
 	}
-	n.put(no, math.MaxInt64, noPosition)
-	if item, position, ok := n.get(no); !ok || item != math.MaxInt64 || position != noPosition {
-		t.Fatalf("%d %d %v", item, position, ok)
+	for _, want := range []told{{math.MaxInt64, noPosition, false}, {1, 2, true}, {1, 2, false}} {
+		n.put(no, want)
+		if got, ok := n.get(no); !ok || got != want {
+			t.Fatalf("%+v %v", got, ok)
+		}
 	}
-	if a := testing.AllocsPerRun(100, func() { n.put(no, 1, 2); n.get(no) }); a != 0 {
+	if a := testing.AllocsPerRun(100, func() { n.put(no, told{item: 1, position: 2}); n.get(no) }); a != 0 {
 		t.Fatalf("%v allocations", a)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coocood/freecache"
+	"golang.org/x/time/rate"
 
 	"stampede/inventory/inventoryevent"
 	"stampede/platform/app"
@@ -25,6 +26,7 @@ type rush struct {
 	lanes     *lanes
 	metrics   *rushMetrics
 	ratesMu   sync.Mutex // one reading of the admission rates at a time
+	strangers *rate.Limiter
 }
 
 func newRush(cfg Config, deps Deps, catalogue *Catalogue) (*rush, error) {
@@ -41,7 +43,7 @@ func newRush(cfg Config, deps Deps, catalogue *Catalogue) (*rush, error) {
 	}
 	return &rush{
 		cfg: cfg.Rush, deps: deps, catalogue: catalogue, clock: deps.Clock,
-		keys: ring, stock: deps.Stock, lanes: ls, metrics: ls.metrics,
+		keys: ring, stock: deps.Stock, lanes: ls, metrics: ls.metrics, strangers: newStrangerLimit(),
 	}, nil
 }
 

@@ -60,7 +60,7 @@ func (o outcome) String() string {
 // refusals are the answers that are not 202. None of them blames a shopper who
 // may hold a unit: each that can meet one says where to ask.
 var refusals = [outcomes]*fault.Error{
-	outAlreadyBought: fault.New(fault.Conflict, "already-bought", "You hold units of this item, or of this activity, under the number in order_no."),
+	outAlreadyBought: fault.New(fault.Conflict, "already-bought", "You hold or have held units of this item, or of this activity, under the number in order_no."),
 	outSoldOut:       fault.New(fault.Gone, "sold-out", "Every unit is paid for."),
 	outAllHeld:       fault.New(fault.Conflict, "all-held", "Every unit is held, some not paid yet; the same path may be sent again."),
 	outNotEnough:     fault.New(fault.Conflict, "not-enough", "Ask for a path with a smaller quantity."),

@@ -40,6 +40,7 @@ func (r *rush) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if v.outcome == outNone {
 		v = r.inLine(req, &t)
 	}
+	v = r.again(req.Context(), &t, item, v)
 	r.metrics.count(t.item, known, v.outcome)
 	r.write(w, req, lang, t.no, v)
 }
@@ -114,8 +115,12 @@ func (r *rush) write(w http.ResponseWriter, req *http.Request, lang httpx.Langua
 // writeRepeated answers a number that has had its grant: with its place while it
 // waits, else with what has become of it.
 func (r *rush) writeRepeated(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
-	if !v.settled {
+	switch {
+	case !v.settled:
 		writeTicket(w, no, statusQueued, v.position)
+		return
+	case v.status != "":
+		writeTicket(w, no, v.status, 0)
 		return
 	}
 	order, ok, err := r.deps.Orders.Get(req.Context(), no)

@@ -56,9 +56,12 @@ func newYard(t testing.TB) *yard {
 	return y
 }
 
-func (y *yard) newStock() *inventory.Service {
+func (y *yard) newStock(change ...func(*inventory.Config)) *inventory.Service {
 	cfg := inventory.DefaultConfig()
 	cfg.PublishDeadline = 10 * time.Millisecond // what a Load waits for lanes, which are quick here
+	for _, f := range change {
+		f(&cfg)
+	}
 	stock, err := inventory.New(cfg, inventory.Deps{
 		DB: y.db, Redis: y.rdb, Bus: y.bus, Holds: y.orders, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
@@ -74,14 +77,14 @@ func (y *yard) item(units int32, change ...func(*Item)) *Item {
 	now := time.Now().Truncate(time.Millisecond)
 	it := &Item{
 		ID: y.ids.Add(1), ActivityID: 1, SessionID: 1, SKU: "sku", Title: "A thing", Currency: "CNY", ListPrice: 200, SalePrice: 100,
-		Total: units, UserLimit: 1, OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), PayWindow: 15 * time.Minute, OnSale: true,
+		Total: units, UserLimit: 1, OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), PayWindow: 15 * time.Minute, OnSale: true, Rebuy: true,
 	}
 	for _, f := range change {
 		f(it)
 	}
 	err := pg.InTx(y.t.Context(), y.db, func(tx pgx.Tx) error {
 		return y.stock.Create(y.t.Context(), tx, inventory.NewStock{
-			Item: it.Stock(), Total: it.Total, Unlimited: it.Unlimited, UserLimit: it.UserLimit, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
+			Item: it.Stock(), Total: it.Total, Unlimited: it.Unlimited, UserLimit: it.UserLimit, Rebuy: it.Rebuy, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
 		})
 	})
 	if err != nil {
@@ -264,6 +267,17 @@ func (o *testOrders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (live []in
 	return live, recent, nil
 }
 
+func (o *testOrders) Closed(_ context.Context, _ pgx.Tx, itemID int64) (closed []inventory.Closed, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, row := range o.all {
+		if row.ItemID == itemID && row.Status == orderevent.StatusClosed {
+			closed = append(closed, inventory.Closed{No: row.No, User: row.UserID})
+		}
+	}
+	return closed, nil
+}
+
 // testClock is the time that the door believes in.
 type testClock struct{ offset atomic.Int64 }
 
@@ -301,7 +315,7 @@ func (y *yard) instance(items []*Item, change ...func(*RushConfig)) *instance {
 	}
 	i.svc.rush = i.rush
 	i.show(items...)
-	i.rt = httpx.NewRouter(auth.NewTokens(testKey, time.Now), deps.Log, "test")
+	i.rt = httpx.NewRouter(auth.NewTokens(testKey, time.Now), deps.Log, "test", prometheus.NewRegistry())
 	i.rush.routes(i.rt)
 	y.t.Cleanup(i.rush.lanes.drain)
 	return i

@@ -4,6 +4,7 @@
 --
 -- KEYS[1] state
 -- ARGV[1] rev   ARGV[2] total on offer   ARGV[3] opens_ms   ARGV[4] closes_ms   ARGV[5] limit   ARGV[6] paused, 0 or 1
+-- ARGV[7] rebuy, 0 or 1
 --
 -- Returns {code, epoch, rel, units added}.
 --   code: 0 applied, 1 no state (Load will bring the change), 2 not newer.
@@ -18,7 +19,7 @@ if tonumber(ARGV[1]) <= tonumber(state[2]) then
 end
 local added = ARGV[2] - state[3]
 redis.call('HSET', KEYS[1], 'rev', ARGV[1], 'total', ARGV[2], 'opens_ms', ARGV[3], 'closes_ms', ARGV[4],
-    'limit', ARGV[5], 'paused', ARGV[6])
+    'limit', ARGV[5], 'paused', ARGV[6], 'rebuy', ARGV[7])
 local rel = tonumber(state[4])
 if added ~= 0 then
     redis.call('HINCRBY', KEYS[1], 'remaining', added)

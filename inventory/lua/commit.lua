@@ -29,7 +29,7 @@ local marks = redis.call('HMGET', KEYS[2], unpack(ARGV, 3, 2 + n))
 local paid, changed, seen = 0, {}, {}
 for i = 1, n do
     local user, number, mark = ARGV[2 + i], ARGV[2 + n + i], marks[i]
-    if mark and not seen[user] and string.sub(mark, 1, 32) == number and string.sub(mark, -2) ~= ':c' then
+    if mark and not seen[user] and string.sub(mark, 1, 32) == number and not string.find(mark, ':[cx]$') then
         seen[user] = true
         paid = paid + (string.match(mark, ':(%d+)$') or 1)
         changed[#changed + 1] = user

@@ -5,7 +5,8 @@
 -- KEYS[1] state
 -- ARGV[1] epoch that the Load is going to write
 --
--- Returns {code, epoch, seq, 1 when Redis is the one that was loaded}.
+-- Returns {code, epoch, seq, 1 when Redis is the one that was loaded, run id that was loaded, run id that answers}; the
+-- run ids come with code 0 only.
 --   code: 0 fenced, 1 no state (nothing decides anyway), 2 refused: the item has that epoch or a later one already, or
 --   is fenced for one, so the caller slept through its lease and must not stop what its successor opens.
 -- Cost: O(1).
@@ -20,5 +21,5 @@ if latest >= tonumber(ARGV[1]) then
     return {2, latest, seq, 0}
 end
 redis.call('HSET', KEYS[1], 'fenced', ARGV[1])
-local same = string.find(redis.call('INFO', 'server'), 'run_id:' .. state[3], 1, true)
-return {0, epoch, seq, same and 1 or 0}
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+return {0, epoch, seq, run == state[3] and 1 or 0, state[3], run}

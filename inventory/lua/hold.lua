@@ -5,8 +5,10 @@
 -- ARGV[1] epoch the caller believes in   ARGV[2] user
 --
 -- Returns {code, epoch, persisted, mark, sequence}.
---   code: 0 holds, 1 no state, 2 does not hold, 3 another epoch (to be repeated with the one returned), 4 no mark, but
---   the item is being loaded or Redis was restarted, so that a missing mark proves nothing.
+--   code: 0 holds, 1 no state, 2 does not hold, 3 another epoch (to be repeated with the one returned), 4 it cannot be
+--   told now: there is no mark, but the item is being loaded or Redis was restarted, so that a missing mark proves
+--   nothing; or there is one without an order row, but Redis was restarted, and the Load to come forgets it if its
+--   grant was never published.
 --   mark: "<number>[:<quantity>][:c]", see reserve.lua and commit.lua; sequence: 0 when the order row exists.
 -- Cost: O(1).
 
@@ -18,12 +20,18 @@ local epoch, persisted = tonumber(state[1]), tonumber(state[3])
 if state[1] ~= ARGV[1] then
     return {3, epoch, persisted, '', 0}
 end
+local same = string.find(redis.call('INFO', 'server'), 'run_id:' .. state[4], 1, true)
 local mark = redis.call('HGET', KEYS[2], ARGV[2])
-if mark then
+if mark and string.sub(mark, -2) ~= ':x' then
     local hold = redis.call('HGET', KEYS[3], string.sub(mark, 1, 32))
-    return {0, epoch, persisted, mark, hold and tonumber(string.match(hold, '^%-?%d+:%d+:(%d+):')) or 0}
+    if not hold then
+        return {0, epoch, persisted, mark, 0}
+    elseif same then
+        return {0, epoch, persisted, mark, tonumber(string.match(hold, '^%-?%d+:%d+:(%d+):'))}
+    end
+    return {4, epoch, persisted, '', 0}
 end
-if state[2] ~= '0' or not string.find(redis.call('INFO', 'server'), 'run_id:' .. state[4], 1, true) then
+if state[2] ~= '0' or not same then
     return {4, epoch, persisted, '', 0}
 end
 return {2, epoch, persisted, '', 0}

@@ -5,7 +5,7 @@
 -- KEYS[1] state   KEYS[2 …] the replaced epoch's users, holds and gone, freed here
 -- ARGV[1] epoch, the new one   ARGV[2] the replaced epoch, 0 when there was no state
 -- ARGV[3] rev   ARGV[4] total on offer   ARGV[5] remaining   ARGV[6] committed   ARGV[7] opens_ms   ARGV[8] closes_ms
--- ARGV[9] limit   ARGV[10] paused   ARGV[11] unlimited
+-- ARGV[9] limit   ARGV[10] paused   ARGV[11] unlimited   ARGV[12] rebuy
 --
 -- Returns {code, epoch, rel}.
 --   code: 0 loaded, 1 refused: the item has that epoch or a later one, or is fenced for a later one, 2 another epoch is
@@ -29,7 +29,7 @@ local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'run_id', run, 'rev', ARGV[3], 'total', ARGV[4], 'remaining', ARGV[5],
     'committed', ARGV[6], 'opens_ms', ARGV[7], 'closes_ms', ARGV[8], 'limit', ARGV[9], 'paused', ARGV[10],
-    'unlimited', ARGV[11], 'fenced', 0, 'seq', 0, 'persisted', 0, 'rel', rel)
+    'unlimited', ARGV[11], 'rebuy', ARGV[12], 'fenced', 0, 'seq', 0, 'persisted', 0, 'rel', rel)
 if #KEYS > 1 then
     redis.call('UNLINK', unpack(KEYS, 2))
 end

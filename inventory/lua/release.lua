@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Gives back the units of numbers that have ended, each exactly once, and remembers the numbers so that their paths
 -- are not used again. Units come back only while the user's mark still names the number: a number that this epoch does
--- not hold was settled by Load already.
+-- not hold was settled by Load already. Where nobody may have units twice, a closed number leaves "<number>:x" as its
+-- user's mark: no hold any more, and in the way of the next one.
 --
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone   KEYS[5] buyers, only with one item per activity
 -- ARGV[1] epoch the caller believes in
@@ -10,13 +11,14 @@
 -- ARGV[4 .. 3+n]   users
 -- ARGV[4+n .. 3+2n] numbers
 -- ARGV[4+2n] a member of gone that is long enough to keep it from being packed, see weightField in keys.go
+-- ARGV[5+2n] 1 when the orders were closed, 0 when they were refused
 --
 -- Returns {code, epoch, rel, holds given back}.
 --   code: 0 done, 1 no state, 2 fenced (to be repeated), 3 another epoch (to be repeated with the one returned).
 -- Repeating it changes nothing. It frees memory on the whole, hence allow-oom: stock must come back when Redis is full.
 -- Cost: O(n log tombstones).
 
-local state = redis.call('HMGET', KEYS[1], 'epoch', 'fenced', 'rel')
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'fenced', 'rel', 'rebuy')
 if not state[1] then
     return {1, 0, 0, 0}
 end
@@ -36,8 +38,9 @@ if KEYS[5] then
     buyers = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 3 + n))
 end
 
+local once = ARGV[5 + 2 * n] == '1' and state[4] == '0'
 local units, paid, given = 0, 0, 0
-local freed, unbought, tombs, numbers = {}, {}, {}, {}
+local freed, left, unbought, bought, tombs, numbers = {}, {}, {}, {}, {}, {}
 local seen = {}
 for i = 1, n do
     local user, number = ARGV[3 + i], ARGV[3 + n + i]
@@ -47,7 +50,7 @@ for i = 1, n do
         tombs[#tombs + 1] = now + ARGV[2]
         tombs[#tombs + 1] = number
         local mark = marks[i]
-        if mark and string.sub(mark, 1, 32) == number then
+        if mark and string.sub(mark, 1, 32) == number and string.sub(mark, -2) ~= ':x' then
             local quantity, committed = string.match(mark, '^%x+:?(%d*):?(c?)$')
             quantity = tonumber(quantity) or 1
             units = units + quantity
@@ -56,9 +59,13 @@ for i = 1, n do
             end
             given = given + 1
             freed[given] = user
+            left[2 * given - 1], left[2 * given] = user, number .. ':x'
         end
-        if buyers and buyers[i] and string.sub(buyers[i], 1, 32) == number then
+        local buyer = buyers and buyers[i]
+        if buyer and string.sub(buyer, 1, 32) == number and string.sub(buyer, -2) ~= ':x' then
             unbought[#unbought + 1] = user
+            bought[#bought + 1] = user
+            bought[#bought + 1] = buyer .. ':x'
         end
     end
 end
@@ -71,12 +78,18 @@ local closed = redis.call('HDEL', KEYS[3], unpack(numbers))
 if closed > 0 then
     redis.call('HINCRBY', KEYS[1], 'persisted', closed)
 end
-if #unbought > 0 then
+if once and #bought > 0 then
+    redis.call('HSET', KEYS[5], unpack(bought))
+elseif #unbought > 0 then
     redis.call('HDEL', KEYS[5], unpack(unbought))
 end
 local rel = tonumber(state[3])
 if given > 0 then
-    redis.call('HDEL', KEYS[2], unpack(freed))
+    if once then
+        redis.call('HSET', KEYS[2], unpack(left))
+    else
+        redis.call('HDEL', KEYS[2], unpack(freed))
+    end
     redis.call('HINCRBY', KEYS[1], 'remaining', units)
     if paid > 0 then
         redis.call('HINCRBY', KEYS[1], 'committed', -paid)

@@ -88,7 +88,7 @@ for i = 1, n do
     local held = marks[i] or users[taken[user]] or (buyers and buyers[i])
     if held then
         local number, other = sub(mark, 1, 32), sub(held, 1, 32)
-        if other == number then
+        if other == number and sub(held, -2) ~= ':x' then
             verdicts[i] = 'r'
             local place = 0
             if taken[user] then
@@ -98,7 +98,7 @@ for i = 1, n do
                 place = hold and string.match(hold, '^%-?%d+:%d+:(%d+):') or 0
             end
             extra[#extra + 1] = tostring(place)
-        elseif gone and gone[i] then
+        elseif other == number or gone and gone[i] then
             verdicts[i] = 'f'
         else
             verdicts[i] = 'b'

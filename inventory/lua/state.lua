@@ -4,11 +4,11 @@
 -- KEYS[1] state
 --
 -- Returns {} without a state, else {1 when the run id matches, epoch, rev, total, remaining, committed, rel, seq,
--- persisted, opens_ms, closes_ms, limit, paused, unlimited, fenced}, all integers.
+-- persisted, opens_ms, closes_ms, limit, paused, unlimited, fenced, rebuy}, all integers.
 -- Cost: O(1).
 
 local state = redis.call('HMGET', KEYS[1], 'run_id', 'epoch', 'rev', 'total', 'remaining', 'committed', 'rel', 'seq',
-    'persisted', 'opens_ms', 'closes_ms', 'limit', 'paused', 'unlimited', 'fenced')
+    'persisted', 'opens_ms', 'closes_ms', 'limit', 'paused', 'unlimited', 'fenced', 'rebuy')
 if not state[1] then
     return {}
 end

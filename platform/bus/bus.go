@@ -25,6 +25,8 @@ type Bus struct {
 
 	reconnected signal // wakes consumers whose pull was lost with the old connection
 
+	eventsCreated atomic.Int64 // what EventsCreated tells, in Unix nanoseconds; set by ensureStreams
+
 	verdict atomic.Pointer[verdict]
 	suspect atomic.Bool   // a publish got no answer, or the server is new: probe before trusting
 	stale   atomic.Bool   // the streams may be missing: ensure them

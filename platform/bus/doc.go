@@ -10,11 +10,14 @@
 //	                         by the outbox relay under the outbox row's id. A full
 //	                         stream refuses; the rows wait in the outbox.
 //	         redrive.…       dead letters sent again to the one consumer that gave
-//	                         up on them; the same stream.
+//	                         up on them; the same stream. One from GRANTS goes back
+//	                         to its own subject there.
 //	DELAYED  delayed.at.<id> timers. When one fires, it becomes delayed.due.<subject>
 //	                         in the same stream, which a forwarder carries to EVENTS.
 //
-// Everything is stored on disk and synced before the acknowledgement.
+// Everything is stored on disk and synced before the acknowledgement. A stream
+// whose store was lost is made anew, empty: the outbox sends the events again
+// (Bus.EventsCreated), the hold sweeper the grants, and timers are wake-ups only.
 //
 // # Delivery
 //

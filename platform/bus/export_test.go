@@ -27,3 +27,6 @@ func BoundsFor(cfg Config, free int64) (grants, events, delayed int64) {
 	b := boundsFor(cfg, free)
 	return b.grants, b.events, b.delayed
 }
+
+// RetryLevel is how loudly a failed attempt is logged.
+var RetryLevel = retryLevel

@@ -84,13 +84,29 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 		receive(t, 5*time.Second, "shared before", shared)
 		receive(t, 5*time.Second, "own before", own)
 	}
-	nats.stop()
-	if err := os.RemoveAll(nats.opts.StoreDir); err != nil {
-		t.Fatal(err)
+	away := func(loss func() error) {
+		t.Helper()
+		nats.stop()
+		if err := loss(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
+		nats.start()
+		eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
 	}
-	eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
-	nats.start()
-	eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
+	// Whoever has to send again what was lost can tell a loss from a restart.
+	made := b.EventsCreated()
+	if age := time.Since(made); age < 0 || age > time.Minute {
+		t.Errorf("EVENTS was created %s ago", age)
+	}
+	away(func() error { return nil })
+	if again := b.EventsCreated(); !again.Equal(made) {
+		t.Errorf("after a restart EVENTS was created %s, want still %s", again, made)
+	}
+	away(func() error { return os.RemoveAll(nats.opts.StoreDir) })
+	if again := b.EventsCreated(); !again.After(made) {
+		t.Errorf("after the loss EVENTS was created %s, want later than %s", again, made)
+	}
 	mustPublish(t, b, "events.a", "after")
 	for what, ch := range map[string]chan string{"shared": shared, "per instance": own} {
 		if got := receive(t, 10*time.Second, what, ch); got != "after" {

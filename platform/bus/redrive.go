@@ -19,6 +19,10 @@ func RedriveSubject(consumer, messageID, subject string) string {
 	return prefixRedrive + consumer + "." + messageID + "." + subject
 }
 
+// OnGrants reports whether a subject lies on GRANTS, whose messages only
+// ConsumeGrants gets and which are redriven under the subject that they had.
+func OnGrants(subject string) bool { return streamOf(subject) == streamGrants }
+
 // restore undoes RedriveSubject on a received message.
 func (h *held) restore() {
 	if !strings.HasPrefix(h.Subject, prefixRedrive) {

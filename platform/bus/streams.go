@@ -30,10 +30,10 @@ const (
 	// publish deadline and the relay's repetition after a crash many times over,
 	// and costs about 100 bytes a message; what comes later meets the inbox.
 	duplicateWindow = 2 * time.Minute
-	// eventsMaxAge is a long weekend: a consumer that was down since Friday night
-	// still finds every event on Monday. The inbox remembers for 7 days, longer
-	// than an event can be delivered again.
-	eventsMaxAge = 96 * time.Hour
+	// EventsMaxAge is how long EVENTS keeps a message. It is a long weekend: a
+	// consumer that was down since Friday night still finds every event on Monday.
+	// The inbox remembers for 7 days, longer than an event can be delivered again.
+	EventsMaxAge = 96 * time.Hour
 	// maxDelayedBytes holds some 300,000 timers of 200 bytes. One goes out per
 	// writer batch, so that is hours of a full rush.
 	maxDelayedBytes = 64 << 20
@@ -78,7 +78,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		Retention:  jetstream.LimitsPolicy,
 		Discard:    jetstream.DiscardNew,
 		MaxBytes:   b.bounds.events,
-		MaxAge:     eventsMaxAge,
+		MaxAge:     EventsMaxAge,
 		Duplicates: duplicateWindow,
 	}, {
 		Name:        streamDelayed,
@@ -108,12 +108,22 @@ func (b *Bus) ensureStreams(ctx context.Context) error {
 				return fmt.Errorf("bus: look up stream %s: %w", cfg.Name, err)
 			}
 		}
-		if _, err := b.js.CreateOrUpdateStream(ctx, cfg); err != nil {
+		stream, err := b.js.CreateOrUpdateStream(ctx, cfg)
+		if err != nil {
 			return fmt.Errorf("bus: create stream %s: %w", cfg.Name, err)
+		}
+		if cfg.Name == streamEvents {
+			b.eventsCreated.Store(stream.CachedInfo().Created.UnixNano())
 		}
 	}
 	return nil
 }
+
+// EventsCreated is when EVENTS, as it is now, was created, by the NATS server's
+// clock. It stays the same through restarts and changes when the stream had to be
+// made anew because its store was lost: what was published before is gone then.
+// It costs one atomic load.
+func (b *Bus) EventsCreated() time.Time { return time.Unix(0, b.eventsCreated.Load()) }
 
 // streamOf names the stream that a publisher's subject belongs to, "" for none.
 func streamOf(subject string) string {

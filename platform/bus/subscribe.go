@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -20,6 +21,9 @@ const (
 	defaultAttempts = 8
 	firstBackoff    = 100 * time.Millisecond
 	mostBackoff     = 30 * time.Second
+	// quietAttempts is how often an expected error is no news: together 25 s of
+	// back-off, longer than a Load of an item takes.
+	quietAttempts = 8
 	// eventAckWait is how long a message whose instance died waits for another.
 	eventAckWait = 15 * time.Second
 	// handleTimeout ends a handler that hangs; an effect inside a transaction
@@ -52,8 +56,9 @@ type Subscription struct {
 	Parallel int
 	// Handle does the effect. nil acknowledges; an error brings the message back
 	// after a back-off of 100 ms doubling to 30 s. ctx ends after 30 s. A panic
-	// counts as an error. The message may come again after nil, too (at least
-	// once), so the effect needs the inbox or must be repeatable.
+	// counts as an error; one that Expected has marked is not worth a warning at
+	// first. The message may come again after nil, too (at least once), so the
+	// effect needs the inbox or must be repeatable.
 	Handle func(ctx context.Context, m Msg) error
 }
 
@@ -186,11 +191,41 @@ func (c *consumer) take(ctx context.Context, h *held) {
 	case h.Attempt < c.limit():
 		delay := backoff(h.Attempt)
 		c.count("retried")
-		c.log(h).WarnContext(ctx, "message failed and will come again", "error", err, "delay", delay.String())
+		c.log(h).Log(ctx, retryLevel(err, h.Attempt), "message failed and will come again", "error", err, "delay", delay.String())
 		c.settle(ctx, h.Nak(delay))
 	default:
 		c.bury(ctx, h, err)
 	}
+}
+
+// expected is an error that belongs to normal work.
+type expected struct{ error }
+
+func (e expected) Unwrap() error { return e.error }
+
+// Expected marks a handler's error as part of normal work, such as meeting
+// something that is being loaded: the message comes again as after any error,
+// and only when it keeps failing is that logged as a warning.
+func Expected(err error) error {
+	if err == nil {
+		return nil
+	}
+	return expected{err}
+}
+
+// IsExpected reports whether Expected has marked the error or one that it
+// wraps.
+func IsExpected(err error) bool {
+	_, ok := errors.AsType[expected](err)
+	return ok
+}
+
+// retryLevel is how loudly a failed attempt is told.
+func retryLevel(err error, attempt int) slog.Level {
+	if IsExpected(err) && attempt <= quietAttempts {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 // bury keeps a message that is given up on. It is acknowledged only when it

@@ -3,6 +3,8 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +109,23 @@ func TestBackoffDoublesWithinItsBounds(t *testing.T) {
 			t.Fatalf("backoff(%d) = %s, then %s", n, d, next)
 		}
 	})
+}
+
+func TestExpectedErrorsAreToldQuietlyAtFirst(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("being loaded")
+	marked := fmt.Errorf("release: %w", bus.Expected(cause))
+	if !errors.Is(marked, cause) || !bus.IsExpected(marked) || bus.IsExpected(cause) || bus.Expected(nil) != nil {
+		t.Fatal("the mark changes the error or is lost")
+	}
+	for attempt, want := range map[int]slog.Level{1: slog.LevelDebug, 8: slog.LevelDebug, 9: slog.LevelWarn} {
+		if got := bus.RetryLevel(marked, attempt); got != want {
+			t.Errorf("attempt %d is told at %v", attempt, got)
+		}
+		if got := bus.RetryLevel(cause, attempt); got != slog.LevelWarn {
+			t.Errorf("attempt %d of an error without the mark is told at %v", attempt, got)
+		}
+	}
 }
 
 func TestPerInstanceConsumersEachGetWhatIsNew(t *testing.T) {

@@ -31,6 +31,10 @@ func (c *Token) Run(io Streams) error {
 		}
 		c.SigningKey = stack.SigningKey
 	}
+	// serve would refuse this key, so no server will ever take the tokens.
+	if err := config.CheckKey(c.SigningKey); err != nil {
+		return err
+	}
 	return c.write(io.Out)
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"stampede/platform/auth"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
@@ -34,7 +36,7 @@ func newRouter(t *testing.T) (*httpx.Router, *auth.Tokens) {
 	t.Helper()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
 	log := slog.New(slog.DiscardHandler)
-	rt := httpx.NewRouter(tokens, log, "test")
+	rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", Summary: "Echo", Role: auth.Shopper},
 		func(ctx context.Context, in *echoInput) (*echoOutput, error) {
 			switch in.ID {

@@ -3,6 +3,7 @@ package httpx
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -95,7 +96,16 @@ func (p *Problem) ContentType(string) string { return ProblemContentType }
 
 // WriteProblem answers a plain handler's request with err.
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
+	WriteProblemStatus(w, r, 0, err)
+}
+
+// WriteProblemStatus is WriteProblem with a status that no kind of fault has,
+// such as 426, because only HTTP knows of it; 0 is the status of err's kind.
+func WriteProblemStatus(w http.ResponseWriter, r *http.Request, status int, err error) {
 	p := NewProblem(err, LanguageOf(r.Header.Get("Accept-Language")))
+	if status != 0 {
+		p.Status = status
+	}
 	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", ProblemContentType)
 	w.WriteHeader(p.Status)
@@ -139,10 +149,53 @@ func humaProblem(lang Language, status int, msg string, errs []error) *Problem {
 		code = "internal"
 	}
 	p := &Problem{Type: problemBase + code, Title: Title(code, lang), Status: status, Code: code, Detail: msg, header: http.Header{}}
-	for _, err := range errs {
+	for _, err := range errs[:min(len(errs), maxDetails)] {
 		if d, ok := err.(huma.ErrorDetailer); ok { //nolint:errorlint // huma hands the details over unwrapped
-			p.Errors = append(p.Errors, d.ErrorDetail())
+			p.Errors = append(p.Errors, short(*d.ErrorDetail()))
 		}
 	}
+	if len(errs) > maxDetails {
+		p.Detail += fmt.Sprintf("; errors lists the first %d of %d", maxDetails, len(errs))
+	}
 	return p
+}
+
+// Bounds of what a refusal quotes from the request. huma repeats the value at
+// fault for every error, which is the whole object when a member is unknown, so
+// that the answer to a large body would be many times larger.
+const (
+	// maxDetails is more than a person mends before trying again.
+	maxDetails = 20
+	// maxQuoted shows what was sent, in characters. It bounds locations too, where
+	// the client's names of unknown members stand.
+	maxQuoted = 100
+	// maxMessage fits the longest sentence of huma, which lists the words that a
+	// field may have, in characters.
+	maxMessage = 500
+)
+
+// short returns a detail without the parts that can be of any size.
+func short(d huma.ErrorDetail) *huma.ErrorDetail {
+	d.Message, d.Location = cut(d.Message, maxMessage), cut(d.Location, maxQuoted)
+	switch v := d.Value.(type) {
+	case string:
+		d.Value = cut(v, maxQuoted)
+	case json.Number:
+		d.Value = cut(v.String(), maxQuoted)
+	case bool, float64, float32, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+	default:
+		d.Value = nil
+	}
+	return &d
+}
+
+// cut ends a text of more than most characters with an ellipsis.
+func cut(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n++; n > most {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }

@@ -69,6 +69,7 @@ var titles = map[string][2]string{
 	"forbidden":              {"Not allowed", "没有权限"},
 	"not-found":              {"Not found", "未找到"},
 	"method-not-allowed":     {"This method is not available here", "不支持的请求方法"},
+	"upgrade-required":       {"This address speaks WebSocket only", "此地址仅支持 WebSocket 连接"},
 	"invalid":                {"The request is not valid", "请求内容有误"},
 	"bad-request":            {"The request could not be read", "请求无法解析"},
 	"too-large":              {"The request is too large", "请求内容过大"},

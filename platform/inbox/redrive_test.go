@@ -66,10 +66,10 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		if older, err := inbox.List(t.Context(), pool, l.ID, 10); err != nil || len(older) != 0 {
 			t.Fatalf("letters older than the only one: %v, %v", older, err)
 		}
-		if err := inbox.Redrive(t.Context(), pool, l.ID); err != nil {
+		if err := inbox.Redrive(t.Context(), pool, b, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := inbox.Redrive(t.Context(), pool, l.ID); !errors.Is(err, inbox.ErrNotFound) {
+		if err := inbox.Redrive(t.Context(), pool, b, l.ID); !errors.Is(err, inbox.ErrNotFound) {
 			t.Fatalf("redriven twice: %v", err)
 		}
 	}
@@ -87,5 +87,80 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 	}
 	if n := others.Load(); n != 1 {
 		t.Errorf("the other consumer got it %d times, want once", n)
+	}
+}
+
+// What the order writer gave up on goes back to GRANTS: nobody gets a letter
+// from there by EVENTS. It is there until the stream has the message, and a
+// letter that is written meanwhile outlives it.
+func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	cfg := bus.DefaultConfig()
+	cfg.StoreDir, cfg.Log = t.TempDir(), slog.New(slog.DiscardHandler)
+	gone, err := bus.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := bustest.Open(t)
+	letters := func() []inbox.DeadLetter {
+		list, err := inbox.List(t.Context(), pool, ids.ID{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	taken := make(chan bus.Msg, 10)
+	ctx, cancel := context.WithCancel(context.Background())
+	var writer sync.WaitGroup
+	var gaveUp atomic.Bool
+	writer.Go(func() {
+		_ = b.ConsumeGrants(ctx, func(ctx context.Context, batch []bus.Msg) {
+			for _, m := range batch {
+				if !gaveUp.Swap(true) {
+					if err := inbox.Dead(ctx, pool, "order-writer", m, errors.New("unreadable")); err != nil {
+						t.Error(err)
+					}
+				} else {
+					taken <- m
+				}
+				_ = m.Ack()
+			}
+		})
+	})
+	defer writer.Wait()
+	defer cancel()
+
+	// Within the time in which the stream drops repetitions.
+	if err := b.Publish(t.Context(), "grants.7", ids.New(), []byte("a batch")); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
+	l := letters()[0]
+	if err := inbox.Redrive(t.Context(), pool, gone, l.ID); err == nil {
+		t.Error("redriven without a bus")
+	}
+	if n := len(letters()); n != 1 {
+		t.Fatalf("%d letters after a redrive that failed, want 1", n)
+	}
+	if err := inbox.Redrive(t.Context(), pool, b, l.ID); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case m := <-taken:
+		if m.Subject != "grants.7" || string(m.Data) != "a batch" || m.ID.String() == l.MessageID {
+			t.Errorf("redriven as %s %q under %s", m.Subject, m.Data, m.ID)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the redriven message did not come")
+	}
+	if n := len(letters()); n != 0 {
+		t.Errorf("%d letters are left", n)
+	}
+	if err := inbox.Redrive(t.Context(), pool, b, l.ID); !errors.Is(err, inbox.ErrNotFound) {
+		t.Errorf("redriven twice: %v", err)
 	}
 }

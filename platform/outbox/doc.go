@@ -20,7 +20,15 @@
 // publish at a time. The lock ends with its transaction, so a crash frees it at
 // once, nothing has to be renewed, and it works through a connection pooler. The
 // transaction stays open while its window is published: some 80 ms for 256
-// events, at most the bus's publish deadline.
+// events, at most the bus's publish deadline. A Postgres that hangs is given up
+// on after 10 s.
+//
+// # When the bus loses what it had
+//
+// Marked rows are on EVENTS, and nobody asks the outbox for them again. When
+// EVENTS had to be made anew (a fresh volume, a lost store), at the start or in
+// the middle, the relay unmarks the rows that were sent before, as far back as
+// the stream would have kept them, and sends them again under their old ids.
 //
 // # When the bus does not take events
 //
@@ -32,6 +40,7 @@
 // # Lifecycle
 //
 // Relay.Run and Housekeeper.Run are workers: they block until their context
-// ends. Wake tells the relay of a commit at once; without it, it looks every
+// ends. The relay then sends what is left, for 3 s at most; stop it after
+// whoever writes rows. Wake tells the relay of a commit at once; without it, it looks every
 // 200 ms.
 package outbox

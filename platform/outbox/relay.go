@@ -31,6 +31,13 @@ const (
 	// not answer. The most is what an event may be late after the end of an outage.
 	firstBackoff = 50 * time.Millisecond
 	mostBackoff  = 5 * time.Second
+	// storeTimeout bounds what a window asks of Postgres before it publishes, and
+	// again after: milliseconds of work. A Postgres that hangs is given up on.
+	storeTimeout = 10 * time.Second
+	// stopGrace is what is left for sending after ctx has ended. It is a small
+	// part of the 10 s in which a process has to be gone; what does not fit in
+	// waits for the next start.
+	stopGrace = 3 * time.Second
 	// asideFor is how long a refused row waits for an operator to act.
 	asideFor = time.Minute
 	// asideMost bounds the memory for refused rows; Append lets none through that
@@ -48,12 +55,18 @@ type Relay struct {
 	log  *slog.Logger
 	wake chan struct{} // holds one wake-up
 
-	aside map[ids.ID]time.Time // refused rows and when to try them again; of Run's goroutine
+	// Of Run's goroutine:
+	aside    map[ids.ID]time.Time // refused rows and when to try them again
+	recalled time.Time            // the making of EVENTS that recall is done with
+	recallAt time.Time            // not before, after a failure
 
 	sent    prometheus.Counter
+	again   prometheus.Counter
 	failed  prometheus.Counter
 	refused prometheus.Counter
 	lag     prometheus.Gauge
+
+	margin time.Duration // recallMargin, except in tests
 
 	// published, where set, runs between publishing a window and marking it: the
 	// place where a test lets the process die.
@@ -65,10 +78,14 @@ type Relay struct {
 func New(pool *pgxpool.Pool, b *bus.Bus, log *slog.Logger, metrics prometheus.Registerer) *Relay {
 	r := &Relay{
 		pool: pool, bus: b, log: log,
-		wake:  make(chan struct{}, 1),
-		aside: make(map[ids.ID]time.Time),
+		wake:   make(chan struct{}, 1),
+		margin: recallMargin,
+		aside:  make(map[ids.ID]time.Time),
 		sent: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_sent_total", Help: "Outbox rows published and marked.",
+		}),
+		again: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_outbox_recalled_total", Help: "Outbox rows unmarked because EVENTS was lost after they were sent.",
 		}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_failures_total", Help: "Windows that were not published or not marked and come again.",
@@ -81,7 +98,7 @@ func New(pool *pgxpool.Pool, b *bus.Bus, log *slog.Logger, metrics prometheus.Re
 		}),
 	}
 	if metrics != nil {
-		metrics.MustRegister(r.sent, r.failed, r.refused, r.lag)
+		metrics.MustRegister(r.sent, r.again, r.failed, r.refused, r.lag)
 	}
 	return r
 }
@@ -95,11 +112,14 @@ func (r *Relay) Wake() {
 }
 
 // Run publishes until ctx ends and then returns nil. The window under way is
-// finished first. No error ends it.
+// finished and what else waits is sent first, within 3 s. No error ends it.
 func (r *Relay) Run(ctx context.Context) error {
+	work, end := workUntil(ctx)
+	defer end()
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		outcome, err := r.window(ctx)
+		r.recall(work)
+		outcome, err := r.window(work)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			pause = min(max(2*pause, firstBackoff), mostBackoff)
@@ -122,7 +142,29 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		pause = 0
 	}
-	return nil
+	// What others committed while they stopped. Its first failure is the last: the
+	// rows are safe where they are.
+	for {
+		left, err := r.window(work)
+		if err != nil {
+			r.log.WarnContext(work, "outbox not emptied before the stop, the rest goes out later", "error", err)
+		}
+		if err != nil || left != more {
+			return nil
+		}
+	}
+}
+
+// workUntil returns a context that outlives ctx by stopGrace: a window that was
+// begun is finished, since its events are on the bus and marking them spares
+// everyone the duplicates, but nothing that hangs holds up the stop.
+func workUntil(ctx context.Context) (work context.Context, end func()) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	forget := context.AfterFunc(ctx, func() {
+		grace := time.AfterFunc(stopGrace, cancel)
+		context.AfterFunc(work, func() { grace.Stop() })
+	})
+	return work, func() { forget(); cancel() }
 }
 
 // sleep waits for d, for a wake-up, which it reports, or for the end of ctx.
@@ -158,23 +200,27 @@ type row struct {
 
 // window publishes and marks the oldest unsent rows in one transaction.
 func (r *Relay) window(ctx context.Context) (outcome, error) {
-	// A window that was begun is finished: its events are on the bus, and
-	// marking them spares everyone the duplicates.
-	ctx = context.WithoutCancel(ctx)
-	tx, err := r.pool.Begin(ctx)
+	// Two deadlines with the publishing, which has its own, in between.
+	reading, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	tx, err := r.pool.Begin(reading)
 	if err != nil {
 		return idle, fmt.Errorf("outbox: begin: %w", err)
 	}
-	defer func() { _ = tx.Rollback(ctx) }() // a no-op after Commit
-	var mine bool
-	if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(relayLock)).Scan(&mine); err != nil {
-		return idle, fmt.Errorf("outbox: lock: %w", err)
+	defer func() {
+		ending, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		rollback(ending, tx)
+	}()
+	mine, err := tryLock(reading, tx)
+	if err != nil {
+		return idle, err
 	}
 	if !mine {
 		r.lag.Set(0) // the other one reports it
 		return taken, nil
 	}
-	rows, err := r.unsent(ctx, tx)
+	rows, err := r.unsent(reading, tx)
 	if err != nil {
 		return idle, err
 	}
@@ -185,15 +231,17 @@ func (r *Relay) window(ctx context.Context) (outcome, error) {
 	r.lag.Set(rows[0].Age)
 
 	sent, err := r.publish(ctx, tx, rows)
+	marking, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	if r.published != nil {
 		if err := r.published(); err != nil {
 			return idle, err
 		}
 	}
-	if markErr := mark(ctx, tx, sent); markErr != nil {
+	if markErr := mark(marking, tx, sent); markErr != nil {
 		return idle, errors.Join(err, markErr)
 	}
-	if commitErr := tx.Commit(ctx); commitErr != nil {
+	if commitErr := tx.Commit(marking); commitErr != nil {
 		return idle, errors.Join(err, fmt.Errorf("outbox: commit: %w", commitErr))
 	}
 	r.sent.Add(float64(len(sent)))
@@ -257,6 +305,8 @@ func (r *Relay) publish(ctx context.Context, tx pgx.Tx, rows []row) ([]row, erro
 }
 
 func (r *Relay) setAside(ctx context.Context, tx pgx.Tx, w row, cause error) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	r.refused.Inc()
 	r.log.ErrorContext(ctx, "outbox row is refused by the bus", "id", w.ID.String(), "subject", w.Subject, "error", cause)
 	if len(r.aside) < asideMost {

@@ -35,6 +35,11 @@ func BeAlone(ctx context.Context, databaseURL string) (*Alone, error) {
 	if err := a.take(ctx); err != nil {
 		return nil, err
 	}
+	// Whoever held a lease is dead, or it would hold the lock: nobody has to wait
+	// until the leases run out. Their tokens stay, so a sleeper is still told apart.
+	if _, err := a.conn.Exec(ctx, `UPDATE platform.leases SET expires_at = now() WHERE expires_at > now()`); err != nil {
+		return nil, errors.Join(fmt.Errorf("pg: end the leases of dead holders: %w", err), a.Close(ctx))
+	}
 	return a, nil
 }
 

@@ -19,6 +19,7 @@ type InventoryStock struct {
 	WrittenOff  int32
 	Unlimited   bool
 	UserLimit   int32
+	Rebuy       bool
 	OpensAt     time.Time
 	ClosesAt    time.Time
 	Paused      bool

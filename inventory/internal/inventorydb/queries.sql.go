@@ -11,7 +11,7 @@ import (
 )
 
 const allStock = `-- name: AllStock :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock ORDER BY item_id, shard
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock ORDER BY item_id, shard
 `
 
 func (q *Queries) AllStock(ctx context.Context) ([]InventoryStock, error) {
@@ -34,6 +34,7 @@ func (q *Queries) AllStock(ctx context.Context) ([]InventoryStock, error) {
 			&i.WrittenOff,
 			&i.Unlimited,
 			&i.UserLimit,
+			&i.Rebuy,
 			&i.OpensAt,
 			&i.ClosesAt,
 			&i.Paused,
@@ -60,14 +61,15 @@ UPDATE inventory.stock s SET
     opens_at   = coalesce($2::timestamptz, s.opens_at),
     closes_at  = coalesce($3::timestamptz, s.closes_at),
     user_limit = coalesce($4::int, s.user_limit),
+    rebuy      = coalesce($5::boolean, s.rebuy),
     rev        = s.rev + 1,
     version    = s.version + 1,
     updated_at = clock_timestamp()
 FROM (
-    SELECT shard, ($6::int / count(*) OVER () + (row_number() OVER (ORDER BY shard) <= $6::int % count(*) OVER ())::int)::int AS units
-    FROM (SELECT shard FROM inventory.stock WHERE item_id = $5 ORDER BY shard FOR UPDATE) locked
+    SELECT shard, ($7::int / count(*) OVER () + (row_number() OVER (ORDER BY shard) <= $7::int % count(*) OVER ())::int)::int AS units
+    FROM (SELECT shard FROM inventory.stock WHERE item_id = $6 ORDER BY shard FOR UPDATE) locked
 ) a
-WHERE s.item_id = $5 AND s.shard = a.shard
+WHERE s.item_id = $6 AND s.shard = a.shard
 `
 
 type ChangeStockParams struct {
@@ -75,6 +77,7 @@ type ChangeStockParams struct {
 	OpensAt   *time.Time
 	ClosesAt  *time.Time
 	UserLimit *int32
+	Rebuy     *bool
 	ItemID    int64
 	AddStock  int32
 }
@@ -87,6 +90,7 @@ func (q *Queries) ChangeStock(ctx context.Context, arg ChangeStockParams) (int64
 		arg.OpensAt,
 		arg.ClosesAt,
 		arg.UserLimit,
+		arg.Rebuy,
 		arg.ItemID,
 		arg.AddStock,
 	)
@@ -97,8 +101,8 @@ func (q *Queries) ChangeStock(ctx context.Context, arg ChangeStockParams) (int64
 }
 
 const createStock = `-- name: CreateStock :exec
-INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, unlimited, user_limit, opens_at, closes_at)
-VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8, $9)
+INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, unlimited, user_limit, rebuy, opens_at, closes_at)
+VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8, $9, $10)
 `
 
 type CreateStockParams struct {
@@ -109,6 +113,7 @@ type CreateStockParams struct {
 	Total       int32
 	Unlimited   bool
 	UserLimit   int32
+	Rebuy       bool
 	OpensAt     time.Time
 	ClosesAt    time.Time
 }
@@ -123,6 +128,7 @@ func (q *Queries) CreateStock(ctx context.Context, arg CreateStockParams) error 
 		arg.Total,
 		arg.Unlimited,
 		arg.UserLimit,
+		arg.Rebuy,
 		arg.OpensAt,
 		arg.ClosesAt,
 	)
@@ -139,7 +145,7 @@ func (q *Queries) DeleteStock(ctx context.Context, itemIds []int64) error {
 }
 
 const lockStock = `-- name: LockStock :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock s
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock s
 WHERE (s.item_id, s.shard) IN (SELECT unnest($1::bigint[]), unnest($2::smallint[]))
 ORDER BY s.item_id, s.shard FOR UPDATE
 `
@@ -170,6 +176,7 @@ func (q *Queries) LockStock(ctx context.Context, arg LockStockParams) ([]Invento
 			&i.WrittenOff,
 			&i.Unlimited,
 			&i.UserLimit,
+			&i.Rebuy,
 			&i.OpensAt,
 			&i.ClosesAt,
 			&i.Paused,
@@ -189,7 +196,7 @@ func (q *Queries) LockStock(ctx context.Context, arg LockStockParams) ([]Invento
 }
 
 const lockStockOfItem = `-- name: LockStockOfItem :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard FOR UPDATE
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard FOR UPDATE
 `
 
 func (q *Queries) LockStockOfItem(ctx context.Context, itemID int64) ([]InventoryStock, error) {
@@ -212,6 +219,7 @@ func (q *Queries) LockStockOfItem(ctx context.Context, itemID int64) ([]Inventor
 			&i.WrittenOff,
 			&i.Unlimited,
 			&i.UserLimit,
+			&i.Rebuy,
 			&i.OpensAt,
 			&i.ClosesAt,
 			&i.Paused,
@@ -290,7 +298,7 @@ func (q *Queries) SaleIsOver(ctx context.Context, arg SaleIsOverParams) (bool, e
 }
 
 const stockOfItem = `-- name: StockOfItem :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard
 `
 
 func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventoryStock, error) {
@@ -313,6 +321,7 @@ func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventorySto
 			&i.WrittenOff,
 			&i.Unlimited,
 			&i.UserLimit,
+			&i.Rebuy,
 			&i.OpensAt,
 			&i.ClosesAt,
 			&i.Paused,

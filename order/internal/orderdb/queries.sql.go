@@ -198,6 +198,38 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 	return items, nil
 }
 
+const closedOrdersOfItem = `-- name: ClosedOrdersOfItem :many
+SELECT DISTINCT ON (user_id) user_id, order_no FROM orders.orders
+WHERE item_id = $1 AND status = 'closed'
+ORDER BY user_id, order_no DESC
+`
+
+type ClosedOrdersOfItemRow struct {
+	UserID  int64
+	OrderNo ids.ID
+}
+
+// Whose order of the item was closed unpaid, for items that nobody may have twice: the last one of each user.
+func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]ClosedOrdersOfItemRow, error) {
+	rows, err := q.db.Query(ctx, closedOrdersOfItem, itemID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClosedOrdersOfItemRow
+	for rows.Next() {
+		var i ClosedOrdersOfItemRow
+		if err := rows.Scan(&i.UserID, &i.OrderNo); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endedOrdersOfItem = `-- name: EndedOrdersOfItem :many
 SELECT order_no, updated_at FROM orders.orders
 WHERE item_id = $1 AND status IN ('closed', 'refused', 'refunded')

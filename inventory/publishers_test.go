@@ -1,0 +1,198 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/pgtest"
+)
+
+// waits reports whether a Load of the item still waits after a moment.
+func (b *bundle) waits(s *Service, item Item) bool {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := s.Load(ctx, item.ID)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		b.t.Fatal(err)
+	}
+	return err != nil
+}
+
+// otherRun makes the items' states name a run of Redis that is over, as a
+// restart does.
+func (b *bundle) otherRun(items ...Item) {
+	b.t.Helper()
+	for _, item := range items {
+		if err := b.rdb.HSet(b.t.Context(), item.stateKey(), "run_id", "0123456789abcdef0123456789abcdef01234567").Err(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// A process that is alone waits for what it was granted itself and for nothing
+// that its predecessor may have been publishing.
+func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	one1, two, three := b.create(onSale(1, 5)), b.create(onSale(2, 5)), b.create(onSale(3, 5))
+	for _, item := range []Item{one1, two, three} {
+		b.load(item)
+		b.reserve(item, b.state(item).Epoch, one(1))
+	}
+	b.otherRun(one1)
+	if err := b.rdb.Unlink(t.Context(), two.stateKey()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	next := b.instance()
+	next.cfg.PublishDeadline, next.cfg.Alone = time.Minute, true
+	for what, item := range map[string]Item{"another run": one1, "state lost": two, "same run": three} {
+		if b.waits(next, item) {
+			t.Errorf("%s: a process that published nothing waited", what)
+		}
+	}
+	var d Decision
+	if err := next.Reserve(t.Context(), one1, b.state(one1).Epoch, []Attempt{one(2)}, &d); err != nil {
+		t.Fatal(err)
+	}
+	mustBe(t, "verdict", only(t, d).Verdict, Granted)
+	if !b.waits(next, one1) {
+		t.Error("did not wait for its own grant")
+	}
+	if b.waits(next, two) {
+		t.Error("waited for another item's grant")
+	}
+	// A refusal publishes nothing.
+	if err := next.Reserve(t.Context(), three, b.state(three).Epoch, []Attempt{one(2), {User: 3, No: one(3).No, Quantity: 9}}, &d); err != nil {
+		t.Fatal(err)
+	}
+	next.granting(two.ID).note(time.Now().Add(-time.Hour))
+	if b.waits(next, two) {
+		t.Error("waited although the deadline is over")
+	}
+}
+
+// A hold that the sweeper was given may be published by it.
+func TestLoneProcessWaitsForWhatItsSweeperWasGiven(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 5))
+	b.reserve(item, epoch, one(1))
+	next := b.instance()
+	next.cfg.PublishDeadline, next.cfg.Alone = time.Minute, true
+	if stale, err := next.StaleHolds(t.Context(), item, 0, 10); err != nil || len(stale) != 1 {
+		t.Fatal(stale, err)
+	}
+	if !b.waits(next, item) {
+		t.Error("did not wait")
+	}
+}
+
+// A decision that is under way when the Load fences may be a grant.
+func TestLoadSeesDecisionsUnderWay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.cfg.Alone = true
+	item, _ := b.loaded(onSale(1, 5))
+	g := b.granting(item.ID)
+	g.deciding.RLock()
+	found := make(chan time.Time, 1)
+	go func() { found <- g.since() }()
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		if g.deciding.TryRLock() { // fails once the Load is waiting
+			g.deciding.RUnlock()
+			return false
+		}
+		return true
+	}, "the Load waits for the decision")
+	at := time.Now()
+	g.note(at)
+	g.deciding.RUnlock()
+	mustBe(t, "last grant", <-found, at)
+}
+
+// After a restart of Redis one wait serves every item, and one after a second
+// restart is a new one.
+func TestOneWaitForAllItemsAfterARestartOfRedis(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, second := b.create(onSale(1, 5)), b.create(onSale(2, 5))
+	for _, item := range []Item{first, second} {
+		b.load(item)
+		b.reserve(item, b.state(item).Epoch, one(1))
+	}
+	b.otherRun(first, second)
+	b.cfg.PublishDeadline = runMemory / 2
+	if !b.waits(b.Service, first) {
+		t.Error("did not wait after the restart")
+	}
+	for c := range b.runs.seen { // as if the wait were nearly over
+		b.runs.seen[c] = time.Now().Add(-b.cfg.PublishDeadline + 200*time.Millisecond)
+		if c.from[:4] != "0123" || len(c.to) != 40 || c.from == c.to {
+			t.Errorf("the change is from %q to %q", c.from, c.to)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, item := range []Item{first, second} {
+		if err := b.Load(ctx, item.ID); err != nil {
+			t.Errorf("item %d: %v", item.ID, err)
+		}
+	}
+	b.reserve(first, b.state(first).Epoch, one(2))
+	if !b.waits(b.Service, first) {
+		t.Error("did not wait for grants of this run")
+	}
+}
+
+// The same change of runs, met again much later, is another one.
+func TestRunChangesAreForgotten(t *testing.T) {
+	t.Parallel()
+	var r runs
+	now := time.Now()
+	c := runChange{"a", "b"}
+	mustBe(t, "first", r.first(c, now), now)
+	mustBe(t, "soon after", r.first(c, now.Add(time.Second)), now)
+	mustBe(t, "the way back", r.first(runChange{"b", "a"}, now.Add(time.Second)), now.Add(time.Second))
+	later := now.Add(2 * runMemory)
+	mustBe(t, "again", r.first(c, later), later)
+	mustBe(t, "remembered", len(r.seen), 1)
+}
+
+// A release that meets a fenced item is no news; one that fails otherwise is.
+func TestMeetingAFencedItemIsExpected(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 5))
+	a := one(1)
+	b.reserve(item, epoch, a)
+	b.write(item, epoch, a)
+	o := b.close(a.No)
+	handle := func(orders ...orderevent.Order) error {
+		data, err := json.Marshal(orderevent.Changed{Orders: orders})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.onEnded(b.release)(t.Context(), bus.Msg{Subject: orderevent.SubjectClosed, Data: data})
+	}
+	b.otherRun(item)
+	if err := b.rdb.HSet(t.Context(), item.stateKey(), "fenced", 99).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(o); !errors.Is(err, ErrFenced) || !bus.IsExpected(err) {
+		t.Errorf("fenced: %v", err)
+	}
+	broken := o
+	broken.ItemID = 2
+	if err := b.rdb.Set(t.Context(), Item{ID: 2, ActivityID: o.ActivityID}.stateKey(), "not a hash", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(o, broken); err == nil || bus.IsExpected(err) {
+		t.Errorf("fenced and broken: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package notify
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+func TestAClientWithoutATokenIsToldSo(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.AuthTimeout = 20 * time.Millisecond })
+	for name, says := range map[string]string{"silent": "", "half a message": strings.Repeat(" ", 6<<10)} {
+		conn, _, err := websocket.Dial(t.Context(), b.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says != "" {
+			w, err := conn.Writer(t.Context(), websocket.MessageText)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(w, says); err != nil { // more than is buffered, and never ended
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+			t.Errorf("%s: closed with %v, want 1008", name, err)
+		}
+		_ = conn.CloseNow()
+	}
+}
+
+func TestRefusedHandshakesAreProblems(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.OriginPatterns = []string{"*.shop.example"} })
+	handshake := map[string]string{
+		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+	}
+	for name, c := range map[string]struct {
+		change map[string]string // of the handshake; "" leaves a header out
+		status int
+		code   string
+		header string
+	}{
+		"no upgrade":       {map[string]string{"Connection": "", "Upgrade": ""}, 426, "upgrade-required", "Upgrade"},
+		"another protocol": {map[string]string{"Upgrade": "h2c"}, 426, "upgrade-required", "Upgrade"},
+		"an old version":   {map[string]string{"Sec-WebSocket-Version": "8"}, 400, "bad-request", "Sec-WebSocket-Version"},
+		"no key":           {map[string]string{"Sec-WebSocket-Key": ""}, 400, "bad-request", ""},
+		"a foreign origin": {map[string]string{"Origin": "https://evil.example"}, 403, "forbidden", ""},
+		"no origin":        {map[string]string{"Origin": "null"}, 403, "forbidden", ""},
+		"a known origin":   {map[string]string{"Origin": "https://www.shop.example"}, 101, "", ""},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http"+strings.TrimPrefix(b.url, "ws"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range handshake {
+			req.Header.Set(k, v)
+		}
+		for k, v := range c.change {
+			if req.Header.Set(k, v); v == "" {
+				req.Header.Del(k)
+			}
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p struct {
+			Code   string
+			Status int
+		}
+		if resp.StatusCode != http.StatusSwitchingProtocols {
+			if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || resp.Header.Get("Content-Type") != "application/problem+json" || p.Status != c.status {
+				t.Errorf("%s: %s with %+v: %v", name, resp.Header.Get("Content-Type"), p, err)
+			}
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.status || p.Code != c.code {
+			t.Errorf("%s: %d %s, want %d %s", name, resp.StatusCode, p.Code, c.status, c.code)
+		}
+		if c.header != "" && resp.Header.Get(c.header) == "" {
+			t.Errorf("%s: no header %s", name, c.header)
+		}
+	}
+}
+
+func TestTheSocketIsDocumented(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	doc, err := b.router.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"/api/v1/ws"`, `"101"`, `"426"`, "`stampede.v1`", "`bearer.", `{\"token\":`, `{\"type\":\"hello\"}`, `{\"type\":\"order\",\"order\":{…}}`,
+		"1001", "1008", "1013",
+	} {
+		if !strings.Contains(string(doc), want) {
+			t.Errorf("the document lacks %s", want)
+		}
+	}
+}
