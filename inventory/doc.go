@@ -61,7 +61,9 @@
 //
 // It may end anywhere: the item stays fenced and the next Load starts over. A
 // Load that slept through its lease is told apart by its epoch and changes
-// nothing. The drain has no time limit of its own; as long as the order writer
+// nothing. The state is only written to the Redis that was fenced, and only
+// while it has all the keys written before; after a failover the Load starts
+// over. The drain has no time limit of its own; as long as the order writer
 // is behind the item stays fenced, because opening it would end the attempts of
 // people who were told that they are in line.
 //
@@ -84,7 +86,8 @@
 // # Consumes
 //
 // events.order.refused and events.order.closed (release), events.order.paid
-// (commit). An event that meets a fenced item comes again after a pause.
+// (commit). An event that meets a fenced item comes again after a pause,
+// unless its sale is over.
 //
 // # Lifecycle
 //

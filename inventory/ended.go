@@ -116,7 +116,8 @@ func (s *Service) commit(ctx context.Context, item Item, orders []orderevent.Ord
 
 // inEpoch makes a call under the item's current epoch, beginning with a guess.
 // It returns a nil reply when there is nothing left to do it on: an item that
-// is over and whose keys were removed is Postgres's alone.
+// is over, and whose keys were removed or that a Load left fenced, is
+// Postgres's alone: nothing loads it again.
 func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func(epoch int64) (reply, error)) (reply, error) {
 	if known, ok := s.epochs.Load(item); ok {
 		epoch = known.(int64) //nolint:errcheck // the map holds nothing else
@@ -130,14 +131,12 @@ func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func
 		case codeDone:
 			s.epochs.Store(item, epoch)
 			return r, nil
-		case codeNoState:
+		case codeNoState, codeFenced:
 			over, err := s.over(ctx, item)
 			if err != nil || over {
 				return nil, err
 			}
-			return nil, fmt.Errorf("inventory: item %d has no state: %w", item.ID, ErrFenced)
-		case codeFenced:
-			return nil, fmt.Errorf("inventory: item %d: %w", item.ID, ErrFenced)
+			return nil, fmt.Errorf("inventory: item %d is not loaded: %w", item.ID, ErrFenced)
 		case codeOtherEpoch:
 			epoch = r.int(1)
 		default:

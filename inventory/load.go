@@ -19,6 +19,10 @@ var ErrBusy = fault.New(fault.Conflict, "load-busy", "Another instance is loadin
 // errLeaseLost ends a Load whose lease ran out before it could be renewed.
 var errLeaseLost = errors.New("inventory: the lease on the load ran out")
 
+// errKeysLost ends a Load whose keys are not all in the Redis that it would
+// open: another one has taken over since the fence, or another Load freed them.
+var errKeysLost = errors.New("inventory: Redis lost keys of the load")
+
 // Load writes an item into Redis from the books in Postgres: preheat, rebuild
 // and repair alike. It fences the item, waits until its grants on the way are
 // written, counts what is available and who holds the rest, and opens the item
@@ -109,7 +113,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 		return err
 	}
 	for _, st := range books.stocks {
-		if err := s.write(ctx, f.epoch, f.old[st.Key], st, books); err != nil {
+		if err := s.write(ctx, f, st, books); err != nil {
 			return err
 		}
 	}
@@ -136,6 +140,9 @@ const (
 type fenced struct {
 	epoch int64         // the one that this Load will write
 	old   map[Key]int64 // each shard's epoch in Redis, 0 without a state
+	// run is the run id of each shard's Redis. It is taken before the first key
+	// of the new epoch is written, so that all of them are in the run it names.
+	run   map[Key]string
 	quiet quiet
 	since time.Time // when the last grant may have been made, if busy
 }
@@ -151,7 +158,7 @@ func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error
 	if len(rows) == 0 {
 		return fenced{}, fmt.Errorf("inventory: load item %d: %w", itemID, ErrNoStock)
 	}
-	f := fenced{epoch: token, quiet: unused, old: make(map[Key]int64, len(rows))}
+	f := fenced{epoch: token, quiet: unused, old: make(map[Key]int64, len(rows)), run: make(map[Key]string, len(rows))}
 	for _, st := range stocksOf(rows) {
 		state, found, err := s.State(ctx, st.item())
 		if err != nil {
@@ -186,6 +193,9 @@ func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error
 			if since.After(f.since) {
 				f.since = since
 			}
+		}
+		if f.run[st.Key], err = r.text(5); err != nil {
+			return fenced{}, err
 		}
 		f.old[st.Key] = r.int(1)
 		if st.Epoch != r.int(1) {

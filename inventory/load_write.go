@@ -14,8 +14,8 @@ import (
 // write puts one stock row's part of the books into Redis: first the keys named
 // by the new epoch, which nobody reads yet, in chunks; the state last, and only
 // upwards, which opens the item under the new epoch.
-func (s *Service) write(ctx context.Context, epoch, old int64, st Stock, b itemBooks) error {
-	item := st.item()
+func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) error {
+	item, epoch, old := st.item(), f.epoch, f.old[st.Key]
 	var committed int64
 	marks := make(map[int64]mark)
 	for _, c := range b.closed {
@@ -32,7 +32,8 @@ func (s *Service) write(ctx context.Context, epoch, old int64, st Stock, b itemB
 			committed += int64(h.Quantity)
 		}
 	}
-	if err := s.writeHolders(ctx, item, epoch, marks, b.recent); err != nil {
+	size, err := s.writeHolders(ctx, item, epoch, marks, b.recent)
+	if err != nil {
 		return err
 	}
 	if item.PerActivity {
@@ -44,12 +45,13 @@ func (s *Service) write(ctx context.Context, epoch, old int64, st Stock, b itemB
 		return err
 	}
 	for range epochTurns {
-		keys := []string{item.stateKey()}
+		keys := append([]string{item.stateKey()}, item.epochKeys(epoch)...)
 		if old > 0 {
 			keys = append(keys, item.epochKeys(old)...)
 		}
 		r, err := loadScript.run(ctx, s.deps.Redis, 3, keys, epoch, old, st.Rev, st.offered(), st.Available, committed,
-			st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy))
+			st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy),
+			f.run[st.Key], size.users, size.holds, size.gone)
 		if err != nil {
 			return err
 		}
@@ -59,6 +61,8 @@ func (s *Service) write(ctx context.Context, epoch, old int64, st Stock, b itemB
 			return nil
 		case loadRefused:
 			return fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", item.ID, epoch, r.int(1), ErrBusy)
+		case loadLost:
+			return fmt.Errorf("inventory: load item %d: %w", item.ID, errKeysLost)
 		default:
 			old = r.int(1)
 		}
@@ -70,15 +74,28 @@ func (s *Service) write(ctx context.Context, epoch, old int64, st Stock, b itemB
 const (
 	loadDone    = 0
 	loadRefused = 1
+	loadLost    = 3
 )
 
+// sizes are how many entries an epoch's keys have, the weight among them.
+type sizes struct{ users, holds, gone int }
+
 // writeHolders writes who holds, who may not have units again, and which numbers
-// have ended. All live orders have rows, so that there are no holds to watch.
-func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]mark, recent []Gone) error {
+// have ended, and says how large the keys must be then. All live orders have
+// rows, so that there are no holds to watch.
+func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]mark, recent []Gone) (sizes, error) {
 	users := make([]any, 0, 2+2*len(marks))
 	users = append(users, weightField, weight)
 	for user, m := range marks {
 		users = append(users, user, m.String())
+	}
+	size := sizes{users: len(marks) + 1, holds: 1}
+	if len(recent) > 0 {
+		numbers := make(map[ids.ID]struct{}, len(recent))
+		for _, g := range recent {
+			numbers[g.No] = struct{}{}
+		}
+		size.gone = len(numbers) + 1
 	}
 	_, err := s.deps.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Unlink(ctx, item.epochKeys(epoch)...)
@@ -99,9 +116,9 @@ func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, mark
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("inventory: write holders of item %d: %w", item.ID, err)
+		return sizes{}, fmt.Errorf("inventory: write holders of item %d: %w", item.ID, err)
 	}
-	return nil
+	return size, nil
 }
 
 // writeBuyers replaces this item's entries among the activity's buyers. Those

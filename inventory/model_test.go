@@ -361,7 +361,7 @@ func (m *model) load(t *rapid.T) {
 // staleLoad is a Load that slept: it must change nothing.
 func (m *model) staleLoad(*rapid.T) {
 	st := Stock{Key: Key{ItemID: m.item.ID}, ActivityID: m.item.ActivityID, Total: 99, Available: 99, UserLimit: 9}
-	err := m.b.Service.write(m.b.t.Context(), m.epoch-1, m.epoch-2, st, itemBooks{stocks: []Stock{st}})
+	err := m.b.Service.write(m.b.t.Context(), fenced{epoch: m.epoch - 1, old: map[Key]int64{st.Key: m.epoch - 2}}, st, itemBooks{stocks: []Stock{st}})
 	mustFail(m.b.t, err, ErrBusy)
 }
 

@@ -6,20 +6,21 @@
 -- ARGV[1] epoch that the Load is going to write
 --
 -- Returns {code, epoch, seq, 1 when Redis is the one that was loaded, run id that was loaded, run id that answers}; the
--- run ids come with code 0 only.
+-- run id that was loaded is empty without a state, and neither comes with code 2.
 --   code: 0 fenced, 1 no state (nothing decides anyway), 2 refused: the item has that epoch or a later one already, or
---   is fenced for one, so the caller slept through its lease and must not stop what its successor opens.
+--   is fenced for a later one, so the caller slept through its lease and must not stop what its successor opens.
+-- Repeating it answers the same, for a client that lost the first answer. Two Loads that planned the same epoch may both
+-- pass; Postgres lets one of them write it.
 -- Cost: O(1).
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'run_id', 'fenced')
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 if not state[1] then
-    return {1, 0, 0, 0}
+    return {1, 0, 0, 0, '', run}
 end
-local epoch, seq = tonumber(state[1]), tonumber(state[2])
-local latest = math.max(epoch, tonumber(state[4]))
-if latest >= tonumber(ARGV[1]) then
-    return {2, latest, seq, 0}
+local epoch, seq, fenced, new = tonumber(state[1]), tonumber(state[2]), tonumber(state[4]), tonumber(ARGV[1])
+if epoch >= new or fenced > new then
+    return {2, math.max(epoch, fenced), seq, 0}
 end
 redis.call('HSET', KEYS[1], 'fenced', ARGV[1])
-local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 return {0, epoch, seq, run == state[3] and 1 or 0, state[3], run}

@@ -1,36 +1,55 @@
 #!lua
 -- The last step of a Load: replaces the state, which switches the item to the new epoch's keys and lets it decide
--- again. The keys named by the new epoch have been written before; nobody reads them until now.
+-- again. The keys named by the new epoch have been written before; nobody reads them until now. The caller says which
+-- Redis it wrote them to and how large they are, because what a failover or another Load took away must not be opened:
+-- an item whose holders are missing would look ready, and nothing would load it again.
 --
--- KEYS[1] state   KEYS[2 …] the replaced epoch's users, holds and gone, freed here
+-- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone, these three the new epoch's
+-- KEYS[5 …] the replaced epoch's users, holds and gone, freed here
 -- ARGV[1] epoch, the new one   ARGV[2] the replaced epoch, 0 when there was no state
 -- ARGV[3] rev   ARGV[4] total on offer   ARGV[5] remaining   ARGV[6] committed   ARGV[7] opens_ms   ARGV[8] closes_ms
 -- ARGV[9] limit   ARGV[10] paused   ARGV[11] unlimited   ARGV[12] rebuy
+-- ARGV[13] run id of the Redis that was fenced   ARGV[14] entries of users   ARGV[15] of holds   ARGV[16] of gone
 --
 -- Returns {code, epoch, rel}.
---   code: 0 loaded, 1 refused: the item has that epoch or a later one, or is fenced for a later one, 2 another epoch is
---   there than the one named as replaced (to be repeated with it, so that its keys are freed).
+--   code: 0 loaded, 1 refused: the item has a later epoch or is fenced for one, 2 another epoch is there than the one
+--   named as replaced (to be repeated with it, so that its keys are freed), 3 this is another Redis than the one that
+--   was fenced, or keys are missing: the Load must start over.
+-- Repeating it changes nothing: only one Load writes an epoch, so an item that has this one was opened by the caller.
 -- Cost: O(1); the old keys are freed in the background.
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'rel', 'fenced')
-local rel = 0
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local rel, epoch, new = 0, 0, tonumber(ARGV[1])
 if state[1] then
-    local epoch, fenced = tonumber(state[1]), tonumber(state[3])
-    if epoch >= tonumber(ARGV[1]) or fenced > tonumber(ARGV[1]) then
-        return {1, math.max(epoch, fenced), tonumber(state[2])}
+    local fenced = tonumber(state[3])
+    rel, epoch = tonumber(state[2]), tonumber(state[1])
+    if epoch > new or fenced > new then
+        return {1, math.max(epoch, fenced), rel}
     end
+end
+if run ~= ARGV[13] then
+    return {3, epoch, rel}
+end
+if epoch == new then
+    return {0, epoch, rel}
+end
+if redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[14]) or redis.call('HLEN', KEYS[3]) ~= tonumber(ARGV[15])
+    or redis.call('ZCARD', KEYS[4]) ~= tonumber(ARGV[16]) then
+    return {3, epoch, rel}
+end
+if state[1] then
     if state[1] ~= ARGV[2] then
-        return {2, epoch, tonumber(state[2])}
+        return {2, epoch, rel}
     end
     -- Units may have come back by this Load, so that a flag set before it is stale.
-    rel = tonumber(state[2]) + 1
+    rel = rel + 1
 end
-local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'run_id', run, 'rev', ARGV[3], 'total', ARGV[4], 'remaining', ARGV[5],
     'committed', ARGV[6], 'opens_ms', ARGV[7], 'closes_ms', ARGV[8], 'limit', ARGV[9], 'paused', ARGV[10],
     'unlimited', ARGV[11], 'rebuy', ARGV[12], 'fenced', 0, 'seq', 0, 'persisted', 0, 'rel', rel)
-if #KEYS > 1 then
-    redis.call('UNLINK', unpack(KEYS, 2))
+if #KEYS > 4 then
+    redis.call('UNLINK', unpack(KEYS, 5))
 end
-return {0, tonumber(ARGV[1]), rel}
+return {0, new, rel}

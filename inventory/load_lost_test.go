@@ -1,0 +1,215 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/order/orderevent"
+)
+
+// epochInBooks is the epoch that a Load has written to Postgres.
+func (b *bundle) epochInBooks(item Item) (epoch int64) {
+	b.t.Helper()
+	row := b.db.QueryRow(b.t.Context(), `SELECT epoch FROM inventory.stock WHERE item_id = $1 AND shard = $2`, item.ID, item.Shard)
+	if err := row.Scan(&epoch); err != nil {
+		b.t.Fatal(err)
+	}
+	return epoch
+}
+
+// heldAndGone is an item with a written order and one that was closed, so that
+// a Load has entries for each of its keys.
+func (b *bundle) heldAndGone() (item Item, kept Attempt) {
+	b.t.Helper()
+	n := onSale(1, 3)
+	n.PerActivity = true
+	item, epoch := b.loaded(n)
+	kept, closed := one(1), one(2)
+	b.reserve(item, epoch, kept, closed)
+	b.write(item, epoch, kept, closed)
+	b.mustRelease(b.close(closed.No))
+	return item, kept
+}
+
+// mustNotBeOpen makes sure that somebody will load the item.
+func (b *bundle) mustNotBeOpen(item Item) {
+	b.t.Helper()
+	if ready, err := b.Ready(b.t.Context(), item); err != nil || ready {
+		b.t.Fatalf("ready %v, error %v after a Load that lost keys", ready, err)
+	}
+}
+
+// mustHold makes sure that a Load repaired what was lost.
+func (b *bundle) mustHold(item Item, a Attempt) {
+	b.t.Helper()
+	mustBe(b.t, "holder", only(b.t, b.reserve(item, b.state(item).Epoch, a)).Verdict, Repeated)
+	b.mustBeClean()
+}
+
+// A promoted replica does not have to have what the old master was given last.
+func TestFailoverInsideALoadStartsItOver(t *testing.T) {
+	t.Parallel()
+	for what, lost := range map[string]func(Item, int64) []string{
+		"everything": func(i Item, e int64) []string { return append(i.epochKeys(e), i.stateKey(), i.buyersKey()) },
+		"holders":    func(i Item, e int64) []string { return []string{i.usersKey(e)} },
+		"buyers":     func(i Item, _ int64) []string { return []string{i.buyersKey()} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			item, kept := b.heldAndGone()
+			promoted := redis.NewClient(&redis.Options{Addr: privateRedis(t)})
+			defer func() { _ = promoted.Close() }()
+			b.failpoint = func(step string) error {
+				if step != "written" {
+					return nil
+				}
+				missing := lost(item, b.epochInBooks(item))
+				for _, key := range b.rdb.Keys(t.Context(), "*").Val() {
+					if slices.Contains(missing, key) {
+						continue
+					}
+					dump, err := b.rdb.Dump(t.Context(), key).Result()
+					if err != nil {
+						return err
+					}
+					if err := promoted.Restore(t.Context(), key, 0, dump).Err(); err != nil {
+						return err
+					}
+				}
+				b.deps.Redis = promoted
+				return nil
+			}
+			mustFail(t, b.Load(t.Context(), item.ID), errKeysLost)
+			b.mustNotBeOpen(item)
+			b.failpoint = nil
+			b.load(item)
+			b.mustHold(item, kept)
+		})
+	}
+}
+
+func TestLoadDoesNotOpenAnItemWhoseKeysAreGone(t *testing.T) {
+	t.Parallel()
+	for what, key := range map[string]func(Item, int64) string{
+		"users": Item.usersKey, "holds": Item.holdsKey, "gone": Item.goneKey,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			item, kept := b.heldAndGone()
+			b.failpoint = func(step string) error {
+				if step == "written" {
+					return b.rdb.Unlink(t.Context(), key(item, b.epochInBooks(item))).Err()
+				}
+				return nil
+			}
+			mustFail(t, b.Load(t.Context(), item.ID), errKeysLost)
+			b.mustNotBeOpen(item)
+			b.failpoint = nil
+			b.load(item)
+			b.mustHold(item, kept)
+		})
+	}
+}
+
+// A Load that finds no state frees the keys of the epoch in Postgres, which may
+// be those of a Load that sleeps.
+func TestSleepingLoadWithoutStateLosesItsKeys(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, kept := b.heldAndGone()
+	crash := errors.New("crash")
+	other := b.instance()
+	other.failpoint = func(step string) error {
+		if step == "fenced" {
+			return crash
+		}
+		return nil
+	}
+	b.failpoint = func(step string) error {
+		if step != "written" {
+			return nil
+		}
+		if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
+			return err
+		}
+		if err := b.rdb.Unlink(t.Context(), item.stateKey()).Err(); err != nil {
+			return err
+		}
+		mustFail(t, other.Load(t.Context(), item.ID), crash)
+		return nil
+	}
+	mustFail(t, b.Load(t.Context(), item.ID), errKeysLost)
+	b.mustNotBeOpen(item)
+	b.failpoint = nil
+	b.load(item)
+	b.mustHold(item, kept)
+}
+
+// sendsTwice repeats scripts as a client does that lost the first answer.
+type sendsTwice struct {
+	hashes   []string
+	repeated int
+}
+
+func (h *sendsTwice) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *sendsTwice) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *sendsTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) > 1 && args[0] == "evalsha" && slices.Contains(h.hashes, args[1].(string)) { //nolint:errcheck // a hash is text
+			h.repeated++
+			if err := next(ctx, cmd); err != nil {
+				return err
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestLoadWhoseAnswersAreLostSucceeds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, kept := b.heldAndGone()
+	rel := b.state(item).Rel
+	twice := &sendsTwice{hashes: []string{fenceScript.Hash(), loadScript.Hash()}}
+	b.rdb.AddHook(twice)
+	b.load(item)
+	mustBe(t, "repeated", twice.repeated, 2)
+	mustBe(t, "rel", b.state(item).Rel, rel+1)
+	b.mustHold(item, kept)
+}
+
+// Nothing loads an item whose sale is over, so that waiting for it is in vain.
+func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 3))
+	paid, closed := one(1), one(2)
+	b.reserve(item, epoch, paid, closed)
+	b.write(item, epoch, paid, closed)
+	p, c := b.pay(paid.No), b.close(closed.No)
+	if err := b.rdb.HSet(t.Context(), item.stateKey(), "fenced", epoch+1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	ends := func() [2]error {
+		return [2]error{b.commit(t.Context(), item, []orderevent.Order{p}), b.release(t.Context(), item, []orderevent.Order{c})}
+	}
+	for _, err := range ends() {
+		mustFail(t, err, ErrFenced)
+	}
+	if _, err := b.db.Exec(t.Context(), `UPDATE inventory.stock SET closes_at = clock_timestamp()`); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range ends() {
+		mustFail(t, err, nil)
+	}
+}
