@@ -42,12 +42,6 @@ func (t *tally) add(answer string, at time.Duration) {
 	t.seconds[second][answer]++
 }
 
-func (t *tally) count(answer string) int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.answers[answer]
-}
-
 // trouble notes something that kept a winner from going on without being a
 // broken promise, such as a payment that came too late.
 func (t *tally) trouble(what string) {
