@@ -9,7 +9,7 @@
 # The builder runs on the machine's own platform and cross-compiles, so that an arm64 image needs no emulation.
 FROM --platform=$BUILDPLATFORM golang:1.26.8-bookworm AS build
 WORKDIR /src
-# Only given where modules come from a proxy of one's own (--build-arg GOPROXY=…).
+# Only given where modules come from a module proxy of one's own (build argument GOPROXY).
 ARG GOPROXY
 # The modules change rarely: a layer of their own keeps them cached while the code changes.
 COPY go.mod go.sum ./
