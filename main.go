@@ -273,7 +273,9 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		return err
 	}
 	s.inventory.AttachOrders(s.order)
-	s.payment, err = payment.New(payment.DefaultConfig(), payment.Deps{
+	payCfg := payment.DefaultConfig()
+	payCfg.ReturnURL = s.set.BaseURL() + "/"
+	s.payment, err = payment.New(payCfg, payment.Deps{
 		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers, BaseURL: s.set.BaseURL(), Log: s.log, Metrics: s.registry,
 	})
 	return err

@@ -16,15 +16,15 @@ func WriteBooks(w io.Writer, rows []BookRow) error {
 			"item", "total", "available", "held", "sold", "backup", "written", "redis left", "in flight", "pending", "difference")
 	}
 	for _, r := range rows {
-		total, left := fmt.Sprint(r.Total), fmt.Sprint(r.RedisRemaining)
-		if r.Unlimited {
-			total = "unlimited"
+		total, available, left := fmt.Sprint(r.Total), fmt.Sprint(r.Available), fmt.Sprint(r.RedisRemaining)
+		if r.Unlimited { // nothing is counted down, so what is left means nothing
+			total, available, left = "unlimited", "–", "–"
 		}
 		if !r.Loaded {
 			left = "–"
 		}
-		fmt.Fprintf(&b, "%8d %9s = %9d + %7d + %7d + %6d + %8d   %10s %9d %8d %10d\n",
-			r.ItemID, total, r.Available, r.Held, r.Sold, r.Backup, r.WrittenOff, left, r.InFlight, r.ReleasePending, r.Difference)
+		fmt.Fprintf(&b, "%8d %9s = %9s + %7d + %7d + %6d + %8d   %10s %9d %8d %10d\n",
+			r.ItemID, total, available, r.Held, r.Sold, r.Backup, r.WrittenOff, left, r.InFlight, r.ReleasePending, r.Difference)
 	}
 	if len(rows) > 0 {
 		b.WriteByte('\n')
