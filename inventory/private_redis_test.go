@@ -34,6 +34,7 @@ func privateRedis(t *testing.T, args ...string) (addr string) {
 		"--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--logfile", filepath.Join(dir, "log"),
 	}, args...)
 	cmd := exec.CommandContext(t.Context(), programs.Redis, args...)
+	cmd.Env = embedded.ChildEnv(programs.Redis) // an unpacked server needs its libraries
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func (d *dataDir) command(program, dir, logName string, args ...string) (*exec.C
 	// The context is not given to exec, which would kill at once what needs to end in order.
 	cmd := exec.Command(program, args...) //nolint:gosec,noctx // found by Find; ended by Stop
 	cmd.Dir = dir
-	cmd.Env = childEnv(program)
+	cmd.Env = ChildEnv(program)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: d.acc.credential()}
 	return cmd, log, nil

@@ -226,7 +226,7 @@ func versionOf(path string, pattern *regexp.Regexp) (version string, major int) 
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = childEnv(path)
+	cmd.Env = ChildEnv(path)
 	out, err := cmd.Output()
 	if err != nil {
 		return "", 0

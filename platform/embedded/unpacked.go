@@ -86,9 +86,9 @@ func treeOf(path string) string {
 	return ""
 }
 
-// childEnv is the whole environment of a child: nothing of ours leaks in (PGDATA, PGOPTIONS, MALLOC_CONF), messages are
+// ChildEnv is the whole environment of a child: nothing of ours leaks in (PGDATA, PGOPTIONS, MALLOC_CONF), messages are
 // in English so that they can be recognised, and an unpacked program finds its libraries.
-func childEnv(program string) []string {
+func ChildEnv(program string) []string {
 	env := []string{"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/bin:/bin"), "LC_ALL=C", "TZ=UTC"}
 	tree := treeOf(program)
 	if tree == "" {

@@ -99,14 +99,14 @@ func TestUnpackedProgramsFindTheirLibraries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := childEnv(filepath.Join(tree, "usr", "lib", "postgresql", "17", "bin", "postgres"))
+	got := ChildEnv(filepath.Join(tree, "usr", "lib", "postgresql", "17", "bin", "postgres"))
 	want := "LD_LIBRARY_PATH=" + strings.Join([]string{
 		tree + "/usr/lib/x86_64-linux-gnu", tree + "/lib/x86_64-linux-gnu", tree + "/usr/lib", tree + "/lib",
 	}, ":")
 	if got[len(got)-1] != want {
 		t.Errorf("got  %s\nwant %s", got[len(got)-1], want)
 	}
-	for _, entry := range append(childEnv("/usr/lib/postgresql/17/bin/postgres"), childEnv("/opt/homebrew/bin/redis-server")...) {
+	for _, entry := range append(ChildEnv("/usr/lib/postgresql/17/bin/postgres"), ChildEnv("/opt/homebrew/bin/redis-server")...) {
 		if strings.HasPrefix(entry, "LD_LIBRARY_PATH=") {
 			t.Errorf("an installed program is led to other libraries: %s", entry)
 		}
