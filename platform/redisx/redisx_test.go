@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", c.url, err)
 			continue
 		}
-		if !slices.Equal(o.Addrs, c.addrs) || o.MasterName != c.master || o.IsClusterMode != c.cluster || o.DB != c.db || o.Username != c.user {
+		if !slices.Equal(o.Addrs, c.addrs) || o.MasterName != c.master || o.IsClusterMode != c.cluster || o.DB != c.db || o.Username != c.user || o.MaxRetries != -1 {
 			t.Errorf("%s: %+v", c.url, o)
 		}
 	}
