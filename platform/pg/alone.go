@@ -91,5 +91,8 @@ func (a *Alone) Watch(ctx context.Context) error {
 func (a *Alone) Close(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// Postgres notices a closed connection a moment later; a successor must not be
+	// refused in that moment. A connection that is gone has given the lock back.
+	_, _ = a.conn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, int64(aloneKey))
 	return a.conn.Close(ctx)
 }
