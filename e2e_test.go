@@ -70,18 +70,19 @@ func (c *console) await(t *testing.T, pattern string, within time.Duration, ende
 
 // instance is a server that runs inside the test's own process.
 type instance struct {
-	url  string
-	out  *console
-	err  *console
-	stop func() int // ends it like Ctrl-C and returns the exit code
+	url   string
+	out   *console
+	err   *console
+	ended <-chan struct{} // closes when the command has returned
+	stop  func() int      // ends it like Ctrl-C and returns the exit code
 }
 
 // serveInstance starts `stampede serve` on free ports with the given stores.
 func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *instance {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	in := &instance{out: newConsole(), err: newConsole()}
 	ended := make(chan struct{})
+	in := &instance{out: newConsole(), err: newConsole(), ended: ended}
 	var code int
 	all := append([]string{
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/pgtest"
+)
+
+// TestALostInstanceLockEndsTheProcess takes the instance lock from under a
+// server that carries its messages itself, as a successor does that was started
+// while the server was cut off from Postgres. Two embedded buses on one database
+// would each carry half of the messages, so the server has to go.
+func TestALostInstanceLockEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	databaseURL := pgtest.DatabaseURL(t)
+	in := serveInstance(t, databaseURL, pgtest.RedisURL(t))
+	successor, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = successor.Close(t.Context()) }()
+	other, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close(t.Context()) }()
+
+	const lock = int64(0x7374616d70656465) // "stampede" in ASCII
+	const mine = `FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (classid::bigint << 32 | objid::bigint) = $1`
+	var holder int32
+	if err := other.QueryRow(t.Context(), `SELECT pid `+mine+` AND granted`, lock).Scan(&holder); err != nil {
+		t.Fatalf("who holds the instance lock: %v", err)
+	}
+	taken := make(chan error, 1)
+	go func() {
+		_, err := successor.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, lock)
+		taken <- err
+	}()
+	// The successor waits in line before the holder's connection breaks, so that
+	// the server cannot take the lock again.
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		var waits bool
+		err := other.QueryRow(t.Context(), `SELECT EXISTS (SELECT `+mine+` AND NOT granted)`, lock).Scan(&waits)
+		return err == nil && waits
+	}, "the successor to wait for the lock")
+	if _, err := other.Exec(t.Context(), `SELECT pg_terminate_backend($1)`, holder); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-taken; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-in.ended:
+	case <-time.After(36 * time.Second): // three times: noticed within 2 s, stopped within 10 s
+		t.Fatal("the server goes on without the instance lock")
+	}
+	if code := in.stop(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if want := "another stampede with an embedded NATS serves this database"; !strings.Contains(in.err.String(), want) {
+		t.Errorf("it printed %q, want a sentence with %q", in.err, want)
+	}
+}
