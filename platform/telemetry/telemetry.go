@@ -10,10 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"stampede/platform/httpx"
+	"stampede/platform/telemetry/tracing"
 )
 
 // Logger writes to w in a format, "text" or "json", what is at least of a
-// level: "debug", "info", "warn" or "error". Lines of a request carry its id.
+// level: "debug", "info", "warn" or "error". Lines of a request carry its id,
+// lines of what is followed the trace's.
 func Logger(level, format string, w io.Writer) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -26,12 +28,15 @@ func Logger(level, format string, w io.Writer) *slog.Logger {
 	return slog.New(requestHandler{slog.NewTextHandler(w, opts)})
 }
 
-// requestHandler adds the request id that the context carries.
+// requestHandler adds the ids that the context carries.
 type requestHandler struct{ slog.Handler }
 
 func (h requestHandler) Handle(ctx context.Context, r slog.Record) error {
 	if id := httpx.RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
+	}
+	if id := tracing.ID(ctx); id != "" {
+		r.AddAttrs(slog.String("trace_id", id))
 	}
 	return h.Handler.Handle(ctx, r)
 }

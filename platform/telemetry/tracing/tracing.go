@@ -1,0 +1,152 @@
+package tracing
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Tracer starts spans. Nil is tracing that is off. Safe for concurrent use.
+type Tracer struct {
+	tracer   trace.Tracer
+	provider *sdktrace.TracerProvider
+	share    float64
+}
+
+// On reports whether there is any point in preparing a span.
+func (t *Tracer) On() bool { return t != nil }
+
+// Root begins a trace for a share of the calls and returns ctx as it is for the
+// others.
+func (t *Tracer) Root(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, Span) {
+	// Decided here and not by the library's sampler, which would have built the
+	// span by then.
+	if t == nil || rand.Float64() >= t.share { //nolint:gosec // a sample needs no secrecy
+		return ctx, Span{}
+	}
+	ctx, s := t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(attrs...))
+	return ctx, Span{s}
+}
+
+// Child begins a span under the one that ctx carries, if it carries any.
+func (t *Tracer) Child(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, Span) {
+	if t == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
+		return ctx, Span{}
+	}
+	ctx, s := t.tracer.Start(ctx, name, trace.WithAttributes(attrs...))
+	return ctx, Span{s}
+}
+
+// Follow begins a span under the first of the carried traces and links it to
+// the others. Without any, ctx is returned as it is.
+func (t *Tracer) Follow(ctx context.Context, name string, carried []string, attrs ...attribute.KeyValue) (context.Context, Span) {
+	if t == nil {
+		return ctx, Span{}
+	}
+	var parent context.Context
+	var links []trace.Link
+	for _, c := range carried {
+		if c == "" {
+			continue
+		}
+		from := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{header: c})
+		switch sc := trace.SpanContextFromContext(from); {
+		case !sc.IsSampled(): // unreadable, or not followed where it came from
+		case parent == nil:
+			parent = from
+		default:
+			links = append(links, trace.Link{SpanContext: sc})
+		}
+	}
+	if parent == nil {
+		return ctx, Span{}
+	}
+	ctx, s := t.tracer.Start(parent, name, trace.WithAttributes(attrs...), trace.WithLinks(links...))
+	return ctx, Span{s}
+}
+
+// header is the name of the one member that the W3C form needs here.
+const header = "traceparent"
+
+// Carry is what ctx's span is called in a message or a row, for Follow on the
+// other side: the W3C traceparent. Empty when ctx is not traced.
+func Carry(ctx context.Context) string {
+	if !trace.SpanContextFromContext(ctx).IsSampled() {
+		return ""
+	}
+	c := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, c)
+	return c[header]
+}
+
+// Current is the span that ctx carries, to add to what its owner says.
+func Current(ctx context.Context) Span {
+	s := trace.SpanFromContext(ctx)
+	if !s.SpanContext().IsSampled() {
+		return Span{}
+	}
+	return Span{s}
+}
+
+// ID is the id of the trace that ctx belongs to, for log lines; empty when it
+// is not traced.
+func ID(ctx context.Context) string {
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsSampled() {
+		return ""
+	}
+	return sc.TraceID().String()
+}
+
+// Span is one step of a trace. The zero Span is a step that is not recorded;
+// all methods do nothing on it.
+type Span struct{ span trace.Span }
+
+// On reports whether the step is recorded.
+func (s Span) On() bool { return s.span != nil }
+
+// Into returns ctx with this span in it, for steps below.
+func (s Span) Into(ctx context.Context) context.Context {
+	if s.span == nil {
+		return ctx
+	}
+	return trace.ContextWithSpan(ctx, s.span)
+}
+
+// Name replaces the span's name, for what is known only at its end.
+func (s Span) Name(name string) {
+	if s.span != nil {
+		s.span.SetName(name)
+	}
+}
+
+// Set adds attributes.
+func (s Span) Set(attrs ...attribute.KeyValue) {
+	if s.span != nil {
+		s.span.SetAttributes(attrs...)
+	}
+}
+
+// Link notes that the other span went on with this one's work.
+func (s Span) Link(other Span) {
+	if s.span != nil && other.span != nil {
+		s.span.AddLink(trace.Link{SpanContext: other.span.SpanContext()})
+	}
+}
+
+// End ends the span; err, when not nil, is written down with it. A span that is
+// never ended is never sent.
+func (s Span) End(err error) {
+	if s.span == nil {
+		return
+	}
+	if err != nil {
+		s.span.SetStatus(codes.Error, err.Error())
+	}
+	s.span.End()
+}
