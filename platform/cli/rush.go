@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -106,7 +107,7 @@ func (c *Rush) play(stack config.Stack) (loadgen.Config, error) {
 	}
 	if c.Rate != "max" {
 		rate, err := strconv.ParseFloat(c.Rate, 64)
-		if err != nil || rate <= 0 {
+		if err != nil || rate <= 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
 			return cfg, fmt.Errorf("--rate is attempts per second or max, not %q", c.Rate)
 		}
 		cfg.Rate = rate
@@ -116,7 +117,7 @@ func (c *Rush) play(stack config.Stack) (loadgen.Config, error) {
 	if percent {
 		share /= 100
 	}
-	if err != nil || share < 0 || share > 1 {
+	if err != nil || share < 0 || share > 1 || math.IsNaN(share) {
 		return cfg, fmt.Errorf("--pay is a share such as 80%% or 0.8, not %q", c.Pay)
 	}
 	cfg.PayShare = share

@@ -16,8 +16,9 @@ import (
 
 // client speaks the public API. Safe for concurrent use.
 type client struct {
-	base string
-	http *http.Client
+	base        string
+	plain, host string // where wire may dial; empty for https
+	http        *http.Client
 }
 
 // requestTimeout bounds one request: longer than the server's own publish
@@ -28,7 +29,8 @@ const requestTimeout = 15 * time.Second
 const maxAnswerBytes = 1 << 20
 
 func newClient(base string, connections int) *client {
-	return &client{base: base, http: &http.Client{
+	plain, host := plainAddress(base)
+	return &client{base: base, plain: plain, host: host, http: &http.Client{
 		Timeout: requestTimeout,
 		Transport: &http.Transport{
 			MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections, MaxIdleConns: connections,
@@ -136,10 +138,6 @@ type (
 		Status     string    `json:"status"`
 		OpensAt    time.Time `json:"opens_at"`
 		ServerTime time.Time `json:"server_time"`
-	}
-	pathView struct {
-		Path    string `json:"path"`
-		OrderNo ids.ID `json:"order_no"`
 	}
 	orderView struct {
 		OrderNo     ids.ID `json:"order_no"`

@@ -2,7 +2,6 @@ package loadgen
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -18,13 +17,11 @@ type Snapshot struct {
 
 func (r *run) snapshot() Snapshot {
 	phase, _ := r.phase.Load().(string)
-	r.tally.mu.Lock()
-	defer r.tally.mu.Unlock()
 	done := r.done.Load()
 	if phase == "settle" {
 		done = r.settled.Load() // followers are at work long before their phase begins
 	}
-	return Snapshot{Phase: phase, Done: done, Total: r.total.Load(), Answers: maps.Clone(r.tally.answers)}
+	return Snapshot{Phase: phase, Done: done, Total: r.total.Load(), Answers: r.tally.counts()}
 }
 
 // How often a bar is redrawn on a terminal, and a line written elsewhere.

@@ -56,54 +56,53 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 	return Latency{h.TotalCount(), ms(h.ValueAtQuantile(50)), ms(h.ValueAtQuantile(90)), ms(h.ValueAtQuantile(99)), ms(h.Max())}
 }
 
-func (r *run) report(began, fired time.Time) *Report {
+func (r *run) report(began time.Duration, v Volley) *Report {
 	rep := &Report{
 		ItemID: r.cfg.ItemID, Title: r.item.Title, Shoppers: len(r.shoppers), Sockets: r.sockets.open,
-		Seconds: fired.Sub(began).Seconds(), Latency: map[string]Latency{}, Outcomes: map[string]int64{},
+		Seconds: v.Elapsed.Seconds(), PerSecond: v.PerSecond(), Outcomes: map[string]int64{},
+		Entries: r.Entries(r.cfg.FirstUser),
 	}
-	rep.PerSecond = float64(len(r.shoppers)) / max(rep.Seconds, 1e-9)
-	refusal, grant, visible, push := histogram(), histogram(), histogram(), histogram()
-	for i, s := range r.shoppers {
-		status, seen := s.state()
-		rep.Entries = append(rep.Entries, Entry{OrderNo: s.no, UserID: s.user, Answer: s.answer, Status: status})
-		switch {
-		case s.answer == answerQueued:
-			record(grant, s.answered.Sub(s.sent))
-		case s.answer != "" && s.answer != answerNone && !strings.HasPrefix(s.answer, pathRefused):
-			record(refusal, s.answered.Sub(s.sent))
+	visible, push := histogram(), histogram()
+	for i := range r.shoppers {
+		s := &r.shoppers[i]
+		status, seen, pushed := "", time.Duration(0), time.Duration(0)
+		if s.trail != nil {
+			if status, seen, pushed = s.trail.state(); status == gone {
+				status = ""
+			}
 		}
-		if s.answer != answerQueued && s.answer != answerNone {
+		if s.answer != idQueued && s.answer != idNone {
 			continue
 		}
 		if status == "" {
 			status = "still queued"
-			if s.answer == answerNone {
+			if s.answer == idNone {
 				status = "never arrived"
 			}
 		}
 		rep.Outcomes[status]++
-		if s.answer == answerQueued && seen.IsZero() {
+		if s.answer == idQueued && seen == 0 {
 			r.tally.violate(s.no.String(), "was answered 202 and had no end when the run gave up waiting")
 		}
-		if !seen.IsZero() {
-			record(visible, seen.Sub(s.sent))
-			rep.AllVisible = max(rep.AllVisible, seen.Sub(began).Seconds())
+		if seen != 0 {
+			rep.AllVisible = max(rep.AllVisible, (seen - began).Seconds())
+			if s.trail.eager || seen == pushed { // the others asked when the server told them to
+				record(visible, seen-s.sent)
+			}
 		}
-		s.mu.Lock()
-		pushed := s.pushed
-		s.mu.Unlock()
-		if !pushed.IsZero() {
-			record(push, pushed.Sub(s.sent))
-		} else if i < r.sockets.open && !seen.IsZero() {
+		if pushed != 0 {
+			record(push, pushed-s.sent)
+		} else if i < r.sockets.open && seen != 0 {
 			r.tally.trouble("no push reached an open socket")
 		}
 	}
-	for name, h := range map[string]*hdrhistogram.Histogram{"refusal": refusal, "grant": grant, "order visible": visible, "push": push} {
-		rep.Latency[name] = summarize(h)
+	rep.Latency = map[string]Latency{
+		"refusal": v.Refusal, "grant": v.Grant, "order visible": summarize(visible), "push": summarize(push),
 	}
+	rep.Answers, rep.Chart = r.tally.counts(), r.tally.chart()
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	rep.Answers, rep.Chart, rep.Troubles = maps.Clone(r.tally.answers), slices.Clone(r.tally.seconds), maps.Clone(r.tally.troubles)
+	rep.Troubles = maps.Clone(r.tally.troubles)
 	rep.Violations = append([]Violation{}, r.tally.violations...)
 	return rep
 }

@@ -11,7 +11,8 @@ import (
 type Sale struct {
 	Name     string
 	Title    string
-	Stock    int
+	Stock    int // of each item
+	Items    int // how many items of the same kind; 0 is one
 	OpensAt  time.Time
 	Open     time.Duration // how long it stays open
 	PayAfter time.Duration // the payment window, at least 10 s
@@ -21,7 +22,8 @@ type Sale struct {
 type Planned struct {
 	ActivityID string
 	SessionID  string
-	ItemID     string
+	ItemID     string // the first
+	ItemIDs    []string
 }
 
 // The prices of a planned sale, in fen: a familiar kind of bargain.
@@ -48,13 +50,18 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	type object = map[string]any
 	listPrice, salePrice := Prices()
 	closes := s.OpensAt.Add(s.Open)
+	items := make([]object, max(s.Items, 1))
+	for i := range items {
+		items[i] = object{"sku": "demo", "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock}
+		if i > 0 {
+			items[i]["sku"] = fmt.Sprintf("demo-%d", i+1)
+		}
+	}
 	draft := object{
 		"name": s.Name, "starts_at": s.OpensAt, "ends_at": closes, "payment_window_seconds": int(s.PayAfter / time.Second),
 		"sessions": []object{{
 			"name": s.OpensAt.Format("15:04:05"), "opens_at": s.OpensAt, "closes_at": closes,
-			"items": []object{{
-				"sku": "demo", "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock,
-			}},
+			"items": items,
 		}},
 	}
 	var made struct {
@@ -69,11 +76,15 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities", operatorToken, draft, &made); err != nil {
 		return Planned{}, fmt.Errorf("plan a sale: %w", err)
 	}
-	if len(made.Sessions) != 1 || len(made.Sessions[0].Items) != 1 {
-		return Planned{}, fmt.Errorf("plan a sale: the server answered without the session or the item")
+	if len(made.Sessions) != 1 || len(made.Sessions[0].Items) != len(items) {
+		return Planned{}, fmt.Errorf("plan a sale: the server answered without the session or an item")
 	}
 	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities/"+made.ID+"/publish", operatorToken, nil, nil); err != nil {
 		return Planned{}, fmt.Errorf("publish the sale: %w", err)
 	}
-	return Planned{ActivityID: made.ID, SessionID: made.Sessions[0].ID, ItemID: made.Sessions[0].Items[0].ID}, nil
+	planned := Planned{ActivityID: made.ID, SessionID: made.Sessions[0].ID, ItemID: made.Sessions[0].Items[0].ID}
+	for _, it := range made.Sessions[0].Items {
+		planned.ItemIDs = append(planned.ItemIDs, it.ID)
+	}
+	return planned, nil
 }

@@ -39,14 +39,16 @@ func openSockets(ctx context.Context, r *run) (*sockets, error) {
 	r.begin("open sockets", want)
 	dial, dialCtx := errgroup.WithContext(ctx)
 	dial.SetLimit(socketDialers)
-	for _, s := range r.shoppers[:want] {
+	for i := range want {
 		dial.Go(func() error {
-			conn, err := r.dial(dialCtx, s)
+			conn, err := r.dial(dialCtx, i)
 			if err != nil {
 				return err
 			}
 			r.done.Add(1)
-			so.group.Go(func() { listen(listenCtx, conn, s) })
+			t := newTrail(i)
+			r.shoppers[i].trail = t
+			so.group.Go(func() { r.listen(listenCtx, conn, t) })
 			return nil
 		})
 	}
@@ -57,30 +59,35 @@ func openSockets(ctx context.Context, r *run) (*sockets, error) {
 	return so, nil
 }
 
-func (r *run) dial(ctx context.Context, s *shopper) (*websocket.Conn, error) {
+func (r *run) dial(ctx context.Context, i int) (*websocket.Conn, error) {
+	token, err := r.token(int64(i))
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.cfg.BaseURL, "http")+"/api/v1/ws", &websocket.DialOptions{
-		Subprotocols: []string{"stampede.v1", "bearer." + s.token},
+		Subprotocols: []string{"stampede.v1", "bearer." + token},
 	})
 	return conn, err
 }
 
 // listen notes every push about the shopper's own attempt.
-func listen(ctx context.Context, conn *websocket.Conn, s *shopper) {
+func (r *run) listen(ctx context.Context, conn *websocket.Conn, t *trail) {
 	defer func() { _ = conn.CloseNow() }()
 	for {
 		_, raw, err := conn.Read(ctx)
 		if err != nil {
 			return
 		}
-		at := time.Now()
+		at := time.Since(r.base)
 		var m struct {
 			Type  string    `json:"type"`
 			Order orderView `json:"order"`
 		}
-		if json.Unmarshal(raw, &m) == nil && m.Type == "order" && m.Order.OrderNo == s.no {
-			s.heard(m.Order.Status, true, at)
+		// The number was fetched before the attempt that this is about was sent.
+		if json.Unmarshal(raw, &m) == nil && m.Type == "order" && m.Order.OrderNo == r.shoppers[t.shopper].no {
+			t.heard(m.Order.Status, true, at)
 		}
 	}
 }

@@ -1,16 +1,43 @@
 package loadgen
 
 import (
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// tally counts answers by kind and by second. Safe for concurrent use; its one
-// mutex is taken once per attempt, far below what an HTTP request costs.
+// answerID stands for an answer's code in memory: there are a million answers
+// and a dozen codes.
+type answerID uint8
+
+// The answers that the tool itself knows; codes get the ids behind them.
+const (
+	idOpen   answerID = iota // not answered yet
+	idQueued                 // 202
+	idNone                   // no answer came: the number may be in line
+	idOther                  // a code beyond maxAnswers
+)
+
+// maxAnswers bounds the distinct answers, several times as many as the API has
+// codes.
+const maxAnswers = 64
+
+// maxSeconds bounds the chart; later answers count into its last second.
+const maxSeconds = 3600
+
+// maxViolations bounds what is kept in full; the report says how many there were.
+const maxViolations = 1000
+
+// tally counts answers by kind and by second. Safe for concurrent use: counting
+// is atomic, and mu guards what is rare.
 type tally struct {
+	names   atomic.Pointer[[]string] // by id; replaced, never changed
+	answers [maxAnswers]atomic.Int64
+	seconds [maxSeconds]atomic.Pointer[[maxAnswers]atomic.Int64]
+
 	mu         sync.Mutex
-	answers    map[string]int64
-	seconds    []map[string]int64
 	troubles   map[string]int64
 	violations []Violation
 }
@@ -21,25 +48,80 @@ type Violation struct {
 	Detail  string `json:"detail"`
 }
 
-// maxSeconds bounds the chart; later answers count into its last second.
-const maxSeconds = 3600
-
-// maxViolations bounds what is kept in full; the report says how many there were.
-const maxViolations = 1000
-
 func newTally() *tally {
-	return &tally{answers: map[string]int64{}, troubles: map[string]int64{}}
+	t := &tally{troubles: map[string]int64{}}
+	t.names.Store(&[]string{"", answerQueued, answerNone, "other"})
+	return t
 }
 
-func (t *tally) add(answer string, at time.Duration) {
-	second := min(max(int(at/time.Second), 0), maxSeconds-1)
+// idOf is the id of a code.
+func (t *tally) idOf(code []byte) answerID {
+	for i, name := range *t.names.Load() {
+		if name == string(code) {
+			return answerID(i) //nolint:gosec // below maxAnswers
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.answers[answer]++
-	for len(t.seconds) <= second {
-		t.seconds = append(t.seconds, map[string]int64{})
+	names := *t.names.Load()
+	at := slices.Index(names, string(code))
+	switch {
+	case at >= 0:
+	case len(names) == maxAnswers:
+		return idOther
+	default:
+		at = len(names)
+		names = append(slices.Clip(names), string(code))
+		t.names.Store(&names)
 	}
-	t.seconds[second][answer]++
+	return answerID(at) //nolint:gosec // below maxAnswers
+}
+
+func (t *tally) id(code string) answerID { return t.idOf([]byte(code)) }
+
+func (t *tally) name(id answerID) string { return (*t.names.Load())[id] }
+
+// isRefusal reports whether an answer said no to a rush.
+func (t *tally) isRefusal(id answerID) bool {
+	return id >= idOther && !strings.HasPrefix(t.name(id), pathRefused)
+}
+
+func (t *tally) add(answer answerID, at time.Duration) {
+	t.answers[answer].Add(1)
+	second := &t.seconds[min(max(int(at/time.Second), 0), maxSeconds-1)]
+	counts := second.Load()
+	if counts == nil {
+		second.CompareAndSwap(nil, new([maxAnswers]atomic.Int64))
+		counts = second.Load()
+	}
+	counts[answer].Add(1)
+}
+
+// counts returns the answers by code.
+func (t *tally) counts() map[string]int64 { return t.named(&t.answers) }
+
+// chart returns the answers by code for each second.
+func (t *tally) chart() []map[string]int64 {
+	var all []map[string]int64
+	for i := range t.seconds {
+		if counts := t.seconds[i].Load(); counts != nil {
+			for len(all) <= i {
+				all = append(all, map[string]int64{})
+			}
+			all[i] = t.named(counts)
+		}
+	}
+	return all
+}
+
+func (t *tally) named(counts *[maxAnswers]atomic.Int64) map[string]int64 {
+	m := map[string]int64{}
+	for id := range counts {
+		if n := counts[id].Load(); n > 0 {
+			m[t.name(answerID(id))] = n //nolint:gosec // below maxAnswers
+		}
+	}
+	return m
 }
 
 // trouble notes something that kept a winner from going on without being a

@@ -1,0 +1,307 @@
+package loadgen
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/time/rate"
+
+	"stampede/platform/ids"
+	"stampede/platform/loadgen/wire"
+)
+
+// Crowd is many shoppers who want something of the same few items, kept small
+// enough for ten million of them: some 200 bytes each, and no goroutine. Its
+// methods are called one after the other; each works on as many connections as
+// the crowd has.
+type Crowd struct {
+	client   *client
+	conns    int
+	items    []int64
+	quantity int
+	token    func(user int64) (string, error)
+	base     time.Time // what the shoppers' times count from
+	shoppers []shopper
+
+	done  atomic.Int64 // shoppers through with what is under way
+	tally *tally
+}
+
+// CrowdConfig says who the crowd is.
+type CrowdConfig struct {
+	BaseURL     string // http://127.0.0.1:8080
+	Items       []int64
+	Shoppers    int
+	FirstUser   int64 // the others follow it
+	Quantity    int
+	Connections int
+	Token       func(user int64) (string, error)
+}
+
+// shopper is one user's attempt. The user follows from the place in the crowd.
+type shopper struct {
+	path     string // the credential; empty before it was fetched
+	no       ids.ID
+	sent     time.Duration // the first send of the attempt, since the crowd's base
+	answered time.Duration
+	answer   answerID
+	trail    *trail // of those in line and of those with a socket; nil else
+}
+
+// NewCrowd gathers shoppers. Shopper i rushes item i mod len(Items).
+func NewCrowd(cfg CrowdConfig) *Crowd {
+	return &Crowd{
+		client: newClient(cfg.BaseURL, cfg.Connections), conns: cfg.Connections, items: cfg.Items,
+		quantity: max(cfg.Quantity, 1), token: func(user int64) (string, error) { return cfg.Token(cfg.FirstUser + user) },
+		base: time.Now(), shoppers: make([]shopper, cfg.Shoppers), tally: newTally(),
+	}
+}
+
+// Close ends the connections that net/http keeps.
+func (c *Crowd) Close() { c.client.http.CloseIdleConnections() }
+
+// Item is the first of the crowd's items.
+func (c *Crowd) Item() int64 { return c.items[0] }
+
+func (c *Crowd) item(i int) int64 { return c.items[i%len(c.items)] }
+
+// FetchPaths gets every shopper who has none a rush path, and returns how many
+// came. It stops at the end of ctx; who got none asks again when firing.
+func (c *Crowd) FetchPaths(ctx context.Context) (issued int, refused map[string]int64) {
+	var paths atomic.Int64
+	var mu sync.Mutex
+	refused = map[string]int64{}
+	c.each(ctx, func(w *hand, i int) {
+		if c.shoppers[i].path != "" {
+			return
+		}
+		code, err := c.fetchPath(w, i)
+		switch {
+		case err == nil && code == "":
+			paths.Add(1)
+			c.done.Add(1)
+		case ctx.Err() == nil:
+			if err != nil {
+				code = answerNone
+			}
+			mu.Lock()
+			refused[code]++
+			mu.Unlock()
+		}
+	})
+	return int(paths.Load()), refused
+}
+
+// fetchPath gets one shopper a path; code says why there is none.
+func (c *Crowd) fetchPath(w *hand, i int) (code string, err error) {
+	token, err := c.token(int64(i))
+	if err != nil {
+		return "", err
+	}
+	w.target = append(strconv.AppendInt(append(w.target[:0], "/api/v1/items/"...), c.item(i), 10), "/rush-path"...)
+	w.body = append(strconv.AppendInt(append(w.body[:0], `{"quantity":`...), int64(c.quantity), 10), '}')
+	if err := w.link.do(post, string(w.target), token, w.body, &w.resp); err != nil {
+		return "", err
+	}
+	if w.resp.Status >= 400 {
+		return string(codeOfAnswer(&w.resp)), nil
+	}
+	path, okPath := textMember(w.resp.Body, `"path"`)
+	number, okNo := textMember(w.resp.Body, `"order_no"`)
+	no, err := ids.Parse(string(number))
+	if !okPath || !okNo || err != nil {
+		return "", fmt.Errorf("loadgen: %s answered something unreadable: %.80q", w.target, w.resp.Body)
+	}
+	s := &c.shoppers[i]
+	s.path, s.no = w.keep(path), no
+	return "", nil
+}
+
+// Volley is what became of one firing.
+type Volley struct {
+	Sent    int
+	Elapsed time.Duration // from the first attempt to the last answer
+	Answers map[string]int64
+	Granted int64 // 202s
+	Grant   Latency
+	Refusal Latency
+}
+
+// PerSecond is attempts answered per second.
+func (v *Volley) PerSecond() float64 { return float64(v.Sent) / max(v.Elapsed.Seconds(), 1e-9) }
+
+// Fire sends every attempt once, as fast as the connections allow.
+func (c *Crowd) Fire(ctx context.Context) Volley { return c.fire(ctx, firing{}) }
+
+// FireAgain sends the attempts once more whose last answer was one of the
+// codes; without codes, those that were refused. The same path is the same
+// attempt, so it costs no new paths.
+func (c *Crowd) FireAgain(ctx context.Context, codes ...string) Volley {
+	if len(codes) == 0 {
+		return c.fire(ctx, firing{which: func(s *shopper) bool { return c.tally.isRefusal(s.answer) }})
+	}
+	wanted := map[answerID]bool{}
+	for _, code := range codes {
+		wanted[c.tally.id(code)] = true
+	}
+	return c.fire(ctx, firing{which: func(s *shopper) bool { return wanted[s.answer] }})
+}
+
+// firing says how to fire; the zero value sends everybody's attempt at once.
+type firing struct {
+	which func(*shopper) bool  // who sends; nil is everybody
+	pace  *rate.Limiter        // nil is as fast as possible
+	after func(w *hand, i int) // runs after each answer; may be nil
+}
+
+// fire sends attempts.
+func (c *Crowd) fire(ctx context.Context, f firing) Volley {
+	type figures struct {
+		grant, refusal *hdrhistogram.Histogram
+		answers        [maxAnswers]int64
+		sent           int
+	}
+	var mu sync.Mutex
+	all := figures{grant: histogram(), refusal: histogram()}
+	began := time.Since(c.base)
+	c.eachWith(ctx, func(w *hand) (func(i int), func()) {
+		mine := figures{grant: histogram(), refusal: histogram()}
+		work := func(i int) {
+			s := &c.shoppers[i]
+			if f.which != nil && !f.which(s) || f.pace != nil && f.pace.Wait(ctx) != nil {
+				return
+			}
+			c.attempt(ctx, w, i)
+			c.tally.add(s.answer, s.answered-began)
+			mine.answers[s.answer]++
+			mine.sent++
+			if s.answer == idQueued {
+				record(mine.grant, s.answered-s.sent)
+			} else if c.tally.isRefusal(s.answer) {
+				record(mine.refusal, s.answered-s.sent)
+			}
+			c.done.Add(1)
+			if f.after != nil {
+				f.after(w, i)
+			}
+		}
+		return work, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			all.grant.Merge(mine.grant)
+			all.refusal.Merge(mine.refusal)
+			all.sent += mine.sent
+			for id, n := range &mine.answers {
+				all.answers[id] += n
+			}
+		}
+	})
+	v := Volley{
+		Sent: all.sent, Elapsed: time.Since(c.base) - began, Answers: map[string]int64{},
+		Granted: all.answers[idQueued], Grant: summarize(all.grant), Refusal: summarize(all.refusal),
+	}
+	for id, n := range &all.answers {
+		if n > 0 {
+			v.Answers[c.tally.name(answerID(id))] = n //nolint:gosec // below maxAnswers
+		}
+	}
+	return v
+}
+
+// attempt sends one shopper's rush. Where no answer comes, or an unclear one,
+// the same path is sent again, as a page would do: it is the same attempt.
+func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
+	s := &c.shoppers[i]
+	s.sent = time.Since(c.base)
+	if s.path == "" {
+		code, err := c.fetchPath(w, i)
+		if err != nil {
+			code = answerNone
+		}
+		if code != "" {
+			s.answered, s.answer = time.Since(c.base), c.tally.id(pathRefused+code)
+			return
+		}
+		s.sent = time.Since(c.base)
+	}
+	for range attemptSends {
+		err := w.link.do(post, rushTarget(s.path), "", nil, &w.resp)
+		s.answered, s.answer = time.Since(c.base), idNone
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return
+		case err != nil:
+			continue
+		case w.resp.Status < 400:
+			s.answer = idQueued
+			return
+		}
+		code := codeOfAnswer(&w.resp)
+		if string(code) == "unknown" {
+			continue
+		}
+		s.answer = c.tally.idOf(code)
+		return
+	}
+}
+
+// attemptSends is how often one attempt is sent before its outcome is left to
+// polling.
+const attemptSends = 3
+
+// hand is what one connection's goroutine works with.
+type hand struct {
+	link         link
+	resp         wire.Response
+	target, body []byte
+	room         strings.Builder
+}
+
+// keepChunkBytes is how much room for paths is made at once. A path of its own
+// would take a quarter more, and a million more to look at for the collector.
+const keepChunkBytes = 64 << 10
+
+// keep returns a copy of b that stays.
+func (w *hand) keep(b []byte) string {
+	if w.room.Cap()-w.room.Len() < len(b) {
+		w.room = strings.Builder{}
+		w.room.Grow(max(keepChunkBytes, len(b)))
+	}
+	from := w.room.Len()
+	w.room.Write(b)
+	return w.room.String()[from:]
+}
+
+// each runs fn for every shopper.
+func (c *Crowd) each(ctx context.Context, fn func(w *hand, i int)) {
+	c.eachWith(ctx, func(w *hand) (func(int), func()) { return func(i int) { fn(w, i) }, func() {} })
+}
+
+// eachWith runs the function that begin makes for each connection on every
+// shopper, and its end when there are no more.
+func (c *Crowd) eachWith(ctx context.Context, begin func(w *hand) (work func(i int), end func())) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(c.conns, len(c.shoppers)) {
+		group.Go(func() {
+			w := &hand{link: c.client.newLink(ctx)}
+			defer w.link.close()
+			work, end := begin(w)
+			defer end()
+			for ctx.Err() == nil {
+				i := next.Add(1) - 1
+				if i >= int64(len(c.shoppers)) {
+					return
+				}
+				work(int(i))
+			}
+		})
+	}
+	group.Wait()
+}
