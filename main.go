@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ import (
 	"stampede/platform/proof"
 	"stampede/platform/redisx"
 	"stampede/platform/telemetry"
+	"stampede/platform/telemetry/tracing"
 	"stampede/seckill"
 )
 
@@ -74,10 +76,12 @@ type server struct {
 	log      *slog.Logger
 	app      *app.App
 	registry *prometheus.Registry
+	trace    *tracing.Tracer // nil unless traces are on
 	tokens   *auth.Tokens
 	router   *httpx.Router
 
-	alone bool // no other process publishes: the instance lock is ours and NATS is embedded
+	alone   bool   // no other process publishes: the instance lock is ours and NATS is embedded
+	natsDir string // where the embedded NATS keeps its streams
 
 	pools     map[string]*pgxpool.Pool
 	redis     redis.UniversalClient
@@ -155,26 +159,25 @@ func asTold(entries []loadgen.Entry) iter.Seq[order.ClientEntry] {
 // open connects to the stores and builds the modules; nothing runs yet. What it
 // opened is closed by app.Stop, also when it fails half way.
 func (s *server) open(ctx context.Context, stores config.Stores, key string) error {
+	var err error
+	if s.trace, err = tracing.Open(ctx, tracing.Config{Endpoint: s.set.TraceEndpoint, Share: s.set.TraceSample, Version: version, Log: s.log}); err != nil {
+		return err
+	}
+	s.app.OnStop("traces", s.trace.Stop)
 	if err := s.openStores(ctx, stores); err != nil {
 		return err
 	}
-	natsDir := stores.NATSDir
-	if natsDir == "" {
-		natsDir = filepath.Join("data", "nats")
-	}
-	var err error
+	s.natsDir = cmp.Or(stores.NATSDir, filepath.Join("data", "nats"))
 	s.bus, err = bus.Open(ctx, bus.Config{
-		URL: stores.NATSURL, StoreDir: natsDir, MaxGrantsBytes: s.set.GrantsMaxMiB << 20, MaxEventsBytes: s.set.EventsMaxMiB << 20,
-		PublishDeadline: s.set.PublishDeadline, Log: s.log, Metrics: s.registry,
+		URL: stores.NATSURL, StoreDir: s.natsDir, MaxGrantsBytes: s.set.GrantsMaxMiB << 20, MaxEventsBytes: s.set.EventsMaxMiB << 20,
+		PublishDeadline: s.set.PublishDeadline, Log: s.log, Metrics: s.registry, Trace: s.trace,
 	})
 	if err != nil {
 		return err
 	}
 	s.app.OnStop("bus", s.bus.Close)
 	s.app.OnReady("nats", s.bus.Healthy)
-	if err := s.registry.Register(alarm.NewCollector(s.pools["platform"])); err != nil {
-		return err
-	}
+	s.registry.MustRegister(telemetry.NewPools(s.pools, s.redis))
 	s.relay = outbox.New(s.pools["platform"], s.bus, s.log, s.registry)
 	s.clock = clock.NewServer(s.redis)
 	if err := s.clock.Sample(ctx); err != nil {
@@ -182,13 +185,13 @@ func (s *server) open(ctx context.Context, stores config.Stores, key string) err
 	}
 	s.tokens = auth.NewTokens([]byte(key), s.clock.Now)
 	s.router = httpx.NewRouter(s.tokens, s.log, version, s.registry)
+	s.router.Trace = s.trace
 	var providers []provider.Provider
 	if s.set.SandboxBank {
 		bank, err := s.openBank(auth.Derive([]byte(key), "sandbox-bank"))
-		if err != nil {
+		if providers = append(providers, bank); err != nil {
 			return err
 		}
-		providers = append(providers, bank)
 	}
 	if err := s.openBooks(providers); err != nil {
 		return err
@@ -257,7 +260,7 @@ func (s *server) openPools(ctx context.Context, stores config.Stores) error {
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
 	stockCfg := inventory.DefaultConfig()
-	stockCfg.PublishDeadline, stockCfg.Alone = s.set.PublishDeadline, s.alone
+	stockCfg.PublishDeadline, stockCfg.Alone, stockCfg.SettleAfter = s.set.PublishDeadline, s.alone, s.set.SettleAfter
 	s.inventory, err = inventory.New(stockCfg, inventory.Deps{
 		DB: s.pools["inventory"], Redis: s.redis, Bus: s.bus, Holds: order.HoldReader{}, Log: s.log, Metrics: s.registry,
 	})
@@ -267,7 +270,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	orderCfg := order.DefaultConfig()
 	orderCfg.CacheTTL = s.set.OrderCacheTTL
 	s.order, err = order.New(orderCfg, order.Deps{
-		DB: s.pools["order"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay, Log: s.log, Metrics: s.registry,
+		DB: s.pools["order"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay, Log: s.log, Metrics: s.registry, Trace: s.trace,
 	})
 	if err != nil {
 		return err
@@ -276,7 +279,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	payCfg := payment.DefaultConfig()
 	payCfg.ReturnURL = s.set.BaseURL() + "/"
 	s.payment, err = payment.New(payCfg, payment.Deps{
-		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers, BaseURL: s.set.BaseURL(), Log: s.log, Metrics: s.registry,
+		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers, BaseURL: s.set.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace,
 	})
 	return err
 }
@@ -292,7 +295,7 @@ func (s *server) openDoors(key []byte) error {
 	var err error
 	s.seckill, err = seckill.New(saleCfg, seckill.Deps{
 		DB: s.pools["seckill"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay, Clock: s.clock,
-		Log: s.log, Metrics: s.registry, Orders: s.order, SigningKey: key,
+		Log: s.log, Metrics: s.registry, Orders: s.order, SigningKey: key, Trace: s.trace,
 	})
 	if err != nil {
 		return err
@@ -324,9 +327,9 @@ func (s *server) openBank(secret []byte) (provider.Provider, error) {
 func (s *server) start(ctx context.Context) error {
 	s.app.Go("clock", app.Worker{Name: "clock", Run: s.clock.Run})
 	s.app.Go("relay", app.Worker{Name: "outbox-relay", Run: s.relay.Run},
-		app.Worker{Name: "housekeeping", Run: outbox.NewHousekeeper(s.pools["platform"], s.log).Run})
+		app.Worker{Name: "housekeeping", Run: outbox.NewHousekeeper(s.pools["platform"], s.log).Keep(s.set.KeepRecords).Run})
 	subs := slices.Concat(s.seckill.Subscriptions(), s.order.Subscriptions(), s.inventory.Subscriptions(), s.notify.Subscriptions())
-	workers := slices.Concat(s.seckill.Workers(), s.order.Workers(), s.payment.Workers(), s.notify.Workers())
+	workers := slices.Concat(s.seckill.Workers(), s.inventory.Workers(), s.order.Workers(), s.payment.Workers(), s.notify.Workers())
 	workers = append(workers, app.Worker{Name: "order-expiry", Run: order.NewExpiry(s.order, s.payment).Run})
 	stop, err := s.bus.Subscribe(ctx, subs, inbox.DeadLetters(s.pools["platform"]))
 	if err != nil {
@@ -343,7 +346,29 @@ func (s *server) start(ctx context.Context) error {
 	s.order.Routes(s.router, s.seckill, s.payment)
 	s.payment.Routes(s.router)
 	s.notify.Routes(s.router)
+	if err := s.watchOver(); err != nil {
+		return err
+	}
 	return s.router.ServeDocs()
+}
+
+// watchOver starts what looks after the server itself and calls people.
+func (s *server) watchOver() error {
+	pool := s.pools["platform"]
+	parts := alarm.Parts{Listen: s.set.Listen, Bus: s.bus, Redis: func(ctx context.Context) error { return s.redis.Ping(ctx).Err() }}
+	if s.alone {
+		parts.StreamDir, parts.StreamBytes = s.natsDir, (s.set.GrantsMaxMiB+s.set.EventsMaxMiB)<<20
+	}
+	samples := slices.Concat(s.inventory.Samples(), seckill.Checks(s.pools["seckill"], s.inventory))
+	workers, err := alarm.Workers(pool, alarm.Webhook{URL: s.set.AlarmWebhookURL, Secret: s.set.AlarmWebhookSecret}, parts, s.log, s.registry,
+		outbox.Behind(pool), s.seckill.FencedProbe(), alarm.Sampled(alarm.SampleEvery, samples))
+	if err != nil {
+		return err
+	}
+	s.app.Go("watch", workers...)
+	alarm.Routes(s.router, pool)
+	inbox.Routes(s.router, pool, s.bus)
+	return nil
 }
 
 // serve binds the addresses, builds the server, serves until ctx ends or a part
@@ -357,8 +382,8 @@ func serve(ctx context.Context, io cli.Streams, set *config.Server, start cli.St
 	if err == nil {
 		select {
 		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), pg.ErrNotAlone) {
-				err = context.Cause(ctx)
+			if cause := context.Cause(ctx); errors.Is(cause, pg.ErrNotAlone) {
+				err = cause
 			}
 			_, _ = fmt.Fprintln(io.Err, "Stopping: requests under way finish, then sockets, lanes, consumers and stores.")
 		case err = <-died:

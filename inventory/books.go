@@ -116,9 +116,14 @@ func perItem(stocks []Stock) iter.Seq[[]Stock] {
 }
 
 // atRest reports whether nothing is on its way for the item: the row stays true
-// until its fingerprint changes.
+// until its fingerprint changes. Without keys in Redis, because they were never
+// there or the item is settled, only a waiting order can change it, by being
+// paid.
 func (r BookRow) atRest() bool {
-	return r.Loaded && r.InFlight == 0 && r.ReleasePending == 0 && r.Difference == 0 && r.RedisCommitted == r.Sold
+	if !r.Loaded {
+		return r.Held == 0 && r.Difference == 0
+	}
+	return r.InFlight == 0 && r.ReleasePending == 0 && r.Difference == 0 && r.RedisCommitted == r.Sold
 }
 
 // allStock reads every stock row, ordered by item and shard.

@@ -25,11 +25,15 @@ type Config struct {
 	// its path cannot be used again. It must be longer than a path lives, plus
 	// 60 s for clocks and slow requests. Defaults to 240 s.
 	TombstoneTTL time.Duration
+	// SettleAfter is how long after the end of a sale its keys are removed from
+	// Redis at the earliest. Until then shoppers' late questions and the last
+	// returns are answered from there. 1 minute … 30 days. Defaults to 15 min.
+	SettleAfter time.Duration
 }
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
-	return Config{PublishDeadline: 5 * time.Second, LeaseTTL: 10 * time.Second, TombstoneTTL: 240 * time.Second}
+	return Config{PublishDeadline: 5 * time.Second, LeaseTTL: 10 * time.Second, TombstoneTTL: 240 * time.Second, SettleAfter: 15 * time.Minute}
 }
 
 // Validate reports the first setting that is out of its range.
@@ -41,6 +45,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("inventory: load lease must last 1 s to 5 minutes, got %v", c.LeaseTTL)
 	case c.TombstoneTTL < 3*time.Minute || c.TombstoneTTL > 24*time.Hour:
 		return fmt.Errorf("inventory: released numbers must be remembered for 3 minutes to 24 hours, got %v", c.TombstoneTTL)
+	case c.SettleAfter < time.Minute || c.SettleAfter > 30*24*time.Hour:
+		return fmt.Errorf("inventory: keys of ended sales must be kept for 1 minute to 30 days, got %v", c.SettleAfter)
 	}
 	return nil
 }

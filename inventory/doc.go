@@ -70,6 +70,16 @@
 // Missing keys, another epoch and another run id (a restart, a failover) all
 // fence an item by themselves, inside each decision.
 //
+// # Settlement
+//
+// The keys of an item have no lifetime while its sale is not settled. Some time
+// after its end, when no order waits for its payment, nothing is in flight and
+// both counts agree, Settle removes them; items under one rule of an activity go
+// when the last of them has ended. From then on the item is Postgres's alone:
+// missing keys of an ended item fence nothing, and a late return has nothing to
+// do here. Books and the checks take Postgres's word. An item whose counts
+// differ keeps its keys, because they are the evidence.
+//
 // # Invariants
 //
 //   - I1, in both counts: no more units given away than there are. CHECKs on the
@@ -91,8 +101,9 @@
 //
 // # Lifecycle
 //
-// A Service starts nothing of its own: who preheats, and who notices a fenced
-// item and calls Load, is seckill's business. A process that is Alone opens its
+// Workers has one loop, which settles ended items on one instance at a time.
+// Who preheats, and who notices a fenced item and calls Load, is seckill's
+// business. A process that is Alone opens its
 // items at once after a restart. Lock order is that of all modules:
 // stock rows by item and shard, then orders, then payments.
 package inventory

@@ -11,6 +11,7 @@ import (
 	"stampede/inventory/internal/inventorydb"
 	"stampede/inventory/inventoryevent"
 	"stampede/order/orderevent"
+	"stampede/platform/alarm"
 	"stampede/platform/bus"
 	"stampede/platform/fault"
 	"stampede/platform/ids"
@@ -38,6 +39,23 @@ func (s *Service) Subscriptions() []bus.Subscription {
 		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, MaxAttempts: patience, Handle: s.onEnded(s.release)},
 		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, MaxAttempts: patience, Handle: s.onEnded(s.release)},
 		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, MaxAttempts: patience, Handle: s.onEnded(s.commit)},
+	}
+}
+
+const (
+	// failingAttempts is how often an event has failed when a person is asked:
+	// with the bus's back-off that is after a minute and a half.
+	failingAttempts = 10
+	// failingEvery keeps a backlog of events that all fail for one reason from
+	// raising the alarm with each of them: at 30 s apart, once in five minutes.
+	failingEvery = 10
+)
+
+// complain asks for a person because returns or payments do not reach Redis.
+// The event comes again whether or not this could be recorded.
+func (s *Service) complain(ctx context.Context, subject string, cause error) {
+	if err := alarm.Raise(ctx, s.deps.DB, alarm.ReleaseFailing, subject, cause.Error()); err != nil {
+		s.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarm.ReleaseFailing), "error", err)
 	}
 }
 
@@ -69,6 +87,9 @@ func (s *Service) onEnded(end func(context.Context, Item, []orderevent.Order) er
 					}
 				}
 			}
+		}
+		if len(failed) > 0 && m.Attempt >= failingAttempts && m.Attempt%failingEvery == 0 {
+			s.complain(ctx, m.Subject, errors.Join(failed...))
 		}
 		if fenced == len(failed) {
 			// After a restart every item is fenced for a moment.

@@ -16,12 +16,18 @@ func (s *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, 
 	if err != nil {
 		return 0, 0, false, err
 	}
+	settled, err := s.settledEpochs(ctx)
+	if err != nil {
+		return 0, 0, false, err
+	}
 	var unclear error
 	for _, st := range stocks {
 		held, _, seq, persisted, found, err := s.Hold(ctx, st.item(), user)
 		switch {
 		case errors.Is(err, ErrFenced) && st.Epoch == 0:
 			// Never loaded, so nobody was ever granted anything of it.
+		case errors.Is(err, ErrFenced) && settled[st.ItemID] == st.Epoch:
+			// Its keys were removed because nothing waited.
 		case err != nil:
 			unclear = errors.Join(unclear, err)
 		case found && held == no && seq > 0:

@@ -9,6 +9,7 @@ import (
 
 	"stampede/inventory/internal/inventorydb"
 	"stampede/inventory/inventoryevent"
+	"stampede/platform/failpoint"
 	"stampede/platform/fault"
 	"stampede/platform/lease"
 )
@@ -96,7 +97,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reached("fenced"); err != nil {
+	if err := errors.Join(s.reached("fenced"), failpoint.LoadFenced.Err()); err != nil {
 		return err
 	}
 	if err := s.drain(ctx, itemID, f); err != nil {
@@ -109,7 +110,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reached("counted"); err != nil {
+	if err := errors.Join(s.reached("counted"), failpoint.LoadCounted.Err()); err != nil {
 		return err
 	}
 	for _, st := range books.stocks {

@@ -102,8 +102,6 @@ func (s *Service) compare(ctx context.Context, itemID int64, b itemBooks) error 
 		return nil
 	}
 	s.deps.Log.ErrorContext(ctx, "books differ", "item_id", itemID, "offered", offered, "available", available, "live", live)
-	return alarm.Raise(ctx, s.deps.DB, alarm.Alarm{
-		Code: "books-differ", Subject: "item " + strconv.FormatInt(itemID, 10), Severity: alarm.Critical,
-		NextAction: "Run `stampede verify`; pause the item if it is on sale.",
-	})
+	return alarm.Raise(ctx, s.deps.DB, alarm.BooksDiffer, "item "+strconv.FormatInt(itemID, 10),
+		fmt.Sprintf("%d units are on offer, %d available and %d in live orders.", offered, available, live))
 }

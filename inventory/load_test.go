@@ -288,8 +288,8 @@ func TestBooksThatDifferRaiseAnAlarm(t *testing.T) {
 	}
 	b.load(item)
 	mustBe(t, "remaining follows the row", b.state(item).Remaining, 2)
-	list, err := alarm.List(t.Context(), b.db, true, 10)
-	if err != nil || len(list) != 1 || list[0].Code != "books-differ" || list[0].Subject != "item 1" {
+	list, err := alarm.List(t.Context(), b.db, alarm.Filter{Open: true, Limit: 10})
+	if err != nil || len(list) != 1 || list[0].Code != alarm.BooksDiffer || list[0].Subject != "item 1" {
 		t.Errorf("alarms %v, error %v", list, err)
 	}
 }

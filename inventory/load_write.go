@@ -2,12 +2,14 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/platform/failpoint"
 	"stampede/platform/ids"
 )
 
@@ -41,7 +43,7 @@ func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) er
 			return err
 		}
 	}
-	if err := s.reached("written"); err != nil {
+	if err := errors.Join(s.reached("written"), failpoint.LoadWritten.Err()); err != nil {
 		return err
 	}
 	for range epochTurns {
@@ -182,8 +184,8 @@ func hset(ctx context.Context, p redis.Pipeliner, key string, pairs []any) {
 	}
 }
 
-// Forget removes an item's keys from Redis: after Delete, or when a sale is
-// settled. An item that is still in Postgres answers Fenced afterwards.
+// Forget removes an item's keys from Redis after Delete. Ended items are
+// Settle's. An item that is still in Postgres answers Fenced afterwards.
 func (s *Service) Forget(ctx context.Context, item Item) error {
 	st, ok, err := s.State(ctx, item)
 	if err != nil {

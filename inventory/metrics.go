@@ -6,7 +6,7 @@ type metrics struct {
 	reserve  prometheus.Histogram
 	verdicts [OverLimit + 1]prometheus.Counter
 	gates    [Paused + 1]prometheus.Counter
-	failures *prometheus.CounterVec
+	failures prometheus.Counter
 	returns  *prometheus.CounterVec
 	loads    *prometheus.CounterVec
 	loadTime prometheus.Histogram
@@ -19,11 +19,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			// A full batch takes about 0.5 ms on an idle machine; a second is an outage.
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
 		}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_inventory_script_failures_total", Help: "Script calls whose outcome is not known.",
-		}, []string{"script"}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_inventory_reserve_failures_total", Help: "Batched decisions whose outcome is not known.",
+		}),
 		returns: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_inventory_holds_ended_total", Help: "Holds released or committed in Redis.",
+			Name: "stampede_inventory_holds_ended_total", Help: "Holds that ended in Redis, by end: released, committed.",
 		}, []string{"end"}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_loads_total", Help: "Loads by outcome.",
@@ -45,6 +45,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	for g := range m.gates {
 		m.gates[g] = gates.WithLabelValues(Gate(g).String())
+	}
+	// From the first scrape on, so that the first rate is right.
+	for _, end := range []string{"released", "committed"} {
+		m.returns.WithLabelValues(end)
+	}
+	for _, outcome := range []string{"done", "busy", "failed"} {
+		m.loads.WithLabelValues(outcome)
 	}
 	if reg != nil {
 		reg.MustRegister(m.reserve, m.failures, m.returns, m.loads, m.loadTime, verdicts, gates)

@@ -36,7 +36,7 @@ func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts 
 	defer g.deciding.RUnlock()
 	r, err := reserveScript.run(ctx, s.deps.Redis, reserveFigures, call.keys, call.args...)
 	if err != nil {
-		s.metrics.failures.WithLabelValues(reserveScript.name).Inc()
+		s.metrics.failures.Inc()
 		return err
 	}
 	s.metrics.reserve.Observe(time.Since(started).Seconds())

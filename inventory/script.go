@@ -35,6 +35,8 @@ var (
 	stateSource string
 	//go:embed lua/hold.lua
 	holdSource string
+	//go:embed lua/settle.lua
+	settleSource string
 
 	reserveScript = script{"reserve", redis.NewScript(reserveSource)}
 	persistScript = script{"persist", redis.NewScript(persistSource)}
@@ -45,6 +47,7 @@ var (
 	loadScript    = script{"load", redis.NewScript(loadSource)}
 	stateScript   = script{"state", redis.NewScript(stateSource)}
 	holdScript    = script{"hold", redis.NewScript(holdSource)}
+	settleScript  = script{"settle", redis.NewScript(settleSource)}
 )
 
 // errReply means that a script answered in another form than its header says:

@@ -23,7 +23,7 @@ var ErrNoStock = fault.New(fault.NotFound, "not-found", "There is no such item o
 // NewStock is an item's stock at its publication.
 type NewStock struct {
 	Item
-	Total     int32 // 0 … MaxUnits; for unlimited items the count begins here and may go below zero
+	Total     int32 // units on offer, also those beyond the goods in stock by agreement, 0 … MaxUnits; for unlimited items the count begins here and may go below zero
 	Unlimited bool
 	UserLimit int32 // units per user, 1 or more
 	// Rebuy lets a user whose unpaid order was closed have units again. Without
@@ -93,6 +93,20 @@ func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change)
 		return fmt.Errorf("inventory: change item %d: %w", itemID, ErrNoStock)
 	}
 	return nil
+}
+
+// Totals reads how many units each item has, by item, from the stock rows
+// themselves: what Books keeps in memory is no proof.
+func (s *Service) Totals(ctx context.Context) (map[int64]int64, error) {
+	stocks, err := s.allStock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	totals := make(map[int64]int64, len(stocks))
+	for _, st := range stocks {
+		totals[st.ItemID] += int64(st.Total)
+	}
+	return totals, nil
 }
 
 // Delete removes the stock of items that never opened, inside the caller's

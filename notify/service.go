@@ -44,8 +44,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	m := metrics{
 		sockets: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."}),
-		pushed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushed_total", Help: "Messages written to sockets."}),
-		slow:    prometheus.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_closed_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
+		pushed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
+		slow:    prometheus.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
 	}
 	for _, c := range []prometheus.Collector{m.sockets, m.pushed, m.slow} {
 		if err := deps.Metrics.Register(c); err != nil {
@@ -67,6 +67,9 @@ func (s *Service) Subscriptions() []bus.Subscription {
 }
 
 func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
+	if s.hub.count.Load() == 0 {
+		return nil // an event tells of thousands of orders; nobody here waits for one
+	}
 	var changed orderevent.Changed
 	if err := json.Unmarshal(m.Data, &changed); err != nil {
 		return fmt.Errorf("notify: decode %s: %w", m.Subject, err)

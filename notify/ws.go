@@ -58,7 +58,7 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	// goroutine answers pings and ends with the connection.
 	closed := conn.CloseRead(context.Background())
 	context.AfterFunc(closed, func() { s.hub.remove(sock) }) //nolint:contextcheck // as said
-	sock.enqueue([]byte(`{"type":"hello"}`))
+	sock.enqueue(greeting)
 }
 
 // authenticate takes the token from the Authorization header, the subprotocol

@@ -3,7 +3,6 @@ package order
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -41,7 +40,8 @@ const (
 	pipelineLimit = 512
 )
 
-// cache is the orders in Redis: "o:{<bucket>}:<number>" → the order as JSON.
+// cache is the orders in Redis: "o:{<bucket>}:<number>" → the order; see
+// appendCached.
 //
 // An entry never goes back in time: put.lua compares versions, and a new order
 // is set only where there is none. Staleness is bounded in every case:
@@ -100,8 +100,8 @@ func (c *cache) get(ctx context.Context, no ids.ID) (orderevent.Order, bool, err
 		c.metrics.cacheReads.WithLabelValues("error").Inc()
 		return orderevent.Order{}, false, fmt.Errorf("order: read cache: %w", err)
 	}
-	var o orderevent.Order
-	if err := json.Unmarshal(raw, &o); err != nil || o.No != no {
+	o, err := readCached(raw)
+	if err != nil || o.No != no {
 		// Not written by this program; Postgres knows better and put.lua replaces it.
 		c.metrics.cacheReads.WithLabelValues("error").Inc()
 		return orderevent.Order{}, false, nil
@@ -111,29 +111,34 @@ func (c *cache) get(ctx context.Context, no ids.ID) (orderevent.Order, bool, err
 }
 
 // putNew stores orders that just came to be. Whatever is there already is as
-// new or newer, so it stays.
-func (c *cache) putNew(ctx context.Context, orders []orderevent.Order) error {
+// new or newer, so it stays. by counts those that became readable by it.
+func (c *cache) putNew(ctx context.Context, orders []orderevent.Order, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, cacheWrite)
 	defer cancel()
 	var failed error
-	// One buffer for all: a value stays valid when the buffer moves on. An order
-	// takes some 450 bytes.
-	buf := make([]byte, 0, min(len(orders), pipelineLimit)*512)
+	// One buffer for all: a value stays valid when the buffer moves on.
+	buf := make([]byte, 0, min(len(orders), pipelineLimit)*cachedBytes)
 	ttl := c.lifetime(len(orders))
+	stored := 0
+	defer func() { c.metrics.visible.WithLabelValues(by).Add(float64(stored)) }()
 	for start := 0; start < len(orders); start += pipelineLimit {
 		end := min(start+pipelineLimit, len(orders))
 		buf = buf[:0]                                                      // the pipeline before has sent what it held
 		cmds, _ := c.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the commands carry the errors
 			for i := start; i < end; i++ {
 				from := len(buf)
-				buf = orders[i].AppendJSON(buf)
+				buf = appendCached(buf, &orders[i])
 				pipe.SetNX(ctx, cacheKey(orders[i].No), buf[from:len(buf):len(buf)], ttl)
 			}
 			return nil
 		})
 		for _, cmd := range cmds {
 			// Without memory there is no older entry to be misled by either.
-			if err := cmd.Err(); err != nil && !outOfMemory(err) {
+			put, err := cmd.(*redis.BoolCmd).Result() //nolint:errcheck // SetNX made it
+			if put {
+				stored++
+			}
+			if err != nil && !outOfMemory(err) {
 				failed = err
 			}
 		}
@@ -145,8 +150,8 @@ func (c *cache) putNew(ctx context.Context, orders []orderevent.Order) error {
 }
 
 // putMissing stores orders of which this is the first version, unless they
-// are there. The writer has normally put them, so it asks before it sends some
-// 500 bytes an order a second time.
+// are there. The writer has normally put them, so it asks before it sends them
+// a second time.
 func (c *cache) putMissing(ctx context.Context, orders []orderevent.Order) error {
 	asking, cancel := context.WithTimeout(ctx, cacheWrite)
 	defer cancel()
@@ -166,45 +171,47 @@ func (c *cache) putMissing(ctx context.Context, orders []orderevent.Order) error
 			missing = append(missing, orders[i])
 		}
 	}
-	return c.putNew(ctx, missing)
+	return c.putNew(ctx, missing, visibleByEvent)
 }
 
 // put stores changed orders where the cache has an older version or none. It
 // returns nil when afterwards no reader finds an older version, stored or not.
 func (c *cache) put(ctx context.Context, orders []orderevent.Order) error {
-	_, err := c.putFor(ctx, orders, c.lifetime(len(orders)))
+	_, _, err := c.putFor(ctx, orders, c.lifetime(len(orders)))
 	return err
 }
 
 // fill stores what a reader found in Postgres and returns how many orders
 // there was no memory for.
 func (c *cache) fill(ctx context.Context, orders []orderevent.Order) (noRoom int, err error) {
-	return c.putFor(ctx, orders, c.fillTTL)
+	stored, noRoom, err := c.putFor(ctx, orders, c.fillTTL)
+	c.metrics.visible.WithLabelValues(visibleByReader).Add(float64(stored))
+	return noRoom, err
 }
 
-func (c *cache) putFor(ctx context.Context, orders []orderevent.Order, ttl time.Duration) (noRoom int, err error) {
+func (c *cache) putFor(ctx context.Context, orders []orderevent.Order, ttl time.Duration) (stored, noRoom int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cacheWrite)
 	defer cancel()
 	for start := 0; start < len(orders); start += pipelineLimit {
 		part := orders[start:min(start+pipelineLimit, len(orders))]
-		n, err := c.putPart(ctx, part, ttl)
-		noRoom += n
+		put, none, err := c.putPart(ctx, part, ttl)
+		stored, noRoom = stored+put, noRoom+none
 		if err != nil {
-			return noRoom, fmt.Errorf("order: cache orders: %w", err)
+			return stored, noRoom, fmt.Errorf("order: cache orders: %w", err)
 		}
 	}
-	return noRoom, nil
+	return stored, noRoom, nil
 }
 
 // putPart runs put.lua for each order in one pipeline, first by the script's
 // hash and, on a server that does not know it, once more by its text.
-func (c *cache) putPart(ctx context.Context, orders []orderevent.Order, ttl time.Duration) (noRoom int, err error) {
+func (c *cache) putPart(ctx context.Context, orders []orderevent.Order, ttl time.Duration) (stored, noRoom int, err error) {
 	seconds := int64(ttl / time.Second)
 	for _, run := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{putScript.EvalSha, putScript.Eval} {
 		var unknown []orderevent.Order
 		cmds, _ := c.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the commands carry the errors
 			for i := range orders {
-				run(ctx, pipe, []string{cacheKey(orders[i].No)}, orders[i].AppendJSON(nil), orders[i].Version, seconds)
+				run(ctx, pipe, []string{cacheKey(orders[i].No)}, appendCached(nil, &orders[i]), orders[i].Version, seconds)
 			}
 			return nil
 		})
@@ -213,7 +220,10 @@ func (c *cache) putPart(ctx context.Context, orders []orderevent.Order, ttl time
 			switch {
 			case cmdErr == nil:
 				c.metrics.cachePuts.WithLabelValues(putOutcome(outcome)).Inc()
-				if outcome == putNoRoom {
+				switch outcome {
+				case putStored:
+					stored++
+				case putNoRoom:
 					noRoom++
 				}
 			case redis.HasErrorPrefix(cmdErr, "NOSCRIPT"):
@@ -223,10 +233,10 @@ func (c *cache) putPart(ctx context.Context, orders []orderevent.Order, ttl time
 			}
 		}
 		if orders = unknown; len(orders) == 0 || err != nil {
-			return noRoom, err
+			return stored, noRoom, err
 		}
 	}
-	return noRoom, errors.New("redis knows put.lua neither by hash nor by text")
+	return stored, noRoom, errors.New("redis knows put.lua neither by hash nor by text")
 }
 
 func putOutcome(n int) string {

@@ -11,6 +11,7 @@ import (
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
+	"stampede/platform/failpoint"
 	"stampede/platform/ids"
 	"stampede/platform/pg"
 )
@@ -109,13 +110,16 @@ func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string)
 		if err := s.deps.Stock.Return(ctx, tx, movements(closed)); err != nil {
 			return fmt.Errorf("return units: %w", err)
 		}
-		return appendEvents(ctx, tx, orderevent.SubjectClosed, closed)
+		_, err = appendEvents(ctx, tx, orderevent.SubjectClosed, closed)
+		return err
 	})
+	if err == nil {
+		err = failpoint.OrdersClosed.Err()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("order: close %d orders: %w", len(nos), err)
 	}
 	if len(closed) > 0 {
-		s.metrics.closed.WithLabelValues(reason).Add(float64(len(closed)))
 		s.Announce(ctx, closed...)
 	}
 	return closed, nil

@@ -2,7 +2,6 @@ package order
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -135,7 +134,7 @@ func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]ord
 	}
 	if err != nil || noRoom > 0 {
 		for i := range orders {
-			s.remember(orders[i].No, orders[i].AppendJSON(nil))
+			s.remember(orders[i].No, appendCached(nil, &orders[i]))
 		}
 	}
 	for _, no := range nos {
@@ -159,7 +158,7 @@ func (s *Service) readRows(ctx context.Context, nos []ids.ID) (map[ids.ID]ordere
 	return orders, nil
 }
 
-// remember keeps an order's JSON, or that there is none, for localSeconds.
+// remember keeps an order's cache entry, or that there is none, for localSeconds.
 func (s *Service) remember(no ids.ID, raw []byte) {
 	_ = s.local.Set(no[:], raw, localSeconds) // fails only for entries above 1/1024 of the cache
 }
@@ -174,7 +173,7 @@ func (s *Service) recall(no ids.ID) (o orderevent.Order, known, ok bool) {
 	if len(raw) == 0 {
 		return orderevent.Order{}, false, true
 	}
-	if err := json.Unmarshal(raw, &o); err != nil {
+	if o, err = readCached(raw); err != nil {
 		return orderevent.Order{}, false, false
 	}
 	return o, true, true

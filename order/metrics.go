@@ -2,20 +2,34 @@ package order
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/order/orderevent"
 )
 
+// metrics of the module. Every label is an enumeration of this package or of
+// orderevent; an order's number or user never is one.
 type metrics struct {
 	written     *prometheus.CounterVec
 	writeTime   prometheus.Histogram
 	batchSize   prometheus.Histogram
 	writeErrors prometheus.Counter
+	visible     *prometheus.CounterVec
+	visibleTime prometheus.Histogram
 	cacheReads  *prometheus.CounterVec
 	cachePuts   *prometheus.CounterVec
 	loads       prometheus.Counter
-	closed      *prometheus.CounterVec
+	changes     *prometheus.CounterVec
 }
+
+// Who made a new order readable in the cache.
+const (
+	visibleByWriter = "writer"
+	visibleByEvent  = "event"
+	visibleByReader = "reader"
+)
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	const namespace, subsystem = "stampede", "order"
@@ -28,25 +42,61 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		})
 	}
 	m := &metrics{
-		written: prometheus.NewCounterVec(opts("written_total",
-			"Grants that the order writer settled, by result: created, duplicate, shortfall, interrupted, known, malformed."), []string{"result"}),
+		written: prometheus.NewCounterVec(opts("grants_written_total",
+			"Grants that the order writer brought to their end, by result: created, or refused as duplicate, shortfall, interrupted; "+
+				"known had its end before; malformed are dead letters, a message that cannot be read counting once."), []string{"result"}),
 		writeTime: histogram("write_seconds", "Time from taking grants to their orders' commit, with retries.",
 			prometheus.ExponentialBuckets(0.001, 2, 15)),
-		batchSize: histogram("write_batch_size", "Grants per writer transaction.", prometheus.ExponentialBuckets(1, 2, 15)),
+		batchSize: histogram("write_batch_grants", "Grants per writer transaction.", prometheus.ExponentialBuckets(1, 2, 15)),
 		writeErrors: prometheus.NewCounter(opts("write_failures_total",
 			"Writer transactions that Postgres did not take and that were tried again.")),
+		visible: prometheus.NewCounterVec(opts("visible_total",
+			"New orders and refusals that became readable in the cache, by who put them there: writer, event, reader. "+
+				"One that left the cache and is read again counts again."), []string{"by"}),
+		// The commit takes a few ms; a minute is the outage after which every queued
+		// number must have come to its end.
+		visibleTime: histogram("visible_seconds", "Age of a message of grants, by the time in its id, when its orders had become readable.",
+			prometheus.ExponentialBuckets(0.002, 2, 16)),
 		cacheReads: prometheus.NewCounterVec(opts("cache_reads_total", "Reads of the order cache, by result: hit, miss, error."), []string{"result"}),
 		cachePuts: prometheus.NewCounterVec(opts("cache_puts_total",
 			"Changed orders put into the cache, by result: stored, kept, no_room."), []string{"result"}),
-		loads:  prometheus.NewCounter(opts("loads_total", "Order numbers that had to be asked of Postgres.")),
-		closed: prometheus.NewCounterVec(opts("closed_total", "Orders closed, by reason."), []string{"reason"}),
+		loads: prometheus.NewCounter(opts("postgres_reads_total", "Order numbers that had to be asked of Postgres.")),
+		changes: prometheus.NewCounterVec(opts("changes_total",
+			"Orders that changed their status after they were written, by the status they have now and, where it was closed, the reason."), []string{"status", "reason"}),
 	}
+	// What can happen on the usual way is there from the first scrape on, so that
+	// the first rate is right.
+	for _, result := range []string{"created", "known", "malformed", orderevent.ReasonDuplicate, orderevent.ReasonShortfall, orderevent.ReasonInterrupted} {
+		m.written.WithLabelValues(result)
+	}
+	for _, by := range []string{visibleByWriter, visibleByEvent, visibleByReader} {
+		m.visible.WithLabelValues(by)
+	}
+	for _, result := range []string{"hit", "miss", "error"} {
+		m.cacheReads.WithLabelValues(result)
+	}
+	for _, outcome := range []int{putStored, putKept, putNoRoom} {
+		m.cachePuts.WithLabelValues(putOutcome(outcome))
+	}
+	m.changes.WithLabelValues(orderevent.StatusPaid, "")
+	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonTimeout)
+	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonCanceled)
 	for _, c := range []prometheus.Collector{
-		m.written, m.writeTime, m.batchSize, m.writeErrors, m.cacheReads, m.cachePuts, m.loads, m.closed,
+		m.written, m.writeTime, m.batchSize, m.writeErrors, m.visible, m.visibleTime, m.cacheReads, m.cachePuts, m.loads, m.changes,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("order: register metrics: %w", err)
 		}
 	}
 	return m, nil
+}
+
+// sawVisible notes how old the messages' grants were when their orders became
+// readable. Clocks of different machines meet here, so the figure is as good as
+// they agree.
+func (m *metrics) sawVisible(messages []message) {
+	now := time.Now()
+	for i := range messages {
+		m.visibleTime.Observe(max(0, now.Sub(messages[i].batch.ID.Time()).Seconds()))
+	}
 }

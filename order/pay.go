@@ -75,17 +75,20 @@ func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID)
 		return orderevent.Order{}, false, fmt.Errorf("order: mark %s paid: %w", no, err)
 	}
 	o := fromRow(orderdb.OrdersOrder(row))
-	if err := appendEvents(ctx, tx, orderevent.SubjectPaid, []orderevent.Order{o}); err != nil {
+	if _, err := appendEvents(ctx, tx, orderevent.SubjectPaid, []orderevent.Order{o}); err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: mark %s paid: %w", no, err)
 	}
 	return o, true, nil
 }
 
-// Announce is called after the commit of a change: it puts the orders into the
+// Announce is called once after the commit of a change: it counts it, puts the orders into the
 // cache at once and wakes the outbox relay. It may fail or never be called;
 // then the events, which are in the outbox, do the same a little later.
 func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
 	s.deps.Outbox.Wake()
+	for i := range orders {
+		s.metrics.changes.WithLabelValues(orders[i].Status, orders[i].Reason).Inc()
+	}
 	ctx = context.WithoutCancel(ctx) // the change is committed, whether or not its client still waits
 	if err := s.cache.put(ctx, orders); err != nil {
 		s.deps.Log.WarnContext(ctx, "order cache not updated, its subscription will repeat it", "orders", len(orders), "error", err)

@@ -2,7 +2,6 @@ package order
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -42,9 +41,12 @@ func (c *cache) sample(ctx context.Context, only []ids.ID) ([]orderevent.Order, 
 			return nil, fmt.Errorf("order: read cached orders: %w", err)
 		}
 		for _, cmd := range cmds {
-			var o orderevent.Order
 			//nolint:errcheck // Get made it
-			if raw, err := cmd.(*redis.StringCmd).Bytes(); err == nil && json.Unmarshal(raw, &o) == nil {
+			raw, err := cmd.(*redis.StringCmd).Bytes()
+			if err != nil {
+				continue
+			}
+			if o, err := readCached(raw); err == nil {
 				orders = append(orders, o)
 			}
 		}

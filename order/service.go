@@ -17,7 +17,9 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/app"
 	"stampede/platform/bus"
+	"stampede/platform/ids"
 	"stampede/platform/outbox"
+	"stampede/platform/telemetry/tracing"
 )
 
 // Waker is told that an outbox row was committed, so that it need not wait for
@@ -25,7 +27,7 @@ import (
 type Waker interface{ Wake() }
 
 // Deps are what the module works with; all are required, but for the bus in a
-// process that only reads, such as verify.
+// process that only reads, such as verify, and the tracer.
 type Deps struct {
 	DB      *pgxpool.Pool // the module's own budget of connections, at least 4
 	Redis   redis.UniversalClient
@@ -34,6 +36,7 @@ type Deps struct {
 	Outbox  Waker
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
+	Trace   *tracing.Tracer // nil is off
 }
 
 // Service is the order module. Safe for concurrent use.
@@ -42,6 +45,7 @@ type Service struct {
 	deps    Deps
 	metrics *metrics
 	cache   *cache
+	cached  cachedEvents
 	local   *freecache.Cache
 	loader  *loader
 	timers  timers
@@ -98,6 +102,9 @@ func (s *Service) Subscriptions() []bus.Subscription {
 }
 
 func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
+	if s.cached.has(ctx, m.ID) {
+		return nil
+	}
 	var changed orderevent.Changed
 	if err := json.Unmarshal(m.Data, &changed); err != nil {
 		return fmt.Errorf("order: decode %s: %w", m.Subject, err)
@@ -118,12 +125,16 @@ func (s *Service) wakeSweeper(context.Context, bus.Msg) error {
 	return nil
 }
 
-// appendEvents writes the orders' events to the outbox.
-func appendEvents(ctx context.Context, tx pgx.Tx, subject string, orders []orderevent.Order) error {
-	for _, payload := range orderevent.Pack(orders) {
-		if _, err := outbox.Append(ctx, tx, subject, payload); err != nil {
-			return fmt.Errorf("append %s: %w", subject, err)
+// appendEvents writes the orders' events to the outbox and returns their ids.
+func appendEvents(ctx context.Context, tx pgx.Tx, subject string, orders []orderevent.Order) ([]ids.ID, error) {
+	payloads := orderevent.Pack(orders)
+	events := make([]ids.ID, 0, len(payloads))
+	for _, payload := range payloads {
+		id, err := outbox.Append(ctx, tx, subject, payload)
+		if err != nil {
+			return nil, fmt.Errorf("append %s: %w", subject, err)
 		}
+		events = append(events, id)
 	}
-	return nil
+	return events, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,7 +23,8 @@ const writerName = "order-writer"
 // settled is what one transaction made of its messages.
 type settled struct {
 	created, refused []orderevent.Order
-	known            int // entries whose number had a row before
+	known            int      // entries whose number had a row before
+	events           []ids.ID // that tell of created and refused
 }
 
 // care is how much a transaction expects to go wrong. Each step up costs more;
@@ -92,10 +92,13 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 			return out, fmt.Errorf("deduct stock: %w", err)
 		}
 	}
-	if err := appendEvents(ctx, tx, orderevent.SubjectCreated, out.created); err != nil {
+	events, err := appendEvents(ctx, tx, orderevent.SubjectCreated, out.created)
+	if err != nil {
 		return out, err
 	}
-	return out, appendEvents(ctx, tx, orderevent.SubjectRefused, out.refused)
+	more, err := appendEvents(ctx, tx, orderevent.SubjectRefused, out.refused)
+	out.events = slices.Concat(events, more)
+	return out, err
 }
 
 // sortOut takes apart the entries by what is known without asking for their
@@ -258,15 +261,9 @@ func compareKeys(a, b inventory.Key) int {
 }
 
 func raiseShortfall(ctx context.Context, tx pgx.Tx, item int64, numbers int) error {
-	return alarm.Raise(ctx, tx, alarm.Alarm{
-		Code: "stock-shortfall", Subject: "item " + strconv.FormatInt(item, 10), Severity: alarm.Critical,
-		NextAction: fmt.Sprintf("Redis granted more than Postgres had and %d numbers were refused. Pause the item and run `stampede verify`.", numbers),
-	})
+	return alarm.Raise(ctx, tx, alarm.StockShortfall, itemSubject(item), fmt.Sprintf("%d numbers were refused.", numbers))
 }
 
 func raiseNoStock(ctx context.Context, tx pgx.Tx, item int64) error {
-	return alarm.Raise(ctx, tx, alarm.Alarm{
-		Code: "grants-without-stock", Subject: "item " + strconv.FormatInt(item, 10), Severity: alarm.Critical,
-		NextAction: "Grants came for an item that has no stock row and were refused. Find out whether a backup of Postgres was restored while Redis was kept; if so, load the item.",
-	})
+	return alarm.Raise(ctx, tx, alarm.GrantsWithoutStock, itemSubject(item), "")
 }

@@ -88,9 +88,14 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 
 // writeTogether settles messages in one transaction, again and again until it
 // is committed. It reports false when it was stopped before.
-func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messages []message) bool {
+func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messages []message) (written bool) {
 	began := time.Now()
-	how := hopeful
+	if s.deps.Trace.On() {
+		followed, span := s.followMessages(ctx, messages)
+		ctx = followed
+		defer func() { span.End(notWritten(written)) }()
+	}
+	how, failures := hopeful, 0
 	for delay := firstRetry; ; {
 		out, err := s.attempt(ctx, messages, how)
 		switch {
@@ -120,6 +125,8 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 		}
 		s.metrics.writeErrors.Inc()
 		s.deps.Log.WarnContext(ctx, "orders not written, trying again", "messages", len(messages), "retry_in", delay, "error", err)
+		failures++
+		s.complain(ctx, failures, messages, err)
 		if !pause(stop, delay) {
 			return false
 		}

@@ -205,9 +205,9 @@ func TestWriterSharesOutTooFewUnits(t *testing.T) {
 	s.requireAlarm("stock-shortfall", "item 1")
 }
 
-func (s *shop) requireAlarm(code, subject string) {
+func (s *shop) requireAlarm(code alarm.Code, subject string) {
 	s.t.Helper()
-	list, err := alarm.List(s.t.Context(), s.db, true, 100)
+	list, err := alarm.List(s.t.Context(), s.db, alarm.Filter{Open: true, Limit: 100})
 	if err != nil {
 		s.t.Fatal(err)
 	}

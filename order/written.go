@@ -8,6 +8,7 @@ import (
 	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/platform/bus"
+	"stampede/platform/failpoint"
 	"stampede/platform/ids"
 	"stampede/seckill/seckillevent"
 )
@@ -27,12 +28,18 @@ func sensible(g seckillevent.Grant) bool {
 // but the acks are help: each is repeated by somebody else if this process ends
 // here (relay's poll, order-cache subscription, hold sweeper, expiry's tick).
 func (s *Service) afterCommit(ctx context.Context, messages []message, out settled) {
+	failpoint.AfterCommit.Pass()
+	told := s.cached.begin(out.events)
 	s.deps.Outbox.Wake()
 	ended := slices.Concat(out.created, out.refused)
-	if err := s.cache.putNew(ctx, ended); err != nil {
+	err := s.cache.putNew(ctx, ended, visibleByWriter)
+	told(err == nil)
+	if err != nil {
 		s.deps.Log.WarnContext(ctx, "new orders not cached, their subscription will do it", "orders", len(ended), "error", err)
 	}
+	s.metrics.sawVisible(messages)
 	s.markPersisted(ctx, messages)
+	failpoint.BeforeAck.Pass()
 	for _, m := range messages {
 		s.ack(ctx, m.Msg)
 	}

@@ -2,54 +2,73 @@ package payment
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"stampede/platform/alarm"
 )
 
-// The alarms of this module. Each is about money, so each says what a person
-// has to look at.
-var (
-	alarmMismatch = alarm.Alarm{
-		Code: "payment-mismatch", Severity: alarm.Critical,
-		NextAction: "A provider stated another sum than was asked for. The order is not paid; compare the payment with the provider's statement.",
-	}
-	alarmUnknown = alarm.Alarm{
-		Code: "payment-unknown", Severity: alarm.Critical,
-		NextAction: "A provider reports money under a number that is not ours. Find it in the provider's statement and refund it there.",
-	}
-	alarmForeign = alarm.Alarm{
-		Code: "payment-foreign-merchant", Severity: alarm.Critical,
-		NextAction: "A provider signed a message for another merchant with our key. Compare the merchant number in the settings with the provider's.",
-	}
-	alarmReused = alarm.Alarm{
-		Code: "payment-transaction-reused", Severity: alarm.Critical,
-		NextAction: "A provider gave two movements one transaction number. Ask the provider; the second movement is not in the ledger.",
-	}
-	alarmRefundFailed = alarm.Alarm{
-		Code: "refund-failed", Severity: alarm.Critical,
-		NextAction: "The provider will not refund this. The shopper's money is still with us: pay it back another way.",
-	}
-	alarmRefundStuck = alarm.Alarm{
-		Code: "refund-stuck", Severity: alarm.Warning,
-		NextAction: "The refund has been tried often and is still not done; it is tried on. See its last_error and whether the provider is reachable.",
-	}
-	alarmNoProvider = alarm.Alarm{
-		Code: "payment-provider-missing", Severity: alarm.Critical,
-		NextAction: "Payments or refunds of a provider are open that is not configured any more. Configure it again until they are done.",
-	}
-)
-
-// raiseIn records an alarm in the transaction of what it is about, so that
-// neither exists without the other.
-func raiseIn(ctx context.Context, db alarm.Execer, a alarm.Alarm, subject string) error {
-	a.Subject = subject
-	return alarm.Raise(ctx, db, a)
-}
-
 // raise records an alarm outside any transaction, so that it outlives the one
 // that was rolled back because of it.
-func (s *Service) raise(ctx context.Context, a alarm.Alarm, subject string) {
-	if err := raiseIn(ctx, s.deps.DB, a, subject); err != nil {
-		s.deps.Log.ErrorContext(ctx, "alarm not recorded", "code", a.Code, "subject", subject, "next_action", a.NextAction, "error", err)
+func (s *Service) raise(ctx context.Context, code alarm.Code, subject, detail string) {
+	if err := alarm.Raise(ctx, s.deps.DB, code, subject, detail); err != nil {
+		s.deps.Log.ErrorContext(ctx, "alarm not recorded", "code", string(code), "subject", subject, "detail", detail, "error", err)
 	}
+}
+
+// providerFails returns what a provider's wrapper calls when its calls keep
+// failing. The call that noticed may have run out of time, so the record has a
+// little of its own.
+func (s *Service) providerFails(name string) func(ctx context.Context, call string, err error) {
+	return func(ctx context.Context, call string, err error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+		defer cancel()
+		s.raise(ctx, alarm.PaymentProviderFailing, "provider "+name, call+": "+err.Error())
+	}
+}
+
+// recordTimeout bounds how long a shopper's request may be held up by a record
+// that is made at most once a minute.
+const recordTimeout = 2 * time.Second
+
+const (
+	// troubleAfter is how long a provider's calls must have failed, one and all,
+	// before a person is asked: longer than a deployment on its side takes.
+	troubleAfter = 30 * time.Second
+	// troubleCalls is how many calls must have failed in that time, so that one
+	// forgotten payment does not speak for the provider.
+	troubleCalls = 5
+	// troubleEvery is how often an ongoing trouble is recorded again.
+	troubleEvery = time.Minute
+)
+
+// trouble notices that a provider's calls keep failing. Safe for concurrent use.
+type trouble struct {
+	mu     sync.Mutex
+	since  time.Time // of the first failure after the last answer
+	calls  int       // failed since then
+	raised time.Time
+}
+
+// answered notes that the provider answered, whatever it said.
+func (t *trouble) answered() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.since, t.calls = time.Time{}, 0
+}
+
+// failed notes a call without an answer and reports whether to ask for a
+// person now.
+func (t *trouble) failed(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.since.IsZero() {
+		t.since = now
+	}
+	t.calls++
+	if t.calls < troubleCalls || now.Sub(t.since) < troubleAfter || now.Sub(t.raised) < troubleEvery {
+		return false
+	}
+	t.raised = now
+	return true
 }

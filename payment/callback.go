@@ -56,7 +56,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	s.metrics.callbacks.WithLabelValues(name, answer).Inc()
 	if err != nil {
-		s.deps.Log.Log(r.Context(), level, "callback not taken", "provider", name, "answer", answer, "request_id", httpx.RequestID(r.Context()), "error", err)
+		s.deps.Log.Log(r.Context(), level, "callback not taken", "provider", name, "answer", answer, "error", err)
 	}
 	reply := p.Answer(err)
 	w.Header().Set("Content-Type", reply.ContentType)

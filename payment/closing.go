@@ -13,6 +13,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
+	"stampede/platform/alarm"
 	"stampede/platform/ids"
 )
 
@@ -85,7 +86,7 @@ func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error)
 func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (paid bool, err error) {
 	prov, ok := s.named[p.Provider]
 	if !ok {
-		s.raise(ctx, alarmNoProvider, p.Provider)
+		s.raise(ctx, alarm.PaymentProviderMissing, p.Provider, "")
 		return false, fmt.Errorf("%w: %s of payment %s", errNoProvider, p.Provider, p.PaymentNo)
 	}
 	st, err := prov.Close(ctx, p.PaymentNo)

@@ -9,6 +9,7 @@ import (
 // metrics of the module. Labels are bounded: providers are configured,
 // everything else is an enumeration of this package.
 type metrics struct {
+	started   *prometheus.CounterVec
 	captures  *prometheus.CounterVec
 	callbacks *prometheus.CounterVec
 	refunds   *prometheus.CounterVec
@@ -18,6 +19,9 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
+		started: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_payment_started_total", Help: "Payments made for orders; asking again for one that is open makes none.",
+		}, []string{"provider"}),
 		captures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_captures_total", Help: "Money that arrived, by what it was: paid, late, duplicate, mismatch, repeated.",
 		}, []string{"provider", "outcome"}),
@@ -28,17 +32,36 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "stampede_payment_refunds_total", Help: "Refunds, by event: requested, succeeded, failed.",
 		}, []string{"provider", "event"}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "stampede_payment_provider_seconds", Help: "Time that a call to a provider took, with its retries.",
+			Name: "stampede_payment_provider_call_seconds", Help: "Time that a call to a provider took, with its retries.",
 			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"provider", "call"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_payment_provider_failures_total", Help: "Calls to a provider that ended without an answer.",
+			Name: "stampede_payment_provider_call_failures_total", Help: "Calls to a provider that ended without an answer.",
 		}, []string{"provider", "call"}),
 	}
-	for _, c := range []prometheus.Collector{m.captures, m.callbacks, m.refunds, m.calls, m.failures} {
+	for _, c := range []prometheus.Collector{m.started, m.captures, m.callbacks, m.refunds, m.calls, m.failures} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("payment: register metrics: %w", err)
 		}
 	}
 	return m, nil
+}
+
+// know makes a provider's series, so that they are there from the first scrape
+// on and the first rate is right.
+func (m *metrics) know(name string) {
+	m.started.WithLabelValues(name)
+	for _, outcome := range []string{outcomePaid, outcomeLate, outcomeDuplicate, outcomeMismatch, outcomeRepeated} {
+		m.captures.WithLabelValues(name, outcome)
+	}
+	for _, answer := range []string{"taken", "bad_signature", "unreadable", "refused", "failed"} {
+		m.callbacks.WithLabelValues(name, answer)
+	}
+	for _, event := range []string{"requested", "succeeded", "failed"} {
+		m.refunds.WithLabelValues(name, event)
+	}
+	for _, call := range []string{"create", "query", "close", "refund"} {
+		m.calls.WithLabelValues(name, call)
+		m.failures.WithLabelValues(name, call)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
+	"stampede/platform/alarm"
 	"stampede/platform/ids"
 )
 
@@ -93,7 +94,7 @@ func (s *Service) ask(ctx context.Context, p paymentdb.PaymentsPayment, closeIt 
 	}
 	prov, ok := s.named[p.Provider]
 	if !ok {
-		s.raise(ctx, alarmNoProvider, p.Provider)
+		s.raise(ctx, alarm.PaymentProviderMissing, p.Provider, "")
 		return errNoProvider
 	}
 	st, err := prov.Query(ctx, p.PaymentNo)

@@ -9,6 +9,7 @@ import (
 
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
+	"stampede/platform/alarm"
 )
 
 // refundDue asks for the refunds whose turn it is and returns how many. Asking
@@ -51,14 +52,14 @@ func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 	}
 	// Whether it is stuck is read anew: this attempt may have ended it.
 	if now, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.Bucket}); err == nil && now.Status == "requested" {
-		s.raise(ctx, alarmRefundStuck, "refund "+r.RefundNo.String())
+		s.raise(ctx, alarm.RefundStuck, "refund "+r.RefundNo.String(), now.LastError)
 	}
 }
 
 func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) error {
 	prov, ok := s.named[r.Provider]
 	if !ok {
-		s.raise(ctx, alarmNoProvider, r.Provider)
+		s.raise(ctx, alarm.PaymentProviderMissing, r.Provider, "")
 		return errNoProvider
 	}
 	st, err := prov.Refund(ctx, provider.Return{

@@ -51,6 +51,9 @@ func lateMoneyGoesBack(t *testing.T, s *shop) {
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.Duplicate)
 	s.refundRequested(no, "late")
+	if s.alarms("payment-late", "provider sandbox") != 1 {
+		t.Error("nobody is told of late money")
+	}
 	s.refundsDone(no)
 	if got := s.status(no); got != orderevent.StatusClosed {
 		t.Errorf("order is %s", got)

@@ -10,6 +10,7 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
+	"stampede/platform/alarm"
 	"stampede/platform/ids"
 	"stampede/platform/outbox"
 	"stampede/platform/pg"
@@ -18,7 +19,7 @@ import (
 // settleRefund turns what a provider says of a refund into its effect, once.
 func (s *Service) settleRefund(ctx context.Context, name string, r provider.RefundStatus) error {
 	if r.Merchant != s.named[name].Profile().Merchant {
-		s.raise(ctx, alarmForeign, name)
+		s.raise(ctx, alarm.PaymentForeignMerchant, name, "")
 		return errForeign
 	}
 	var err error
@@ -31,11 +32,11 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 	}
 	switch {
 	case errors.Is(err, errUnknown):
-		s.raise(ctx, alarmUnknown, name+" refund "+r.RefundNo.String())
+		s.raise(ctx, alarm.PaymentUnknown, name+" refund "+r.RefundNo.String(), "")
 	case errors.Is(err, errReused):
-		s.raise(ctx, alarmReused, name+" transaction "+r.Transaction)
+		s.raise(ctx, alarm.PaymentTransactionReused, name+" transaction "+r.Transaction, "")
 	case errors.Is(err, errMismatch):
-		s.raise(ctx, alarmMismatch, "refund "+r.RefundNo.String())
+		s.raise(ctx, alarm.PaymentMismatch, "refund "+r.RefundNo.String(), "")
 	}
 	if err != nil {
 		return fmt.Errorf("payment: settle refund %s: %w", r.RefundNo, err)
@@ -104,7 +105,7 @@ func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string)
 		}
 		// Nobody will look at a failed refund again but the person who is called
 		// here, so neither exists without the other.
-		return raiseIn(ctx, tx, alarmRefundFailed, "refund "+no.String())
+		return alarm.Raise(ctx, tx, alarm.RefundFailed, "refund "+no.String(), why)
 	})
 	if err == nil && n > 0 {
 		s.metrics.refunds.WithLabelValues(name, "failed").Inc()

@@ -15,13 +15,14 @@ import (
 	"stampede/platform/app"
 	"stampede/platform/auth"
 	"stampede/platform/httpx"
+	"stampede/platform/telemetry/tracing"
 )
 
 // Waker is told that an outbox row was committed, so that it need not wait for
 // the next poll.
 type Waker interface{ Wake() }
 
-// Deps are what the module works with; all are required.
+// Deps are what the module works with; all but the tracer are required.
 type Deps struct {
 	DB     *pgxpool.Pool // the module's own budget: callbacks answer while the rush has every other connection
 	Orders *order.Service
@@ -33,6 +34,7 @@ type Deps struct {
 	BaseURL string
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
+	Trace   *tracing.Tracer // nil is off
 }
 
 // Service is the payment module. Safe for concurrent use.
@@ -73,7 +75,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		if _, twice := s.named[name]; twice || name == "" || name == free {
 			return nil, fmt.Errorf("payment: provider name %q is empty, reserved or used twice", name)
 		}
-		s.named[name] = metered{Provider: p, name: name, timeout: cfg.CallTimeout, m: m}
+		m.know(name)
+		s.named[name] = metered{
+			Provider: p, name: name, timeout: cfg.CallTimeout, m: m, trouble: new(trouble), complain: s.providerFails(name),
+		}
 	}
 	return s, nil
 }

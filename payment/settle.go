@@ -7,11 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"go.opentelemetry.io/otel/attribute"
 
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
+	"stampede/platform/alarm"
+	"stampede/platform/failpoint"
 	"stampede/platform/ids"
 	"stampede/platform/outbox"
 	"stampede/platform/pg"
@@ -64,22 +67,20 @@ const (
 //	another sum, told      → an alarm; the provider is asked, and its answer settled
 func (s *Service) settle(ctx context.Context, name string, c provider.Capture, from source) (string, error) {
 	if c.Merchant != s.named[name].Profile().Merchant {
-		s.raise(ctx, alarmForeign, name)
+		s.raise(ctx, alarm.PaymentForeignMerchant, name, "")
 		return "", errForeign
 	}
-	var out settled
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		var err error
-		out, err = s.settleIn(ctx, tx, name, c, from)
-		return err
-	})
+	out, err := s.settleAlone(ctx, name, c, from)
+	if err == nil {
+		err = failpoint.AfterPayment.Err()
+	}
 	switch {
 	case errors.Is(err, errUnknown):
-		s.raise(ctx, alarmUnknown, name+" payment "+c.PaymentNo.String())
+		s.raise(ctx, alarm.PaymentUnknown, name+" payment "+c.PaymentNo.String(), "")
 	case errors.Is(err, errReused):
-		s.raise(ctx, alarmReused, name+" transaction "+c.Transaction)
+		s.raise(ctx, alarm.PaymentTransactionReused, name+" transaction "+c.Transaction, "")
 	case errors.Is(err, errMismatch):
-		s.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String())
+		s.raise(ctx, alarm.PaymentMismatch, "payment "+c.PaymentNo.String(), "")
 		// Only told captures come here, so this is asked once.
 		if st, askErr := s.named[name].Query(ctx, c.PaymentNo); askErr == nil && st.State == provider.Captured {
 			return s.settle(ctx, name, st.Capture, asked)
@@ -92,11 +93,30 @@ func (s *Service) settle(ctx context.Context, name string, c provider.Capture, f
 	return out.outcome, nil
 }
 
+// spanSettle is the step of a callback in which money becomes its effect; the
+// events of its transaction carry it on.
+const spanSettle = "settle payment"
+
 // settled is what a transaction decided, for what follows its commit.
 type settled struct {
 	outcome string
 	order   orderevent.Order // as it is now; set unless repeated or mismatch
 	refund  bool
+}
+
+// settleAlone is settleIn in a transaction of its own.
+func (s *Service) settleAlone(ctx context.Context, name string, c provider.Capture, from source) (out settled, err error) {
+	ctx, span := s.deps.Trace.Child(ctx, spanSettle)
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		var err error
+		out, err = s.settleIn(ctx, tx, name, c, from)
+		return err
+	})
+	if span.On() {
+		span.Set(attribute.String("order_no", out.order.No.String()), attribute.String("outcome", out.outcome))
+		span.End(err)
+	}
+	return out, err
 }
 
 // settleIn is settle inside a transaction. That must not have locked a row of
@@ -135,7 +155,7 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	if fits {
 		out, err = s.payOrder(ctx, tx, p)
 	} else {
-		err = raiseIn(ctx, tx, alarmMismatch, "payment "+p.PaymentNo.String())
+		err = alarm.Raise(ctx, tx, alarm.PaymentMismatch, "payment "+p.PaymentNo.String(), fmt.Sprintf("%d %s moved, %d %s were asked for.", c.Amount, c.Currency, p.Amount, p.Currency))
 	}
 	if err != nil {
 		return settled{}, err
@@ -150,7 +170,13 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 		Bucket: bucket, RefundNo: ids.NewFor(p.UserID), PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, UserID: p.UserID, Provider: name,
 		CaptureTxn: c.Transaction, Amount: c.Amount, Currency: c.Currency, Reason: out.outcome,
 	})
+	if err != nil {
+		return out, err
+	}
 	out.refund = true
+	if fits {
+		err = alarm.Raise(ctx, tx, alarm.PaymentLate, "provider "+name, fmt.Sprintf("Payment %s: %s.", p.PaymentNo, out.outcome))
+	}
 	return out, err
 }
 

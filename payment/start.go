@@ -148,8 +148,9 @@ const statusCaptured = "captured"
 // nor another request comes in between. An order of zero amount is paid there.
 func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provider.Profile) (p paymentdb.PaymentsPayment, title string, err error) {
 	var done settled
+	made := false
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		done = settled{} // InTx may run this again
+		done, made = settled{}, false // InTx may run this again
 		o, err := s.deps.Orders.Payable(ctx, tx, no, user)
 		if err != nil {
 			return err
@@ -179,6 +180,7 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provi
 		if err != nil {
 			return fmt.Errorf("payment: start for %s: %w", no, err)
 		}
+		made = true
 		if p.Provider == free {
 			p.Status = statusCaptured
 			done, err = s.settleIn(ctx, tx, free, provider.Capture{
@@ -187,6 +189,9 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provi
 		}
 		return err
 	})
+	if err == nil && made {
+		s.metrics.started.WithLabelValues(p.Provider).Inc()
+	}
 	if err == nil && done.outcome != "" {
 		s.announce(ctx, free, provider.Capture{PaymentNo: p.PaymentNo}, done)
 	}

@@ -119,26 +119,49 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 	if err := f.err(); err != nil {
 		return activityView{}, err
 	}
-	row, err := c.q.InsertActivity(ctx, seckilldb.InsertActivityParams{
-		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
-		PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
-	})
-	if err != nil {
-		return activityView{}, fmt.Errorf("seckill: insert activity: %w", err)
+	if err := c.insertActivity(ctx, &row); err != nil {
+		return activityView{}, err
 	}
-	c.activity, c.phase = row, phaseDraft
-	view := viewActivity(&row)
-	if err := c.record(ctx, "activity.create", activitySubject(row.ID), view); err != nil {
+	view := viewActivity(&c.activity)
+	if err := c.record(ctx, "activity.create", activitySubject(c.activity.ID), view); err != nil {
 		return activityView{}, err
 	}
 	for i := range in.Sessions {
-		session, err := c.insertSession(ctx, fmt.Sprintf("body.sessions[%d]", i), &in.Sessions[i])
+		session, err := c.insertSession(ctx, fmt.Sprintf("body.sessions[%d]", i), in.Sessions[i].rows())
 		if err != nil {
 			return activityView{}, err
 		}
 		view.Sessions = append(view.Sessions, session)
 	}
 	return view, nil
+}
+
+// insertActivity writes a checked activity as a draft, on which the change goes
+// on. Its id and counters are passed over.
+func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActivity) error {
+	made, err := c.q.InsertActivity(ctx, seckilldb.InsertActivityParams{
+		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
+		PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
+	})
+	if err != nil {
+		return fmt.Errorf("seckill: insert activity: %w", err)
+	}
+	c.activity, c.phase = made, phaseDraft
+	return nil
+}
+
+// updateActivity writes an edited activity.
+func (c *change) updateActivity(ctx context.Context, row *seckilldb.SeckillActivity) error {
+	edited, err := c.q.UpdateActivity(ctx, seckilldb.UpdateActivityParams{
+		ID: row.ID, Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser,
+		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds,
+		PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
+	})
+	if err != nil {
+		return fmt.Errorf("seckill: update activity: %w", err)
+	}
+	c.activity = edited
+	return nil
 }
 
 // readActivity returns an activity with its sessions and items.
@@ -212,17 +235,16 @@ func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityV
 	var f flaws
 	f.activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
 	f.spanHolds(&tree[0])
+	if c.published() {
+		c.payable(&f, &tree[0])
+	}
 	if err := f.err(); err != nil {
 		return activityView{}, err
 	}
-	if row, err = c.q.UpdateActivity(ctx, seckilldb.UpdateActivityParams{
-		ID: row.ID, Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser,
-		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds,
-		PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
-	}); err != nil {
-		return activityView{}, fmt.Errorf("seckill: update activity: %w", err)
+	if err := c.updateActivity(ctx, &row); err != nil {
+		return activityView{}, err
 	}
-	c.activity, c.announce = row, c.published()
+	row, c.announce = c.activity, c.published()
 	after := branch{activity: row, sessions: tree[0].sessions}
 	planned := (&branch{activity: before, sessions: tree[0].sessions}).stock()
 	if err := c.restock(ctx, planned, after.stock()); err != nil {

@@ -94,7 +94,7 @@ func payWindow(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession) time.D
 func newStock(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) inventory.NewStock {
 	return inventory.NewStock{
 		Item:  inventory.Item{ID: i.ID, ActivityID: a.ID, PerActivity: a.OneItemPerUser},
-		Total: i.Stock, Unlimited: i.Unlimited, UserLimit: userLimit(a, i), Rebuy: a.RebuyAfterClose,
+		Total: unitsOnSale(i), Unlimited: i.Unlimited, UserLimit: userLimit(a, i), Rebuy: a.RebuyAfterClose,
 		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
 	}
 }

@@ -38,10 +38,10 @@ type (
 		ByID
 		Body T
 	}
-	addingStock struct {
+	making[T any] struct {
 		ByID
 		IdempotencyKey
-		Body moreStock
+		Body T
 	}
 	listing struct {
 		PageInput
@@ -59,6 +59,8 @@ type (
 	listingAudit struct {
 		PageInput
 		Subject string `query:"subject" maxLength:"100" doc:"Only actions on this subject" example:"activity 12"`
+		Action  string `query:"action" maxLength:"100" doc:"Only this action" example:"activity.publish"`
+		Actor   int64  `query:"actor" minimum:"1" doc:"Only actions of the operator with this user id"`
 	}
 )
 
@@ -75,6 +77,7 @@ func (s *Service) adminRoutes(api httpx.API) {
 		Method: http.MethodGet, Path: adminBase + "/items/{id}/funnel", ID: "item-funnel",
 		Summary: "An item's attempts, units and books at this moment", Tag: "operator", Role: auth.Viewer, Problems: readProblems,
 	}, s.itemFunnel)
+	s.registerAdmissionRead(api)
 }
 
 func (s *Service) activityRoutes(api httpx.API) {
@@ -99,10 +102,14 @@ func (s *Service) activityRoutes(api httpx.API) {
 		{actTerminate, "End the activity for good; queued grants are still written and stay payable", s.terminate},
 	} {
 		op := writeOp(http.MethodPost, base+"/{id}/"+string(move.act), string(move.act)+"-activity", move.summary, http.StatusOK)
+		op.Description = "Asking again for what already is, is answered with the activity as it is, and leaves no trace."
 		httpx.Register(api, op, func(ctx context.Context, in *ByID) (*bodyOf[activityView], error) {
 			return answerByID(in.ID, func(id int64) (activityView, error) { return move.do(ctx, id) })
 		})
 	}
+	clone := writeOp(http.MethodPost, base+"/{id}/clone", "clone-activity", "Make a draft of an activity in any state, at other times", http.StatusCreated)
+	clone.Description = "Rules, sessions and items come along, moved by the same distance on the shop's clock; what was agreed to be oversold too."
+	makeRoute(api, clone, s.cloneActivity)
 }
 
 func (s *Service) sessionRoutes(api httpx.API) {
@@ -120,6 +127,9 @@ func (s *Service) sessionRoutes(api httpx.API) {
 				})
 		})
 	rowRoutes(api, base, "session", s.readSession, s.editSession, s.deleteSession)
+	repeat := writeOp(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK)
+	repeat.Description = "At the same times on the shop's clock. Each day is a session of its own; days that were made before are left as they are and listed."
+	makeRoute(api, repeat, s.repeatSession)
 }
 
 func (s *Service) itemRoutes(api httpx.API) {
@@ -141,10 +151,12 @@ func (s *Service) itemRoutes(api httpx.API) {
 				})
 		})
 	rowRoutes(api, base, "item", s.readItem, s.editItem, s.deleteItem)
-	httpx.Register(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale", http.StatusOK),
-		func(ctx context.Context, in *addingStock) (*bodyOf[itemView], error) {
-			return answerByID(in.ID, func(id int64) (itemView, error) { return s.addStock(ctx, in.Key, id, in.Body) })
-		})
+	makeRoute(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale", http.StatusOK), s.addStock)
+	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell an item beyond its stock, by a share of it", http.StatusOK)
+	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The agreement counts as part of the item's total everywhere, also in what verify proves."
+	httpx.Register(api, oversell, func(ctx context.Context, in *editing[agreement]) (*bodyOf[itemView], error) {
+		return answerByID(in.ID, func(id int64) (itemView, error) { return s.setOversell(ctx, id, in.Body) })
+	})
 }
 
 // createRoute registers POST base.
@@ -157,6 +169,13 @@ func createRoute[D, V any](api httpx.API, base, what, summary string, do func(co
 			}
 			return &bodyOf[V]{v}, nil
 		})
+}
+
+// makeRoute registers a POST that makes something of an existing row.
+func makeRoute[D, V any](api httpx.API, op httpx.Op, do func(context.Context, string, int64, D) (V, error)) {
+	httpx.Register(api, op, func(ctx context.Context, in *making[D]) (*bodyOf[V], error) {
+		return answerByID(in.ID, func(id int64) (V, error) { return do(ctx, in.Key, id, in.Body) })
+	})
 }
 
 // rowRoutes registers GET, PATCH and DELETE base/{id}.
@@ -199,7 +218,7 @@ func writeOp(method, path, id, summary string, status int) httpx.Op {
 func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*bodyOf[page[auditView]], error) {
 	return listPage(&in.PageInput, func(e *audit.Entry) auditView { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID },
 		func(before int64, limit int32) ([]audit.Entry, error) {
-			return audit.List(ctx, s.deps.DB, in.Subject, before, int(limit))
+			return audit.List(ctx, s.deps.DB, audit.Filter{Subject: in.Subject, Action: in.Action, Actor: in.Actor, Before: before, Limit: int(limit)})
 		})
 }
 

@@ -65,6 +65,14 @@ func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *
 // lock takes the activity for this change and refuses the action where the
 // state machine does.
 func (c *change) lock(ctx context.Context, activityID int64, act action) error {
+	if err := c.take(ctx, activityID); err != nil {
+		return err
+	}
+	return permit(c.phase, c.activity.Paused, act)
+}
+
+// take locks the activity's row and notes where it stands.
+func (c *change) take(ctx context.Context, activityID int64) error {
 	row, err := c.q.LockActivity(ctx, activityID)
 	if err != nil {
 		return orNotFound(err, errNoActivity, "lock activity")
@@ -79,7 +87,7 @@ func (c *change) lock(ctx context.Context, activityID int64, act action) error {
 	}
 	c.activity, c.at = row.SeckillActivity, row.At
 	c.phase = phaseOf(&c.activity, row.FirstOpening, row.At)
-	return permit(c.phase, c.activity.Paused, act)
+	return nil
 }
 
 // published reports whether shoppers can see the activity, so that a change

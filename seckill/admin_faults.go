@@ -3,11 +3,13 @@ package seckill
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/fault"
+	"stampede/platform/httpx"
 )
 
 var (
@@ -41,9 +43,16 @@ type flaws []*huma.ErrorDetail
 
 // add notes a flaw of a field unless ok holds.
 func (f *flaws) add(ok bool, location string, value any, format string, args ...any) {
-	if !ok {
-		*f = append(*f, &huma.ErrorDetail{Location: location, Message: fmt.Sprintf(format, args...), Value: value})
+	if ok {
+		return
 	}
+	switch v := value.(type) { // as the request wrote it
+	case time.Time:
+		value = v.Format(time.RFC3339Nano)
+	case rowID:
+		value = v.String()
+	}
+	*f = append(*f, &huma.ErrorDetail{Location: location, Message: fmt.Sprintf(format, args...), Value: value})
 }
 
 // err is the 422 that lists the flaws; nil when there are none.
@@ -51,5 +60,10 @@ func (f flaws) err() error {
 	if len(f) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "invalid", "The request breaks rules; errors names each field with its rule.").With("errors", f)
+	list, left := httpx.Quote(f)
+	detail := "The request breaks rules; errors names each field with its rule."
+	if left > 0 {
+		detail = fmt.Sprintf("The request breaks rules; errors names the first %d of %d fields with their rules.", len(list), len(f))
+	}
+	return fault.New(fault.Invalid, "invalid", detail).With("errors", list)
 }

@@ -195,7 +195,7 @@ type trace struct {
 // since returns what came after an earlier look at the log.
 func (d *desk) trace() (actions []audit.Entry, events int64) {
 	d.t.Helper()
-	actions, err := audit.List(d.t.Context(), d.db, "", 0, 1000)
+	actions, err := audit.List(d.t.Context(), d.db, audit.Filter{})
 	if err != nil {
 		d.t.Fatal(err)
 	}

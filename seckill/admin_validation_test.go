@@ -85,6 +85,33 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 	}
 }
 
+// TestRefusalsStayShort: however much is wrong and however long what was sent,
+// an answer quotes a little of each and says how much there is.
+func TestRefusalsStayShort(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	long := strings.Repeat("长", 5000)
+	now := time.Now().UTC()
+	var items []any
+	for range 30 {
+		items = append(items, map[string]any{
+			"sku": long, "title": "A", "stock": 1,
+			"list_price": map[string]any{"amount": 1, "currency": "CNY"}, "sale_price": map[string]any{"amount": 1, "currency": "CNY"},
+		})
+	}
+	r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/activities", map[string]any{
+		"name": "Sale", "starts_at": now, "ends_at": now.Add(time.Hour),
+		"sessions": []any{map[string]any{"name": "x", "opens_at": now, "closes_at": now.Add(time.Hour), "items": items}},
+	})
+	errs, _ := r.body["errors"].([]any)
+	if r.status != 422 || len(errs) != 20 || !strings.Contains(r.text("detail"), "first 20 of 30") || len(r.raw) > 16<<10 {
+		t.Fatalf("%d with %d errors in %d bytes: %s", r.status, len(errs), len(r.raw), r.text("detail"))
+	}
+	if quoted := errs[0].(map[string]any)["value"].(string); quoted != strings.Repeat("长", 100)+"…" {
+		t.Errorf("quotes %d bytes of what was sent", len(quoted))
+	}
+}
+
 // TestPublicationChecks: what keeps a draft from being published.
 func TestPublicationChecks(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ type sessionView struct {
 	Name       string     `json:"name"`
 	OpensAt    timestamp  `json:"opens_at"`
 	ClosesAt   timestamp  `json:"closes_at"`
+	RepeatOf   *rowID     `json:"repeat_of" doc:"The session that this one repeats on another day; null for one of its own"`
 	Version    int32      `json:"version" doc:"Send it back with an edit"`
 	CreatedAt  timestamp  `json:"created_at"`
 	UpdatedAt  timestamp  `json:"updated_at"`
@@ -41,21 +42,19 @@ type sessionView struct {
 
 // itemView is an item as operators see it.
 type itemView struct {
-	ID           rowID     `json:"id"`
-	SessionID    rowID     `json:"session_id"`
-	ActivityID   rowID     `json:"activity_id"`
-	SKU          string    `json:"sku"`
-	Title        string    `json:"title"`
-	Spec         string    `json:"spec"`
-	ImageURL     string    `json:"image_url"`
-	ListPrice    money     `json:"list_price"`
-	SalePrice    money     `json:"sale_price"`
-	Stock        int32     `json:"stock" doc:"Units put on sale so far; the funnel says how many are left"`
-	Unlimited    bool      `json:"unlimited"`
-	LimitPerUser int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
-	Version      int32     `json:"version" doc:"Send it back with an edit"`
-	CreatedAt    timestamp `json:"created_at"`
-	UpdatedAt    timestamp `json:"updated_at"`
+	ID         rowID `json:"id"`
+	SessionID  rowID `json:"session_id"`
+	ActivityID rowID `json:"activity_id"`
+	Goods
+	Stock           int32     `json:"stock" doc:"Units of goods put on sale so far; the funnel says how many are left"`
+	OversellPercent int16     `json:"oversell_percent" doc:"Units on sale beyond the stock by agreement, as a share of it"`
+	OversellReason  string    `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %"`
+	OnSale          int32     `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); 0 when unlimited"`
+	Unlimited       bool      `json:"unlimited"`
+	LimitPerUser    int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
+	Version         int32     `json:"version" doc:"Send it back with an edit"`
+	CreatedAt       timestamp `json:"created_at"`
+	UpdatedAt       timestamp `json:"updated_at"`
 }
 
 // auditView is one action in the audit log.
@@ -81,16 +80,15 @@ func viewActivity(a *seckilldb.SeckillActivity) activityView {
 func viewSession(s *seckilldb.SeckillSession) sessionView {
 	return sessionView{
 		ID: rowID(s.ID), ActivityID: rowID(s.ActivityID), Name: s.Name, OpensAt: timestamp(s.OpensAt), ClosesAt: timestamp(s.ClosesAt),
-		Version: s.Version, CreatedAt: timestamp(s.CreatedAt), UpdatedAt: timestamp(s.UpdatedAt),
+		RepeatOf: (*rowID)(s.RepeatOf), Version: s.Version, CreatedAt: timestamp(s.CreatedAt), UpdatedAt: timestamp(s.UpdatedAt),
 	}
 }
 
 func viewItem(i *seckilldb.SeckillItem) itemView {
 	return itemView{
-		ID: rowID(i.ID), SessionID: rowID(i.SessionID), ActivityID: rowID(i.ActivityID), SKU: i.Sku, Title: i.Title, Spec: i.Spec,
-		ImageURL: i.ImageUrl, ListPrice: money{i.ListPrice, i.Currency}, SalePrice: money{i.SalePrice, i.Currency},
-		Stock: i.Stock, Unlimited: i.Unlimited, LimitPerUser: optional(i.LimitPerUser, 0), Version: i.Version,
-		CreatedAt: timestamp(i.CreatedAt), UpdatedAt: timestamp(i.UpdatedAt),
+		ID: rowID(i.ID), SessionID: rowID(i.SessionID), ActivityID: rowID(i.ActivityID), Goods: goodsOf(i), Stock: i.Stock,
+		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, OnSale: unitsOnSale(i), Unlimited: i.Unlimited,
+		LimitPerUser: optional(i.LimitPerUser, 0), Version: i.Version, CreatedAt: timestamp(i.CreatedAt), UpdatedAt: timestamp(i.UpdatedAt),
 	}
 }
 

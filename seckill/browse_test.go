@@ -305,11 +305,11 @@ func TestItemStatus(t *testing.T) {
 		remaining := rapid.Int64Range(0, total-committed).Draw(t, "remaining")
 		st := inventory.State{Total: total, Committed: committed, Remaining: remaining}
 		loaded := rapid.Bool().Draw(t, "loaded")
-		v := shopItemOf(&s, &storedItem{Stock: int32(total)}, st, loaded, now)
+		v := shopItemOf(&s, &storedItem{OnSale: int32(total)}, st, loaded, now)
 		live := !s.Over && !s.Paused && !now.Before(opens) && now.Before(time.Time(s.ClosesAt))
 		switch v.Status {
 		case shopOnSale:
-			if !live || !loaded || remaining == 0 || v.Remaining != remaining {
+			if !live || !loaded || remaining == 0 || v.Remaining == nil || *v.Remaining != remaining {
 				t.Fatalf("on sale: %+v", v)
 			}
 		case shopSoldOut: // final words: nobody holds anything that could come back
@@ -321,7 +321,7 @@ func TestItemStatus(t *testing.T) {
 				t.Fatalf("all held: %+v", v)
 			}
 		case shopPreparing:
-			if !live || loaded {
+			if !live || loaded || v.Remaining != nil {
 				t.Fatalf("preparing: %+v", v)
 			}
 		case shopPaused, shopUpcoming, shopEnded:
@@ -332,6 +332,32 @@ func TestItemStatus(t *testing.T) {
 			t.Fatalf("status %q", v.Status)
 		}
 	})
+}
+
+// TestNothingIsCountedOfAnUnlimitedItem: null is no number, and 0 would say
+// that none is left.
+func TestNothingIsCountedOfAnUnlimitedItem(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(-time.Minute, func(_, _, item map[string]any) { item["unlimited"], item["stock"] = true, 0 })
+	figures := func(want string) {
+		t.Helper()
+		d.forgetBrowse()
+		r := d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil)
+		for _, field := range []string{"total", "remaining"} {
+			if v, ok := r.body[field]; !ok || v != nil {
+				t.Errorf("%s is %v: %s", field, v, r.raw)
+			}
+		}
+		if r.body["unlimited"] != true || r.text("status") != want {
+			t.Errorf("want %s: %s", want, r.raw)
+		}
+	}
+	figures(shopPreparing)
+	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+		t.Fatal(err)
+	}
+	figures(shopOnSale)
 }
 
 // TestBrowseIsDocumented: the document of a browse answer has what the answer

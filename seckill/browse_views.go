@@ -34,15 +34,10 @@ type shopSession struct {
 
 // shopItem is an item as shoppers see it.
 type shopItem struct {
-	ID                   rowID     `json:"id"`
-	SessionID            rowID     `json:"session_id"`
-	ActivityID           rowID     `json:"activity_id"`
-	SKU                  string    `json:"sku"`
-	Title                string    `json:"title"`
-	Spec                 string    `json:"spec"`
-	ImageURL             string    `json:"image_url"`
-	ListPrice            money     `json:"list_price"`
-	SalePrice            money     `json:"sale_price"`
+	ID         rowID `json:"id"`
+	SessionID  rowID `json:"session_id"`
+	ActivityID rowID `json:"activity_id"`
+	Goods
 	LimitPerUser         int32     `json:"limit_per_user"`
 	OneItemPerUser       bool      `json:"one_item_per_user"`
 	PaymentWindowSeconds int64     `json:"payment_window_seconds" doc:"How long an order may stay unpaid"`
@@ -50,8 +45,8 @@ type shopItem struct {
 	ClosesAt             timestamp `json:"closes_at"`
 	Status               string    `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended"`
 	Unlimited            bool      `json:"unlimited"`
-	Total                int64     `json:"total" doc:"Units on sale; 0 when unlimited"`
-	Remaining            int64     `json:"remaining" doc:"Units nobody holds, up to 2 s old; 0 when unlimited"`
+	Total                *int64    `json:"total" doc:"Units on sale; null when unlimited"`
+	Remaining            *int64    `json:"remaining" doc:"Units nobody holds, up to 2 s old; null when unlimited, and while nobody knows"`
 }
 
 // sessionStatus is what the clock and the operator say about a session.
@@ -80,16 +75,16 @@ func shopSessionOf(s *storedSession, now time.Time) shopSession {
 // while Redis has none that counts.
 func shopItemOf(s *storedSession, i *storedItem, state inventory.State, loaded bool, now time.Time) shopItem {
 	v := shopItem{
-		ID: i.ID, SessionID: s.ID, ActivityID: s.ActivityID, SKU: i.SKU, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageURL,
-		ListPrice: i.ListPrice, SalePrice: i.SalePrice, LimitPerUser: i.LimitPerUser, OneItemPerUser: s.PerActivity,
+		ID: i.ID, SessionID: s.ID, ActivityID: s.ActivityID, Goods: i.Goods, LimitPerUser: i.LimitPerUser, OneItemPerUser: s.PerActivity,
 		PaymentWindowSeconds: i.PayWindowSeconds, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Status: sessionStatus(s, now),
 		Unlimited: i.Unlimited,
 	}
+	total, remaining := int64(i.OnSale), int64(i.OnSale)
+	if loaded {
+		total, remaining = state.Total, max(state.Remaining, 0)
+	}
 	if !i.Unlimited {
-		v.Total, v.Remaining = int64(i.Stock), int64(i.Stock)
-		if loaded {
-			v.Total, v.Remaining = state.Total, max(state.Remaining, 0)
-		}
+		v.Total, v.Remaining = &total, &remaining
 	}
 	if v.Status != shopOnSale {
 		return v
@@ -97,10 +92,10 @@ func shopItemOf(s *storedSession, i *storedItem, state inventory.State, loaded b
 	switch {
 	case !loaded:
 		// How many are left is not known to anybody at the moment; a guess would be a promise.
-		v.Status, v.Remaining = shopPreparing, 0
+		v.Status, v.Remaining = shopPreparing, nil
 	case state.Paused:
 		v.Status = shopPaused
-	case i.Unlimited || v.Remaining > 0:
+	case i.Unlimited || remaining > 0:
 	case state.Committed >= state.Total:
 		v.Status = shopSoldOut
 	default:

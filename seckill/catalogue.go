@@ -17,7 +17,7 @@ type Item struct {
 	SKU, Title, Spec, ImageURL string
 	ListPrice, SalePrice       int64 // minor units
 	Currency                   string
-	Total                      int32 // units put on sale so far; Stock() is what inventory calls the item
+	Total                      int32 // units put on sale so far, with what is oversold by agreement; Stock() is what inventory calls the item
 	Unlimited                  bool
 	UserLimit                  int32 // units per user, from 1
 	PerActivity                bool  // one item of the activity per user

@@ -122,7 +122,7 @@ func (c *Catalogue) read(ctx context.Context) (*picture, error) {
 func (c *Catalogue) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) *Item {
 	return &Item{
 		ID: i.ID, SessionID: s.ID, ActivityID: a.ID, SKU: i.Sku, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageUrl,
-		ListPrice: i.ListPrice, SalePrice: i.SalePrice, Currency: i.Currency, Total: i.Stock, Unlimited: i.Unlimited,
+		ListPrice: i.ListPrice, SalePrice: i.SalePrice, Currency: i.Currency, Total: unitsOnSale(i), Unlimited: i.Unlimited,
 		UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
 		PayWindow: payWindow(a, s), Paused: a.Paused, OnSale: a.Status == statusScheduled || a.Status == statusRunning,
 		PreheatAt: c.preheatAt(s.OpensAt), Rebuy: a.RebuyAfterClose,

@@ -3,6 +3,8 @@ package seckill
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -53,13 +55,9 @@ func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([
 	if err != nil {
 		return nil, fmt.Errorf("seckill: read planned stock: %w", err)
 	}
-	rows, err := stock.Books(ctx)
+	total, err := stock.Totals(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("seckill: read books: %w", err)
-	}
-	total := make(map[int64]int64, len(rows))
-	for i := range rows {
-		total[rows[i].ItemID] = rows[i].Total
+		return nil, fmt.Errorf("seckill: read stock: %w", err)
 	}
 	var found []proof.Violation
 	for _, p := range planned {
@@ -68,17 +66,15 @@ func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([
 		switch {
 		case !ok:
 			found = append(found, proof.Violation{Subject: itemSubject(p.ID), Detail: "The item is published and has no stock row."})
-		case !p.Unlimited && have != int64(p.Stock):
+		case !p.Unlimited && have != p.OnSale:
 			found = append(found, proof.Violation{
 				Subject: itemSubject(p.ID),
-				Detail:  fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.Stock, have),
+				Detail:  fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.OnSale, have),
 			})
 		}
 	}
-	for i := range rows {
-		if _, orphan := total[rows[i].ItemID]; orphan {
-			found = append(found, proof.Violation{Subject: itemSubject(rows[i].ItemID), Detail: "There is a stock row for an item that is not published."})
-		}
+	for _, id := range slices.Sorted(maps.Keys(total)) {
+		found = append(found, proof.Violation{Subject: itemSubject(id), Detail: "There is a stock row for an item that is not published."})
 	}
 	return found, nil
 }

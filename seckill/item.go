@@ -87,6 +87,7 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	f.add(i.Stock >= 0 && i.Stock <= maxStock, location+".stock", i.Stock, "The stock is 0 to %d units.", maxStock)
 	f.add(i.Unlimited || i.Stock > 0, location+".stock", i.Stock, "An item has at least one unit in stock, or is unlimited.")
 	f.add(!i.Unlimited || i.Stock == 0, location+".stock", i.Stock, "An unlimited item has no stock to count; leave it out.")
+	f.oversell(location, i)
 	if l := i.LimitPerUser; l != nil {
 		f.add(*l >= 1 && *l <= maxLimitPerUser, location+".limit_per_user", *l, "The limit per user is 1 to %d units, or 0 for the activity's.", maxLimitPerUser)
 	}
@@ -139,7 +140,7 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 	out, err := c.q.InsertItem(ctx, seckilldb.InsertItemParams{
 		SessionID: sessionID, ActivityID: c.activity.ID, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl,
 		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited,
-		LimitPerUser: row.LimitPerUser,
+		LimitPerUser: row.LimitPerUser, OversellPercent: row.OversellPercent, OversellReason: row.OversellReason,
 	})
 	if err != nil {
 		return out, orTakenSKU(err, location, row.Sku, "insert item")

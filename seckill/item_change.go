@@ -80,7 +80,7 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 
 // moreStock is what adding stock takes.
 type moreStock struct {
-	Add int32 `json:"add" minimum:"1" maximum:"10000000" doc:"Units to add to what is on sale"`
+	Add int32 `json:"add" minimum:"1" maximum:"10000000" doc:"Units to add to the stock; an agreed share beyond it grows with it"`
 }
 
 // addStock puts more units of an item on sale, also while it runs.
@@ -104,7 +104,10 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	}
 	var f flaws
 	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to add to.")
-	f.add(units >= 1 && units <= maxStock && old.Stock <= maxStock-units, "body.add", units, "The stock with what is added is %d units at most; it is %d now.", maxStock, old.Stock)
+	more := old
+	more.Stock += min(units, maxStock)
+	f.add(units >= 1 && units <= maxStock && unitsOnSale(&more) <= maxStock, "body.add", units,
+		"The stock with what is added, and with %d %% oversold, is %d units at most; the stock is %d now.", old.OversellPercent, maxStock, old.Stock)
 	if err := f.err(); err != nil {
 		return itemView{}, err
 	}
@@ -112,14 +115,15 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	if err != nil {
 		return itemView{}, fmt.Errorf("seckill: add stock: %w", err)
 	}
-	if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &units}); err != nil {
+	added := unitsOnSale(&row) - unitsOnSale(&old)
+	if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &added}); err != nil {
 		return itemView{}, fmt.Errorf("seckill: add stock to item %d: %w", id, err)
 	}
 	c.apply = append(c.apply, id)
 	if err := c.touch(ctx); err != nil {
 		return itemView{}, err
 	}
-	return viewItem(&row), c.record(ctx, "item.add-stock", itemSubject(id), map[string]int32{"added": units, "stock": row.Stock})
+	return viewItem(&row), c.record(ctx, "item.add-stock", itemSubject(id), map[string]int32{"added": units, "stock": row.Stock, "on_sale": unitsOnSale(&row)})
 }
 
 // lockItem locks the activity of an item for an action and reads all of it.

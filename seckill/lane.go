@@ -10,6 +10,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/ids"
+	"stampede/platform/telemetry/tracing"
 )
 
 // attempt is one request that waits in a lane. The handler that made it owns
@@ -18,6 +19,7 @@ import (
 // although two goroutines use them.
 type attempt struct {
 	ctx      context.Context // the client's; its end means that nobody waits any more
+	span     tracing.Span    // zero unless this attempt is one of those that are followed
 	user     int64
 	quantity int32
 	no       ids.ID

@@ -45,8 +45,12 @@ func (r *rush) setAdmission(ctx context.Context, in *AdmissionRequest) (*Admissi
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := r.catalogue.Item(id); !ok {
+	item, ok := r.catalogue.Item(id)
+	if !ok {
 		return nil, fault.New(fault.NotFound, "not-found", "There is no such item on sale.")
+	}
+	if !item.OnSale {
+		return nil, fault.New(fault.Conflict, codeForbiddenTransition, "The item's sale is over; nobody is let into its line any more.")
 	}
 	field := strconv.FormatInt(id, 10)
 	// The log is written first: a rate that is in force without an entry would be
@@ -104,6 +108,8 @@ func (r *rush) registerAdmission(api httpx.API) {
 		Method: http.MethodPut, Path: "/api/v1/admin/items/{id}/admission", ID: "set-admission-rate", Tag: "operator", Role: auth.Operator,
 		Summary:     "Bound how fast an item's line may be entered",
 		Description: "Takes effect on every instance at once. Attempts above the rate are answered 429 too-hot; nobody who may already hold a unit is.",
-		Problems:    map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid"},
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: codeForbiddenTransition, http.StatusUnprocessableEntity: "invalid",
+		},
 	}, r.setAdmission)
 }

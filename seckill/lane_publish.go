@@ -2,8 +2,8 @@ package seckill
 
 import (
 	"context"
-	"time"
 
+	"stampede/platform/failpoint"
 	"stampede/platform/ids"
 	"stampede/seckill/seckillevent"
 )
@@ -19,10 +19,15 @@ func (w *laneWorker) publish(ctx context.Context, item *Item) {
 	describe(b, item, w.decision.Epoch)
 	w.message = b.Encode(w.message[:0])
 
-	began := time.Now()
 	// The bus bounds this by its own deadline, with the same message throughout.
-	err := ls.bus.Publish(ctx, seckillevent.GrantsSubject(item.ID), b.ID, w.message)
-	ls.metrics.publish.Observe(time.Since(began).Seconds())
+	err := failpoint.AfterLua.Err()
+	if err == nil {
+		err = ls.bus.Publish(ctx, seckillevent.GrantsSubject(item.ID), b.ID, w.message)
+	}
+	if err == nil {
+		err = failpoint.AfterPublish.Err()
+	}
+	ls.metrics.countPublished(len(w.granted), len(w.repeats), err)
 
 	for i, a := range w.granted {
 		position := w.position(w.grants[i].seq)

@@ -67,6 +67,11 @@ func (w *laneWorker) work() {
 	// end the decision about the others.
 	ctx := context.Background()
 	l := w.lane
+	if l.line.trace.On() {
+		followed, span := w.follow(ctx)
+		ctx = followed
+		defer func() { span.End(nil) }()
+	}
 	item, ok := l.line.catalogue.Item(l.item)
 	if !ok || !item.OnSale {
 		answerAll(w.waiting, verdict{outcome: outEnded})
@@ -115,15 +120,15 @@ func (w *laneWorker) sift() {
 }
 
 // reserve asks Redis, twice when the item was loaded since the last decision.
-func (w *laneWorker) reserve(ctx context.Context, item *Item) error {
+func (w *laneWorker) reserve(ctx context.Context, item *Item) (err error) {
 	l := w.lane
 	ctx, cancel := context.WithTimeout(ctx, l.line.cfg.ReserveTimeout)
 	defer cancel()
 	l.line.metrics.batch.Observe(float64(len(w.attempts)))
-	began := time.Now()
-	defer func() { l.line.metrics.reserve.Observe(time.Since(began).Seconds()) }()
 
 	d, epoch := &w.decision, l.epoch.Load()
+	ctx, span := l.line.trace.Child(ctx, spanReserve)
+	defer func() { span.End(err) }()
 	if err := l.line.stock.Reserve(ctx, item.Stock(), epoch, w.attempts, d); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"stampede/inventory"
 	"stampede/inventory/inventoryevent"
 	"stampede/platform/ids"
+	"stampede/platform/telemetry/tracing"
 )
 
 // stock is what lanes, the line and the sweeper ask of inventory.
@@ -44,6 +45,7 @@ type lanes struct {
 	numbers   *numbers
 	metrics   *rushMetrics
 	log       *slog.Logger
+	trace     *tracing.Tracer
 
 	all      itemIndex[lane]
 	workers  sync.WaitGroup

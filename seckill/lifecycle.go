@@ -41,23 +41,42 @@ const (
 type action string
 
 const (
-	actEdit      action = "edit" // also what it contains: add, change or delete sessions and items
+	actEdit      action = "edit" // also what it contains: add, change, repeat or delete sessions and items, agree to oversell one
 	actDelete    action = "delete"
 	actPublish   action = "publish"
 	actPause     action = "pause"
 	actResume    action = "resume"
 	actTerminate action = "terminate"
 	actAddStock  action = "add-stock"
+	actClone     action = "clone"
 )
 
-// allowed is the whole state machine as an operator meets it; pausing twice and
-// resuming what is not paused are refused besides. The two transitions that
-// time makes, scheduled → running → ended, are StartDue and EndDue in SQL.
+// allowed is the whole state machine as an operator meets it; asking for what
+// already is, is answered besides. The two transitions that time makes,
+// scheduled → running → ended, are StartDue and EndDue in SQL.
 var allowed = map[phase][]action{
-	phaseDraft:     {actEdit, actDelete, actPublish},
-	phaseScheduled: {actEdit, actDelete, actPause, actResume, actTerminate, actAddStock},
-	phaseFrozen:    {actPause, actTerminate},
-	phaseRunning:   {actPause, actResume, actTerminate, actAddStock},
+	phaseDraft:      {actEdit, actDelete, actPublish, actClone},
+	phaseScheduled:  {actEdit, actDelete, actPause, actResume, actTerminate, actAddStock, actClone},
+	phaseFrozen:     {actPause, actTerminate, actClone},
+	phaseRunning:    {actPause, actResume, actTerminate, actAddStock, actClone},
+	phaseEnded:      {actClone},
+	phaseTerminated: {actClone},
+}
+
+// settled lists the phases in which an action has nothing left to do, so that
+// repeating it is no mistake: a click that was sent twice, or an answer that was
+// lost. Pausing and resuming are settled only if the activity is, or is not,
+// paused. Publishing what is over is a mistake: nobody would see it.
+var settled = map[action][]phase{
+	actPublish:   {phaseScheduled, phaseFrozen, phaseRunning},
+	actPause:     {phaseScheduled, phaseFrozen, phaseRunning},
+	actResume:    {phaseScheduled, phaseFrozen, phaseRunning},
+	actTerminate: {phaseTerminated},
+}
+
+// already reports whether the activity is as the action would make it.
+func already(p phase, paused bool, act action) bool {
+	return slices.Contains(settled[act], p) && (act != actPause || paused) && (act != actResume || !paused)
 }
 
 // phaseNames are what a sentence calls an activity in the phase.
@@ -77,6 +96,7 @@ var participles = []struct {
 	{actResume, "resumed"},
 	{actTerminate, "terminated"},
 	{actAddStock, "given more stock"},
+	{actClone, "cloned"},
 	{actDelete, "deleted"},
 }
 
@@ -118,8 +138,7 @@ func permit(p phase, paused bool, act action) error {
 	}
 	code := codeForbiddenTransition
 	switch {
-	case p == phaseFrozen && act != actPause && act != actPublish:
-		// Pausing what is paused and publishing what is published have nothing to do with the freeze.
+	case p == phaseFrozen:
 		code = codeFrozen
 	case act == actEdit || act == actDelete:
 		code = codeNotEditable
@@ -149,7 +168,7 @@ func possibleSentence(p phase, paused bool) string {
 		}
 	}
 	subject := phaseNames[p]
-	if paused && len(can) > 0 {
+	if paused && p != phaseEnded && p != phaseTerminated {
 		subject = "paused " + subject // in the end it makes no difference any more
 	}
 	if strings.ContainsRune("aeiou", rune(subject[0])) {
@@ -157,12 +176,9 @@ func possibleSentence(p phase, paused bool) string {
 	} else {
 		subject = "A " + subject
 	}
-	switch n := len(words); n {
-	case 0:
-		return subject + " can only be read."
-	case 1:
+	n := len(words)
+	if n == 1 {
 		return fmt.Sprintf("%s can only be %s.", subject, words[0])
-	default:
-		return fmt.Sprintf("%s can be %s or %s, nothing else.", subject, strings.Join(words[:n-1], ", "), words[n-1])
 	}
+	return fmt.Sprintf("%s can be %s or %s, nothing else.", subject, strings.Join(words[:n-1], ", "), words[n-1])
 }

@@ -37,12 +37,21 @@ func (c *change) publishable(b *branch) flaws {
 		items += len(t.items)
 		f.add(len(t.items) > 0, location, nil, "Session %q has no item.", t.session.Name)
 		f.add(t.session.ClosesAt.After(c.at), location, t.session.ClosesAt, "Session %q is over already.", t.session.Name)
-		window := payWindow(&b.activity, &t.session)
-		f.add(window >= c.s.cfg.ShortestPayWindow, location, window.String(),
-			"A payment provider in use needs %v to take a payment; the window of session %q is %v.", c.s.cfg.ShortestPayWindow, t.session.Name, window)
 	}
 	f.add(items <= maxItemsPerActivity, "sessions", items, "An activity has %d items at most.", maxItemsPerActivity)
+	c.payable(&f, b)
 	return f
+}
+
+// payable refuses payment windows that a provider in use cannot keep. It is
+// asked at the publication and at every edit after it.
+func (c *change) payable(f *flaws, b *branch) {
+	for i := range b.sessions {
+		session := &b.sessions[i].session
+		window := payWindow(&b.activity, session)
+		f.add(window >= c.s.cfg.ShortestPayWindow, fmt.Sprintf("sessions[%d]", session.ID), window.String(),
+			"A payment provider in use needs %v to take a payment; the window of session %q is %v.", c.s.cfg.ShortestPayWindow, session.Name, window)
+	}
 }
 
 // pause makes the activity refuse new rushes until it is resumed.
@@ -85,15 +94,24 @@ func (s *Service) terminate(ctx context.Context, id int64) (activityView, error)
 	})
 }
 
-// act carries out one transition of an activity, with its audit record.
+// act carries out one transition of an activity, with its audit record. What
+// has been carried out already is answered with the activity as it is; nothing
+// is recorded or announced, because nothing happens.
 func (s *Service) act(ctx context.Context, id int64, act action, fn func(ctx context.Context, c *change, b *branch) error) (activityView, error) {
 	var out activityView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
-		if err := c.lock(ctx, id, act); err != nil {
+		if err := c.take(ctx, id); err != nil {
 			return err
 		}
 		tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
 		if err != nil {
+			return err
+		}
+		if already(c.phase, c.activity.Paused, act) {
+			out = tree[0].view()
+			return nil
+		}
+		if err := permit(c.phase, c.activity.Paused, act); err != nil {
 			return err
 		}
 		was := c.activity.Status

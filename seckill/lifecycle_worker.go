@@ -36,15 +36,23 @@ func (s *Service) runLifecycle(ctx context.Context) error {
 		}
 		if time.Since(swept) >= housekeepingEvery {
 			swept = time.Now()
-			if _, err := seckilldb.New(s.deps.DB).ForgetIdempotentAnswers(ctx, idempotencyKept.Seconds()); err != nil && ctx.Err() == nil {
-				s.deps.Log.WarnContext(ctx, "old idempotency keys not forgotten", "error", err)
-			}
+			s.keepHouse(ctx)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+	}
+}
+
+// keepHouse forgets what nobody will ask for any more.
+func (s *Service) keepHouse(ctx context.Context) {
+	if _, err := seckilldb.New(s.deps.DB).ForgetIdempotentAnswers(ctx, idempotencyKept.Seconds()); err != nil && ctx.Err() == nil {
+		s.deps.Log.WarnContext(ctx, "old idempotency keys not forgotten", "error", err)
+	}
+	if err := s.forgetAdmissions(ctx); err != nil && ctx.Err() == nil {
+		s.deps.Log.WarnContext(ctx, "old admission rates not forgotten", "error", err)
 	}
 }
 

@@ -103,5 +103,9 @@ func (r *rush) registerIssue(api httpx.API) {
 			http.StatusNotFound: "not-found", http.StatusGone: "ended", http.StatusTooEarly: "not-started",
 			http.StatusUnprocessableEntity: "over-limit, invalid",
 		},
-	}, r.issue)
+	}, func(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
+		out, err := r.issue(ctx, in)
+		r.metrics.countPath(err)
+		return out, err
+	})
 }

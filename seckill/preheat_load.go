@@ -148,11 +148,8 @@ func (p *preheater) settle(ctx context.Context, id int64, err error) {
 	if failures < p.alarmAfter {
 		return
 	}
-	raised := alarm.Raise(ctx, p.deps.DB, alarm.Alarm{
-		Code: "preheat-failed", Subject: itemSubject(id), Severity: alarm.Critical,
-		NextAction: "The item cannot be sold until it is loaded. Look at the health of Redis, NATS and Postgres and at the log line \"item not loaded\"; it is tried again by itself.",
-	})
+	raised := alarm.Raise(ctx, p.deps.DB, alarm.PreheatFailed, itemSubject(id), fmt.Sprintf("%d times in a row, at last: %v", failures, err))
 	if raised != nil {
-		p.deps.Log.WarnContext(ctx, "alarm not raised", "code", "preheat-failed", "item_id", id, "error", raised)
+		p.deps.Log.WarnContext(ctx, "alarm not raised", "code", string(alarm.PreheatFailed), "item_id", id, "error", raised)
 	}
 }

@@ -147,11 +147,11 @@ func TestFailedLoadsAskForAPerson(t *testing.T) {
 		began := time.Now()
 		p.settle(t.Context(), id, broken)
 		waits = append(waits, p.record(id).notUntil.Sub(began).Truncate(time.Second))
-		list, err := alarm.List(t.Context(), d.db, true, 10)
+		list, err := alarm.List(t.Context(), d.db, alarm.Filter{Open: true, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if raised := len(list) == 1 && list[0].Code == "preheat-failed" && list[0].Subject == "item "+s.item; raised != (len(waits) >= 3) {
+		if raised := len(list) == 1 && list[0].Code == alarm.PreheatFailed && list[0].Subject == "item "+s.item; raised != (len(waits) >= 3) {
 			t.Errorf("alarms after %d failures: %v", len(waits), list)
 		}
 	}

@@ -61,7 +61,8 @@ SELECT * FROM seckill.activities
 WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => @kept_seconds) ORDER BY id;
 
 -- name: InsertSession :one
-INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at) VALUES ($1, $2, $3, $4) RETURNING *;
+INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at, repeat_of, repeat_day) VALUES ($1, $2, $3, $4, $5, $6)
+RETURNING *;
 
 -- name: Session :one
 SELECT * FROM seckill.sessions WHERE id = $1;
@@ -83,8 +84,8 @@ DELETE FROM seckill.sessions WHERE id = $1;
 
 -- name: InsertItem :one
 INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
-    stock, unlimited, limit_per_user)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING *;
+    stock, unlimited, limit_per_user, oversell_percent, oversell_reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
 
 -- name: Item :one
 SELECT * FROM seckill.items WHERE id = $1;
@@ -105,6 +106,10 @@ WHERE id = $1 RETURNING *;
 
 -- name: AddItemStock :one
 UPDATE seckill.items SET stock = stock + @added, version = version + 1, updated_at = now() WHERE id = @id RETURNING *;
+
+-- name: SetOversell :one
+UPDATE seckill.items SET oversell_percent = @percent, oversell_reason = @reason, version = version + 1, updated_at = now()
+WHERE id = @id RETURNING *;
 
 -- name: DeleteItem :exec
 DELETE FROM seckill.items WHERE id = $1;
@@ -137,7 +142,8 @@ ON CONFLICT (actor, key) DO UPDATE SET request = excluded.request, response = ex
 -- name: ForgetIdempotentAnswers :execrows
 DELETE FROM seckill.idempotency WHERE created_at <= now() - make_interval(secs => @kept_seconds);
 
--- What every published item should have in stock.
+-- What every published item should have on sale. It is counted here and not by the program, whose count it proves.
 -- name: PlannedStock :many
-SELECT i.id, i.stock, i.unlimited FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
+SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale
+FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
 WHERE a.status <> 'draft' ORDER BY i.id;

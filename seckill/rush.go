@@ -36,7 +36,7 @@ func newRush(cfg Config, deps Deps, catalogue *Catalogue) (*rush, error) {
 	}
 	ls := &lanes{
 		cfg: cfg.Rush, catalogue: catalogue, stock: deps.Stock, bus: deps.Bus,
-		flags: freecache.NewCache(flagCacheBytes), numbers: newNumbers(cfg.Rush.NumberMemoryBytes), log: deps.Log,
+		flags: freecache.NewCache(flagCacheBytes), numbers: newNumbers(cfg.Rush.NumberMemoryBytes), log: deps.Log, trace: deps.Trace,
 	}
 	if ls.metrics, err = newRushMetrics(deps.Metrics, ls.depths); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"stampede/platform/failpoint"
 	"stampede/platform/httpx"
 	"stampede/platform/ids"
+	"stampede/platform/telemetry/tracing"
 )
 
 // rushPrefix is what stands before the path in the URL.
@@ -82,14 +84,18 @@ func (r *rush) inLine(req *http.Request, t *token) verdict {
 	}
 	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
 	a.ctx, a.user, a.no, a.quantity = req.Context(), t.user, t.no, t.quantity
+	if r.deps.Trace.On() {
+		a.span = r.follow(t)
+	}
 	v := verdict{}
 	if o, in := l.enter(a, time.Now()); in {
 		<-a.done
 		v = a.verdict
+		endAttempt(a, v)
 	} else {
 		v.outcome = o
 	}
-	a.ctx = nil
+	a.ctx, a.span = nil, tracing.Span{}
 	attempts.Put(a)
 	return v
 }
@@ -98,6 +104,7 @@ func (r *rush) inLine(req *http.Request, t *token) verdict {
 func (r *rush) write(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
 	switch v.outcome {
 	case outQueued:
+		failpoint.Before202.Pass()
 		writeTicket(w, no, statusQueued, v.position)
 	case outRepeated:
 		r.writeRepeated(w, req, lang, no, v)

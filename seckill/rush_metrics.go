@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/fault"
 )
 
 // tally counts answers by outcome, exactly.
@@ -21,35 +23,54 @@ type rushMetrics struct {
 	answers tally
 	perItem itemIndex[tally]
 
-	batch   prometheus.Histogram
-	reserve prometheus.Histogram
-	publish prometheus.Histogram
-	swept   *prometheus.CounterVec
+	paths     *prometheus.CounterVec
+	batch     prometheus.Histogram
+	published [publications]prometheus.Counter
+	swept     *prometheus.CounterVec
 }
 
+// publication is what became of a grant that was written down.
+type publication uint8
+
+const (
+	grantStored    publication = iota // on disk, told 202
+	grantRepeated                     // on disk once more, because nobody could vouch for the first time
+	grantUncertain                    // told unknown; the sweeper settles it
+	publications                      // how many there are
+)
+
+func (p publication) String() string { return [...]string{"stored", "repeated", "unknown"}[p] }
+
+// pathIssued is the code under which a path that was handed out is counted;
+// refusals are counted under theirs.
+const pathIssued = "issued"
+
 func newRushMetrics(reg prometheus.Registerer, depths func(yield func(item int64, waiting int))) (*rushMetrics, error) {
-	// Decisions and publications take a tenth of a millisecond when all is well
-	// and their deadlines, 2 s and 5 s, when nothing is.
-	latency := prometheus.ExponentialBuckets(0.000_1, 2, 17)
 	m := &rushMetrics{
+		paths: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_paths_total",
+			Help: "Rush paths asked for, by code: issued, or why none was.",
+		}, []string{"code"}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "stampede_seckill_batch_attempts",
-			Help: "Attempts decided by one call of Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
-		}),
-		reserve: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "stampede_seckill_reserve_seconds",
-			Help: "Time one decision of Redis took.", Buckets: latency,
-		}),
-		publish: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "stampede_seckill_publish_seconds",
-			Help: "Time the durable publication of one batch of grants took.", Buckets: latency,
+			Name: "stampede_seckill_lane_batch_attempts",
+			Help: "Attempts of a lane that were decided by one call of Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_swept_holds_total",
-			Help: "Stale holds that the sweeper settled, by what it did.",
+			Help: "Stale holds that the sweeper settled, by what it did: persisted, republished.",
 		}, []string{"how"}),
 	}
-	for _, c := range []prometheus.Collector{m.batch, m.reserve, m.publish, m.swept, &rushCollector{m, depths}} {
+	m.paths.WithLabelValues(pathIssued) // from the first scrape on, so that the first rate is right
+	m.swept.WithLabelValues("persisted")
+	m.swept.WithLabelValues("republished")
+	published := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "stampede_seckill_grants_published_total",
+		Help: "Grants published to the order writer, by outcome: stored, repeated (stored once more), unknown.",
+	}, []string{"outcome"})
+	for p := range publications {
+		m.published[p] = published.WithLabelValues(p.String())
+	}
+	for _, c := range []prometheus.Collector{m.paths, m.batch, published, m.swept, &rushCollector{m, depths}} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -69,6 +90,25 @@ func (m *rushMetrics) count(item int64, known bool, o outcome) {
 		t = m.perItem.findOrAdd(item, func() *tally { return new(tally) })
 	}
 	t[o].Add(1)
+}
+
+// countPath counts a request for a path.
+func (m *rushMetrics) countPath(err error) {
+	code := pathIssued
+	if err != nil {
+		code = fault.From(err).Code // one of a handful, all written in this module
+	}
+	m.paths.WithLabelValues(code).Inc()
+}
+
+// countPublished counts the grants of one message.
+func (m *rushMetrics) countPublished(fresh, repeated int, err error) {
+	if err != nil {
+		m.published[grantUncertain].Add(float64(fresh + repeated))
+		return
+	}
+	m.published[grantStored].Add(float64(fresh))
+	m.published[grantRepeated].Add(float64(repeated))
 }
 
 // funnel is the answers about one item by code; only those that happened.

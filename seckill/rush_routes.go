@@ -13,7 +13,7 @@ import (
 // routes registers the rush half's routes. The rush itself stands outside every
 // middleware and is documented by hand.
 func (r *rush) routes(rt *httpx.Router) {
-	rt.Bare.Method(http.MethodPost, rushPrefix+"{path}", r)
+	rt.Direct(http.MethodPost, rushPrefix, r)
 	r.registerIssue(rt.API)
 	r.registerAdmission(rt.API)
 	documentRush(rt.API.Huma.OpenAPI())

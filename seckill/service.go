@@ -17,6 +17,7 @@ import (
 	"stampede/platform/clock"
 	"stampede/platform/httpx"
 	"stampede/platform/ids"
+	"stampede/platform/telemetry/tracing"
 )
 
 // Orders is what seckill asks about order numbers; order implements it and
@@ -45,6 +46,7 @@ type Deps struct {
 	Orders  Orders
 	// SigningKey is the process's key; each purpose derives its own from it.
 	SigningKey []byte
+	Trace      *tracing.Tracer // nil is off
 }
 
 // Service is the seckill module. Safe for concurrent use.

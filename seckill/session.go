@@ -36,10 +36,18 @@ type sessionPatch struct {
 // from its opening.
 const minSession = 10 * time.Second
 
+// rows are what the draft asks to be inserted.
+func (in *SessionDraft) rows() *twig {
+	t := &twig{session: seckilldb.SeckillSession{Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt}}
+	for i := range in.Items {
+		t.items = append(t.items, in.Items[i].row())
+	}
+	return t
+}
+
 // sessionDraft checks a session that is created together with its activity.
 func (f *flaws) sessionDraft(location string, in *SessionDraft, a *seckilldb.SeckillActivity) {
-	row := seckilldb.SeckillSession{Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt}
-	f.session(location, &row, a)
+	f.session(location, &in.rows().session, a)
 	for i := range in.Items {
 		item := in.Items[i].row()
 		f.item(fmt.Sprintf("%s.items[%d]", location, i), &item, in.Items[i].SalePrice.Currency)
@@ -109,17 +117,20 @@ func (c *change) addSession(ctx context.Context, in *newSession) (sessionView, e
 	if err := f.err(); err != nil {
 		return sessionView{}, err
 	}
-	view, err := c.insertSession(ctx, "body", &in.SessionDraft)
+	view, err := c.insertSession(ctx, "body", in.rows())
 	if err != nil {
 		return sessionView{}, err
 	}
 	return view, c.changedBelow(ctx, before)
 }
 
-// insertSession writes a checked session and its items.
-func (c *change) insertSession(ctx context.Context, location string, in *SessionDraft) (sessionView, error) {
+// insertSession writes a checked session and its items. Ids and counters in the
+// given rows are passed over, so that an existing session can be given to be
+// copied.
+func (c *change) insertSession(ctx context.Context, location string, t *twig) (sessionView, error) {
 	row, err := c.q.InsertSession(ctx, seckilldb.InsertSessionParams{
-		ActivityID: c.activity.ID, Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt,
+		ActivityID: c.activity.ID, Name: t.session.Name, OpensAt: t.session.OpensAt, ClosesAt: t.session.ClosesAt,
+		RepeatOf: t.session.RepeatOf, RepeatDay: t.session.RepeatDay,
 	})
 	if err != nil {
 		return sessionView{}, fmt.Errorf("seckill: insert session: %w", err)
@@ -128,8 +139,8 @@ func (c *change) insertSession(ctx context.Context, location string, in *Session
 	if err := c.record(ctx, "session.create", sessionSubject(row.ID), view); err != nil {
 		return sessionView{}, err
 	}
-	for i := range in.Items {
-		item, err := c.insertItem(ctx, fmt.Sprintf("%s.items[%d]", location, i), row.ID, in.Items[i].row())
+	for i := range t.items {
+		item, err := c.insertItem(ctx, fmt.Sprintf("%s.items[%d]", location, i), row.ID, t.items[i])
 		if err != nil {
 			return sessionView{}, err
 		}
@@ -150,6 +161,10 @@ func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) 
 		after := tree[0].stock()
 		if len(after) == 0 {
 			return errLastItem
+		}
+		var f flaws
+		if c.payable(&f, &tree[0]); len(f) > 0 {
+			return f.err()
 		}
 		if err := c.restock(ctx, before, after); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"stampede/inventory"
@@ -198,16 +197,11 @@ func (s *sweeper) watch(ctx context.Context, fresh []inventory.StaleHold, notes 
 	return nil
 }
 
-// codeHoldStuck is the alarm about holds that neither became orders nor were
+// complain raises the alarm about holds that neither became orders nor were
 // refused although their grants were published again and taken.
-const codeHoldStuck = "hold-stuck"
-
 func (s *sweeper) complain(ctx context.Context, item *Item, stuck []inventory.StaleHold) error {
 	if len(stuck) == 0 {
 		return nil
 	}
-	return alarm.Raise(ctx, s.db, alarm.Alarm{
-		Code: codeHoldStuck, Subject: "item " + strconv.FormatInt(item.ID, 10), Severity: alarm.Critical,
-		NextAction: fmt.Sprintf("Look for order number %s and %d more among the dead letters of the order writer, and redrive them.", stuck[0].No, len(stuck)-1),
-	})
+	return alarm.Raise(ctx, s.db, alarm.HoldStuck, itemSubject(item.ID), fmt.Sprintf("Order number %s and %d more.", stuck[0].No, len(stuck)-1))
 }

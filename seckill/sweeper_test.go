@@ -136,8 +136,8 @@ func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 	})
 	i.run(i.sweeper().Run)
 	pgtest.Eventually(t, 10*time.Second, func() bool {
-		all, err := alarm.List(t.Context(), y.db, true, 10)
-		return err == nil && len(all) == 1 && all[0].Code == codeHoldStuck && all[0].Subject == "item 1"
+		all, err := alarm.List(t.Context(), y.db, alarm.Filter{Open: true, Limit: 10})
+		return err == nil && len(all) == 1 && all[0].Code == alarm.HoldStuck && all[0].Subject == "item 1"
 	}, "the alarm")
 	if n := eaten.Load(); n != 2 {
 		t.Fatalf("published %d times, want 2", n)

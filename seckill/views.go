@@ -63,17 +63,12 @@ type storedSession struct {
 
 // storedItem is an item in Redis.
 type storedItem struct {
-	ID               rowID  `json:"id"`
-	SKU              string `json:"sku"`
-	Title            string `json:"title"`
-	Spec             string `json:"spec"`
-	ImageURL         string `json:"image_url"`
-	ListPrice        money  `json:"list_price"`
-	SalePrice        money  `json:"sale_price"`
-	Stock            int32  `json:"stock"`
-	Unlimited        bool   `json:"unlimited"`
-	LimitPerUser     int32  `json:"limit_per_user"`
-	PayWindowSeconds int64  `json:"payment_window_seconds"`
+	ID rowID `json:"id"`
+	Goods
+	OnSale           int32 `json:"on_sale"` // units; how many of them are beyond the stock is no shopper's affair
+	Unlimited        bool  `json:"unlimited"`
+	LimitPerUser     int32 `json:"limit_per_user"`
+	PayWindowSeconds int64 `json:"payment_window_seconds"`
 }
 
 // storable is what Redis is to keep of a session.
@@ -87,9 +82,7 @@ func storable(a *seckilldb.SeckillActivity, t *twig) storedSession {
 	for i := range t.items {
 		item := &t.items[i]
 		v.items = append(v.items, storedItem{
-			ID: rowID(item.ID), SKU: item.Sku, Title: item.Title, Spec: item.Spec, ImageURL: item.ImageUrl,
-			ListPrice: money{item.ListPrice, item.Currency}, SalePrice: money{item.SalePrice, item.Currency},
-			Stock: item.Stock, Unlimited: item.Unlimited, LimitPerUser: userLimit(a, item),
+			ID: rowID(item.ID), Goods: goodsOf(item), OnSale: unitsOnSale(item), Unlimited: item.Unlimited, LimitPerUser: userLimit(a, item),
 			PayWindowSeconds: int64(payWindow(a, &t.session) / time.Second),
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/seckill/internal/seckilldb"
 )
 
 // The parts that every view is made of. They know how they look in JSON and in
@@ -75,6 +77,24 @@ func (money) Schema(huma.Registry) *huma.Schema {
 			"amount":   {Type: huma.TypeInteger, Format: "int64", Minimum: &least, Maximum: &most, Description: "Minor units: fen, cents", Examples: []any{9900}},
 			"currency": {Type: huma.TypeString, Pattern: "^[A-Z]{3}$", Description: "ISO 4217", Examples: []any{"CNY"}},
 		},
+	}
+}
+
+// Goods are what an item is, whoever looks at it. They are exported because
+// huma documents embedded fields of exported types only.
+type Goods struct {
+	SKU       string `json:"sku"`
+	Title     string `json:"title"`
+	Spec      string `json:"spec"`
+	ImageURL  string `json:"image_url"`
+	ListPrice money  `json:"list_price"`
+	SalePrice money  `json:"sale_price"`
+}
+
+func goodsOf(i *seckilldb.SeckillItem) Goods {
+	return Goods{
+		SKU: i.Sku, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageUrl,
+		ListPrice: money{i.ListPrice, i.Currency}, SalePrice: money{i.SalePrice, i.Currency},
 	}
 }
 

@@ -1,7 +1,7 @@
 -- Puts an order into the cache unless a version as new is there.
 --
 -- KEYS[1]  the order's cache entry
--- ARGV[1]  the order as JSON
+-- ARGV[1]  the entry, which begins with "o<version>:"
 -- ARGV[2]  its version
 -- ARGV[3]  lifetime in seconds
 --
@@ -9,14 +9,14 @@
 --          0 left: the entry is of this version or a newer one
 --         -1 out of memory: an older entry was deleted, so that readers ask Postgres instead of being told old news
 -- Errors   whatever Redis refuses besides for lack of memory (read-only replica, disk error)
--- Cost     one GET, one JSON decode of some 500 bytes, one SET
+-- Cost     one GET, one SET
 --
 -- There is no shebang line on purpose: a script with flags is either refused as a whole when memory is short, and
 -- could delete nothing then, or is allowed to grow beyond the limit.
 local have = redis.call('GET', KEYS[1])
 if have then
-    local ok, order = pcall(cjson.decode, have)
-    if ok and type(order) == 'table' and (tonumber(order.version) or 0) >= tonumber(ARGV[2]) then
+    local version = string.match(have, '^o(%d+):')
+    if version and tonumber(version) >= tonumber(ARGV[2]) then
         return 0
     end
 end

@@ -1,39 +1,12 @@
-// Package alarm keeps what needs a person's eye: one row per code and subject,
-// counted rather than repeated, acknowledged by name.
 package alarm
 
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
-
-// Severity says whether the alarm may wait for the morning.
-type Severity string
-
-// The severities.
-const (
-	Warning  Severity = "warning"  // nothing is lost; look during working hours
-	Critical Severity = "critical" // shoppers or money are affected now
-)
-
-// Alarm is one thing that needs a person's eye.
-type Alarm struct {
-	Code       string   `json:"code"`    // stable, kebab-case: "dead-letter"
-	Subject    string   `json:"subject"` // what it is about: "inventory-release"
-	Severity   Severity `json:"severity"`
-	NextAction string   `json:"next_action"` // one sentence that says what to do
-
-	// Filled by List.
-	FirstSeen      time.Time  `json:"first_seen"`
-	LastSeen       time.Time  `json:"last_seen"`
-	Count          int64      `json:"count"`
-	AcknowledgedBy *string    `json:"acknowledged_by,omitempty"`
-	AcknowledgedAt *time.Time `json:"acknowledged_at,omitempty"`
-}
 
 // Execer writes: a pool, a connection or a transaction.
 type Execer interface {
@@ -45,49 +18,38 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Raise records an occurrence. A repeated alarm keeps its acknowledgement while
-// it goes on, and loses it when it returns after an hour's silence: that is a
-// new incident and somebody should know.
-func Raise(ctx context.Context, db Execer, a Alarm) error {
+// silence is how long an alarm must not have been seen for its next occurrence
+// to be a new incident: longer than the slowest sampling pauses, so that one
+// long trouble is one incident.
+const silence = "interval '1 hour'"
+
+// detailBytes bounds what is stored of a detail, which may end in an error's
+// text.
+const detailBytes = 2 << 10
+
+// Raise records an occurrence of a code about a subject, with what was found
+// this time. It writes one row and tells nobody itself, so it belongs into the
+// transaction of what it is about; the Notifier tells. A repeated alarm keeps
+// its acknowledgement while it goes on, and loses it when it returns after an
+// hour's silence: that is a new incident and somebody should know.
+func Raise(ctx context.Context, db Execer, code Code, subject, detail string) error {
+	d, known := byCode[code]
+	if !known {
+		return fmt.Errorf("alarm: %q is no code of the list", code)
+	}
 	_, err := db.Exec(ctx, `
-		INSERT INTO platform.alarms AS a (code, subject, severity, next_action) VALUES ($1, $2, $3, $4)
+		INSERT INTO platform.alarms AS a (code, subject, severity, next_action, detail) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (code, subject) DO UPDATE SET
-			severity = excluded.severity, next_action = excluded.next_action,
+			severity = excluded.severity, next_action = excluded.next_action, detail = excluded.detail,
 			last_seen = clock_timestamp(), count = a.count + 1,
-			acknowledged_by = CASE WHEN a.last_seen > clock_timestamp() - interval '1 hour' THEN a.acknowledged_by END,
-			acknowledged_at = CASE WHEN a.last_seen > clock_timestamp() - interval '1 hour' THEN a.acknowledged_at END`,
-		a.Code, a.Subject, string(a.Severity), a.NextAction)
+			(acknowledged_by, acknowledged_at, incident, opened_at, tell_attempts, tell_after) = (SELECT
+				CASE WHEN n.same THEN a.acknowledged_by END, CASE WHEN n.same THEN a.acknowledged_at END,
+				CASE WHEN n.same THEN a.incident ELSE a.incident + 1 END, CASE WHEN n.same THEN a.opened_at ELSE clock_timestamp() END,
+				CASE WHEN n.same THEN a.tell_attempts ELSE 0 END, CASE WHEN n.same THEN a.tell_after ELSE clock_timestamp() END
+				FROM (SELECT a.last_seen > clock_timestamp() - `+silence+` AS same) n)`,
+		string(code), subject, string(d.Severity), d.Action, storable(detail))
 	if err != nil {
-		return fmt.Errorf("alarm: raise %s: %w", a.Code, err)
+		return fmt.Errorf("alarm: raise %s: %w", code, err)
 	}
 	return nil
-}
-
-// List returns at most limit alarms, last seen first; with open, only those
-// that nobody has acknowledged.
-func List(ctx context.Context, db Querier, open bool, limit int) ([]Alarm, error) {
-	rows, err := db.Query(ctx, `
-		SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at
-		FROM platform.alarms WHERE NOT $1 OR acknowledged_at IS NULL
-		ORDER BY last_seen DESC, code, subject LIMIT $2`, open, limit)
-	if err != nil {
-		return nil, fmt.Errorf("alarm: list: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Alarm])
-	if err != nil {
-		return nil, fmt.Errorf("alarm: list: %w", err)
-	}
-	return list, nil
-}
-
-// Acknowledge notes who looks after an alarm. It reports false when there is
-// no such alarm or somebody has acknowledged it already.
-func Acknowledge(ctx context.Context, db Execer, code, subject, by string) (bool, error) {
-	tag, err := db.Exec(ctx, `
-		UPDATE platform.alarms SET acknowledged_by = $3, acknowledged_at = clock_timestamp()
-		WHERE code = $1 AND subject = $2 AND acknowledged_at IS NULL`, code, subject, by)
-	if err != nil {
-		return false, fmt.Errorf("alarm: acknowledge %s: %w", code, err)
-	}
-	return tag.RowsAffected() == 1, nil
 }

@@ -13,73 +13,107 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
+func raise(t testing.TB, db alarm.Execer, code alarm.Code, subject, detail string) {
+	t.Helper()
+	if err := alarm.Raise(t.Context(), db, code, subject, detail); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func list(t testing.TB, db alarm.Querier, f alarm.Filter) []alarm.Alarm {
+	t.Helper()
+	all, err := alarm.List(t.Context(), db, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 func TestAlarmIsCountedAcknowledgedAndComesBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
-	raise := func(code, subject string, s alarm.Severity) {
-		t.Helper()
-		if err := alarm.Raise(t.Context(), db, alarm.Alarm{Code: code, Subject: subject, Severity: s, NextAction: "Look."}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	list := func(open bool) []alarm.Alarm {
-		t.Helper()
-		all, err := alarm.List(t.Context(), db, open, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	raise("shortfall", "item 1", alarm.Warning)
-	raise("shortfall", "item 2", alarm.Warning)
-	raise("shortfall", "item 1", alarm.Critical)
-	all := list(true)
-	if len(all) != 2 || all[0].Subject != "item 1" || all[0].Count != 2 || all[0].Severity != alarm.Critical ||
-		all[0].NextAction != "Look." || !all[0].LastSeen.After(all[0].FirstSeen) {
+	open := alarm.Filter{Open: true}
+	raise(t, db, alarm.StockShortfall, "item 1", "1 number")
+	raise(t, db, alarm.StockShortfall, "item 2", "")
+	raise(t, db, alarm.StockShortfall, "item 1", "broken \xff and \x00")
+	all := list(t, db, open)
+	if len(all) != 2 || all[1].Subject != "item 1" || all[1].Count != 2 || all[1].Severity != alarm.Critical ||
+		all[1].NextAction == "" || all[1].Detail != "broken  and " || !all[1].LastSeen.After(all[1].FirstSeen) || all[1].Incident != 1 {
 		t.Fatalf("alarms %+v", all)
 	}
+	first := all[1]
 
-	if ok, err := alarm.Acknowledge(t.Context(), db, "shortfall", "item 1", "Li"); err != nil || !ok {
-		t.Fatalf("acknowledge: %v, %v", ok, err)
+	if a, changed, err := alarm.Acknowledge(t.Context(), db, first.ID, "Li"); err != nil || !changed || a.AcknowledgedBy == nil || *a.AcknowledgedBy != "Li" {
+		t.Fatalf("acknowledge: %+v, %v, %v", a, changed, err)
 	}
-	if ok, err := alarm.Acknowledge(t.Context(), db, "shortfall", "item 1", "Wang"); err != nil || ok {
-		t.Fatalf("acknowledged twice: %v, %v", ok, err)
+	if a, changed, err := alarm.Acknowledge(t.Context(), db, first.ID, "Wang"); err != nil || changed || *a.AcknowledgedBy != "Li" {
+		t.Fatalf("acknowledged twice: %+v, %v, %v", a, changed, err)
 	}
-	raise("shortfall", "item 1", alarm.Critical) // it goes on
-	if open := list(true); len(open) != 1 || open[0].Subject != "item 2" {
+	raise(t, db, alarm.StockShortfall, "item 1", "") // it goes on
+	if open := list(t, db, open); len(open) != 1 || open[0].Subject != "item 2" {
 		t.Fatalf("open alarms %+v", open)
 	}
-	if all := list(false); len(all) != 2 || all[0].AcknowledgedBy == nil || *all[0].AcknowledgedBy != "Li" || all[0].Count != 3 {
+	if all := list(t, db, alarm.Filter{}); len(all) != 2 || all[1].AcknowledgedBy == nil || *all[1].AcknowledgedBy != "Li" || all[1].Count != 3 {
 		t.Fatalf("all alarms %+v", all)
 	}
 
-	// After an hour's silence it is news again.
+	// After an hour's silence it is news again, and stands at the top.
 	if _, err := db.Exec(t.Context(), `UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '61 minutes'`); err != nil {
 		t.Fatal(err)
 	}
-	raise("shortfall", "item 1", alarm.Critical)
-	if open := list(true); len(open) != 2 || open[0].Subject != "item 1" || open[0].AcknowledgedBy != nil {
+	raise(t, db, alarm.StockShortfall, "item 1", "")
+	if open := list(t, db, open); len(open) != 2 || open[0].Subject != "item 1" || open[0].AcknowledgedBy != nil ||
+		open[0].Incident != 2 || !open[0].OpenedAt.After(first.OpenedAt) || !open[0].FirstSeen.Equal(first.FirstSeen) {
 		t.Fatalf("open alarms %+v", open)
 	}
-	if err := alarm.Raise(t.Context(), db, alarm.Alarm{Code: "x", Subject: "y", Severity: "loud"}); err == nil {
-		t.Error("an unknown severity was taken")
+	if err := alarm.Raise(t.Context(), db, "made-up", "y", ""); err == nil {
+		t.Error("an unknown code was taken")
+	}
+}
+
+func TestListPagesAndFilters(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	raise(t, db, alarm.RefundStuck, "refund 1", "")
+	raise(t, db, alarm.RefundFailed, "refund 1", "")
+	raise(t, db, alarm.RefundFailed, "refund 2", "")
+	if l := list(t, db, alarm.Filter{Severity: alarm.Warning}); len(l) != 1 || l[0].Code != alarm.RefundStuck {
+		t.Errorf("warnings %+v", l)
+	}
+	if l := list(t, db, alarm.Filter{Code: alarm.RefundFailed}); len(l) != 2 || l[0].Subject != "refund 2" {
+		t.Errorf("refunds %+v", l)
+	}
+	var seen []string
+	f := alarm.Filter{Limit: 1}
+	for range 4 {
+		page := list(t, db, f)
+		if len(page) == 0 {
+			break
+		}
+		seen = append(seen, string(page[0].Code)+" "+page[0].Subject)
+		var err error
+		if f.Before, err = alarm.ParsePlace(alarm.After(page[0]).String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 3 || seen[0] != "refund-failed refund 2" || seen[2] != "refund-stuck refund 1" {
+		t.Errorf("pages %v", seen)
+	}
+	for _, bad := range []string{"x", "MTIz", "LTEuMQ", "MS4w", "OTk5OTk5OTk5OTk5OTk5OTk5LjE"} {
+		if _, err := alarm.ParsePlace(bad); err == nil {
+			t.Errorf("place %q was taken", bad)
+		}
 	}
 }
 
 func TestCollectorCountsOpenAlarms(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
-	for _, a := range []alarm.Alarm{
-		{Code: "shortfall", Subject: "item 1", Severity: alarm.Critical},
-		{Code: "shortfall", Subject: "item 2", Severity: alarm.Critical},
-		{Code: "dead-letter", Subject: "push", Severity: alarm.Warning},
-		{Code: "old", Subject: "x", Severity: alarm.Warning},
-	} {
-		if err := alarm.Raise(t.Context(), db, a); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := alarm.Acknowledge(t.Context(), db, "old", "x", "Li"); err != nil {
+	raise(t, db, alarm.StockShortfall, "item 1", "")
+	raise(t, db, alarm.StockShortfall, "item 2", "")
+	raise(t, db, alarm.RefundStuck, "refund 1", "")
+	raise(t, db, alarm.DeadLetter, "x", "")
+	if _, _, err := alarm.Acknowledge(t.Context(), db, list(t, db, alarm.Filter{Code: alarm.DeadLetter})[0].ID, "Li"); err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
@@ -92,7 +126,7 @@ func TestCollectorCountsOpenAlarms(t *testing.T) {
 	for _, m := range families[0].GetMetric() {
 		got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
 	}
-	if want := map[string]float64{"shortfall critical": 2, "dead-letter warning": 1}; !maps.Equal(got, want) {
+	if want := map[string]float64{"stock-shortfall critical": 2, "refund-stuck warning": 1}; !maps.Equal(got, want) {
 		t.Fatalf("metric %v, want %v", got, want)
 	}
 }

@@ -49,32 +49,52 @@ func (a *App) OnStop(name string, fn func(ctx context.Context) error) {
 	a.stops = append(a.stops, stop{name, fn})
 }
 
-// OnReady registers a component's readiness check; it should answer within a
-// second.
+// OnReady registers a component's readiness check. It gets a context that ends
+// with the probe and must end with it.
 func (a *App) OnReady(name string, fn func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.checks = append(a.checks, check{name, fn})
 }
 
-// Readiness asks every component. While the process drains it is not ready
-// whatever the components say, so that a balancer sends nobody new.
-func (a *App) Readiness(ctx context.Context) (map[string]string, bool) {
+// Readiness asks every component, all at once so that one that hangs is not
+// taken for the others, and returns what is wrong with each, nil where nothing
+// is. While the process drains it is not ready whatever the components say, so
+// that a balancer sends nobody new.
+func (a *App) Readiness(ctx context.Context) map[string]error {
 	a.mu.Lock()
 	checks := slices.Clone(a.checks)
 	a.mu.Unlock()
-	states, ready := make(map[string]string, len(checks)+1), true
-	for _, c := range checks {
-		states[c.name] = "ok"
-		if err := c.fn(ctx); err != nil {
-			states[c.name], ready = err.Error(), false
+	answers := make([]chan error, len(checks))
+	for i, c := range checks {
+		answers[i] = make(chan error, 1) // whoever answers late holds up nobody
+		go func() { answers[i] <- c.fn(ctx) }()
+	}
+	states := make(map[string]error, len(checks)+1)
+	for i, c := range checks {
+		select {
+		case states[c.name] = <-answers[i]:
+		case <-ctx.Done():
+			states[c.name] = errNoAnswer
+			select {
+			case err := <-answers[i]: // both were there
+				states[c.name] = err
+			default:
+			}
 		}
 	}
+	states["process"] = nil
 	if a.draining.Load() {
-		states["process"], ready = "draining", false
+		states["process"] = errDraining
 	}
-	return states, ready
+	return states
 }
+
+// What readiness says where a component does not speak for itself.
+var (
+	errNoAnswer = errors.New("gives no answer")
+	errDraining = errors.New("is stopping")
+)
 
 // Drain turns readiness off. Stop does it too; a caller that wants balancers to
 // notice first calls it earlier.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,18 +40,40 @@ func TestReadinessNamesEachComponentAndEndsWithDrain(t *testing.T) {
 	bad := errors.New("connection refused")
 	var redis error
 	a.OnReady("redis", func(context.Context) error { return redis })
-	if states, ready := a.Readiness(t.Context()); !ready || states["redis"] != "ok" {
-		t.Errorf("Readiness() = %v, %v; want ready", states, ready)
-	}
-	redis = bad
-	if states, ready := a.Readiness(t.Context()); ready || states["redis"] != bad.Error() || states["postgres"] != "ok" {
-		t.Errorf("Readiness() = %v, %v; want redis alone at fault", states, ready)
+	for _, step := range []struct {
+		redis error
+		want  map[string]error
+	}{
+		{nil, map[string]error{"postgres": nil, "redis": nil, "process": nil}},
+		{bad, map[string]error{"postgres": nil, "redis": bad, "process": nil}},
+	} {
+		redis = step.redis
+		if got := a.Readiness(t.Context()); !maps.Equal(got, step.want) {
+			t.Errorf("Readiness() = %v, want %v", got, step.want)
+		}
 	}
 	redis = nil
 	a.Drain()
-	if states, ready := a.Readiness(t.Context()); ready || states["process"] != "draining" {
-		t.Errorf("Readiness() = %v, %v; want draining", states, ready)
+	if got := a.Readiness(t.Context()); !errors.Is(got["process"], errDraining) || got["redis"] != nil {
+		t.Errorf("Readiness() = %v, want the process draining", got)
 	}
+}
+
+// One component that hangs until the probe is over is not taken for the others.
+func TestAComponentThatHangsIsNamedAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := New(quiet())
+		a.OnReady("postgres", func(ctx context.Context) error { <-ctx.Done(); <-time.After(time.Minute); return ctx.Err() })
+		a.OnReady("redis", func(ctx context.Context) error { return ctx.Err() })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		got := a.Readiness(ctx)
+		if !errors.Is(got["postgres"], errNoAnswer) || got["redis"] != nil {
+			t.Errorf("Readiness() = %v, want postgres alone at fault", got)
+		}
+		<-time.After(time.Minute) // the bubble's clock; the check ends
+	})
 }
 
 func TestAWorkerIsStartedAgainWithBackoffAfterErrorsAndPanics(t *testing.T) {

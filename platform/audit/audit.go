@@ -44,14 +44,31 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// List returns at most limit actions older than before (0 = newest), newest
-// first, of one subject or of all when subject is empty.
-func List(ctx context.Context, db Querier, subject string, before int64, limit int) ([]Entry, error) {
+// Filter narrows a list; its zero value takes everything.
+type Filter struct {
+	Subject string
+	Action  string
+	Actor   int64 // an operator's user id
+	Before  int64 // only actions older than this one
+	Limit   int   // rows; 0 means all
+}
+
+// List returns the actions that pass every part of the filter, newest first.
+func List(ctx context.Context, db Querier, f Filter) ([]Entry, error) {
+	var limit *int
+	if f.Limit > 0 {
+		limit = &f.Limit
+	}
 	rows, err := db.Query(ctx, `
 		SELECT id, at, actor, role, action, subject, detail FROM platform.audit
-		WHERE ($1 = '' OR subject = $1) AND ($2 = 0 OR id < $2) ORDER BY id DESC LIMIT $3`, subject, before, limit)
+		WHERE ($1 = '' OR subject = $1) AND ($2 = '' OR action = $2) AND ($3 = 0 OR actor = $3) AND ($4 = 0 OR id < $4)
+		ORDER BY id DESC LIMIT $5`, f.Subject, f.Action, f.Actor, f.Before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("audit: list: %w", err)
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
+	if err != nil {
+		return nil, fmt.Errorf("audit: list: %w", err)
+	}
+	return list, nil
 }

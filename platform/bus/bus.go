@@ -72,6 +72,9 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if err == nil {
 		err = b.ensureStreams(ctx)
 	}
+	if err == nil && b.server != nil {
+		err = b.takeBackAbandoned(ctx)
+	}
 	if err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/telemetry/tracing"
 )
 
 // Config says where the messages live and how many may wait.
@@ -37,6 +39,8 @@ type Config struct {
 	Log *slog.Logger
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
+	// Trace follows messages from their publisher to their consumers; nil is off.
+	Trace *tracing.Tracer
 }
 
 // DefaultConfig is an embedded bus that still needs its folder and logger.

@@ -27,6 +27,8 @@
 // again, so every handler must bear repetitions (platform/inbox). Messages in
 // hand are kept alive by progress notes every third of the ack wait, so a slow
 // handler is not mistaken for a dead one.
+// A process that is alone takes back at its start what its predecessor had in
+// hand, without waiting for that.
 //
 // # Health
 //

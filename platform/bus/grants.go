@@ -18,8 +18,9 @@ const (
 	// grants. More would hold the stock rows longer without being cheaper per
 	// order.
 	grantsBatch = 64
-	// grantsAckWait is how long a batch waits after its writer died. A restart
-	// takes about as long, and a live writer prolongs it.
+	// grantsAckWait is how long a batch waits after its writer died while other
+	// instances go on; a live writer prolongs it. Who is alone takes the batch back
+	// as it starts, see takeBackAbandoned.
 	grantsAckWait = 10 * time.Second
 	// panicDelay keeps a batch that brings its handler down from doing so in a
 	// tight loop.

@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDirEnv); dir != "" {
 		publishUntilKilled(dir)
 	}
+	if dir := os.Getenv(holdDirEnv); dir != "" {
+		holdUntilKilled(dir)
+	}
 	goleak.VerifyTestMain(m)
 }
 

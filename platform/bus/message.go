@@ -18,6 +18,7 @@ type Msg struct {
 	Subject string
 	Data    []byte
 	Seq     uint64 // the place in its stream; a stream that was lost counts from 1 again
+	Trace   string // what the publisher's trace is called, for tracing.Follow; empty for none
 	Attempt int    // 1 on the first delivery; interrupted deliveries count, too
 
 	// Ack says that the effect is durable. In a Subscription's handler the bus
@@ -38,7 +39,7 @@ type held struct {
 // hold wraps a received message.
 func hold(raw jetstream.Msg) *held {
 	h := &held{raw: raw}
-	h.Subject, h.Data = raw.Subject(), raw.Data()
+	h.Subject, h.Data, h.Trace = raw.Subject(), raw.Data(), raw.Headers().Get(traceHeader)
 	if id, err := ids.Parse(raw.Headers().Get(jetstream.MsgIDHeader)); err == nil {
 		h.ID = id
 	}

@@ -24,7 +24,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2.5, 12),
 		}, []string{"stream", "outcome"}),
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_bus_handled_total", Help: "Messages handed to a consumer, by what became of them.",
+			Name: "stampede_bus_messages_handled_total", Help: "Messages handed to a consumer, by what became of them: handled, retried, dead, dropped.",
 		}, []string{"consumer", "outcome"}),
 		restarts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_bus_restarts_total", Help: "Restarts of the embedded NATS after a failure.",
@@ -36,9 +36,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "stampede_bus_grants_messages", Help: "Messages on GRANTS that the order writer has not acknowledged.",
 		}),
 		bytes: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "stampede_bus_grants_bytes", Help: "Size of GRANTS.",
+			Name: "stampede_bus_grants_bytes", Help: "Size of GRANTS on disk.",
 		}),
 	}
+	// From the first scrape on, so that the first rate is right.
+	for _, stream := range []string{streamGrants, streamEvents} {
+		m.publish.WithLabelValues(stream, "stored")
+	}
+	m.handled.WithLabelValues(grantsConsumer, "handled")
 	if reg == nil {
 		return m, nil
 	}

@@ -25,12 +25,20 @@ const (
 // under the same id are repeated until PublishDeadline or the end of ctx; the
 // stream keeps one of them. It answers ErrFull, ErrUnhealthy or ErrRefused, at
 // once, only when nothing can have been stored; any other outcome is
-// ErrUnknown. Several goroutines may publish at once.
+// ErrUnknown. Several goroutines may publish at once. A trace in ctx goes along.
 func (b *Bus) Publish(ctx context.Context, subject string, id ids.ID, data []byte) error {
 	if id.IsZero() {
 		return ErrRefused.Because(errors.New("bus: publish: a message needs an id"))
 	}
-	return b.store(ctx, message(subject, id, data))
+	msg := message(subject, id, data)
+	if !b.cfg.Trace.On() {
+		return b.store(ctx, msg)
+	}
+	ctx, span := b.cfg.Trace.Child(ctx, spanPublish)
+	carry(ctx, msg)
+	err := b.store(ctx, msg)
+	span.End(err)
+	return err
 }
 
 func message(subject string, id ids.ID, data []byte) *nats.Msg {
@@ -94,6 +102,7 @@ type Outgoing struct {
 	Subject string
 	ID      ids.ID
 	Data    []byte
+	Trace   string // from tracing.Carry; empty for none
 }
 
 // PublishAll sends messages in order without waiting for each answer, then
@@ -104,6 +113,8 @@ type Outgoing struct {
 func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 	errs := make([]error, len(out))
 	futures := make([]jetstream.PubAckFuture, len(out))
+	spans := b.traceAll(ctx, out)
+	defer func() { spans.end(errs) }()
 	start := time.Now()
 	failed := b.unhealthy()
 	for i, o := range out {
@@ -113,7 +124,7 @@ func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 		case streamOf(o.Subject) == "" || o.ID.IsZero():
 			errs[i] = ErrRefused.Because(fmt.Errorf("bus: publish: subject %q, id %s", o.Subject, o.ID))
 		default:
-			future, err := b.js.PublishMsgAsync(message(o.Subject, o.ID, o.Data), jetstream.WithRetryAttempts(0))
+			future, err := b.js.PublishMsgAsync(spans.message(i, o), jetstream.WithRetryAttempts(0))
 			if err != nil {
 				if errs[i] = refusal(err); errs[i] == nil {
 					errs[i] = ErrUnknown.Because(err)

@@ -258,6 +258,11 @@ func (c *consumer) log(h *held) *slog.Logger {
 func (c *consumer) handle(ctx context.Context, m Msg) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
+	if m.Trace != "" && c.bus.cfg.Trace.On() {
+		followed, span := c.follow(ctx, m)
+		ctx = followed
+		defer func() { span.End(err) }()
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("bus: handler of %s panicked: %v\n%s", c.sub.Name, r, debug.Stack())

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"stampede/platform/embedded"
+	"stampede/platform/failpoint"
 )
 
 // Main parses args into a table of commands, carries one out and returns the
@@ -18,6 +19,10 @@ import (
 // platform/embedded says. The first SIGINT or SIGTERM ends ctx, which stops a
 // server in order; the second ends the process.
 func Main(ctx context.Context, table any, args []string, io Streams, serve Server, prove Prover, version Version) int {
+	if err := failpoint.Arm(os.Getenv(failpoint.Variable), io.Err); err != nil {
+		_, _ = fmt.Fprintln(io.Err, "stampede:", err)
+		return 2
+	}
 	exit := -1
 	parser, err := kong.New(table, kong.Name("stampede"), kong.Writers(io.Out, io.Err), kong.Exit(func(code int) { exit = code }),
 		kong.Description("A flash-sale system that sells every unit once and can prove it."),

@@ -12,8 +12,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"stampede/platform/alarm"
 	"stampede/platform/auth"
 	"stampede/platform/redisx"
+	"stampede/platform/telemetry/tracing"
 )
 
 // Server is what `run` and `serve` share. The help text of each field names its
@@ -27,6 +29,9 @@ type Server struct {
 
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" env:"STAMPEDE_LOG_LEVEL" help:"Least severity that is logged: debug, info, warn or error."`
 	LogFormat string `default:"text" enum:"text,json" env:"STAMPEDE_LOG_FORMAT" help:"text for people, json for machines."`
+
+	TraceEndpoint string  `default:"" env:"STAMPEDE_TRACE_ENDPOINT" help:"OpenTelemetry collector (OTLP over HTTP) that traces are sent to, e.g. http://127.0.0.1:4318. Empty: no traces."`
+	TraceSample   float64 `default:"0.01" env:"STAMPEDE_TRACE_SAMPLE" help:"Share of the requests and rushes that are traced, 0 to 1."`
 
 	TimeZone        string        `default:"Asia/Shanghai" env:"STAMPEDE_TIME_ZONE" help:"The shop's IANA time zone, for business dates such as midnight."`
 	PreheatLead     time.Duration `default:"30m" env:"STAMPEDE_PREHEAT_LEAD" help:"How long before the opening an item's stock is loaded into Redis, as a duration."`
@@ -49,6 +54,11 @@ type Server struct {
 	GrantsMaxMiB int64 `name:"grants-max-mib" default:"512" env:"STAMPEDE_GRANTS_MAX_MIB" help:"Most MiB of grants that wait for the order writer; keep it well below the free disk."`
 	EventsMaxMiB int64 `name:"events-max-mib" default:"1024" env:"STAMPEDE_EVENTS_MAX_MIB" help:"Most MiB of events kept for consumers; when full, events wait in the outbox."`
 
+	AlarmWebhookURL    string        `name:"alarm-webhook-url" default:"" env:"STAMPEDE_ALARM_WEBHOOK_URL" help:"Address that is told of alarms by a signed POST, https:// (http:// on this machine only). Empty: nobody." secret:""`
+	AlarmWebhookSecret string        `default:"" env:"STAMPEDE_ALARM_WEBHOOK_SECRET" help:"Secret that signs these messages, at least 32 bytes; the receiver verifies with it." secret:""`
+	KeepRecords        time.Duration `default:"2160h" env:"STAMPEDE_KEEP_RECORDS" help:"How long dead letters, and alarms that are not seen any more, are kept, as a duration; 2160h are 90 days."`
+	SettleAfter        time.Duration `default:"15m" env:"STAMPEDE_SETTLE_AFTER" help:"How long after its sale an item's keys stay in Redis at least, as a duration between 1m and 720h."`
+
 	SandboxBank  bool          `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: everybody can pay there without money."`
 	StopTimeout  time.Duration `default:"10s" env:"STAMPEDE_STOP_TIMEOUT" help:"Hard limit for an orderly stop, as a duration."`
 	DrainTimeout time.Duration `default:"4s" env:"STAMPEDE_DRAIN_TIMEOUT" help:"How long requests under way may take during a stop, as a duration."`
@@ -68,6 +78,10 @@ var defaultKeys = []string{"changeme", "change-me", "secret", "stampede", "examp
 
 // ErrSigningKey explains a missing or weak key.
 var ErrSigningKey = errors.New("STAMPEDE_SIGNING_KEY must be a secret of at least 32 bytes; make one with: openssl rand -hex 32")
+
+// leastKeep is longer than anything on the bus, so that a record is not gone
+// before what it is about.
+const leastKeep = 7 * 24 * time.Hour
 
 // Validate checks what can be checked before anything is started and returns
 // one sentence about the first setting that is wrong.
@@ -96,6 +110,23 @@ func (s Server) Validate() error {
 		if d <= 0 {
 			return fmt.Errorf("--%s must be a positive duration such as 30s, not %s", name, d)
 		}
+	}
+	if s.TraceEndpoint != "" {
+		if _, err := tracing.ParseEndpoint(s.TraceEndpoint); err != nil {
+			return fmt.Errorf("--trace-endpoint %w", err)
+		}
+	}
+	if !(s.TraceSample >= 0 && s.TraceSample <= 1) { // so written for NaN, too
+		return fmt.Errorf("--trace-sample must be a share between 0 and 1, not %g", s.TraceSample)
+	}
+	if err := (alarm.Webhook{URL: s.AlarmWebhookURL, Secret: s.AlarmWebhookSecret}).Validate(); err != nil {
+		return err
+	}
+	if s.KeepRecords < leastKeep {
+		return fmt.Errorf("--keep-records must be at least %s: younger dead letters may still be needed, not %s", leastKeep, s.KeepRecords)
+	}
+	if s.SettleAfter < time.Minute || s.SettleAfter > 30*24*time.Hour {
+		return fmt.Errorf("--settle-after must be between 1m and 720h, not %s", s.SettleAfter)
 	}
 	if s.DrainTimeout >= s.StopTimeout {
 		return fmt.Errorf("--drain-timeout (%s) must be shorter than --stop-timeout (%s): the stop has more to do than drain requests", s.DrainTimeout, s.StopTimeout)

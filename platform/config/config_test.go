@@ -66,6 +66,11 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--ops-listen=127.0.0.1:8080", "--listen and --ops-listen must differ"},
 		{"--public-url=sale.example.com", "--public-url must be like"},
 		{"--time-zone=Beijing", "--time-zone must be an IANA name"},
+		{"--alarm-webhook-url=http://example.com/alarms --alarm-webhook-secret=0123456789abcdef0123456789abcdef", "--alarm-webhook-url must begin with https://"},
+		{"--alarm-webhook-url=https://example.com/alarms --alarm-webhook-secret=short", "--alarm-webhook-secret must have at least 32 bytes"},
+		{"--alarm-webhook-secret=0123456789abcdef0123456789abcdef", "give both or neither"},
+		{"--keep-records=24h", "--keep-records must be at least"},
+		{"--settle-after=10s", "--settle-after must be between"},
 		{"--preheat-lead=0s", "--preheat-lead must be a positive duration"},
 		{"--drain-timeout=20s", "--drain-timeout (20s) must be shorter"},
 		{"--lane-capacity=0", "--lane-capacity must be at least 1"},
@@ -102,6 +107,7 @@ func TestPrintHidesSecrets(t *testing.T) {
 	ctx, err := p.Parse([]string{
 		"--signing-key=planted-secret-1", "--database-url=postgres://user:planted-secret-2@db.example/shop?password=planted-secret-3",
 		"--redis-url=redis://:planted-secret-4@cache.example:6379/0", "--nats-url=nats://planted-secret-5@bus.example:4222",
+		"--alarm-webhook-url=https://ops.example/alarms?key=planted-secret-6", "--alarm-webhook-secret=planted-secret-7-planted-secret-7",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +119,7 @@ func TestPrintHidesSecrets(t *testing.T) {
 	if strings.Contains(out.String(), "planted-secret") {
 		t.Errorf("a secret is printed:\n%s", out.String())
 	}
-	for _, want := range []string{"db.example/shop", "cache.example:6379", "bus.example:4222", "STAMPEDE_SIGNING_KEY", "(set, 16 bytes)"} {
+	for _, want := range []string{"db.example/shop", "cache.example:6379", "bus.example:4222", "ops.example/alarms", "STAMPEDE_SIGNING_KEY", "(set, 16 bytes)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, out.String())
 		}

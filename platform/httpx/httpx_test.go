@@ -146,15 +146,42 @@ func TestTheDocumentIsStableAndServed(t *testing.T) {
 
 func TestReadinessNamesTheComponentAtFault(t *testing.T) {
 	t.Parallel()
-	ready := true
-	h := httpx.Ops(nil, func(context.Context) (map[string]string, bool) { return map[string]string{"redis": "down"}, ready })
-	for _, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+	var redis error
+	h := httpx.Ops(nil, func(context.Context) map[string]error { return map[string]error{"postgres": nil, "redis": redis} })
+	for _, step := range []struct {
+		redis  error
+		status int
+		body   string
+	}{
+		{nil, http.StatusOK, `{"ready":true,"components":{"postgres":{"ok":true},"redis":{"ok":true}}}`},
+		{errors.New("refused"), http.StatusServiceUnavailable, `{"ready":false,"components":{"postgres":{"ok":true},"redis":{"ok":false,"why":"refused"}}}`},
+	} {
+		redis = step.redis
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-		if w.Code != want || !strings.Contains(w.Body.String(), `"redis":"down"`) {
-			t.Errorf("GET /readyz = %d %s, want %d", w.Code, w.Body, want)
+		if w.Code != step.status || strings.TrimSpace(w.Body.String()) != step.body {
+			t.Errorf("GET /readyz = %d %s, want %d %s", w.Code, w.Body, step.status, step.body)
 		}
-		ready = false
+	}
+}
+
+// unreadable is a metric of a store that is away.
+type unreadable struct{ desc *prometheus.Desc }
+
+func (u unreadable) Describe(out chan<- *prometheus.Desc) { out <- u.desc }
+func (u unreadable) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.NewInvalidMetric(u.desc, errors.New("the database is away"))
+}
+
+func TestAMetricThatCannotBeReadLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	fine := prometheus.NewCounter(prometheus.CounterOpts{Name: "fine_total", Help: "Fine."})
+	registry.MustRegister(fine, unreadable{prometheus.NewDesc("alarms", "Alarms.", nil, nil)})
+	w := httptest.NewRecorder()
+	httpx.Ops(registry, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "fine_total 0") {
+		t.Errorf("GET /metrics = %d %s", w.Code, w.Body)
 	}
 }
 

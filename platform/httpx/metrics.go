@@ -43,12 +43,8 @@ func (t *traffic) measure(next http.Handler) http.Handler {
 		began := time.Now()
 		answer := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		next.ServeHTTP(answer, r)
-		status := answer.Status()
-		if status == 0 { // nothing was written, which net/http turns into 200
-			status = http.StatusOK
-		}
 		route := chi.RouteContext(r.Context()).RoutePattern()
-		t.requests.WithLabelValues(route, r.Method, strconv.Itoa(status)).Inc()
+		t.requests.WithLabelValues(route, r.Method, strconv.Itoa(statusSoFar(answer))).Inc()
 		t.seconds.WithLabelValues(route).Observe(time.Since(began).Seconds())
 	})
 }

@@ -7,6 +7,11 @@ import (
 	"reflect"
 	"runtime/debug"
 	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"go.opentelemetry.io/otel/attribute"
 
 	"stampede/platform/auth"
 	"stampede/platform/fault"
@@ -90,6 +95,55 @@ func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 }
 
 var errPanic = fault.New(fault.Internal, "internal", "Something failed on our side. Try again; if it stays, tell the operator the request id.")
+
+// traced follows a share of the requests.
+func (rt *Router) traced(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !rt.Trace.On() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, span := rt.Trace.Root(r.Context(), r.Method)
+		if !span.On() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		defer func() { // also when the handler panics
+			route := chi.RouteContext(ctx).RoutePattern()
+			span.Name(r.Method + " " + route)
+			span.Set(attribute.String("http.request.method", r.Method), attribute.String("http.route", route),
+				attribute.Int("http.response.status_code", statusSoFar(w)), attribute.String("request_id", RequestID(ctx)))
+			span.End(nil)
+		}()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// logged writes a line for each request at the level debug: in normal operation
+// requests are counted, and only what goes wrong is told.
+func logged(log *slog.Logger) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !log.Enabled(r.Context(), slog.LevelDebug) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			began := time.Now()
+			next.ServeHTTP(w, r)
+			log.DebugContext(r.Context(), "request", "method", r.Method, "route", chi.RouteContext(r.Context()).RoutePattern(),
+				"status", statusSoFar(w), "took", time.Since(began))
+		})
+	}
+}
+
+// statusSoFar is the status that was written to the writer that measure has
+// made; nothing written becomes 200.
+func statusSoFar(w http.ResponseWriter) int {
+	if answer, ok := w.(middleware.WrapResponseWriter); ok && answer.Status() != 0 {
+		return answer.Status()
+	}
+	return http.StatusOK
+}
 
 // secure sets the headers that every answer carries.
 func secure(next http.Handler) http.Handler {

@@ -31,6 +31,9 @@ type Problem struct { //nolint:errname // the word of RFC 9457
 	Code   string `json:"code" doc:"Stable, machine-readable" example:"sold-out"`
 	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
 	Errors []any  `json:"errors,omitempty" doc:"Each invalid field with its location"`
+	// RequestID is empty where requests have no id: on the rush, and at addresses
+	// that do not exist.
+	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to tell the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 
 	extension map[string]any
 	header    http.Header
@@ -71,7 +74,7 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	if len(p.extension) == 0 {
 		return json.Marshal((*plain)(p))
 	}
-	doc := make(map[string]any, len(p.extension)+6)
+	doc := make(map[string]any, len(p.extension)+7)
 	maps.Copy(doc, p.extension)
 	doc["type"], doc["title"], doc["status"], doc["code"] = p.Type, p.Title, p.Status, p.Code
 	if p.Detail != "" {
@@ -79,6 +82,9 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	}
 	if len(p.Errors) > 0 {
 		doc["errors"] = p.Errors
+	}
+	if p.RequestID != "" {
+		doc["request_id"] = p.RequestID
 	}
 	return json.Marshal(doc)
 }
@@ -103,6 +109,7 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
 // such as 426, because only HTTP knows of it; 0 is the status of err's kind.
 func WriteProblemStatus(w http.ResponseWriter, r *http.Request, status int, err error) {
 	p := NewProblem(err, LanguageOf(r.Header.Get("Accept-Language")))
+	p.RequestID = RequestID(r.Context())
 	if status != 0 {
 		p.Status = status
 	}
@@ -132,11 +139,12 @@ func init() {
 	// huma's validation errors take the same shape as ours. These are huma's
 	// documented extension points; they are process-wide by its design.
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
-		lang := English
-		if ctx != nil {
-			lang = LanguageOf(ctx.Header("Accept-Language"))
+		if ctx == nil {
+			return humaProblem(English, status, msg, errs)
 		}
-		return humaProblem(lang, status, msg, errs)
+		p := humaProblem(LanguageOf(ctx.Header("Accept-Language")), status, msg, errs)
+		p.RequestID = RequestID(ctx.Context())
+		return p
 	}
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return humaProblem(English, status, msg, errs)
@@ -149,13 +157,18 @@ func humaProblem(lang Language, status int, msg string, errs []error) *Problem {
 		code = "internal"
 	}
 	p := &Problem{Type: problemBase + code, Title: Title(code, lang), Status: status, Code: code, Detail: msg, header: http.Header{}}
-	for _, err := range errs[:min(len(errs), maxDetails)] {
+	var details []*huma.ErrorDetail
+	for _, err := range errs {
 		if d, ok := err.(huma.ErrorDetailer); ok { //nolint:errorlint // huma hands the details over unwrapped
-			p.Errors = append(p.Errors, short(*d.ErrorDetail()))
+			details = append(details, d.ErrorDetail())
 		}
 	}
-	if len(errs) > maxDetails {
-		p.Detail += fmt.Sprintf("; errors lists the first %d of %d", maxDetails, len(errs))
+	list, left := Quote(details)
+	for _, d := range list {
+		p.Errors = append(p.Errors, d)
+	}
+	if left > 0 {
+		p.Detail += fmt.Sprintf("; errors lists the first %d of %d", maxDetails, len(details))
 	}
 	return p
 }
@@ -173,6 +186,15 @@ const (
 	// field may have, in characters.
 	maxMessage = 500
 )
+
+// Quote is what a refusal may say of a request's flaws: the first of them, each
+// without the parts that can be of any size, and how many are left out.
+func Quote(flaws []*huma.ErrorDetail) (quoted []*huma.ErrorDetail, left int) {
+	for _, d := range flaws[:min(len(flaws), maxDetails)] {
+		quoted = append(quoted, short(*d))
+	}
+	return quoted, max(0, len(flaws)-maxDetails)
+}
 
 // short returns a detail without the parts that can be of any size.
 func short(d huma.ErrorDetail) *huma.ErrorDetail {

@@ -76,7 +76,9 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		out, err := handler(ctx, in)
 		if err != nil {
 			logFault(ctx, api.Log, err, op.ID)
-			return nil, NewProblem(err, languageFrom(ctx))
+			p := NewProblem(err, languageFrom(ctx))
+			p.RequestID = RequestID(ctx)
+			return nil, p
 		}
 		return out, nil
 	})
@@ -94,6 +96,7 @@ func authorizeFirst(role auth.Role) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		p := NewProblem(err, languageFrom(ctx.Context()))
+		p.RequestID = RequestID(ctx.Context())
 		for k := range p.header {
 			ctx.SetHeader(k, p.header.Get(k))
 		}

@@ -14,15 +14,20 @@ import (
 
 	"stampede/platform/auth"
 	"stampede/platform/fault"
+	"stampede/platform/telemetry/tracing"
 )
 
 // Router is the public router. Routes on Bare skip every middleware: the rush
 // and nothing else. Routes on Mux and API are counted and timed, and get request
 // ids, languages and principals.
 type Router struct {
-	Bare *chi.Mux
-	Mux  chi.Router
-	API  API
+	Bare   *chi.Mux
+	Mux    chi.Router
+	API    API
+	direct direct
+	// Trace follows a share of the requests on Mux and API; nil is off. Set it
+	// before serving.
+	Trace *tracing.Tracer
 }
 
 // NewRouter returns a router that answers 404 and 405 as problems. version is
@@ -38,7 +43,9 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 		WriteProblemStatus(w, r, http.StatusMethodNotAllowed,
 			fault.New(fault.BadRequest, "method-not-allowed", "This address answers to other methods, which the Allow header lists."))
 	})
-	mux := root.With(newTraffic(metrics).measure, recoverPanics(log), secure, identify(tokens))
+	rt := &Router{Bare: root}
+	// Who speaks of a request comes after identify, so that it can name its id.
+	mux := root.With(newTraffic(metrics).measure, secure, identify(tokens), rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)
 	cfg.Info.Description = "A flash-sale system: reserve, rush, queue, order, pay, be told. " +
@@ -48,7 +55,8 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		BearerScheme: {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
 	}
-	return &Router{Bare: root, Mux: mux, API: API{Huma: humachi.New(mux, cfg), Log: log}}
+	rt.Mux, rt.API = mux, API{Huma: humachi.New(mux, cfg), Log: log}
+	return rt
 }
 
 // methodsOf lists the methods that a request's address answers to. chi knows
@@ -70,5 +78,29 @@ func methodsOf(mux *chi.Mux, r *http.Request) []string {
 	return allowed
 }
 
+// direct is the one route that is found without the router.
+type direct struct {
+	method, prefix string
+	handler        http.Handler
+}
+
+// Direct registers the rush on Bare and lets its requests pass the router by:
+// finding the route would cost a tenth of what refusing one does. prefix is the
+// address up to its last segment, which the handler reads itself. There is one
+// such route; call it before serving.
+func (rt *Router) Direct(method, prefix string, h http.Handler) {
+	rt.Bare.Method(method, prefix+"{segment}", h) // for what the router is asked: other methods, the list of routes
+	rt.direct = direct{method, prefix, h}
+}
+
 // ServeHTTP answers a request.
-func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.Bare.ServeHTTP(w, r) }
+func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d := &rt.direct
+	if d.handler != nil && r.Method == d.method && r.URL.RawPath == "" {
+		if last, ok := strings.CutPrefix(r.URL.Path, d.prefix); ok && last != "" && strings.IndexByte(last, '/') < 0 {
+			d.handler.ServeHTTP(w, r)
+			return
+		}
+	}
+	rt.Bare.ServeHTTP(w, r)
+}

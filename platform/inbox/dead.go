@@ -34,10 +34,7 @@ func Dead(ctx context.Context, pool *pgxpool.Pool, consumer string, m bus.Msg, c
 		if err != nil {
 			return err
 		}
-		return alarm.Raise(ctx, tx, alarm.Alarm{
-			Code: "dead-letter", Subject: consumer, Severity: alarm.Critical,
-			NextAction: "Read the dead letter's error, repair its cause, then redrive the dead letter.",
-		})
+		return alarm.Raise(ctx, tx, alarm.DeadLetter, consumer, m.Subject+": "+reason)
 	})
 	if err != nil {
 		return fmt.Errorf("inbox: keep dead letter of %s: %w", consumer, err)

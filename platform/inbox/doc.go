@@ -6,6 +6,13 @@
 // and has no effect. Rows are kept for 7 days, longer than the bus keeps a
 // message.
 //
+// A message that a consumer has given up on is a dead letter: a row with all
+// that is needed to send it again, and an alarm. Operators list them, look at
+// one, and redrive one or all of a consumer (Routes). A redriven message keeps
+// its id, so an effect that did commit is not repeated; the letter goes with the
+// commit that sends it, so of two who redrive it one finds it gone. Letters are
+// kept for --keep-records.
+//
 // Concurrency: two transactions with the same message wait for each other on
 // the inbox's key; the second one finds the message not fresh once the first
 // has committed, fresh when it rolled back.

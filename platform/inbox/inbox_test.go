@@ -191,8 +191,8 @@ func TestFailingHandlerLeavesDeadLetterAndAlarm(t *testing.T) {
 		!strings.Contains(l.Error, "broken text") || l.Attempts != 2 {
 		t.Errorf("dead letter %+v", l)
 	}
-	alarms, err := alarm.List(t.Context(), pool, true, 10)
-	if err != nil || len(alarms) != 1 || alarms[0].Code != "dead-letter" || alarms[0].Subject != "effect" {
+	alarms, err := alarm.List(t.Context(), pool, alarm.Filter{Open: true, Limit: 10})
+	if err != nil || len(alarms) != 1 || alarms[0].Code != alarm.DeadLetter || alarms[0].Subject != "effect" {
 		t.Errorf("alarms %+v, %v", alarms, err)
 	}
 	// Acknowledged: the next message is the only one that comes.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/audit"
 	"stampede/platform/bus"
 	"stampede/platform/fault"
 	"stampede/platform/ids"
@@ -19,44 +19,12 @@ import (
 // ErrNotFound means that there is no such dead letter, or no more.
 var ErrNotFound = fault.New(fault.NotFound, "not-found", "There is no such dead letter; somebody may have redriven it already.")
 
-// DeadLetter is a message that a consumer gave up on.
-type DeadLetter struct {
-	ID        ids.ID    `json:"id"`
-	Consumer  string    `json:"consumer"`
-	Subject   string    `json:"subject"`
-	MessageID string    `json:"message_id"`
-	Payload   []byte    `json:"payload"`
-	Error     string    `json:"error"`
-	Attempts  int       `json:"attempts"`
-	CreatedAt time.Time `json:"created_at"`
-}
-
-// Querier reads: a pool, a connection or a transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// List returns at most limit dead letters older than before (the zero ID = all),
-// newest first.
-func List(ctx context.Context, db Querier, before ids.ID, limit int) ([]DeadLetter, error) {
-	rows, err := db.Query(ctx, `
-		SELECT id, consumer, subject, message_id, payload, error, attempts, created_at FROM platform.dead_letters
-		WHERE $1 OR id < $2 ORDER BY id DESC LIMIT $3`, before.IsZero(), before, limit)
-	if err != nil {
-		return nil, fmt.Errorf("inbox: list dead letters: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetter])
-	if err != nil {
-		return nil, fmt.Errorf("inbox: list dead letters: %w", err)
-	}
-	return list, nil
-}
-
 // Redrive sends a dead letter again, to its consumer alone, with a full count
 // of attempts and the id of the first time, so that an effect which did commit
 // is not repeated. The letter is gone once the message is sure to go out; when
-// the consumer gives up again, a new one is written. Returns ErrNotFound for an
-// unknown id; after any other error the letter is still there.
+// the consumer gives up again, a new one is written. It is audited as an action
+// of the principal in ctx, in the transaction that removes the letter. Returns
+// ErrNotFound for an unknown id; after any other error the letter is still there.
 func Redrive(ctx context.Context, pool *pgxpool.Pool, b *bus.Bus, id ids.ID) error {
 	var d DeadLetter
 	err := pool.QueryRow(ctx, `SELECT consumer, subject, message_id, payload FROM platform.dead_letters WHERE id = $1`, id).
@@ -79,16 +47,26 @@ func Redrive(ctx context.Context, pool *pgxpool.Pool, b *bus.Bus, id ids.ID) err
 // redriveEvent goes by the outbox, in the commit that removes the letter.
 func redriveEvent(ctx context.Context, pool *pgxpool.Pool, id ids.ID, d DeadLetter) error {
 	return pg.InTx(ctx, pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `DELETE FROM platform.dead_letters WHERE id = $1`, id)
-		if err != nil {
+		if err := remove(ctx, tx, id, d); err != nil {
 			return err
 		}
-		if tag.RowsAffected() == 0 {
-			return ErrNotFound // somebody else was faster
-		}
-		_, err = outbox.Append(ctx, tx, bus.RedriveSubject(d.Consumer, d.MessageID, d.Subject), d.Payload)
+		_, err := outbox.Append(ctx, tx, bus.RedriveSubject(d.Consumer, d.MessageID, d.Subject), d.Payload)
 		return err
 	})
+}
+
+// remove takes a letter away and writes down who sent it again. It returns
+// ErrNotFound when somebody else was faster.
+func remove(ctx context.Context, tx pgx.Tx, id ids.ID, d DeadLetter) error {
+	tag, err := tx.Exec(ctx, `DELETE FROM platform.dead_letters WHERE id = $1`, id)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrNotFound
+	}
+	return audit.Record(ctx, tx, "dead-letter.redrive", "dead letter "+id.String(),
+		map[string]string{"consumer": d.Consumer, "subject": d.Subject, "message_id": d.MessageID})
 }
 
 // redriveGrants publishes to the letter's own subject, because nobody but the
@@ -104,6 +82,5 @@ func redriveGrants(ctx context.Context, pool *pgxpool.Pool, b *bus.Bus, id ids.I
 	if err := b.Publish(ctx, d.Subject, id, d.Payload); err != nil {
 		return err
 	}
-	_, err := pool.Exec(ctx, `DELETE FROM platform.dead_letters WHERE id = $1`, id)
-	return err
+	return pg.InTx(ctx, pool, func(tx pgx.Tx) error { return remove(ctx, tx, id, d) })
 }

@@ -50,7 +50,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	letters := func() []inbox.DeadLetter {
-		list, err := inbox.List(t.Context(), pool, ids.ID{}, 10)
+		list, err := inbox.List(t.Context(), pool, inbox.Filter{Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		if l.Consumer != "broken" || l.Subject != "events.order.paid" || l.MessageID != id.String() || string(l.Payload) != "payload" {
 			t.Fatalf("letter %+v", l)
 		}
-		if older, err := inbox.List(t.Context(), pool, l.ID, 10); err != nil || len(older) != 0 {
+		if older, err := inbox.List(t.Context(), pool, inbox.Filter{Before: l.ID, Limit: 10}); err != nil || len(older) != 0 {
 			t.Fatalf("letters older than the only one: %v, %v", older, err)
 		}
 		if err := inbox.Redrive(t.Context(), pool, b, l.ID); err != nil {
@@ -107,7 +107,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	}
 	b := bustest.Open(t)
 	letters := func() []inbox.DeadLetter {
-		list, err := inbox.List(t.Context(), pool, ids.ID{}, 10)
+		list, err := inbox.List(t.Context(), pool, inbox.Filter{Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,21 +29,38 @@ const (
 	// lockWait bounds how long dropping a partition may stand in the lock queue:
 	// everybody who writes to the table stands behind it.
 	lockWait = 200 * time.Millisecond
+	// DefaultKeep is how long alarms and dead letters are kept: a quarter, so that
+	// the last campaign's can be read before the next one.
+	DefaultKeep = 90 * 24 * time.Hour
+	// recordsAtMost bounds what one statement deletes, so that it holds its row
+	// locks for a moment only.
+	recordsAtMost = 10_000
 )
 
 // dayPartition is the name that the database's own function gives.
 var dayPartition = regexp.MustCompile(`^(outbox|inbox)_(\d{8})$`)
 
-// Housekeeper makes the coming days' partitions of outbox and inbox and drops
-// those older than a week. Several may run: each step can be repeated.
+// Housekeeper makes the coming days' partitions of outbox and inbox, drops
+// those older than a week, and removes old alarms and dead letters. Several may
+// run: each step can be repeated. What is never removed: orders, payments and
+// their ledger, stock, activities, the audit log, and leases, whose tokens must
+// not begin again.
 type Housekeeper struct {
 	pool *pgxpool.Pool
 	log  *slog.Logger
+	keep time.Duration
 }
 
-// NewHousekeeper makes one.
+// NewHousekeeper makes one that keeps alarms and dead letters for DefaultKeep.
 func NewHousekeeper(pool *pgxpool.Pool, log *slog.Logger) *Housekeeper {
-	return &Housekeeper{pool: pool, log: log}
+	return &Housekeeper{pool: pool, log: log, keep: DefaultKeep}
+}
+
+// Keep sets how long alarms that are not seen any more and dead letters are
+// kept, and returns the housekeeper. It must be called before Run.
+func (h *Housekeeper) Keep(keep time.Duration) *Housekeeper {
+	h.keep = keep
+	return h
 }
 
 // Run keeps house at once and every six hours until ctx ends, then returns nil.
@@ -95,7 +112,7 @@ func (h *Housekeeper) Tidy(ctx context.Context) error {
 		}
 		errs = append(errs, h.drop(ctx, part[1], p.Name))
 	}
-	return errors.Join(append(errs, h.emptyDefaults(ctx))...)
+	return errors.Join(append(errs, h.emptyDefaults(ctx), h.forgetRecords(ctx))...)
 }
 
 // drop removes one partition in a transaction of its own, so that its lock is
@@ -148,6 +165,32 @@ func (h *Housekeeper) emptyDefaults(ctx context.Context) error {
 	} {
 		if _, err := h.pool.Exec(ctx, sql, keepDays); err != nil {
 			return fmt.Errorf("outbox: empty default partition: %w", err)
+		}
+	}
+	return nil
+}
+
+// forgetRecords removes alarms and dead letters that are older than keep, a
+// bounded number at a time. A dead letter that nobody sent again in all that
+// time is lost with this; its alarm was there for as long.
+func (h *Housekeeper) forgetRecords(ctx context.Context) error {
+	for what, sql := range map[string]string{
+		"alarms": `DELETE FROM platform.alarms WHERE id IN (
+			SELECT id FROM platform.alarms WHERE last_seen < clock_timestamp() - $1::interval LIMIT $2)`,
+		"dead letters": `DELETE FROM platform.dead_letters WHERE id IN (
+			SELECT id FROM platform.dead_letters WHERE created_at < clock_timestamp() - $1::interval LIMIT $2)`,
+	} {
+		for {
+			tag, err := h.pool.Exec(ctx, sql, h.keep, recordsAtMost)
+			if err != nil {
+				return fmt.Errorf("outbox: remove old %s: %w", what, err)
+			}
+			if n := tag.RowsAffected(); n > 0 {
+				h.log.InfoContext(ctx, "old records removed", "what", what, "rows", n)
+			}
+			if tag.RowsAffected() < recordsAtMost {
+				break
+			}
 		}
 	}
 	return nil

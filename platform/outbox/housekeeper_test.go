@@ -106,3 +106,40 @@ func TestHousekeeperRunsUntilItsContextEnds(t *testing.T) {
 		t.Fatal("it did not end")
 	}
 }
+
+// Alarms that go on and young dead letters stay, the others go.
+func TestHousekeeperForgetsOldRecords(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	for _, sql := range []string{
+		`INSERT INTO platform.alarms (code, subject, severity, next_action, first_seen, last_seen) VALUES
+			('hold-stuck', 'old', 'critical', 'x', now() - interval '99 days', now() - interval '91 days'),
+			('hold-stuck', 'goes on', 'critical', 'x', now() - interval '99 days', now() - interval '89 days')`,
+		`INSERT INTO platform.dead_letters (id, consumer, subject, message_id, payload, error, attempts, created_at) VALUES
+			(gen_random_uuid(), 'c', 's', 'old', '', '', 1, now() - interval '91 days'),
+			(gen_random_uuid(), 'c', 's', 'young', '', '', 1, now() - interval '89 days')`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (alarms, letters string) {
+		t.Helper()
+		if err := pool.QueryRow(t.Context(), `SELECT (SELECT coalesce(string_agg(subject, ','), '') FROM platform.alarms),
+			(SELECT coalesce(string_agg(message_id, ','), '') FROM platform.dead_letters)`).Scan(&alarms, &letters); err != nil {
+			t.Fatal(err)
+		}
+		return alarms, letters
+	}
+	for _, c := range []struct {
+		keep            time.Duration
+		alarms, letters string
+	}{{outbox.DefaultKeep, "goes on", "young"}, {88 * 24 * time.Hour, "", ""}} {
+		if err := outbox.NewHousekeeper(pool, discard()).Keep(c.keep).Tidy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if alarms, letters := left(); alarms != c.alarms || letters != c.letters {
+			t.Errorf("after %s: alarms %q and letters %q are left", c.keep, alarms, letters)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/alarm"
 	"stampede/platform/bus"
+	"stampede/platform/failpoint"
 	"stampede/platform/ids"
 )
 
@@ -195,6 +196,7 @@ type row struct {
 	ID      ids.ID
 	Subject string
 	Payload []byte
+	Trace   string
 	Age     float64 // seconds, by Postgres's clock
 }
 
@@ -238,6 +240,9 @@ func (r *Relay) window(ctx context.Context) (outcome, error) {
 			return idle, err
 		}
 	}
+	if err := failpoint.RelayPublished.Err(); err != nil {
+		return idle, err
+	}
 	if markErr := mark(marking, tx, sent); markErr != nil {
 		return idle, errors.Join(err, markErr)
 	}
@@ -261,9 +266,9 @@ func (r *Relay) unsent(ctx context.Context, tx pgx.Tx) ([]row, error) {
 		}
 	}
 	found, err := tx.Query(ctx, `
-		SELECT day, id, subject, payload, extract(epoch FROM clock_timestamp() - created_at)::float8 FROM (
+		SELECT day, id, subject, payload, coalesce(trace, ''), extract(epoch FROM clock_timestamp() - created_at)::float8 FROM (
 			SELECT o.*, sum(octet_length(payload)) OVER (ORDER BY id) - octet_length(payload) AS before FROM (
-				SELECT day, id, subject, payload, created_at FROM platform.outbox
+				SELECT day, id, subject, payload, trace, created_at FROM platform.outbox
 				WHERE sent_at IS NULL AND id <> ALL($1) ORDER BY id LIMIT $2
 			) o
 		) w WHERE before < $3 ORDER BY id`, skip, windowRows, int64(windowBytes))
@@ -282,7 +287,7 @@ func (r *Relay) unsent(ctx context.Context, tx pgx.Tx) ([]row, error) {
 func (r *Relay) publish(ctx context.Context, tx pgx.Tx, rows []row) ([]row, error) {
 	out := make([]bus.Outgoing, len(rows))
 	for i, w := range rows {
-		out[i] = bus.Outgoing{Subject: w.Subject, ID: w.ID, Data: w.Payload}
+		out[i] = bus.Outgoing{Subject: w.Subject, ID: w.ID, Data: w.Payload, Trace: w.Trace}
 	}
 	sent := make([]row, 0, len(rows))
 	var first error // all that wait behind one cause say the same
@@ -312,10 +317,7 @@ func (r *Relay) setAside(ctx context.Context, tx pgx.Tx, w row, cause error) err
 	if len(r.aside) < asideMost {
 		r.aside[w.ID] = time.Now().Add(asideFor)
 	}
-	return alarm.Raise(ctx, tx, alarm.Alarm{
-		Code: "outbox-refused", Subject: w.Subject, Severity: alarm.Critical,
-		NextAction: "An event is too large for NATS: raise max_payload of the NATS server to at least 2 MB; the event then goes out by itself.",
-	})
+	return alarm.Raise(ctx, tx, alarm.OutboxRefused, w.Subject, fmt.Sprintf("Row %s of %d bytes: %v", w.ID, len(w.Payload), cause))
 }
 
 // mark notes that rows are on the bus. The days let Postgres leave the other

@@ -347,8 +347,8 @@ func TestRefusedRowHoldsUpNobody(t *testing.T) {
 	pgtest.Eventually(t, 5*time.Second, func() bool { return len(got.list()) == 1 && unsent(t, pool) == 1 }, "the small one arrives")
 	add(t, pool, "small")
 	pgtest.Eventually(t, 5*time.Second, func() bool { return len(got.list()) == 2 && unsent(t, pool) == 1 }, "another small one arrives")
-	list, err := alarm.List(t.Context(), pool, true, 10)
-	if err != nil || len(list) != 1 || list[0].Code != "outbox-refused" || list[0].Subject != "events.huge" || list[0].Count != 1 {
+	list, err := alarm.List(t.Context(), pool, alarm.Filter{Open: true, Limit: 10})
+	if err != nil || len(list) != 1 || list[0].Code != alarm.OutboxRefused || list[0].Subject != "events.huge" || list[0].Count != 1 {
 		t.Fatalf("alarms %+v, %v", list, err)
 	}
 }

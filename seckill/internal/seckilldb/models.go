@@ -6,6 +6,8 @@ package seckilldb
 
 import (
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type SeckillActivity struct {
@@ -27,24 +29,26 @@ type SeckillActivity struct {
 }
 
 type SeckillItem struct {
-	ID           int64
-	SessionID    int64
-	ActivityID   int64
-	Sku          string
-	Title        string
-	Spec         string
-	ImageUrl     string
-	ListPrice    int64
-	SalePrice    int64
-	Currency     string
-	Stock        int32
-	Unlimited    bool
-	LimitPerUser *int32
-	Version      int32
-	LoadWanted   int32
-	LoadDone     int32
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	ID              int64
+	SessionID       int64
+	ActivityID      int64
+	Sku             string
+	Title           string
+	Spec            string
+	ImageUrl        string
+	ListPrice       int64
+	SalePrice       int64
+	Currency        string
+	Stock           int32
+	Unlimited       bool
+	LimitPerUser    *int32
+	Version         int32
+	LoadWanted      int32
+	LoadDone        int32
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	OversellPercent int16
+	OversellReason  string
 }
 
 type SeckillSession struct {
@@ -56,4 +60,6 @@ type SeckillSession struct {
 	Version    int32
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+	RepeatOf   *int64
+	RepeatDay  pgtype.Date
 }

@@ -8,6 +8,8 @@ package seckilldb
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const activities = `-- name: Activities :many
@@ -86,7 +88,7 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 }
 
 const addItemStock = `-- name: AddItemStock :one
-UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at
+UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type AddItemStockParams struct {
@@ -116,6 +118,8 @@ func (q *Queries) AddItemStock(ctx context.Context, arg AddItemStockParams) (Sec
 		&i.LoadDone,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.OversellPercent,
+		&i.OversellReason,
 	)
 	return i, err
 }
@@ -272,23 +276,25 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 
 const insertItem = `-- name: InsertItem :one
 INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
-    stock, unlimited, limit_per_user)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at
+    stock, unlimited, limit_per_user, oversell_percent, oversell_reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type InsertItemParams struct {
-	SessionID    int64
-	ActivityID   int64
-	Sku          string
-	Title        string
-	Spec         string
-	ImageUrl     string
-	ListPrice    int64
-	SalePrice    int64
-	Currency     string
-	Stock        int32
-	Unlimited    bool
-	LimitPerUser *int32
+	SessionID       int64
+	ActivityID      int64
+	Sku             string
+	Title           string
+	Spec            string
+	ImageUrl        string
+	ListPrice       int64
+	SalePrice       int64
+	Currency        string
+	Stock           int32
+	Unlimited       bool
+	LimitPerUser    *int32
+	OversellPercent int16
+	OversellReason  string
 }
 
 func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (SeckillItem, error) {
@@ -305,6 +311,8 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 		arg.Stock,
 		arg.Unlimited,
 		arg.LimitPerUser,
+		arg.OversellPercent,
+		arg.OversellReason,
 	)
 	var i SeckillItem
 	err := row.Scan(
@@ -326,12 +334,15 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 		&i.LoadDone,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.OversellPercent,
+		&i.OversellReason,
 	)
 	return i, err
 }
 
 const insertSession = `-- name: InsertSession :one
-INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at) VALUES ($1, $2, $3, $4) RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at
+INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at, repeat_of, repeat_day) VALUES ($1, $2, $3, $4, $5, $6)
+RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day
 `
 
 type InsertSessionParams struct {
@@ -339,6 +350,8 @@ type InsertSessionParams struct {
 	Name       string
 	OpensAt    time.Time
 	ClosesAt   time.Time
+	RepeatOf   *int64
+	RepeatDay  pgtype.Date
 }
 
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (SeckillSession, error) {
@@ -347,6 +360,8 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (S
 		arg.Name,
 		arg.OpensAt,
 		arg.ClosesAt,
+		arg.RepeatOf,
+		arg.RepeatDay,
 	)
 	var i SeckillSession
 	err := row.Scan(
@@ -358,12 +373,14 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (S
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.RepeatOf,
+		&i.RepeatDay,
 	)
 	return i, err
 }
 
 const item = `-- name: Item :one
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at FROM seckill.items WHERE id = $1
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE id = $1
 `
 
 func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
@@ -388,12 +405,14 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 		&i.LoadDone,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.OversellPercent,
+		&i.OversellReason,
 	)
 	return i, err
 }
 
 const items = `-- name: Items :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at FROM seckill.items
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
     AND ($3::bigint = 0 OR session_id = $3)
 ORDER BY id DESC LIMIT $4
@@ -439,6 +458,8 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 			&i.LoadDone,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.OversellPercent,
+			&i.OversellReason,
 		); err != nil {
 			return nil, err
 		}
@@ -451,7 +472,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 }
 
 const itemsOf = `-- name: ItemsOf :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillItem, error) {
@@ -482,6 +503,8 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 			&i.LoadDone,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.OversellPercent,
+			&i.OversellReason,
 		); err != nil {
 			return nil, err
 		}
@@ -610,17 +633,18 @@ func (q *Queries) LockActivity(ctx context.Context, id int64) (LockActivityRow, 
 }
 
 const plannedStock = `-- name: PlannedStock :many
-SELECT i.id, i.stock, i.unlimited FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
+SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale
+FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
 WHERE a.status <> 'draft' ORDER BY i.id
 `
 
 type PlannedStockRow struct {
 	ID        int64
-	Stock     int32
 	Unlimited bool
+	OnSale    int64
 }
 
-// What every published item should have in stock.
+// What every published item should have on sale. It is counted here and not by the program, whose count it proves.
 func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 	rows, err := q.db.Query(ctx, plannedStock)
 	if err != nil {
@@ -630,7 +654,7 @@ func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 	var items []PlannedStockRow
 	for rows.Next() {
 		var i PlannedStockRow
-		if err := rows.Scan(&i.ID, &i.Stock, &i.Unlimited); err != nil {
+		if err := rows.Scan(&i.ID, &i.Unlimited, &i.OnSale); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -683,7 +707,7 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 }
 
 const session = `-- name: Session :one
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at FROM seckill.sessions WHERE id = $1
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day FROM seckill.sessions WHERE id = $1
 `
 
 func (q *Queries) Session(ctx context.Context, id int64) (SeckillSession, error) {
@@ -698,12 +722,14 @@ func (q *Queries) Session(ctx context.Context, id int64) (SeckillSession, error)
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.RepeatOf,
+		&i.RepeatDay,
 	)
 	return i, err
 }
 
 const sessions = `-- name: Sessions :many
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at FROM seckill.sessions
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day FROM seckill.sessions
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
 ORDER BY id DESC LIMIT $3
 `
@@ -732,6 +758,8 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]SeckillSe
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RepeatOf,
+			&i.RepeatDay,
 		); err != nil {
 			return nil, err
 		}
@@ -744,7 +772,7 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]SeckillSe
 }
 
 const sessionsOf = `-- name: SessionsOf :many
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at FROM seckill.sessions WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day FROM seckill.sessions WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]SeckillSession, error) {
@@ -765,6 +793,8 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RepeatOf,
+			&i.RepeatDay,
 		); err != nil {
 			return nil, err
 		}
@@ -838,6 +868,45 @@ func (q *Queries) SetActivityStatus(ctx context.Context, arg SetActivityStatusPa
 		&i.Revision,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+	)
+	return i, err
+}
+
+const setOversell = `-- name: SetOversell :one
+UPDATE seckill.items SET oversell_percent = $1, oversell_reason = $2, version = version + 1, updated_at = now()
+WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+`
+
+type SetOversellParams struct {
+	Percent int16
+	Reason  string
+	ID      int64
+}
+
+func (q *Queries) SetOversell(ctx context.Context, arg SetOversellParams) (SeckillItem, error) {
+	row := q.db.QueryRow(ctx, setOversell, arg.Percent, arg.Reason, arg.ID)
+	var i SeckillItem
+	err := row.Scan(
+		&i.ID,
+		&i.SessionID,
+		&i.ActivityID,
+		&i.Sku,
+		&i.Title,
+		&i.Spec,
+		&i.ImageUrl,
+		&i.ListPrice,
+		&i.SalePrice,
+		&i.Currency,
+		&i.Stock,
+		&i.Unlimited,
+		&i.LimitPerUser,
+		&i.Version,
+		&i.LoadWanted,
+		&i.LoadDone,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.OversellPercent,
+		&i.OversellReason,
 	)
 	return i, err
 }
@@ -952,7 +1021,7 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 const updateItem = `-- name: UpdateItem :one
 UPDATE seckill.items SET sku = $2, title = $3, spec = $4, image_url = $5, list_price = $6, sale_price = $7,
     currency = $8, stock = $9, unlimited = $10, limit_per_user = $11, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at
+WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type UpdateItemParams struct {
@@ -1003,13 +1072,15 @@ func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (Seckill
 		&i.LoadDone,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.OversellPercent,
+		&i.OversellReason,
 	)
 	return i, err
 }
 
 const updateSession = `-- name: UpdateSession :one
 UPDATE seckill.sessions SET name = $2, opens_at = $3, closes_at = $4, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at
+WHERE id = $1 RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day
 `
 
 type UpdateSessionParams struct {
@@ -1036,6 +1107,8 @@ func (q *Queries) UpdateSession(ctx context.Context, arg UpdateSessionParams) (S
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.RepeatOf,
+		&i.RepeatDay,
 	)
 	return i, err
 }

@@ -1,0 +1,81 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/platform/proof"
+)
+
+// Samples are checks that a running server can afford each minute: those of
+// Checks that an item's sums tell. Items at rest cost one small call each, an
+// item on sale the reading of its holders. Orphans and single orders are left to
+// Checks.
+func (s *Service) Samples() []proof.Check {
+	return []proof.Check{
+		{ID: "I1", Name: "never oversold", Run: s.sampled(oversoldRow)},
+		{ID: "I2", Name: "nothing stuck", Run: s.sampled(stuckRow)},
+	}
+}
+
+// sampled examines every item's sums, and what looks wrong once more after
+// proof.Recheck.
+func (s *Service) sampled(wrong func(BookRow) string) func(context.Context) ([]proof.Violation, error) {
+	look := func(ctx context.Context) (map[int64]string, []int64, error) {
+		if s.books == nil {
+			return nil, nil, errNoOrders
+		}
+		rows, err := s.Books(ctx)
+		found, order := map[int64]string{}, []int64(nil)
+		for _, r := range rows {
+			if why := wrong(r); why != "" {
+				found[r.ItemID], order = why, append(order, r.ItemID)
+			}
+		}
+		return found, order, err
+	}
+	return func(ctx context.Context) ([]proof.Violation, error) {
+		first, _, err := look(ctx)
+		if err != nil || len(first) == 0 {
+			return nil, err
+		}
+		if err := wait(ctx, s.recheck); err != nil {
+			return nil, err
+		}
+		second, order, err := look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var violations []proof.Violation
+		for _, id := range order {
+			if first[id] != "" {
+				violations = append(violations, proof.Violation{Subject: fmt.Sprintf("item %d", id), Detail: second[id]})
+			}
+		}
+		return violations, nil
+	}
+}
+
+func oversoldRow(r BookRow) string {
+	lives := r.Held + r.Sold
+	sum := r.Available + lives + r.Backup + r.WrittenOff
+	switch {
+	case !r.Unlimited && lives > r.Total:
+		return fmt.Sprintf("%d units are in live orders, the total is %d.", lives, r.Total)
+	case sum != r.Total:
+		return fmt.Sprintf("available %d + held %d + sold %d + backup %d + written off %d = %d, the total is %d.",
+			r.Available, r.Held, r.Sold, r.Backup, r.WrittenOff, sum, r.Total)
+	case r.Loaded && !r.Unlimited && r.RedisRemaining < 0:
+		return fmt.Sprintf("Redis counts %d remaining.", r.RedisRemaining)
+	default:
+		return ""
+	}
+}
+
+func stuckRow(r BookRow) string {
+	if !r.Loaded || r.Difference == 0 {
+		return ""
+	}
+	return fmt.Sprintf("available %d, but Redis has remaining %d + in flight %d + release pending %d: the difference is %d.",
+		r.Available, r.RedisRemaining, r.InFlight, r.ReleasePending, r.Difference)
+}

@@ -1,0 +1,59 @@
+package inventory
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/alarm"
+	"stampede/platform/pgtest"
+	"stampede/platform/proof"
+)
+
+func (b *bundle) sampled() []proof.Outcome {
+	b.t.Helper()
+	return proof.Run(b.t.Context(), b.Samples())
+}
+
+// The samples pass in the middle of a sale, and find what is wrong on either
+// side; in a running server that is an alarm.
+func TestSamplesFindBrokenBooks(t *testing.T) {
+	t.Parallel()
+	s := midSale(t)
+	s.close(s.closed.No) // its release is on its way
+	if got := s.sampled(); !proof.AllOK(got) {
+		t.Fatalf("a sale in order: %+v", got)
+	}
+	// A unit more in Redis than there is.
+	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.sampled(); len(got[1].Violations) != 1 || got[1].Violations[0].Subject != "item 1" || !strings.Contains(got[1].Violations[0].Detail, "difference is -1") {
+		t.Errorf("a unit too many in Redis: %+v", got)
+	}
+	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", -1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	// A unit less in the row than the orders leave.
+	if _, err := s.db.Exec(t.Context(), `UPDATE inventory.stock SET available = available - 1, version = version + 1`); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.sampled(); len(got[0].Violations) != 1 || !strings.Contains(got[0].Violations[0].Detail, "the total is 20") {
+		t.Errorf("a unit too few in the row: %+v", got)
+	}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		done <- alarm.NewWatch(s.db, slog.New(slog.DiscardHandler), alarm.Sampled(100*time.Millisecond, s.Samples())).Run(ctx)
+	}()
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.BooksBroken})
+		return err == nil && len(l) > 0 && strings.HasSuffix(l[len(l)-1].Subject, " item 1")
+	}, "the alarm")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,278 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/app"
+	"stampede/platform/lease"
+)
+
+const (
+	// settleEvery is how often ended items are looked for: memory is given back
+	// minutes after a sale, so a minute more does not matter.
+	settleEvery = time.Minute
+	// settleLease names the right to look; it lasts for a few rounds, and each
+	// item is settled under the lease of its Load besides.
+	settleLease     = "inventory:settle"
+	settleLeaseLife = 3 * settleEvery
+	// settleAtMost bounds one round. A shop that ends more items a minute catches
+	// up at night.
+	settleAtMost = 500
+	// settleTimeout bounds one item: reading its orders and its holders.
+	settleTimeout = 20 * time.Second
+)
+
+// Workers are the module's loops: one that frees the memory of ended items.
+func (s *Service) Workers() []app.Worker {
+	return []app.Worker{{Name: "inventory-settle", Run: s.runSettling}}
+}
+
+// runSettling settles items until ctx ends, on one instance at a time.
+func (s *Service) runSettling(ctx context.Context) error {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	var held lease.Lease
+	defer func() { s.leaveSettling(ctx, held) }()
+	for {
+		ok, err := s.maySettle(ctx, &held)
+		if ok && err == nil {
+			_, err = s.Settle(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.deps.Log.WarnContext(ctx, "ended items not settled yet", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Service) maySettle(ctx context.Context, held *lease.Lease) (bool, error) {
+	if held.Token != 0 {
+		if ok, err := lease.Renew(ctx, s.deps.DB, *held, settleLeaseLife); err != nil || ok {
+			return ok, err
+		}
+		*held = lease.Lease{}
+	}
+	l, ok, err := lease.Acquire(ctx, s.deps.DB, settleLease, s.holder, settleLeaseLife)
+	if ok {
+		*held = l
+	}
+	return ok, err
+}
+
+// leaveSettling gives the lease to whoever goes on.
+func (s *Service) leaveSettling(ctx context.Context, held lease.Lease) {
+	if held.Token == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := lease.Release(ctx, s.deps.DB, held); err != nil {
+		s.deps.Log.WarnContext(ctx, "settling lease left to expire", "error", err)
+	}
+}
+
+// Settle removes from Redis what belongs to items that are over and settled in
+// Postgres: no order waits for its payment, nothing is granted and not written,
+// nothing is closed and not released, and both counts agree. It returns how many
+// items it settled. An item that is not ready waits for the next call; one whose
+// counts differ keeps its keys, because they are the evidence.
+//
+// From then on the item is Postgres's alone: a late return finds no state and is
+// done, nothing loads the item again, and the checks take Postgres's word.
+func (s *Service) Settle(ctx context.Context) (int, error) {
+	due, err := s.dueForSettling(ctx)
+	if err != nil {
+		return 0, err
+	}
+	settled := 0
+	var failed []error
+	for _, itemID := range due {
+		if ctx.Err() != nil {
+			break
+		}
+		done := false
+		err := s.underLease(ctx, itemID, func(ctx context.Context, itemID, _ int64) error {
+			ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+			defer cancel()
+			var err error
+			done, err = s.settle(ctx, itemID)
+			return err
+		})
+		if err != nil && !errors.Is(err, ErrBusy) {
+			failed = append(failed, fmt.Errorf("inventory: settle item %d: %w", itemID, err))
+		}
+		if done {
+			settled++
+		}
+	}
+	return settled, errors.Join(failed...)
+}
+
+// dueForSettling lists items whose last moment is long enough ago and whose keys
+// may still be there. Items that stand under one rule of an activity are due
+// when the last of them is: until then a buyer of one must be known to the
+// others.
+func (s *Service) dueForSettling(ctx context.Context) ([]int64, error) {
+	rows, err := s.deps.DB.Query(ctx, `
+		SELECT s.item_id FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+		GROUP BY s.item_id, d.epoch
+		HAVING max(s.closes_at) < clock_timestamp() - $1::interval AND coalesce(d.epoch, -1) < max(s.epoch)
+		   AND NOT (bool_or(s.per_activity) AND EXISTS (
+			SELECT FROM inventory.stock o WHERE o.activity_id = max(s.activity_id) AND o.per_activity
+			  AND o.closes_at >= clock_timestamp() - $1::interval))
+		ORDER BY max(s.closes_at), s.item_id LIMIT $2`, s.cfg.SettleAfter, settleAtMost)
+	if err != nil {
+		return nil, fmt.Errorf("inventory: look for ended items: %w", err)
+	}
+	due, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return nil, fmt.Errorf("inventory: look for ended items: %w", err)
+	}
+	return due, nil
+}
+
+// settle settles one item under the lease of its Load, so that no Load writes
+// keys meanwhile. It reports whether the item is settled now.
+func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
+	// The stream before the books: a grant that is gone from it now has its order
+	// row by the time Postgres is read.
+	last, err := s.deps.Bus.GrantsLast(ctx)
+	if err != nil {
+		return false, err
+	}
+	if done, err := s.deps.Bus.GrantsDone(ctx, itemID, last); err != nil || !done {
+		return false, err
+	}
+	c, err := s.readCut(ctx, itemID, true)
+	if err != nil || len(c.stocks) == 0 || !c.accountedFor() {
+		return false, err
+	}
+	for i, st := range c.stocks {
+		if removed, err := s.removeKeys(ctx, st, c.shards[i]); err != nil || !removed {
+			return false, err
+		}
+	}
+	if item := c.stocks[0].item(); item.PerActivity {
+		if err := s.removeLastBuyers(ctx, item); err != nil {
+			return false, err
+		}
+	}
+	_, err = s.deps.DB.Exec(ctx, `
+		INSERT INTO inventory.settled (item_id, epoch) VALUES ($1, $2)
+		ON CONFLICT (item_id) DO UPDATE SET epoch = excluded.epoch, settled_at = clock_timestamp()`, itemID, c.epoch())
+	if err != nil {
+		return false, fmt.Errorf("note it: %w", err)
+	}
+	s.deps.Log.InfoContext(ctx, "item settled", "item_id", itemID, "epoch", c.epoch())
+	return true, nil
+}
+
+// accountedFor reports whether every unit of an ended item is either sold or
+// still there, in Postgres and in what Redis has of it.
+func (c *cut) accountedFor() bool {
+	row := c.sum()
+	if row.Held != 0 || row.Difference != 0 {
+		return false
+	}
+	if !row.Loaded {
+		return true // Redis decides on nothing, and its holds are looked at with the removal
+	}
+	for _, sh := range c.shards {
+		if len(sh.holds) > 0 {
+			return false
+		}
+	}
+	return row.atRest()
+}
+
+// epoch is the last Load that Postgres knows of.
+func (c *cut) epoch() int64 {
+	var last int64
+	for _, st := range c.stocks {
+		last = max(last, st.Epoch)
+	}
+	return last
+}
+
+// removeKeys removes one counter's keys, and reports false when something moved
+// since the cut.
+func (s *Service) removeKeys(ctx context.Context, st Stock, sh shardCut) (bool, error) {
+	item := st.item()
+	state, found, err := s.State(ctx, item)
+	if err != nil {
+		return false, err
+	}
+	if found {
+		args := []any{state.Epoch, "", "", "", "", weightField}
+		if sh.loaded {
+			args = []any{sh.state.Epoch, sh.state.Remaining, sh.state.Committed, sh.state.Rel, sh.state.Seq, weightField}
+		}
+		keys := append([]string{item.stateKey()}, item.epochKeys(state.Epoch)...)
+		r, err := settleScript.run(ctx, s.deps.Redis, 1, keys, args...)
+		if err != nil {
+			return false, err
+		}
+		if r.int(0) == settleKept {
+			return false, nil
+		}
+	}
+	if !found || state.Epoch != st.Epoch {
+		// A Load that ended half way left keys that no state names.
+		if err := s.deps.Redis.Unlink(ctx, item.epochKeys(st.Epoch)...).Err(); err != nil {
+			return false, fmt.Errorf("free keys: %w", err)
+		}
+	}
+	s.epochs.Delete(item)
+	s.grants.Delete(item.ID)
+	return true, nil
+}
+
+// settleKept is the code of settle.lua for keys that are still needed.
+const settleKept = 2
+
+// removeLastBuyers removes the list of an activity's buyers when this item is
+// the last one to be settled.
+func (s *Service) removeLastBuyers(ctx context.Context, item Item) error {
+	var others bool
+	err := s.deps.DB.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+			WHERE s.activity_id = $1 AND s.per_activity AND s.item_id <> $2 AND coalesce(d.epoch, -1) < s.epoch)`,
+		item.ActivityID, item.ID).Scan(&others)
+	if err != nil {
+		return fmt.Errorf("look for the activity's other items: %w", err)
+	}
+	if others {
+		return nil
+	}
+	if err := s.deps.Redis.Unlink(ctx, item.buyersKey()).Err(); err != nil {
+		return fmt.Errorf("free the activity's buyers: %w", err)
+	}
+	return nil
+}
+
+// settledEpochs are the items whose keys were removed, with the Load whose keys
+// they were.
+func (s *Service) settledEpochs(ctx context.Context) (map[int64]int64, error) {
+	rows, err := s.deps.DB.Query(ctx, `SELECT item_id, epoch FROM inventory.settled`)
+	if err != nil {
+		return nil, fmt.Errorf("inventory: read settled items: %w", err)
+	}
+	settled := make(map[int64]int64)
+	var item, epoch int64
+	if _, err := pgx.ForEachRow(rows, []any{&item, &epoch}, func() error {
+		settled[item] = epoch
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("inventory: read settled items: %w", err)
+	}
+	return settled, nil
+}

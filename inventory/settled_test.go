@@ -1,0 +1,226 @@
+package inventory
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+)
+
+// end lets the items' sales end as if that had been long ago: an operator's
+// change, applied to Redis.
+func (b *bundle) end(items ...Item) {
+	b.t.Helper()
+	opens, closes := time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
+	for _, item := range items {
+		b.inTx(func(tx pgx.Tx) error {
+			return b.Change(b.t.Context(), tx, item.ID, Change{OpensAt: &opens, ClosesAt: &closes})
+		})
+		if err := b.Apply(b.t.Context(), item.ID); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func (b *bundle) settles(want int) {
+	b.t.Helper()
+	n, err := b.Settle(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	mustBe(b.t, "items settled", n, want)
+}
+
+func (b *bundle) keys() int {
+	b.t.Helper()
+	keys, err := b.rdb.Keys(b.t.Context(), "{g:*").Result()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return len(keys)
+}
+
+// Everything that keeps an ended item in Redis, one after the other; then its
+// keys go, and with the last item of the activity its buyers. What comes later
+// is Postgres's alone.
+func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
+	t.Parallel()
+	s := midSale(t)
+	s.settles(0) // the sale goes on
+	s.end(s.item)
+	s.settles(0) // a grant is in flight, two orders wait for their payment
+	s.write(s.item, s.epoch, s.inFlight)
+	s.settles(0)
+	closing := s.close(s.closed.No)
+	s.pay(s.unpaid.No)
+	unpaid := s.close(s.inFlight.No)
+	s.settles(0) // releases and a commit are under way
+	s.mustRelease(closing)
+	s.mustRelease(unpaid)
+	s.settles(0) // the commit still is
+	s.mustCommit(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
+	s.bus.done = func(uint64) bool { return false }
+	s.settles(0) // the stream has something of the item
+	s.bus.done = nil
+	s.mustBeClean()
+	before, err := s.Books(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.settles(1)
+	mustBe(t, "keys left", s.keys(), 0)
+	s.settles(0) // once
+
+	// The books are Postgres's now, and right.
+	s.mustBeClean()
+	after, err := s.Books(t.Context())
+	if err != nil || after[0].Loaded || after[0].Sold != before[0].Sold || after[0].Available != before[0].Available {
+		t.Errorf("books %+v, before %+v, %v", after, before, err)
+	}
+	if _, _, ok, err := s.Queued(t.Context(), 9, ids.NewFor(9)); ok || err != nil {
+		t.Errorf("a number of nobody: queued %v, %v", ok, err)
+	}
+	// Late returns and payments have nothing to do, and bring nothing back.
+	s.mustRelease(closing)
+	s.mustRelease(s.close(s.paid.No))
+	s.mustCommit(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
+	if err := s.Apply(t.Context(), s.item.ID); err != nil {
+		t.Fatal(err)
+	}
+	mustBe(t, "keys after late returns", s.keys(), 0)
+	s.mustBeClean()
+	rows, err := s.Books(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBe(t, "the late return is in Postgres", rows[0].Available, before[0].Available+1)
+
+	// Loaded once more by hand, it is settled once more.
+	s.load(s.item)
+	mustBe(t, "loaded again", s.keys() > 0, true)
+	s.settles(1)
+	mustBe(t, "keys left", s.keys(), 0)
+}
+
+// A buyer of one item must be known to the activity's others until the last of
+// them has ended.
+func TestBuyersStayUntilTheActivityHasEnded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, second := onSale(1, 5), onSale(2, 5)
+	first.PerActivity, second.PerActivity = true, true
+	i1, e1 := b.loaded(first)
+	i2, e2 := b.loaded(second)
+	a := one(1)
+	b.reserve(i1, e1, a)
+	b.write(i1, e1, a)
+	b.mustCommit(b.pay(a.No))
+	b.end(i1)
+	b.settles(0)
+	mustBe(t, "the other item", only(t, b.reserve(i2, e2, one(1))).Verdict, AlreadyBought)
+	b.end(i2)
+	b.settles(2)
+	mustBe(t, "keys left", b.keys(), 0)
+}
+
+// A Redis that was restarted after the end decides on nothing, and nothing loads
+// an ended item; its keys go all the same, unless a hold waits in them.
+func TestItemThatRedisForgotIsSettled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 5))
+	lost, _ := b.loaded(onSale(2, 5))
+	never := b.create(onSale(3, 5))
+	a := one(1)
+	b.reserve(item, epoch, a)
+	b.end(item, lost, never)
+	if err := b.rdb.HSet(t.Context(), item.stateKey(), "run_id", "another").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.rdb.Unlink(t.Context(), lost.stateKey()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	b.settles(2)
+	mustBe(t, "the hold is still there", b.keys(), 3) // state, users, holds
+	b.write(item, epoch, a)
+	b.settles(0) // not paid
+	b.pay(a.No)
+	b.settles(1)
+	mustBe(t, "keys left", b.keys(), 0)
+	b.mustBeClean()
+}
+
+// What moved between the reading and the removal keeps the keys.
+func TestSettlingIsGivenUpWhenSomethingMoves(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 5))
+	b.end(item)
+	args := func(remaining, rel int64) []any { return []any{epoch, remaining, 0, rel, 0, weightField} }
+	keys := append([]string{item.stateKey()}, item.epochKeys(epoch)...)
+	run := func(args []any) int64 {
+		t.Helper()
+		r, err := settleScript.run(t.Context(), b.rdb, 1, keys, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.int(0)
+	}
+	mustBe(t, "another remaining", run(args(4, 0)), settleKept)
+	mustBe(t, "another rel", run(args(5, 1)), settleKept)
+	mustBe(t, "another epoch", run(append([]any{epoch + 1}, args(5, 0)[1:]...)), settleKept)
+	if err := b.rdb.HSet(t.Context(), item.stateKey(), "closes_ms", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	mustBe(t, "open again", run(args(5, 0)), settleKept)
+	if err := b.rdb.HSet(t.Context(), item.stateKey(), "closes_ms", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	mustBe(t, "as it was read", run(args(5, 0)), 0)
+	mustBe(t, "without a state", run(args(5, 0)), 1)
+	mustBe(t, "keys left", b.keys(), 0)
+}
+
+// One of two instances settles, and not while somebody loads the item.
+func TestOneInstanceSettles(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, _ := b.loaded(onSale(1, 5))
+	b.end(item)
+	loading := make(chan struct{})
+	release := make(chan struct{})
+	held := make(chan error, 1)
+	go func() {
+		held <- b.underLease(t.Context(), item.ID, func(context.Context, int64, int64) error {
+			close(loading)
+			<-release
+			return nil
+		})
+	}()
+	<-loading
+	b.settles(0)
+	close(release)
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	for _, s := range []*Service{b.Service, b.instance()} {
+		for _, w := range s.Workers() {
+			go func() { ended <- w.Run(ctx) }()
+		}
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool { return b.keys() == 0 }, "the item is settled")
+	cancel()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}

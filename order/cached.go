@@ -1,0 +1,100 @@
+package order
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+// An order in the cache is "o<version>:" and its fields: integers as varints,
+// texts behind their length, times in microseconds, as Postgres has them. That
+// is a quarter of its JSON, for Redis to receive, to keep and to append to its
+// log, and a tenth of the work to read. Version stands in front in plain digits
+// because put.lua compares it. There is one form; whatever else lies in the
+// cache is no order and gives way to the next put.
+const cachedMark = 'o'
+
+// cachedBytes is what an order with a title of usual length takes.
+const cachedBytes = 160
+
+// appendCached appends an order's cache entry.
+func appendCached(b []byte, o *orderevent.Order) []byte {
+	b = strconv.AppendInt(append(b, cachedMark), int64(o.Version), 10)
+	b = append(append(b, ':'), o.No[:]...)
+	perActivity := int64(0)
+	if o.PerActivity {
+		perActivity = 1
+	}
+	for _, v := range [...]int64{
+		o.UserID, o.ItemID, o.ActivityID, o.SessionID, int64(o.Shard), perActivity, o.Epoch, int64(o.Quantity), o.UnitPrice,
+		o.PayDeadline.UnixMicro(), o.CreatedAt.UnixMicro(), o.UpdatedAt.UnixMicro(),
+	} {
+		b = binary.AppendVarint(b, v)
+	}
+	for _, s := range [...]string{o.Currency, o.Title, o.Status, o.Reason} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	}
+	return b
+}
+
+var errNotCached = errors.New("order: not an entry of the order cache")
+
+// readCached reads what appendCached wrote.
+func readCached(raw []byte) (o orderevent.Order, err error) {
+	version, rest, ok := bytes.Cut(raw, []byte{':'})
+	if !ok || len(version) < 2 || version[0] != cachedMark || len(rest) < len(ids.ID{}) {
+		return o, errNotCached
+	}
+	n, err := strconv.ParseInt(string(version[1:]), 10, 32)
+	if err != nil {
+		return o, errNotCached
+	}
+	o.Version = int32(n)
+	copy(o.No[:], rest)
+	r := cachedReader{rest: rest[len(o.No):]}
+	o.UserID, o.ItemID, o.ActivityID, o.SessionID = r.number(), r.number(), r.number(), r.number()
+	o.Shard, o.PerActivity = int16(r.number()), r.number() == 1 //nolint:gosec // what appendCached widened
+	o.Epoch = r.number()
+	o.Quantity = int32(r.number()) //nolint:gosec // as above
+	o.UnitPrice = r.number()
+	o.PayDeadline, o.CreatedAt, o.UpdatedAt = r.time(), r.time(), r.time()
+	o.Currency, o.Title, o.Status, o.Reason = r.text(), r.text(), r.text(), r.text()
+	if r.bad || len(r.rest) != 0 {
+		return orderevent.Order{}, errNotCached
+	}
+	return o, nil
+}
+
+// cachedReader takes fields from the front; after a fault it gives zeros.
+type cachedReader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *cachedReader) number() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *cachedReader) time() time.Time { return time.UnixMicro(r.number()).UTC() }
+
+func (r *cachedReader) text() string {
+	size, n := binary.Uvarint(r.rest)
+	if n <= 0 || size > uint64(len(r.rest)-n) {
+		r.bad, r.rest = true, nil
+		return ""
+	}
+	s := string(r.rest[n : n+int(size)]) //nolint:gosec // bounded right above
+	r.rest = r.rest[n+int(size):]
+	return s
+}

@@ -1,0 +1,58 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/platform/inbox"
+	"stampede/platform/pgtest"
+	"stampede/seckill/seckillevent"
+)
+
+// Grants that could not be written are redriven once their cause is repaired,
+// and become orders once, however often they are sent.
+func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := grants(s.item(5), 1, 666)
+	s.exec(`ALTER TABLE orders.orders ADD CONSTRAINT planted CHECK (user_id <> 666)`)
+	m := envelope(t, 1, b.Encode(nil), b.ID)
+	s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
+	letters, err := inbox.List(t.Context(), s.db, inbox.Filter{Consumer: "order-writer"})
+	if err != nil || len(letters) != 1 {
+		t.Fatalf("%d letters, %v", len(letters), err)
+	}
+	s.exec(`ALTER TABLE orders.orders DROP CONSTRAINT planted`)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.runWriter(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := inbox.Redrive(t.Context(), s.db, s.bus, letters[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := inbox.Redrive(t.Context(), s.db, s.bus, letters[0].ID); !errors.Is(err, inbox.ErrNotFound) {
+		t.Errorf("redriven twice: %v", err)
+	}
+	// The hold sweeper may have sent them again, too.
+	twin := again(b)
+	for _, id := range []ids.ID{twin.ID, ids.New()} {
+		if err := s.bus.Publish(t.Context(), seckillevent.GrantsSubject(b.ItemID), id, twin.Encode(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pgtest.Eventually(t, 20*time.Second, func() bool {
+		left, err := s.bus.GrantsBacklog(t.Context())
+		return err == nil && left == 0
+	}, "everything is written")
+	requireEqual(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})
+	requireEqual(t, "units", s.available(b.ItemID), 3)
+}

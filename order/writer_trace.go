@@ -1,0 +1,40 @@
+package order
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"stampede/platform/telemetry/tracing"
+)
+
+// spanWrite is the step in which grants become orders: the transaction, with
+// its repetitions, and what follows its commit.
+const spanWrite = "write orders"
+
+// followMessages begins the writer's step below the first message that is followed,
+// linked to the others. The events of the transaction carry it on.
+func (s *Service) followMessages(ctx context.Context, messages []message) (context.Context, tracing.Span) {
+	var carried []string
+	grants := 0
+	for i := range messages {
+		grants += len(messages[i].batch.Grants)
+		if c := messages[i].Trace; c != "" {
+			carried = append(carried, c)
+		}
+	}
+	if carried == nil {
+		return ctx, tracing.Span{}
+	}
+	return s.deps.Trace.Follow(ctx, spanWrite, carried, attribute.Int("messages", len(messages)), attribute.Int("grants", grants))
+}
+
+var errStopped = errors.New("stopped before the commit; the grants come again")
+
+func notWritten(written bool) error {
+	if written {
+		return nil
+	}
+	return errStopped
+}

@@ -1,0 +1,53 @@
+package payment
+
+import (
+	"testing"
+	"time"
+
+	"stampede/platform/alarm"
+	"stampede/platform/ids"
+)
+
+// A bank that answers nothing for half a minute is an alarm, once a minute; one
+// answer, whatever it says, begins the patience anew.
+func TestProviderThatKeepsFailingAsksForAPerson(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	p := s.named["sandbox"].(metered)
+	ask := func(times int, wantErr bool) {
+		t.Helper()
+		for range times {
+			if _, err := p.Query(t.Context(), ids.NewFor(1)); (err != nil) != wantErr {
+				t.Fatalf("query: %v", err)
+			}
+		}
+	}
+	alarms := func(want int) {
+		t.Helper()
+		if got := read[int](s, `SELECT coalesce(sum(count), 0) FROM platform.alarms WHERE code = $1 AND subject = 'provider sandbox'`, alarm.PaymentProviderFailing); got != want {
+			t.Fatalf("%d alarms, want %d", got, want)
+		}
+	}
+	earlier := func() { // as if it had gone on for half a minute
+		p.trouble.mu.Lock()
+		defer p.trouble.mu.Unlock()
+		p.trouble.since = p.trouble.since.Add(-troubleAfter)
+	}
+	s.bank.shut.Store(true)
+	ask(troubleCalls+1, true)
+	alarms(0) // a blip
+	earlier()
+	ask(2, true)
+	alarms(1)
+	s.bank.shut.Store(false)
+	ask(1, false)
+	s.bank.shut.Store(true)
+	ask(troubleCalls-1, true)
+	earlier()
+	p.trouble.mu.Lock()
+	p.trouble.raised = time.Time{}
+	p.trouble.mu.Unlock()
+	alarms(1) // few calls, however long
+	ask(1, true)
+	alarms(2)
+}

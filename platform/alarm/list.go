@@ -1,0 +1,169 @@
+package alarm
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Alarm is one thing that needs a person's eye.
+type Alarm struct {
+	ID         int64    `json:"id,string"`
+	Code       Code     `json:"code" example:"dead-letter"`
+	Subject    string   `json:"subject" doc:"What it is about; one row per code and subject" example:"inventory-release-closed"`
+	Severity   Severity `json:"severity" enum:"warning,critical"`
+	Detail     string   `json:"detail,omitempty" doc:"What was found the last time"`
+	NextAction string   `json:"next_action" doc:"What to do, in one or two sentences"`
+
+	FirstSeen time.Time `json:"first_seen"`
+	OpenedAt  time.Time `json:"opened_at" doc:"When the present incident began: the first occurrence, or the first after an hour's silence"`
+	LastSeen  time.Time `json:"last_seen"`
+	Count     int64     `json:"count" doc:"Occurrences since first_seen"`
+
+	AcknowledgedBy *string    `json:"acknowledged_by,omitempty"`
+	AcknowledgedAt *time.Time `json:"acknowledged_at,omitempty"`
+
+	Incident int `json:"incident" doc:"Counts the incidents of this code and subject"`
+}
+
+// timeLayout is RFC 3339 with milliseconds, as everywhere in the API.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// MarshalJSON writes the times as the API does.
+func (a Alarm) MarshalJSON() ([]byte, error) {
+	type plain Alarm // without this method
+	doc := struct {
+		plain
+		FirstSeen      string `json:"first_seen"`
+		OpenedAt       string `json:"opened_at"`
+		LastSeen       string `json:"last_seen"`
+		AcknowledgedAt string `json:"acknowledged_at,omitempty"`
+	}{plain: plain(a), FirstSeen: stamp(a.FirstSeen), OpenedAt: stamp(a.OpenedAt), LastSeen: stamp(a.LastSeen)}
+	if a.AcknowledgedAt != nil {
+		doc.AcknowledgedAt = stamp(*a.AcknowledgedAt)
+	}
+	return json.Marshal(doc)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+const alarmColumns = `id, code, subject, severity, detail, next_action, first_seen, opened_at, last_seen, count,
+	acknowledged_by, acknowledged_at, incident`
+
+// Filter narrows a list; its zero value takes everything.
+type Filter struct {
+	Open     bool // only what nobody has acknowledged
+	Severity Severity
+	Code     Code
+	Before   Place
+	Limit    int // rows; 0 means all
+}
+
+// Place is where a page of the list ends: the zero value is the beginning.
+// Places are by the beginning of incidents, so a page does not move while
+// alarms go on, and one that returns stands at the top.
+type Place struct {
+	openedAt time.Time
+	id       int64
+}
+
+// After is the place behind an alarm.
+func After(a Alarm) Place { return Place{a.OpenedAt, a.ID} }
+
+// String wraps the place so that nobody counts on what is inside.
+func (p Place) String() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.openedAt.UnixMicro(), 10) + "." + strconv.FormatInt(p.id, 10)))
+}
+
+var errPlace = errors.New("alarm: not a place in the list")
+
+// ParsePlace reads what String wrote; the empty text is the beginning.
+func ParsePlace(s string) (Place, error) {
+	if s == "" {
+		return Place{}, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return Place{}, errPlace
+	}
+	at, id, _ := strings.Cut(string(raw), ".")
+	micros, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || micros <= 0 || micros > maxMicros {
+		return Place{}, errPlace
+	}
+	p := Place{openedAt: time.UnixMicro(micros)}
+	if p.id, err = strconv.ParseInt(id, 10, 64); err != nil || p.id <= 0 {
+		return Place{}, errPlace
+	}
+	return p, nil
+}
+
+// maxMicros is the year 9999, the last that Postgres and JSON agree on.
+const maxMicros = 253_402_300_799_000_000
+
+// List returns the alarms that pass the filter, the newest incident first.
+func List(ctx context.Context, db Querier, f Filter) ([]Alarm, error) {
+	var limit *int
+	if f.Limit > 0 {
+		limit = &f.Limit
+	}
+	var before *time.Time
+	if f.Before.id != 0 {
+		before = &f.Before.openedAt
+	}
+	rows, err := db.Query(ctx, `
+		SELECT `+alarmColumns+` FROM platform.alarms
+		WHERE (NOT $1 OR acknowledged_at IS NULL) AND ($2 = '' OR severity = $2) AND ($3 = '' OR code = $3)
+		  AND ($4::timestamptz IS NULL OR (opened_at, id) < ($4, $5))
+		ORDER BY opened_at DESC, id DESC LIMIT $6`,
+		f.Open, string(f.Severity), string(f.Code), before, f.Before.id, limit)
+	if err != nil {
+		return nil, fmt.Errorf("alarm: list: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Alarm])
+	if err != nil {
+		return nil, fmt.Errorf("alarm: list: %w", err)
+	}
+	return list, nil
+}
+
+// Acknowledge notes who looks after an alarm and returns it as it is then. An
+// alarm that somebody has acknowledged already keeps the first name; changed
+// tells whether this call was the first. It returns pgx.ErrNoRows for an
+// unknown id.
+func Acknowledge(ctx context.Context, db Querier, id int64, by string) (a Alarm, changed bool, err error) {
+	a, err = one(ctx, db, `
+		UPDATE platform.alarms SET acknowledged_by = $2, acknowledged_at = clock_timestamp()
+		WHERE id = $1 AND acknowledged_at IS NULL RETURNING `+alarmColumns, id, by)
+	if err == nil {
+		return a, true, nil
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		a, err = one(ctx, db, `SELECT `+alarmColumns+` FROM platform.alarms WHERE id = $1`, id)
+	}
+	if err != nil {
+		return Alarm{}, false, fmt.Errorf("alarm: acknowledge %d: %w", id, err)
+	}
+	return a, false, nil
+}
+
+func one(ctx context.Context, db Querier, sql string, args ...any) (Alarm, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return Alarm{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Alarm])
+}
+
+// storable makes a text of bounded size that Postgres takes: neither broken
+// UTF-8, which a cut may leave, nor NUL.
+func storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s[:min(len(s), detailBytes)], ""), "\x00", "")
+}

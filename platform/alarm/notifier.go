@@ -1,0 +1,162 @@
+package alarm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// tellEvery is how late an alarm may be told when nothing else is wrong. One
+	// indexed query each time.
+	tellEvery = 2 * time.Second
+	// attemptTimeout bounds one post, the receiver's answer included.
+	attemptTimeout = 10 * time.Second
+	// claimLife is how long a claimed incident is this process's: an attempt, and
+	// time to write its outcome down.
+	claimLife = attemptTimeout + 5*time.Second
+	// firstPause and mostPause are the wait after the first failure and the
+	// longest: a receiver that is being deployed is back in seconds, one that is
+	// broken is repaired in hours.
+	firstPause = 5 * time.Second
+	mostPause  = 15 * time.Minute
+	// failingAfter is how many attempts have failed when an alarm says so: two
+	// and a half minutes of trying.
+	failingAfter = 5
+	// answerBytes is what is read of a receiver's answer, for the detail of that
+	// alarm and to use the connection again.
+	answerBytes = 512
+)
+
+// Notifier tells a webhook of each incident once. Several may run, in one
+// process or in many; see the package's description. Make it with NewNotifier.
+type Notifier struct {
+	pool   *pgxpool.Pool
+	hook   Webhook
+	client *http.Client
+	log    *slog.Logger
+	posts  *prometheus.CounterVec
+
+	first time.Duration // firstPause, except in tests
+	every time.Duration // tellEvery, except in tests
+}
+
+// NewNotifier makes a notifier for hook, or returns what is wrong with hook.
+// Without a URL its Run does nothing. metrics may be nil.
+func NewNotifier(pool *pgxpool.Pool, hook Webhook, log *slog.Logger, metrics prometheus.Registerer) (*Notifier, error) {
+	if err := hook.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Notifier{
+		pool: pool, hook: hook, log: log, first: firstPause, every: tellEvery,
+		client: &http.Client{
+			Timeout:   attemptTimeout,
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute},
+			// What is signed is meant for the address in the settings and no other.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_alarm_posts_total", Help: "Messages to the alarm webhook, by whether the receiver accepted them.",
+		}, []string{"result"}),
+	}
+	if metrics != nil {
+		if err := metrics.Register(n.posts); err != nil {
+			return nil, fmt.Errorf("alarm: %w", err)
+		}
+	}
+	return n, nil
+}
+
+// Run tells incidents until ctx ends, and then returns nil. No error ends it.
+func (n *Notifier) Run(ctx context.Context) error {
+	if n.hook.URL == "" {
+		<-ctx.Done()
+		return nil
+	}
+	defer n.client.CloseIdleConnections()
+	tick := time.NewTicker(n.every)
+	defer tick.Stop()
+	for {
+		for {
+			told, err := n.tellOne(ctx)
+			if err != nil && ctx.Err() == nil {
+				n.log.WarnContext(ctx, "alarms not told yet", "error", err)
+			}
+			if err != nil || !told {
+				break
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// tellOne claims one incident, if any is due, and makes one attempt. It reports
+// whether there was one.
+func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
+	c, ok, err := claim(ctx, n.pool)
+	if err != nil || !ok {
+		return false, err
+	}
+	failure := n.post(ctx, c)
+	if ctx.Err() != nil && failure != nil {
+		return false, failure // the process stops; the claim runs out and another attempt follows
+	}
+	if failure == nil {
+		n.posts.WithLabelValues("accepted").Inc()
+		return true, accepted(ctx, n.pool, c)
+	}
+	n.posts.WithLabelValues("refused").Inc()
+	pause := min(n.first<<min(c.attempts-1, 20), mostPause)
+	n.log.WarnContext(ctx, "alarm webhook did not accept", "code", string(c.Code), "subject", c.Subject, "attempts", c.attempts,
+		"again_in", pause.String(), "error", failure)
+	if err := refused(ctx, n.pool, c, pause); err != nil {
+		return true, err
+	}
+	if c.attempts >= failingAfter && c.Code != WebhookFailing {
+		return true, Raise(ctx, n.pool, WebhookFailing, "webhook", failure.Error())
+	}
+	return true, nil
+}
+
+// message is what a receiver gets.
+type message struct {
+	ID    string `json:"id"` // names the incident
+	Alarm Alarm  `json:"alarm"`
+}
+
+func (n *Notifier) post(ctx context.Context, c claimed) error {
+	body, err := json.Marshal(message{ID: strconv.FormatInt(c.ID, 10) + "-" + strconv.Itoa(c.Incident), Alarm: c.Alarm})
+	if err != nil {
+		return fmt.Errorf("alarm: encode: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.hook.URL, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("alarm: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "stampede")
+	sign(req.Header, []byte(n.hook.Secret), time.Now(), body)
+	resp, err := n.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("alarm: post: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) // only words beside the status
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("alarm: the receiver answered %s: %q", resp.Status, answer)
+	}
+	return nil
+}

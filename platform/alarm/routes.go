@@ -1,0 +1,129 @@
+package alarm
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/audit"
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/pg"
+)
+
+// Routes registers the operators' list of alarms and its acknowledgement.
+func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/alarms", ID: "admin-list-alarms", Tag: "operator", Role: auth.Viewer,
+		Summary: "Alarms, the newest incident first",
+		Description: "What needs a person's eye. Alarms are counted rather than repeated; what was not seen for a long time is removed (`--keep-records`).\n\n" +
+			codeTable(),
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+	}, func(ctx context.Context, in *listInput) (*listOutput, error) { return list(ctx, pool, in) })
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/alarms/{id}/acknowledge", ID: "admin-acknowledge-alarm", Tag: "operator", Role: auth.Operator,
+		Summary: "Say who looks after an alarm",
+		Description: "The first name stays: acknowledging again answers with the alarm unchanged. An alarm that returns after an hour's silence " +
+			"is a new incident and open again.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, func(ctx context.Context, in *acknowledgeInput) (*acknowledgeOutput, error) {
+		return acknowledge(ctx, pool, in)
+	})
+}
+
+const noStore = "no-store"
+
+type listInput struct {
+	Open     bool   `query:"open" doc:"Only what nobody has acknowledged"`
+	Severity string `query:"severity" enum:"warning,critical"`
+	Code     string `query:"code" maxLength:"64" doc:"Only this code"`
+	Cursor   string `query:"cursor" maxLength:"64" doc:"next_cursor of the page before"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows on a page"`
+}
+
+type listOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Data       []Alarm `json:"data" nullable:"false"`
+		NextCursor string  `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
+	}
+}
+
+func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*listOutput, error) {
+	if _, known := byCode[Code(in.Code)]; in.Code != "" && !known {
+		return nil, fault.Newf(fault.Invalid, "invalid", "%q is no alarm code; the description of this route lists them.", in.Code)
+	}
+	before, err := ParsePlace(in.Cursor)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "invalid", "cursor is not one that a list returned; leave it out to start at the newest.").Because(err)
+	}
+	rows, err := List(ctx, pool, Filter{
+		Open: in.Open, Severity: Severity(in.Severity), Code: Code(in.Code), Before: before, Limit: in.Limit + 1, // one more tells of a next page
+	})
+	if err != nil {
+		return nil, errStore(err)
+	}
+	out := &listOutput{CacheControl: noStore}
+	if len(rows) > in.Limit {
+		rows = rows[:in.Limit]
+		out.Body.NextCursor = After(rows[in.Limit-1]).String()
+	}
+	out.Body.Data = append([]Alarm{}, rows...) // an empty list, not null
+	return out, nil
+}
+
+type acknowledgeInput struct {
+	ID   string `path:"id" doc:"The alarm's id"`
+	Body *struct {
+		Name string `json:"name,omitempty" maxLength:"64" doc:"Who looks after it. Left out, it is the operator's user id" example:"Li Wei"`
+	}
+}
+
+type acknowledgeOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         Alarm
+}
+
+func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) (*acknowledgeOutput, error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	by := "user " + strconv.FormatInt(auth.From(ctx).UserID, 10)
+	if in.Body != nil && in.Body.Name != "" {
+		by = in.Body.Name
+	}
+	out := &acknowledgeOutput{CacheControl: noStore}
+	err = pg.InTx(ctx, pool, func(tx pgx.Tx) error {
+		a, changed, err := Acknowledge(ctx, tx, id, by)
+		if err != nil {
+			return err
+		}
+		out.Body = a
+		if !changed {
+			return nil
+		}
+		return audit.Record(ctx, tx, "alarm.acknowledge", "alarm "+strconv.FormatInt(id, 10),
+			map[string]any{"name": by, "code": a.Code, "about": a.Subject})
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.New(fault.NotFound, "not-found", "There is no such alarm; old ones are removed.")
+	}
+	if err != nil {
+		return nil, errStore(err)
+	}
+	return out, nil
+}
+
+// errStore hides a failed query from the reader, who can only try again.
+func errStore(err error) error {
+	return fault.New(fault.Unavailable, "unavailable", "Alarms cannot be read right now. Try again in a moment.").After(time.Second).Because(err)
+}

@@ -1,0 +1,181 @@
+package alarm
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/ids"
+	"stampede/platform/lease"
+)
+
+// Finding is one subject that is not as it should be.
+type Finding struct {
+	Subject string
+	Detail  string
+}
+
+// Probe looks at something that nobody notices by failing.
+type Probe struct {
+	Code Code
+	// Every is the time between two looks. 10 ms … 1 hour.
+	Every time.Duration
+	// For is how long a subject must have been found in each look before it is
+	// raised; 0 raises what one look finds.
+	For time.Duration
+	// Shared says that the finding is the same for every instance: one of them
+	// looks, under a lease.
+	Shared bool
+	// Look returns what is wrong now; nothing when all is well. It may take as
+	// long as lookTimeout. An error means that it could not look, or not at all of
+	// it, which is no finding: whatever keeps it from looking has a probe of its
+	// own.
+	Look func(ctx context.Context) ([]Finding, error)
+}
+
+const (
+	// lookTimeout bounds one look; the slowest reads every item's books, and
+	// again after a pause.
+	lookTimeout = 30 * time.Second
+	// repeatEvery is how often what lasts is raised again: often enough that
+	// last_seen tells whether it is over.
+	repeatEvery = time.Minute
+	// mostFindings bounds the rows of one look. Beyond it the first ones show
+	// what is wrong.
+	mostFindings = 20
+	// leaseRoom is how much longer than two looks a lease lasts, so that a busy
+	// instance keeps it and a dead one is replaced soon.
+	leaseRoom = 10 * time.Second
+)
+
+// Watch runs probes. Make it with NewWatch.
+type Watch struct {
+	pool   *pgxpool.Pool
+	log    *slog.Logger
+	holder string
+	probes []Probe
+}
+
+// NewWatch makes one.
+func NewWatch(pool *pgxpool.Pool, log *slog.Logger, probes ...Probe) *Watch {
+	return &Watch{pool: pool, log: log, holder: ids.New().String(), probes: probes}
+}
+
+// Run looks, each probe by itself so that a slow one keeps no other waiting,
+// until ctx ends; then it returns nil.
+func (w *Watch) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, p := range w.probes {
+		all.Go(func() { w.watch(ctx, p) })
+	}
+	all.Wait()
+	return nil
+}
+
+// seen is what a watch remembers of a subject that was found in the last look.
+type seen struct {
+	since, raised time.Time
+}
+
+func (w *Watch) watch(ctx context.Context, p Probe) {
+	found := map[string]*seen{}
+	var held lease.Lease
+	tick := time.NewTicker(p.Every)
+	defer tick.Stop()
+	for {
+		if w.mayLook(ctx, p, &held) {
+			w.look(ctx, p, found)
+		} else {
+			clear(found) // what another instance finds is its own to count
+		}
+		select {
+		case <-ctx.Done():
+			w.leave(ctx, held)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// mayLook reports whether this instance is the one to look, and takes the lease
+// for it if nobody has it.
+func (w *Watch) mayLook(ctx context.Context, p Probe, held *lease.Lease) bool {
+	if !p.Shared {
+		return true
+	}
+	life := 2*p.Every + leaseRoom
+	if held.Token != 0 {
+		if ok, err := lease.Renew(ctx, w.pool, *held, life); err == nil && ok {
+			return true
+		}
+		*held = lease.Lease{}
+	}
+	l, ok, err := lease.Acquire(ctx, w.pool, "alarm:"+string(p.Code), w.holder, life)
+	if err != nil {
+		w.complain(ctx, p.Code, err)
+		return false
+	}
+	if ok {
+		*held = l
+	}
+	return ok
+}
+
+// leave gives the lease to whoever goes on.
+func (w *Watch) leave(ctx context.Context, held lease.Lease) {
+	if held.Token == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := lease.Release(ctx, w.pool, held); err != nil {
+		w.log.WarnContext(ctx, "lease left to expire", "lease", held.Name, "error", err)
+	}
+}
+
+func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	findings, err := p.Look(ctx)
+	if err != nil {
+		w.complain(ctx, p.Code, err)
+		if len(findings) == 0 {
+			return // nothing is known, so nothing is over
+		}
+	}
+	findings = findings[:min(len(findings), mostFindings)]
+	now := time.Now()
+	still := make(map[string]bool, len(findings))
+	for _, f := range findings {
+		still[f.Subject] = true
+		s := found[f.Subject]
+		if s == nil {
+			s = &seen{since: now}
+			found[f.Subject] = s
+		}
+		if now.Sub(s.since) < p.For || !s.raised.IsZero() && now.Sub(s.raised) < repeatEvery {
+			continue
+		}
+		if err := Raise(ctx, w.pool, p.Code, f.Subject, f.Detail); err != nil {
+			w.complain(ctx, p.Code, fmt.Errorf("%s: %s: %w", f.Subject, f.Detail, err))
+			continue
+		}
+		s.raised = now
+		w.log.ErrorContext(ctx, "alarm raised", "code", string(p.Code), "subject", f.Subject, "detail", f.Detail)
+	}
+	for subject := range found {
+		if !still[subject] {
+			delete(found, subject)
+		}
+	}
+}
+
+func (w *Watch) complain(ctx context.Context, code Code, err error) {
+	if ctx.Err() == nil {
+		w.log.WarnContext(ctx, "probe could not look or its alarm was not recorded", "code", string(code), "error", err)
+	}
+}

@@ -1,0 +1,43 @@
+package alarm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// MinSecretBytes is the least length of a webhook's secret, as of every other
+// key: HMAC-SHA256 is as hard to forge as its key is to guess.
+const MinSecretBytes = 32
+
+// Webhook is where alarms are told; the zero value tells nobody.
+type Webhook struct {
+	URL    string
+	Secret string // at least MinSecretBytes
+}
+
+// Validate returns one sentence about what is wrong with the settings.
+func (w Webhook) Validate() error {
+	if w.URL == "" && w.Secret == "" {
+		return nil
+	}
+	u, err := url.Parse(w.URL)
+	switch {
+	case w.URL == "":
+		return errors.New("--alarm-webhook-secret is given without --alarm-webhook-url: give both or neither")
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
+		return errors.New("--alarm-webhook-url must be like https://example.com/alarms, without user, password or fragment")
+	case u.Scheme == "http" && !loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("--alarm-webhook-url must begin with https://; http:// is for this machine only: alarms name orders and payments")
+	case len(w.Secret) < MinSecretBytes:
+		return fmt.Errorf("--alarm-webhook-secret must have at least %d bytes; make one with: openssl rand -hex 32", MinSecretBytes)
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}

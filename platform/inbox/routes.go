@@ -1,0 +1,263 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/auth"
+	"stampede/platform/bus"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+)
+
+const (
+	// redriveAtMost bounds one request for all letters of a consumer: each is a
+	// transaction of its own, and a hundred are done within the time that a
+	// request may take.
+	redriveAtMost = 100
+	// redriveDeadline is what a request may take; what is left then says so.
+	redriveDeadline = 20 * time.Second
+	// previewBytes is what a list shows of an error: its first line, mostly.
+	previewBytes = 300
+)
+
+type routes struct {
+	pool *pgxpool.Pool
+	bus  *bus.Bus
+}
+
+// Routes registers the operators' dead letters: list, look at one, send one or
+// all of a consumer again.
+func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
+	r := routes{pool, b}
+	reading := map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters", ID: "admin-list-dead-letters", Tag: "operator", Role: auth.Viewer,
+		Summary: "Messages that a consumer gave up on, newest first", Problems: reading,
+		Description: "Each has the alarm `dead-letter` about its consumer. They are kept for `--keep-records`.",
+	}, r.list)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters/{id}", ID: "admin-get-dead-letter", Tag: "operator", Role: auth.Viewer,
+		Summary:  "A dead letter with its payload and its whole error",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+	}, r.get)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/{id}/redrive", ID: "admin-redrive-dead-letter", Tag: "operator", Role: auth.Operator,
+		Summary: "Send a dead letter again, to its consumer alone",
+		Description: "Its effect happens once, however often it is sent: it keeps the message's id. The letter is gone afterwards, so a second " +
+			"request is answered with `not-found`; if the consumer gives up again, there is a new letter.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable, unknown, bus-full, bus-unhealthy",
+		},
+	}, r.redrive)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/redrive", ID: "admin-redrive-dead-letters", Tag: "operator", Role: auth.Operator,
+		Summary: "Send all dead letters of a consumer again, the oldest first",
+		Description: "At most 100 at a time; `left` says how many remain, the same request goes on with them. It ends at the first " +
+			"one that cannot be sent.",
+		Problems: map[int]string{
+			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable, unknown, bus-full, bus-unhealthy",
+		},
+	}, r.redriveAll)
+}
+
+// letterView is a dead letter in a list.
+type letterView struct {
+	ID        ids.ID `json:"id"`
+	Consumer  string `json:"consumer" example:"inventory-release-closed"`
+	Subject   string `json:"subject" example:"events.order.closed"`
+	MessageID string `json:"message_id"`
+	Error     string `json:"error" doc:"Why the consumer gave up; in a list, its beginning"`
+	Attempts  int    `json:"attempts"`
+	Bytes     int    `json:"bytes" doc:"Size of the payload"`
+	CreatedAt string `json:"created_at" format:"date-time"`
+}
+
+// timeLayout is RFC 3339 with milliseconds, as everywhere in the API.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+func view(d DeadLetter) letterView {
+	return letterView{d.ID, d.Consumer, d.Subject, d.MessageID, d.Error, d.Attempts, len(d.Payload), d.CreatedAt.UTC().Format(timeLayout)}
+}
+
+type listInput struct {
+	Consumer string `query:"consumer" maxLength:"128" doc:"Only this consumer's"`
+	Cursor   string `query:"cursor" maxLength:"64" doc:"next_cursor of the page before"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows on a page"`
+}
+
+type listOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Data       []letterView `json:"data" nullable:"false"`
+		NextCursor string       `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
+	}
+}
+
+func (r routes) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	f := Filter{Consumer: in.Consumer, Limit: in.Limit + 1} // one more tells of a next page
+	if in.Cursor != "" {
+		before, err := ids.Parse(in.Cursor)
+		if err != nil || before.IsZero() {
+			return nil, fault.New(fault.Invalid, "invalid", "cursor is not one that a list returned; leave it out to start at the newest.").Because(err)
+		}
+		f.Before = before
+	}
+	letters, err := List(ctx, r.pool, f)
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &listOutput{CacheControl: "no-store"}
+	if len(letters) > in.Limit {
+		letters = letters[:in.Limit]
+		out.Body.NextCursor = letters[in.Limit-1].ID.String()
+	}
+	out.Body.Data = make([]letterView, 0, len(letters))
+	for _, d := range letters {
+		v := view(d)
+		v.Error = beginning(v.Error)
+		out.Body.Data = append(out.Body.Data, v)
+	}
+	return out, nil
+}
+
+// beginning cuts a text without cutting a letter in two.
+func beginning(s string) string {
+	if len(s) <= previewBytes {
+		return s
+	}
+	end := previewBytes
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+type letterInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The dead letter's id"`
+}
+
+func (in *letterInput) id() (ids.ID, error) {
+	id, err := ids.Parse(in.ID)
+	if err != nil {
+		return ids.ID{}, ErrNotFound.Because(err)
+	}
+	return id, nil
+}
+
+type letterOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		letterView
+		// Exactly one of the two is set.
+		Payload       string `json:"payload,omitempty" doc:"The message, when it is text, as events are"`
+		PayloadBinary []byte `json:"payload_binary,omitempty" doc:"The message in base64, when it is not, as grants are"`
+	}
+}
+
+func (r routes) get(ctx context.Context, in *letterInput) (*letterOutput, error) {
+	id, err := in.id()
+	if err != nil {
+		return nil, err
+	}
+	d, err := Get(ctx, r.pool, id)
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &letterOutput{CacheControl: "no-store"}
+	out.Body.letterView = view(d)
+	if utf8.Valid(d.Payload) {
+		out.Body.Payload = string(d.Payload)
+	} else {
+		out.Body.PayloadBinary = d.Payload
+	}
+	return out, nil
+}
+
+type redriveOutput struct {
+	Body struct {
+		Redriven int `json:"redriven" doc:"Letters that are on their way again"`
+		Left     int `json:"left" doc:"Letters that this consumer has now, those that came back among them"`
+	}
+}
+
+func (r routes) redrive(ctx context.Context, in *letterInput) (*redriveOutput, error) {
+	id, err := in.id()
+	if err != nil {
+		return nil, err
+	}
+	d, err := Get(ctx, r.pool, id)
+	if err == nil {
+		err = Redrive(ctx, r.pool, r.bus, id)
+	}
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := new(redriveOutput)
+	out.Body.Redriven = 1
+	out.Body.Left, err = r.count(ctx, d.Consumer)
+	return out, answer(err)
+}
+
+type redriveAllInput struct {
+	Body struct {
+		Consumer string `json:"consumer" minLength:"1" maxLength:"128" example:"inventory-release-closed"`
+	}
+}
+
+// redriveAll takes the letters that are there now: one that comes back while it
+// works waits for the next request, so that a consumer which is still broken
+// does not keep this one busy.
+func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, redriveDeadline)
+	defer cancel()
+	rows, err := r.pool.Query(ctx, `SELECT id FROM platform.dead_letters WHERE consumer = $1 ORDER BY id LIMIT $2`, in.Body.Consumer, redriveAtMost)
+	if err != nil {
+		return nil, answer(err)
+	}
+	letters, err := pgx.CollectRows(rows, pgx.RowTo[ids.ID])
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := new(redriveOutput)
+	for _, id := range letters {
+		err := Redrive(ctx, r.pool, r.bus, id)
+		switch {
+		case errors.Is(err, ErrNotFound): // another operator is at it, too
+			continue
+		case err != nil && out.Body.Redriven == 0:
+			return nil, answer(err)
+		case err != nil:
+			return r.told(context.WithoutCancel(ctx), out, in.Body.Consumer)
+		}
+		out.Body.Redriven++
+	}
+	return r.told(ctx, out, in.Body.Consumer)
+}
+
+func (r routes) told(ctx context.Context, out *redriveOutput, consumer string) (*redriveOutput, error) {
+	var err error
+	out.Body.Left, err = r.count(ctx, consumer)
+	return out, answer(err)
+}
+
+func (r routes) count(ctx context.Context, consumer string) (n int, err error) {
+	err = r.pool.QueryRow(ctx, `SELECT count(*) FROM platform.dead_letters WHERE consumer = $1`, consumer).Scan(&n)
+	return n, err
+}
+
+// answer keeps what has an answer of its own, as from the bus, and hides a
+// failed query from the reader, who can only try again.
+func answer(err error) error {
+	if _, coded := errors.AsType[*fault.Error](err); err == nil || coded {
+		return err
+	}
+	return fault.New(fault.Unavailable, "unavailable", "Dead letters cannot be reached right now. Try again in a moment.").After(time.Second).Because(err)
+}

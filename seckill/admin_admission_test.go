@@ -1,0 +1,55 @@
+package seckill
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+)
+
+// TestTheAdmissionRateIsShown by every instance, whichever it was set on.
+func TestTheAdmissionRateIsShown(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	a, b := y.desk(), y.desk()
+	s := a.publish(time.Hour)
+	path := "/api/v1/admin/items/" + s.item + "/admission"
+	for _, c := range []struct {
+		body string
+		want float64
+	}{{`{"per_second":250}`, 250}, {`{"per_second":40}`, 40}, {`{"per_second":0}`, 0}} {
+		tr := a.traced(func() { a.do(http.StatusOK, http.MethodPut, path, c.body) })
+		if tr.String() != "[item.admission] and 0 events" {
+			t.Errorf("%s left %v", c.body, tr)
+		}
+		for name, d := range map[string]*desk{"that it was set on": a, "beside it": b} {
+			if r := d.as(auth.Viewer, http.MethodGet, path, nil); r.status != http.StatusOK || r.body["per_second"] != c.want {
+				t.Errorf("%s on the instance %s: %d %s", c.body, name, r.status, r.raw)
+			}
+		}
+	}
+	if r := a.as(auth.Viewer, http.MethodGet, "/api/v1/admin/items/987654/admission", nil); r.status != http.StatusNotFound {
+		t.Errorf("an item that is none: %d %s", r.status, r.raw)
+	}
+	if r := a.as(auth.Shopper, http.MethodGet, path, nil); r.status != http.StatusForbidden {
+		t.Errorf("a shopper sees it: %d %s", r.status, r.raw)
+	}
+}
+
+// TestAdmissionRatesGoWithTheirItems: what is over for a day is forgotten, what
+// is on sale keeps its rate.
+func TestAdmissionRatesGoWithTheirItems(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	living, over := d.publish(time.Hour), d.publish(time.Hour)
+	for _, s := range []sale{living, over} {
+		d.do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.item+"/admission", `{"per_second":7}`)
+	}
+	d.sql(`UPDATE seckill.activities SET status = 'ended', starts_at = now() - interval '3 days', ends_at = now() - interval '2 days' WHERE id = $1`, over.activity)
+	d.svc.keepHouse(t.Context())
+	rates, err := d.rdb.HGetAll(t.Context(), admissionKey).Result()
+	if err != nil || len(rates) != 1 || rates[living.item] != "7" {
+		t.Errorf("kept %v (%v), want the rate of item %s", rates, err, living.item)
+	}
+}

@@ -1,0 +1,60 @@
+package seckill
+
+import "time"
+
+// A plan is moved by the shop's clock on the wall, not by elapsed time: what
+// opens at 10:00 opens at 10:00 on every other day too, also when the clocks
+// were put forward or back in between. For the calculation a reading of the
+// wall clock is written as a time in UTC, where every day has 24 hours.
+
+// wallTime is what the clock on the zone's wall shows at a moment.
+func wallTime(t time.Time, zone *time.Location) time.Time {
+	t = t.In(zone)
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+}
+
+// nearTransition is far enough from a reading to be before or after a change of
+// the clocks that affects it, whatever the zone's offset, and no zone changes
+// its clocks twice within it.
+const nearTransition = 24 * time.Hour
+
+// atWallTime is the moment at which the clock on the zone's wall shows a
+// reading. Of two such moments, when the clocks are put back, it is the first.
+// When the clocks are put forward over the reading, exact is false, and it is as
+// long after the change as the reading lies after it.
+func atWallTime(wall time.Time, zone *time.Location) (at time.Time, exact bool) {
+	_, before := wall.Add(-nearTransition).In(zone).Zone()
+	_, after := wall.Add(nearTransition).In(zone).Zone()
+	asBefore := wall.Add(-time.Duration(before) * time.Second)
+	asAfter := wall.Add(-time.Duration(after) * time.Second)
+	shows := func(t time.Time) bool { return wallTime(t, zone).Equal(wall) }
+	switch {
+	case shows(asBefore): // the earlier of the two, if both show it
+		return asBefore, true
+	case shows(asAfter):
+		return asAfter, true
+	default:
+		return asBefore, false
+	}
+}
+
+// shiftSpan moves a span by a distance on the wall clock. Where the clocks are
+// put forward over its beginning, or its end was a second time that a reading
+// came up, it keeps its length instead of its end, which could come first.
+func shiftSpan(from, to time.Time, by time.Duration, zone *time.Location) (newFrom, newTo time.Time) {
+	newFrom, exact := atWallTime(wallTime(from, zone).Add(by), zone)
+	newTo, _ = atWallTime(wallTime(to, zone).Add(by), zone)
+	if !exact || !newTo.After(newFrom) {
+		newTo = newFrom.Add(to.Sub(from))
+	}
+	return newFrom, newTo
+}
+
+// dayLayout is how a day of the shop's calendar is written.
+const dayLayout = time.DateOnly
+
+// dayOf is the day of the shop's calendar in which a moment lies, as midnight
+// in UTC.
+func dayOf(t time.Time, zone *time.Location) time.Time {
+	return wallTime(t, zone).Truncate(24 * time.Hour)
+}

@@ -1,0 +1,159 @@
+package seckill
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"stampede/seckill/internal/seckilldb"
+)
+
+// maxRepeatDays is a quarter of a year: the longest season that a shop plans in
+// one go. The bounds on an activity's sessions and items hold besides.
+const maxRepeatDays = 92
+
+// repetition is what repeating a session takes.
+type repetition struct {
+	Until          string `json:"until" format:"date" doc:"The last day to open on, in the shop's calendar, at most 92 days after the session's own" example:"2026-11-30"`
+	ExtendActivity bool   `json:"extend_activity,omitempty" doc:"Move the end of the activity to the last closing if it comes earlier"`
+}
+
+// repeated is what became of each day.
+type repeated struct {
+	Created  []sessionView `json:"created" nullable:"false" doc:"Sessions that were made, one for each day that had none"`
+	Existing []repeatedDay `json:"existing" nullable:"false" doc:"Days that were made before, however they were edited since; they are left as they are"`
+}
+
+// repeatedDay is a day that has its session already.
+type repeatedDay struct {
+	Day       string `json:"day" format:"date"`
+	SessionID rowID  `json:"session_id"`
+}
+
+// repeatSession copies a session with its items to each following day, at the
+// same times on the shop's clock. Every copy is an ordinary session: it can be
+// edited and deleted by itself. A day that has its copy is passed over, so that
+// repeating again only adds what is missing.
+func (s *Service) repeatSession(ctx context.Context, key string, id int64, in repetition) (repeated, error) {
+	var out repeated
+	request := struct {
+		SessionID rowID
+		repetition
+	}{rowID(id), in}
+	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+		out, err = once(ctx, c, key, "session.repeat", request, func() (repeated, error) { return c.repeatSession(ctx, id, &in) })
+		return err
+	})
+	return out, err
+}
+
+func (c *change) repeatSession(ctx context.Context, id int64, in *repetition) (repeated, error) {
+	b, t, err := c.lockSession(ctx, id)
+	if err != nil {
+		return repeated{}, err
+	}
+	zone := c.s.cfg.zone()
+	own := dayOf(t.session.OpensAt, zone)
+	var f flaws
+	until, err := time.Parse(dayLayout, in.Until)
+	f.add(err == nil && until.After(own) && until.Sub(own) <= maxRepeatDays*24*time.Hour, "body.until", in.Until,
+		"The last day is 1 to %d days after %s, the session's own.", maxRepeatDays, own.Format(dayLayout))
+	if err := f.err(); err != nil {
+		return repeated{}, err
+	}
+	out := repeated{Created: []sessionView{}, Existing: []repeatedDay{}}
+	have := b.daysOf(seriesOf(&t.session), zone)
+	var plans []twig
+	for day := own.AddDate(0, 0, 1); !day.After(until); day = day.AddDate(0, 0, 1) {
+		if made, ok := have[day]; ok {
+			out.Existing = append(out.Existing, repeatedDay{Day: day.Format(dayLayout), SessionID: rowID(made)})
+			continue
+		}
+		plans = append(plans, t.onDay(day, zone))
+	}
+	if len(plans) == 0 {
+		return out, nil
+	}
+	if err := c.makeRoom(ctx, b, plans, in); err != nil {
+		return repeated{}, err
+	}
+	before := b.stock()
+	made := make([]string, len(plans))
+	for i := range plans {
+		view, err := c.insertSession(ctx, "body", &plans[i])
+		if err != nil {
+			return repeated{}, err
+		}
+		out.Created, made[i] = append(out.Created, view), plans[i].session.RepeatDay.Time.Format(dayLayout)
+	}
+	if err := c.changedBelow(ctx, before); err != nil {
+		return repeated{}, err
+	}
+	return out, c.record(ctx, "session.repeat", sessionSubject(id), map[string]any{"until": in.Until, "created": made, "existing": out.Existing})
+}
+
+// makeRoom checks the copies against their activity, and moves its end if it is
+// to be moved.
+func (c *change) makeRoom(ctx context.Context, b *branch, plans []twig, in *repetition) error {
+	row := c.activity
+	last := plans[len(plans)-1].session.ClosesAt
+	var f flaws
+	if in.ExtendActivity {
+		row.EndsAt = later(row.EndsAt, last)
+		f.activity(&row, false)
+	}
+	f.add(!last.After(row.EndsAt), "body.until", in.Until,
+		"The last session would close at %s, after its activity ends; set extend_activity or move ends_at there first.", last.UTC().Format(time.RFC3339))
+	f.add(len(b.sessions)+len(plans) <= maxSessionsPerEntry, "body.until", in.Until,
+		"That makes %d sessions; an activity has %d at most.", len(b.sessions)+len(plans), maxSessionsPerEntry)
+	items := len(b.stock()) + len(plans)*len(plans[0].items)
+	f.add(items <= maxItemsPerActivity, "body.until", in.Until, "That makes %d items; an activity has %d at most.", items, maxItemsPerActivity)
+	for i := range plans {
+		c.ahead(&f, "body.until", plans[i].session.OpensAt)
+	}
+	if err := f.err(); err != nil {
+		return err
+	}
+	if row.EndsAt.Equal(c.activity.EndsAt) {
+		return nil
+	}
+	was := c.activity
+	if err := c.updateActivity(ctx, &row); err != nil {
+		return err
+	}
+	return c.record(ctx, "activity.edit", activitySubject(row.ID), edited(viewActivity(&was), viewActivity(&c.activity)))
+}
+
+// seriesOf names the days that belong together by the session that they began
+// with, whichever of them is repeated.
+func seriesOf(s *seckilldb.SeckillSession) int64 {
+	if s.RepeatOf != nil {
+		return *s.RepeatOf
+	}
+	return s.ID
+}
+
+// daysOf is the session of each day of a series. A copy stands for the day that
+// it was made for, also after it was moved to another.
+func (b *branch) daysOf(series int64, zone *time.Location) map[time.Time]int64 {
+	days := make(map[time.Time]int64)
+	for i := range b.sessions {
+		switch s := &b.sessions[i].session; {
+		case s.ID == series:
+			days[dayOf(s.OpensAt, zone)] = s.ID
+		case s.RepeatOf != nil && *s.RepeatOf == series:
+			days[s.RepeatDay.Time] = s.ID
+		}
+	}
+	return days
+}
+
+// onDay is the plan of the session's copy for another day.
+func (t *twig) onDay(day time.Time, zone *time.Location) twig {
+	series := seriesOf(&t.session)
+	row := t.session
+	row.OpensAt, row.ClosesAt = shiftSpan(row.OpensAt, row.ClosesAt, day.Sub(dayOf(row.OpensAt, zone)), zone)
+	row.RepeatOf, row.RepeatDay = &series, pgtype.Date{Time: day, Valid: true}
+	return twig{session: row, items: t.items}
+}

@@ -1,0 +1,151 @@
+package seckill
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+)
+
+// openings lists when the sessions of an activity open.
+func (d *desk) openings(s sale) []string {
+	d.t.Helper()
+	r := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity, nil)
+	var all []string
+	for _, v := range r.body["sessions"].([]any) {
+		all = append(all, v.(map[string]any)["opens_at"].(string))
+	}
+	return all
+}
+
+// TestASessionRepeatsOverTheChangeOfTheClocks: every day at 10:00 on the wall,
+// with the item, and each day can be changed by itself.
+func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk(inZone("America/New_York"))
+	s := d.draft(time.Hour, spring)
+	path, body := "/api/v1/admin/sessions/"+s.session+"/repeat", `{"until":"2026-03-09"}`
+	var r reply
+	tr := d.traced(func() { r = d.do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1") })
+	want := append(slices.Repeat([]string{"session.create", "item.create"}, 3), "session.repeat")
+	if !slices.Equal(tr.actions, want) || tr.events != 0 {
+		t.Errorf("repeating left %v", tr)
+	}
+	want = []string{"2026-03-06T15:00:00.000Z", "2026-03-07T15:00:00.000Z", "2026-03-08T14:00:00.000Z", "2026-03-09T14:00:00.000Z"}
+	if got := d.openings(s); !slices.Equal(got, want) {
+		t.Errorf("opens at %v, want %v", got, want)
+	}
+	second := r.body["created"].([]any)[1].(map[string]any)
+	item := second["items"].([]any)[0].(map[string]any)
+	if second["closes_at"] != "2026-03-08T16:00:00.000Z" || second["repeat_of"] != s.session || item["stock"] != 10.0 || item["spec"] != "red" || item["limit_per_user"] != 2.0 {
+		t.Errorf("the second copy: %v", second)
+	}
+	// The same request again, by its key and without one: nothing is made twice.
+	tr = d.traced(func() {
+		if again := d.do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1"); !bytes.Equal(again.raw, r.raw) {
+			t.Errorf("repeated by key: %s", again.raw)
+		}
+		again := d.do(http.StatusOK, http.MethodPost, path, body)
+		if made, had := again.body["created"].([]any), again.body["existing"].([]any); len(made) != 0 || len(had) != 3 {
+			t.Errorf("repeated: %s", again.raw)
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("repeating again left %v", tr)
+	}
+	// One day is moved to another time, one is deleted: the first is left alone, the second is made anew, from
+	// whichever day one asks.
+	d.do(http.StatusOK, http.MethodPatch, fmt.Sprintf("/api/v1/admin/sessions/%s", second["id"]), `{"version":1,"name":"Noon","opens_at":"2026-03-08T15:30:00Z"}`)
+	first, third := r.body["created"].([]any)[0].(map[string]any), r.body["created"].([]any)[2].(map[string]any)
+	d.do(http.StatusNoContent, http.MethodDelete, fmt.Sprintf("/api/v1/admin/sessions/%s", third["id"]), nil)
+	again := d.do(http.StatusOK, http.MethodPost, fmt.Sprintf("/api/v1/admin/sessions/%s/repeat", first["id"]), body)
+	made, had := again.body["created"].([]any), again.body["existing"].([]any)
+	if len(made) != 1 || len(had) != 1 || had[0].(map[string]any)["session_id"] != second["id"] || had[0].(map[string]any)["day"] != "2026-03-08" {
+		t.Errorf("after an edit and a deletion: %s", again.raw)
+	}
+	want[2] = "2026-03-08T15:30:00.000Z"
+	if got := d.openings(s); !slices.Equal(got, want) {
+		t.Errorf("opens at %v, want %v", got, want)
+	}
+}
+
+// TestAScheduledSessionRepeats: the copies get stock and are shown, and the
+// activity's end moves only when that is asked for.
+func TestAScheduledSessionRepeats(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(2 * time.Hour)
+	path := "/api/v1/admin/sessions/" + s.session + "/repeat"
+	until := time.Now().Add(2*time.Hour).In(d.svc.cfg.zone()).AddDate(0, 0, 2).Format(dayLayout)
+	tr := d.traced(func() {
+		r := d.as(auth.Operator, http.MethodPost, path, `{"until":"`+until+`"}`)
+		if r.status != 422 || !strings.Contains(string(r.raw), "extend_activity") {
+			t.Errorf("beyond the activity's end: %d %s", r.status, r.raw)
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("a refused repetition left %v", tr)
+	}
+	var r reply
+	tr = d.traced(func() { r = d.do(http.StatusOK, http.MethodPost, path, `{"until":"`+until+`","extend_activity":true}`) })
+	if !slices.Contains(tr.actions, "activity.edit") || tr.actions[len(tr.actions)-1] != "session.repeat" || tr.events != 1 {
+		t.Errorf("repeating left %v", tr)
+	}
+	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE activity_id = $1 AND total = 10`, s.activity); n != 3 {
+		t.Errorf("%d items have stock, want 3", n)
+	}
+	made := r.body["created"].([]any)
+	if len(made) != 2 {
+		t.Fatalf("repeated for two days: %s", r.raw)
+	}
+	last := made[1].(map[string]any)
+	if a := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity, nil); a.text("ends_at") != last["closes_at"] {
+		t.Errorf("the activity ends at %s, the last session at %v", a.text("ends_at"), last["closes_at"])
+	}
+	if shown := d.as("", http.MethodGet, fmt.Sprintf("/api/v1/sessions/%s", last["id"]), nil); shown.status != http.StatusOK || shown.text("status") != shopUpcoming {
+		t.Errorf("shoppers see %d %s", shown.status, shown.raw)
+	}
+	check := d.svc.Checks()[0]
+	if found, err := check.Run(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("stock follows the plan: %v %v", found, err)
+	}
+}
+
+// TestWrongRepetitions name what is wrong and leave nothing behind.
+func TestWrongRepetitions(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk(inZone("America/New_York"))
+	s := d.draft(time.Hour, spring)
+	many := d.draft(time.Hour, spring, func(activity, _, _ map[string]any) { activity["ends_at"] = "2026-12-01T00:00:00Z" })
+	for k := range 11 {
+		d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", fmt.Sprintf(`{"session_id":"%s","sku":"s%d","title":"T","stock":1,
+			"list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"}}`, many.session, k))
+	}
+	tr := d.traced(func() {
+		for _, c := range []struct{ session, body, code, want string }{
+			{s.session, `{}`, "invalid", "until"},
+			{s.session, `{"until":"tomorrow"}`, "invalid", "date"},
+			{s.session, `{"until":"2026-03-06"}`, "invalid", "1 to 92 days after 2026-03-06"},
+			{s.session, `{"until":"2026-06-07"}`, "invalid", "1 to 92 days"},
+			{s.session, `{"until":"2026-03-20"}`, "invalid", "after its activity ends"},
+			{many.session, `{"until":"2026-06-06"}`, "invalid", "1116 items"},
+			{"987654", `{"until":"2026-03-07"}`, "not-found", ""},
+		} {
+			r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/sessions/"+c.session+"/repeat", c.body)
+			if r.status < 400 || r.text("code") != c.code || !strings.Contains(string(r.raw), c.want) {
+				t.Errorf("%s: %d %s, want %s …%s…", c.body, r.status, r.raw, c.code, c.want)
+			}
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("left %v", tr)
+	}
+	if r := d.as(auth.Viewer, http.MethodPost, "/api/v1/admin/sessions/"+s.session+"/repeat", `{"until":"2026-03-07"}`); r.status != http.StatusForbidden {
+		t.Errorf("a viewer repeated: %d", r.status)
+	}
+}
