@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -193,103 +192,6 @@ func (m *model) refuse(t *rapid.T) {
 	m.released = append(m.released, o)
 }
 
-func (m *model) pending(t *rapid.T) *orderevent.Order {
-	var all []*orderevent.Order
-	for _, o := range m.orders {
-		if o.Status == orderevent.StatusPending {
-			all = append(all, o)
-		}
-	}
-	slices.SortFunc(all, func(a, b *orderevent.Order) int { return int(a.UserID - b.UserID) })
-	if len(all) == 0 {
-		return nil
-	}
-	return rapid.SampledFrom(all).Draw(t, "order")
-}
-
-func (m *model) pay(t *rapid.T) {
-	if o := m.pending(t); o != nil {
-		*o = m.b.pay(o.No)
-		m.committing = append(m.committing, *o)
-	}
-}
-
-func (m *model) expire(t *rapid.T) {
-	if o := m.pending(t); o != nil {
-		*o = m.b.close(o.No)
-		m.available += int64(o.Quantity)
-		m.released = append(m.released, *o)
-	}
-}
-
-// take draws an event; half of the time it stays to be delivered once more.
-func take(t *rapid.T, events *[]orderevent.Order) (orderevent.Order, bool) {
-	if len(*events) == 0 {
-		return orderevent.Order{}, false
-	}
-	i := rapid.IntRange(0, len(*events)-1).Draw(t, "event")
-	o := (*events)[i]
-	if rapid.Bool().Draw(t, "last delivery") {
-		*events = slices.Delete(*events, i, i+1)
-	}
-	return o, true
-}
-
-func (m *model) deliverRelease(t *rapid.T) {
-	o, ok := take(t, &m.released)
-	if !ok {
-		return
-	}
-	batch := []orderevent.Order{o}
-	if rapid.Bool().Draw(t, "twice in one event") {
-		batch = append(batch, o)
-	}
-	if err := m.b.release(m.b.t.Context(), m.item, batch); err != nil {
-		t.Fatal(err)
-	}
-	m.gone[o.No] = true
-	m.persist(o.No)
-	if held := m.users[o.UserID]; held.no == o.No {
-		m.remaining += int64(held.quantity)
-		m.rel++
-		if held.paid {
-			m.committed -= int64(held.quantity)
-		}
-		delete(m.users, o.UserID)
-		if !m.rebuy && o.Status == orderevent.StatusClosed {
-			m.closed[o.UserID] = o.No
-		}
-	}
-}
-
-// releaseUnknown releases a number that was never granted: from then on it must
-// not be.
-func (m *model) releaseUnknown(t *rapid.T) {
-	a := m.attempt(t)
-	if m.orders[a.No] != nil || m.users[a.User].no == a.No {
-		return
-	}
-	o := m.b.orders.put(m.item, a, m.epoch, orderevent.StatusRefused)
-	m.orders[a.No] = &o
-	m.b.mustRelease(o)
-	m.gone[a.No] = true
-}
-
-func (m *model) deliverCommit(t *rapid.T) {
-	o, ok := take(t, &m.committing)
-	if !ok {
-		return
-	}
-	if err := m.b.commit(m.b.t.Context(), m.item, []orderevent.Order{o, o}); err != nil {
-		t.Fatal(err)
-	}
-	if held := m.users[o.UserID]; held.no == o.No && !held.paid {
-		held.paid = true
-		m.users[o.UserID] = held
-		m.committed += int64(held.quantity)
-	}
-}
-
 func (m *model) change(t *rapid.T) {
 	var c Change
 	if rapid.Bool().Draw(t, "add") {
@@ -327,109 +229,6 @@ func (m *model) applied() {
 	m.rev, m.total, m.limit, m.paused = m.rowRev, m.rowTotal, m.rowLimit, m.rowPaused
 }
 
-// load makes Redis what Postgres says: grants that Postgres has not seen are
-// forgotten, numbers that have ended are remembered.
-func (m *model) load(t *rapid.T) {
-	if rapid.IntRange(0, 2).Draw(t, "lose Redis") == 0 {
-		if err := m.b.rdb.FlushDB(m.b.t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		m.rel = -1
-	}
-	m.b.load(m.item)
-	m.epoch = m.b.state(m.item).Epoch
-	m.rev, m.total, m.limit, m.paused = m.rowRev, m.rowTotal, m.rowLimit, m.rowPaused
-	m.remaining, m.committed, m.seq, m.persisted = m.available, 0, 0, 0
-	m.rel++
-	m.users, m.holds, m.gone, m.closed = map[int64]mark{}, map[ids.ID]int64{}, map[ids.ID]bool{}, map[int64]ids.ID{}
-	for no, o := range m.orders {
-		if !live(o.Status) {
-			m.gone[no] = true
-			if !m.rebuy && o.Status == orderevent.StatusClosed {
-				m.closed[o.UserID] = no
-			}
-			continue
-		}
-		paid := o.Status == orderevent.StatusPaid
-		m.users[o.UserID] = mark{no: no, quantity: o.Quantity, paid: paid}
-		if paid {
-			m.committed += int64(o.Quantity)
-		}
-	}
-}
-
-// staleLoad is a Load that slept: it must change nothing.
-func (m *model) staleLoad(*rapid.T) {
-	st := Stock{Key: Key{ItemID: m.item.ID}, ActivityID: m.item.ActivityID, Total: 99, Available: 99, UserLimit: 9}
-	err := m.b.Service.write(m.b.t.Context(), fenced{epoch: m.epoch - 1, old: map[Key]int64{st.Key: m.epoch - 2}}, st, itemBooks{stocks: []Stock{st}})
-	mustFail(m.b.t, err, ErrBusy)
-}
-
-func (m *model) check(t *rapid.T) {
-	ctx := m.b.t.Context()
-	st := m.b.state(m.item)
-	got := fmt.Sprintf("epoch %d rev %d total %d remaining %d committed %d seq %d persisted %d rel %d limit %d paused %v rebuy %v fenced %v",
-		st.Epoch, st.Rev, st.Total, st.Remaining, st.Committed, st.Seq, st.Persisted, st.Rel, st.Limit, st.Paused, st.Rebuy, st.Fenced)
-	want := fmt.Sprintf("epoch %d rev %d total %d remaining %d committed %d seq %d persisted %d rel %d limit %d paused %v rebuy %v fenced false",
-		m.epoch, m.rev, m.total, m.remaining, m.committed, m.seq, m.persisted, m.rel, m.limit, m.paused, m.rebuy)
-	if got != want {
-		t.Fatalf("state\n got %s\nwant %s", got, want)
-	}
-	users, holds, gone := map[int64]string{}, map[string]int64{}, map[string]bool{}
-	for user, held := range m.users {
-		users[user] = held.String()
-	}
-	for user, no := range m.closed {
-		users[user] = no.String() + ":x"
-	}
-	for no, seq := range m.holds {
-		holds[no.String()] = seq
-	}
-	for no := range m.gone {
-		gone[no.String()] = true
-	}
-	if diff := cmp.Diff(users, readUsers(m.b, m.item, m.epoch)); diff != "" {
-		t.Fatalf("users (-want +got):\n%s", diff)
-	}
-	gotHolds := map[string]int64{}
-	err := m.b.scan(ctx, m.item.holdsKey(m.epoch), func(no, value string) (bool, error) {
-		h, err := parseOpenHold(value)
-		gotHolds[no] = h.seq
-		return true, err
-	})
-	if diff := cmp.Diff(holds, gotHolds); err != nil || diff != "" {
-		t.Fatalf("holds %v (-want +got):\n%s", err, diff)
-	}
-	gotGone := map[string]bool{}
-	for _, no := range m.b.rdb.ZRange(ctx, m.item.goneKey(m.epoch), 0, -1).Val() {
-		if no != weight {
-			gotGone[no] = true
-		}
-	}
-	if diff := cmp.Diff(gone, gotGone); diff != "" {
-		t.Fatalf("gone (-want +got):\n%s", diff)
-	}
-	if !m.unlimited && m.remaining < 0 {
-		t.Fatalf("oversold: %d remain", m.remaining)
-	}
-}
-
-func readUsers(b *bundle, item Item, epoch int64) map[int64]string {
-	b.t.Helper()
-	found := map[int64]string{}
-	for user, value := range b.rdb.HGetAll(b.t.Context(), item.usersKey(epoch)).Val() {
-		if user == weightField {
-			continue
-		}
-		var id int64
-		if _, err := fmt.Sscan(user, &id); err != nil {
-			b.t.Fatal(err)
-		}
-		found[id] = value
-	}
-	return found
-}
-
 // settle delivers everything that is on its way; then the books must be proved.
 func (m *model) settle(t *rapid.T) {
 	for _, o := range m.released {
@@ -441,8 +240,12 @@ func (m *model) settle(t *rapid.T) {
 	m.apply(t)
 }
 
-// TestScriptsAgainstModel plays random histories of one item, with Loads, lost
-// data, repeated and reordered events, and compares every field after each step.
+// TestScriptsAgainstModel plays random histories of one item through the Service,
+// with the books in Postgres beside Redis: Loads, lost data, refusals, releases of
+// numbers that were never granted, events that come again and out of order,
+// changes that are committed and not applied yet. It compares every field after
+// each step. TestScriptsFollowTheirSpec plays the scripts alone, with arguments
+// that the Service does not send.
 func TestScriptsAgainstModel(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

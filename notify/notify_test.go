@@ -33,7 +33,7 @@ type bundle struct {
 	url     string
 }
 
-func setup(t *testing.T, change func(*Config)) bundle {
+func setup(t testing.TB, change func(*Config)) bundle {
 	t.Helper()
 	cfg := DefaultConfig()
 	if change != nil {
@@ -57,7 +57,7 @@ func setup(t *testing.T, change func(*Config)) bundle {
 	return bundle{s, tokens, rt, "ws" + strings.TrimPrefix(srv.URL, "http") + "/api/v1/ws"}
 }
 
-func (b bundle) token(t *testing.T, user int64) string {
+func (b bundle) token(t testing.TB, user int64) string {
 	t.Helper()
 	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
 	if err != nil {

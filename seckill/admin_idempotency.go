@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,6 +25,9 @@ const idempotencyKept = 24 * time.Hour
 var (
 	errKeyReused = fault.New(fault.Invalid, "idempotency-mismatch",
 		"This Idempotency-Key was used for another request within 24 hours; use a new key for a new request.")
+	// A header may carry any bytes and Postgres keeps text only; a client whose key is none hears it at once.
+	errKeyNoText = fault.New(fault.Invalid, "invalid", "The Idempotency-Key is not UTF-8 text; a UUID makes a good key.")
+
 	errKeyInFlight = fault.New(fault.Conflict, "idempotency-in-flight",
 		"A request with this Idempotency-Key is being carried out; repeat yours in a moment.").After(time.Second)
 )
@@ -41,6 +45,9 @@ func once[T any](ctx context.Context, c *change, key, operation string, request 
 	var none T
 	if key == "" {
 		return fn()
+	}
+	if !utf8.ValidString(key) {
+		return none, errKeyNoText
 	}
 	actor := auth.From(ctx).UserID
 	digest, err := fingerprint(operation, request)

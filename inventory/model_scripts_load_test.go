@@ -1,0 +1,201 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/platform/ids"
+)
+
+// readState is state.lua, compared as the Service reads it.
+func (s *player) readState(t *rapid.T) {
+	it := s.pick(t)
+	got, ok, err := s.State(s.t.Context(), it.item)
+	if err != nil || ok != it.loaded {
+		t.Fatalf("state is there: %v, %v, want %v", ok, err, it.loaded)
+	}
+	if !ok {
+		return
+	}
+	opens, closes := it.window.bounds(s.now)
+	want := State{
+		Epoch: it.epoch, Rev: it.rev, Total: it.total, Remaining: it.remaining, Committed: it.committed, Rel: it.rel, Seq: it.seq,
+		Persisted: it.persisted, OpensAt: time.UnixMilli(opens).UTC(), ClosesAt: time.UnixMilli(closes).UTC(), Limit: it.limit,
+		Paused: it.paused, Unlimited: it.unlimited, Rebuy: it.rebuy, Fenced: it.fenced != 0, fencedFor: it.fenced, SameRedis: it.here,
+	}
+	if got != want {
+		t.Fatalf("state\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// books draws who Postgres says has units of the item: of those that Redis
+// knows some, as if the grants of the others had been lost, and some whose
+// orders ended.
+func (s *player) books(t *rapid.T, it *specItem) (users map[int64]mark, gone map[ids.ID]bool) {
+	users, gone = map[int64]mark{}, map[ids.ID]bool{}
+	for user := int64(1); user <= specUsers; user++ {
+		no := s.number(t, it, user)
+		if held, ok := it.users[user]; ok && !held.closed {
+			no = held.no
+		}
+		switch rapid.IntRange(0, 11).Draw(t, "order") {
+		case 0:
+			users[user] = mark{no: no, quantity: s.quantity[no]}
+		case 1:
+			users[user] = mark{no: no, quantity: s.quantity[no], paid: true}
+		case 2:
+			users[user] = mark{no: no, closed: true}
+			gone[no] = false
+		case 3:
+			gone[no] = false
+		}
+	}
+	return users, gone
+}
+
+// loadNext is a Load that nothing disturbs.
+func (s *player) loadNext(t *rapid.T, it *specItem) {
+	s.loadWith(t, it, specLoad{epoch: max(it.epoch, it.fenced) + 1, replaced: it.epoch, thisRun: true, whole: true})
+	if !it.here || it.fenced != 0 {
+		t.Fatal("a Load leaves the item closed")
+	}
+}
+
+// loadFenced ends the Load that has fenced the item.
+func (s *player) loadFenced(t *rapid.T) {
+	it := s.pick(t)
+	for _, it := range s.items[slices.Index(s.items, it):] {
+		if !it.loaded || it.fenced != 0 || !it.here {
+			s.loadNext(t, it)
+			return
+		}
+	}
+	t.Skip("nothing asks for a Load")
+}
+
+// load is a Load of any kind: overtaken by a later one, planned for a state that
+// was replaced since, moved to another Redis, robbed of its keys.
+func (s *player) load(t *rapid.T) {
+	it := s.pick(t)
+	l := specLoad{epoch: it.epoch + rapid.Int64Range(-1, 3).Draw(t, "epoch"), replaced: it.epoch, thisRun: true, whole: true}
+	if l.epoch < 1 {
+		t.Skip("epochs begin at 1")
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0:
+		l.thisRun = false
+	case 1:
+		l.whole = false
+	case 2:
+		l.replaced = max(0, it.epoch-1)
+	}
+	s.loadWith(t, it, l)
+}
+
+// loadWith writes the keys of the new epoch as a Load does, and then lets
+// load.lua decide.
+func (s *player) loadWith(t *rapid.T, it *specItem, l specLoad) {
+	ctx, item := s.t.Context(), it.item
+	l.with = s.drawChange(t)
+	s.revs = max(s.revs, l.with.rev)
+	l.unlimited = rapid.IntRange(0, 3).Draw(t, "unlimited") == 0
+	l.remaining = rapid.Int64Range(0, 8).Draw(t, "remaining")
+	l.users, l.gone = s.books(t, it)
+	recent := make([]Gone, 0, len(l.gone))
+	for no := range l.gone {
+		recent = append(recent, Gone{No: no, Until: time.Now().Add(time.Hour)})
+	}
+	for _, m := range l.users {
+		if m.paid {
+			l.committed += int64(m.quantity)
+		}
+	}
+	size := sizes{users: len(l.users) + 1, holds: 1}
+	if len(l.gone) > 0 {
+		size.gone = len(l.gone) + 1
+	}
+	// A Load never writes the keys of an epoch that is open; repeating the last
+	// step of one is all that names it again.
+	fresh := !it.loaded || l.epoch != it.epoch
+	if fresh {
+		written, err := s.writeHolders(ctx, item, l.epoch, l.users, recent)
+		if err != nil || written != size {
+			t.Fatalf("wrote %+v, %v, want %+v", written, err, size)
+		}
+	}
+	if !l.whole && fresh {
+		key := rapid.SampledFrom(item.epochKeys(l.epoch)[:2]).Draw(t, "lost")
+		s.rdb.Unlink(ctx, key)
+	}
+	run := s.run
+	if !l.thisRun {
+		run = otherRun
+	}
+	keys := append([]string{item.stateKey()}, item.epochKeys(l.epoch)...)
+	if l.replaced > 0 {
+		keys = append(keys, item.epochKeys(l.replaced)...)
+	}
+	opens, closes := l.with.window.bounds(s.now)
+	r, err := loadScript.run(ctx, s.rdb, 3, keys, l.epoch, l.replaced, l.with.rev, l.with.total, l.remaining, l.committed,
+		opens, closes, l.with.limit, flag(l.with.paused), flag(l.unlimited), flag(l.with.rebuy), run, size.users, size.holds, size.gone)
+	before := it.epoch
+	want := it.load(l)
+	s.must(t, "load", want, r, err)
+	if want[0] != loadDone {
+		if fresh { // the next Load starts over with other keys
+			s.rdb.Unlink(ctx, item.epochKeys(l.epoch)...)
+		}
+		return
+	}
+	if before != it.epoch && item.PerActivity {
+		s.loadBuyers(t, it)
+	}
+}
+
+// loadBuyers puts the item's users among the activity's buyers. In a Load it
+// comes before load.lua, which does not touch them.
+func (s *player) loadBuyers(t *rapid.T, it *specItem) {
+	if err := s.writeBuyers(s.t.Context(), it.item, it.users); err != nil {
+		t.Fatal(err)
+	}
+	for user, b := range s.buyers {
+		if b.item == it.item.ID {
+			delete(s.buyers, user)
+		}
+	}
+	for user, m := range it.users {
+		s.buyers[user] = specBuyer{no: m.no, item: it.item.ID, closed: m.closed}
+	}
+}
+
+// The spec must be able to say each verdict, or the comparison would prove less
+// than it claims.
+func TestSpecReachesEveryVerdict(t *testing.T) {
+	t.Parallel()
+	x, y, z := one(1), one(2), one(3)
+	two := Attempt{User: 4, No: ids.NewFor(4), Quantity: 2}
+	many := Attempt{User: 5, No: ids.NewFor(5), Quantity: 9}
+	s := &spec{buyers: map[int64]specBuyer{}}
+	it := &specItem{item: Item{ID: 1}}
+	it.load(specLoad{
+		epoch: 1, remaining: 2, with: specChange{rev: 1, total: 2, limit: 3}, thisRun: true, whole: true,
+		users: map[int64]mark{}, gone: map[ids.ID]bool{},
+	})
+	verdicts := func(list ...Attempt) string {
+		var v []string
+		for _, r := range s.reserve(it, 1, list).Results {
+			v = append(v, r.Verdict.String())
+		}
+		return strings.Join(v, " ")
+	}
+	got := verdicts(x, x, Attempt{User: 1, No: ids.NewFor(1), Quantity: 1}, two, many, y, z)
+	mustBe(t, "verdicts", got, "granted repeated already_bought not_enough over_limit granted all_held")
+	it.commit(1, []Attempt{x, y})
+	mustBe(t, "verdicts", verdicts(z), "sold_out")
+	s.release(it, 1, []Attempt{y}, true, false)
+	mustBe(t, "verdicts", verdicts(y), "finished")
+}

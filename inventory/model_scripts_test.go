@@ -1,0 +1,273 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"stampede/platform/ids"
+)
+
+// otherRun is the run id of a Redis that is no more.
+const otherRun = "0123456789abcdef0123456789abcdef01234567"
+
+// player plays the scripts on a real Redis beside the spec.
+type player struct {
+	*bundle
+	spec
+	run string // of the real Redis
+	now int64  // about when the test began, Unix ms
+
+	numbers  map[int64]map[int64][]ids.ID // item → user → the numbers of their paths
+	quantity map[ids.ID]int32
+	revs     int64 // the latest change that anybody made, of any item
+}
+
+// specUsers are few enough to meet each other and enough to buy everything.
+const specUsers = 10
+
+func newPlayer(b *bundle, t *rapid.T) *player {
+	ctx := b.t.Context()
+	if err := b.rdb.FlushDB(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := &player{
+		bundle: b, spec: spec{buyers: map[int64]specBuyer{}}, now: time.Now().UnixMilli(), revs: 1,
+		numbers: map[int64]map[int64][]ids.ID{}, quantity: map[ids.ID]int32{},
+	}
+	// Two items share the buyers of activity 7; the third is alone.
+	for id := int64(1); id <= 3; id++ {
+		s.items = append(s.items, &specItem{item: Item{ID: id, ActivityID: 7, PerActivity: id < 3}})
+		s.numbers[id] = map[int64][]ids.ID{}
+		for user := int64(1); user <= specUsers; user++ {
+			for range 3 {
+				no := ids.NewFor(user)
+				s.numbers[id][user] = append(s.numbers[id][user], no)
+				s.quantity[no] = rapid.SampledFrom([]int32{1, 2, 2, 3}).Draw(t, "quantity")
+			}
+		}
+	}
+	info := b.rdb.InfoMap(ctx, "server").Item("Server", "run_id")
+	s.run = info
+	for _, it := range s.items {
+		s.loadNext(t, it)
+	}
+	return s
+}
+
+func (s *player) pick(t *rapid.T) *specItem {
+	return s.items[rapid.IntRange(0, len(s.items)-1).Draw(t, "item")]
+}
+
+// number is one of the user's for the item.
+func (s *player) number(t *rapid.T, it *specItem, user int64) ids.ID {
+	nos := s.numbers[it.item.ID][user]
+	return nos[rapid.IntRange(0, len(nos)-1).Draw(t, "number")]
+}
+
+func (s *player) attempt(t *rapid.T, it *specItem) Attempt {
+	user := rapid.Int64Range(1, specUsers).Draw(t, "user")
+	no := s.number(t, it, user)
+	return Attempt{User: user, No: no, Quantity: s.quantity[no]}
+}
+
+func (s *player) attempts(t *rapid.T, it *specItem) []Attempt {
+	list := make([]Attempt, rapid.IntRange(1, 10).Draw(t, "batch"))
+	for i := range list {
+		list[i] = s.attempt(t, it)
+	}
+	return list
+}
+
+// epochFor is the epoch that a caller believes in: mostly the item's.
+func (s *player) epochFor(t *rapid.T, it *specItem) int64 {
+	return it.epoch + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 0, -1, 1}).Draw(t, "off by")
+}
+
+// must compares a script's leading figures with the spec's.
+func (s *player) must(t *rapid.T, what string, want []int64, r reply, err error) {
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	got := make([]int64, len(want))
+	for i := range want {
+		got[i] = r.int(i)
+	}
+	if !slices.Equal(want, got) {
+		t.Fatalf("%s answers %v, want %v", what, got, want)
+	}
+}
+
+func (s *player) reserve(t *rapid.T) {
+	it := s.pick(t)
+	list, epoch := s.attempts(t, it), s.epochFor(t, it)
+	got := s.bundle.reserve(it.item, epoch, list...)
+	want := s.spec.reserve(it, epoch, list)
+	if want.Gate == NotStarted && (got.OpensIn <= 0 || got.OpensIn > time.Hour) {
+		t.Fatalf("opens in %v, want within the hour", got.OpensIn)
+	}
+	got.OpensIn = 0
+	if len(got.Results) == 0 {
+		got.Results = nil
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("reserve of %v (-want +got):\n%s", list, diff)
+	}
+}
+
+func (s *player) persist(t *rapid.T) {
+	it := s.pick(t)
+	epoch := s.epochFor(t, it)
+	var nos []ids.ID
+	args := []any{epoch}
+	for _, a := range s.attempts(t, it) {
+		nos, args = append(nos, a.No), append(args, a.No.String())
+	}
+	got, err := persistScript.Run(s.t.Context(), s.rdb, []string{it.item.stateKey(), it.item.holdsKey(it.epoch)}, args...).Int64()
+	if want := it.persist(epoch, nos); err != nil || got != want {
+		t.Fatalf("persist answers %d, %v, want %d", got, err, want)
+	}
+}
+
+// args is how release.lua and commit.lua are told numbers.
+func (s *player) args(first []any, list []Attempt) []any {
+	for _, a := range list {
+		first = append(first, a.User)
+	}
+	for _, a := range list {
+		first = append(first, a.No.String())
+	}
+	return first
+}
+
+func (s *player) release(t *rapid.T) {
+	it := s.pick(t)
+	list, epoch := s.attempts(t, it), s.epochFor(t, it)
+	closed, forgettable := rapid.Bool().Draw(t, "closed"), rapid.Bool().Draw(t, "forgettable")
+	ttl := time.Hour
+	if forgettable {
+		ttl = -time.Second
+	}
+	keys := append([]string{it.item.stateKey()}, it.item.epochKeys(epoch)...)
+	if it.item.PerActivity {
+		keys = append(keys, it.item.buyersKey())
+	}
+	args := append(s.args([]any{epoch, ttl.Milliseconds(), len(list)}, list), weight, flag(closed))
+	r, err := releaseScript.run(s.t.Context(), s.rdb, 4, keys, args...)
+	s.must(t, "release", s.spec.release(it, epoch, list, closed, forgettable), r, err)
+}
+
+func (s *player) commit(t *rapid.T) {
+	it := s.pick(t)
+	list, epoch := s.attempts(t, it), s.epochFor(t, it)
+	keys := []string{it.item.stateKey(), it.item.usersKey(epoch)}
+	r, err := commitScript.run(s.t.Context(), s.rdb, 3, keys, s.args([]any{epoch, len(list)}, list)...)
+	s.must(t, "commit", it.commit(epoch, list), r, err)
+}
+
+// hold asks after every user.
+func (s *player) hold(t *rapid.T) {
+	it := s.pick(t)
+	epoch := s.epochFor(t, it)
+	keys := []string{it.item.stateKey(), it.item.usersKey(epoch), it.item.holdsKey(epoch)}
+	for user := int64(1); user <= specUsers; user++ {
+		r, err := holdScript.run(s.t.Context(), s.rdb, 3, keys, epoch, user)
+		figures, text, seq := it.hold(epoch, user)
+		s.must(t, "hold", figures[:], r, err)
+		if r[3] != text || r.int(4) != seq {
+			t.Fatalf("hold of user %d answers %v, %v, want %q, %d", user, r[3], r[4], text, seq)
+		}
+	}
+}
+
+// drawChange draws what an operator may have set; its revision is any that was
+// or will be next, so that changes come late, twice and in any order.
+func (s *player) drawChange(t *rapid.T) specChange {
+	return specChange{
+		rev: rapid.Int64Range(1, s.revs+1).Draw(t, "rev"), total: rapid.Int64Range(0, 12).Draw(t, "total"),
+		limit: rapid.SampledFrom([]int64{1, 2, 3, 3}).Draw(t, "limit"), window: rapid.SampledFrom([]window{during, during, during, during, during, during, before, after}).Draw(t, "window"),
+		paused: rapid.IntRange(0, 7).Draw(t, "paused") == 0, rebuy: rapid.Bool().Draw(t, "rebuy"),
+	}
+}
+
+func (s *player) change(t *rapid.T) {
+	it, c := s.pick(t), s.drawChange(t)
+	s.revs = max(s.revs, c.rev)
+	opens, closes := c.window.bounds(s.now)
+	r, err := changeScript.run(s.t.Context(), s.rdb, 4, []string{it.item.stateKey()},
+		c.rev, c.total, opens, closes, c.limit, flag(c.paused), flag(c.rebuy))
+	s.must(t, "change", it.change(c), r, err)
+}
+
+func (s *player) fence(t *rapid.T) {
+	it := s.pick(t)
+	epoch := max(1, it.epoch+rapid.SampledFrom([]int64{-1, 0, 0, 0, 1, 3}).Draw(t, "epoch to come"))
+	r, err := fenceScript.run(s.t.Context(), s.rdb, 4, []string{it.item.stateKey()}, epoch)
+	had := ""
+	if it.loaded && it.here {
+		had = s.run
+	} else if it.loaded {
+		had = otherRun
+	}
+	want := it.fence(epoch)
+	s.must(t, "fence", want, r, err)
+	if want[0] != fenceRefused && (r[4] != had || r[5] != s.run) {
+		t.Fatalf("fence names the runs %v and %v, want %q and %q", r[4], r[5], had, s.run)
+	}
+}
+
+// restart is another Redis with the same data: a restart, or a failover.
+func (s *player) restart(t *rapid.T) {
+	it := s.pick(t)
+	if !it.loaded || rapid.IntRange(0, 2).Draw(t, "really") > 0 {
+		t.Skip("nothing is loaded, or it goes on")
+	}
+	if err := s.rdb.HSet(s.t.Context(), it.item.stateKey(), "run_id", otherRun).Err(); err != nil {
+		t.Fatal(err)
+	}
+	it.here = false
+}
+
+// lose takes the data away and leaves the server.
+func (s *player) lose(t *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+		t.Skip("data is rarely lost")
+	}
+	if err := s.rdb.FlushDB(s.t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.buyers = map[int64]specBuyer{}
+	for _, it := range s.items {
+		it.forget()
+	}
+}
+
+// TestScriptsFollowTheirSpec plays every script of inventory/lua against the
+// spec in model_spec_test.go, on its own, with any arguments that its header
+// allows, and compares each answer and after each step every key of the Redis:
+// batches with repeated users and numbers, quantities, limits, unlimited items,
+// two items that share an activity's buyers and one that does not, windows and
+// pauses, revisions out of order, totals that rise and fall, releases and
+// commits before a reserve, twice and after each other, with rebuy on and off,
+// tombstones and their end, persists before and after releases, callers of an
+// older and a later epoch, fences for any epoch, Loads that succeed, are
+// overtaken, lost their keys or meet another Redis, restarts and lost data.
+//
+// TestScriptsAgainstModel plays what the Service makes of the same scripts,
+// with the books in Postgres beside them.
+func TestScriptsFollowTheirSpec(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s := newPlayer(b, t)
+		t.Repeat(maps.Clone(map[string]func(*rapid.T){
+			"": s.check, "reserve": s.reserve, "reserve again": s.reserve, "and again": s.reserve, "reserve still": s.reserve, "persist": s.persist,
+			"release": s.release, "release more": s.release, "commit": s.commit, "hold": s.hold, "state": s.readState,
+			"change": s.change, "fence": s.fence, "load": s.load, "load what is fenced": s.loadFenced, "open again": s.loadFenced, "restart": s.restart, "lose": s.lose,
+		}))
+	})
+}

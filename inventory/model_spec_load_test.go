@@ -1,0 +1,98 @@
+package inventory
+
+import "stampede/platform/ids"
+
+// specChange is what change.lua is told.
+type specChange struct {
+	rev, total, limit int64
+	window            window
+	paused, rebuy     bool
+}
+
+// change is change.lua.
+func (it *specItem) change(c specChange) []int64 {
+	if !it.loaded {
+		return []int64{1, 0, 0, 0}
+	}
+	if c.rev <= it.rev {
+		return []int64{2, it.epoch, it.rel, 0}
+	}
+	added := c.total - it.total
+	it.remaining += added
+	if added > 0 {
+		it.rel++
+	}
+	it.rev, it.total, it.limit, it.window, it.paused, it.rebuy = c.rev, c.total, c.limit, c.window, c.paused, c.rebuy
+	return []int64{0, it.epoch, it.rel, added}
+}
+
+// fence is fence.lua: code, epoch, sequence, and whether it is the loaded Redis.
+func (it *specItem) fence(epoch int64) []int64 {
+	if !it.loaded {
+		return []int64{fenceNoState, 0, 0, 0}
+	}
+	if it.epoch >= epoch || it.fenced > epoch {
+		return []int64{fenceRefused, max(it.epoch, it.fenced), it.seq, 0}
+	}
+	it.fenced = epoch
+	return []int64{fenceDone, it.epoch, it.seq, int64(flag(it.here))}
+}
+
+// specLoad is what load.lua is told. whole is false when the Redis is not the
+// one that was fenced, or lost keys since.
+type specLoad struct {
+	epoch, replaced, remaining, committed int64
+	with                                  specChange
+	unlimited, thisRun, whole             bool
+	users                                 map[int64]mark
+	gone                                  map[ids.ID]bool
+}
+
+// load is load.lua.
+func (it *specItem) load(l specLoad) []int64 {
+	switch {
+	case it.loaded && (it.epoch > l.epoch || it.fenced > l.epoch):
+		return []int64{loadRefused, max(it.epoch, it.fenced), it.rel}
+	case !l.thisRun:
+		return []int64{loadLost, it.epoch, it.rel}
+	case it.loaded && it.epoch == l.epoch:
+		return []int64{loadDone, it.epoch, it.rel}
+	case !l.whole:
+		return []int64{loadLost, it.epoch, it.rel}
+	case it.loaded && it.epoch != l.replaced:
+		return []int64{2, it.epoch, it.rel}
+	}
+	rel := int64(0)
+	if it.loaded {
+		rel = it.rel + 1
+	}
+	*it = specItem{
+		item: it.item, loaded: true, here: true, epoch: l.epoch, rev: l.with.rev, total: l.with.total, remaining: l.remaining,
+		committed: l.committed, rel: rel, limit: l.with.limit, window: l.with.window, paused: l.with.paused, unlimited: l.unlimited,
+		rebuy: l.with.rebuy, users: l.users, gone: l.gone, holds: map[ids.ID]specHold{},
+	}
+	return []int64{loadDone, it.epoch, it.rel}
+}
+
+// window is where an item's sale is in time; the other bound is far away.
+type window uint8
+
+const (
+	during window = iota
+	before
+	after
+)
+
+// bounds are the window's opening and closing in Unix ms. They stay further from
+// now than a test takes.
+func (w window) bounds(now int64) (opens, closes int64) {
+	const hour = 3_600_000
+	switch w {
+	case before:
+		return now + hour, now + 2*hour
+	case after:
+		return now - 2*hour, now - hour
+	default:
+		return now - hour, now + hour
+	}
+}

@@ -1,0 +1,244 @@
+package inventory
+
+import (
+	"strconv"
+
+	"stampede/platform/ids"
+)
+
+// specItem is one item in Redis as the headers of the scripts describe it, in
+// plain Go: what the keys mean, not how a script reaches them.
+type specItem struct {
+	item Item
+	// loaded is false without a state. The fields below it then mean nothing.
+	loaded bool
+	// here is false once Redis was restarted: the state names another run.
+	here                                                                bool
+	epoch, rev, total, remaining, committed, seq, persisted, rel, limit int64
+	fenced                                                              int64 // the epoch to come, 0 when open
+	window                                                              window
+	paused, unlimited, rebuy                                            bool
+	users                                                               map[int64]mark
+	holds                                                               map[ids.ID]specHold
+	gone                                                                map[ids.ID]bool // true: may be forgotten already
+}
+
+type specHold struct {
+	user, seq int64
+	quantity  int32
+}
+
+// specBuyer is what a user has of an activity with one item per user.
+type specBuyer struct {
+	no     ids.ID
+	item   int64
+	closed bool
+}
+
+// spec is a whole Redis: items, some of which share their activity's buyers.
+type spec struct {
+	items  []*specItem
+	buyers map[int64]specBuyer // of the one activity whose items share them
+}
+
+// forget makes the item as if Redis had never heard of it.
+func (it *specItem) forget() { *it = specItem{item: it.item} }
+
+// held is what stands in the way of another grant to a user: the item's own
+// mark, or what the user has of another item of the activity.
+func (s *spec) held(it *specItem, user int64) (mark, bool) {
+	if m, ok := it.users[user]; ok {
+		return m, true
+	}
+	if it.item.PerActivity {
+		b, ok := s.buyers[user]
+		return mark{no: b.no, closed: b.closed}, ok
+	}
+	return mark{}, false
+}
+
+// reserve is reserve.lua.
+func (s *spec) reserve(it *specItem, epoch int64, attempts []Attempt) Decision {
+	if !it.loaded {
+		return Decision{Gate: Fenced}
+	}
+	var d Decision
+	switch {
+	case epoch != it.epoch, it.fenced != 0, !it.here:
+		d.Gate = Fenced
+	case it.window == before:
+		d.Gate = NotStarted
+	case it.window == after:
+		d.Gate = Ended
+	case it.paused:
+		d.Gate = Paused
+	default:
+		for _, a := range attempts {
+			d.Results = append(d.Results, s.decide(it, a))
+		}
+	}
+	d.Epoch, d.Remaining, d.Committed, d.Total = it.epoch, it.remaining, it.committed, it.total
+	d.Seq, d.Persisted, d.Rel = it.seq, it.persisted, it.rel
+	return d
+}
+
+// decide judges one attempt after those before it in the batch took effect: a
+// batch is no different from its attempts one by one.
+func (s *spec) decide(it *specItem, a Attempt) Result {
+	held, has := s.held(it, a.User)
+	_, ended := it.gone[a.No]
+	units := int64(a.Quantity)
+	switch {
+	case has && held.no == a.No && !held.closed:
+		return Result{Verdict: Repeated, Seq: it.holds[a.No].seq}
+	case has && held.no == a.No, ended:
+		return Result{Verdict: Finished}
+	case has:
+		return Result{Verdict: AlreadyBought, Other: held.no}
+	case units > it.limit:
+		return Result{Verdict: OverLimit}
+	case it.unlimited || units <= it.remaining:
+		it.remaining -= units
+		it.seq++
+		it.users[a.User] = mark{no: a.No, quantity: a.Quantity}
+		it.holds[a.No] = specHold{user: a.User, seq: it.seq, quantity: a.Quantity}
+		if it.item.PerActivity {
+			s.buyers[a.User] = specBuyer{no: a.No, item: it.item.ID}
+		}
+		return Result{Verdict: Granted, Seq: it.seq}
+	case it.remaining > 0:
+		return Result{Verdict: NotEnough}
+	case it.committed >= it.total:
+		return Result{Verdict: SoldOut}
+	default:
+		return Result{Verdict: AllHeld}
+	}
+}
+
+// persist is persist.lua: how many holds it closed.
+func (it *specItem) persist(epoch int64, nos []ids.ID) (closed int64) {
+	if !it.loaded || epoch != it.epoch {
+		return 0
+	}
+	for _, no := range nos {
+		if _, open := it.holds[no]; open {
+			delete(it.holds, no)
+			it.persisted++
+			closed++
+		}
+	}
+	return closed
+}
+
+// turnedAway is how release.lua and commit.lua begin; false lets them go on.
+func (it *specItem) turnedAway(epoch int64) (code int64, away bool) {
+	switch {
+	case !it.loaded:
+		return codeNoState, true
+	case it.fenced != 0:
+		return codeFenced, true
+	case epoch != it.epoch:
+		return codeOtherEpoch, true
+	default:
+		return codeDone, false
+	}
+}
+
+// release is release.lua. forgettable says that the numbers need not be
+// remembered any more by the time of the next release.
+func (s *spec) release(it *specItem, epoch int64, numbers []Attempt, closed, forgettable bool) []int64 {
+	if code, away := it.turnedAway(epoch); away {
+		return []int64{code, it.epoch, it.rel, 0}
+	}
+	for no, old := range it.gone {
+		if old {
+			delete(it.gone, no)
+		}
+	}
+	var given int64
+	stays := closed && !it.rebuy
+	for _, a := range numbers {
+		it.gone[a.No] = forgettable
+		if _, open := it.holds[a.No]; open {
+			delete(it.holds, a.No)
+			it.persisted++
+		}
+		if b, ok := s.buyers[a.User]; ok && it.item.PerActivity && b.no == a.No && !b.closed {
+			delete(s.buyers, a.User)
+			if stays {
+				b.closed = true
+				s.buyers[a.User] = b
+			}
+		}
+		m, ok := it.users[a.User]
+		if !ok || m.no != a.No || m.closed {
+			continue
+		}
+		given++
+		it.remaining += int64(m.quantity)
+		it.rel++
+		if m.paid {
+			it.committed -= int64(m.quantity)
+		}
+		delete(it.users, a.User)
+		if stays {
+			it.users[a.User] = mark{no: a.No, closed: true}
+		}
+	}
+	return []int64{codeDone, it.epoch, it.rel, given}
+}
+
+// commit is commit.lua.
+func (it *specItem) commit(epoch int64, numbers []Attempt) []int64 {
+	if code, away := it.turnedAway(epoch); away {
+		return []int64{code, it.epoch, 0}
+	}
+	var done int64
+	for _, a := range numbers {
+		if m, ok := it.users[a.User]; ok && m.no == a.No && !m.paid && !m.closed {
+			m.paid = true
+			it.users[a.User] = m
+			it.committed += int64(m.quantity)
+			done++
+		}
+	}
+	return []int64{codeDone, it.epoch, done}
+}
+
+// hold is hold.lua: code, epoch, persisted, mark and sequence.
+func (it *specItem) hold(epoch, user int64) (figures [3]int64, text string, seq int64) {
+	if !it.loaded {
+		return [3]int64{codeNoState, 0, 0}, "", 0
+	}
+	m, ok := it.users[user]
+	hold, open := it.holds[m.no]
+	code, text := int64(2), ""
+	switch {
+	case epoch != it.epoch:
+		code = codeOtherEpoch
+	case ok && !m.closed && !open:
+		code, text = 0, m.String()
+	case ok && !m.closed && it.here:
+		code, text, seq = 0, m.String(), hold.seq
+	case ok && !m.closed, it.fenced != 0, !it.here:
+		code = 4 // it cannot be told now
+	}
+	return [3]int64{code, it.epoch, it.persisted}, text, seq
+}
+
+// state is the state hash.
+func (it *specItem) state(run string, now int64) map[string]string {
+	opens, closes := it.window.bounds(now)
+	if !it.here {
+		run = otherRun
+	}
+	fields := map[string]string{"run_id": run}
+	for name, v := range map[string]int64{
+		"epoch": it.epoch, "rev": it.rev, "total": it.total, "remaining": it.remaining, "committed": it.committed, "seq": it.seq,
+		"persisted": it.persisted, "rel": it.rel, "limit": it.limit, "fenced": it.fenced, "opens_ms": opens, "closes_ms": closes,
+		"paused": int64(flag(it.paused)), "unlimited": int64(flag(it.unlimited)), "rebuy": int64(flag(it.rebuy)),
+	} {
+		fields[name] = strconv.FormatInt(v, 10)
+	}
+	return fields
+}

@@ -1,0 +1,105 @@
+package order
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+// TestCacheFollowsItsModel plays the cache against the newest version that it was
+// told of: put.lua in any order of versions, new orders on top of old entries
+// and entries that nobody here wrote. What is read is the newest or nothing, with
+// the lifetime of the put that stored it.
+func TestCacheFollowsItsModel(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	ctx := t.Context()
+	rapid.Check(t, func(rt *rapid.T) {
+		var nos []ids.ID
+		for range 2 {
+			nos = append(nos, ids.New())
+		}
+		newest := map[ids.ID]orderevent.Order{}
+		strange := map[ids.ID]bool{} // the entry is no order
+		draw := func(rt *rapid.T) orderevent.Order {
+			version := rapid.Int32Range(1, 5).Draw(rt, "version")
+			return orderevent.Order{
+				No: nos[rapid.IntRange(0, 1).Draw(rt, "order")], UserID: int64(version), Version: version, Title: "限量版\"跑鞋",
+				PayDeadline: time.Unix(int64(version), 0).UTC(), CreatedAt: time.Unix(1, 0).UTC(), UpdatedAt: time.Unix(int64(version), 0).UTC(),
+			}
+		}
+		note := func(o orderevent.Order) {
+			if have, ok := newest[o.No]; !ok || have.Version < o.Version || strange[o.No] {
+				newest[o.No] = o
+			}
+			strange[o.No] = false
+		}
+		several := func(rt *rapid.T) []orderevent.Order {
+			list := make([]orderevent.Order, rapid.IntRange(1, 4).Draw(rt, "orders"))
+			for i := range list {
+				list[i] = draw(rt)
+			}
+			return list
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"put": func(rt *rapid.T) {
+				list := several(rt)
+				if err := s.cache.put(ctx, list); err != nil {
+					rt.Fatal(err)
+				}
+				for _, o := range list {
+					note(o)
+				}
+			},
+			"fill": func(rt *rapid.T) {
+				list := several(rt)
+				if noRoom, err := s.cache.fill(ctx, list); err != nil || noRoom > 0 {
+					rt.Fatal(noRoom, err)
+				}
+				for _, o := range list {
+					note(o)
+				}
+			},
+			"new": func(rt *rapid.T) {
+				o := draw(rt)
+				if err := s.cache.putMissing(ctx, []orderevent.Order{o}); err != nil {
+					rt.Fatal(err)
+				}
+				if _, ok := newest[o.No]; !ok && !strange[o.No] {
+					newest[o.No] = o
+				}
+			},
+			"strange": func(rt *rapid.T) {
+				no := nos[rapid.IntRange(0, 1).Draw(rt, "order")]
+				text := rapid.SampledFrom([]string{"", "[]", "{", `{"version":"x"}`, `7`}).Draw(rt, "text")
+				if err := s.rdb.Set(ctx, cacheKey(no), text, time.Minute).Err(); err != nil {
+					rt.Fatal(err)
+				}
+				delete(newest, no)
+				strange[no] = true
+			},
+			"expired": func(rt *rapid.T) {
+				no := nos[rapid.IntRange(0, 1).Draw(rt, "order")]
+				s.rdb.Del(ctx, cacheKey(no))
+				delete(newest, no)
+				strange[no] = false
+			},
+			"": func(rt *rapid.T) {
+				for _, no := range nos {
+					want, has := newest[no]
+					got, ok, err := s.cache.get(ctx, no)
+					if err != nil || ok != has || ok && got != want {
+						rt.Fatalf("%s is %+v, %v, %v, want %+v, %v", no, got, ok, err, want, has)
+					}
+					if ttl := s.rdb.TTL(ctx, cacheKey(no)).Val(); ok && (ttl <= 0 || ttl > s.cfg.CacheTTL) {
+						rt.Fatalf("%s lives for %v", no, ttl)
+					}
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,39 @@
+package order
+
+import (
+	"strings"
+	"testing"
+
+	"stampede/order/internal/orderdb"
+	"stampede/platform/ids"
+)
+
+// FuzzCursor: a cursor is the number of a page's last row and nothing else, and
+// no page is larger than one may be, whatever is asked for.
+func FuzzCursor(f *testing.F) {
+	f.Add("", 0)
+	f.Add("0198f2c8b5d07c3e9a4f1b2c3d4e5f60", 100)
+	f.Add("0198F2C8-b5d0-7c3e-9a4f-1b2c3d4e5f60", -1)
+	f.Add("' OR 1=1 --", 1<<62)
+	f.Fuzz(func(t *testing.T, cursor string, limit int) {
+		before, most, err := (&PageInput{Cursor: cursor, Limit: limit}).window()
+		switch {
+		case err != nil && cursor == "":
+			t.Fatalf("a list without a cursor: %v", err)
+		case err != nil:
+			return
+		case most < 1 || most > maxPage:
+			t.Fatalf("a page of %d", most)
+		case cursor == "" && before != last:
+			t.Fatalf("the list begins before %s", before)
+		case cursor != "" && before.String() != strings.ToLower(strings.ReplaceAll(cursor, "-", "")):
+			t.Fatalf("%q was read as %s", cursor, before)
+		}
+		// The last row of a page leads to the page behind it.
+		no := ids.NewFor(int64(limit))
+		_, next := cut([]orderdb.OrdersOrder{{OrderNo: no}, {}}, 1)
+		if again, _, err := (&PageInput{Cursor: next}).window(); err != nil || again != no {
+			t.Fatalf("cursor %q of %s was read as %s, %v", next, no, again, err)
+		}
+	})
+}

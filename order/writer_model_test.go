@@ -1,0 +1,245 @@
+package order
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/seckill/seckillevent"
+)
+
+// written is the writer under its model: what was sent, and what must have come
+// of it.
+type written struct {
+	*shop
+	m     *model
+	items []*seckillevent.Batch
+	base  int64 // each run has users of its own
+	sent  []*seckillevent.Batch
+	dead  map[string]int // message id → grants in its dead letter, −1 for a message as it came
+}
+
+// newWritten puts items of every kind on sale: two of one activity that allows
+// one, two that are free, one without a limit and one that Postgres has lost.
+func newWritten(s *shop, rt *rapid.T, base int64) *written {
+	w := &written{shop: s, m: newModel(), base: base, dead: map[string]int{}}
+	activity := 1_000_000 + s.nextItem
+	for i := range 6 {
+		units := int32(rapid.IntRange(0, 8).Draw(rt, "units"))
+		b := s.item(units, func(n *inventory.NewStock) {
+			if i < 2 {
+				n.ActivityID, n.PerActivity = activity, true
+			}
+			n.Unlimited = i == 4
+		})
+		w.m.units[b.ItemID], w.m.unlimited[b.ItemID], w.m.unknown[b.ItemID] = units, i == 4, i == 5
+		w.items = append(w.items, b)
+	}
+	s.exec(`DELETE FROM inventory.stock WHERE item_id = $1`, w.items[5].ItemID)
+	delete(w.m.units, w.items[5].ItemID)
+	return w
+}
+
+// draw makes one message of a fetch: one that was sent before, the same grants
+// under another id, or a new one, in which some numbers may have come before,
+// come twice, or be none that an order can be made of.
+func (w *written) draw(rt *rapid.T) *seckillevent.Batch {
+	if len(w.sent) > 0 && rapid.IntRange(0, 3).Draw(rt, "repeat") == 0 {
+		b := w.sent[rapid.IntRange(0, len(w.sent)-1).Draw(rt, "which")]
+		if rapid.Bool().Draw(rt, "republished") {
+			b = again(b)
+		}
+		return b
+	}
+	item := w.items[rapid.IntRange(0, len(w.items)-1).Draw(rt, "item")]
+	m := grants(item)
+	m.Epoch = w.m.epoch[m.ItemID]
+	if m.Epoch > 0 && rapid.IntRange(0, 4).Draw(rt, "late") == 0 {
+		m.Epoch--
+	}
+	known := w.knownOf(m)
+	for i := range rapid.IntRange(1, 6).Draw(rt, "grants") {
+		user := w.base + rapid.Int64Range(1, 6).Draw(rt, "user")
+		g := seckillevent.Grant{No: ids.NewFor(user), User: user, Seq: int64(i) + 1}
+		g.Quantity = int32(rapid.SampledFrom([]int{1, 1, 1, 2, 5}).Draw(rt, "quantity"))
+		switch kind := rapid.IntRange(0, 15).Draw(rt, "kind"); {
+		case kind < 2 && len(known) > 0:
+			g = known[rapid.IntRange(0, len(known)-1).Draw(rt, "known")]
+		case kind == 2:
+			g.Quantity = maxQuantity + 1
+		case kind == 3:
+			g.No[15]++ // another user's bucket
+		}
+		m.Grants = append(m.Grants, g)
+		known = append(known, g)
+	}
+	return m
+}
+
+// knownOf lists the grants that were sent for the message's item, under its
+// epoch: a number is granted under one epoch only.
+func (w *written) knownOf(m *seckillevent.Batch) (known []seckillevent.Grant) {
+	for _, b := range w.sent {
+		if b.ItemID == m.ItemID && b.Epoch == m.Epoch {
+			known = append(known, b.Grants...)
+		}
+	}
+	return known
+}
+
+// fetch hands messages to the writer in any order, some of them cut short on
+// their way, and requires that each is acknowledged once.
+func (w *written) fetch(rt *rapid.T, batches []*seckillevent.Batch) {
+	type one struct {
+		*seckillevent.Batch
+		sent
+	}
+	var list []one
+	for i, b := range batches {
+		data := b.Encode(nil)
+		if rapid.IntRange(0, 11).Draw(rt, "cut") == 0 {
+			data = bytes.Clone(data[:len(data)-1])
+		}
+		list = append(list, one{b, envelope(w.t, uint64(i)+1, data, b.ID)})
+	}
+	order := rapid.Permutation(list).Draw(rt, "arrival")
+	received := make([]bus.Msg, len(order))
+	for i, m := range order {
+		received[i] = m.Msg
+	}
+	w.write(w.t.Context(), w.t.Context().Done(), received)
+	for _, m := range list { // in stream order again
+		if n := m.acked.Load(); n != 1 {
+			rt.Fatalf("message %s was acknowledged %d times", m.ID, n)
+		}
+		if new(seckillevent.Batch).Decode(m.Data) != nil {
+			w.dead[m.ID.String()] = -1
+			continue
+		}
+		good := *m.Batch
+		good.Grants = slices.Clone(m.Grants)
+		if bad := takeBad(&good); len(bad) > 0 {
+			id := m.ID
+			id[15]++
+			w.dead[id.String()] = len(bad)
+		}
+		w.m.deliver(&good)
+	}
+}
+
+// between is what happens between two fetches.
+func (w *written) between(rt *rapid.T) {
+	b := w.sent[rapid.IntRange(0, len(w.sent)-1).Draw(rt, "then")]
+	ctx := w.t.Context()
+	switch rapid.IntRange(0, 3).Draw(rt, "what") {
+	case 0: // a Load
+		w.m.epoch[b.ItemID]++
+		w.exec(`UPDATE inventory.stock SET epoch = epoch + 1 WHERE item_id = $1`, b.ItemID)
+	case 1: // a deadline
+		w.exec(`UPDATE orders.orders SET closing_until = now() + interval '1 hour' WHERE order_no = ANY($1)`, numbers(b))
+		if _, err := w.CloseClaimed(ctx, numbers(b), orderevent.ReasonTimeout); err != nil {
+			rt.Fatal(err)
+		}
+		for _, g := range b.Grants {
+			w.m.close(b, g)
+		}
+	case 2: // a payment
+		g := b.Grants[0]
+		w.inTx(func(tx pgx.Tx) error {
+			if _, _, err := w.MarkPaid(ctx, tx, g.No, ids.New()); err != nil && w.m.rows[g.No] != "" {
+				return err
+			}
+			return nil
+		})
+		w.m.pay(g)
+	}
+}
+
+// check compares every row, every unit and every dead letter.
+func (w *written) check(rt *rapid.T) {
+	var all []seckillevent.Grant
+	for _, b := range w.sent {
+		all = append(all, b.Grants...)
+	}
+	for i, got := range w.statuses(numbers(&seckillevent.Batch{Grants: all})...) {
+		if want := w.m.rows[all[i].No]; got != want {
+			rt.Fatalf("user %d, number %s, %d units: %q, the model says %q", all[i].User, all[i].No, all[i].Quantity, got, want)
+		}
+	}
+	for item, want := range w.m.units {
+		if got := w.available(item); got != want {
+			rt.Fatalf("item %d has %d units, the model says %d", item, got, want)
+		}
+	}
+	rows, err := w.db.Query(w.t.Context(), `SELECT message_id, payload FROM platform.dead_letters WHERE consumer = $1`, writerName)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	dead := map[string]int{}
+	var id string
+	var payload []byte
+	if _, err := pgx.ForEachRow(rows, []any{&id, &payload}, func() error {
+		var b seckillevent.Batch
+		if dead[id] = -1; b.Decode(payload) == nil {
+			dead[id] = len(b.Grants)
+		}
+		return nil
+	}); err != nil {
+		rt.Fatal(err)
+	}
+	if diff := cmp.Diff(w.dead, dead); diff != "" {
+		rt.Fatalf("dead letters (-want +got):\n%s", diff)
+	}
+	w.exec(`DELETE FROM platform.dead_letters`)
+}
+
+// TestWriterFollowsTheModel sends random messages in random fetches and compares
+// every row, unit and dead letter with the model: numbers that come twice, in one
+// message, in others and republished, message ids that come again, users with a
+// live order of the item or of another one of the activity, items that run short
+// beside others that do not (the slow path), an item without a limit and one
+// without a stock row, epochs that Postgres has left behind, entries and whole
+// messages that are none, arrivals out of stream order, and Loads, payments and
+// closings in between. A refusal is told exactly once, by the outbox of the
+// transaction that wrote it.
+func TestWriterFollowsTheModel(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	user := int64(0)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWritten(s, rt, user)
+		user += 6
+		for range rapid.IntRange(1, 4).Draw(rt, "rounds") {
+			var batches []*seckillevent.Batch
+			for range rapid.IntRange(1, 3).Draw(rt, "messages") {
+				b := w.draw(rt)
+				batches = append(batches, b)
+				w.sent = append(w.sent, b)
+			}
+			w.fetch(rt, batches)
+			w.between(rt)
+		}
+		w.check(rt)
+	})
+	// Every row has exactly one first event, and every closing one.
+	for subject, status := range map[string]string{orderevent.SubjectRefused: "refused", orderevent.SubjectClosed: "closed"} {
+		events := s.events()[subject]
+		seen := map[ids.ID]bool{}
+		for _, o := range events {
+			if seen[o.No] {
+				t.Errorf("%s twice for %s", subject, o.No)
+			}
+			seen[o.No] = true
+		}
+		requireEqual(t, subject, len(events), s.count(`SELECT count(*) FROM orders.orders WHERE status = $1`, status))
+	}
+	requireEqual(t, orderevent.SubjectCreated, len(s.events()[orderevent.SubjectCreated]), s.count(`SELECT count(*) FROM orders.orders WHERE status <> 'refused'`))
+}

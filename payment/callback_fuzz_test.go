@@ -1,0 +1,91 @@
+package payment
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/order"
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/platform/auth"
+	"stampede/platform/clock"
+	"stampede/platform/httpx"
+)
+
+// signAsBank is the sandbox bank's signature, written a second time from its
+// description: a test that signed with the code under test would agree with it
+// whatever it does.
+func signAsBank(stamp string, body []byte) string {
+	key := hmac.New(sha256.New, bankSecret)
+	key.Write([]byte("stampede sandbox bank/bank speaks"))
+	mac := hmac.New(sha256.New, key.Sum(nil))
+	mac.Write([]byte(stamp + "\n"))
+	mac.Write(body)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// FuzzCallback: a callback of which one byte was changed, in its body or in what
+// signs it, is never answered with success and never reaches the books, at
+// either address. There is no database behind the handler: what got through
+// would panic.
+func FuzzCallback(f *testing.F) {
+	cfg := sandbox.DefaultClientConfig()
+	cfg.Merchant, cfg.Secret, cfg.BankURL = merchantNo, bankSecret, "http://127.0.0.1:1"
+	client, err := sandbox.NewClient(cfg, clock.System{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	s, err := New(DefaultConfig(), Deps{
+		DB: new(pgxpool.Pool), Orders: new(order.Service), Outbox: waker{}, Providers: []provider.Provider{client},
+		BaseURL: "http://127.0.0.1:1", Log: log, Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	rt := httpx.NewRouter(auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), log, "test", prometheus.NewRegistry())
+	s.Routes(rt)
+
+	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	body := []byte(`{"event":"payment.captured","merchant":"` + merchantNo + `","payment_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60",` +
+		`"transaction":"t1","amount":100,"currency":"CNY","at":"2026-01-01T00:00:00Z"}`)
+	signature := signAsBank(stamp, body)
+	genuine := http.Header{sandbox.HeaderTimestamp: {stamp}, sandbox.HeaderSignature: {signature}}
+	if n, err := client.Parse(genuine, body); err != nil || n.Capture == nil {
+		f.Fatalf("the genuine callback is refused: %v", err) // or the target would prove nothing
+	}
+	f.Add(body, stamp, signature, false)
+	f.Add(bytes.Replace(body, []byte("100"), []byte("900"), 1), stamp, signature, false)
+	f.Add(append(bytes.Clone(body), ' '), stamp, signature, true)
+	f.Add(body, "0"+stamp, signature, false)
+	f.Add(body, stamp, signature[:62], true)
+	f.Add([]byte{}, stamp, "", false)
+	f.Fuzz(func(t *testing.T, altered []byte, stampSent, signatureSent string, refund bool) {
+		sent, err := hex.DecodeString(signatureSent)
+		if want, _ := hex.DecodeString(signature); bytes.Equal(altered, body) && stampSent == stamp && err == nil && bytes.Equal(sent, want) {
+			t.Skip("nothing was altered")
+		}
+		address := "/api/v1/payments/sandbox/notify"
+		if refund {
+			address = "/api/v1/payments/sandbox/refund-notify"
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, address, bytes.NewReader(altered))
+		r.Header[sandbox.HeaderTimestamp], r.Header[sandbox.HeaderSignature] = []string{stampSent}, []string{signatureSent}
+		w := httptest.NewRecorder()
+		rt.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized && w.Code != http.StatusBadRequest {
+			t.Fatalf("an altered callback was answered %d %s", w.Code, w.Body)
+		}
+	})
+}

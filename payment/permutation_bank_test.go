@@ -1,0 +1,150 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"stampede/payment/provider"
+	"stampede/platform/ids"
+)
+
+// promptBank is a provider that answers at once and in this process, so that
+// thousands of courses of events take seconds. It never calls back by itself:
+// the test decides what is told and when.
+type promptBank struct {
+	mu       sync.Mutex
+	payments map[ids.ID]*banked
+	refunds  map[ids.ID]provider.RefundStatus
+}
+
+// banked is a payment at the bank.
+type banked struct {
+	state    provider.State
+	captures []provider.Capture
+	amount   int64
+	refuses  bool // every refund of it fails
+}
+
+func newPromptBank() *promptBank {
+	return &promptBank{payments: map[ids.ID]*banked{}, refunds: map[ids.ID]provider.RefundStatus{}}
+}
+
+func (b *promptBank) Profile() provider.Profile {
+	return provider.Profile{Name: "prompt", Merchant: merchantNo}
+}
+
+func (b *promptBank) Create(_ context.Context, c provider.Charge) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p, ok := b.payments[c.PaymentNo]; ok && p.state != provider.Open {
+		return "", provider.ErrClosed
+	}
+	b.payments[c.PaymentNo] = &banked{state: provider.Open, amount: c.Amount}
+	return "http://bank.invalid/" + c.PaymentNo.String(), nil
+}
+
+func (b *promptBank) Query(_ context.Context, no ids.ID) (provider.Status, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.status(no), nil
+}
+
+// status needs mu held.
+func (b *promptBank) status(no ids.ID) provider.Status {
+	p, ok := b.payments[no]
+	switch {
+	case !ok:
+		return provider.Status{State: provider.Missing}
+	case p.state == provider.Captured:
+		return provider.Status{State: provider.Captured, Capture: p.captures[0]}
+	default:
+		return provider.Status{State: p.state}
+	}
+}
+
+func (b *promptBank) Close(_ context.Context, no ids.ID) (provider.Status, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p, ok := b.payments[no]; !ok || p.state == provider.Open {
+		b.payments[no] = &banked{state: provider.Closed}
+		if ok {
+			b.payments[no].amount = p.amount
+		}
+	}
+	return b.status(no), nil
+}
+
+func (b *promptBank) Refund(_ context.Context, r provider.Return) (provider.RefundStatus, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known, ok := b.refunds[r.RefundNo]; ok {
+		return known, nil
+	}
+	st := provider.RefundStatus{
+		State: provider.Succeeded, Merchant: merchantNo, RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Transaction: "back " + r.RefundNo.String(),
+		Amount: r.Amount, Currency: r.Currency, At: time.Now(),
+	}
+	if b.payments[r.PaymentNo].refuses {
+		st.State, st.Transaction = provider.Failed, ""
+	}
+	b.refunds[r.RefundNo] = st
+	return st, nil
+}
+
+func (b *promptBank) Parse(http.Header, []byte) (provider.Notice, error) {
+	return provider.Notice{}, provider.ErrUnreadable
+}
+
+func (b *promptBank) Answer(error) provider.Reply { return provider.Reply{Status: http.StatusOK} }
+
+// take moves the money once more, for a closed payment too if forced: no
+// provider should, and some have.
+func (b *promptBank) take(no ids.ID, forced bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, ok := b.payments[no]
+	if !ok || !forced && p.state != provider.Open {
+		return
+	}
+	p.state = provider.Captured
+	p.captures = append(p.captures, provider.Capture{
+		Merchant: merchantNo, PaymentNo: no, Transaction: fmt.Sprintf("%s-%d", no, len(p.captures)), Amount: p.amount, Currency: "CNY", At: time.Now(),
+	})
+}
+
+// captures are the movements that the bank would tell of a payment.
+func (b *promptBank) captures(no ids.ID) []provider.Capture {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p, ok := b.payments[no]; ok {
+		return append([]provider.Capture(nil), p.captures...)
+	}
+	return nil
+}
+
+// refuse makes every refund of a payment fail from now on.
+func (b *promptBank) refuse(no ids.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p, ok := b.payments[no]; ok {
+		p.refuses = true
+	}
+}
+
+// kept is what the bank has of the shopper's money after all refunds.
+func (b *promptBank) kept(no ids.ID) (sum int64) {
+	for _, c := range b.captures(no) {
+		sum += c.Amount
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.refunds {
+		if r.PaymentNo == no && r.State == provider.Succeeded {
+			sum -= r.Amount
+		}
+	}
+	return sum
+}

@@ -1,0 +1,155 @@
+package payment
+
+import (
+	"fmt"
+	"slices"
+
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+// happening is one thing that can happen to an order and its money.
+type happening string
+
+const (
+	started     happening = "start"          // the shopper asks for a payment
+	paid        happening = "pay"            // and pays at the bank, which tells nobody yet
+	takenAgain  happening = "take again"     // the bank takes the money once more, even of a closed payment
+	calledBack  happening = "callback"       // the bank tells of all that it took; told twice is a duplicate
+	queried     happening = "query"          // we ask the bank after the open payment
+	canceled    happening = "cancel"         // the shopper cancels, to the end of the protocol
+	claimedOnly happening = "claim"          // the shopper cancels and the process dies after the claim
+	expired     happening = "expire"         // the deadline passes, to the end of the protocol
+	givenBack   happening = "refund"         // what has to go back is asked for
+	backRefused happening = "refund refused" // from now on the bank fails every refund
+)
+
+// account is the model of one order's money: what our rows must say after each
+// event, and what the bank has.
+type account struct {
+	no    ids.ID
+	user  int64
+	order []happening
+
+	status       string
+	claimed, due bool
+	payment      string       // our row: "", created, closed, captured
+	paymentNo    ids.ID       // read once there is one
+	bank         string       // "", open, closed, captured
+	taken        int          // movements at the bank
+	settled      map[int]bool // which of them we wrote down
+	excess       int          // of these, how many have to go back
+	back, failed int          // of these, how many went back, and how many never will
+	refuses      bool
+}
+
+// settle is what one movement does, the first time that we hear of it.
+func (a *account) settle(movement int) {
+	if a.settled[movement] {
+		return
+	}
+	a.settled[movement] = true
+	a.payment = "captured"
+	if a.status == orderevent.StatusPending {
+		a.status, a.claimed = orderevent.StatusPaid, false
+	} else {
+		a.excess++
+	}
+}
+
+// end is the closing protocol after the claim: the payment is closed at the
+// bank first, and money that was faster pays the order.
+func (a *account) end() {
+	if a.payment == "created" {
+		if a.bank == "captured" {
+			a.settle(0)
+			return
+		}
+		a.bank, a.payment = "closed", "closed"
+	}
+	a.status, a.claimed = orderevent.StatusClosed, false
+}
+
+// apply is design.md's order and payment machines, with the money beside them.
+func (a *account) apply(what happening) {
+	pending := a.status == orderevent.StatusPending
+	switch what {
+	case started:
+		if pending && !a.claimed && !a.due && a.payment == "" {
+			a.payment, a.bank = "created", "open"
+		}
+	case paid:
+		if a.bank == "open" {
+			a.bank, a.taken = "captured", a.taken+1
+		}
+	case takenAgain:
+		if a.bank != "" {
+			a.bank, a.taken = "captured", a.taken+1
+		}
+	case calledBack:
+		for i := range a.taken {
+			a.settle(i)
+		}
+	case queried:
+		if a.payment == "created" && a.bank == "captured" {
+			a.settle(0)
+		}
+	case canceled:
+		if pending && !a.claimed {
+			a.end()
+		}
+	case claimedOnly:
+		a.claimed = a.claimed || pending
+	case expired:
+		a.due = true
+		if pending && !a.claimed {
+			a.end()
+		}
+	case givenBack:
+		if open := a.excess - a.back - a.failed; a.refuses {
+			a.failed += open
+		} else {
+			a.back += open
+		}
+	case backRefused:
+		a.refuses = a.refuses || a.bank != ""
+	}
+}
+
+// row is what the database must say, as rows reads it.
+func (a *account) row() string {
+	version := 1
+	if a.status != orderevent.StatusPending {
+		version = 2
+	}
+	reasons := ""
+	switch {
+	case a.excess > 0 && a.status == orderevent.StatusPaid:
+		reasons = outcomeDuplicate
+	case a.excess > 0:
+		reasons = outcomeLate
+	}
+	return fmt.Sprintf("%s v%d history %d payment %s captures %d refunds %d back %d failed %d %s",
+		a.status, version, version-1, a.payment, len(a.settled), a.excess, a.back, a.failed, reasons)
+}
+
+// permutations lists every order of the events, each once although events may
+// repeat.
+func permutations(events []happening) (all [][]happening) {
+	events = slices.Sorted(slices.Values(events))
+	var walk func(so, left []happening)
+	walk = func(so, left []happening) {
+		if len(left) == 0 {
+			all = append(all, slices.Clone(so))
+			return
+		}
+		for i, e := range left {
+			if i > 0 && left[i-1] == e {
+				continue
+			}
+			walk(append(so, e), slices.Concat(left[:i], left[i+1:]))
+		}
+	}
+	walk(nil, events)
+	return all
+}

@@ -1,0 +1,57 @@
+package seckill
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+)
+
+// FuzzIdempotencyKey: whatever a client sends as its key, a repetition has the
+// same answer and no second effect, another key has its own, and a key that is
+// refused is refused as the client's fault.
+func FuzzIdempotencyKey(f *testing.F) {
+	f.Add("k1", "k2")
+	f.Add("a b", "a  b")
+	f.Add("\xff\xfe", "钥匙")
+	f.Add("'; DROP TABLE x; --", "%00")
+	f.Add("\t", "e\u0301")
+	d := newYard(f).desk()
+	s := d.publish(time.Hour)
+	path := "/api/v1/admin/items/" + s.item + "/stock"
+	total := func() int64 { return d.number(`SELECT total FROM inventory.stock WHERE item_id = $1`, s.item) }
+	run := 0
+	f.Fuzz(func(t *testing.T, key, other string) {
+		d.t = t
+		if total() > 1_000_000 || key == "" || other == "" {
+			t.Skip("the stock has an end, and no key is no promise")
+		}
+		run++
+		// Keys last for a day, so each run has keys of its own.
+		key, other = strconv.Itoa(run)+key, strconv.Itoa(run)+other
+		before := total()
+		first := d.as(auth.Operator, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", key)
+		again := d.as(auth.Operator, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", key)
+		if first.status != again.status || first.status >= 500 {
+			t.Fatalf("key %q: %d and then %d: %s", key, first.status, again.status, again.raw)
+		}
+		added := int64(0)
+		if first.status == http.StatusOK {
+			added = 1
+		}
+		if added == 1 && !bytes.Equal(first.raw, again.raw) {
+			t.Fatalf("key %q: %s and then %s", key, first.raw, again.raw)
+		}
+		if got := total() - before; got != added {
+			t.Fatalf("key %q: two requests, answered %d, added %d units", key, first.status, got)
+		}
+		if added == 1 && key != other {
+			if r := d.as(auth.Operator, http.MethodPost, path, `{"add": 2}`, "Idempotency-Key", other); r.status == 422 && r.text("code") == "idempotency-mismatch" {
+				t.Fatalf("key %q stands for %q", key, other)
+			}
+		}
+	})
+}
