@@ -11,11 +11,14 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 ARGS ?=
 BENCH ?= .
+# How often gobench runs each benchmark: benchstat wants 10 to tell a change from noise.
+COUNT ?= 1
 # Long enough to get past a target's seed corpus; raise it to search in earnest.
 FUZZTIME ?= 10s
+ROUNDS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt bench fuzz generate check-generated load build clean
+.PHONY: help run test lint fmt bench gobench fuzz kill generate check-generated load build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -37,8 +40,11 @@ lint: $(GOLANGCI_LINT) ## Check formatting, go vet and golangci-lint
 fmt: $(GOLANGCI_LINT) ## Format the code as lint wants it
 	$(GOLANGCI_LINT) fmt ./...
 
-bench: ## Run the Go benchmarks (BENCH=regexp chooses)
-	@exec .ci/setup exec go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+bench: build ## Measure each stage beside its bare floor on this machine (ARGS="--stages whole …" is passed on)
+	@exec .ci/setup exec $(BIN)/stampede bench $(ARGS)
+
+gobench: ## Run the Go benchmarks, fit for benchstat (BENCH=regexp chooses, COUNT=10 repeats)
+	@exec .ci/setup exec go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
 # go test fuzzes one target of one package at a time.
 fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
@@ -48,6 +54,10 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 			echo "$$target in $$(dirname "$$file") for $(FUZZTIME)"; \
 			go test -run "^$$" -fuzz "^$$target\$$" -fuzztime "$(FUZZTIME)" "./$$(dirname "$$file")" </dev/null || exit 1; \
 		done'
+
+# Every scenario ends real processes; as many run at a time as there are cores.
+kill: ## Kill the server at every named point in ROUNDS rounds (default 10), restart it, prove the books
+	@.ci/setup exec go test -count=1 -timeout 0 -v -run '^TestKillPoints$$' . -killpoints.rounds=$(ROUNDS) $(TESTFLAGS)
 
 generate: $(SQLC) ## Generate again: sqlc, and the OpenAPI document
 	$(SQLC) generate -f platform/pg/sqlc.yaml

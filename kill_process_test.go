@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/config"
+	"stampede/platform/failpoint"
+	"stampede/platform/pgtest"
+)
+
+// mortal is a server that dies and comes back: the same data and the same address,
+// one process after the other.
+type mortal struct {
+	addr  string
+	args  []string // of the command, without the address
+	ready *regexp.Regexp
+	data  string // of `run`; empty for `serve`
+	// databaseURL is known once the first process is ready.
+	databaseURL string
+}
+
+var (
+	runIsReady   = regexp.MustCompile(`Live page\s+(http://\S+?)/\n`)
+	serveIsReady = regexp.MustCompile(`serves (http://\S+);`)
+)
+
+// runShop is `stampede run`, whose Postgres and Redis die with it and start over.
+func runShop(t *testing.T, rng *rand.Rand) *mortal {
+	t.Helper()
+	data := dataDir(t)
+	return &mortal{addr: freeAddr(t, rng), data: data, ready: runIsReady, args: []string{"run", "--data=" + data, "--demo-every=1h"}}
+}
+
+// serveShop is `stampede serve` on stores that go on living while it is dead.
+func serveShop(t *testing.T, rng *rand.Rand) *mortal {
+	t.Helper()
+	databaseURL := pgtest.DatabaseURL(t)
+	return &mortal{addr: freeAddr(t, rng), databaseURL: databaseURL, ready: serveIsReady, args: []string{
+		"serve", "--database-url=" + databaseURL, "--redis-url=" + pgtest.RedisURL(t),
+		"--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank",
+		"--conns-seckill=4", "--conns-inventory=3", "--conns-order=6", "--conns-payment=6", "--conns-platform=4",
+	}}
+}
+
+// freeAddr is a loopback address that every process of a shop can bind in turn:
+// the bank calls back where the payment was made. Its port lies below those that
+// the system gives to outgoing connections, of which tests make thousands.
+func freeAddr(t *testing.T, rng *rand.Rand) string {
+	t.Helper()
+	for range 100 {
+		addr := "127.0.0.1:" + strconv.Itoa(20_000+rng.IntN(10_000))
+		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr); err == nil {
+			_ = l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// start runs one process of the shop; points is the value of STAMPEDE_FAILPOINTS.
+func (s *mortal) start(t *testing.T, points string) *process {
+	t.Helper()
+	name, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{out: newConsole(), ended: make(chan struct{}), url: "http://" + s.addr}
+	args := append(slices.Clone(s.args), "--listen="+s.addr, "--ops-listen=127.0.0.1:0", "--log-level=warn", "--signing-key="+testKey)
+	p.cmd = exec.Command(name, args...) //nolint:gosec // our own binary
+	p.cmd.Env = append(os.Environ(), failpoint.Variable+"="+points)
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = p.cmd.Wait(); close(p.ended) }()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.ended:
+		case <-time.After(30 * time.Second):
+			_ = p.cmd.Process.Kill()
+			<-p.ended
+		}
+		if t.Failed() {
+			t.Logf("the process with %q printed:\n%s", points, p.out)
+		}
+	})
+	return p
+}
+
+// await returns true once the process is ready, false when it ended before: a
+// point inside Load may be reached while the process starts.
+func (s *mortal) await(t *testing.T, p *process) bool {
+	t.Helper()
+	timeout := time.After(time.Minute)
+	for !s.ready.MatchString(p.out.String()) {
+		select {
+		case <-p.out.news:
+		case <-p.ended:
+			return false
+		case <-timeout:
+			t.Fatalf("it was not ready within a minute:\n%s", p.out)
+		}
+	}
+	if s.databaseURL == "" {
+		stack, err := config.ReadStack(s.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.databaseURL = stack.DatabaseURL
+	}
+	return true
+}
+
+// over reports whether the process has ended.
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// killed reports whether SIGKILL ended the process.
+func (p *process) killed() bool {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// verify proves the books of the shop against what its shoppers were told.
+func (s *mortal) verify(t *testing.T, clientLog string) {
+	t.Helper()
+	args := []string{"verify", "--client-log=" + clientLog}
+	if s.data != "" {
+		args = append(args, "--data="+s.data)
+	} else {
+		args = append(args, s.args[1], s.args[2], "--data="+t.TempDir())
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), args, &out, &errs); code != 0 {
+		t.Errorf("verify: exit %d\n%s%s", code, out.String(), errs.String())
+	}
+}
+
+// killRedis ends the Redis that belongs to `run`, as an out-of-memory killer would.
+func (s *mortal) killRedis(t *testing.T) {
+	t.Helper()
+	stack, err := config.ReadStack(s.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts, err := redis.ParseURL(stack.RedisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opts)
+	defer func() { _ = client.Close() }()
+	info, err := client.InfoMap(t.Context(), "server").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sigkill(t, info["Server"]["process_id"])
+}
+
+// killPostgres ends the Postgres that belongs to `run`.
+func (s *mortal) killPostgres(t *testing.T) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.data, "postgres", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(raw), "\n")
+	sigkill(t, first)
+}
+
+func sigkill(t *testing.T, pid string) {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err != nil || n <= 1 {
+		t.Fatalf("process id %q: %v", pid, err)
+	}
+	if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shortly is a context for one look at a store.
+func shortly(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// armed writes one entry of STAMPEDE_FAILPOINTS.
+func armed(point string, nth int) string { return fmt.Sprintf("%s=kill@%d", point, nth) }

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/failpoint"
+)
+
+var (
+	killRounds = flag.Int("killpoints.rounds", 0, "kill at each point so many times, each with a seed of its own; 0 plays the short form")
+	killSeed   = flag.Uint64("killpoints.seed", 0, "the seed of the first scenario, to repeat one that failed; 0 chooses")
+)
+
+// Ends of a process that are no points of its own code.
+const (
+	redisDies    = "redis dies"
+	postgresDies = "postgres dies"
+	anyMoment    = "any moment"
+)
+
+// mostHits bounds the seed's choice of the hit at which a point kills. A stage
+// reaches a batch's points once or more per wave, those of one shopper as often as
+// there are shoppers; Loads happen once per item and start.
+var mostHits = map[string]int{
+	failpoint.AfterLua.Name():       6,
+	failpoint.AfterPublish.Name():   6,
+	failpoint.Before202.Name():      30,
+	failpoint.AfterCommit.Name():    6,
+	failpoint.BeforeAck.Name():      6,
+	failpoint.OrdersClosed.Name():   4,
+	failpoint.AfterPayment.Name():   6,
+	failpoint.LoadFenced.Name():     2,
+	failpoint.LoadCounted.Name():    2,
+	failpoint.LoadWritten.Name():    2,
+	failpoint.RelayPublished.Name(): 12,
+}
+
+// scenario is one shop whose process ends in one way after the other, each time
+// under shoppers, and then comes back for good.
+type scenario struct {
+	name   string
+	stages []string
+	shop   func(*testing.T, *rand.Rand) *mortal
+	seed   uint64
+}
+
+// shortForm reaches every point once. The second of a pair hits a process that is
+// recovering from the first, which is the harder case. With `run` Redis starts over
+// as well and everything is loaded again; with `serve` it lives on and remembers
+// what its dead client has taken or owes it.
+func shortForm() []scenario {
+	return []scenario{
+		{name: "run", shop: runShop, stages: []string{failpoint.AfterLua.Name(), failpoint.LoadFenced.Name()}},
+		{name: "run", shop: runShop, stages: []string{failpoint.AfterPublish.Name(), failpoint.LoadCounted.Name()}},
+		{name: "run", shop: runShop, stages: []string{failpoint.Before202.Name(), failpoint.LoadWritten.Name()}},
+		{name: "run", shop: runShop, stages: []string{failpoint.AfterCommit.Name(), failpoint.RelayPublished.Name()}},
+		{name: "run", shop: runShop, stages: []string{failpoint.BeforeAck.Name(), redisDies}},
+		{name: "serve", shop: serveShop, stages: []string{failpoint.AfterPayment.Name(), failpoint.OrdersClosed.Name()}},
+		{name: "serve", shop: serveShop, stages: []string{failpoint.AfterPublish.Name(), failpoint.AfterLua.Name()}},
+	}
+}
+
+// longForm plays every end so many times, in pairs that a round's seed chooses.
+// Every fifth scenario has stores of its own that go on living.
+func longForm(rounds int, rng *rand.Rand) []scenario {
+	var scenarios []scenario
+	for range rounds {
+		ends := []string{redisDies, postgresDies, anyMoment}
+		for _, p := range failpoint.Points() {
+			ends = append(ends, p.Name())
+		}
+		rng.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
+		for pair := range slices.Chunk(ends, 2) {
+			s := scenario{name: "run", stages: pair, shop: runShop}
+			if rng.IntN(5) == 0 && !slices.ContainsFunc(pair, needsRun) {
+				s.name, s.shop = "serve", serveShop
+			}
+			scenarios = append(scenarios, s)
+		}
+	}
+	return scenarios
+}
+
+// needsRun reports whether an end is there only when the stores start with the
+// process: otherwise nobody may end them, and nothing has to be loaded again.
+func needsRun(end string) bool {
+	return end == redisDies || end == postgresDies || strings.HasPrefix(end, "load-")
+}
+
+// TestKillPoints ends real processes with SIGKILL at named points, in the middle of
+// a rush, and proves of what comes back that nobody was told anything in vain: the
+// same number has the same answer, no user has two orders, no unit is lost or sold
+// twice, and the item sells what is left.
+func TestKillPoints(t *testing.T) {
+	t.Parallel()
+	seed := *killSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	scenarios := shortForm()
+	if *killRounds > 0 {
+		scenarios = longForm(*killRounds, rand.New(rand.NewPCG(seed, 0))) //nolint:gosec // which hit is chosen is no secret
+	}
+	for i, s := range scenarios {
+		s.seed = seed + uint64(i)
+		t.Run(fmt.Sprintf("%d-%s-%s", i, s.name, strings.ReplaceAll(strings.Join(s.stages, "-then-"), " ", "-")), func(t *testing.T) {
+			t.Parallel()
+			t.Logf("repeat with -run %s -killpoints.seed=%d -killpoints.rounds=%d", t.Name(), seed, *killRounds)
+			s.play(t)
+		})
+	}
+}
+
+// TestTheShortFormReachesEveryPoint keeps a new point from being forgotten here.
+func TestTheShortFormReachesEveryPoint(t *testing.T) {
+	t.Parallel()
+	for _, p := range failpoint.Points() {
+		if !slices.ContainsFunc(shortForm(), func(s scenario) bool { return slices.Contains(s.stages, p.Name()) }) {
+			t.Errorf("no scenario kills at %s", p.Name())
+		}
+		if mostHits[p.Name()] == 0 {
+			t.Errorf("mostHits has no %s", p.Name())
+		}
+	}
+}
+
+// play runs the stages and holds what came of them against what shoppers know.
+func (s scenario) play(t *testing.T) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(s.seed, 1)) //nolint:gosec // as above
+	shop := s.shop(t, rng)
+	c := newRushers(t, rng, "http://"+shop.addr)
+	for _, end := range s.stages {
+		s.stage(t, shop, c, end)
+	}
+	began := time.Now()
+	last := shop.start(t, "")
+	if !shop.await(t, last) {
+		t.Fatalf("it does not start any more:\n%s", last.out)
+	}
+	t.Logf("ready %s after the start", time.Since(began).Round(time.Millisecond))
+	c.checkAfterCrashes(shop)
+}
+
+// stage starts a process and plays waves until it has ended in the given way.
+func (s scenario) stage(t *testing.T, shop *mortal, c *rushers, end string) {
+	t.Helper()
+	points, nth := "", 0
+	if most, ok := mostHits[end]; ok {
+		nth = 1 + c.rng.IntN(most)
+		points = armed(end, nth)
+	} else {
+		nth = 1 + c.rng.IntN(4) // the wave in which it happens
+	}
+	p := shop.start(t, points)
+	ready := shop.await(t, p)
+	waves := 0
+	for deadline := time.Now().Add(time.Minute); ready && !p.over(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen within a minute and %d waves", end, waves)
+		}
+		if c.sale.ItemID == "" && !c.plan() {
+			continue
+		}
+		if c.units() > c.stock-2*waveSize {
+			t.Fatalf("%s did not happen before the stock was gone, in %d waves", points, waves)
+		}
+		waves++
+		var during func()
+		if points == "" && waves == nth {
+			during = func() { s.strike(t, shop, p, end, c.rng) }
+		}
+		c.wave(during)
+	}
+	<-p.ended
+	switch told := "fail point " + end + " reached"; {
+	case points != "" && (!p.killed() || !strings.Contains(p.out.String(), told)):
+		t.Fatalf("the process did not die at %s: %s\n%s", points, p.cmd.ProcessState, p.out)
+	case end == anyMoment && !p.killed():
+		t.Fatalf("the process did not die by SIGKILL: %s", p.cmd.ProcessState)
+	}
+	t.Logf("%s, hit or wave %d: the process ended (%s) after %d waves", end, nth, p.cmd.ProcessState, waves)
+}
+
+// strike ends the process or one of its stores from outside, a moment after a wave
+// began, and waits for the end of the process.
+func (s scenario) strike(t *testing.T, shop *mortal, p *process, end string, rng *rand.Rand) {
+	t.Helper()
+	moment := time.NewTimer(time.Duration(rng.IntN(50)) * time.Millisecond)
+	<-moment.C
+	switch end {
+	case redisDies:
+		shop.killRedis(t)
+	case postgresDies:
+		shop.killPostgres(t)
+	default:
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(30 * time.Second): // three times the promised 10 s
+		t.Fatalf("the process did not end after %s", end)
+	}
+}
