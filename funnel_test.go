@@ -1,0 +1,354 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"stampede/platform/alarm"
+	"stampede/platform/auth"
+	"stampede/platform/loadgen"
+	"stampede/platform/pgtest"
+)
+
+// opsURL is where the instance answers operators' tools.
+func (in *instance) opsURL(t *testing.T) string {
+	t.Helper()
+	return in.out.await(t, `health at (http://\S+)/readyz`, 10*time.Second, in.ended)
+}
+
+// awaitLoaded returns when Redis decides on the item.
+func (in *instance) awaitLoaded(t *testing.T, item string) {
+	t.Helper()
+	operator := mint(t, 1, auth.Operator)
+	pgtest.Eventually(t, 20*time.Second, func() bool {
+		_, doc := in.call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
+		return doc["loaded"] == true
+	}, "the item is loaded")
+}
+
+// scraped is what /metrics says at one moment.
+type scraped map[string]*dto.MetricFamily
+
+func scrape(t *testing.T, opsURL string) scraped {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, opsURL+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// sum adds up the counters of a family whose labels are as given: "name" or
+// "name{label=value,…}". A family that is not there is −1, which equals nothing.
+func (s scraped) sum(t *testing.T, series string) int64 {
+	t.Helper()
+	name, rest, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
+	family := s[name]
+	if family == nil {
+		return -1
+	}
+	total := 0.0
+	for _, m := range family.GetMetric() {
+		have := map[string]string{}
+		for _, l := range m.GetLabel() {
+			have[l.GetName()] = l.GetValue()
+		}
+		matches := true
+		for want := range strings.SplitSeq(rest, ",") {
+			label, value, given := strings.Cut(want, "=")
+			matches = matches && (!given || have[label] == value)
+		}
+		if matches {
+			total += m.GetCounter().GetValue()
+		}
+	}
+	return int64(total)
+}
+
+// labelled is a family's counters by the value of one label, without those at 0.
+func (s scraped) labelled(name, label string) map[string]int64 {
+	all := map[string]int64{}
+	for _, m := range s[name].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == label && m.GetCounter().GetValue() > 0 {
+				all[l.GetValue()] += int64(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return all
+}
+
+// crowd is what the shoppers of this test were told and did.
+type crowd struct {
+	rushes  map[string]int64 // answers to rushes, by code
+	ofItem  map[string]int64 // those of them that name the item
+	paths   map[string]int64 // answers to requests for a path, by code
+	orders  int64            // who was told of an order
+	started int64            // payments
+	paid    int64
+	closed  int64
+	pushed  atomic.Int64 // messages that sockets received
+	due     int64        // messages that they have to receive
+}
+
+func (c *crowd) told(code string) {
+	c.rushes[code]++
+	if code != "bad-path" {
+		c.ofItem[code]++
+	}
+}
+
+// listen opens a socket for the user and counts what it receives.
+func (c *crowd) listen(t *testing.T, in *instance, user int64) {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(in.url, "http")+"/api/v1/ws", &websocket.DialOptions{
+		Subprotocols: []string{"stampede.v1", "bearer." + mint(t, user, auth.Shopper)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			_, message, err := conn.Read(ctx)
+			if err != nil {
+				return
+			}
+			if bytes.Contains(message, []byte(`"order"`)) { // and not the greeting
+				c.pushed.Add(1)
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); done.Wait(); _ = conn.CloseNow() })
+}
+
+// path asks for a path and counts the answer; empty when it was refused.
+func (c *crowd) path(t *testing.T, b buyer, item string, quantity int) string {
+	t.Helper()
+	status, doc := b.in.call(t, http.MethodPost, "/api/v1/items/"+item+"/rush-path", b.token, map[string]int{"quantity": quantity})
+	if status != http.StatusOK {
+		c.paths[doc["code"].(string)]++
+		return ""
+	}
+	c.paths["issued"]++
+	return doc["path"].(string)
+}
+
+// send sends a path and returns the number, empty when it was refused.
+func (c *crowd) send(t *testing.T, b buyer, path string, again bool) string {
+	t.Helper()
+	status, doc := b.in.call(t, http.MethodPost, "/api/v1/rush/"+path, "", nil)
+	switch {
+	case status != http.StatusAccepted:
+		c.told(doc["code"].(string))
+		return ""
+	case again:
+		c.told("repeated")
+	default:
+		c.told("queued")
+		c.orders++
+	}
+	return doc["order_no"].(string)
+}
+
+// playByHand is what loadgen's shoppers do not do: repetitions, paths that are
+// refused, a cancellation.
+func (c *crowd) playByHand(t *testing.T, in *instance, item string) {
+	t.Helper()
+	for user := int64(1); user <= 5; user++ {
+		c.listen(t, in, user)
+		b := newBuyer(t, in, user)
+		path := c.path(t, b, item, 1)
+		no := c.send(t, b, path, false)
+		c.send(t, b, path, true) // the answer was lost
+		b.awaitStatus(t, no, "pending_payment", 10*time.Second)
+		c.due++
+		c.send(t, b, path, true)
+		c.send(t, b, c.path(t, b, item, 1), false) // already-bought
+		c.send(t, b, path[:len(path)-2]+"zz", false)
+		c.path(t, b, item, 900) // over-limit
+		c.path(t, b, "999999", 1)
+		if user == 1 {
+			status, doc := in.call(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", b.token, map[string]string{})
+			if status != http.StatusOK {
+				t.Fatalf("cancel: %d %v", status, doc)
+			}
+			c.closed++
+			c.due++
+		}
+	}
+}
+
+// playRush lets a crowd of loadgen's rush, and adds its log to what was told.
+func (c *crowd) playRush(t *testing.T, in *instance, item string, shoppers int, stores ...string) {
+	t.Helper()
+	const first = int64(1000)
+	for user := first; user < first+20; user++ {
+		c.listen(t, in, user)
+	}
+	log := filepath.Join(t.TempDir(), "client.jsonl")
+	var out, errs bytes.Buffer
+	code := run(t.Context(), append([]string{
+		"rush", "--item=" + item, fmt.Sprintf("--shoppers=%d", shoppers), "--first-user=1000", "--conns=24", "--sockets=0", "--pay=50%", "--json",
+		"--url=" + in.url, "--signing-key=" + testKey, "--log=" + log, "--data=" + t.TempDir(),
+	}, stores...), &out, &errs)
+	if code != 0 {
+		t.Fatalf("rush: exit %d\n%s\n%s", code, out.String(), errs.String())
+	}
+	var report struct{ Troubles map[string]int64 }
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil || len(report.Troubles) > 0 {
+		t.Fatalf("%v, troubles %v; want a play that nothing disturbed", err, report.Troubles)
+	}
+	entries, err := loadgen.ReadLogFile(log)
+	if err != nil || len(entries) != shoppers {
+		t.Fatalf("%d entries in the client log (%v), want %d", len(entries), err, shoppers)
+	}
+	for _, e := range entries {
+		c.paths["issued"]++
+		c.told(e.Answer)
+		if e.Answer != "queued" {
+			continue
+		}
+		c.orders++
+		listens := e.UserID < first+20
+		if listens {
+			c.due++
+		}
+		if e.Status == "paid" {
+			c.started++
+			c.paid++
+			if listens {
+				c.due++
+			}
+		}
+	}
+}
+
+// stations are the funnel's counters and what they must be, from the first door
+// to the last.
+func (c *crowd) stations() map[string]int64 {
+	granted := c.rushes["queued"]
+	return map[string]int64{
+		"stampede_seckill_paths_total{code=issued}":                      c.paths["issued"],
+		"stampede_seckill_rush_answers_total{code=queued}":               granted,
+		"stampede_inventory_verdicts_total{verdict=granted}":             granted,
+		"stampede_seckill_grants_published_total{outcome=stored}":        granted,
+		"stampede_seckill_grants_published_total{outcome=unknown}":       0,
+		"stampede_order_grants_written_total{result=created}":            c.orders,
+		"stampede_order_grants_written_total{result=duplicate}":          0,
+		"stampede_order_grants_written_total{result=shortfall}":          0,
+		"stampede_order_grants_written_total{result=interrupted}":        0,
+		"stampede_order_grants_written_total{result=malformed}":          0,
+		"stampede_order_visible_total":                                   c.orders,
+		"stampede_notify_pushes_total":                                   c.due,
+		"stampede_payment_started_total":                                 c.started,
+		"stampede_payment_captures_total{provider=sandbox,outcome=paid}": c.paid,
+		"stampede_order_changes_total{status=paid}":                      c.paid,
+		"stampede_order_changes_total{status=closed,reason=canceled}":    c.closed,
+		"stampede_order_changes_total{status=closed,reason=timeout}":     0,
+		"stampede_inventory_holds_ended_total{end=released}":             c.closed,
+		"stampede_inventory_holds_ended_total{end=committed}":            c.paid,
+	}
+}
+
+// differences compares everything that was counted with what was told.
+func (c *crowd) differences(t *testing.T, ops string) []string {
+	t.Helper()
+	s := scrape(t, ops)
+	var all []string
+	for series, want := range c.stations() {
+		if got := s.sum(t, series); got != want {
+			all = append(all, fmt.Sprintf("%s = %d, shoppers say %d", series, got, want))
+		}
+	}
+	for name, want := range map[string]map[string]int64{"stampede_seckill_rush_answers_total": c.rushes, "stampede_seckill_paths_total": c.paths} {
+		if got := s.labelled(name, "code"); !maps.Equal(got, want) {
+			all = append(all, fmt.Sprintf("%s = %v, shoppers say %v", name, got, want))
+		}
+	}
+	if got := c.pushed.Load(); got != c.due {
+		all = append(all, fmt.Sprintf("sockets received %d messages, %d are due", got, c.due))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestEveryCounterOfTheFunnelEqualsWhatShoppersWereTold plays a small sale with
+// everything in it and holds each counter of /metrics, and the operator's
+// funnel, against the clients' own log: equal, neither more nor less.
+func TestEveryCounterOfTheFunnelEqualsWhatShoppersWereTold(t *testing.T) {
+	t.Parallel()
+	pool, redisURL := pgtest.DB(t), pgtest.RedisURL(t)
+	databaseURL := pool.Config().ConnString()
+	in := serveInstance(t, databaseURL, redisURL)
+	ops := in.opsURL(t)
+	sale := in.plan(t, 45, 0)
+	c := &crowd{rushes: map[string]int64{}, ofItem: map[string]int64{}, paths: map[string]int64{}}
+	in.awaitLoaded(t, sale.ItemID)
+
+	c.playByHand(t, in, sale.ItemID)
+	c.playRush(t, in, sale.ItemID, 300, "--database-url="+databaseURL, "--redis-url="+redisURL)
+	if c.rushes["queued"] != 46 || c.rushes["all-held"]+c.rushes["sold-out"] == 0 || c.paid == 0 || c.rushes["repeated"] != 10 || c.rushes["already-bought"] != 5 {
+		t.Fatalf("shoppers were told %v and %d paid; the play has to have everything in it", c.rushes, c.paid)
+	}
+
+	// What follows an answer, from the cache to the commit, is through in a moment.
+	var last []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("differences:\n%s", strings.Join(last, "\n"))
+		}
+	}()
+	pgtest.Eventually(t, 15*time.Second, func() bool { last = c.differences(t, ops); return len(last) == 0 }, "every counter equals the client log")
+
+	status, funnel := in.call(t, http.MethodGet, "/api/v1/admin/items/"+sale.ItemID+"/funnel", mint(t, 1, auth.Operator), nil)
+	if status != http.StatusOK {
+		t.Fatalf("funnel: %d %v", status, funnel)
+	}
+	answers := map[string]int64{}
+	for code, n := range funnel["answers"].(map[string]any) {
+		answers[code] = int64(n.(float64))
+	}
+	if !maps.Equal(answers, c.ofItem) {
+		t.Errorf("the operator's funnel has %v, shoppers say %v", answers, c.ofItem)
+	}
+	books, _ := funnel["books"].(map[string]any)
+	for what, want := range map[string]int64{"held": c.orders - c.paid - c.closed, "sold": c.paid, "available": 0, "difference": 0, "total": 45} {
+		if got, ok := books[what].(float64); !ok || int64(got) != want {
+			t.Errorf("the operator's books have %v %s, shoppers say %d", books[what], what, want)
+		}
+	}
+
+	// An alarm, so that the dashboard's panel of them has something to show.
+	if err := alarm.Raise(t.Context(), pool, alarm.HoldStuck, "item "+sale.ItemID, "raised by a test"); err != nil {
+		t.Fatal(err)
+	}
+	checkDashboard(t, scrape(t, ops))
+}
