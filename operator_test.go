@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/auth"
+	"stampede/platform/loadgen"
+	"stampede/platform/pgtest"
+)
+
+// obeyWithin is three times the second in which every instance promises to
+// follow the operator.
+const obeyWithin = 3 * time.Second
+
+// shop is one sale on two instances that share Postgres, Redis and NATS.
+type shop struct {
+	db        *pgxpool.Pool
+	redisURL  string
+	instances [2]*instance
+	sale      loadgen.Planned
+	operator  string
+	users     int64
+}
+
+func newShop(t *testing.T, stock int) *shop {
+	t.Helper()
+	s := &shop{db: pgtest.DB(t), redisURL: pgtest.RedisURL(t), operator: mint(t, 1, auth.Operator), users: 9000}
+	natsURL := startNATS(t)
+	for i := range s.instances {
+		s.instances[i] = serveInstance(t, s.databaseURL(), s.redisURL, "--nats-url="+natsURL)
+	}
+	s.sale = s.instances[0].plan(t, stock, time.Second)
+	for _, in := range s.instances {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			_, code := s.buyer(t, in).rush(t, s.sale.ItemID)
+			return code == ""
+		}, "a grant through each instance")
+	}
+	return s
+}
+
+func (s *shop) databaseURL() string { return s.db.Config().ConnString() }
+
+// buyer is somebody who has not bought yet.
+func (s *shop) buyer(t *testing.T, in *instance) buyer {
+	t.Helper()
+	s.users++
+	return newBuyer(t, in, s.users)
+}
+
+// do asks one instance as the operator.
+func (s *shop) do(t *testing.T, in *instance, method, path string, body any) map[string]any {
+	t.Helper()
+	status, doc := in.call(t, method, "/api/v1/admin/"+path, s.operator, body)
+	if status != http.StatusOK {
+		t.Fatalf("%s %s answered %d %v", method, path, status, doc)
+	}
+	return doc
+}
+
+// path gets a rush path without sending it.
+func (b buyer) path(t *testing.T, item string) (no, path string) {
+	t.Helper()
+	status, doc := b.in.call(t, http.MethodPost, "/api/v1/items/"+item+"/rush-path", b.token, map[string]int{"quantity": 1})
+	if status != http.StatusOK {
+		t.Fatalf("rush-path: %d %v", status, doc)
+	}
+	return doc["order_no"].(string), doc["path"].(string)
+}
+
+// send sends a rush path through an instance and returns the code, "" for 202.
+func (in *instance) send(t *testing.T, path string) string {
+	t.Helper()
+	status, doc := in.call(t, http.MethodPost, "/api/v1/rush/"+path, "", nil)
+	if status == http.StatusAccepted {
+		return ""
+	}
+	code, _ := doc["code"].(string)
+	return code
+}
+
+// refuses waits until the instance answers a fresh path with the code, and then
+// wants nothing else any more. It returns the paths that were refused.
+func (s *shop) refuses(t *testing.T, in *instance, fresh []string, code string) []string {
+	t.Helper()
+	pgtest.Eventually(t, obeyWithin, func() bool {
+		if len(fresh) < 3 {
+			t.Fatalf("the instance goes on granting instead of answering %q", code)
+		}
+		if in.send(t, fresh[0]) == code {
+			return true
+		}
+		fresh = fresh[1:] // this one was still granted
+		return false
+	}, "the instance to answer "+code)
+	for _, path := range fresh {
+		if got := in.send(t, path); got != code {
+			t.Errorf("after the first %q a path was answered %q", code, got)
+		}
+	}
+	return fresh
+}
+
+// paths gets fresh paths from each instance while they are still given out.
+func (s *shop) paths(t *testing.T, each int) (all [2][]string) {
+	t.Helper()
+	for i, in := range s.instances {
+		for range each {
+			_, path := s.buyer(t, in).path(t, s.sale.ItemID)
+			all[i] = append(all[i], path)
+		}
+	}
+	return all
+}
+
+// TestEveryInstanceFollowsTheOperator: what is asked of one instance, all obey.
+func TestEveryInstanceFollowsTheOperator(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 500)
+	first, second := s.instances[0], s.instances[1]
+	activity, item := "activities/"+s.sale.ActivityID, "items/"+s.sale.ItemID
+
+	// A pause, and a second one that changes nothing.
+	fresh := s.paths(t, 10)
+	paused := s.do(t, first, http.MethodPost, activity+"/pause", nil)
+	for i, in := range s.instances {
+		fresh[i] = s.refuses(t, in, fresh[i], "paused")
+	}
+	if again := s.do(t, second, http.MethodPost, activity+"/pause", nil); again["paused"] != true || again["updated_at"] != paused["updated_at"] {
+		t.Errorf("the second pause changed something: %v, %v", paused, again)
+	}
+
+	// Its end: the refusals were not final, the same paths are granted now.
+	s.do(t, second, http.MethodPost, activity+"/resume", nil)
+	for i, in := range s.instances {
+		pgtest.Eventually(t, obeyWithin, func() bool { return in.send(t, fresh[i][0]) == "" }, "a path that was paused to be granted")
+		for _, path := range fresh[i] {
+			if code := in.send(t, path); code != "" {
+				t.Errorf("after the resumption a path was answered %q", code)
+			}
+		}
+	}
+
+	// An admission rate, one a second on each instance.
+	s.do(t, first, http.MethodPut, item+"/admission", map[string]int{"per_second": 1})
+	if shown := s.do(t, second, http.MethodGet, item+"/admission", nil); shown["per_second"] != 1.0 {
+		t.Errorf("the other instance shows %v", shown)
+	}
+	for _, in := range s.instances {
+		fresh := s.paths(t, 8)
+		pgtest.Eventually(t, obeyWithin, func() bool {
+			refused := 0
+			for _, path := range fresh[0] {
+				if in.send(t, path) == "too-hot" {
+					refused++
+				}
+			}
+			fresh = s.paths(t, 8)
+			return refused >= 4 // in a second one is let in, and whoever was is let in again
+		}, "the instance to bound its line")
+	}
+	s.do(t, second, http.MethodPut, item+"/admission", map[string]int{"per_second": 0})
+	for _, in := range s.instances {
+		pgtest.Eventually(t, obeyWithin, func() bool {
+			granted := 0
+			for _, path := range s.paths(t, 4)[0] {
+				if in.send(t, path) == "" {
+					granted++
+				}
+			}
+			return granted == 4
+		}, "the bound to be lifted")
+	}
+}
+
+// TestATerminationKeepsWhatIsQueued: nobody is granted anything any more, and
+// who was in line gets an order and can pay it.
+func TestATerminationKeepsWhatIsQueued(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 500)
+	first, second := s.instances[0], s.instances[1]
+
+	// The order writer is held up: every order that it inserts is refused by the database.
+	_, err := s.db.Exec(t.Context(), `
+		CREATE FUNCTION orders.held_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'held up by a test'; END $$;
+		CREATE TRIGGER held_up BEFORE INSERT ON orders.orders FOR EACH STATEMENT EXECUTE FUNCTION orders.held_up()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type queued struct {
+		buyer
+		no, path string
+	}
+	var line []queued
+	for k := range 6 {
+		b := s.buyer(t, s.instances[k%2])
+		no, path := b.path(t, s.sale.ItemID)
+		if code := b.in.send(t, path); code != "" {
+			t.Fatalf("answered %q", code)
+		}
+		line = append(line, queued{b, no, path})
+	}
+	fresh := s.paths(t, 10)
+	ended := s.do(t, second, http.MethodPost, "activities/"+s.sale.ActivityID+"/terminate", nil)
+	if ended["status"] != "terminated" {
+		t.Fatalf("%v", ended)
+	}
+	for i, in := range s.instances {
+		s.refuses(t, in, fresh[i], "ended")
+	}
+	for _, q := range line {
+		q.awaitStatus(t, q.no, "queued", obeyWithin)
+		if code := q.in.send(t, q.path); code != "" {
+			t.Errorf("a path that was granted before is answered %q now", code)
+		}
+	}
+	if again := s.do(t, first, http.MethodPost, "activities/"+s.sale.ActivityID+"/terminate", nil); again["updated_at"] != ended["updated_at"] {
+		t.Errorf("the second termination changed something: %v, %v", ended, again)
+	}
+
+	if _, err := s.db.Exec(t.Context(), `DROP TRIGGER held_up ON orders.orders`); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range line {
+		q.awaitStatus(t, q.no, "pending_payment", 15*time.Second) // the writer tries again every 5 s at least
+		status, payment := q.in.call(t, http.MethodPost, "/api/v1/orders/"+q.no+"/payments", q.token, map[string]string{})
+		payURL, _ := payment["pay_url"].(string)
+		if payURL == "" {
+			t.Fatalf("asking to pay: %d %v", status, payment)
+		}
+		if status, doc := q.in.call(t, http.MethodPost, payURL, "", map[string]string{"action": "pay"}); status >= 300 {
+			t.Fatalf("paying: %d %v", status, doc)
+		}
+		q.awaitStatus(t, q.no, "paid", 15*time.Second)
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"verify", "--database-url=" + s.databaseURL(), "--redis-url=" + s.redisURL, "--data=" + t.TempDir()}, &out, &errs); code != 0 {
+		t.Errorf("verify: exit %d\n%s\n%s", code, out.String(), errs.String())
+	}
+}
