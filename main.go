@@ -29,6 +29,7 @@ import (
 	"stampede/platform/alarm"
 	"stampede/platform/app"
 	"stampede/platform/auth"
+	"stampede/platform/bench"
 	"stampede/platform/bus"
 	"stampede/platform/cli"
 	"stampede/platform/clock"
@@ -54,19 +55,33 @@ func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stder
 
 // commands is the command table.
 type commands struct {
-	Run     cli.Run          `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
-	Serve   cli.Serve        `cmd:"" help:"Serve with your own Postgres and Redis."`
-	Migrate cli.Migrate      `cmd:"" help:"Bring the database to this version's schema."`
-	Config  cli.Config       `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
-	Token   cli.Token        `cmd:"" help:"Mint access tokens with the signing key."`
-	Rush    cli.Rush         `cmd:"" help:"Play shoppers against a running server and report."`
-	Verify  cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation."`
-	Version cli.PrintVersion `cmd:"" help:"Print the version."`
+	Run       cli.Run          `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
+	Serve     cli.Serve        `cmd:"" help:"Serve with your own Postgres and Redis."`
+	Migrate   cli.Migrate      `cmd:"" help:"Bring the database to this version's schema."`
+	Config    cli.Config       `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
+	Token     cli.Token        `cmd:"" help:"Mint access tokens with the signing key."`
+	Rush      cli.Rush         `cmd:"" help:"Play shoppers against a running server and report."`
+	Verify    cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation."`
+	Bench     cli.Bench        `cmd:"" help:"Measure each stage beside its bare floor on this machine, in some minutes."`
+	Version   cli.PrintVersion `cmd:"" help:"Print the version."`
+	BenchPart cli.BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`
+}
+
+// table is the command table with what its commands are made of.
+func table() *commands {
+	return &commands{
+		Bench: cli.Bench{All: []bench.Stage{
+			// Those without a server first, so that none runs beside them.
+			inventory.DecisionStage(), seckill.PublishStage(), order.WriterStage(),
+			bench.Refusal(), bench.Paths(), bench.Whole(), notify.PushStage(),
+		}},
+		BenchPart: cli.BenchPart{Parts: notify.PushParts()},
+	}
 }
 
 // run carries out one command and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return cli.Main(ctx, new(commands), args, cli.Streams{Out: stdout, Err: stderr}, serve, proveStores, cli.Version(version))
+	return cli.Main(ctx, table(), args, cli.Streams{Out: stdout, Err: stderr}, serve, proveStores, cli.Version(version))
 }
 
 // server is the wired process.

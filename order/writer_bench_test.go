@@ -13,10 +13,6 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// benchGrants is how many grants a message carries in the benchmarks: what a
-// busy lane takes at once.
-const benchGrants = 256
-
 // rush makes messages of benchGrants grants each for ever new users.
 type rush struct {
 	item *seckillevent.Batch

@@ -1,0 +1,41 @@
+package inventory
+
+import (
+	"strconv"
+	"testing"
+
+	"stampede/platform/ids"
+)
+
+// BenchmarkPersisted is what the order writer tells the stock after a commit.
+func BenchmarkPersisted(b *testing.B) {
+	for _, size := range []int{64, 256, 512} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			u := setup(b)
+			n := onSale(1, 0)
+			n.Unlimited = true
+			item, epoch := u.loaded(n)
+			attempts := make([]Attempt, size)
+			nos := make([]ids.ID, size)
+			var d Decision
+			user := int64(1 << 40)
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				for i := range attempts {
+					user++
+					nos[i] = ids.NewFor(user)
+					attempts[i] = Attempt{User: user, No: nos[i], Quantity: 1}
+				}
+				if err := u.Reserve(b.Context(), item, epoch, attempts, &d); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if err := u.Persisted(b.Context(), item, epoch, nos); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "numbers/s")
+		})
+	}
+}

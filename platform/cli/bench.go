@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/platform/bench"
+)
+
+// Bench is `stampede bench`.
+type Bench struct {
+	Stages  []string      `help:"Measure these stages only, comma-separated: decision, publish, writer, refusal, paths, whole, push."`
+	Rounds  int           `default:"5" help:"How often each side of a stage is measured, in turns."`
+	Round   time.Duration `default:"1500ms" help:"How long one measurement of a side takes, as a duration, 200ms to 20s."`
+	Quick   bool          `help:"Only show that every stage works: few operations, one round; the figures mean nothing."`
+	JSON    bool          `name:"json" help:"Print the report as JSON."`
+	Strict  bool          `help:"Exit 1 when a target was missed."`
+	Scale   string        `enum:",curve,million,short" default:"" help:"In place of the stages: curve (cost per attempt for 1,000 to 1,000,000 shoppers and 1 to 1,000 items), million (a million attempts on 10,000 units, proved), or short (both, tiny)."`
+	SVG     string        `name:"svg" type:"path" help:"With --scale, draw the curve to this file."`
+	Profile string        `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
+
+	// All is what there is to measure; main sets it.
+	All Stages `kong:"-"`
+}
+
+// Stages are what there is to measure, in the order of the report.
+type Stages []bench.Stage
+
+// Names lists them.
+func (s Stages) Names() string {
+	names := make([]string, len(s))
+	for i := range s {
+		names[i] = s[i].Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// ErrShort means that a target was missed, with --strict.
+var ErrShort = errors.New("a target was missed, see above")
+
+// Validate finds what can be wrong before anything is started.
+func (c *Bench) Validate() error {
+	switch {
+	case c.Rounds < 1 || c.Rounds > 100:
+		return fmt.Errorf("--rounds must be between 1 and 100, not %d", c.Rounds)
+	case c.Round < 200*time.Millisecond || c.Round > 20*time.Second:
+		return fmt.Errorf("--round must be between 200ms and 20s, not %s", c.Round)
+	}
+	return nil
+}
+
+// Run starts a private stack, measures, and prints the report.
+func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
+	if c.Scale != "" {
+		return c.scale(ctx, io, prove)
+	}
+	chosen, err := c.All.choose(c.Stages)
+	if err != nil {
+		return err
+	}
+	cfg := bench.DefaultConfig()
+	cfg.Rounds, cfg.Round, cfg.Quick, cfg.ProfileDir, cfg.Progress = c.Rounds, c.Round, c.Quick, c.Profile, io.Err
+	if c.Quick {
+		cfg.Rounds = 1
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	_, _ = fmt.Fprintf(io.Err, "Starting Postgres and Redis in a temporary folder; %d stages take about %s.\n", len(chosen), about(cfg, len(chosen)))
+	rig, err := bench.NewRig(ctx, exe)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rig.Close(ctx)) }()
+	report, err := bench.Run(ctx, rig, chosen, cfg)
+	if err != nil {
+		return err
+	}
+	if err := c.print(io.Out, report); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if c.Strict && !report.OK() {
+		return ErrShort
+	}
+	return nil
+}
+
+func (c *Bench) print(w io.Writer, report *bench.Report) error {
+	if !c.JSON {
+		return report.Write(w)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(report)
+}
+
+// choose returns the stages of these names, all when there are none.
+func (s Stages) choose(names []string) (Stages, error) {
+	if len(names) == 0 {
+		return s, nil
+	}
+	var chosen Stages
+	for _, name := range names {
+		i := slices.IndexFunc(s, func(st bench.Stage) bool { return st.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no stage %q; there are %s", name, s.Names())
+		}
+		chosen = append(chosen, s[i])
+	}
+	return chosen, nil
+}
+
+// about is how long a run takes: two sides per round, and as much again for
+// getting ready, warming up and fetching paths.
+func about(cfg bench.Config, stages int) time.Duration {
+	if cfg.Quick {
+		return 30 * time.Second
+	}
+	return (time.Duration(stages*(cfg.Rounds+1)) * 4 * cfg.Round).Round(time.Minute) + time.Minute
+}
+
+// BenchPart is the hidden command that bench starts its children with.
+type BenchPart struct {
+	Name string `arg:"" help:"The part to play."`
+
+	// Parts are the modules' children, by name; main sets them.
+	Parts map[string]bench.Part `kong:"-"`
+}
+
+// Run plays a part until the standard input ends.
+func (c *BenchPart) Run(ctx context.Context, io Streams) error {
+	if c.Name == bench.BarePartName {
+		return bench.Bare(ctx, os.Stdin, io.Out)
+	}
+	part, ok := c.Parts[c.Name]
+	if !ok {
+		return fmt.Errorf("there is no part %q", c.Name)
+	}
+	return part(ctx, os.Stdin, io.Out)
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"stampede/platform/bench"
+	"stampede/platform/config"
+	"stampede/platform/loadgen"
+)
+
+// ErrScale means that the big crowd was not sold to as it should be.
+var ErrScale = errors.New("a unit was lost or sold twice, or the books do not prove, see above")
+
+// scalePlans are the values of --scale.
+var scalePlans = map[string]bench.ScalePlan{
+	"curve": bench.CurvePlan, "million": bench.MillionPlan, "short": bench.ShortPlan,
+}
+
+// scale is `stampede bench --scale`: what an attempt costs in sales of other
+// sizes, and a million attempts on ten thousand units.
+func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error) {
+	plan := scalePlans[c.Scale]
+	plan.Progress = out.Err
+	plan.Prove = func(ctx context.Context, databaseURL, redisURL string, item int64, told []loadgen.Entry) (bool, error) {
+		return prove(ctx, config.Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told, out.Err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	_, _ = fmt.Fprintln(out.Err, "Starting Postgres, Redis and the server in a temporary folder.")
+	rig, err := bench.NewRig(ctx, exe)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rig.Close(ctx)) }()
+	report, err := bench.Scale(ctx, rig, plan)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.printScale(out.Out, report), c.plot(report)); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	switch m := report.Million; {
+	case m != nil && !m.Sound():
+		return ErrScale // a promise, whatever the machine
+	case m != nil && !m.OK() && c.Strict:
+		return ErrShort
+	}
+	return nil
+}
+
+func (c *Bench) printScale(w io.Writer, report *bench.ScaleReport) error {
+	if !c.JSON {
+		return report.Write(w)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(report)
+}
+
+// plot writes the SVG where one was asked for.
+func (c *Bench) plot(report *bench.ScaleReport) error {
+	if c.SVG == "" {
+		return nil
+	}
+	f, err := os.Create(filepath.Clean(c.SVG))
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.WriteSVG(f), f.Close())
+}
