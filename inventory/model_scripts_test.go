@@ -255,7 +255,8 @@ func (s *player) lose(t *rapid.T) {
 // commits before a reserve, twice and after each other, with rebuy on and off,
 // tombstones and their end, persists before and after releases, callers of an
 // older and a later epoch, fences for any epoch, Loads that succeed, are
-// overtaken, lost their keys or meet another Redis, restarts and lost data.
+// overtaken, lost their keys or meet another Redis, settlements asked for too early,
+// after a reading that is not true any more and in time, restarts and lost data.
 //
 // TestScriptsAgainstModel plays what the Service makes of the same scripts,
 // with the books in Postgres beside them.
@@ -267,7 +268,7 @@ func TestScriptsFollowTheirSpec(t *testing.T) {
 		t.Repeat(maps.Clone(map[string]func(*rapid.T){
 			"": s.check, "reserve": s.reserve, "reserve again": s.reserve, "and again": s.reserve, "reserve still": s.reserve, "persist": s.persist,
 			"release": s.release, "release more": s.release, "commit": s.commit, "hold": s.hold, "state": s.readState,
-			"change": s.change, "fence": s.fence, "load": s.load, "load what is fenced": s.loadFenced, "open again": s.loadFenced, "restart": s.restart, "lose": s.lose,
+			"change": s.change, "fence": s.fence, "load": s.load, "load what is fenced": s.loadFenced, "open again": s.loadFenced, "settle": s.settle, "settle again": s.settle, "restart": s.restart, "lose": s.lose,
 		}))
 	})
 }

@@ -74,6 +74,24 @@ func (it *specItem) load(l specLoad) []int64 {
 	return []int64{loadDone, it.epoch, it.rel}
 }
 
+// specSeen is what settle.lua compares: what the caller read of the state.
+type specSeen struct{ remaining, committed, rel, seq int64 }
+
+// settle is settle.lua. Without seen the caller takes a state that decides on
+// nothing, whatever its counts.
+func (it *specItem) settle(epoch int64, seen *specSeen) (code int64) {
+	switch {
+	case !it.loaded:
+		return 1
+	case epoch != it.epoch, it.window != after, len(it.holds) > 0:
+		return settleKept
+	case seen != nil && *seen != specSeen{it.remaining, it.committed, it.rel, it.seq}:
+		return settleKept
+	}
+	it.forget()
+	return 0
+}
+
 // window is where an item's sale is in time; the other bound is far away.
 type window uint8
 
