@@ -22,7 +22,7 @@ func TestBenchMeasuresEveryStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), name, "bench", "--quick", "--json") //nolint:gosec // our own binary
+	cmd := exec.CommandContext(t.Context(), name, "bench", "--quick", "--json")
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("bench: %v\n%s", err, errs.String())

@@ -81,28 +81,11 @@ func (s *mortal) start(t *testing.T, points string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{out: newConsole(), ended: make(chan struct{}), url: "http://" + s.addr}
+	p := &process{out: newConsole(), ended: make(chan struct{}), url: "http://" + s.addr, points: points}
 	args := append(slices.Clone(s.args), "--listen="+s.addr, "--ops-listen=127.0.0.1:0", "--log-level=warn", "--signing-key="+testKey)
-	p.cmd = exec.Command(name, args...) //nolint:gosec // our own binary
+	p.cmd = exec.Command(name, args...)
 	p.cmd.Env = append(os.Environ(), failpoint.Variable+"="+points)
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = p.cmd.Wait(); close(p.ended) }()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-p.ended:
-		case <-time.After(30 * time.Second):
-			_ = p.cmd.Process.Kill()
-			<-p.ended
-		}
-		if t.Failed() {
-			t.Logf("the process with %q printed:\n%s", points, p.out)
-		}
-	})
+	p.start(t)
 	return p
 }
 

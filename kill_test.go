@@ -105,7 +105,7 @@ func TestKillPoints(t *testing.T) {
 	}
 	scenarios := shortForm()
 	if *killRounds > 0 {
-		scenarios = longForm(*killRounds, rand.New(rand.NewPCG(seed, 0))) //nolint:gosec // which hit is chosen is no secret
+		scenarios = longForm(*killRounds, rand.New(rand.NewPCG(seed, 0)))
 	}
 	for i, s := range scenarios {
 		s.seed = seed + uint64(i)
@@ -133,7 +133,7 @@ func TestTheShortFormReachesEveryPoint(t *testing.T) {
 // play runs the stages and holds what came of them against what shoppers know.
 func (s scenario) play(t *testing.T) {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(s.seed, 1)) //nolint:gosec // as above
+	rng := rand.New(rand.NewPCG(s.seed, 1))
 	shop := s.shop(t, rng)
 	c := newRushers(t, rng, "http://"+shop.addr)
 	for _, end := range s.stages {

@@ -30,7 +30,7 @@ func (r *killableRedis) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(r.addr)
-	r.cmd = exec.Command(programs.Redis, "--bind", "127.0.0.1", "--port", port, "--dir", r.dir, //nolint:gosec // our own Redis
+	r.cmd = exec.Command(programs.Redis, "--bind", "127.0.0.1", "--port", port, "--dir", r.dir,
 		"--save", "", "--logfile", filepath.Join(r.dir, "log"))
 	r.cmd.Env = embedded.ChildEnv(programs.Redis) // an unpacked server needs its libraries
 	if err := r.cmd.Start(); err != nil {

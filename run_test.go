@@ -39,6 +39,8 @@ type process struct {
 	url   string
 	ops   string
 	ended chan struct{}
+
+	points string // the fail points that it was started with
 }
 
 func startRun(t *testing.T, data string, args ...string) *process {
@@ -48,7 +50,14 @@ func startRun(t *testing.T, data string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{out: newConsole(), ended: make(chan struct{})}
-	p.cmd = exec.Command(name, append([]string{"run", "--data=" + data, "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn"}, args...)...) //nolint:gosec // our own binary
+	p.cmd = exec.Command(name, append([]string{"run", "--data=" + data, "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn"}, args...)...)
+	p.start(t)
+	return p
+}
+
+// start starts the command in a process group of its own and ends it with the test.
+func (p *process) start(t *testing.T) {
+	t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
@@ -64,10 +73,9 @@ func startRun(t *testing.T, data string, args ...string) *process {
 			<-p.ended
 		}
 		if t.Failed() {
-			t.Logf("the process printed:\n%s", p.out)
+			t.Logf("the process %q with %q printed:\n%s", p.cmd.Args[1:], p.points, p.out)
 		}
 	})
-	return p
 }
 
 func (p *process) awaitReady(t *testing.T) {
@@ -114,7 +122,7 @@ func dataDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // another account has to pass through
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -200,7 +208,7 @@ func get(t *testing.T, url string) int {
 
 // childrenOf lists processes whose command line names the data folder.
 func childrenOf(data string) string {
-	out, err := exec.Command("pgrep", "-fa", data).Output() //nolint:gosec // a path that the test made
+	out, err := exec.Command("pgrep", "-fa", data).Output()
 	if err != nil {
 		return "" // pgrep found none
 	}

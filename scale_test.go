@@ -22,7 +22,7 @@ func TestBenchScaleInShort(t *testing.T) {
 	}
 	plot := filepath.Join(t.TempDir(), "scale.svg")
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), name, "bench", "--scale=short", "--json", "--svg="+plot) //nolint:gosec // our own binary
+	cmd := exec.CommandContext(t.Context(), name, "bench", "--scale=short", "--json", "--svg="+plot)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("bench: %v\n%s", err, errs.String())

@@ -126,7 +126,7 @@ func (c *traceCollector) below(from *tracepb.Span, links bool) map[string]bool {
 	return chains
 }
 
-// wants reports which of the chains is not there, that a chain with a prefix and
+// lacks reports which of the chains is not there, that a chain with a prefix and
 // an end would be.
 func lacks(chains map[string]bool, prefix, end string) bool {
 	for c := range chains {

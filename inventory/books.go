@@ -75,6 +75,8 @@ func (s *Service) Books(ctx context.Context) ([]BookRow, error) {
 	return rows, nil
 }
 
+// bookRow is an item's row, from memory while nothing of it has moved. A difference
+// is looked at once more in one step: reading in portions makes some of its own.
 func (s *Service) bookRow(ctx context.Context, shards []Stock) (cachedRow, error) {
 	st := shards[0]
 	state, _, err := s.State(ctx, st.item())

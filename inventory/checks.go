@@ -29,6 +29,29 @@ func (s *Service) Checks() []proof.Check {
 	}
 }
 
+// oversold is I1 for the sums in Postgres. Keys are within the item.
+func (r BookRow) oversold() (found []finding) {
+	lives := r.Held + r.Sold
+	if !r.Unlimited && lives > r.Total {
+		found = append(found, finding{key: "live", detail: fmt.Sprintf("%d units are in live orders, the total is %d.", lives, r.Total)})
+	}
+	if !r.Unlimited && r.Available < 0 {
+		found = append(found, finding{key: "available", detail: fmt.Sprintf("%d units are available.", r.Available)})
+	}
+	if sum := r.Available + lives + r.Backup + r.WrittenOff; sum != r.Total {
+		found = append(found, finding{key: "equation", detail: fmt.Sprintf(
+			"available %d + held %d + sold %d + backup %d + written off %d = %d, the total is %d.",
+			r.Available, r.Held, r.Sold, r.Backup, r.WrittenOff, sum, r.Total)})
+	}
+	return found
+}
+
+// difference says how the two counts disagree.
+func (r BookRow) difference() string {
+	return fmt.Sprintf("available %d, but Redis has remaining %d + in flight %d + release pending %d: the difference is %d.",
+		r.Available, r.RedisRemaining, r.InFlight, r.ReleasePending, r.Difference)
+}
+
 // finding is something that looks wrong. Seen twice under the same key, with
 // proof.Recheck in between, it is a violation.
 type finding struct {
@@ -109,10 +132,12 @@ func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
 	return found, nil
 }
 
+// about is a finding on the item as a whole.
 func (c *cut) about(key, format string, args ...any) finding {
 	return finding{key: key, subject: fmt.Sprintf("item %d", c.itemID), detail: fmt.Sprintf(format, args...)}
 }
 
+// aboutOrder is a finding on one number; kind keeps two of the same number apart.
 func (c *cut) aboutOrder(no ids.ID, kind, format string, args ...any) finding {
 	return finding{
 		key: kind + no.String(), subject: "order " + no.String(), detail: fmt.Sprintf("Item %d: ", c.itemID) + fmt.Sprintf(format, args...),
@@ -122,17 +147,8 @@ func (c *cut) aboutOrder(no ids.ID, kind, format string, args ...any) finding {
 // oversold is I1, on either side and for the stock row's own equation.
 func (c *cut) oversold() []finding {
 	var found []finding
-	row := c.sum()
-	lives := row.Held + row.Sold
-	if !row.Unlimited && lives > row.Total {
-		found = append(found, c.about("live", "%d units are in live orders, the total is %d.", lives, row.Total))
-	}
-	if !row.Unlimited && row.Available < 0 {
-		found = append(found, c.about("available", "%d units are available.", row.Available))
-	}
-	if sum := row.Available + lives + row.Backup + row.WrittenOff; sum != row.Total {
-		found = append(found, c.about("equation", "available %d + held %d + sold %d + backup %d + written off %d = %d, the total is %d.",
-			row.Available, row.Held, row.Sold, row.Backup, row.WrittenOff, sum, row.Total))
+	for _, f := range c.sum().oversold() {
+		found = append(found, c.about(f.key, "%s", f.detail))
 	}
 	for _, sh := range c.shards {
 		if !sh.loaded {
@@ -160,8 +176,7 @@ func (c *cut) disagreements() []finding {
 	}
 	var found []finding
 	if row.Difference != 0 {
-		found = append(found, c.about("difference", "available %d, but Redis has remaining %d + in flight %d + release pending %d: the difference is %d.",
-			row.Available, row.RedisRemaining, row.InFlight, row.ReleasePending, row.Difference))
+		found = append(found, c.about("difference", "%s", row.difference()))
 	}
 	marks := map[ids.ID]mark{}
 	for _, sh := range c.shards {

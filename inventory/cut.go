@@ -173,6 +173,9 @@ func (s *Service) readAtOnce(ctx context.Context, st State, sh *shardCut) (bool,
 	return true, nil
 }
 
+// readInPortions lets Redis answer others between the portions. The state is read
+// after them, so what moved meanwhile shows as a difference and not as agreement.
+// It reports false when a Load came in between.
 func (s *Service) readInPortions(ctx context.Context, st State, sh *shardCut) (bool, error) {
 	read := func(key string, add func(field, value string) error) error {
 		return s.scan(ctx, key, func(field, value string) (bool, error) { return true, add(field, value) })
@@ -223,6 +226,8 @@ func (sh *shardCut) addHold(number, value string) error {
 	return err
 }
 
+// addBuyer takes the activity's buyers that hold this item; the list is of all its
+// items.
 func (sh *shardCut) addBuyer(user, value string) error {
 	if user == weightField {
 		return nil

@@ -82,8 +82,9 @@
 //
 // # Invariants
 //
-//   - I1, in both counts: no more units given away than there are. CHECKs on the
-//     stock row hold even against a wrong program.
+//   - I1, in both counts: no more units given away than the total. CHECKs on the
+//     stock row hold even against a wrong program. What may be sold beyond the
+//     goods by agreement is in the total already; nothing here knows of it.
 //   - I2: both counts agree but for work in flight.
 //   - I8: no mark or hold in Redis without a live number.
 //

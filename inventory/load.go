@@ -92,6 +92,8 @@ func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx co
 	return err
 }
 
+// load is one Load under its lease: fence, drain, count, write, apply. Whatever it
+// returns at, the item is fenced or open, and a Load from the beginning is right.
 func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	f, err := s.fence(ctx, itemID, token)
 	if err != nil {

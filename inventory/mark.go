@@ -61,6 +61,8 @@ func parseBuyer(text string, itemID int64) (no ids.ID, closed, ours bool, err er
 	return no, closed, true, nil
 }
 
+// parseMark reads what the scripts write for a user: the number, then its units
+// where there are several, and how it stands.
 func parseMark(text string) (mark, error) {
 	if len(text) < numberLen {
 		return mark{}, fmt.Errorf("inventory: user mark %q is too short", text)
@@ -94,6 +96,7 @@ type openHold struct {
 	at       time.Time // when it was granted, by Redis's clock
 }
 
+// parseOpenHold reads user, units, sequence and the moment of the grant.
 func parseOpenHold(text string) (openHold, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 4 {

@@ -2,6 +2,8 @@ package inventory
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// metrics of the module. Verdicts and gates are arrays, indexed by what they
+// count, because the hot path counts into them.
 type metrics struct {
 	reserve  prometheus.Histogram
 	verdicts [OverLimit + 1]prometheus.Counter
@@ -59,6 +61,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
+// count adds a batch up first: one addition for each verdict that occurred rather
+// than one for each attempt.
 func (m *metrics) count(d *Decision) {
 	m.gates[d.Gate].Inc()
 	var n [OverLimit + 1]int

@@ -101,6 +101,8 @@ func (s *Service) Return(ctx context.Context, tx pgx.Tx, movements []Movement) e
 	return s.move(ctx, tx, movements, 1)
 }
 
+// move changes stock rows in one statement. Every row has to exist: one that does
+// not would lose its units without a word.
 func (s *Service) move(ctx context.Context, tx pgx.Tx, movements []Movement, sign int32) error {
 	if len(movements) == 0 {
 		return nil

@@ -56,26 +56,22 @@ func (s *Service) sampled(wrong func(BookRow) string) func(context.Context) ([]p
 	}
 }
 
+// oversoldRow is what sums tell of I1, "" when nothing is wrong. One sentence is
+// enough to send somebody to verify, which says all.
 func oversoldRow(r BookRow) string {
-	lives := r.Held + r.Sold
-	sum := r.Available + lives + r.Backup + r.WrittenOff
-	switch {
-	case !r.Unlimited && lives > r.Total:
-		return fmt.Sprintf("%d units are in live orders, the total is %d.", lives, r.Total)
-	case sum != r.Total:
-		return fmt.Sprintf("available %d + held %d + sold %d + backup %d + written off %d = %d, the total is %d.",
-			r.Available, r.Held, r.Sold, r.Backup, r.WrittenOff, sum, r.Total)
-	case r.Loaded && !r.Unlimited && r.RedisRemaining < 0:
-		return fmt.Sprintf("Redis counts %d remaining.", r.RedisRemaining)
-	default:
-		return ""
+	if found := r.oversold(); len(found) > 0 {
+		return found[0].detail
 	}
+	if r.Loaded && !r.Unlimited && r.RedisRemaining < 0 {
+		return fmt.Sprintf("Redis counts %d remaining.", r.RedisRemaining)
+	}
+	return ""
 }
 
+// stuckRow is what sums tell of I2, "" when nothing is wrong.
 func stuckRow(r BookRow) string {
 	if !r.Loaded || r.Difference == 0 {
 		return ""
 	}
-	return fmt.Sprintf("available %d, but Redis has remaining %d + in flight %d + release pending %d: the difference is %d.",
-		r.Available, r.RedisRemaining, r.InFlight, r.ReleasePending, r.Difference)
+	return r.difference()
 }

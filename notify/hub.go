@@ -33,7 +33,7 @@ func newHub(cfg Config, m metrics) *hub {
 }
 
 func (h *hub) shard(user int64) *shard {
-	return &h.shards[uint64(user)%shardCount] //nolint:gosec // any spread will do, the sign does not matter
+	return &h.shards[uint64(user)%shardCount] // any spread will do, the sign does not matter
 }
 
 // add registers a socket; false when the user or the instance has too many or

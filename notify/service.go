@@ -66,6 +66,8 @@ func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{{Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Handle: s.pushChanges}}
 }
 
+// pushChanges hands an event's orders to whoever is connected here, each encoded
+// once for all sockets of its user.
 func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 	if s.hub.count.Load() == 0 {
 		return nil // an event tells of thousands of orders; nobody here waits for one

@@ -33,6 +33,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 	document(rt.API.Huma.OpenAPI())
 }
 
+// connect takes a socket. The token is looked at after the upgrade, because it may
+// come as the first message.
 func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(&problems{ResponseWriter: w, request: r}, r, &websocket.AcceptOptions{
 		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.OriginPatterns,

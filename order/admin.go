@@ -53,6 +53,7 @@ type adminDocument struct {
 	Shard  int16  `json:"shard"`
 }
 
+// adminView renders an order for an operator.
 func adminView(o orderevent.Order) adminDocument {
 	return adminDocument{Document: orderevent.View(o), UserID: decimal(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
 }
@@ -80,8 +81,9 @@ func (s *Service) adminRoutes(rt *httpx.Router, payments PaymentLister) {
 	}, s.adminDetail(payments))
 }
 
+// adminListInput narrows the list; a filter that is left out takes everything.
 type adminListInput struct {
-	PageInput
+	httpx.PageInput
 	ItemID     int64  `query:"item_id" minimum:"1"`
 	ActivityID int64  `query:"activity_id" minimum:"1"`
 	UserID     int64  `query:"user_id" minimum:"1"`
@@ -96,8 +98,11 @@ type adminListOutput struct {
 	}
 }
 
+// adminList answers a page of orders from Postgres. It takes a place among the
+// readings, like shoppers' lists: a question that walks far back must not hold
+// the connections that the writer needs.
 func (s *Service) adminList(ctx context.Context, in *adminListInput) (*adminListOutput, error) {
-	before, limit, err := in.window()
+	before, limit, err := window(in.PageInput)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +111,7 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*adminList
 		return nil, err
 	}
 	defer done()
-	p := orderdb.ListOrdersParams{Before: before, Most: int32(limit) + 1} //nolint:gosec // at most maxPage
+	p := orderdb.ListOrdersParams{Before: before, Most: int32(limit) + 1}
 	if in.ItemID != 0 {
 		p.ItemID = &in.ItemID
 	}
@@ -153,7 +158,7 @@ func (s *Service) adminDetail(payments PaymentLister) func(context.Context, *ord
 		q := orderdb.New(s.deps.DB)
 		row, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil, errNoOrder
+			return nil, errNoOrder // not written: whether it waits in line is the shopper's route to say
 		}
 		if err != nil {
 			return nil, errReading(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
@@ -88,7 +87,7 @@ func (s *Service) checkEnds(ctx context.Context) ([]proof.Violation, error) {
 	if len(holds) == 0 && backlog == 0 {
 		return nil, nil
 	}
-	if err := recheck(ctx); err != nil {
+	if err := proof.Pause(ctx); err != nil {
 		return nil, err
 	}
 	again, err := s.stuckHolds(ctx)
@@ -128,18 +127,6 @@ func (s *Service) grants(ctx context.Context) (backlog, done uint64, err error) 
 		return 0, 0, fmt.Errorf("order: read the last grant: %w", err)
 	}
 	return backlog, last - min(backlog, last), nil
-}
-
-// recheck waits until what was on its way has arrived.
-func recheck(ctx context.Context) error {
-	timer := time.NewTimer(proof.Recheck)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // stuckHolds returns the open holds older than StuckAfter that no order row
@@ -184,7 +171,7 @@ func (s *Service) checkCache(ctx context.Context) ([]proof.Violation, error) {
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
-	if err := recheck(ctx); err != nil {
+	if err := proof.Pause(ctx); err != nil {
 		return nil, err
 	}
 	suspects := make([]ids.ID, 0, len(first))
@@ -230,6 +217,7 @@ func (s *Service) compareCache(ctx context.Context, only []ids.ID) (map[ids.ID]s
 	return wrong, nil
 }
 
+// misleads says how a cached order differs from its row, "" when it does not.
 func misleads(cached orderevent.Order, have map[ids.ID]orderevent.Order) string {
 	row, ok := have[cached.No]
 	switch {

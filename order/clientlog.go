@@ -40,6 +40,8 @@ func (s *Service) CheckClientLog(queue Queue, entries iter.Seq[ClientEntry]) []p
 	}
 }
 
+// checkAnswered holds everybody who was told of a place in line against the rows:
+// the number has an order or a refusal, or stands in line.
 func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
 	told := func(e ClientEntry) bool { return e.Answer == AnswerQueued || e.Answer == AnswerAlreadyBought }
 	judge := func(e ClientEntry, row orderevent.Order, found bool) string {
@@ -77,6 +79,8 @@ func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.S
 	return violations, nil
 }
 
+// checkWon holds everybody who was shown an order against the rows. There is
+// nothing to wait for: what a shopper has seen was committed before.
 func (s *Service) checkWon(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
 	suspects, err := s.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerWon },
 		func(e ClientEntry, row orderevent.Order, found bool) string {

@@ -63,7 +63,7 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.
 // orders that no other has.
 func (s *Service) ClaimDue(ctx context.Context, limit int) ([]ids.ID, error) {
 	nos, err := orderdb.New(s.deps.DB).ClaimDue(ctx, orderdb.ClaimDueParams{
-		ClosingSeconds: s.cfg.ClosingFor.Seconds(), Most: int32(limit), //nolint:gosec // bounded by Config.Validate
+		ClosingSeconds: s.cfg.ClosingFor.Seconds(), Most: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("order: claim due orders: %w", err)

@@ -1,21 +1,15 @@
 package order
 
 import (
-	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
 	"stampede/platform/ids"
 	"stampede/platform/pg"
-	"stampede/platform/pgtest"
 	"stampede/seckill/seckillevent"
 )
 
@@ -207,69 +201,6 @@ func TestSweepersShareTheWork(t *testing.T) {
 	requireEqual(t, "released", len(s.events()[orderevent.SubjectClosed]), 199)
 }
 
-func TestExpiryClosesOnTime(t *testing.T) {
-	t.Parallel()
-	// An hour between ticks: only the timer of the batch can be what wakes it.
-	s := setup(t, func(c *Config, _ *Deps) { c.SweepEvery = time.Minute })
-	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
-	s.runWorker(NewExpiry(s.Service, noPayments{}).Run)
-	b := s.item(5)
-	b.PayWindow = 300 * time.Millisecond
-	m := s.placed(b, 1, 2)
-	due := time.Now().Add(b.PayWindow)
-	pgtest.Eventually(t, 10*time.Second, func() bool { return s.statuses(m.Grants[0].No)[0] == "closed/timeout" }, "the order expires")
-	if time.Now().Before(due.Add(-50 * time.Millisecond)) {
-		t.Error("it expired before its deadline")
-	}
-	requireEqual(t, "units", s.available(b.ItemID), 5)
-}
-
-func (s *shop) runWorker(run func(context.Context) error) {
-	ctx, stop := contextWithStop(s.t)
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	s.t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
-}
-
-// stubborn closes all payments but some.
-type stubborn struct{ open []ids.ID }
-
-func (p stubborn) OpenOf(_ context.Context, nos []ids.ID) ([][]ids.ID, error) {
-	return [][]ids.ID{nos}, nil
-}
-
-func (p stubborn) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) {
-	closable := slices.DeleteFunc(slices.Clone(nos), func(no ids.ID) bool { return slices.Contains(p.open, no) })
-	return closable, errors.New("one provider does not answer")
-}
-
-func TestExpiryLeavesWhatItsProviderDoesNotClose(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	b := s.item(5)
-	b.PayWindow = 0
-	m := s.placed(b, 1, 2, 3)
-	e := NewExpiry(s.Service, stubborn{open: numbers(m)[1:2]})
-	sweep := func() { e.sweep(t.Context()); e.closing.Wait() }
-	sweep()
-	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/timeout", "pending_payment", "closed/timeout"})
-	sweep()
-	requireEqual(t, "while the claim is in force", s.count(`SELECT count(*) FROM orders.orders WHERE status = 'pending_payment' AND closing_until > clock_timestamp()`), 1)
-	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms' WHERE closing_until IS NOT NULL`)
-	NewExpiry(s.Service, noPayments{}).sweep(t.Context())
-	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/timeout", "closed/timeout", "closed/timeout"})
-	requireEqual(t, "units", s.available(b.ItemID), 5)
-}
-
 // TestPayAgainstClose lets a capture and a closing meet on the same order many
 // times: one of them wins, and stock, events and history agree with it.
 func TestPayAgainstClose(t *testing.T) {
@@ -318,184 +249,4 @@ func TestPayAgainstClose(t *testing.T) {
 			t.Fatalf("order %d in the cache: %+v, %v", i, o, err)
 		}
 	}
-}
-
-// TestEveryOrderOfEvents applies every sequence of four events to an order of
-// its own and compares each state on the way, the stock and the history with
-// what the state machine says.
-func TestEveryOrderOfEvents(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	ctx := t.Context()
-	const length = 4
-	closing := func(reason string) func(at []*seckillevent.Batch) {
-		return func(at []*seckillevent.Batch) {
-			var claimed []ids.ID
-			for _, m := range at {
-				switch _, err := s.Claim(ctx, m.Grants[0].No, m.Grants[0].User); {
-				case err == nil:
-					claimed = append(claimed, m.Grants[0].No)
-				case !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrNotCancelable):
-					t.Fatal(err)
-				}
-			}
-			if _, err := s.CloseClaimed(ctx, claimed, reason); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	// What an event does, and what it makes of a state; a state that is missing
-	// stays as it is.
-	events := []struct {
-		name string
-		do   func(at []*seckillevent.Batch)
-		next map[string]string
-	}{
-		{"grant", func(at []*seckillevent.Batch) {
-			all := again(at[0])
-			for _, m := range at[1:] {
-				all.Grants = append(all.Grants, m.Grants...)
-			}
-			s.deliver(all)
-		}, map[string]string{"": "pending_payment"}},
-		{"pay", func(at []*seckillevent.Batch) {
-			s.inTx(func(tx pgx.Tx) error { //nolint:contextcheck // it has the test's
-				for _, m := range at {
-					if _, _, err := s.MarkPaid(ctx, tx, m.Grants[0].No, ids.New()); err != nil && !errors.Is(err, ErrNotFound) {
-						return err
-					}
-				}
-				return nil
-			})
-		}, map[string]string{"pending_payment": "paid"}},
-		{"expire", closing(orderevent.ReasonTimeout), map[string]string{"pending_payment": "closed/timeout"}},
-		{"cancel", closing(orderevent.ReasonCanceled), map[string]string{"pending_payment": "closed/canceled"}},
-	}
-	b := s.item(1_000_000)
-	sequences := 1
-	for range length {
-		sequences *= len(events)
-	}
-	orders := make([]*seckillevent.Batch, sequences)
-	nos := make([]ids.ID, sequences)
-	states, versions := make([]string, sequences), make([]int, sequences)
-	for i := range orders {
-		orders[i] = grants(b, int64(i)+1)
-		orders[i].Grants = slices.Clip(orders[i].Grants) // deliver's append must not write here
-		nos[i] = orders[i].Grants[0].No
-	}
-	// The digits of a sequence's index in base 4 are its events.
-	for step, digit := 0, 1; step < length; step, digit = step+1, digit*len(events) {
-		for kind, event := range events {
-			var at []*seckillevent.Batch
-			for i := range orders {
-				if i/digit%len(events) != kind {
-					continue
-				}
-				at = append(at, orders[i])
-				if next, ok := event.next[states[i]]; ok {
-					states[i] = next
-					versions[i]++
-				}
-			}
-			event.do(at)
-		}
-		for i, got := range s.statuses(nos...) {
-			if got != states[i] {
-				names := ""
-				for j, d := 0, 1; j <= step; j, d = j+1, d*len(events) {
-					names += " " + events[i/d%len(events)].name
-				}
-				t.Errorf("after%s: %q, expected %q", names, got, states[i])
-			}
-		}
-	}
-	live, changes := 0, 0
-	for i := range orders {
-		if status, _, _ := strings.Cut(states[i], "/"); orderevent.Live(status) {
-			live++
-		}
-		if versions[i] > 0 {
-			requireEqual(t, "version", int(s.order(nos[i]).Version), versions[i])
-			changes += versions[i] - 1
-		}
-	}
-	requireEqual(t, "units", int(s.available(b.ItemID)), 1_000_000-live)
-	requireEqual(t, "history", s.count(`SELECT count(*) FROM orders.history h JOIN orders.orders o USING (order_no) WHERE h.version BETWEEN 2 AND o.version`), changes)
-}
-
-// twoBanks has a payment of each order in paid: of the first one at a bank that
-// hangs, of the others at one that answers.
-type twoBanks struct {
-	paid  []ids.ID
-	asked chan struct{} // closed when the hanging bank is asked
-	hang  chan struct{} // closed when it answers
-}
-
-func (p twoBanks) OpenOf(_ context.Context, nos []ids.ID) (groups [][]ids.ID, err error) {
-	for _, group := range [][]ids.ID{p.paid[:1], p.paid[1:]} {
-		if slices.Contains(nos, group[0]) {
-			groups = append(groups, group)
-		}
-	}
-	return groups, nil
-}
-
-func (p twoBanks) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) {
-	if slices.Contains(nos, p.paid[0]) {
-		close(p.asked)
-		<-p.hang
-	}
-	return nos, nil
-}
-
-// A bank that hangs holds up its own orders: neither those without a payment,
-// nor those of another bank, nor those that are claimed after them.
-func TestExpiryDoesNotWaitForAHangingBank(t *testing.T) {
-	t.Parallel()
-	s := setup(t, func(c *Config, _ *Deps) { c.SweepLimit = 4 })
-	b := s.item(20)
-	b.PayWindow = 0
-	first := s.placed(b, 1, 2, 3, 4)
-	later := s.placed(b, 5, 6)
-	banks := twoBanks{paid: numbers(first)[:2], asked: make(chan struct{}), hang: make(chan struct{})}
-	e := NewExpiry(s.Service, banks)
-	swept := make(chan struct{})
-	go func() { defer close(swept); e.sweep(t.Context()) }()
-	select {
-	case <-swept:
-	case <-time.After(10 * time.Second):
-		t.Error("the sweep waits for the bank")
-	}
-	<-banks.asked
-	pgtest.Eventually(t, 10*time.Second, func() bool {
-		return slices.Equal(s.statuses(append(numbers(first), numbers(later)...)...),
-			[]string{"pending_payment", "closed/timeout", "closed/timeout", "closed/timeout", "closed/timeout", "closed/timeout"})
-	}, "all but the hanging bank's order are closed")
-	close(banks.hang)
-	<-swept
-	e.closing.Wait()
-	requireEqual(t, "after the answer", s.statuses(numbers(first)[0]), []string{"closed/timeout"})
-	requireEqual(t, "units", s.available(b.ItemID), 20)
-}
-
-// With every place taken by banks that hang, the sweep goes on all the same.
-func TestExpiryBoundsWhatWaitsForBanks(t *testing.T) {
-	t.Parallel()
-	s := setup(t, func(c *Config, _ *Deps) { c.SweepEvery = 10 * time.Millisecond })
-	b := s.item(20)
-	b.PayWindow = 0
-	m := s.placed(b, 1, 2)
-	e := NewExpiry(s.Service, stubborn{})
-	for range closingAtOnce {
-		e.slots <- struct{}{}
-	}
-	e.sweep(t.Context())
-	requireEqual(t, "left to their claim", s.statuses(numbers(m)...), []string{"pending_payment", "pending_payment"})
-	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms' WHERE closing_until IS NOT NULL`)
-	<-e.slots
-	e.sweep(t.Context())
-	e.closing.Wait()
-	requireEqual(t, "in a place", s.statuses(numbers(m)...), []string{"closed/timeout", "closed/timeout"})
-	requireEqual(t, "places taken", len(e.slots), closingAtOnce-1)
 }

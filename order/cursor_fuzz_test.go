@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stampede/order/internal/orderdb"
+	"stampede/platform/httpx"
 	"stampede/platform/ids"
 )
 
@@ -16,7 +17,7 @@ func FuzzCursor(f *testing.F) {
 	f.Add("0198F2C8-b5d0-7c3e-9a4f-1b2c3d4e5f60", -1)
 	f.Add("' OR 1=1 --", 1<<62)
 	f.Fuzz(func(t *testing.T, cursor string, limit int) {
-		before, most, err := (&PageInput{Cursor: cursor, Limit: limit}).window()
+		before, most, err := window(httpx.PageInput{Cursor: cursor, Limit: limit})
 		switch {
 		case err != nil && cursor == "":
 			t.Fatalf("a list without a cursor: %v", err)
@@ -32,7 +33,7 @@ func FuzzCursor(f *testing.F) {
 		// The last row of a page leads to the page behind it.
 		no := ids.NewFor(int64(limit))
 		_, next := cut([]orderdb.OrdersOrder{{OrderNo: no}, {}}, 1)
-		if again, _, err := (&PageInput{Cursor: next}).window(); err != nil || again != no {
+		if again, _, err := window(httpx.PageInput{Cursor: next}); err != nil || again != no {
 			t.Fatalf("cursor %q of %s was read as %s, %v", next, no, again, err)
 		}
 	})

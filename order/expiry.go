@@ -101,7 +101,7 @@ func (e *Expiry) close(ctx context.Context, claimed []ids.ID) {
 			open[no] = true
 		}
 	}
-	e.settle(ctx, slices.DeleteFunc(slices.Clone(claimed), func(no ids.ID) bool { return open[no] }))
+	e.closeOrders(ctx, slices.DeleteFunc(slices.Clone(claimed), func(no ids.ID) bool { return open[no] }))
 	for _, nos := range groups {
 		if !e.slot(ctx) {
 			e.orders.deps.Log.WarnContext(ctx, "providers are slow, due orders are tried again after their claim", "orders", len(nos))
@@ -134,11 +134,11 @@ func (e *Expiry) closePaid(ctx context.Context, nos []ids.ID) {
 		// Those that it names are closable all the same.
 		e.orders.deps.Log.WarnContext(ctx, "payments of due orders not closed, trying again after their claim", "claimed", len(nos), "closable", len(closable), "error", err)
 	}
-	e.settle(ctx, closable)
+	e.closeOrders(ctx, closable)
 }
 
-// settle makes the third step.
-func (e *Expiry) settle(ctx context.Context, closable []ids.ID) {
+// closeOrders makes the third step: the orders whose payments are closed.
+func (e *Expiry) closeOrders(ctx context.Context, closable []ids.ID) {
 	log := e.orders.deps.Log
 	closed, err := e.orders.CloseClaimed(ctx, closable, orderevent.ReasonTimeout)
 	if err != nil {

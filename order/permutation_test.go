@@ -36,7 +36,7 @@ type walk struct {
 }
 
 func newWalk(s *shop, orders [][]happening) *walk {
-	w := &walk{shop: s, units: int32(2 * len(orders)), cameIn: map[ids.ID]*seckillevent.Batch{}} //nolint:gosec // hundreds
+	w := &walk{shop: s, units: int32(2 * len(orders)), cameIn: map[ids.ID]*seckillevent.Batch{}}
 	w.item = s.item(w.units)
 	s.exec(`UPDATE inventory.stock SET epoch = 5 WHERE item_id = $1`, w.item.ItemID)
 	stale := *w.item

@@ -129,18 +129,13 @@ const (
 	maxPage     = 100
 )
 
-// PageInput is where a list goes on: below the last number of the page before.
-// Numbers rise with time, so the newest come first and a page is stable. It is
-// exported, as all that is embedded in an input must be for huma to look into it.
-type PageInput struct {
-	Cursor string `query:"cursor" maxLength:"64" doc:"next_cursor of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows on a page"`
-}
-
 // last sorts after every number.
 var last = ids.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-func (in *PageInput) window() (before ids.ID, limit int, err error) {
+// window is where a page begins, below the last number of the page before, and
+// how long it is. Numbers rise with time, so the newest come first and a page is
+// stable.
+func window(in httpx.PageInput) (before ids.ID, limit int, err error) {
 	limit = min(max(in.Limit, 1), maxPage)
 	if in.Limit == 0 {
 		limit = defaultPage
@@ -149,7 +144,7 @@ func (in *PageInput) window() (before ids.ID, limit int, err error) {
 		return last, limit, nil
 	}
 	if before, err = ids.Parse(in.Cursor); err != nil {
-		return last, 0, fault.New(fault.Invalid, "invalid", "cursor is not one that a list returned; leave it out to start at the newest.").Because(err)
+		return last, 0, httpx.ErrCursor.Because(err)
 	}
 	return before, limit, nil
 }
@@ -171,8 +166,8 @@ type listOutput struct {
 	}
 }
 
-func (s *Service) listOwn(ctx context.Context, in *PageInput) (*listOutput, error) {
-	before, limit, err := in.window()
+func (s *Service) listOwn(ctx context.Context, in *httpx.PageInput) (*listOutput, error) {
+	before, limit, err := window(*in)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +178,7 @@ func (s *Service) listOwn(ctx context.Context, in *PageInput) (*listOutput, erro
 	defer done()
 	user := auth.From(ctx).UserID
 	rows, err := orderdb.New(s.deps.DB).OrdersOfUser(ctx, orderdb.OrdersOfUserParams{
-		Bucket: ids.Bucket(user), UserID: user, Before: before, Most: int32(limit) + 1, //nolint:gosec // at most maxPage
+		Bucket: ids.Bucket(user), UserID: user, Before: before, Most: int32(limit) + 1,
 	})
 	if err != nil {
 		return nil, errReading(err)

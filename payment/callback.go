@@ -64,6 +64,8 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(reply.Body) // a provider that is gone comes back
 }
 
+// take reads a callback, has the provider verify it on the raw body, and settles
+// what it tells. nil is what the provider may take for an acknowledgement.
 func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p provider.Provider) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallbackBytes))
 	if err != nil {
@@ -103,6 +105,8 @@ func (s *Service) callbackRoutes(rt *httpx.Router) {
 	doc.AddOperation(describeCallback(doc, refundNotifyPath, "refund-callback", "A payment provider tells of a refund"))
 }
 
+// describeCallback documents a plain handler: the body is the provider's, so huma
+// cannot derive it.
 func describeCallback(doc *huma.OpenAPI, path, id, summary string) *huma.Operation {
 	problem := doc.Components.Schemas.Schema(reflect.TypeFor[httpx.Problem](), true, "Problem")
 	own := func(description string) *huma.Response {

@@ -87,6 +87,8 @@ func (s *Service) queryDue(ctx context.Context) (int, error) {
 	return len(due), nil
 }
 
+// ask finds out how a payment stands at its provider and follows it, closing it
+// there first where it has no future.
 func (s *Service) ask(ctx context.Context, p paymentdb.PaymentsPayment, closeIt bool) error {
 	if closeIt {
 		_, err := s.closeOne(ctx, p)

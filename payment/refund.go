@@ -35,6 +35,8 @@ func (s *Service) refundDue(ctx context.Context) (int, error) {
 	return len(due), nil
 }
 
+// refundOne makes one attempt at a refund. A failure is noted on the row and not
+// returned: the others are not to wait for it.
 func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 	err := s.askRefund(ctx, r)
 	if ctx.Err() != nil {
@@ -56,6 +58,8 @@ func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 	}
 }
 
+// askRefund asks for the money to go back, or after it: the same number makes both
+// the same question. A refusal by the provider is final.
 func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) error {
 	prov, ok := s.named[r.Provider]
 	if !ok {

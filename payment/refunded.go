@@ -44,6 +44,8 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 	return nil
 }
 
+// refundSucceeded writes down that money went back: ledger, refund and event in
+// one transaction, once however often it is told.
 func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.RefundStatus) error {
 	done := false
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {

@@ -54,6 +54,7 @@ type startOutput struct {
 	Body         payDocument
 }
 
+// start is POST orders/{no}/payments.
 func (s *Service) start(ctx context.Context, in *startInput) (*startOutput, error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {

@@ -57,8 +57,8 @@ type activityPatch struct {
 // a unit comes back while somebody still wants it.
 const defaultPayWindowSeconds = 15 * 60
 
-// activityRules are the fields of a row that an operator sets, checked as a
-// whole after a draft or a patch was laid over them.
+// activity checks the fields of a row that an operator sets, as a whole, after a
+// draft or a patch was laid over them.
 func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 	f.name("body.name", a.Name)
 	f.moment("body.starts_at", a.StartsAt)
@@ -105,6 +105,7 @@ func (s *Service) createActivity(ctx context.Context, key string, in activityDra
 	return out, err
 }
 
+// createActivity inserts a draft with what comes along, everything or nothing.
 func (c *change) createActivity(ctx context.Context, in *activityDraft) (activityView, error) {
 	row := seckilldb.SeckillActivity{
 		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
@@ -211,6 +212,8 @@ func (s *Service) editActivity(ctx context.Context, id int64, in activityPatch) 
 	return out, err
 }
 
+// editActivity lays a patch over an activity. Its rules are also its items', so
+// what is below is checked against them and its stock follows.
 func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityView, error) {
 	if c.activity.Version != in.Version {
 		return activityView{}, errStale(c.activity.Version)

@@ -35,6 +35,9 @@ func (s *Service) cloneActivity(ctx context.Context, key string, id int64, in cl
 	return out, err
 }
 
+// cloneActivity makes a draft out of an activity that is locked meanwhile, so that
+// the clone is of one moment. It is checked like any draft: what was allowed once
+// need not be any more.
 func (c *change) cloneActivity(ctx context.Context, id int64, in *cloning) (activityView, error) {
 	if err := c.lock(ctx, id, actClone); err != nil {
 		return activityView{}, err

@@ -12,52 +12,23 @@ import (
 
 const adminBase = "/api/v1/admin"
 
-// Problems that several routes may answer with.
-var (
-	readProblems  = map[int]string{http.StatusNotFound: "not-found"}
-	listProblems  = map[int]string{http.StatusUnprocessableEntity: "invalid"}
-	writeProblems = map[int]string{
-		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch",
-		http.StatusConflict: "not-editable, frozen, forbidden-transition, stale-version, idempotency-in-flight",
-	}
-)
-
+// What lists can be narrowed to, beside their page.
 type (
-	// ByID is the id in a path. It is exported, as all that is embedded in an
-	// input must be for huma to look into it.
-	ByID struct {
-		ID string `path:"id" doc:"A decimal id"`
-	}
-	bodyOf[T any]   struct{ Body T }
-	noBody          struct{}
-	creating[T any] struct {
-		IdempotencyKey
-		Body T
-	}
-	editing[T any] struct {
-		ByID
-		Body T
-	}
-	making[T any] struct {
-		ByID
-		IdempotencyKey
-		Body T
-	}
 	listing struct {
-		PageInput
+		httpx.PageInput
 		Status string `query:"status" enum:"draft,scheduled,running,ended,terminated" doc:"Only activities in this status"`
 	}
 	listingSessions struct {
-		PageInput
+		httpx.PageInput
 		ActivityID string `query:"activity_id" doc:"Only sessions of this activity"`
 	}
 	listingItems struct {
-		PageInput
+		httpx.PageInput
 		ActivityID string `query:"activity_id" doc:"Only items of this activity"`
 		SessionID  string `query:"session_id" doc:"Only items of this session"`
 	}
 	listingAudit struct {
-		PageInput
+		httpx.PageInput
 		Subject string `query:"subject" maxLength:"100" doc:"Only actions on this subject" example:"activity 12"`
 		Action  string `query:"action" maxLength:"100" doc:"Only this action" example:"activity.publish"`
 		Actor   int64  `query:"actor" minimum:"1" doc:"Only actions of the operator with this user id"`
@@ -80,6 +51,8 @@ func (s *Service) adminRoutes(api httpx.API) {
 	s.registerAdmissionRead(api)
 }
 
+// activityRoutes registers what is done with whole activities. The moves of their
+// life are one POST each, named by the action and without a body.
 func (s *Service) activityRoutes(api httpx.API) {
 	const base = adminBase + "/activities"
 	createRoute(api, base, "activity", "Create a draft, with its sessions and items if they come along", s.createActivity)
@@ -112,6 +85,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 	makeRoute(api, clone, s.cloneActivity)
 }
 
+// sessionRoutes registers what is done with sessions.
 func (s *Service) sessionRoutes(api httpx.API) {
 	const base = adminBase + "/sessions"
 	createRoute(api, base, "session", "Add a session to an activity, with its items if they come along", s.createSession)
@@ -132,6 +106,9 @@ func (s *Service) sessionRoutes(api httpx.API) {
 	makeRoute(api, repeat, s.repeatSession)
 }
 
+// itemRoutes registers what is done with items. Adding stock and agreeing to
+// oversell are routes beside the edit: they have rules and records of their own,
+// and an edit must not do either in passing.
 func (s *Service) itemRoutes(api httpx.API) {
 	const base = adminBase + "/items"
 	createRoute(api, base, "item", "Add an item to a session", s.createItem)
@@ -159,95 +136,10 @@ func (s *Service) itemRoutes(api httpx.API) {
 	})
 }
 
-// createRoute registers POST base.
-func createRoute[D, V any](api httpx.API, base, what, summary string, do func(context.Context, string, D) (V, error)) {
-	httpx.Register(api, writeOp(http.MethodPost, base, "create-"+what, summary, http.StatusCreated),
-		func(ctx context.Context, in *creating[D]) (*bodyOf[V], error) {
-			v, err := do(ctx, in.Key, in.Body)
-			if err != nil {
-				return nil, err
-			}
-			return &bodyOf[V]{v}, nil
-		})
-}
-
-// makeRoute registers a POST that makes something of an existing row.
-func makeRoute[D, V any](api httpx.API, op httpx.Op, do func(context.Context, string, int64, D) (V, error)) {
-	httpx.Register(api, op, func(ctx context.Context, in *making[D]) (*bodyOf[V], error) {
-		return answerByID(in.ID, func(id int64) (V, error) { return do(ctx, in.Key, id, in.Body) })
-	})
-}
-
-// rowRoutes registers GET, PATCH and DELETE base/{id}.
-func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Context, int64) (V, error),
-	edit func(context.Context, int64, P) (V, error), remove func(context.Context, int64) error,
-) {
-	httpx.Register(api, readOp(base+"/{id}", "read-admin-"+what, "One "+what+" with what is below it", readProblems),
-		func(ctx context.Context, in *ByID) (*bodyOf[V], error) {
-			return answerByID(in.ID, func(id int64) (V, error) { return get(ctx, id) })
-		})
-	httpx.Register(api, writeOp(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what, http.StatusOK),
-		func(ctx context.Context, in *editing[P]) (*bodyOf[V], error) {
-			return answerByID(in.ID, func(id int64) (V, error) { return edit(ctx, id, in.Body) })
-		})
-	httpx.Register(api, writeOp(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent),
-		func(ctx context.Context, in *ByID) (*noBody, error) {
-			id, err := httpx.ParseID(in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return nil, remove(ctx, id)
-		})
-}
-
-func readOp(path, id, summary string, problems map[int]string) httpx.Op {
-	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Problems: problems}
-}
-
-// maxWriteBytes fits an activity with a thousand items, the largest thing an
-// operator sends.
-const maxWriteBytes = 4 << 20
-
-func writeOp(method, path, id, summary string, status int) httpx.Op {
-	return httpx.Op{
-		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
-		Problems: writeProblems, MaxBodyBytes: maxWriteBytes,
-	}
-}
-
+// listAudit answers a page of what operators did, newest first.
 func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*bodyOf[page[auditView]], error) {
 	return listPage(&in.PageInput, func(e *audit.Entry) auditView { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID },
 		func(before int64, limit int32) ([]audit.Entry, error) {
 			return audit.List(ctx, s.deps.DB, audit.Filter{Subject: in.Subject, Action: in.Action, Actor: in.Actor, Before: before, Limit: int(limit)})
 		})
-}
-
-// readSession returns a session with its items.
-func (s *Service) readSession(ctx context.Context, id int64) (out sessionView, err error) {
-	err = s.snapshot(ctx, func(q *seckilldb.Queries) error {
-		row, err := q.Session(ctx, id)
-		if err != nil {
-			return orNotFound(err, errNoSession, "read session")
-		}
-		tree, err := readTree(ctx, q, []seckilldb.SeckillActivity{{ID: row.ActivityID}})
-		if err != nil {
-			return err
-		}
-		t, ok := tree[0].session(id)
-		if !ok {
-			return errNoSession
-		}
-		out = viewTwig(t)
-		return nil
-	})
-	return out, err
-}
-
-// readItem returns an item.
-func (s *Service) readItem(ctx context.Context, id int64) (itemView, error) {
-	row, err := seckilldb.New(s.deps.DB).Item(ctx, id)
-	if err != nil {
-		return itemView{}, orNotFound(err, errNoItem, "read item")
-	}
-	return viewItem(&row), nil
 }

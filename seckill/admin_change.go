@@ -58,7 +58,7 @@ func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *
 	if err != nil {
 		return err
 	}
-	done.settle(context.WithoutCancel(ctx))
+	done.carryOut(context.WithoutCancel(ctx))
 	return nil
 }
 
@@ -122,10 +122,10 @@ func (c *change) prepareCommit(ctx context.Context) error {
 	return err
 }
 
-// settle does at once what the committed event would have done a moment later.
+// carryOut does at once what the committed event would have done a moment later.
 // A failure is a delay, not a loss, so it is logged and not reported to the
 // operator, whose change is committed.
-func (c *change) settle(ctx context.Context) {
+func (c *change) carryOut(ctx context.Context) {
 	if !c.announce {
 		return
 	}

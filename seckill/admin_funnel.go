@@ -42,6 +42,9 @@ func (s *Service) itemFunnel(ctx context.Context, in *ByID) (*bodyOf[funnelView]
 	return answerByID(in.ID, func(id int64) (funnelView, error) { return s.funnel(ctx, id) })
 }
 
+// funnel gathers what three places know: the plan in Postgres, this instance's
+// counters, and inventory's counts. They are read one after the other, so during
+// a rush the figures are moments apart; verify is what proves them.
 func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 	plan, err := s.readItem(ctx, id)
 	if err != nil {
@@ -74,6 +77,7 @@ func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 	return v, nil
 }
 
+// booksOf renders an item's account.
 func booksOf(r *inventory.BookRow) funnelBooks {
 	return funnelBooks{
 		Unlimited: r.Unlimited, Total: r.Total, Available: r.Available, Held: r.Held, Sold: r.Sold, Backup: r.Backup,

@@ -4,12 +4,8 @@ import (
 	"encoding/base64"
 	"strconv"
 
-	"stampede/platform/fault"
 	"stampede/platform/httpx"
 )
-
-// errCursor is what a list answers to a cursor that it never gave out.
-var errCursor = fault.New(fault.Invalid, "invalid", "cursor is not one that a list returned; leave it out to start at the beginning.")
 
 // answerByID reads the id from the path and wraps what do returns.
 func answerByID[V any](rawID string, do func(id int64) (V, error)) (*bodyOf[V], error) {
@@ -25,12 +21,12 @@ func answerByID[V any](rawID string, do func(id int64) (V, error)) (*bodyOf[V], 
 }
 
 // listPage reads one page, and one row more to know whether there is another.
-func listPage[R, V any](in *PageInput, view func(*R) V, id func(*R) int64, query func(before int64, limit int32) ([]R, error)) (*bodyOf[page[V]], error) {
+func listPage[R, V any](in *httpx.PageInput, view func(*R) V, id func(*R) int64, query func(before int64, limit int32) ([]R, error)) (*bodyOf[page[V]], error) {
 	before, err := readCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := query(before, int32(in.Limit)+1) //nolint:gosec // at most 100
+	rows, err := query(before, int32(in.Limit)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -58,17 +54,18 @@ func writeCursor(id int64) string {
 	return base64.RawURLEncoding.EncodeToString(strconv.AppendInt(nil, id, 10))
 }
 
+// readCursor is the inverse; no cursor is the beginning of the list.
 func readCursor(cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return 0, errCursor
+		return 0, httpx.ErrCursor
 	}
 	id, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || id <= 0 {
-		return 0, errCursor
+		return 0, httpx.ErrCursor
 	}
 	return id, nil
 }

@@ -192,7 +192,8 @@ type trace struct {
 	events  int64
 }
 
-// since returns what came after an earlier look at the log.
+// trace returns the whole audit log, newest first, and how many events of changes
+// there were.
 func (d *desk) trace() (actions []audit.Entry, events int64) {
 	d.t.Helper()
 	actions, err := audit.List(d.t.Context(), d.db, audit.Filter{})

@@ -68,6 +68,10 @@ type auditView struct {
 	Detail  json.RawMessage `json:"detail"`
 }
 
+// The views hide how rows are stored: 0 stands for "no limit of its own", a null
+// repeat for a session of one's own, and what is on sale is computed, never
+// stored twice.
+
 func viewActivity(a *seckilldb.SeckillActivity) activityView {
 	return activityView{
 		ID: rowID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: timestamp(a.StartsAt), EndsAt: timestamp(a.EndsAt),
@@ -92,6 +96,7 @@ func viewItem(i *seckilldb.SeckillItem) itemView {
 	}
 }
 
+// viewTwig is a session with its items.
 func viewTwig(t *twig) sessionView {
 	v := viewSession(&t.session)
 	for i := range t.items {

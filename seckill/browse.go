@@ -35,6 +35,7 @@ type browser struct {
 	built     *prometheus.CounterVec
 }
 
+// newBrowser makes the shop window; it reads nothing yet.
 func newBrowser(cfg Config, deps Deps, catalogue *Catalogue, views *viewStore) *browser {
 	b := &browser{
 		deps: deps, catalogue: catalogue, views: views, clock: deps.Clock,

@@ -85,7 +85,7 @@ const stampBytes = 8
 
 func (c *browseCache) lookup(key string) (browsed, bool) {
 	value, err := c.kept.Get([]byte(key))
-	if err != nil || int64(binary.BigEndian.Uint64(value)) <= c.now().UnixMilli() { //nolint:gosec // written by keep
+	if err != nil || int64(binary.BigEndian.Uint64(value)) <= c.now().UnixMilli() {
 		return browsed{}, false
 	}
 	return browsedOf(value[stampBytes:]), true
@@ -96,7 +96,7 @@ func (c *browseCache) keep(key string, raw []byte, until time.Time) {
 	if !until.IsZero() && until.Before(expires) {
 		expires = until
 	}
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, stampBytes+len(raw)), uint64(expires.UnixMilli())) //nolint:gosec // after 1970
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, stampBytes+len(raw)), uint64(expires.UnixMilli()))
 	// An answer too large for the cache is made again for each group of callers; the setting's documentation says so.
 	_ = c.kept.Set([]byte(key), append(value, raw...), browseExpireSeconds)
 }

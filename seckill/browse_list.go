@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"stampede/platform/httpx"
 )
 
 const (
@@ -40,7 +42,7 @@ type keptSessions struct {
 }
 
 type listSessionsInput struct {
-	PageInput
+	httpx.PageInput
 	Conditional
 }
 
@@ -136,15 +138,15 @@ func readPlace(cursor string) (place, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return place{}, errCursor
+		return place{}, httpx.ErrCursor
 	}
 	ms, id, ok := strings.Cut(string(raw), ".")
 	p := place{}
 	if p.opensMillis, err = strconv.ParseInt(ms, 10, 64); err != nil || !ok {
-		return place{}, errCursor
+		return place{}, httpx.ErrCursor
 	}
 	if p.id, err = strconv.ParseInt(id, 10, 64); err != nil {
-		return place{}, errCursor
+		return place{}, httpx.ErrCursor
 	}
 	return p, nil
 }

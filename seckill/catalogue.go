@@ -65,6 +65,7 @@ type picture struct {
 // later.
 const maxHealRequests = 256
 
+// newCatalogue makes an empty catalogue; Refresh fills it.
 func newCatalogue(cfg Config, deps Deps) *Catalogue {
 	c := &Catalogue{
 		deps: deps, cfg: cfg, zone: cfg.zone(), kicked: make(chan struct{}, 1), heal: make(chan int64, maxHealRequests),

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -28,10 +27,8 @@ func Checks(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
 		}
 		// The plan and the stock are two readings, and a change may lie between them. What is still wrong after a
 		// pause, with the same words, is wrong.
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(proof.Recheck):
+		if err := proof.Pause(ctx); err != nil {
+			return nil, err
 		}
 		second, err := offPlan(ctx, db, stock)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/httpx"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -16,7 +17,7 @@ func FuzzCursor(f *testing.F) {
 	f.Add("MQ==", int64(0))
 	f.Fuzz(func(t *testing.T, cursor string, id int64) {
 		switch before, err := readCursor(cursor); {
-		case err != nil && !errors.Is(err, errCursor):
+		case err != nil && !errors.Is(err, httpx.ErrCursor):
 			t.Fatalf("an unnamed error: %v", err)
 		case err == nil && cursor != "":
 			if again, err := readCursor(writeCursor(before)); err != nil || again != before || before <= 0 {

@@ -37,6 +37,11 @@
 // order: a view carries its activity's revision, a stock row its own, and an
 // older one never replaces a newer.
 //
+// Asking for what already is, is answered with the activity as it is. A clone
+// and a daily repetition move by the shop's wall clock (session_clock.go). What
+// an item has on sale is its stock and the agreed share beyond it (unitsOnSale);
+// every total is that number.
+//
 // # An item's way into Redis
 //
 // From its preheat time until it closes, an item has to be decidable. Each
@@ -44,8 +49,8 @@
 // than the one that was loaded, or an edit after the preheat, and one instance,
 // by a lease, has inventory load it. A rush that finds an item fenced asks for
 // the same look at once (Catalogue.Heal) and moves it to the front of the line
-// for Loads, where what is on sale goes before what opens later. Loads that fail wait longer each time
-// and raise the alarm preheat-failed.
+// for Loads, where what is on sale goes before what opens later. Loads that fail
+// wait longer each time and raise the alarm preheat-failed.
 //
 // # An attempt's way
 //

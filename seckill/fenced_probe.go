@@ -24,6 +24,7 @@ func (s *Service) FencedProbe() alarm.Probe {
 	return alarm.Probe{Code: alarm.ItemFenced, Every: fencedEvery, For: fencedFor, Shared: true, Look: s.fencedItems}
 }
 
+// fencedItems finds items on sale that Redis does not decide on, with the reason.
 func (s *Service) fencedItems(ctx context.Context) ([]alarm.Finding, error) {
 	now := s.deps.Clock.Now()
 	var found []alarm.Finding

@@ -67,7 +67,7 @@ func TestLoadThatFailsAgainAndAgainIsAnAlarm(t *testing.T) {
 		if l := d.raised(alarm.PreheatFailed); len(l) != 0 {
 			t.Fatalf("too early: %+v", l)
 		}
-		p.settle(t.Context(), item.ID, p.underLease(t.Context(), item))
+		p.loadEnded(t.Context(), item.ID, p.underLease(t.Context(), item))
 	}
 	if l := d.raised(alarm.PreheatFailed); len(l) != 1 || l[0].Subject != "item "+s.item || l[0].Detail == "" {
 		t.Errorf("alarms %+v", l)

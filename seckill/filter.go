@@ -63,7 +63,7 @@ func (f *holderFilter) has(user int64) bool {
 // step visits filterProbes different bits whatever the size.
 func (f *holderFilter) probe(user int64) (first, step uint64) {
 	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(user)) //nolint:gosec // the bits, not the value, are hashed
+	binary.LittleEndian.PutUint64(b[:], uint64(user)) // the bits, not the value, are hashed
 	h := xxhash.Sum64(b[:])
 	return h, bits.RotateLeft64(h, 32) | 1
 }

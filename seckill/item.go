@@ -161,3 +161,12 @@ func orTakenSKU(err error, location, sku, operation string) error {
 
 // itemSubject names an item in the audit log.
 func itemSubject(id int64) string { return fmt.Sprintf("item %d", id) }
+
+// readItem returns an item.
+func (s *Service) readItem(ctx context.Context, id int64) (itemView, error) {
+	row, err := seckilldb.New(s.deps.DB).Item(ctx, id)
+	if err != nil {
+		return itemView{}, orNotFound(err, errNoItem, "read item")
+	}
+	return viewItem(&row), nil
+}

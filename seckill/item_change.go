@@ -67,7 +67,7 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 		if err != nil {
 			return err
 		}
-		before := b.stock()
+		before := b.stock() // what was planned, to find the stock row that goes with it
 		if err := c.q.DeleteItem(ctx, id); err != nil {
 			return fmt.Errorf("seckill: delete item: %w", err)
 		}
@@ -97,6 +97,9 @@ func (s *Service) addStock(ctx context.Context, key string, id int64, in moreSto
 	return out, err
 }
 
+// addStock raises the plan's stock and the stock row's total by the same units in
+// one transaction. Units go up by a difference, never to a value: two operators
+// who add at once both get what they asked for.
 func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView, error) {
 	_, old, err := c.lockItem(ctx, id, actAddStock)
 	if err != nil {
@@ -105,7 +108,7 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	var f flaws
 	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to add to.")
 	more := old
-	more.Stock += min(units, maxStock)
+	more.Stock += min(units, maxStock) // the sum is looked at next, and must not overflow before
 	f.add(units >= 1 && units <= maxStock && unitsOnSale(&more) <= maxStock, "body.add", units,
 		"The stock with what is added, and with %d %% oversold, is %d units at most; the stock is %d now.", old.OversellPercent, maxStock, old.Stock)
 	if err := f.err(); err != nil {
@@ -119,7 +122,7 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &added}); err != nil {
 		return itemView{}, fmt.Errorf("seckill: add stock to item %d: %w", id, err)
 	}
-	c.apply = append(c.apply, id)
+	c.apply = append(c.apply, id) // carried to Redis once this has been committed
 	if err := c.touch(ctx); err != nil {
 		return itemView{}, err
 	}

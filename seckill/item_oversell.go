@@ -22,7 +22,7 @@ const (
 // whole units, rounded down. Everything that counts units counts these, so that
 // nothing that was not agreed is ever oversold.
 func unitsOnSale(i *seckilldb.SeckillItem) int32 {
-	return i.Stock + int32(int64(i.Stock)*int64(i.OversellPercent)/100) //nolint:gosec // at most twice ten million
+	return i.Stock + int32(int64(i.Stock)*int64(i.OversellPercent)/100) // at most twice ten million
 }
 
 // oversell checks an item's agreement against the rest of the item.

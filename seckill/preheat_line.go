@@ -98,7 +98,7 @@ func (p *preheater) work(ctx context.Context) {
 		item := p.line.next(p.deps.Clock.Now())
 		p.line.running++
 		p.line.workers.Go(func() {
-			p.settle(ctx, item.ID, p.underLease(ctx, item))
+			p.loadEnded(ctx, item.ID, p.underLease(ctx, item))
 			p.mu.Lock()
 			p.line.running--
 			p.mu.Unlock()

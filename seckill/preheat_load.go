@@ -106,6 +106,8 @@ func (p *preheater) needed(ctx context.Context, item *Item) (needed bool, wanted
 	return !ready || row.LoadWanted > row.LoadDone, row.LoadWanted, nil
 }
 
+// load has inventory load one item and notes which wish it has answered: an edit
+// that came meanwhile has wished again and is owed another Load.
 func (p *preheater) load(ctx context.Context, id int64, wanted int32) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -122,9 +124,9 @@ func (p *preheater) load(ctx context.Context, id int64, wanted int32) error {
 	return nil
 }
 
-// settle ends a Load: what failed waits longer each time, and asks for a person
-// when it has failed often enough.
-func (p *preheater) settle(ctx context.Context, id int64, err error) {
+// loadEnded notes how a Load ended: what failed waits longer each time, and asks
+// for a person when it has failed often enough.
+func (p *preheater) loadEnded(ctx context.Context, id int64, err error) {
 	failed := err != nil && !errors.Is(err, inventory.ErrBusy)
 	p.mu.Lock()
 	r := p.record(id)

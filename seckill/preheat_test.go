@@ -145,7 +145,7 @@ func TestFailedLoadsAskForAPerson(t *testing.T) {
 	var waits []time.Duration
 	for range 8 {
 		began := time.Now()
-		p.settle(t.Context(), id, broken)
+		p.loadEnded(t.Context(), id, broken)
 		waits = append(waits, p.record(id).notUntil.Sub(began).Truncate(time.Second))
 		list, err := alarm.List(t.Context(), d.db, alarm.Filter{Open: true, Limit: 10})
 		if err != nil {
@@ -165,11 +165,11 @@ func TestFailedLoadsAskForAPerson(t *testing.T) {
 	if _, ok, _ := d.stock.State(t.Context(), item.Stock()); ok {
 		t.Error("tried again without waiting")
 	}
-	p.settle(t.Context(), id, nil)
+	p.loadEnded(t.Context(), id, nil)
 	if p.record(id).failures != 0 {
 		t.Error("a success does not clear the failures")
 	}
-	p.settle(t.Context(), id, inventory.ErrBusy)
+	p.loadEnded(t.Context(), id, inventory.ErrBusy)
 	if p.record(id).failures != 0 {
 		t.Error("another instance's Load counts as a failure")
 	}

@@ -30,6 +30,7 @@ func documentRush(doc *huma.OpenAPI) {
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: ticket}},
 		},
 	}
+	// From the same table that answers, so that no refusal can be missing here.
 	for o := outQueued; o < outcomes; o++ {
 		if refusals[o] == nil {
 			continue

@@ -103,6 +103,8 @@ func (s *Service) createSession(ctx context.Context, key string, in newSession) 
 	return out, err
 }
 
+// addSession checks a session against its activity and what is there already, and
+// inserts it.
 func (c *change) addSession(ctx context.Context, in *newSession) (sessionView, error) {
 	tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
 	if err != nil {
@@ -252,3 +254,24 @@ func (c *change) lockSession(ctx context.Context, id int64) (*branch, *twig, err
 
 // sessionSubject names a session in the audit log.
 func sessionSubject(id int64) string { return fmt.Sprintf("session %d", id) }
+
+// readSession returns a session with its items.
+func (s *Service) readSession(ctx context.Context, id int64) (out sessionView, err error) {
+	err = s.snapshot(ctx, func(q *seckilldb.Queries) error {
+		row, err := q.Session(ctx, id)
+		if err != nil {
+			return orNotFound(err, errNoSession, "read session")
+		}
+		tree, err := readTree(ctx, q, []seckilldb.SeckillActivity{{ID: row.ActivityID}})
+		if err != nil {
+			return err
+		}
+		t, ok := tree[0].session(id)
+		if !ok {
+			return errNoSession
+		}
+		out = viewTwig(t)
+		return nil
+	})
+	return out, err
+}

@@ -48,6 +48,8 @@ func (s *Service) repeatSession(ctx context.Context, key string, id int64, in re
 	return out, err
 }
 
+// repeatSession copies a session to each following day that has no copy yet.
+// Asking again therefore only fills gaps.
 func (c *change) repeatSession(ctx context.Context, id int64, in *repetition) (repeated, error) {
 	b, t, err := c.lockSession(ctx, id)
 	if err != nil {

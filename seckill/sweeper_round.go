@@ -28,6 +28,9 @@ func (s *sweeper) sweep(ctx context.Context, round uint64) {
 	}
 }
 
+// sweepItem is one round over an item's stale holds. A hold is noted when it is
+// first seen, published again once the stream has passed the place noted with it,
+// and reported once that did not help either.
 func (s *sweeper) sweepItem(ctx context.Context, item *Item, round uint64) error {
 	stale, err := s.stock.StaleHolds(ctx, item.Stock(), s.cfg.StaleHold, sweepAtMost)
 	if err != nil {
@@ -155,6 +158,8 @@ func (s *sweeper) republish(ctx context.Context, item *Item, lost []inventory.St
 	return nil
 }
 
+// republishBatch sends lost grants once more as one message, and notes where the
+// stream stood behind it.
 func (s *sweeper) republishBatch(ctx context.Context, item *Item, lost []inventory.StaleHold, notes map[ids.ID]*note) error {
 	var b seckillevent.Batch
 	describe(&b, item, lost[0].Epoch)

@@ -104,12 +104,6 @@ type page[T any] struct {
 	NextCursor string `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
 }
 
-// PageInput asks for one page.
-type PageInput struct {
-	Cursor string `query:"cursor" maxLength:"64" doc:"next_cursor of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows on a page"`
-}
-
 // optional returns a pointer's target, or the fallback for nil: what a PATCH
 // leaves as it is.
 func optional[T any](p *T, fallback T) T {

@@ -57,6 +57,7 @@ func Run(t *testing.T, setup func(t *testing.T) Subject) {
 	}
 }
 
+// profile: the name stands in URLs, the window in what may be published.
 func profile(t *testing.T, s *shop) {
 	p := s.Provider.Profile()
 	if p.Name == "" || p.Merchant == "" || p.MinWindow <= 0 {
@@ -64,6 +65,7 @@ func profile(t *testing.T, s *shop) {
 	}
 }
 
+// creation: a shopper who comes back to the page pays the same payment.
 func creation(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	first := s.create(c)
@@ -75,6 +77,7 @@ func creation(t *testing.T, s *shop) {
 	}
 }
 
+// creationsAtOnce: two tabs, two instances, one payment.
 func creationsAtOnce(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	const callers = 8
@@ -92,6 +95,7 @@ func creationsAtOnce(t *testing.T, s *shop) {
 	}
 }
 
+// otherAmount: an answer about another sum would be taken for ours.
 func otherAmount(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.create(c)
@@ -101,6 +105,8 @@ func otherAmount(t *testing.T, s *shop) {
 	}
 }
 
+// unknown: closing has to work for a creation whose answer was lost, and hold
+// against one that arrives afterwards.
 func unknown(t *testing.T, s *shop) {
 	no := ids.NewFor(7)
 	if got := s.query(no); got.State != provider.Missing {
@@ -111,6 +117,7 @@ func unknown(t *testing.T, s *shop) {
 	}
 }
 
+// closing: once an order's units have gone back, its payment must stay dead.
 func closing(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	url := s.create(c)
@@ -130,6 +137,8 @@ func closing(t *testing.T, s *shop) {
 	}
 }
 
+// capture: whichever way the news takes, it is the same money under the same
+// transaction, which is what the ledger keys it by.
 func capture(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.pay(s.create(c))
@@ -157,6 +166,8 @@ func capture(t *testing.T, s *shop) {
 	}
 }
 
+// payAgainstClose: units go back on the word of the closing, so nobody may have
+// paid who was told that it is closed, and the other way round.
 func payAgainstClose(t *testing.T, s *shop) {
 	go s.acknowledgeAll()
 	for range 20 {
@@ -177,6 +188,7 @@ func payAgainstClose(t *testing.T, s *shop) {
 	}
 }
 
+// expiry: the shortest window that the profile promises is one that it keeps.
 func expiry(t *testing.T, s *shop) {
 	c := s.charge(s.Provider.Profile().MinWindow + time.Second)
 	url := s.create(c)
@@ -186,6 +198,7 @@ func expiry(t *testing.T, s *shop) {
 	}
 }
 
+// repetition: a callback that was not taken comes again, as the same one.
 func repetition(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.pay(s.create(c))
@@ -205,6 +218,8 @@ func repetition(t *testing.T, s *shop) {
 	go s.acknowledgeAll()
 }
 
+// tampering: every bit of the body counts, and refusing is told apart from
+// acknowledging.
 func tampering(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.pay(s.create(c))
@@ -230,6 +245,7 @@ func tampering(t *testing.T, s *shop) {
 	}
 }
 
+// refund: asking again is asking after it.
 func refund(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.pay(s.create(c))
@@ -270,6 +286,7 @@ func refund(t *testing.T, s *shop) {
 	}
 }
 
+// refundTooMuch: a mistake of ours must not cost more than was paid.
 func refundTooMuch(t *testing.T, s *shop) {
 	go s.acknowledgeAll()
 	c := s.charge(time.Minute)

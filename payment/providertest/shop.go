@@ -27,6 +27,7 @@ type message struct {
 	answer chan<- error
 }
 
+// newShop serves a notify URL whose callbacks wait until the proof takes them.
 func newShop(t *testing.T, subject Subject) *shop {
 	t.Helper()
 	s := &shop{Subject: subject, t: t, messages: make(chan message)}

@@ -68,6 +68,8 @@ func (b *Bank) signed(op string, h handler) http.HandlerFunc {
 	}
 }
 
+// reply answers with the bank's signature, refusals too: a merchant must be able
+// to tell a refusal from whoever stands in between.
 func (b *Bank) reply(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -88,6 +90,7 @@ var (
 // maxTitleRunes is how much of a title fits the page's one line.
 const maxTitleRunes = 128
 
+// check refuses what the bank could not carry out or show.
 func (c createCall) check() error {
 	bad := func(message string) error { return refuse(http.StatusUnprocessableEntity, "invalid", message) }
 	switch {
@@ -111,6 +114,9 @@ func (c createCall) check() error {
 	return nil
 }
 
+// create makes a payment, or finds the one of that number. Asked again with the
+// same number it answers with the payment as it is now, and a number belongs to
+// one amount.
 func (b *Bank) create(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
 	var c createCall
 	if err := decodeStrict(body, &c); err != nil {
@@ -152,6 +158,8 @@ func (b *Bank) create(ctx context.Context, nonce ids.ID, body []byte) (any, erro
 	return b.paymentReply(nonce, p), nil
 }
 
+// query tells how a payment stands. A number that the bank never saw is an answer,
+// "missing", and no refusal: the merchant asks because it does not know.
 func (b *Bank) query(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
 	var c paymentCall
 	if err := decodeStrict(body, &c); err != nil {
@@ -170,6 +178,9 @@ func (b *Bank) query(ctx context.Context, nonce ids.ID, body []byte) (any, error
 	return b.paymentReply(nonce, p), nil
 }
 
+// close ends a payment unless it is captured, and answers with how it ended. A
+// number that the bank never saw is closed as well: a creation that is still on
+// its way must not open it afterwards.
 func (b *Bank) close(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
 	var c paymentCall
 	if err := decodeStrict(body, &c); err != nil {
@@ -199,6 +210,7 @@ func (b *Bank) upToDate(ctx context.Context, p sandboxdb.SandboxPayment) (sandbo
 	return b.q.PaymentByRef(ctx, p.Ref)
 }
 
+// paymentReply tells a payment's state with what belongs to it.
 func (b *Bank) paymentReply(nonce ids.ID, p sandboxdb.SandboxPayment) paymentReply {
 	r := paymentReply{Nonce: nonce, Merchant: p.Merchant, PaymentNo: p.PaymentNo, Status: p.Status}
 	switch p.Status {

@@ -86,7 +86,7 @@ func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow
 	// A stop must not cut the claim off: what Postgres has given would wait for its lease.
 	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: int32(free)}) //nolint:gosec // at most batch
+	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: int32(free)})
 	if err != nil {
 		b.log.WarnContext(ctx, "sandbox bank could not claim callbacks", "error", err)
 		return

@@ -155,6 +155,8 @@ func (c *Client) Close(ctx context.Context, paymentNo ids.ID) (provider.Status, 
 	return s, err
 }
 
+// ask is a question about one payment. The reply has to carry this question's nonce
+// and number, or a recorded one could be played back.
 func (c *Client) ask(ctx context.Context, op, path string, paymentNo ids.ID) (provider.Status, error) {
 	head := c.call(op)
 	var r paymentReply

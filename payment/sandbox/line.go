@@ -44,6 +44,7 @@ type answer struct {
 // about the bank.
 func ours(err error) bool { return errors.Is(err, context.Canceled) }
 
+// newLine orders the three from the outside in: retries, breaker, time-out.
 func newLine(cfg ClientConfig) *line {
 	failed := func(a answer, err error) bool {
 		return (err != nil && !ours(err)) || a.status >= http.StatusInternalServerError
@@ -53,7 +54,7 @@ func newLine(cfg ClientConfig) *line {
 		WithMaxAttempts(cfg.Attempts).WithBackoff(cfg.Backoff, 16*cfg.Backoff).WithJitterFactor(.25).
 		ReturnLastFailure().Build()
 	breaker := circuitbreaker.NewBuilder[answer]().HandleIf(failed).
-		WithFailureThreshold(uint(cfg.BreakerFailures)). //nolint:gosec // validated to be above 0
+		WithFailureThreshold(uint(cfg.BreakerFailures)).
 		WithSuccessThreshold(1).WithDelay(cfg.BreakerDelay).Build()
 	return &line{
 		http: &http.Client{

@@ -98,6 +98,7 @@ func (b *Bank) showNothing(w http.ResponseWriter, r *http.Request, status int) {
 	b.render(w, r, status, page{words: pageWords[pageLanguage(r)], State: statusMissing})
 }
 
+// render writes the page whole or not at all.
 func (b *Bank) render(w http.ResponseWriter, r *http.Request, status int, p page) {
 	p.Nonce = rand.Text()
 	var out bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// browser follows no redirect, so that a test sees each answer.
+// browse follows no redirect, so that a test sees each answer.
 func (w *world) browse(t *testing.T, method, address, language string, form url.Values) (int, string, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))

@@ -130,7 +130,7 @@ func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRe
 		case Late:
 			delay = time.Duration(seconds) * time.Second
 		case WrongAmount:
-			n.Amount++
+			n.Amount++ // in the callback only: a query tells what really moved
 		case Normal, Underpaid, RefundFails:
 		}
 		for range copies {
@@ -166,6 +166,8 @@ func (b *Bank) paymentOf(r *http.Request) (sandboxdb.SandboxPayment, error) {
 	return p, err
 }
 
+// parsePay reads the form or the JSON into the same request and holds both to the
+// same rules.
 func parsePay(body []byte, isJSON bool) (payRequest, error) {
 	var in payRequest
 	if isJSON {
@@ -221,6 +223,7 @@ func (b *Bank) payRefused(w http.ResponseWriter, r *http.Request, wantsJSON bool
 	b.showNothing(w, r, no.status)
 }
 
+// mediaType is the request's, without parameters; "" when it cannot be read.
 func mediaType(r *http.Request) string {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // maxReasonBytes bounds the words that a refund carries.
 const maxReasonBytes = 256
 
+// check refuses what the bank could not carry out.
 func (c refundCall) check() error {
 	bad := func(message string) error { return refuse(http.StatusUnprocessableEntity, "invalid", message) }
 	switch {
@@ -57,6 +58,9 @@ func (b *Bank) refund(ctx context.Context, nonce ids.ID, body []byte) (any, erro
 	return refundReplyOf(nonce, r), nil
 }
 
+// startRefund sets the sum aside on the payment's row, which every refund of it
+// locks, and writes the refund down: two that together exceed the capture cannot
+// both be taken.
 func (b *Bank) startRefund(ctx context.Context, c refundCall) error {
 	return pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
 		q := b.q.WithTx(tx)
@@ -92,6 +96,7 @@ func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
 			event := eventRefundSucceeded
 			if r.Status == statusFailed {
 				event = eventRefundFailed
+				// The money is there again for another attempt.
 				if err := q.GiveBackSetAside(ctx, sandboxdb.GiveBackSetAsideParams{Amount: r.Amount, Ref: r.PaymentRef}); err != nil {
 					return err
 				}

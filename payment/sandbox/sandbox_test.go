@@ -27,7 +27,6 @@ var secret = []byte("a secret that only tests know, 32+")
 
 // world is a bank on a real socket and its client.
 type world struct {
-	bank   *Bank
 	client *Client
 	db     *pgxpool.Pool
 	url    string
@@ -74,7 +73,7 @@ func worldOn(t *testing.T, db *pgxpool.Pool, cfg Config) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.HangUp)
-	return &world{bank: bank, client: client, db: db, url: srv.URL, stop: stop}
+	return &world{client: client, db: db, url: srv.URL, stop: stop}
 }
 
 // payAs is a shopper's program: JSON to the pay URL.
@@ -83,7 +82,7 @@ func payAs(payURL string, in payRequest) (int, payReply, error) {
 	if err != nil {
 		return 0, payReply{}, err
 	}
-	resp, err := http.Post(payURL, "application/json", bytes.NewReader(body)) //nolint:noctx // a test's short call
+	resp, err := http.Post(payURL, "application/json", bytes.NewReader(body))
 	if err != nil {
 		return 0, payReply{}, err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/httpx"
 )
 
 // Alarm is one thing that needs a person's eye.
@@ -33,9 +35,6 @@ type Alarm struct {
 	Incident int `json:"incident" doc:"Counts the incidents of this code and subject"`
 }
 
-// timeLayout is RFC 3339 with milliseconds, as everywhere in the API.
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
 // MarshalJSON writes the times as the API does.
 func (a Alarm) MarshalJSON() ([]byte, error) {
 	type plain Alarm // without this method
@@ -45,14 +44,12 @@ func (a Alarm) MarshalJSON() ([]byte, error) {
 		OpenedAt       string `json:"opened_at"`
 		LastSeen       string `json:"last_seen"`
 		AcknowledgedAt string `json:"acknowledged_at,omitempty"`
-	}{plain: plain(a), FirstSeen: stamp(a.FirstSeen), OpenedAt: stamp(a.OpenedAt), LastSeen: stamp(a.LastSeen)}
+	}{plain: plain(a), FirstSeen: httpx.Moment(a.FirstSeen), OpenedAt: httpx.Moment(a.OpenedAt), LastSeen: httpx.Moment(a.LastSeen)}
 	if a.AcknowledgedAt != nil {
-		doc.AcknowledgedAt = stamp(*a.AcknowledgedAt)
+		doc.AcknowledgedAt = httpx.Moment(*a.AcknowledgedAt)
 	}
 	return json.Marshal(doc)
 }
-
-func stamp(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 const alarmColumns = `id, code, subject, severity, detail, next_action, first_seen, opened_at, last_seen, count,
 	acknowledged_by, acknowledged_at, incident`

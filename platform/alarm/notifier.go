@@ -137,6 +137,7 @@ type message struct {
 	Alarm Alarm  `json:"alarm"`
 }
 
+// post sends one incident, signed at this moment, so that a retry is fresh again.
 func (n *Notifier) post(ctx context.Context, c claimed) error {
 	body, err := json.Marshal(message{ID: strconv.FormatInt(c.ID, 10) + "-" + strconv.Itoa(c.Incident), Alarm: c.Alarm})
 	if err != nil {

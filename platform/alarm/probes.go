@@ -90,7 +90,7 @@ func diskSpace(dir string, most int64) Probe {
 		if err := unix.Statfs(dir, &st); err != nil {
 			return nil, fmt.Errorf("alarm: free space of %s: %w", dir, err)
 		}
-		free := int64(st.Bavail) * int64(st.Bsize) //nolint:gosec,unconvert // no disk has 2^63 bytes; the types differ between systems
+		free := int64(st.Bavail) * int64(st.Bsize) //nolint:unconvert // no disk has 2^63 bytes; the types differ between systems
 		used, err := bytesIn(dir)
 		if err != nil {
 			return nil, fmt.Errorf("alarm: size of %s: %w", dir, err)

@@ -39,14 +39,15 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 	})
 }
 
+// noStore keeps the list out of caches: an alarm that somebody has acknowledged
+// must not look open to the next who asks.
 const noStore = "no-store"
 
 type listInput struct {
 	Open     bool   `query:"open" doc:"Only what nobody has acknowledged"`
 	Severity string `query:"severity" enum:"warning,critical"`
 	Code     string `query:"code" maxLength:"64" doc:"Only this code"`
-	Cursor   string `query:"cursor" maxLength:"64" doc:"next_cursor of the page before"`
-	Limit    int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows on a page"`
+	httpx.PageInput
 }
 
 type listOutput struct {
@@ -57,13 +58,15 @@ type listOutput struct {
 	}
 }
 
+// list answers a page of alarms. A code that is not in the list is refused: an
+// empty page would read as all being well.
 func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*listOutput, error) {
 	if _, known := byCode[Code(in.Code)]; in.Code != "" && !known {
 		return nil, fault.Newf(fault.Invalid, "invalid", "%q is no alarm code; the description of this route lists them.", in.Code)
 	}
 	before, err := ParsePlace(in.Cursor)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "invalid", "cursor is not one that a list returned; leave it out to start at the newest.").Because(err)
+		return nil, httpx.ErrCursor.Because(err)
 	}
 	rows, err := List(ctx, pool, Filter{
 		Open: in.Open, Severity: Severity(in.Severity), Code: Code(in.Code), Before: before, Limit: in.Limit + 1, // one more tells of a next page
@@ -92,6 +95,8 @@ type acknowledgeOutput struct {
 	Body         Alarm
 }
 
+// acknowledge notes who looks after an alarm, with its audit record. Only the
+// change is recorded: whoever comes second is told who was first.
 func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) (*acknowledgeOutput, error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {

@@ -81,6 +81,7 @@ type seen struct {
 	since, raised time.Time
 }
 
+// watch looks for one probe until ctx ends; found is what is wrong at present.
 func (w *Watch) watch(ctx context.Context, p Probe) {
 	found := map[string]*seen{}
 	var held lease.Lease
@@ -137,6 +138,8 @@ func (w *Watch) leave(ctx context.Context, held lease.Lease) {
 	}
 }
 
+// look makes one round: what was found for long enough is raised, and again while
+// it lasts; what is not found any more begins anew the next time.
 func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -152,6 +152,8 @@ func (a *App) Go(name string, workers ...Worker) {
 	})
 }
 
+// supervise starts a worker again whenever it returns before ctx ends, after a
+// pause that grows while it keeps failing.
 func (a *App) supervise(ctx context.Context, w Worker) {
 	backoff := firstBackoff
 	for {

@@ -51,6 +51,8 @@ func (r *Rig) Part(ctx context.Context, name string) (*Child, error) {
 	return c, nil
 }
 
+// spawn starts this program as a child, with pipes to its input and output, and
+// ends it with the rig.
 func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
 	// The context is not given to exec, which would kill at once what ends in order.
 	cmd := exec.Command(r.exe, args...) //nolint:gosec,noctx // this program; ended by End

@@ -21,12 +21,11 @@ const clientTimeout = 15 * time.Second
 // clients are connections that ask in a closed loop: each sends its next request
 // when it has read the answer to the last.
 type clients struct {
-	addr  string
 	conns []*wire.Conn
 }
 
 func dial(addr string, n int) (*clients, error) {
-	c := &clients{addr: addr, conns: make([]*wire.Conn, n)}
+	c := &clients{conns: make([]*wire.Conn, n)}
 	for i := range c.conns {
 		conn, err := wire.Dial(addr, clientTimeout)
 		if err != nil {

@@ -69,6 +69,7 @@ type measurement struct {
 	profile     string
 }
 
+// run opens the stage, warms both sides up and measures them in turns.
 func (m *measurement) run(ctx context.Context) (err error) {
 	floor, ours, closeSides, err := m.stage.Open(ctx, m.rig)
 	if closeSides != nil {
@@ -126,6 +127,9 @@ func (m *measurement) count(n int) int {
 	return n
 }
 
+// measure is one round of one side. What prepares and what checks is outside the
+// measured time; a side that knows better says how much it did and how long it
+// took.
 func (m *measurement) measure(ctx context.Context, side Side, n int) (round, error) {
 	if side.Prepare != nil {
 		if err := side.Prepare(ctx, n); err != nil {

@@ -25,7 +25,7 @@ func TestStatIsReadWhateverAProgramIsCalled(t *testing.T) {
 func TestProcessorTimeGoesToWhoUsedIt(t *testing.T) {
 	t.Parallel()
 	// The context would end the first of the two only; the group has both.
-	cmd := exec.Command("sh", "-c", "(while :; do :; done) & while :; do :; done") //nolint:noctx // as said
+	cmd := exec.Command("sh", "-c", "(while :; do :; done) & while :; do :; done")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -41,6 +41,8 @@ func (m *measurement) takeProfile(ctx context.Context, side Side, n int) (name s
 		_, err = side.Work(ctx, n)
 		return name, err
 	}
+	// The child is profiled while it is driven; the profile takes as long as a
+	// round, so that it ends with the work or shortly after.
 	fetched := make(chan error, 1)
 	go func() { fetched <- fetchProfile(ctx, side.Serving.OpsURL, m.cfg.Round.Seconds(), f) }()
 	_, err = side.Work(ctx, n)

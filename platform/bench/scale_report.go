@@ -30,6 +30,9 @@ func (r *ScaleReport) Write(w io.Writer) error {
 	return err
 }
 
+// writePoints is one row a size. The change is in the processor time of all
+// processes, which says what an attempt costs; the wall clock beside it also
+// says what else the machine did.
 func writePoints(b *strings.Builder, points []ScalePoint) {
 	for i, p := range points {
 		change := ""
@@ -40,6 +43,7 @@ func writePoints(b *strings.Builder, points []ScalePoint) {
 	}
 }
 
+// mark is wide on purpose where something is short: it has to be found in a log.
 func mark(ok bool) string {
 	if ok {
 		return "ok   "

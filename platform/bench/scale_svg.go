@@ -48,6 +48,8 @@ const (
 	colourAll    = "#d55e00"
 )
 
+// drawChart draws both lines over sizes at equal distances, with the figure beside
+// each point.
 func drawChart(b *strings.Builder, left int, label string, most float64, points []ScalePoint, size func(ScalePoint) int) {
 	y := func(v float64) float64 { return chartTop + chartHeight*(1-v/most) }
 	for i := range gridLines + 1 {

@@ -57,7 +57,7 @@ func (r *Rig) SocketCount() int {
 		return quickSockets
 	}
 	// The Go runtime has raised the soft limit to the hard one already.
-	files := int(min(l.Cur, 1<<20)) - sparedFiles //nolint:gosec // bounded right here
+	files := int(min(l.Cur, 1<<20)) - sparedFiles
 	switch {
 	case files >= manySockets && runtime.GOOS == "linux": // elsewhere 127.0.0.2 is no address
 		return manySockets
@@ -93,10 +93,11 @@ func OpenSockets(ctx context.Context, addr, target string, n int, token func(i i
 	return s, nil
 }
 
+// open connects the i-th socket and has it read until it ends.
 func (s *Sockets) open(ctx context.Context, i int, addr, target, token string) error {
 	dialer := net.Dialer{Timeout: handshakeTimeout}
-	if source := i / perSource; source > 0 {
-		dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+source))} //nolint:gosec // one or two
+	if source := i / perSource; source > 0 { // another loopback address has ports of its own
+		dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+source))}
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *Sockets) listen(conn net.Conn, in *bufio.Reader) error {
 				return err
 			}
 			// A mask of zeros leaves the payload as it is; a client must set one.
-			pong := append([]byte{0x80 | opPong, 0x80 | byte(n), 0, 0, 0, 0}, payload...) //nolint:gosec // at most 125
+			pong := append([]byte{0x80 | opPong, 0x80 | byte(n), 0, 0, 0, 0}, payload...)
 			if _, err := conn.Write(pong); err != nil {
 				return err
 			}

@@ -47,6 +47,9 @@ func Whole() Stage {
 	}
 }
 
+// openWhole rushes with paths that were fetched beforehand, and counts a round as
+// over when the last granted order can be read: what is measured is the way to
+// the order, not to the promise.
 func openWhole(ctx context.Context, rig *Rig) (floor, ours Side, closeSides func(context.Context) error, err error) {
 	s, err := rig.Server(ctx)
 	if err != nil {

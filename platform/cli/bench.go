@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -68,7 +66,7 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	cfg := bench.DefaultConfig()
 	cfg.Rounds, cfg.Round, cfg.Quick, cfg.ProfileDir, cfg.Progress = c.Rounds, c.Round, c.Quick, c.Profile, io.Err
 	if c.Quick {
-		cfg.Rounds = 1
+		cfg.Rounds = 1 // it shows that every stage works, which one round does
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -84,22 +82,13 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.print(io.Out, report); err != nil {
+	if err := printReport(io.Out, report, c.JSON); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	if c.Strict && !report.OK() {
 		return ErrShort
 	}
 	return nil
-}
-
-func (c *Bench) print(w io.Writer, report *bench.Report) error {
-	if !c.JSON {
-		return report.Write(w)
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(report)
 }
 
 // choose returns the stages of these names, all when there are none.

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -44,7 +42,7 @@ func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.printScale(out.Out, report), c.plot(report)); err != nil {
+	if err := errors.Join(printReport(out.Out, report, c.JSON), c.plot(report)); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	switch m := report.Million; {
@@ -54,15 +52,6 @@ func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error
 		return ErrShort
 	}
 	return nil
-}
-
-func (c *Bench) printScale(w io.Writer, report *bench.ScaleReport) error {
-	if !c.JSON {
-		return report.Write(w)
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(report)
 }
 
 // plot writes the SVG where one was asked for.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +50,10 @@ const (
 	demoPayAfter = 5 * time.Minute
 )
 
+// shopperTokenLife outlives a play: even ten million attempts take minutes, and a
+// token that ended on the way would count as a refusal of the server's.
+const shopperTokenLife = 2 * time.Hour
+
 // Run plays, reports, and proves the books where the stores are known.
 func (c *Rush) Run(ctx context.Context, io Streams, prove Prover) error {
 	stack, err := config.ReadStack(c.Data)
@@ -69,11 +72,11 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover) error {
 	}
 	tokens := auth.NewTokens([]byte(c.SigningKey), time.Now)
 	cfg.Token = func(user int64) (string, error) {
-		return tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, 2*time.Hour)
+		return tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, shopperTokenLife)
 	}
 	cfg.Progress = io.Err
 	if f, ok := io.Err.(*os.File); ok {
-		cfg.Terminal = term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is a small number
+		cfg.Terminal = term.IsTerminal(int(f.Fd()))
 	}
 	if c.Demo {
 		if cfg.ItemID, err = planDemo(ctx, cfg.BaseURL, tokens, io.Err); err != nil {
@@ -90,6 +93,8 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover) error {
 	return c.finish(ctx, io.Out, report, c.stores(stack), prove)
 }
 
+// play turns the flags into what loadgen takes, and refuses those that contradict
+// each other before anything is sent.
 func (c *Rush) play(stack config.Stack) (loadgen.Config, error) {
 	cfg := loadgen.DefaultConfig()
 	cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = c.Item, c.Shoppers, c.Conns, c.Sockets
@@ -130,6 +135,8 @@ func (c *Rush) play(stack config.Stack) (loadgen.Config, error) {
 	return cfg, nil
 }
 
+// planDemo plans a small sale as an operator would, over HTTP, and returns its
+// item.
 func planDemo(ctx context.Context, baseURL string, tokens *auth.Tokens, progress io.Writer) (int64, error) {
 	token, err := tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
 	if err != nil {
@@ -156,7 +163,7 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 		*loadgen.Report
 		BooksProved *bool `json:"books_proved"` // null when the stores are not known here
 	}{Report: report}
-	table := io.Discard
+	table := io.Discard // with --json, standard output carries the document and nothing else
 	if !c.JSON {
 		table = out
 		if err := report.Write(out); err != nil {
@@ -164,7 +171,7 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 		}
 	}
 	switch {
-	case c.NoVerify:
+	case c.NoVerify: // proved stays null: nobody looked
 	case stores.Validate() != nil:
 		_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
 	default:
@@ -176,9 +183,7 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 		result.BooksProved = &ok
 	}
 	if c.JSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(result); err != nil {
+		if err := printJSON(out, result); err != nil {
 			return fmt.Errorf("write the report: %w", err)
 		}
 	}
@@ -188,6 +193,7 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 	return nil
 }
 
+// writeLogFile keeps what every shopper was told, for verify --client-log.
 func writeLogFile(name string, entries []loadgen.Entry) error {
 	f, err := os.Create(filepath.Clean(name))
 	if err != nil {

@@ -65,7 +65,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 			return err
 		}
 	}
-	c.SandboxBank = true
+	c.SandboxBank = true // a demo has no contract with a payment provider
 	steps := 0
 	step := func(name string, took time.Duration) {
 		steps++
@@ -114,6 +114,8 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 	if err := config.CheckKey(c.SigningKey); err != nil {
 		return err
 	}
+	// Nothing of the stores is this process's: there is nothing to start, nothing
+	// to stop and nobody who tells of their death.
 	start := func(context.Context, *app.App) (config.Stores, string, <-chan error, error) {
 		return c.Stores, c.SigningKey, nil, nil
 	}

@@ -34,9 +34,6 @@ func NewServer(rdb redis.UniversalClient) *Server { return &Server{rdb: rdb} }
 // Now is the Redis server's time, by estimate.
 func (s *Server) Now() time.Time { return time.Now().Add(time.Duration(s.offset.Load())).UTC() }
 
-// Offset is what Now adds to the machine's clock.
-func (s *Server) Offset() time.Duration { return time.Duration(s.offset.Load()) }
-
 // samplesPerRound is how often TIME is asked in one round; the answer with the
 // shortest round trip carries the smallest error (half of it) and wins.
 const samplesPerRound = 3

@@ -3,7 +3,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -13,8 +12,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"stampede/platform/alarm"
-	"stampede/platform/auth"
-	"stampede/platform/redisx"
 	"stampede/platform/telemetry/tracing"
 )
 
@@ -63,21 +60,6 @@ type Server struct {
 	StopTimeout  time.Duration `default:"10s" env:"STAMPEDE_STOP_TIMEOUT" help:"Hard limit for an orderly stop, as a duration."`
 	DrainTimeout time.Duration `default:"4s" env:"STAMPEDE_DRAIN_TIMEOUT" help:"How long requests under way may take during a stop, as a duration."`
 }
-
-// Stores names the servers that `serve` uses.
-type Stores struct {
-	DatabaseURL string `required:"" env:"STAMPEDE_DATABASE_URL" help:"PostgreSQL 15 or newer, postgres://user:password@host/database." secret:""`
-	RedisURL    string `required:"" env:"STAMPEDE_REDIS_URL" help:"Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:""`
-	NATSURL     string `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222. Empty: embedded, and this process is the only instance." secret:""`
-	NATSDir     string `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: ./data/nats."`
-}
-
-// defaultKeys are example keys that documentation somewhere shows; whoever
-// copies one must be stopped.
-var defaultKeys = []string{"changeme", "change-me", "secret", "stampede", "example", "password"}
-
-// ErrSigningKey explains a missing or weak key.
-var ErrSigningKey = errors.New("STAMPEDE_SIGNING_KEY must be a secret of at least 32 bytes; make one with: openssl rand -hex 32")
 
 // leastKeep is longer than anything on the bus, so that a record is not gone
 // before what it is about.
@@ -145,39 +127,6 @@ func (s Server) Validate() error {
 	} {
 		if n < 2 || n > 1000 {
 			return fmt.Errorf("--%s must be between 2 and 1000 connections, not %d", name, n)
-		}
-	}
-	return nil
-}
-
-// CheckKey refuses a key that is missing, short, a known example or made of
-// one repeated byte.
-func CheckKey(key string) error {
-	if len(key) < auth.MinKeyBytes || strings.Count(key, key[:1]) == len(key) {
-		return ErrSigningKey
-	}
-	for _, bad := range defaultKeys {
-		if strings.HasPrefix(strings.ToLower(key), bad) {
-			return fmt.Errorf("this signing key begins like an example from documentation: %w", ErrSigningKey)
-		}
-	}
-	return nil
-}
-
-// Validate checks the stores' URLs without connecting.
-func (s Stores) Validate() error {
-	if s.DatabaseURL == "" || s.RedisURL == "" {
-		return errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` brings stores of its own")
-	}
-	if u, err := url.Parse(s.DatabaseURL); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
-		return errors.New("--database-url must be like postgres://user:password@host/database")
-	}
-	if _, err := redisx.Parse(s.RedisURL); err != nil {
-		return fmt.Errorf("--redis-url: %w", err)
-	}
-	if s.NATSURL != "" {
-		if u, err := url.Parse(s.NATSURL); err != nil || (u.Scheme != "nats" && u.Scheme != "tls") || u.Host == "" {
-			return errors.New("--nats-url must be like nats://host:4222")
 		}
 	}
 	return nil

@@ -30,6 +30,8 @@ func Print(w io.Writer, flags []*kong.Flag) error {
 	return tw.Flush()
 }
 
+// show is a flag's value as one word of a table. A flag is secret by its own tag,
+// beside its help text, so that nobody can add one and forget a list elsewhere.
 func show(f *kong.Flag) string {
 	v := f.Target
 	if v.Kind() == reflect.Slice {
@@ -42,12 +44,12 @@ func show(f *kong.Flag) string {
 		}
 		return text
 	}
-	return Hide(text)
+	return hide(text)
 }
 
-// Hide replaces a secret: a URL loses user, password and query, anything else
+// hide replaces a secret: a URL loses user, password and query, anything else
 // everything.
-func Hide(secret string) string {
+func hide(secret string) string {
 	if secret == "" {
 		return "(not set)"
 	}

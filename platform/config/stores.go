@@ -1,86 +1,36 @@
 package config
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"net/url"
+
+	"stampede/platform/redisx"
 )
 
-// stackFile is where `run` notes how its private servers are reached, so that
-// verify, rush and token find them without flags. It holds the signing key and
-// is readable by its owner only.
-const stackFile = "stack.json"
-
-// Stack is what another command needs to know of a running `stampede run`.
-type Stack struct {
-	BaseURL     string `json:"base_url"`
-	DatabaseURL string `json:"database_url"`
-	RedisURL    string `json:"redis_url"`
-	SigningKey  string `json:"signing_key"`
+// Stores names the servers that `serve` uses.
+type Stores struct {
+	DatabaseURL string `required:"" env:"STAMPEDE_DATABASE_URL" help:"PostgreSQL 15 or newer, postgres://user:password@host/database." secret:""`
+	RedisURL    string `required:"" env:"STAMPEDE_REDIS_URL" help:"Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:""`
+	NATSURL     string `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222. Empty: embedded, and this process is the only instance." secret:""`
+	NATSDir     string `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: ./data/nats."`
 }
 
-// ErrNoStack means that no `stampede run` has used the folder.
-var ErrNoStack = errors.New("no stack is known there: start one with `stampede run`, or name the servers with flags")
-
-// WriteStack notes the stack in the data folder.
-func WriteStack(dir string, s Stack) error {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("config: encode stack: %w", err)
+// Validate checks the stores' URLs without connecting.
+func (s Stores) Validate() error {
+	if s.DatabaseURL == "" || s.RedisURL == "" {
+		return errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` brings stores of its own")
 	}
-	name := filepath.Join(dir, stackFile)
-	tmp := name + ".new"
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
-		return fmt.Errorf("config: note the stack: %w", err)
+	if u, err := url.Parse(s.DatabaseURL); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+		return errors.New("--database-url must be like postgres://user:password@host/database")
 	}
-	if err := os.Rename(tmp, name); err != nil {
-		return fmt.Errorf("config: note the stack: %w", err)
+	if _, err := redisx.Parse(s.RedisURL); err != nil {
+		return fmt.Errorf("--redis-url: %w", err)
+	}
+	if s.NATSURL != "" {
+		if u, err := url.Parse(s.NATSURL); err != nil || (u.Scheme != "nats" && u.Scheme != "tls") || u.Host == "" {
+			return errors.New("--nats-url must be like nats://host:4222")
+		}
 	}
 	return nil
-}
-
-// ReadStack reads what WriteStack noted, or returns ErrNoStack.
-func ReadStack(dir string) (Stack, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, stackFile)) //nolint:gosec // the operator names the folder
-	if errors.Is(err, fs.ErrNotExist) {
-		return Stack{}, fmt.Errorf("%s: %w", dir, ErrNoStack)
-	}
-	if err != nil {
-		return Stack{}, fmt.Errorf("config: read the stack: %w", err)
-	}
-	var s Stack
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return Stack{}, fmt.Errorf("config: %s is damaged; remove it and start `stampede run` again: %w", stackFile, err)
-	}
-	return s, nil
-}
-
-// KeepStack notes the stack and returns the signing key to use: the one given,
-// else the one noted earlier, else a new one. Tokens and paths thus survive a
-// restart.
-func KeepStack(dir string, s Stack) (key string, err error) {
-	if s.SigningKey == "" {
-		switch earlier, err := ReadStack(dir); {
-		case err == nil:
-			s.SigningKey = earlier.SigningKey
-		case !errors.Is(err, ErrNoStack):
-			return "", err
-		}
-	}
-	if s.SigningKey == "" {
-		var random [32]byte
-		if _, err := rand.Read(random[:]); err != nil {
-			return "", fmt.Errorf("config: make a signing key: %w", err)
-		}
-		s.SigningKey = hex.EncodeToString(random[:])
-	}
-	if err := CheckKey(s.SigningKey); err != nil {
-		return "", err
-	}
-	return s.SigningKey, WriteStack(dir, s)
 }

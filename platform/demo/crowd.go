@@ -45,6 +45,8 @@ func (s *Service) me(w http.ResponseWriter, r *http.Request) {
 // a thousand, visitors from microseconds, which are above and never repeat.
 func visitorID() int64 { return 1<<60 + time.Now().UnixMicro() }
 
+// shoppers sends a crowd at the sale that is on or comes next. One at a time:
+// two crowds would take each other's units and neither summary would be true.
 func (s *Service) shoppers(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Shoppers int `json:"shoppers"`
@@ -71,6 +73,8 @@ func (s *Service) shoppers(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"shoppers": in.Shoppers, "item_id": target.ItemID})
 }
 
+// play is the crowd's way through, in the background; the page follows it through
+// the state.
 func (s *Service) play(ctx context.Context, c *crowd, n int) {
 	cfg := loadgen.DefaultConfig()
 	cfg.BaseURL, cfg.Shoppers, cfg.Connections, cfg.Sockets = s.deps.BaseURL, n, crowdConns, min(n, crowdSockets)
@@ -98,68 +102,4 @@ func (s *Service) play(ctx context.Context, c *crowd, n int) {
 	if len(report.Violations) > 0 {
 		c.Error = fmt.Sprintf("%d broken promises, first: order %s %s", len(report.Violations), report.Violations[0].OrderNo, report.Violations[0].Detail)
 	}
-}
-
-func (s *Service) prove(w http.ResponseWriter, r *http.Request) {
-	outcomes := s.deps.Prove(r.Context())
-	ok := true
-	for _, o := range outcomes {
-		ok = ok && o.OK()
-	}
-	answer(w, map[string]any{"ok": ok, "outcomes": outcomes})
-}
-
-// streamEvery is how often the page is told: smooth for the eye, and cheap.
-const streamEvery = 250 * time.Millisecond
-
-// live streams the page's state as server-sent events.
-func (s *Service) live(w http.ResponseWriter, r *http.Request) {
-	out := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	tick := time.NewTicker(streamEvery)
-	defer tick.Stop()
-	for {
-		raw, err := json.Marshal(s.state(r.Context()))
-		if err != nil {
-			s.deps.Log.ErrorContext(r.Context(), "live page state cannot be encoded", "error", err)
-			return
-		}
-		if _, err := fmt.Fprintf(w, "data: %s\n\n", raw); err != nil || out.Flush() != nil {
-			return // the page was closed
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-s.ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (s *Service) state(ctx context.Context) map[string]any {
-	now := time.Now()
-	state := map[string]any{"server_time": now.UTC()}
-	item := ""
-	if x, ok := s.current(now); ok {
-		state["sale"], item = x, x.ItemID
-	}
-	s.mu.Lock()
-	if s.crowd != nil {
-		c := *s.crowd
-		state["crowd"] = c
-	}
-	s.mu.Unlock()
-	if id, err := strconv.ParseInt(item, 10, 64); err == nil {
-		if b, err := s.deps.Books(ctx, id); err == nil {
-			state["books"] = b
-		}
-	}
-	return state
-}
-
-func answer(w http.ResponseWriter, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }

@@ -164,6 +164,7 @@ const loadTime = 5 * time.Second
 // keptSales is how many past sales the page may still ask about.
 const keptSales = 3
 
+// plan makes one sale, as an operator would over HTTP, and remembers it.
 func (s *Service) plan(ctx context.Context, opens time.Time) error {
 	token, err := s.operator()
 	if err != nil {

@@ -81,7 +81,7 @@ func (a account) credential() *syscall.Credential {
 	if !a.switched {
 		return nil
 	}
-	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids fit: they came from uint32
+	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} // they came from uint32
 }
 
 // blockedAt returns the first folder on the way to dir, from the root down, that the account cannot enter; "" if it can
@@ -109,7 +109,7 @@ func (a account) blockedAt(dir string) string {
 func (a account) canEnter(folder string) bool {
 	if !a.switched {
 		err := unix.Access(folder, unix.X_OK)
-		return err == nil || err == unix.ENOENT || err == unix.ENOTDIR //nolint:errorlint // raw errno
+		return err == nil || err == unix.ENOENT || err == unix.ENOTDIR // a raw errno, never wrapped
 	}
 	info, err := os.Stat(folder)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 const (
 	// startBudget bounds one start of both servers when ctx has no earlier deadline. It is long because Postgres may
-	// have to replay up to maxWalSize of log, and Redis its whole append-only file, after a power cut.
+	// have to replay up to max_wal_size of log, and Redis its whole append-only file, after a power cut.
 	startBudget = 3 * time.Minute
 
 	// minFreeBytes is what must be free on the data's disk before anything is started: Postgres alone writes its log

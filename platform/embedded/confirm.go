@@ -11,7 +11,7 @@ import (
 // ConfirmFresh asks on out, and reads from in, before the data in dir is deleted; no answer is no. It asks nothing when
 // there is no data.
 func ConfirmFresh(dir string, in io.Reader, out io.Writer) error {
-	if has, err := HasData(dir); err != nil || !has {
+	if has, err := hasData(dir); err != nil || !has {
 		return err
 	}
 	_, _ = fmt.Fprintf(out, "Delete every sale, order and payment in %s and start over? [y/N] ", dir)

@@ -42,9 +42,9 @@ type dataDir struct {
 	takenFrom string
 }
 
-// HasData says whether dir holds data of an earlier start, so that a command can ask before it starts over. A folder
+// hasData says whether dir holds data of an earlier start, so that a command can ask before it starts over. A folder
 // that does not exist holds none.
-func HasData(dir string) (bool, error) {
+func hasData(dir string) (bool, error) {
 	_, err := os.Stat(filepath.Join(dir, markerName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -258,7 +258,7 @@ func (d *dataDir) enoughSpace(minFree uint64) error {
 		return dataError(d.path, err)
 	}
 	// Bavail leaves out what only root may use: the servers never run as root.
-	free := uint64(stat.Bavail) * uint64(stat.Bsize) //nolint:gosec,unconvert // types differ between systems
+	free := uint64(stat.Bavail) * uint64(stat.Bsize) //nolint:unconvert // types differ between systems
 	if free < minFree {
 		return fail(CodeDiskLow, nil, d.path, free>>20, minFree>>20)
 	}

@@ -87,7 +87,7 @@ func endOrphan(ctx context.Context, s server, d *dataDir, sockets *socketDir) (e
 	// that is given the same number.
 	proc, err := os.FindProcess(pid)
 	if err != nil {
-		return false, nil //nolint:nilerr // it has ended in this moment, as wanted
+		return false, nil // it has ended in this moment, as wanted
 	}
 	defer func() { _ = proc.Release() }() // only frees the handle
 	gone := func() bool {

@@ -31,7 +31,6 @@ var plainPath = regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`)
 type socketDir struct {
 	path string
 	root *os.Root
-	acc  account
 }
 
 // socketPath derives the folder's path from the data folder and the account: the same for each start on the same data,
@@ -71,7 +70,7 @@ func openSockets(path string, acc account) (*socketDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket folder: %w", err)
 	}
-	return &socketDir{path: path, root: root, acc: acc}, nil
+	return &socketDir{path: path, root: root}, nil
 }
 
 // keepFromCleaners holds a shared lock on the folder for as long as the returned file is open: systemd-tmpfiles, which

@@ -231,6 +231,8 @@ func (s *Stack) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
+// stop ends the children, all at once, after the watchers: a child that ends now
+// is no death. The folders are given back last.
 func (s *Stack) stop(ctx context.Context) error {
 	close(s.stopping)
 	s.watchers.Wait()

@@ -202,6 +202,8 @@ func copyEntry(src, dst, rel string, entry fs.DirEntry) error {
 	return nil
 }
 
+// copyFile copies a program with its permissions, readable for the account that
+// is to run it.
 func copyFile(src, dst string) error {
 	info, err := os.Stat(src)
 	if err != nil {
@@ -211,12 +213,12 @@ func copyFile(src, dst string) error {
 	// somebody has open for writing cannot be run.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	in, err := os.Open(src) //nolint:gosec // walks a tree that the operator unpacked
+	in, err := os.Open(src)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }()                                                         // read only: nothing can be lost
-	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm()|0o444) //nolint:gosec // as above
+	defer func() { _ = in.Close() }() // read only: nothing can be lost
+	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm()|0o444)
 	if err != nil {
 		return err
 	}

@@ -151,6 +151,8 @@ func init() {
 	}
 }
 
+// humaProblem turns what huma found wrong with a request into one of our problems,
+// with a bounded list of what is wrong.
 func humaProblem(lang Language, status int, msg string, errs []error) *Problem {
 	code := humaCodes[status]
 	if code == "" {
@@ -159,7 +161,7 @@ func humaProblem(lang Language, status int, msg string, errs []error) *Problem {
 	p := &Problem{Type: problemBase + code, Title: Title(code, lang), Status: status, Code: code, Detail: msg, header: http.Header{}}
 	var details []*huma.ErrorDetail
 	for _, err := range errs {
-		if d, ok := err.(huma.ErrorDetailer); ok { //nolint:errorlint // huma hands the details over unwrapped
+		if d, ok := err.(huma.ErrorDetailer); ok { // huma hands the details over unwrapped
 			details = append(details, d.ErrorDetail())
 		}
 	}

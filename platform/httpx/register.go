@@ -90,7 +90,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 //nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
 func authorizeFirst(role auth.Role) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		err := Authorize(ctx.Context(), role)
+		err := authorize(ctx.Context(), role)
 		if err == nil {
 			next(ctx)
 			return
@@ -107,9 +107,9 @@ func authorizeFirst(role auth.Role) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// Authorize returns nil when the principal in ctx may act as need, else the
+// authorize returns nil when the principal in ctx may act as need, else the
 // fault that says why not.
-func Authorize(ctx context.Context, need auth.Role) error {
+func authorize(ctx context.Context, need auth.Role) error {
 	p := auth.From(ctx)
 	if p.UserID == 0 {
 		if err := tokenFault(ctx); err != nil {

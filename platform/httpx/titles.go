@@ -20,7 +20,7 @@ func LanguageOf(accept string) Language {
 		return English
 	}
 	_, i := language.MatchStrings(matcher, accept)
-	return Language(i) //nolint:gosec // an index into two languages
+	return Language(i)
 }
 
 // titles are the short words a person sees, by code: English, then Chinese.

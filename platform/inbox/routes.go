@@ -80,17 +80,13 @@ type letterView struct {
 	CreatedAt string `json:"created_at" format:"date-time"`
 }
 
-// timeLayout is RFC 3339 with milliseconds, as everywhere in the API.
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
 func view(d DeadLetter) letterView {
-	return letterView{d.ID, d.Consumer, d.Subject, d.MessageID, d.Error, d.Attempts, len(d.Payload), d.CreatedAt.UTC().Format(timeLayout)}
+	return letterView{d.ID, d.Consumer, d.Subject, d.MessageID, d.Error, d.Attempts, len(d.Payload), httpx.Moment(d.CreatedAt)}
 }
 
 type listInput struct {
 	Consumer string `query:"consumer" maxLength:"128" doc:"Only this consumer's"`
-	Cursor   string `query:"cursor" maxLength:"64" doc:"next_cursor of the page before"`
-	Limit    int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows on a page"`
+	httpx.PageInput
 }
 
 type listOutput struct {
@@ -101,12 +97,13 @@ type listOutput struct {
 	}
 }
 
+// list answers a page of letters without their payloads, which may be large.
 func (r routes) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	f := Filter{Consumer: in.Consumer, Limit: in.Limit + 1} // one more tells of a next page
 	if in.Cursor != "" {
 		before, err := ids.Parse(in.Cursor)
 		if err != nil || before.IsZero() {
-			return nil, fault.New(fault.Invalid, "invalid", "cursor is not one that a list returned; leave it out to start at the newest.").Because(err)
+			return nil, httpx.ErrCursor.Because(err)
 		}
 		f.Before = before
 	}
@@ -162,6 +159,8 @@ type letterOutput struct {
 	}
 }
 
+// get answers with one letter, payload and all: what somebody reads who decides
+// whether sending it again can help.
 func (r routes) get(ctx context.Context, in *letterInput) (*letterOutput, error) {
 	id, err := in.id()
 	if err != nil {
@@ -188,6 +187,8 @@ type redriveOutput struct {
 	}
 }
 
+// redrive sends one letter again. It is read first because it is gone afterwards,
+// and its consumer names what is left.
 func (r routes) redrive(ctx context.Context, in *letterInput) (*redriveOutput, error) {
 	id, err := in.id()
 	if err != nil {
@@ -235,6 +236,8 @@ func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOu
 		case err != nil && out.Body.Redriven == 0:
 			return nil, answer(err)
 		case err != nil:
+			// Some are on their way already, which the answer has to say, also when it
+			// was the deadline that ended the rest.
 			return r.told(context.WithoutCancel(ctx), out, in.Body.Consumer)
 		}
 		out.Body.Redriven++
@@ -242,6 +245,7 @@ func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOu
 	return r.told(ctx, out, in.Body.Consumer)
 }
 
+// told completes an answer with what the consumer has left.
 func (r routes) told(ctx context.Context, out *redriveOutput, consumer string) (*redriveOutput, error) {
 	var err error
 	out.Body.Left, err = r.count(ctx, consumer)

@@ -32,8 +32,9 @@ func WriteLog(w io.Writer, entries []Entry) error {
 	return buf.Flush()
 }
 
-// ReadLog reads what WriteLog wrote.
-func ReadLog(r io.Reader) ([]Entry, error) {
+// readLog reads what WriteLog wrote. It keeps all of it in memory, some 100 bytes
+// a shopper: the checks look entries up by their number.
+func readLog(r io.Reader) ([]Entry, error) {
 	var entries []Entry
 	dec := json.NewDecoder(r)
 	for {
@@ -49,12 +50,12 @@ func ReadLog(r io.Reader) ([]Entry, error) {
 	}
 }
 
-// ReadLogFile is ReadLog of a named file.
+// ReadLogFile is readLog of a named file.
 func ReadLogFile(name string) ([]Entry, error) {
 	f, err := os.Open(filepath.Clean(name))
 	if err != nil {
 		return nil, fmt.Errorf("loadgen: open client log: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	return ReadLog(f)
+	return readLog(f)
 }

@@ -208,7 +208,7 @@ func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 	}
 	for id, n := range &all.answers {
 		if n > 0 {
-			v.Answers[c.tally.name(answerID(id))] = n //nolint:gosec // below maxAnswers
+			v.Answers[c.tally.name(answerID(id))] = n
 		}
 	}
 	return v

@@ -65,13 +65,3 @@ func (c *Crowd) Entries(first int64) []Entry {
 	}
 	return entries
 }
-
-// Winners is how many were told 202 by their last answer.
-func (c *Crowd) Winners() (n int64) {
-	for i := range c.shoppers {
-		if c.shoppers[i].answer == idQueued {
-			n++
-		}
-	}
-	return n
-}

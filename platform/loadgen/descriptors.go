@@ -9,5 +9,5 @@ func descriptorLimit() int {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
 		return 1024 // the smallest default in common use
 	}
-	return int(min(l.Cur, 1<<20)) //nolint:gosec // bounded right here
+	return int(min(l.Cur, 1<<20))
 }

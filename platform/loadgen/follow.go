@@ -34,7 +34,6 @@ const (
 
 // followers polls for everybody who is in line. A winner belongs to one poller.
 type followers struct {
-	run     *run
 	ctx     context.Context //nolint:containedctx // the pollers' life
 	cancel  context.CancelFunc
 	lines   []chan *trail // to the pollers
@@ -45,7 +44,7 @@ type followers struct {
 }
 
 func (r *run) startFollowers(ctx context.Context) *followers {
-	f := &followers{run: r}
+	f := &followers{}
 	f.ctx, f.cancel = context.WithCancel(ctx)
 	f.payers.SetLimit(pollers)
 	for range min(pollers, r.cfg.Connections) {
@@ -93,6 +92,8 @@ type poller struct {
 	payments chan payment
 }
 
+// work asks for its winners' orders, the one that is due first, and is woken by
+// pushes and by payments that came to an end.
 func (p *poller) work(ctx context.Context) {
 	defer p.link.close()
 	p.known = map[*trail]bool{}

@@ -73,6 +73,7 @@ func (r *run) showProgress() (stop func()) {
 // stays within 80.
 const barWidth = 30
 
+// line is the bar with its figures, or the phase alone where nothing is counted.
 func (s Snapshot) line() string {
 	if s.Total == 0 {
 		return s.Phase + " …"

@@ -1,11 +1,7 @@
 package loadgen
 
 import (
-	"cmp"
-	"fmt"
-	"io"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +43,7 @@ func histogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(5*time.Minute/time.Microsecond), 3)
 }
 
+// record takes a duration into a histogram; beyond its ends it counts as the end.
 func record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), int64(5*time.Minute/time.Microsecond))) // clamped into the range, so it cannot fail
 }
@@ -56,6 +53,9 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 	return Latency{h.TotalCount(), ms(h.ValueAtQuantile(50)), ms(h.ValueAtQuantile(90)), ms(h.ValueAtQuantile(99)), ms(h.Max())}
 }
 
+// report adds the crowd up after everybody has settled or the wait was given up.
+// A shopper counts as a winner who was told 202, and also one who got no answer:
+// whether that attempt won is for the order's status to say.
 func (r *run) report(began time.Duration, v Volley) *Report {
 	rep := &Report{
 		ItemID: r.cfg.ItemID, Title: r.item.Title, Shoppers: len(r.shoppers), Sockets: r.sockets.open,
@@ -120,87 +120,4 @@ func (rep *Report) NoPath() (code string, all bool) {
 		}
 	}
 	return code, code != ""
-}
-
-// Write prints the report for a person.
-func (rep *Report) Write(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d shoppers rushed item %d %q in %.2f s: %.0f answers/s\n\n", rep.Shoppers, rep.ItemID, rep.Title, rep.Seconds, rep.PerSecond)
-	rep.writeChart(&b)
-	b.WriteString("answers\n")
-	for _, kv := range byCount(rep.Answers) {
-		fmt.Fprintf(&b, "  %-18s %9d  %5.1f %%\n", kv.key, kv.n, 100*float64(kv.n)/float64(max(rep.Shoppers, 1)))
-	}
-	fmt.Fprintf(&b, "\n%-15s %9s %9s %9s %9s %9s\n", "latency (ms)", "count", "p50", "p90", "p99", "max")
-	for _, name := range []string{"refusal", "grant", "order visible", "push"} {
-		if l := rep.Latency[name]; l.Count > 0 {
-			fmt.Fprintf(&b, "  %-13s %9d %9.1f %9.1f %9.1f %9.1f\n", name, l.Count, l.P50, l.P90, l.P99, l.Max)
-		}
-	}
-	if len(rep.Outcomes) > 0 {
-		fmt.Fprintf(&b, "\nwinners: every order was visible %.2f s after the first attempt\n", rep.AllVisible)
-		for _, kv := range byCount(rep.Outcomes) {
-			fmt.Fprintf(&b, "  %-18s %9d\n", kv.key, kv.n)
-		}
-	}
-	for _, kv := range byCount(rep.Troubles) {
-		fmt.Fprintf(&b, "note: %s (%d times)\n", kv.key, kv.n)
-	}
-	for _, v := range rep.Violations {
-		fmt.Fprintf(&b, "BROKEN PROMISE: order %s %s\n", v.OrderNo, v.Detail)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// chartRows bounds the chart to what fits a screen; longer runs merge seconds.
-const chartRows = 20
-
-func (rep *Report) writeChart(b *strings.Builder) {
-	if len(rep.Chart) == 0 {
-		return
-	}
-	step := (len(rep.Chart) + chartRows - 1) / chartRows
-	type row struct{ granted, refused int64 }
-	var rows []row
-	var most int64 = 1
-	for i := 0; i < len(rep.Chart); i += step {
-		var r row
-		for _, second := range rep.Chart[i:min(i+step, len(rep.Chart))] {
-			for code, n := range second {
-				if code == answerQueued {
-					r.granted += n
-				} else {
-					r.refused += n
-				}
-			}
-		}
-		rows = append(rows, r)
-		most = max(most, r.granted+r.refused)
-	}
-	fmt.Fprintf(b, "second   answers   (█ in line, ░ refused)\n")
-	for i, r := range rows {
-		const width = 50
-		all := int((r.granted + r.refused) * width / most)
-		won := int(r.granted * width / most)
-		if r.granted > 0 && won == 0 {
-			won, all = 1, max(all, 1)
-		}
-		fmt.Fprintf(b, "%6d %9d   %s%s\n", i*step, r.granted+r.refused, strings.Repeat("█", won), strings.Repeat("░", all-won))
-	}
-	b.WriteByte('\n')
-}
-
-type counted struct {
-	key string
-	n   int64
-}
-
-func byCount(m map[string]int64) []counted {
-	out := make([]counted, 0, len(m))
-	for k, n := range m {
-		out = append(out, counted{k, n})
-	}
-	slices.SortFunc(out, func(a, b counted) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.key, b.key)) })
-	return out
 }

@@ -146,6 +146,8 @@ func (r *run) rush(ctx context.Context) (Volley, error) {
 		r.followers.add(s.trail)
 	}}
 	if r.cfg.Rate > 0 {
+		// A burst of 10 ms: one attempt at a time cannot be timed finely enough for
+		// tens of thousands a second.
 		f.pace = rate.NewLimiter(rate.Limit(r.cfg.Rate), max(1, int(r.cfg.Rate/100)))
 	}
 	return r.fire(ctx, f), ctx.Err()

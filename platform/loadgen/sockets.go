@@ -59,6 +59,8 @@ func openSockets(ctx context.Context, r *run) (*sockets, error) {
 	return so, nil
 }
 
+// dial opens the i-th shopper's socket the way a page does: a browser cannot set a
+// header on a WebSocket, so the token travels as a subprotocol.
 func (r *run) dial(ctx context.Context, i int) (*websocket.Conn, error) {
 	token, err := r.token(int64(i))
 	if err != nil {
@@ -92,6 +94,7 @@ func (r *run) listen(ctx context.Context, conn *websocket.Conn, t *trail) {
 	}
 }
 
+// close hangs up on the server, whose own way of ending sockets is not measured.
 func (so *sockets) close() {
 	so.cancel()
 	so.group.Wait()

@@ -58,7 +58,7 @@ func newTally() *tally {
 func (t *tally) idOf(code []byte) answerID {
 	for i, name := range *t.names.Load() {
 		if name == string(code) {
-			return answerID(i) //nolint:gosec // below maxAnswers
+			return answerID(i)
 		}
 	}
 	t.mu.Lock()
@@ -74,7 +74,7 @@ func (t *tally) idOf(code []byte) answerID {
 		names = append(slices.Clip(names), string(code))
 		t.names.Store(&names)
 	}
-	return answerID(at) //nolint:gosec // below maxAnswers
+	return answerID(at)
 }
 
 func (t *tally) id(code string) answerID { return t.idOf([]byte(code)) }
@@ -118,7 +118,7 @@ func (t *tally) named(counts *[maxAnswers]atomic.Int64) map[string]int64 {
 	m := map[string]int64{}
 	for id := range counts {
 		if n := counts[id].Load(); n > 0 {
-			m[t.name(answerID(id))] = n //nolint:gosec // below maxAnswers
+			m[t.name(answerID(id))] = n
 		}
 	}
 	return m

@@ -43,6 +43,8 @@ func BeAlone(ctx context.Context, databaseURL string) (*Alone, error) {
 	return a, nil
 }
 
+// take tries for the lock on a connection of its own, which holds it for as long
+// as it lives.
 func (a *Alone) take(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, a.url)
 	if err != nil {

@@ -28,3 +28,16 @@ type Check struct {
 // Recheck is how long a check waits before it calls what it saw a violation:
 // longer than any release or event takes on its way when nothing is broken.
 const Recheck = 2 * time.Second
+
+// Pause waits for Recheck, so that what was on its way has arrived. The error is
+// that of a ctx which ends first.
+func Pause(ctx context.Context) error {
+	timer := time.NewTimer(Recheck)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -133,10 +133,10 @@ func (b *Batch) Decode(data []byte) error {
 	for range count {
 		g := Grant{No: r.id(), User: r.varint()}
 		quantity := r.varint()
-		if quantity != int64(int32(quantity)) { //nolint:gosec // the conversion is the check
+		if quantity != int64(int32(quantity)) { // the conversion is the check
 			return fmt.Errorf("%w: quantity %d", ErrMalformed, quantity)
 		}
-		g.Quantity = int32(quantity) //nolint:gosec // checked above
+		g.Quantity = int32(quantity)
 		seq += r.varint()
 		g.Seq = seq
 		grants = append(grants, g)
@@ -211,9 +211,9 @@ func (r *reader) uvarint() uint64 {
 
 func (r *reader) text(limit int) string {
 	n := r.uvarint()
-	if n > uint64(limit) { //nolint:gosec // limits are small and positive
+	if n > uint64(limit) {
 		r.failed = true
 		return ""
 	}
-	return string(r.take(int(n))) //nolint:gosec // at most limit
+	return string(r.take(int(n)))
 }

@@ -60,8 +60,8 @@ func (c *Conn) open() (net.Conn, error) {
 	case tcp != nil:
 		return tcp, nil
 	}
-	dialer := net.Dialer{Timeout: c.timeout}
-	tcp, err := dialer.Dial("tcp", c.addr) //nolint:noctx // the time-out bounds it, and Close is how an owner ends a Conn
+	dialer := net.Dialer{Timeout: c.timeout} // without a context: the time-out bounds it, and Close ends a Conn
+	tcp, err := dialer.Dial("tcp", c.addr)
 	if err != nil {
 		return nil, fmt.Errorf("wire: %w", err)
 	}

@@ -207,7 +207,7 @@ func (r *Response) readChunks(in *bufio.Reader) error {
 		if n == 0 {
 			return skipTrailers(in)
 		}
-		if err := r.readPart(in, int64(n)); err != nil { //nolint:gosec // 31 bits
+		if err := r.readPart(in, int64(n)); err != nil {
 			return err
 		}
 		if line, _, err = readLine(in); err != nil {

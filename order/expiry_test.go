@@ -1,0 +1,152 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+)
+
+func TestExpiryClosesOnTime(t *testing.T) {
+	t.Parallel()
+	// An hour between ticks: only the timer of the batch can be what wakes it.
+	s := setup(t, func(c *Config, _ *Deps) { c.SweepEvery = time.Minute })
+	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
+	s.runWorker(NewExpiry(s.Service, noPayments{}).Run)
+	b := s.item(5)
+	b.PayWindow = 300 * time.Millisecond
+	m := s.placed(b, 1, 2)
+	due := time.Now().Add(b.PayWindow)
+	pgtest.Eventually(t, 10*time.Second, func() bool { return s.statuses(m.Grants[0].No)[0] == "closed/timeout" }, "the order expires")
+	if time.Now().Before(due.Add(-50 * time.Millisecond)) {
+		t.Error("it expired before its deadline")
+	}
+	requireEqual(t, "units", s.available(b.ItemID), 5)
+}
+
+func (s *shop) runWorker(run func(context.Context) error) {
+	ctx, stop := contextWithStop(s.t)
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// stubborn closes all payments but some.
+type stubborn struct{ open []ids.ID }
+
+func (p stubborn) OpenOf(_ context.Context, nos []ids.ID) ([][]ids.ID, error) {
+	return [][]ids.ID{nos}, nil
+}
+
+func (p stubborn) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) {
+	closable := slices.DeleteFunc(slices.Clone(nos), func(no ids.ID) bool { return slices.Contains(p.open, no) })
+	return closable, errors.New("one provider does not answer")
+}
+
+func TestExpiryLeavesWhatItsProviderDoesNotClose(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(5)
+	b.PayWindow = 0
+	m := s.placed(b, 1, 2, 3)
+	e := NewExpiry(s.Service, stubborn{open: numbers(m)[1:2]})
+	sweep := func() { e.sweep(t.Context()); e.closing.Wait() }
+	sweep()
+	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/timeout", "pending_payment", "closed/timeout"})
+	sweep()
+	requireEqual(t, "while the claim is in force", s.count(`SELECT count(*) FROM orders.orders WHERE status = 'pending_payment' AND closing_until > clock_timestamp()`), 1)
+	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms' WHERE closing_until IS NOT NULL`)
+	NewExpiry(s.Service, noPayments{}).sweep(t.Context())
+	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/timeout", "closed/timeout", "closed/timeout"})
+	requireEqual(t, "units", s.available(b.ItemID), 5)
+}
+
+// twoBanks has a payment of each order in paid: of the first one at a bank that
+// hangs, of the others at one that answers.
+type twoBanks struct {
+	paid  []ids.ID
+	asked chan struct{} // closed when the hanging bank is asked
+	hang  chan struct{} // closed when it answers
+}
+
+func (p twoBanks) OpenOf(_ context.Context, nos []ids.ID) (groups [][]ids.ID, err error) {
+	for _, group := range [][]ids.ID{p.paid[:1], p.paid[1:]} {
+		if slices.Contains(nos, group[0]) {
+			groups = append(groups, group)
+		}
+	}
+	return groups, nil
+}
+
+func (p twoBanks) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) {
+	if slices.Contains(nos, p.paid[0]) {
+		close(p.asked)
+		<-p.hang
+	}
+	return nos, nil
+}
+
+// A bank that hangs holds up its own orders: neither those without a payment,
+// nor those of another bank, nor those that are claimed after them.
+func TestExpiryDoesNotWaitForAHangingBank(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.SweepLimit = 4 })
+	b := s.item(20)
+	b.PayWindow = 0
+	first := s.placed(b, 1, 2, 3, 4)
+	later := s.placed(b, 5, 6)
+	banks := twoBanks{paid: numbers(first)[:2], asked: make(chan struct{}), hang: make(chan struct{})}
+	e := NewExpiry(s.Service, banks)
+	swept := make(chan struct{})
+	go func() { defer close(swept); e.sweep(t.Context()) }()
+	select {
+	case <-swept:
+	case <-time.After(10 * time.Second):
+		t.Error("the sweep waits for the bank")
+	}
+	<-banks.asked
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		return slices.Equal(s.statuses(append(numbers(first), numbers(later)...)...),
+			[]string{"pending_payment", "closed/timeout", "closed/timeout", "closed/timeout", "closed/timeout", "closed/timeout"})
+	}, "all but the hanging bank's order are closed")
+	close(banks.hang)
+	<-swept
+	e.closing.Wait()
+	requireEqual(t, "after the answer", s.statuses(numbers(first)[0]), []string{"closed/timeout"})
+	requireEqual(t, "units", s.available(b.ItemID), 20)
+}
+
+// With every place taken by banks that hang, the sweep goes on all the same.
+func TestExpiryBoundsWhatWaitsForBanks(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.SweepEvery = 10 * time.Millisecond })
+	b := s.item(20)
+	b.PayWindow = 0
+	m := s.placed(b, 1, 2)
+	e := NewExpiry(s.Service, stubborn{})
+	for range closingAtOnce {
+		e.slots <- struct{}{}
+	}
+	e.sweep(t.Context())
+	requireEqual(t, "left to their claim", s.statuses(numbers(m)...), []string{"pending_payment", "pending_payment"})
+	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms' WHERE closing_until IS NOT NULL`)
+	<-e.slots
+	e.sweep(t.Context())
+	e.closing.Wait()
+	requireEqual(t, "in a place", s.statuses(numbers(m)...), []string{"closed/timeout", "closed/timeout"})
+	requireEqual(t, "places taken", len(e.slots), closingAtOnce-1)
+}

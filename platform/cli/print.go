@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// table is a report that writes itself for a person.
+type table interface{ Write(w io.Writer) error }
+
+// printReport prints a report as its own table, or with --json as its fields.
+func printReport(w io.Writer, report table, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, report)
+	}
+	return report.Write(w)
+}
+
+// printJSON prints what another program reads, indented so that a person can.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

@@ -1,0 +1,78 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// prove runs every check now, on the sale as it is: the books agree at any moment.
+func (s *Service) prove(w http.ResponseWriter, r *http.Request) {
+	outcomes := s.deps.Prove(r.Context())
+	ok := true
+	for _, o := range outcomes {
+		ok = ok && o.OK()
+	}
+	answer(w, map[string]any{"ok": ok, "outcomes": outcomes})
+}
+
+// streamEvery is how often the page is told: smooth for the eye, and cheap.
+const streamEvery = 250 * time.Millisecond
+
+// live streams the page's state as server-sent events.
+func (s *Service) live(w http.ResponseWriter, r *http.Request) {
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	tick := time.NewTicker(streamEvery)
+	defer tick.Stop()
+	for {
+		raw, err := json.Marshal(s.state(r.Context()))
+		if err != nil {
+			s.deps.Log.ErrorContext(r.Context(), "live page state cannot be encoded", "error", err)
+			return
+		}
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", raw); err != nil || out.Flush() != nil {
+			return // the page was closed
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// state is all that the page shows. What cannot be read right now is left out
+// rather than shown as zero.
+func (s *Service) state(ctx context.Context) map[string]any {
+	now := time.Now()
+	state := map[string]any{"server_time": now.UTC()}
+	item := ""
+	if x, ok := s.current(now); ok {
+		state["sale"], item = x, x.ItemID
+	}
+	s.mu.Lock()
+	if s.crowd != nil {
+		c := *s.crowd
+		state["crowd"] = c
+	}
+	s.mu.Unlock()
+	if id, err := strconv.ParseInt(item, 10, 64); err == nil {
+		if b, err := s.deps.Books(ctx, id); err == nil {
+			state["books"] = b
+		}
+	}
+	return state
+}
+
+// answer writes a document for the page.
+func answer(w http.ResponseWriter, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}

@@ -1,0 +1,95 @@
+package loadgen
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Write prints the report for a person.
+func (rep *Report) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d shoppers rushed item %d %q in %.2f s: %.0f answers/s\n\n", rep.Shoppers, rep.ItemID, rep.Title, rep.Seconds, rep.PerSecond)
+	rep.writeChart(&b)
+	b.WriteString("answers\n")
+	for _, kv := range byCount(rep.Answers) {
+		fmt.Fprintf(&b, "  %-18s %9d  %5.1f %%\n", kv.key, kv.n, 100*float64(kv.n)/float64(max(rep.Shoppers, 1)))
+	}
+	fmt.Fprintf(&b, "\n%-15s %9s %9s %9s %9s %9s\n", "latency (ms)", "count", "p50", "p90", "p99", "max")
+	for _, name := range []string{"refusal", "grant", "order visible", "push"} {
+		if l := rep.Latency[name]; l.Count > 0 {
+			fmt.Fprintf(&b, "  %-13s %9d %9.1f %9.1f %9.1f %9.1f\n", name, l.Count, l.P50, l.P90, l.P99, l.Max)
+		}
+	}
+	if len(rep.Outcomes) > 0 {
+		fmt.Fprintf(&b, "\nwinners: every order was visible %.2f s after the first attempt\n", rep.AllVisible)
+		for _, kv := range byCount(rep.Outcomes) {
+			fmt.Fprintf(&b, "  %-18s %9d\n", kv.key, kv.n)
+		}
+	}
+	for _, kv := range byCount(rep.Troubles) {
+		fmt.Fprintf(&b, "note: %s (%d times)\n", kv.key, kv.n)
+	}
+	for _, v := range rep.Violations {
+		fmt.Fprintf(&b, "BROKEN PROMISE: order %s %s\n", v.OrderNo, v.Detail)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// chartRows bounds the chart to what fits a screen; longer runs merge seconds.
+const chartRows = 20
+
+// writeChart draws a bar a second, the winners at its beginning.
+func (rep *Report) writeChart(b *strings.Builder) {
+	if len(rep.Chart) == 0 {
+		return
+	}
+	step := (len(rep.Chart) + chartRows - 1) / chartRows
+	type row struct{ granted, refused int64 }
+	var rows []row
+	var most int64 = 1
+	for i := 0; i < len(rep.Chart); i += step {
+		var r row
+		for _, second := range rep.Chart[i:min(i+step, len(rep.Chart))] {
+			for code, n := range second {
+				if code == answerQueued {
+					r.granted += n
+				} else {
+					r.refused += n
+				}
+			}
+		}
+		rows = append(rows, r)
+		most = max(most, r.granted+r.refused)
+	}
+	fmt.Fprintf(b, "second   answers   (█ in line, ░ refused)\n")
+	for i, r := range rows {
+		const width = 50
+		all := int((r.granted + r.refused) * width / most)
+		won := int(r.granted * width / most)
+		if r.granted > 0 && won == 0 { // a few winners among many are the point of a sale: they are seen
+			won, all = 1, max(all, 1)
+		}
+		fmt.Fprintf(b, "%6d %9d   %s%s\n", i*step, r.granted+r.refused, strings.Repeat("█", won), strings.Repeat("░", all-won))
+	}
+	b.WriteByte('\n')
+}
+
+type counted struct {
+	key string
+	n   int64
+}
+
+// byCount is the largest first, by name where they are equal, so that two reports
+// of the same run read the same.
+func byCount(m map[string]int64) []counted {
+	out := make([]counted, 0, len(m))
+	for k, n := range m {
+		out = append(out, counted{k, n})
+	}
+	slices.SortFunc(out, func(a, b counted) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.key, b.key)) })
+	return out
+}

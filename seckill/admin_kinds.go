@@ -1,0 +1,106 @@
+package seckill
+
+import (
+	"context"
+	"net/http"
+
+	"stampede/platform/auth"
+	"stampede/platform/httpx"
+)
+
+// The routes of activities, sessions and items are the same few kinds: a list,
+// one row, a new row, a change, a deletion. What they share is here; admin.go
+// names what differs.
+
+// Problems that several routes may answer with.
+var (
+	readProblems  = map[int]string{http.StatusNotFound: "not-found"}
+	listProblems  = map[int]string{http.StatusUnprocessableEntity: "invalid"}
+	writeProblems = map[int]string{
+		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch",
+		http.StatusConflict: "not-editable, frozen, forbidden-transition, stale-version, idempotency-in-flight",
+	}
+)
+
+// What the kinds take and answer with. Whose POST makes something carries a key,
+// so that a repeated request does not make it twice.
+type (
+	// ByID is the id in a path. It is exported, as all that is embedded in an
+	// input must be for huma to look into it.
+	ByID struct {
+		ID string `path:"id" doc:"A decimal id"`
+	}
+	bodyOf[T any]   struct{ Body T }
+	noBody          struct{}
+	creating[T any] struct {
+		IdempotencyKey
+		Body T
+	}
+	editing[T any] struct {
+		ByID
+		Body T
+	}
+	making[T any] struct {
+		ByID
+		IdempotencyKey
+		Body T
+	}
+)
+
+// createRoute registers POST base.
+func createRoute[D, V any](api httpx.API, base, what, summary string, do func(context.Context, string, D) (V, error)) {
+	httpx.Register(api, writeOp(http.MethodPost, base, "create-"+what, summary, http.StatusCreated),
+		func(ctx context.Context, in *creating[D]) (*bodyOf[V], error) {
+			v, err := do(ctx, in.Key, in.Body)
+			if err != nil {
+				return nil, err
+			}
+			return &bodyOf[V]{v}, nil
+		})
+}
+
+// makeRoute registers a POST that makes something of an existing row.
+func makeRoute[D, V any](api httpx.API, op httpx.Op, do func(context.Context, string, int64, D) (V, error)) {
+	httpx.Register(api, op, func(ctx context.Context, in *making[D]) (*bodyOf[V], error) {
+		return answerByID(in.ID, func(id int64) (V, error) { return do(ctx, in.Key, id, in.Body) })
+	})
+}
+
+// rowRoutes registers GET, PATCH and DELETE base/{id}.
+func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Context, int64) (V, error),
+	edit func(context.Context, int64, P) (V, error), remove func(context.Context, int64) error,
+) {
+	httpx.Register(api, readOp(base+"/{id}", "read-admin-"+what, "One "+what+" with what is below it", readProblems),
+		func(ctx context.Context, in *ByID) (*bodyOf[V], error) {
+			return answerByID(in.ID, func(id int64) (V, error) { return get(ctx, id) })
+		})
+	httpx.Register(api, writeOp(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what, http.StatusOK),
+		func(ctx context.Context, in *editing[P]) (*bodyOf[V], error) {
+			return answerByID(in.ID, func(id int64) (V, error) { return edit(ctx, id, in.Body) })
+		})
+	httpx.Register(api, writeOp(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent),
+		func(ctx context.Context, in *ByID) (*noBody, error) {
+			id, err := httpx.ParseID(in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return nil, remove(ctx, id)
+		})
+}
+
+// readOp heads a GET, which every operator may use.
+func readOp(path, id, summary string, problems map[int]string) httpx.Op {
+	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Problems: problems}
+}
+
+// maxWriteBytes fits an activity with a thousand items, the largest thing an
+// operator sends.
+const maxWriteBytes = 4 << 20
+
+// writeOp heads a request that changes something, which viewers may not send.
+func writeOp(method, path, id, summary string, status int) httpx.Op {
+	return httpx.Op{
+		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
+		Problems: writeProblems, MaxBodyBytes: maxWriteBytes,
+	}
+}
