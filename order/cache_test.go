@@ -5,7 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,17 +46,23 @@ func TestCacheIsBounded(t *testing.T) {
 		if err := c.putNew(t.Context(), orders, visibleByWriter); err != nil {
 			t.Fatal(err)
 		}
-		if c.rdb.TTL(t.Context(), cacheKey(orders[99].No)).Val() > time.Minute {
+		places := placeOf(orders[99].No).keys()
+		if c.rdb.HExists(t.Context(), places[0], string(orders[99].No[:])).Val() {
 			long += len(orders)
-		} else if err := c.put(t.Context(), orders); err != nil {
+			continue
+		}
+		if left := c.rdb.TTL(t.Context(), places[1]).Val(); left <= 0 || left > time.Minute {
+			t.Fatalf("an order beyond the bound stays for %v", left)
+		}
+		if err := c.put(t.Context(), orders); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if long < 4900 || long > 10_000 {
 		t.Errorf("%d of 30000 orders stay long, 10000 may", long)
 	}
-	if stored := c.rdb.DBSize(t.Context()).Val(); stored != 30_000 {
-		t.Errorf("%d of 30000 orders are readable right after the rush", stored)
+	if stored, err := c.scan(t.Context()); err != nil || len(stored) < sampleLimit {
+		t.Errorf("%d of 30000 orders are readable right after the rush: %v", len(stored), err)
 	}
 }
 
@@ -79,7 +85,7 @@ func TestCacheNeverGoesBack(t *testing.T) {
 				if newest == 0 {
 					newest = o.Version
 				}
-				err = c.putMissing(t.Context(), []orderevent.Order{o})
+				err = c.putNew(t.Context(), []orderevent.Order{o}, visibleByEvent)
 			case 2:
 				newest = max(newest, o.Version)
 				_, err = c.fill(t.Context(), []orderevent.Order{o})
@@ -104,7 +110,7 @@ func TestCacheSurvivesForeignValues(t *testing.T) {
 	c := testCache(t, rdb)
 	for _, raw := range []string{"", "no JSON", "[]", `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"}`, "o9", "o9x:", "o:"} {
 		o := orderevent.Order{No: ids.NewFor(1), Version: 1}
-		if err := rdb.Set(t.Context(), cacheKey(o.No), raw, 0).Err(); err != nil {
+		if err := rdb.HSet(t.Context(), placeOf(o.No).keys()[0], string(o.No[:]), raw).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok, err := c.get(t.Context(), o.No); ok || err != nil {
@@ -235,9 +241,8 @@ func TestCacheFollowsEvents(t *testing.T) {
 	b := s.item(5)
 	m := s.placed(b, 1, 2)
 	closed, paid := m.Grants[0].No, m.Grants[1].No
-	if err := s.rdb.Del(t.Context(), cacheKey(closed), cacheKey(paid)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	s.forget(closed)
+	s.forget(paid)
 	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(_ context.Context, consumer string, _ bus.Msg, cause error) error {
 		t.Errorf("%s gave up: %v", consumer, cause)
 		return nil
@@ -267,17 +272,25 @@ func TestCacheFollowsEvents(t *testing.T) {
 	requireWithinASecond("the payment is cached", paid, orderevent.StatusPaid)
 }
 
-func TestCacheKeyIsOneSlotPerBucket(t *testing.T) {
+func TestCachePlaceIsPinned(t *testing.T) {
 	t.Parallel()
 	no, err := ids.Parse("0198f2c8b5d07c3e9a4f1b2c3d4e5f60")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Stored entries depend on it: pinned.
-	if got, want := cacheKey(no), "o:{864}:0198f2c8b5d07c3e9a4f1b2c3d4e5f60"; got != want {
+	// Stored entries depend on it, and both hashes are in one slot.
+	want := []string{"o:{0:53601681}:long", "o:{0:53601681}:short"}
+	if got := placeOf(no).keys(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if !strings.Contains(cacheKey(ids.NewFor(7)), "{") {
-		t.Error("no hash tag")
+}
+
+// forget takes an order out of the cache.
+func (s *shop) forget(no ids.ID) {
+	s.t.Helper()
+	for _, key := range placeOf(no).keys() {
+		if err := s.rdb.HDel(s.t.Context(), key, string(no[:])).Err(); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }

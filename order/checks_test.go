@@ -128,7 +128,7 @@ func TestI9SeesOrdersThatAreNone(t *testing.T) {
 	ahead.Version, ahead.Status = 2, orderevent.StatusPaid
 	twisted.Status = orderevent.StatusPaid
 	for _, o := range []orderevent.Order{phantom, ahead, behind, twisted} {
-		if err := s.rdb.Set(t.Context(), cacheKey(o.No), appendCached(nil, &o), 0).Err(); err != nil {
+		if err := s.rdb.HSet(t.Context(), placeOf(o.No).keys()[0], string(o.No[:]), appendCached(nil, &o)).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,6 +24,13 @@ type metrics struct {
 	changes     *prometheus.CounterVec
 }
 
+// What became of an order that was put.
+const (
+	putStored = "stored"
+	putKept   = "kept"
+	putNoRoom = "no_room"
+)
+
 // Who made a new order readable in the cache.
 const (
 	visibleByWriter = "writer"
@@ -75,8 +82,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	for _, result := range []string{"hit", "miss", "error"} {
 		m.cacheReads.WithLabelValues(result)
 	}
-	for _, outcome := range []int{putStored, putKept, putNoRoom} {
-		m.cachePuts.WithLabelValues(putOutcome(outcome))
+	for _, outcome := range []string{putStored, putKept, putNoRoom} {
+		m.cachePuts.WithLabelValues(outcome)
 	}
 	m.changes.WithLabelValues(orderevent.StatusPaid, "")
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonTimeout)

@@ -2,7 +2,6 @@ package order
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -19,57 +18,51 @@ const sampleLimit = 20_000
 // sample returns cached orders: those of the given numbers, or whichever a scan
 // meets first when only is nil. Entries that are no orders are left out.
 func (c *cache) sample(ctx context.Context, only []ids.ID) ([]orderevent.Order, error) {
-	keys := make([]string, len(only))
-	for i, no := range only {
-		keys[i] = cacheKey(no)
-	}
 	if only == nil {
-		var err error
-		if keys, err = c.scan(ctx); err != nil {
-			return nil, err
-		}
+		return c.scan(ctx)
 	}
 	var orders []orderevent.Order
-	for start := 0; start < len(keys); start += pipelineLimit {
-		cmds, err := c.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for _, key := range keys[start:min(start+pipelineLimit, len(keys))] {
-				pipe.Get(ctx, key)
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
+	for len(only) > 0 {
+		part := only[:min(len(only), storeLimit)]
+		only = only[len(part):]
+		found, err := c.read(ctx, part)
+		if err != nil {
 			return nil, fmt.Errorf("order: read cached orders: %w", err)
 		}
-		for _, cmd := range cmds {
-			//nolint:errcheck // Get made it
-			raw, err := cmd.(*redis.StringCmd).Bytes()
-			if err != nil {
-				continue
-			}
-			if o, err := readCached(raw); err == nil {
-				orders = append(orders, o)
-			}
-		}
+		orders = append(orders, found.orders...)
 	}
 	return orders, nil
 }
 
-// scan lists at most sampleLimit keys of the cache, on every node of a cluster.
-func (c *cache) scan(ctx context.Context) ([]string, error) {
+// scan reads at most sampleLimit orders of the cache, on every node of a cluster.
+func (c *cache) scan(ctx context.Context) ([]orderevent.Order, error) {
 	var mu sync.Mutex // a cluster's nodes are scanned at once
-	var keys []string
+	var orders []orderevent.Order
 	node := func(ctx context.Context, rdb redis.Cmdable) error {
-		it := rdb.Scan(ctx, 0, "o:{*", 1000).Iterator()
-		for it.Next(ctx) {
-			mu.Lock()
-			keys = append(keys, it.Val())
-			full := len(keys) >= sampleLimit
-			mu.Unlock()
-			if full {
-				return nil
+		hashes := rdb.Scan(ctx, 0, cachePrefix+"*", 1000).Iterator()
+		for hashes.Next(ctx) {
+			entries := rdb.HScan(ctx, hashes.Val(), 0, "", 1000).Iterator()
+			for field := true; entries.Next(ctx); field = !field {
+				if field {
+					continue
+				}
+				o, err := readCached([]byte(entries.Val()))
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				orders = append(orders, o)
+				full := len(orders) >= sampleLimit
+				mu.Unlock()
+				if full {
+					return nil
+				}
+			}
+			if err := entries.Err(); err != nil {
+				return err
 			}
 		}
-		return it.Err()
+		return hashes.Err()
 	}
 	var err error
 	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
@@ -80,5 +73,5 @@ func (c *cache) scan(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("order: scan the cache: %w", err)
 	}
-	return keys, nil
+	return orders, nil
 }

@@ -101,6 +101,9 @@ func (s *Service) Subscriptions() []bus.Subscription {
 	}
 }
 
+// cacheChanged puts an event's orders into the cache. It is the second way in:
+// the writer does it right after its commit, and whoever dies in between leaves
+// it to this.
 func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 	if s.cached.has(ctx, m.ID) {
 		return nil
@@ -111,7 +114,7 @@ func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 	}
 	switch m.Subject {
 	case orderevent.SubjectCreated, orderevent.SubjectRefused:
-		return s.cache.putMissing(ctx, changed.Orders)
+		return s.cache.putNew(ctx, changed.Orders, visibleByEvent)
 	default:
 		return s.cache.put(ctx, changed.Orders)
 	}

@@ -59,6 +59,9 @@ type lane struct {
 	line *lanes
 	flag *soldOut
 
+	// deciding is held by the worker that gathers a batch and asks Redis.
+	deciding sync.Mutex
+
 	mu    sync.RWMutex
 	queue chan *attempt
 	ended bool

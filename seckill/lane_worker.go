@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"stampede/inventory"
@@ -37,10 +38,22 @@ func newLaneWorker(l *lane) *laneWorker {
 
 // run works until the lane has ended and everybody in it has an answer.
 func (w *laneWorker) run() {
-	for a := range w.lane.queue {
-		w.take(a)
-		w.work()
+	for w.turn() {
 	}
+}
+
+// turn takes a batch through the lane; false when the lane has ended. One worker
+// at a time gathers and asks: two at once would each take half of what waits.
+func (w *laneWorker) turn() bool {
+	w.lane.deciding.Lock()
+	a, ok := <-w.lane.queue
+	if !ok {
+		w.lane.deciding.Unlock()
+		return false
+	}
+	w.take(a)
+	w.work()
+	return true
 }
 
 // take gathers a batch: the attempt that ended the wait, then what is there.
@@ -67,6 +80,8 @@ func (w *laneWorker) work() {
 	// end the decision about the others.
 	ctx := context.Background()
 	l := w.lane
+	decided := sync.OnceFunc(l.deciding.Unlock)
+	defer decided()
 	if l.line.trace.On() {
 		followed, span := w.follow(ctx)
 		ctx = followed
@@ -98,7 +113,7 @@ func (w *laneWorker) work() {
 		answerAll(w.asked, verdict{outcome: outUnknown})
 		return
 	}
-	w.settle(ctx, item)
+	w.settle(ctx, item, decided)
 }
 
 // sift answers those who need no decision: who has left, and whom the flag
@@ -147,8 +162,11 @@ func (w *laneWorker) reserve(ctx context.Context, item *Item) (err error) {
 	return nil
 }
 
-// settle answers by the decision, publishes the grants and raises the flag.
-func (w *laneWorker) settle(ctx context.Context, item *Item) {
+// settle answers by the decision, publishes the grants and raises the flag. It
+// calls decided when the next batch may be gathered: before it publishes, and
+// where the item has sold out once the flag is up, so that those who wait need
+// not be asked about.
+func (w *laneWorker) settle(ctx context.Context, item *Item, decided func()) {
 	l, d := w.lane, &w.decision
 	switch d.Gate {
 	case inventory.Open:
@@ -205,6 +223,7 @@ func (w *laneWorker) settle(ctx context.Context, item *Item) {
 		}
 	}
 	if len(w.granted)+len(w.repeats) > 0 {
+		decided()
 		w.publish(ctx, item)
 	}
 	if nothingLeft != outNone {

@@ -37,6 +37,8 @@ func redisSettings(cfg Config, data, sockets string) map[string]string {
 		// Nothing may be forgotten silently: when memory is full, writes fail and the sale fences itself.
 		"maxmemory":        strconv.FormatInt(cfg.RedisMaxMemoryBytes, 10),
 		"maxmemory-policy": "noeviction",
+		// A hash of the order cache ends with all its orders at once; freeing them is left to another thread.
+		"lazyfree-lazy-expire": "yes",
 		// One process is the only user; a few hundred connections are far more than its pools hold, and this fits
 		// the usual limit of 1024 open files.
 		"maxclients": "512",

@@ -1,0 +1,184 @@
+package order
+
+import (
+	"context"
+	_ "embed" // the script is a file of its own
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+//go:embed lua/put.lua
+var putSource string
+
+var putScript = redis.NewScript(putSource)
+
+const (
+	// storeLimit is how many orders one call of put.lua takes: Redis does nothing
+	// else for some half a millisecond, as for a decision.
+	storeLimit = 512
+	// callsLimit is how many calls go out at once: enough to forget the round
+	// trip, few enough to keep the reply buffer small.
+	callsLimit = 64
+)
+
+// cachePlace says which hashes an order lies in. Numbers carry the time they
+// were minted at, so the orders of a rush share a few, and a hash can end as a
+// whole when all of its orders are old.
+type cachePlace struct {
+	group  int16 // a part of the buckets
+	period int64 // of the number's time
+}
+
+const (
+	// cacheGroups spreads the orders of one period over the nodes of a cluster.
+	// More of them would make the parts of a transaction's orders smaller.
+	cacheGroups = 4
+	// cachePeriodBits makes a period 2^15 ms, 33 s: longer than it takes to write
+	// most of what was minted together, short enough that a hash has not more
+	// orders than Redis frees in some milliseconds.
+	cachePeriodBits = 15
+)
+
+func placeOf(no ids.ID) cachePlace {
+	return cachePlace{group: no.Bucket() % cacheGroups, period: no.Time().UnixMilli() >> cachePeriodBits}
+}
+
+// keys are the hash of the orders that stay and of those that only stay for a
+// moment, both in one slot: "o:{<group>:<period>}:long" and "…:short", from the
+// number's 16 bytes to the order; see appendCached.
+func (p cachePlace) keys() []string {
+	b := make([]byte, 0, len("o:{0:}:short")+20)
+	b = strconv.AppendInt(append(b, cachePrefix...), int64(p.group), 10)
+	b = strconv.AppendInt(append(b, ':'), p.period, 10)
+	base := string(append(b, "}:"...))
+	return []string{base + "long", base + "short"}
+}
+
+// cachePrefix begins every key of the cache.
+const cachePrefix = "o:{"
+
+// stay is how an order may stay in the cache.
+type stay struct {
+	long     bool // among those that stay
+	lifetime time.Duration
+}
+
+// The ways of put.lua with what is there.
+const (
+	onlyNew = "new"
+	ifNewer = "newer"
+)
+
+// stored is what became of orders: they are in the cache now, a version as new
+// was there, or there was no memory.
+type stored struct{ stored, kept, noRoom int64 }
+
+// storeCall is one call of put.lua.
+type storeCall struct {
+	keys []string
+	args []any
+}
+
+// store runs put.lua for all orders.
+func (c *cache) store(ctx context.Context, orders []orderevent.Order, how string, as stay) (sum stored, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cacheWrite)
+	defer cancel()
+	calls := storeCalls(orders, how, as)
+	for len(calls) > 0 {
+		part := calls[:min(len(calls), callsLimit)]
+		calls = calls[len(part):]
+		if err := c.callAll(ctx, part, &sum); err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+// storeCalls divides orders by their places.
+func storeCalls(orders []orderevent.Order, how string, as stay) []storeCall {
+	places := make(map[cachePlace][]int, cacheGroups)
+	for i := range orders {
+		at := placeOf(orders[i].No)
+		places[at] = append(places[at], i)
+	}
+	target, seconds := "2", strconv.FormatInt(int64(as.lifetime/time.Second), 10)
+	if as.long {
+		target = "1"
+	}
+	calls := make([]storeCall, 0, len(places))
+	for at, mine := range places {
+		keys := at.keys()
+		for len(mine) > 0 {
+			part := mine[:min(len(mine), storeLimit)]
+			mine = mine[len(part):]
+			args := make([]any, 0, 4+2*len(part))
+			args = append(args, target, seconds, how, len(part))
+			calls = append(calls, storeCall{keys, appendOrders(args, orders, part)})
+		}
+	}
+	return calls
+}
+
+// appendOrders appends the numbers of some orders and then their entries, all of
+// them cut out of one string, so that a call allocates a few times and not once
+// per order.
+func appendOrders(args []any, orders []orderevent.Order, which []int) []any {
+	buf := make([]byte, 0, len(which)*cachedBytes)
+	ends := make([]int, 0, 2*len(which))
+	for _, i := range which {
+		buf = append(buf, orders[i].No[:]...)
+		ends = append(ends, len(buf))
+	}
+	for _, i := range which {
+		buf = appendCached(buf, &orders[i])
+		ends = append(ends, len(buf))
+	}
+	all, texts := string(buf), make([]string, len(ends))
+	start := 0
+	for i, end := range ends {
+		texts[i], start = all[start:end], end
+		args = append(args, &texts[i])
+	}
+	return args
+}
+
+// callAll makes calls in one pipeline, first by the script's hash and, on a
+// server that does not know it, once more by its text.
+func (c *cache) callAll(ctx context.Context, calls []storeCall, sum *stored) error {
+	for _, run := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{putScript.EvalSha, putScript.Eval} {
+		var unknown []storeCall
+		var failed error
+		cmds, _ := c.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the commands carry the errors
+			for _, call := range calls {
+				run(ctx, pipe, call.keys, call.args...)
+			}
+			return nil
+		})
+		for i, cmd := range cmds {
+			figures, err := cmd.(*redis.Cmd).Int64Slice() //nolint:errcheck // run made it
+			switch {
+			case err == nil && len(figures) == 3:
+				sum.stored += figures[0]
+				sum.kept += figures[1]
+				sum.noRoom += figures[2]
+			case err == nil:
+				failed = fmt.Errorf("put.lua answered %d figures", len(figures))
+			case redis.HasErrorPrefix(err, "NOSCRIPT"):
+				unknown = append(unknown, calls[i])
+			default:
+				failed = err
+			}
+		}
+		if calls = unknown; len(calls) == 0 || failed != nil {
+			return failed
+		}
+	}
+	return errors.New("redis knows put.lua neither by hash nor by text")
+}
