@@ -61,11 +61,14 @@ func (v Verdict) String() string {
 // Result is the answer to one attempt.
 type Result struct {
 	Verdict Verdict
-	// Seq is the grant's place in its epoch, from 1, for Granted and Repeated.
-	// A Repeated number whose order exists already has 0: it waits no more.
+	// Seq is the grant's place in its epoch, from 1, for Granted and Repeated,
+	// and for AlreadyBought that of Other's grant. A number whose order exists
+	// already has 0: it waits no more. So has an Other that is another item's.
 	Seq int64
 	// Other is the number the user holds under, for AlreadyBought.
 	Other ids.ID
+	// Quantity is what Other holds while Seq is not 0.
+	Quantity int32
 }
 
 // Gate says whether the item decides at all.

@@ -94,7 +94,11 @@ func (s *spec) decide(it *specItem, a Attempt) Result {
 	case has && held.no == a.No, ended:
 		return Result{Verdict: Finished}
 	case has:
-		return Result{Verdict: AlreadyBought, Other: held.no}
+		r := Result{Verdict: AlreadyBought, Other: held.no}
+		if own := it.users[a.User]; own.no == held.no {
+			r.Seq, r.Quantity = it.holds[held.no].seq, it.holds[held.no].quantity
+		}
+		return r
 	case units > it.limit:
 		return Result{Verdict: OverLimit}
 	case it.unlimited || units <= it.remaining:

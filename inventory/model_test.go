@@ -81,7 +81,11 @@ func (m *model) decide(a Attempt) Result {
 	case m.gone[a.No] || had && before == a.No:
 		return Result{Verdict: Finished}
 	case ok:
-		return Result{Verdict: AlreadyBought, Other: held.no}
+		r := Result{Verdict: AlreadyBought, Other: held.no, Seq: m.holds[held.no]}
+		if r.Seq != 0 {
+			r.Quantity = held.quantity
+		}
+		return r
 	case had:
 		return Result{Verdict: AlreadyBought, Other: before}
 	case a.Quantity > m.limit:

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,7 +160,7 @@ func (d *Decision) read(r reply, attempts int) (granted int64, err error) {
 			if v.Verdict == Repeated {
 				res.Seq, err = strconv.ParseInt(text, 10, 64)
 			} else {
-				res.Other, err = ids.Parse(text)
+				err = res.other(text)
 			}
 			if err != nil {
 				return 0, fmt.Errorf("inventory: reserve.lua: %w", err)
@@ -174,4 +175,23 @@ func (d *Decision) read(r reply, attempts int) (granted int64, err error) {
 		}
 	}
 	return granted, nil
+}
+
+// other reads the number that stands in the way of a grant: alone, or with
+// ":<quantity>:<sequence>" while it waits for its order.
+func (r *Result) other(text string) (err error) {
+	number, hold, waits := strings.Cut(text, ":")
+	if r.Other, err = ids.Parse(number); err != nil || !waits {
+		return err
+	}
+	quantity, seq, _ := strings.Cut(hold, ":")
+	units, err := strconv.ParseInt(quantity, 10, 32)
+	if err != nil {
+		return fmt.Errorf("quantity of %s: %w", number, err)
+	}
+	r.Quantity = int32(units)
+	if r.Seq, err = strconv.ParseInt(seq, 10, 64); err != nil {
+		return fmt.Errorf("sequence of %s: %w", number, err)
+	}
+	return nil
 }

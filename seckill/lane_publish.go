@@ -40,13 +40,16 @@ func (w *laneWorker) publish(ctx context.Context, item *Item) {
 		a.answer(verdict{outcome: outQueued, position: position})
 	}
 	for _, r := range w.repeats {
-		position := w.position(r.seq)
-		ls.numbers.put(r.attempt.no, told{item: item.ID, position: position, stored: err == nil})
-		if err != nil {
+		position := w.position(r.grant.Seq)
+		ls.numbers.put(r.grant.No, told{item: item.ID, position: position, stored: err == nil})
+		switch {
+		case err != nil:
 			r.attempt.answer(verdict{outcome: outUnknown})
-			continue
+		case r.grant.No != r.attempt.no:
+			r.attempt.answer(verdict{outcome: outAlreadyBought, other: r.grant.No})
+		default:
+			r.attempt.answer(verdict{outcome: outRepeated, position: position})
 		}
-		r.attempt.answer(verdict{outcome: outRepeated, position: position})
 	}
 	if err != nil {
 		w.complain("grants may not be written down; the sweeper will settle them", err)

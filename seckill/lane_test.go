@@ -320,6 +320,38 @@ func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 	pgtest.Eventually(t, 5*time.Second, func() bool { return y.orders.count() == 1 }, "the order of the repeated grant")
 }
 
+// The number in already-bought is as much a promise as the one in a 202: it is
+// named only once its message is on disk, with the units that it holds.
+func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.item(3, func(it *Item) { it.UserLimit = 2 })
+	i := y.instance([]*Item{it})
+	var down atomic.Bool
+	down.Store(true)
+	i.rush.lanes.bus = &faultyStream{grantStream: i.bus, publish: func(send func() error) error {
+		if down.Load() {
+			return errors.New("broken on purpose")
+		}
+		return send()
+	}}
+	first, second := i.issue(1, it, 2), i.issue(1, it, 1)
+	for _, p := range []PathGrant{first, second} {
+		if a := i.send(p.Path); a.Code != "unknown" {
+			t.Fatalf("while nothing is stored: %+v", a)
+		}
+	}
+	down.Store(false)
+	if a := i.send(second.Path); a.Status != http.StatusConflict || a.Code != "already-bought" || a.OrderNo != first.OrderNo {
+		t.Fatalf("once it can be stored: %+v", a)
+	}
+	y.write()
+	pgtest.Eventually(t, 5*time.Second, func() bool { return y.orders.count() == 1 }, "the order of the number that was named")
+	if o, ok, err := y.orders.Get(t.Context(), parse(t, first.OrderNo)); err != nil || !ok || o.Quantity != 2 {
+		t.Fatalf("the order: %+v, %v, %v", o, ok, err)
+	}
+}
+
 func TestAdmissionRateIsLiveEverywhere(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

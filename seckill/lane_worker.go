@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/ids"
 	"stampede/seckill/seckillevent"
 )
 
@@ -22,7 +23,7 @@ type laneWorker struct {
 
 	granted []*attempt
 	grants  []grant
-	repeats []repeat // holds whose message this instance cannot vouch for
+	repeats []repeat // who is told of holds whose message this instance cannot vouch for
 	batch   seckillevent.Batch
 	message []byte
 }
@@ -199,8 +200,12 @@ func (w *laneWorker) settle(ctx context.Context, item *Item, decided func()) {
 			w.grants = append(w.grants, grant{a.user, r.Seq})
 			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, Seq: r.Seq})
 		case inventory.Repeated:
-			if w.unsure(a, r) {
-				w.repeats = append(w.repeats, repeat{i, a, r.Seq})
+			if w.unsure(a.no, r.Seq) {
+				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, Seq: r.Seq}})
+			}
+		case inventory.AlreadyBought:
+			if w.unsure(r.Other, r.Seq) {
+				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: r.Other, User: a.user, Quantity: r.Quantity, Seq: r.Seq}})
 			}
 		case inventory.SoldOut:
 			nothingLeft = outSoldOut
@@ -231,32 +236,32 @@ func (w *laneWorker) settle(ctx context.Context, item *Item, decided func()) {
 	}
 }
 
-// repeat is an attempt whose number holds units already.
+// repeat is an attempt whose answer names a number that holds units already: its
+// own, or another one of the same user.
 type repeat struct {
 	index   int // in asked
 	attempt *attempt
-	seq     int64
+	grant   seckillevent.Grant // what the named number holds
 }
 
-// unsure reports whether an attempt repeats a number that has units and no order
-// row, and whose message may not be on disk: it is in this very batch, another
-// worker or instance is publishing it, or the answer of the first decision was
-// lost. A 202 would be a promise that only Redis knows of, so the grant is
-// published (once more) first; the writer takes a number once.
-func (w *laneWorker) unsure(a *attempt, r *inventory.Result) bool {
-	if r.Verdict != inventory.Repeated || r.Seq == 0 {
+// unsure reports whether a number with the grant seq, 0 if its order exists, may
+// be named in an answer only after its message was published (once more): it is
+// in this very batch, another worker or instance is publishing it, or the answer
+// of the first decision was lost. To name it, as queued or as already bought, is
+// a promise that only Redis would know of; the writer takes a number once.
+func (w *laneWorker) unsure(no ids.ID, seq int64) bool {
+	if seq == 0 {
 		return false
 	}
-	told, known := w.lane.line.numbers.get(a.no)
+	told, known := w.lane.line.numbers.get(no)
 	return !known || !told.stored
 }
 
 // addRepeats puts the repeated grants into the message, each number once.
 func (w *laneWorker) addRepeats() {
 	for _, r := range w.repeats {
-		a := r.attempt
-		if !slices.ContainsFunc(w.batch.Grants, func(g seckillevent.Grant) bool { return g.No == a.no }) {
-			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, Seq: r.seq})
+		if !slices.ContainsFunc(w.batch.Grants, func(g seckillevent.Grant) bool { return g.No == r.grant.No }) {
+			w.batch.Grants = append(w.batch.Grants, r.grant)
 		}
 	}
 }

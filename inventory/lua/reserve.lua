@@ -14,7 +14,8 @@
 --   gate: 0 open, 1 fenced, 2 not started, 3 ended, 4 paused; only an open gate has verdicts.
 --   verdicts: one letter per attempt, in order: g granted, r repeated, b already bought, n not enough, s sold out,
 --   h all held, f finished, l over limit. Grants are numbered upwards to seq in the order of the letters.
---   extra: for each r its grant's sequence (0: its order exists), for each b the number held, in order.
+--   extra: for each r its grant's sequence (0: its order exists), for each b the number held, in order; while that
+--   number's order does not exist yet, with ":<quantity>:<sequence>" of its grant behind it.
 -- Errors: out of memory refuses the call before anything is written.
 -- Cost: O(n); a full batch takes about half a millisecond.
 
@@ -102,7 +103,14 @@ for i = 1, n do
             verdicts[i] = 'f'
         else
             verdicts[i] = 'b'
-            extra[#extra + 1] = other
+            local open = ''
+            if taken[user] then
+                open = string.match(holds[taken[user]], '^%-?%d+(:%d+:%d+):')
+            elseif marks[i] then
+                local hold = redis.call('HGET', KEYS[3], other)
+                open = hold and string.match(hold, '^%-?%d+(:%d+:%d+):') or ''
+            end
+            extra[#extra + 1] = other .. open
         end
     elseif gone and gone[i] then
         verdicts[i] = 'f'
