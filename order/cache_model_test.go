@@ -76,7 +76,7 @@ func TestCacheFollowsItsModel(t *testing.T) {
 			"strange": func(rt *rapid.T) {
 				no := nos[rapid.IntRange(0, 1).Draw(rt, "order")]
 				text := rapid.SampledFrom([]string{"", "[]", "{", `{"version":"x"}`, `7`}).Draw(rt, "text")
-				s.forget(no)
+				s.forget(ctx, no)
 				if err := s.rdb.HSet(ctx, placeOf(no).keys()[rapid.IntRange(0, 1).Draw(rt, "hash")], string(no[:]), text).Err(); err != nil {
 					rt.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func TestCacheFollowsItsModel(t *testing.T) {
 			},
 			"expired": func(rt *rapid.T) {
 				no := nos[rapid.IntRange(0, 1).Draw(rt, "order")]
-				s.forget(no)
+				s.forget(ctx, no)
 				delete(newest, no)
 				strange[no] = false
 			},

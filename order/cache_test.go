@@ -241,8 +241,8 @@ func TestCacheFollowsEvents(t *testing.T) {
 	b := s.item(5)
 	m := s.placed(b, 1, 2)
 	closed, paid := m.Grants[0].No, m.Grants[1].No
-	s.forget(closed)
-	s.forget(paid)
+	s.forget(t.Context(), closed)
+	s.forget(t.Context(), paid)
 	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(_ context.Context, consumer string, _ bus.Msg, cause error) error {
 		t.Errorf("%s gave up: %v", consumer, cause)
 		return nil
@@ -286,10 +286,10 @@ func TestCachePlaceIsPinned(t *testing.T) {
 }
 
 // forget takes an order out of the cache.
-func (s *shop) forget(no ids.ID) {
+func (s *shop) forget(ctx context.Context, no ids.ID) {
 	s.t.Helper()
 	for _, key := range placeOf(no).keys() {
-		if err := s.rdb.HDel(s.t.Context(), key, string(no[:])).Err(); err != nil {
+		if err := s.rdb.HDel(ctx, key, string(no[:])).Err(); err != nil {
 			s.t.Fatal(err)
 		}
 	}

@@ -152,7 +152,7 @@ func TestFollowingSaysNothingUntrue(t *testing.T) {
 	e.line.asked = func() {
 		e.line.asked = nil
 		e.deliver(m)
-		e.forget(no)
+		e.forget(t.Context(), no)
 	}
 	rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper)
 	if rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "pending_payment") {
@@ -160,7 +160,7 @@ func TestFollowingSaysNothingUntrue(t *testing.T) {
 	}
 	// A written order is told even if its user's mark is still in the line, and
 	// whoever is next in line is told so.
-	e.forget(no)
+	e.forget(t.Context(), no)
 	next := ids.NewFor(1)
 	e.line.positions[no], e.line.positions[next] = 0, 0
 	rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper)
@@ -173,12 +173,12 @@ func TestFollowingSaysNothingUntrue(t *testing.T) {
 	}
 	// A written order is told even if the line cannot be asked.
 	e.line.err = errors.New("redis is away")
-	e.forget(no)
+	e.forget(t.Context(), no)
 	if rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper); rec.Code != http.StatusOK {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	// Postgres away and nothing cached: unknown, not an internal error.
-	e.forget(no)
+	e.forget(t.Context(), no)
 	e.local.Clear()
 	e.exec(`ALTER TABLE orders.orders RENAME TO away`)
 	if rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper); rec.Code != http.StatusServiceUnavailable {
