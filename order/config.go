@@ -19,7 +19,7 @@ type Config struct {
 	CacheTTL time.Duration
 	// CacheMaxOrders bounds the cache: at most this many orders get CacheTTL
 	// within any CacheTTL, per process; the others get FillTTL and are read again
-	// when somebody asks. An order takes some 650 bytes of Redis, whose memory the
+	// when somebody asks. An order takes some 250 bytes of Redis, whose memory the
 	// sale itself needs. Defaults to 1,000,000.
 	CacheMaxOrders int
 	// FillTTL is how long an order stays in the cache that a reader put there.
