@@ -33,7 +33,7 @@ func FuzzSubprotocol(f *testing.F) {
 			}
 		}
 		if !offers {
-			t.Skip("the token comes in the first message then")
+			return // the token comes in the first message then
 		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		if err != nil {

@@ -74,7 +74,7 @@ func FuzzCallback(f *testing.F) {
 	f.Fuzz(func(t *testing.T, altered []byte, stampSent, signatureSent string, refund bool) {
 		sent, err := hex.DecodeString(signatureSent)
 		if want, _ := hex.DecodeString(signature); bytes.Equal(altered, body) && stampSent == stamp && err == nil && bytes.Equal(sent, want) {
-			t.Skip("nothing was altered")
+			return // nothing was altered
 		}
 		address := "/api/v1/payments/sandbox/notify"
 		if refund {

@@ -27,7 +27,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, other string) {
 		d.t = t
 		if total() > 1_000_000 || key == "" || other == "" {
-			t.Skip("the stock has an end, and no key is no promise")
+			return // the stock has an end, and no key is no promise
 		}
 		run++
 		// Keys last for a day, so each run has keys of its own.
