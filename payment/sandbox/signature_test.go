@@ -17,6 +17,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/platform/clock"
 	"stampede/platform/ids"
+	"stampede/platform/signature"
 )
 
 func TestSignature(t *testing.T) {
@@ -38,16 +39,16 @@ func TestSignature(t *testing.T) {
 	}{
 		{"fresh", signedBy(merchant, now, body), nil},
 		{"five minutes old", signedBy(merchant, now.Add(-5*time.Minute), body), nil},
-		{"older", signedBy(merchant, now.Add(-5*time.Minute-time.Second), body), errStale},
-		{"from the future", signedBy(merchant, now.Add(5*time.Minute+time.Second), body), errStale},
-		{"another body", signedBy(merchant, now, body+" "), errForged},
-		{"the other direction", signedBy(bank, now, body), errForged},
-		{"nothing", http.Header{}, errUnsigned},
-		{"twice", with(signedBy(merchant, now, body), func(h http.Header) { h.Add(HeaderSignature, h.Get(HeaderSignature)) }), errUnsigned},
-		{"two timestamps", with(signedBy(merchant, now, body), func(h http.Header) { h.Add(HeaderTimestamp, "1") }), errUnsigned},
-		{"timestamp moved", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderTimestamp, "1800000001") }), errForged},
-		{"no hex", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, "zz") }), errForged},
-		{"cut", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, h.Get(HeaderSignature)[:62]) }), errForged},
+		{"older", signedBy(merchant, now.Add(-5*time.Minute-time.Second), body), signature.ErrStale},
+		{"from the future", signedBy(merchant, now.Add(5*time.Minute+time.Second), body), signature.ErrStale},
+		{"another body", signedBy(merchant, now, body+" "), signature.ErrForged},
+		{"the other direction", signedBy(bank, now, body), signature.ErrForged},
+		{"nothing", http.Header{}, signature.ErrUnsigned},
+		{"twice", with(signedBy(merchant, now, body), func(h http.Header) { h.Add(HeaderSignature, h.Get(HeaderSignature)) }), signature.ErrUnsigned},
+		{"two timestamps", with(signedBy(merchant, now, body), func(h http.Header) { h.Add(HeaderTimestamp, "1") }), signature.ErrUnsigned},
+		{"timestamp moved", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderTimestamp, "1800000001") }), signature.ErrForged},
+		{"no hex", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, "zz") }), signature.ErrForged},
+		{"cut", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, h.Get(HeaderSignature)[:62]) }), signature.ErrForged},
 	} {
 		if err := merchant.verify(tt.h, []byte(body)); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)

@@ -149,7 +149,7 @@ func (n *Notifier) post(ctx context.Context, c claimed) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "stampede")
-	sign(req.Header, []byte(n.hook.Secret), time.Now(), body)
+	scheme.Sign(req.Header, []byte(n.hook.Secret), time.Now(), body)
 	resp, err := n.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("alarm: post: %w", err)

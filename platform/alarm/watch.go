@@ -84,62 +84,38 @@ type seen struct {
 // watch looks for one probe until ctx ends; found is what is wrong at present.
 func (w *Watch) watch(ctx context.Context, p Probe) {
 	found := map[string]*seen{}
-	var held lease.Lease
+	turn := lease.Turn{DB: w.pool, Name: "alarm:" + string(p.Code), Holder: w.holder, Life: 2*p.Every + leaseRoom}
 	tick := time.NewTicker(p.Every)
 	defer tick.Stop()
 	for {
-		if w.mayLook(ctx, p, &held) {
+		if w.mayLook(ctx, p, &turn) {
 			w.look(ctx, p, found)
 		} else {
 			clear(found) // what another instance finds is its own to count
 		}
 		select {
 		case <-ctx.Done():
-			w.leave(ctx, held)
+			if err := turn.Leave(ctx); err != nil {
+				w.log.WarnContext(ctx, "lease left to expire", "lease", turn.Name, "error", err)
+			}
 			return
 		case <-tick.C:
 		}
 	}
 }
 
-// mayLook reports whether this instance is the one to look, and takes the lease
-// for it if nobody has it.
-func (w *Watch) mayLook(ctx context.Context, p Probe, held *lease.Lease) bool {
+// mayLook reports whether this instance is the one to look.
+func (w *Watch) mayLook(ctx context.Context, p Probe, turn *lease.Turn) bool {
 	if !p.Shared {
 		return true
 	}
-	life := 2*p.Every + leaseRoom
-	if held.Token != 0 {
-		if ok, err := lease.Renew(ctx, w.pool, *held, life); err == nil && ok {
-			return true
-		}
-		*held = lease.Lease{}
-	}
-	l, ok, err := lease.Acquire(ctx, w.pool, "alarm:"+string(p.Code), w.holder, life)
+	mine, err := turn.Mine(ctx)
 	if err != nil {
 		w.complain(ctx, p.Code, err)
-		return false
 	}
-	if ok {
-		*held = l
-	}
-	return ok
+	return mine
 }
 
-// leave gives the lease to whoever goes on.
-func (w *Watch) leave(ctx context.Context, held lease.Lease) {
-	if held.Token == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := lease.Release(ctx, w.pool, held); err != nil {
-		w.log.WarnContext(ctx, "lease left to expire", "lease", held.Name, "error", err)
-	}
-}
-
-// look makes one round: what was found for long enough is raised, and again while
-// it lasts; what is not found any more begins anew the next time.
 func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
