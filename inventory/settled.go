@@ -36,10 +36,14 @@ func (s *Service) Workers() []app.Worker {
 func (s *Service) runSettling(ctx context.Context) error {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
-	var held lease.Lease
-	defer func() { s.leaveSettling(ctx, held) }()
+	turn := lease.Turn{DB: s.deps.DB, Name: settleLease, Holder: s.holder, Life: settleLeaseLife}
+	defer func() {
+		if err := turn.Leave(ctx); err != nil {
+			s.deps.Log.WarnContext(ctx, "settling lease left to expire", "error", err)
+		}
+	}()
 	for {
-		ok, err := s.maySettle(ctx, &held)
+		ok, err := turn.Mine(ctx)
 		if ok && err == nil {
 			_, err = s.Settle(ctx)
 		}
@@ -51,32 +55,6 @@ func (s *Service) runSettling(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-	}
-}
-
-func (s *Service) maySettle(ctx context.Context, held *lease.Lease) (bool, error) {
-	if held.Token != 0 {
-		if ok, err := lease.Renew(ctx, s.deps.DB, *held, settleLeaseLife); err != nil || ok {
-			return ok, err
-		}
-		*held = lease.Lease{}
-	}
-	l, ok, err := lease.Acquire(ctx, s.deps.DB, settleLease, s.holder, settleLeaseLife)
-	if ok {
-		*held = l
-	}
-	return ok, err
-}
-
-// leaveSettling gives the lease to whoever goes on.
-func (s *Service) leaveSettling(ctx context.Context, held lease.Lease) {
-	if held.Token == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := lease.Release(ctx, s.deps.DB, held); err != nil {
-		s.deps.Log.WarnContext(ctx, "settling lease left to expire", "error", err)
 	}
 }
 
