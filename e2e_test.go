@@ -307,19 +307,7 @@ func TestTokensForOutsideTools(t *testing.T) {
 func TestTheCommittedOpenAPIDocumentIsTheServed(t *testing.T) {
 	t.Parallel()
 	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t))
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, in.url+"/openapi.json", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	served, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, served := fetch(t, in.url+"/openapi.json")
 	const name = "platform/httpx/openapi.json"
 	if os.Getenv("STAMPEDE_UPDATE_OPENAPI") != "" {
 		if err := os.WriteFile(name, served, 0o600); err != nil {

@@ -47,17 +47,9 @@ type scraped map[string]*dto.MetricFamily
 
 func scrape(t *testing.T, opsURL string) scraped {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, opsURL+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
+	_, body := fetch(t, opsURL+"/metrics")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -192,6 +193,13 @@ func TestRunNamesAPortThatIsTaken(t *testing.T) {
 
 func get(t *testing.T, url string) int {
 	t.Helper()
+	status, _ := fetch(t, url)
+	return status
+}
+
+// fetch reads an address that needs no token.
+func fetch(t *testing.T, url string) (status int, body []byte) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -203,7 +211,11 @@ func get(t *testing.T, url string) int {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return resp.StatusCode
+	body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, body
 }
 
 // childrenOf lists processes whose command line names the data folder.

@@ -1,8 +1,6 @@
 package order
 
 import (
-	"slices"
-
 	"stampede/order/orderevent"
 )
 
@@ -92,25 +90,4 @@ func (c *course) apply(what happening) bool {
 		c.claimed = false
 	}
 	return true
-}
-
-// permutations lists every order of the events, each once although events may
-// repeat.
-func permutations(events []happening) (all [][]happening) {
-	events = slices.Sorted(slices.Values(events))
-	var walk func(so []happening, left []happening)
-	walk = func(so, left []happening) {
-		if len(left) == 0 {
-			all = append(all, slices.Clone(so))
-			return
-		}
-		for i, e := range left {
-			if i > 0 && left[i-1] == e {
-				continue
-			}
-			walk(append(so, e), slices.Concat(left[:i], left[i+1:]))
-		}
-	}
-	walk(nil, events)
-	return all
 }

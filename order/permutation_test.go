@@ -13,6 +13,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/ids"
+	"stampede/platform/permute"
 	"stampede/seckill/seckillevent"
 )
 
@@ -260,7 +261,7 @@ func TestEveryPermutationOfEvents(t *testing.T) {
 		"a refusal":                       {grantCame, grantLate, rivalCame, moneyCame, cancelWanted, cancelEnds},
 		"grants alone":                    {grantCame, grantCame, grantAgain, grantLate, rivalCame, rivalCame},
 	} {
-		w := newWalk(s, permutations(events))
+		w := newWalk(s, permute.All(events))
 		t.Run(name, func(t *testing.T) {
 			w.shop = s.in(t)
 			for k := range events {

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"fmt"
-	"slices"
 
 	"stampede/order/orderevent"
 	"stampede/platform/ids"
@@ -131,25 +130,4 @@ func (a *account) row() string {
 	}
 	return fmt.Sprintf("%s v%d history %d payment %s captures %d refunds %d back %d failed %d %s",
 		a.status, version, version-1, a.payment, len(a.settled), a.excess, a.back, a.failed, reasons)
-}
-
-// permutations lists every order of the events, each once although events may
-// repeat.
-func permutations(events []happening) (all [][]happening) {
-	events = slices.Sorted(slices.Values(events))
-	var walk func(so, left []happening)
-	walk = func(so, left []happening) {
-		if len(left) == 0 {
-			all = append(all, slices.Clone(so))
-			return
-		}
-		for i, e := range left {
-			if i > 0 && left[i-1] == e {
-				continue
-			}
-			walk(append(so, e), slices.Concat(left[:i], left[i+1:]))
-		}
-	}
-	walk(nil, events)
-	return all
 }

@@ -17,6 +17,7 @@ import (
 	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/platform/ids"
+	"stampede/platform/permute"
 )
 
 // sampled is how many permutations of six events are played of each set. The
@@ -253,7 +254,7 @@ func TestEveryPermutationOfEvents(t *testing.T) {
 		"everybody ends it":                {started, paid, canceled, claimedOnly, expired, calledBack},
 		"a bank that takes without asking": {started, takenAgain, takenAgain, canceled, queried, calledBack},
 	} {
-		orders := permutations(events)
+		orders := permute.All(events)
 		if len(events) > 5 && *sampled > 0 && *sampled < len(orders) {
 			random.Shuffle(len(orders), func(i, j int) { orders[i], orders[j] = orders[j], orders[i] })
 			orders = orders[:*sampled]

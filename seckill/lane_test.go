@@ -290,6 +290,19 @@ func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 	}
 }
 
+// streamDown takes the instance's stream of grants away until it stores false.
+func (i *instance) streamDown() *atomic.Bool {
+	down := new(atomic.Bool)
+	down.Store(true)
+	i.rush.lanes.bus = &faultyStream{grantStream: i.bus, publish: func(send func() error) error {
+		if down.Load() {
+			return errors.New("broken on purpose")
+		}
+		return send()
+	}}
+	return down
+}
+
 // A 202 stands for a message that is on disk, also when the path is sent again:
 // while the first publication failed, the repetition is unknown, and the first
 // one that succeeds carries the grant.
@@ -298,14 +311,7 @@ func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 	y := newYard(t)
 	it := y.item(1)
 	i := y.instance([]*Item{it})
-	var down atomic.Bool
-	down.Store(true)
-	i.rush.lanes.bus = &faultyStream{grantStream: i.bus, publish: func(send func() error) error {
-		if down.Load() {
-			return errors.New("broken on purpose")
-		}
-		return send()
-	}}
+	down := i.streamDown()
 	p := i.issue(1, it, 1)
 	for range 2 {
 		if a := i.send(p.Path); a.Code != "unknown" {
@@ -327,14 +333,7 @@ func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
 	y := newYard(t)
 	it := y.item(3, func(it *Item) { it.UserLimit = 2 })
 	i := y.instance([]*Item{it})
-	var down atomic.Bool
-	down.Store(true)
-	i.rush.lanes.bus = &faultyStream{grantStream: i.bus, publish: func(send func() error) error {
-		if down.Load() {
-			return errors.New("broken on purpose")
-		}
-		return send()
-	}}
+	down := i.streamDown()
 	first, second := i.issue(1, it, 2), i.issue(1, it, 1)
 	for _, p := range []PathGrant{first, second} {
 		if a := i.send(p.Path); a.Code != "unknown" {

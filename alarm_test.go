@@ -1,0 +1,61 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/alarm"
+	"stampede/platform/auth"
+	"stampede/platform/pgtest"
+)
+
+// TestARunningServerCallsPeople raises an alarm beside a server that has a
+// webhook: the server tells it, signed, lists it and takes the acknowledgement.
+func TestARunningServerCallsPeople(t *testing.T) {
+	t.Parallel()
+	const secret = "a webhook secret of thirty-two bytes"
+	told := make(chan string, 8)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || alarm.Verify(r.Header, []byte(secret), time.Now(), body) != nil {
+			t.Errorf("a message that is not signed: %v %s", err, body)
+		}
+		told <- string(body)
+	}))
+	t.Cleanup(receiver.Close)
+	databaseURL := pgtest.DatabaseURL(t)
+	in := serveInstance(t, databaseURL, pgtest.RedisURL(t), "--alarm-webhook-url="+receiver.URL, "--alarm-webhook-secret="+secret)
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if err := alarm.Raise(t.Context(), conn, alarm.RefundStuck, "refund 17", "It waits for its bank."); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(10 * time.Second)
+	for found := false; !found; {
+		select {
+		case body := <-told:
+			found = strings.Contains(body, "refund 17")
+		case <-deadline:
+			t.Fatal("nobody was told of the alarm")
+		}
+	}
+	operator := mint(t, 1, auth.Operator)
+	_, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=refund-stuck", operator, nil)
+	list, _ := doc["data"].([]any)
+	if len(list) != 1 {
+		t.Fatalf("open alarms: %v", doc)
+	}
+	id, _ := list[0].(map[string]any)["id"].(string)
+	if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/alarms/"+id+"/acknowledge", operator, nil); status != http.StatusOK {
+		t.Fatalf("acknowledge: %d %v", status, doc)
+	}
+}
