@@ -21,8 +21,9 @@ var (
 
 // PathRequest asks for a rush path.
 type PathRequest struct {
-	ID   string `path:"id" doc:"The item" example:"42"`
-	Body *PathOrder
+	ID    string `path:"id" doc:"The item" example:"42"`
+	Proof string `header:"Human-Check" maxLength:"4096" doc:"The solution of a challenge, where the activity asks for one"`
+	Body  *PathOrder
 }
 
 // PathOrder is what the shopper wants of the item.
@@ -71,11 +72,18 @@ func (r *rush) issue(ctx context.Context, in *PathRequest) (*PathAnswer, error) 
 	if quantity < 1 || quantity > item.UserLimit {
 		return nil, errOverLimit.With("limit", item.UserLimit)
 	}
-	user := auth.From(ctx).UserID
-	t := token{user: user, item: id, quantity: quantity, no: ids.NewFor(user), from: item.OpensAt.UnixMilli()}
+	who := auth.From(ctx)
+	a := Applicant{
+		User: who.UserID, Device: who.Device, Address: httpx.ClientAddr(ctx), Item: item, Quantity: quantity,
+		OrderNo: ids.NewFor(who.UserID), Proof: in.Proof, Now: now, UsableFrom: item.OpensAt, PayWithin: item.PayWindow,
+	}
+	if err := r.admit(ctx, &a); err != nil {
+		return nil, err
+	}
+	t := token{user: a.User, item: id, quantity: quantity, no: a.OrderNo, from: a.UsableFrom.UnixMilli()}
 	start := now
-	if item.OpensAt.After(now) {
-		start = item.OpensAt
+	if a.UsableFrom.After(now) {
+		start = a.UsableFrom
 	}
 	t.until = start.Add(r.cfg.PathLifetime).UnixMilli()
 	path, err := r.keys.sign(t)

@@ -27,6 +27,7 @@ type rush struct {
 	metrics   *rushMetrics
 	ratesMu   sync.Mutex // one reading of the admission rates at a time
 	strangers *rate.Limiter
+	checks    []DoorCheck // of those who ask for a path
 }
 
 func newRush(cfg Config, deps Deps, catalogue *Catalogue) (*rush, error) {

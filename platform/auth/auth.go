@@ -49,6 +49,11 @@ func (r Role) May(need Role) bool {
 type Principal struct {
 	UserID int64
 	Role   Role
+	// Login is the login that the token belongs to; 0 for one that was minted
+	// with the signing key.
+	Login int64
+	// Device is what the client called its device at login, up to 128 bytes.
+	Device string
 }
 
 type contextKey struct{}
@@ -109,7 +114,9 @@ func Derive(signingKey []byte, purpose string) []byte {
 }
 
 type claims struct {
-	Role Role `json:"role"`
+	Role   Role   `json:"role"`
+	Login  int64  `json:"login,omitempty"`
+	Device string `json:"device,omitempty"`
 	jwt.RegisteredClaims
 }
 
@@ -119,7 +126,7 @@ func (t *Tokens) Mint(p Principal, lifetime time.Duration) (string, error) {
 		return "", fmt.Errorf("auth: mint: user %d with role %q is not a principal", p.UserID, p.Role)
 	}
 	now := t.now()
-	s, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{Role: p.Role, RegisteredClaims: jwt.RegisteredClaims{
+	s, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{Role: p.Role, Login: p.Login, Device: p.Device, RegisteredClaims: jwt.RegisteredClaims{
 		Issuer: issuer, Audience: jwt.ClaimStrings{audience}, Subject: strconv.FormatInt(p.UserID, 10),
 		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(lifetime)),
 	}}).SignedString(t.key)
@@ -139,5 +146,5 @@ func (t *Tokens) Verify(token string) (Principal, error) {
 	if err != nil || id <= 0 || !c.Role.Valid() {
 		return Principal{}, ErrBadToken.Because(err)
 	}
-	return Principal{UserID: id, Role: c.Role}, nil
+	return Principal{UserID: id, Role: c.Role, Login: c.Login, Device: c.Device}, nil
 }

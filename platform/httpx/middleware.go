@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"runtime/debug"
 	"strings"
@@ -31,6 +32,8 @@ type request struct {
 	id    string
 	lang  Language
 	token error // why a token that was sent is not valid
+
+	client netip.Addr
 }
 
 func fromContext(ctx context.Context) request {
@@ -54,7 +57,7 @@ const maxRequestIDBytes = 64
 func identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			req := request{id: r.Header.Get("X-Request-Id"), lang: LanguageOf(r.Header.Get("Accept-Language"))}
+			req := request{id: r.Header.Get("X-Request-Id"), lang: LanguageOf(r.Header.Get("Accept-Language")), client: clientOf(r)}
 			if req.id == "" || len(req.id) > maxRequestIDBytes || strings.ContainsFunc(req.id, func(c rune) bool { return c <= ' ' || c > '~' }) {
 				req.id = ids.New().String()
 			}
