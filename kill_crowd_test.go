@@ -16,6 +16,7 @@ import (
 	"stampede/platform/auth"
 	"stampede/platform/ids"
 	"stampede/platform/loadgen"
+	"stampede/platform/proof"
 )
 
 // What a buyer does with an order.
@@ -242,7 +243,7 @@ func (c *rushers) act(s *rusher) {
 
 // writeLog keeps what the crowd was told, for verify.
 func (c *rushers) writeLog() string {
-	entries := make([]loadgen.Entry, 0, len(c.shoppers))
+	entries := make([]proof.Told, 0, len(c.shoppers))
 	for _, s := range c.shoppers {
 		if s.no == "" {
 			continue
@@ -251,7 +252,7 @@ func (c *rushers) writeLog() string {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		e := loadgen.Entry{OrderNo: no, UserID: s.user, Answer: s.refusal, Status: s.status}
+		e := proof.Told{OrderNo: no, UserID: s.user, Answer: s.refusal, Status: s.status}
 		if s.told {
 			e.Answer = "queued"
 		}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,7 +21,6 @@ import (
 	"stampede/inventory"
 	"stampede/notify"
 	"stampede/order"
-	"stampede/order/orderevent"
 	"stampede/payment"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
@@ -38,7 +36,6 @@ import (
 	"stampede/platform/embedded"
 	"stampede/platform/httpx"
 	"stampede/platform/inbox"
-	"stampede/platform/loadgen"
 	"stampede/platform/outbox"
 	"stampede/platform/pg"
 	"stampede/platform/proof"
@@ -128,7 +125,7 @@ func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
 
 // proveStores is verify: it reads the stores without serving, proves the books
 // and holds them against what shoppers were told.
-func proveStores(ctx context.Context, stores config.Stores, item int64, told []loadgen.Entry, out io.Writer) (_ bool, err error) {
+func proveStores(ctx context.Context, stores config.Stores, item int64, told []proof.Told, out io.Writer) (_ bool, err error) {
 	set, err := config.Defaults()
 	if err != nil {
 		return false, err
@@ -144,7 +141,7 @@ func proveStores(ctx context.Context, stores config.Stores, item int64, told []l
 	}
 	outcomes := s.prove(ctx)
 	if told != nil {
-		outcomes = append(outcomes, proof.Run(ctx, s.order.CheckClientLog(s.inventory, asTold(told)))...)
+		outcomes = append(outcomes, proof.Run(ctx, s.order.CheckClientLog(s.inventory, order.FromLog(told)))...)
 	}
 	rows, err := s.inventory.Books(ctx)
 	if err != nil {
@@ -154,21 +151,6 @@ func proveStores(ctx context.Context, stores config.Stores, item int64, told []l
 		rows = slices.DeleteFunc(rows, func(r inventory.BookRow) bool { return r.ItemID != item })
 	}
 	return proof.AllOK(outcomes), errors.Join(inventory.WriteBooks(out, rows), proof.Write(out, outcomes))
-}
-
-// asTold turns a client's log into what the checks take: the answer to the
-// attempt, and whether a poll or a push told of an order.
-func asTold(entries []loadgen.Entry) iter.Seq[order.ClientEntry] {
-	return func(yield func(order.ClientEntry) bool) {
-		for _, e := range entries {
-			if e.Answer == order.AnswerQueued && !yield(order.ClientEntry{No: e.OrderNo, User: e.UserID, Answer: order.AnswerQueued}) {
-				return
-			}
-			if (e.Status == orderevent.StatusPending || e.Status == orderevent.StatusPaid) && !yield(order.ClientEntry{No: e.OrderNo, User: e.UserID, Answer: order.AnswerWon}) {
-				return
-			}
-		}
-	}
 }
 
 // open connects to the stores and builds the modules; nothing runs yet. What it

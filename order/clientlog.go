@@ -25,6 +25,22 @@ type ClientEntry struct {
 	Answer string
 }
 
+// FromLog tells the entries of a client's log: the answer to each attempt that
+// was queued, and whether a poll or a push told of an order.
+func FromLog(log []proof.Told) iter.Seq[ClientEntry] {
+	return func(yield func(ClientEntry) bool) {
+		for _, t := range log {
+			if t.Answer == AnswerQueued && !yield(ClientEntry{No: t.OrderNo, User: t.UserID, Answer: AnswerQueued}) {
+				return
+			}
+			won := t.Status == orderevent.StatusPending || t.Status == orderevent.StatusPaid
+			if won && !yield(ClientEntry{No: t.OrderNo, User: t.UserID, Answer: AnswerWon}) {
+				return
+			}
+		}
+	}
+}
+
 // CheckClientLog returns I6 and I9 for what clients were told: every number
 // answered "queued" or "already-bought" has an order, a refusal, or still
 // waits; and nobody was told "won" without a committed order of his own.

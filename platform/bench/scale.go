@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/platform/loadgen"
+	"stampede/platform/proof"
 )
 
 // ScalePlan says which sizes of a sale to play.
@@ -30,7 +31,7 @@ type ScalePlan struct {
 	Progress io.Writer
 	// Prove proves the books of one item against what its shoppers were told;
 	// required with Million.
-	Prove func(ctx context.Context, databaseURL, redisURL string, item int64, told []loadgen.Entry) (bool, error)
+	Prove func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.Told) (bool, error)
 }
 
 // The three plans of `stampede bench --scale`.

@@ -9,7 +9,7 @@ import (
 
 	"stampede/platform/bench"
 	"stampede/platform/config"
-	"stampede/platform/loadgen"
+	"stampede/platform/proof"
 )
 
 // ErrScale means that the big crowd was not sold to as it should be.
@@ -25,7 +25,7 @@ var scalePlans = map[string]bench.ScalePlan{
 func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error) {
 	plan := scalePlans[c.Scale]
 	plan.Progress = out.Err
-	plan.Prove = func(ctx context.Context, databaseURL, redisURL string, item int64, told []loadgen.Entry) (bool, error) {
+	plan.Prove = func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.Told) (bool, error) {
 		return prove(ctx, config.Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told, out.Err)
 	}
 	exe, err := os.Executable()

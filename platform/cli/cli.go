@@ -15,6 +15,7 @@ import (
 	"stampede/platform/config"
 	"stampede/platform/loadgen"
 	"stampede/platform/pg"
+	"stampede/platform/proof"
 )
 
 // Streams is where a command writes.
@@ -24,7 +25,7 @@ type Streams struct{ Out, Err io.Writer }
 // told, and reports whether nothing is violated. It writes the verdicts and the
 // books of one item, of all where item is 0. Without told (nil), what clients
 // were told is not checked.
-type Prover func(ctx context.Context, stores config.Stores, item int64, told []loadgen.Entry, out io.Writer) (bool, error)
+type Prover func(ctx context.Context, stores config.Stores, item int64, told []proof.Told, out io.Writer) (bool, error)
 
 // Books says where the books are; without URLs they are those of `run`.
 type Books struct {
@@ -65,7 +66,7 @@ func (c *Verify) Run(ctx context.Context, io Streams, prove Prover) error {
 	if err := stores.Validate(); err != nil {
 		return err
 	}
-	var told []loadgen.Entry
+	var told []proof.Told
 	if c.ClientLog != "" {
 		if told, err = loadgen.ReadLogFile(c.ClientLog); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/auth"
 	"stampede/platform/config"
 	"stampede/platform/loadgen"
+	"stampede/platform/proof"
 )
 
 // Rush is `stampede rush`.
@@ -194,7 +195,7 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 }
 
 // writeLogFile keeps what every shopper was told, for verify --client-log.
-func writeLogFile(name string, entries []loadgen.Entry) error {
+func writeLogFile(name string, entries []proof.Told) error {
 	f, err := os.Create(filepath.Clean(name))
 	if err != nil {
 		return fmt.Errorf("write the client log: %w", err)

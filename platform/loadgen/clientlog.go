@@ -9,19 +9,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"stampede/platform/ids"
+	"stampede/platform/proof"
 )
 
-// Entry is one line of the client's log: what a shopper was told.
-type Entry struct {
-	OrderNo ids.ID `json:"order_no"`
-	UserID  int64  `json:"user_id,string"`
-	Answer  string `json:"answer"`           // to the attempt: "queued" or a refusal's code
-	Status  string `json:"status,omitempty"` // the last status told by poll or push
-}
-
 // WriteLog writes entries as JSON lines.
-func WriteLog(w io.Writer, entries []Entry) error {
+func WriteLog(w io.Writer, entries []proof.Told) error {
 	buf := bufio.NewWriter(w)
 	enc := json.NewEncoder(buf)
 	for _, e := range entries {
@@ -34,11 +26,11 @@ func WriteLog(w io.Writer, entries []Entry) error {
 
 // readLog reads what WriteLog wrote. It keeps all of it in memory, some 100 bytes
 // a shopper: the checks look entries up by their number.
-func readLog(r io.Reader) ([]Entry, error) {
-	var entries []Entry
+func readLog(r io.Reader) ([]proof.Told, error) {
+	var entries []proof.Told
 	dec := json.NewDecoder(r)
 	for {
-		var e Entry
+		var e proof.Told
 		err := dec.Decode(&e)
 		if errors.Is(err, io.EOF) {
 			return entries, nil
@@ -51,7 +43,7 @@ func readLog(r io.Reader) ([]Entry, error) {
 }
 
 // ReadLogFile is readLog of a named file.
-func ReadLogFile(name string) ([]Entry, error) {
+func ReadLogFile(name string) ([]proof.Told, error) {
 	f, err := os.Open(filepath.Clean(name))
 	if err != nil {
 		return nil, fmt.Errorf("loadgen: open client log: %w", err)

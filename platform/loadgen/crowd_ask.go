@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"stampede/platform/proof"
 )
 
 // Ask has everybody who was told 202 ask for the order, until it is there or
@@ -52,11 +54,11 @@ func (c *Crowd) askFor(ctx context.Context, w *hand, i int) (status string) {
 
 // Entries is the client's log: what every shopper was told. The user of shopper
 // i is first + i.
-func (c *Crowd) Entries(first int64) []Entry {
-	entries := make([]Entry, len(c.shoppers))
+func (c *Crowd) Entries(first int64) []proof.Told {
+	entries := make([]proof.Told, len(c.shoppers))
 	for i := range c.shoppers {
 		s := &c.shoppers[i]
-		entries[i] = Entry{OrderNo: s.no, UserID: first + int64(i), Answer: c.tally.name(s.answer)}
+		entries[i] = proof.Told{OrderNo: s.no, UserID: first + int64(i), Answer: c.tally.name(s.answer)}
 		if s.trail != nil {
 			if status, _, _ := s.trail.state(); status != gone {
 				entries[i].Status = status

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"stampede/platform/proof"
 )
 
 // Report is what a run found.
@@ -26,7 +28,7 @@ type Report struct {
 	Troubles   map[string]int64 `json:"troubles,omitempty"`
 	Violations []Violation      `json:"violations"`
 
-	Entries []Entry `json:"-"`
+	Entries []proof.Told `json:"-"`
 }
 
 // Latency is a distribution in milliseconds.
