@@ -1,0 +1,96 @@
+package ratelimit
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Rule allows Count at once, refilled evenly over Per. A Count of 0 or less is no
+// rule: it never refuses, so that a setting of 0 turns a limit off.
+type Rule struct {
+	// Name tells rules apart, in Redis, in metrics and in the RateLimit fields:
+	// lower-case letters, digits and hyphens. Two rules of one name share their
+	// subjects' counts.
+	Name  string
+	Count int
+	Per   time.Duration
+}
+
+// On reports whether the rule limits anything.
+func (r Rule) On() bool { return r.Count > 0 }
+
+// interval is the time in which one is refilled, in whole microseconds, the unit
+// of Redis's TIME. Cutting the rest off errs for the subject by less than 1 µs.
+func (r Rule) interval() time.Duration {
+	return (r.Per / time.Duration(r.Count)).Truncate(time.Microsecond)
+}
+
+// full is how far ahead a TAT may lie.
+func (r Rule) full() time.Duration { return r.interval() * time.Duration(r.Count) }
+
+// Bounds of a rule.
+const (
+	// longestPer keeps keys from living on: what is limited by the month is a
+	// matter of the books, not of a rate.
+	longestPer = 31 * 24 * time.Hour
+	// maxAsks is more than one decision ever looks at; it bounds the script's work.
+	maxAsks = 8
+	// maxNameBytes fits a header field that several rules share.
+	maxNameBytes = 64
+)
+
+// Validate returns what is wrong with a rule; one that is off is fine.
+func (r Rule) Validate() error {
+	switch {
+	case !validName(r.Name):
+		return fmt.Errorf("ratelimit: a rule's name has 1 … %d lower-case letters, digits and hyphens, not %q", maxNameBytes, r.Name)
+	case !r.On():
+		return nil
+	case r.Per <= 0 || r.Per > longestPer:
+		return fmt.Errorf("ratelimit: rule %s: the window may be up to %s, not %s", r.Name, longestPer, r.Per)
+	case r.interval() < time.Microsecond:
+		return fmt.Errorf("ratelimit: rule %s: %d in %s are more than one in a microsecond", r.Name, r.Count, r.Per)
+	}
+	return nil
+}
+
+func validName(name string) bool {
+	if name == "" || len(name) > maxNameBytes {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// Ask is one rule for one subject.
+type Ask struct {
+	Rule Rule
+	Key  string // the subject, such as UserKey's
+}
+
+// UserKey is the subject of a user.
+func UserKey(user int64) string { return "u:" + strconv.FormatInt(user, 10) }
+
+// homePrefix is the part of an IPv6 address that one customer has at least (RFC
+// 6177): whoever has one /64 has 2⁶⁴ addresses to come from.
+const homePrefix = 64
+
+// AddrKey is the subject of a client's address: an IPv4 address, or an IPv6
+// address's /64. Addresses that are not known share one subject.
+func AddrKey(addr netip.Addr) string {
+	addr = addr.Unmap()
+	switch {
+	case !addr.IsValid():
+		return "a:unknown"
+	case addr.Is4():
+		return "a:" + addr.String()
+	}
+	prefix, _ := addr.WithZone("").Prefix(homePrefix) // 64 bits fit any IPv6 address
+	return "a:" + prefix.String()
+}
