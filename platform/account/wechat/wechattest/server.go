@@ -1,0 +1,113 @@
+// Package wechattest is a local server that answers like WeChat's API does, for
+// tests and for trying things without an app.
+package wechattest
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Server is a stand-in with one app. Safe for concurrent use.
+type Server struct {
+	AppID, Secret string
+	URL           string
+
+	mu    sync.Mutex
+	codes map[string]*person
+	calls atomic.Int64
+	ill   atomic.Int64 // an errcode that every exchange gets; 0 is none
+}
+
+type person struct {
+	openID, unionID string
+	used            bool
+}
+
+// New starts a server that ends with the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{AppID: "wx0123456789abcdef", Secret: rand.Text(), codes: map[string]*person{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /sns/oauth2/access_token", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, "code") })
+	mux.HandleFunc("GET /sns/jscode2session", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, "js_code") })
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	s.URL = srv.URL
+	return s
+}
+
+// Code makes a code for a person, as WeChat gives one to the page.
+func (s *Server) Code(openID, unionID string) string {
+	code := rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.codes[code] = &person{openID: openID, unionID: unionID}
+	return code
+}
+
+// FallIll answers every exchange with an errcode until it is called with 0. Real
+// ones are -1 (busy) and 45011 (asked too often); 1 stands for an answer that is
+// not JSON.
+func (s *Server) FallIll(errcode int) { s.ill.Store(int64(errcode)) }
+
+// Calls is how many exchanges were asked for.
+func (s *Server) Calls() int { return int(s.calls.Load()) }
+
+// WeChat's error codes.
+const (
+	badAppID  = 40013
+	badSecret = 40125
+	badCode   = 40029
+	usedCode  = 40163
+	badGrant  = 40002
+)
+
+// exchange answers with status 200 whatever happens, as WeChat does.
+func (s *Server) exchange(w http.ResponseWriter, r *http.Request, param string) {
+	s.calls.Add(1)
+	q := r.URL.Query()
+	fail := func(code int, msg string) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"errcode": code, "errmsg": msg + ", rid: 0123-4567"})
+	}
+	w.Header().Set("Content-Type", "text/plain") // WeChat says so of its JSON
+	switch ill := s.ill.Load(); {
+	case ill == 1:
+		_, _ = w.Write([]byte("<html>502</html>"))
+		return
+	case ill != 0:
+		fail(int(ill), "ill")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.codes[q.Get(param)]
+	switch {
+	case q.Get("appid") != s.AppID:
+		fail(badAppID, "invalid appid")
+	case q.Get("secret") != s.Secret:
+		fail(badSecret, "invalid appsecret")
+	case q.Get("grant_type") != "authorization_code":
+		fail(badGrant, "invalid grant_type")
+	case p == nil:
+		fail(badCode, "invalid code")
+	case p.used:
+		fail(usedCode, "code been used")
+	default:
+		p.used = true
+		out := map[string]any{"openid": p.openID}
+		if p.unionID != "" {
+			out["unionid"] = p.unionID
+		}
+		if param == "js_code" {
+			out["session_key"] = rand.Text()
+		} else {
+			out["access_token"], out["refresh_token"], out["expires_in"], out["scope"] = rand.Text(), rand.Text(), 7200, "snsapi_base"
+		}
+		_ = json.NewEncoder(w).Encode(out)
+	}
+}
