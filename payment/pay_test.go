@@ -23,6 +23,9 @@ func TestPaying(t *testing.T) {
 		{"start after an end nobody told", startAfterAnEndNobodyTold},
 		{"another provider closes the older payment", anotherProviderClosesTheOlderPayment},
 		{"a free order is paid by asking", aFreeOrderIsPaidByAsking},
+		{"start under a key", startUnderAKey},
+		{"start under a key without the bank", startUnderAKeyWithoutTheBank},
+		{"start under a key twice at once", startUnderAKeyTwiceAtOnce},
 	})
 }
 

@@ -101,8 +101,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "Send the shopper to `pay_url`. Repeating the request returns the same payment while it is open; naming another " +
 			"provider closes it there first. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
 		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-payable, order-closing",
-			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "payment-unavailable",
+			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-payable, order-closing, idempotency-in-flight",
+			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "payment-unavailable",
 		},
 	}, s.start)
 	httpx.Register(rt.API, httpx.Op{

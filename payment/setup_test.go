@@ -327,7 +327,7 @@ func (s *shop) post(user int64, path, body string) answer {
 	return a
 }
 
-func (s *shop) tryPost(user int64, url, body string) (answer, error) {
+func (s *shop) tryPost(user int64, url, body string, headers ...string) (answer, error) {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return answer{}, err
@@ -341,6 +341,9 @@ func (s *shop) tryPost(user int64, url, body string) (answer, error) {
 			return answer{}, err
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

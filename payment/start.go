@@ -14,6 +14,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/platform/auth"
 	"stampede/platform/fault"
+	"stampede/platform/idempotency"
 	"stampede/platform/ids"
 	"stampede/platform/pg"
 )
@@ -36,6 +37,13 @@ type startInput struct {
 	Body *struct {
 		Provider string `json:"provider,omitempty" maxLength:"32" doc:"How to pay; the shop's first provider when left out" example:"sandbox"`
 	} `required:"false"`
+	idempotency.Header
+}
+
+// startRequest is all of what a shopper asks for, to tell two requests apart.
+type startRequest struct {
+	OrderNo  ids.ID
+	Provider string
 }
 
 // payDocument is a payment as its shopper reads it.
@@ -64,14 +72,22 @@ func (s *Service) start(ctx context.Context, in *startInput) (*startOutput, erro
 	if in.Body != nil && in.Body.Provider != "" {
 		name = in.Body.Provider
 	}
-	p, err := s.begin(ctx, no, auth.From(ctx).UserID, name)
+	// Starting a payment bears being repeated by itself, which returns the open one. The key adds that the answer stays
+	// the same when that payment has ended meanwhile.
+	doc, err := idempotency.Around(ctx, s.deps.DB, s.deps.Log, in.Key, "payment.start", startRequest{no, name}, func(ctx context.Context) (payDocument, error) {
+		p, err := s.begin(ctx, no, auth.From(ctx).UserID, name)
+		if err != nil {
+			return payDocument{}, err
+		}
+		return payDocument{
+			PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Status: p.Status, PayURL: p.PayUrl,
+			Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency}, ExpiresAt: orderevent.Time(p.ExpiresAt),
+		}, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &startOutput{CacheControl: "private, no-store", Body: payDocument{
-		PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Status: p.Status, PayURL: p.PayUrl,
-		Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency}, ExpiresAt: orderevent.Time(p.ExpiresAt),
-	}}, nil
+	return &startOutput{CacheControl: "private, no-store", Body: doc}, nil
 }
 
 // startAttempts bounds how often another open payment is cleared out of the way

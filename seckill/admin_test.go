@@ -229,7 +229,7 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('seckill.idempotency 72 k3', 0))`); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('idempotency 72 k3', 0))`); err != nil {
 		t.Fatal(err)
 	}
 	if r := d.as(auth.Operator, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", "k3"); r.status != 409 || r.text("code") != "idempotency-in-flight" {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/audit"
+	"stampede/platform/idempotency"
 	"stampede/platform/outbox"
 	"stampede/platform/pg"
 	"stampede/seckill/internal/seckilldb"
@@ -48,7 +49,7 @@ func (s *Service) runLifecycle(ctx context.Context) error {
 
 // keepHouse forgets what nobody will ask for any more.
 func (s *Service) keepHouse(ctx context.Context) {
-	if _, err := seckilldb.New(s.deps.DB).ForgetIdempotentAnswers(ctx, idempotencyKept.Seconds()); err != nil && ctx.Err() == nil {
+	if _, err := idempotency.Forget(ctx, s.deps.DB); err != nil && ctx.Err() == nil {
 		s.deps.Log.WarnContext(ctx, "old idempotency keys not forgotten", "error", err)
 	}
 	if err := s.forgetAdmissions(ctx); err != nil && ctx.Err() == nil {

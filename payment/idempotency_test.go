@@ -1,0 +1,104 @@
+package payment
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"stampede/payment/sandbox"
+)
+
+// keyed starts a payment under an Idempotency-Key.
+func (s *shop) keyed(user int64, path, key, body string) answer {
+	s.t.Helper()
+	a, err := s.tryPost(user, s.url+path, body, "Idempotency-Key", key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+// A shopper whose answer got lost repeats the request under its key.
+func startUnderAKey(t *testing.T, s *shop) {
+	no, user := s.one(100)
+	path := "/api/v1/orders/" + no.String() + "/payments"
+	first := s.keyed(user, path, "k", "")
+	if first.status != http.StatusOK {
+		t.Fatalf("the first: %d %v", first.status, first.body)
+	}
+	if again := s.keyed(user, path, "k", `{"provider":"sandbox"}`); again.status != http.StatusOK || !reflect.DeepEqual(again.body, first.body) {
+		t.Errorf("a repetition that names the same provider: %d %v", again.status, again.body)
+	}
+	other, _ := s.one(100)
+	elsewhere := "/api/v1/orders/" + other.String() + "/payments"
+	if a := s.keyed(user, elsewhere, "k", ""); a.status != http.StatusUnprocessableEntity || a.text("code") != "idempotency-mismatch" {
+		t.Errorf("another order under the key: %d %v", a.status, a.body)
+	}
+	if a := s.keyed(user, path, "another", ""); a.status != http.StatusOK || a.text("payment_no") != first.text("payment_no") {
+		t.Errorf("another key finds the open payment: %d %v", a.status, a.body)
+	}
+	if a := s.keyed(user, path, strings.Repeat("k", 256), ""); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("a key of 256 bytes: %d %v", a.status, a.body)
+	}
+	// Without a key a payment that has ended is told as that; under its key the answer stays what it was.
+	s.payAt(first.text("pay_url"), sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == "paid" })
+	if a := s.post(user, path, ""); a.status != http.StatusConflict {
+		t.Errorf("paid, without the key: %d %v", a.status, a.body)
+	}
+	if a := s.keyed(user, path, "k", ""); a.status != http.StatusOK || !reflect.DeepEqual(a.body, first.body) {
+		t.Errorf("paid, under the key: %d %v", a.status, a.body)
+	}
+}
+
+// A request under a key that failed is carried out when it is repeated.
+func startUnderAKeyWithoutTheBank(t *testing.T, s *shop) {
+	no, user := s.one(100)
+	path := "/api/v1/orders/" + no.String() + "/payments"
+	s.bank.shut.Store(true)
+	if a := s.keyed(user, path, "k", ""); a.status != http.StatusServiceUnavailable {
+		t.Fatalf("%d %v", a.status, a.body)
+	}
+	s.bank.shut.Store(false)
+	if a := s.keyed(user, path, "k", ""); a.status != http.StatusOK || a.text("pay_url") == "" {
+		t.Errorf("once the bank is back: %d %v", a.status, a.body)
+	}
+}
+
+// While the first request with a key waits for the bank, a second one is told
+// so.
+func startUnderAKeyTwiceAtOnce(t *testing.T, s *shop) {
+	no, user := s.one(100)
+	path := "/api/v1/orders/" + no.String() + "/payments"
+	// The order's row is held, so that the first request waits with its claim.
+	tx, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
+		t.Fatal(err)
+	}
+	var first answer
+	var waiting sync.WaitGroup
+	waiting.Go(func() { first = s.keyed(user, path, "k", "") })
+	s.until("the first has its claim", func() bool {
+		return read[int](s, `SELECT count(*) FROM platform.idempotency WHERE key = 'k' AND actor = $1`, user) == 1
+	})
+	if a := s.keyed(user, path, "k", ""); a.status != http.StatusConflict || a.text("code") != "idempotency-in-flight" {
+		t.Errorf("beside the first: %d %v", a.status, a.body)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waiting.Wait()
+	if first.status != http.StatusOK {
+		t.Fatalf("the first: %d %v", first.status, first.body)
+	}
+	if a := s.keyed(user, path, "k", ""); a.status != http.StatusOK || !reflect.DeepEqual(a.body, first.body) {
+		t.Errorf("after the first: %d %v", a.status, a.body)
+	}
+}
