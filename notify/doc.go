@@ -15,6 +15,8 @@
 //     later), counted, and expected to poll and reconnect.
 //   - One user holds at most [Config.MaxPerUser] sockets on an instance.
 //   - Nothing is pushed to anyone but the order's owner.
+//   - A socket ends with its login: [auth.Revocations] is asked again whenever a
+//     revocation came into force, and the socket closed with 1008 within a second.
 //
 // # Publishes, consumes
 //

@@ -89,9 +89,10 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 	return nil
 }
 
-// Workers returns the loop that keeps idle connections alive.
+// Workers returns the loops that keep idle connections alive and end those of
+// ended logins.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}}
+	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeRevoked}}
 }
 
 // Stop closes every socket with 1001 (going away), all at once, and gives the

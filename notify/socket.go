@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"stampede/platform/auth"
 )
 
 // conn is what the hub needs of a WebSocket; *websocket.Conn is the only one in
@@ -21,6 +23,7 @@ type conn interface {
 // socket is one client's connection with its bounded queue.
 type socket struct {
 	user int64
+	who  auth.Principal // as whom it was let in
 	conn conn
 	hub  *hub
 

@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 
 	"stampede/platform/auth"
+	"stampede/platform/fault"
 	"stampede/platform/httpx"
 )
 
@@ -47,10 +48,14 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	conn.SetReadLimit(maxFrameBytes)
 	p, err := s.authenticate(r, conn)
 	if err != nil {
+		if fault.From(err).Kind == fault.Unavailable {
+			_ = conn.Close(websocket.StatusTryAgainLater, "tokens cannot be checked right now") // as below
+			return
+		}
 		refuseToken(conn)
 		return
 	}
-	sock := &socket{user: p.UserID, conn: conn, hub: s.hub}
+	sock := &socket{user: p.UserID, who: p, conn: conn, hub: s.hub}
 	if !s.hub.add(sock) {
 		_ = conn.Close(websocket.StatusPolicyViolation, "too many connections")
 		return
@@ -60,6 +65,11 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	// goroutine answers pings and ends with the connection.
 	closed := conn.CloseRead(context.Background())
 	context.AfterFunc(closed, func() { s.hub.remove(sock) }) //nolint:contextcheck // as said
+	// Between the look at the token and now it may have been revoked, unseen by the
+	// sweep because the socket was not there yet.
+	if s.ended(r.Context(), sock) {
+		return
+	}
 	sock.enqueue(greeting)
 }
 
@@ -69,12 +79,8 @@ func (s *Service) authenticate(r *http.Request, conn *websocket.Conn) (auth.Prin
 	if p := auth.From(r.Context()); p.UserID != 0 {
 		return p, nil
 	}
-	for _, header := range r.Header.Values("Sec-WebSocket-Protocol") {
-		for offered := range strings.SplitSeq(header, ",") {
-			if token, ok := strings.CutPrefix(strings.TrimSpace(offered), tokenPrefix); ok {
-				return s.deps.Tokens.Verify(token)
-			}
-		}
+	if token, ok := offeredToken(r); ok {
+		return s.deps.Tokens.Admit(r.Context(), token)
 	}
 	// A Read whose context ends cuts the connection without a word, so the clock
 	// closes it instead, and Read fails for that.
@@ -89,7 +95,19 @@ func (s *Service) authenticate(r *http.Request, conn *websocket.Conn) (auth.Prin
 	if err := json.Unmarshal(raw, &first); err != nil {
 		return auth.Principal{}, auth.ErrBadToken.Because(err)
 	}
-	return s.deps.Tokens.Verify(first.Token)
+	return s.deps.Tokens.Admit(r.Context(), first.Token)
+}
+
+// offeredToken is the first token among the subprotocols that the client offers.
+func offeredToken(r *http.Request) (token string, ok bool) {
+	for _, header := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for offered := range strings.SplitSeq(header, ",") {
+			if token, ok := strings.CutPrefix(strings.TrimSpace(offered), tokenPrefix); ok {
+				return token, true
+			}
+		}
+	}
+	return "", false
 }
 
 // refuseToken closes with 1008. Whoever calls it second waits for the first.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -32,6 +33,12 @@ const (
 	// failingAfter is how many attempts have failed when an alarm says so: two
 	// and a half minutes of trying.
 	failingAfter = 5
+	// restAfter failures one after another, of whichever incidents, the receiver is
+	// left alone for restPauses × firstPause: half a minute. One that hangs is then
+	// asked by one incident in that time and not by each of hundreds in turn, which
+	// would keep what is urgent waiting behind them when it is back.
+	restAfter  = 5
+	restPauses = 6
 	// answerBytes is what is read of a receiver's answer, for the detail of that
 	// alarm and to use the connection again.
 	answerBytes = 512
@@ -43,8 +50,10 @@ type Notifier struct {
 	pool   *pgxpool.Pool
 	hook   Webhook
 	client *http.Client
-	log    *slog.Logger
-	posts  *prometheus.CounterVec
+	// breaker is open while the receiver rests. Only Run uses it.
+	breaker circuitbreaker.CircuitBreaker[any]
+	log     *slog.Logger
+	posts   *prometheus.CounterVec
 
 	first time.Duration // firstPause, except in tests
 	every time.Duration // tellEvery, except in tests
@@ -68,12 +77,17 @@ func NewNotifier(pool *pgxpool.Pool, hook Webhook, log *slog.Logger, metrics pro
 			Name: "stampede_alarm_posts_total", Help: "Messages to the alarm webhook, by whether the receiver accepted them.",
 		}, []string{"result"}),
 	}
+	n.breaker = newBreaker(n.first)
 	if metrics != nil {
 		if err := metrics.Register(n.posts); err != nil {
 			return nil, fmt.Errorf("alarm: %w", err)
 		}
 	}
 	return n, nil
+}
+
+func newBreaker(pause time.Duration) circuitbreaker.CircuitBreaker[any] {
+	return circuitbreaker.NewBuilder[any]().WithFailureThreshold(restAfter).WithSuccessThreshold(1).WithDelay(restPauses * pause).Build()
 }
 
 // Run tells incidents until ctx ends, and then returns nil. No error ends it.
@@ -106,14 +120,19 @@ func (n *Notifier) Run(ctx context.Context) error {
 // tellOne claims one incident, if any is due, and makes one attempt. It reports
 // whether there was one.
 func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
+	if n.breaker.RemainingDelay() > 0 {
+		return false, nil
+	}
 	c, ok, err := claim(ctx, n.pool)
 	if err != nil || !ok {
 		return false, err
 	}
+	n.breaker.TryAcquirePermit() // there is one: nobody else asks, and the rest is over
 	failure := n.post(ctx, c)
 	if ctx.Err() != nil && failure != nil {
 		return false, failure // the process stops; the claim runs out and another attempt follows
 	}
+	n.breaker.RecordError(failure)
 	if failure == nil {
 		n.posts.WithLabelValues("accepted").Inc()
 		return true, accepted(ctx, n.pool, c)

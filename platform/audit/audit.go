@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"stampede/platform/auth"
 )
@@ -26,12 +27,20 @@ type Entry struct {
 // Record writes one action of the principal in ctx inside the transaction that
 // carries it out, so that neither exists without the other.
 func Record(ctx context.Context, tx pgx.Tx, action, subject string, detail any) error {
+	return insert(ctx, tx, action, subject, detail)
+}
+
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func insert(ctx context.Context, db execer, action, subject string, detail any) error {
 	raw, err := json.Marshal(detail)
 	if err != nil {
 		return fmt.Errorf("audit: encode %s: %w", action, err)
 	}
 	p := auth.From(ctx)
-	_, err = tx.Exec(ctx, `INSERT INTO platform.audit (actor, role, action, subject, detail) VALUES ($1, $2, $3, $4, $5)`,
+	_, err = db.Exec(ctx, `INSERT INTO platform.audit (actor, role, action, subject, detail) VALUES ($1, $2, $3, $4, $5)`,
 		p.UserID, string(p.Role), action, subject, raw)
 	if err != nil {
 		return fmt.Errorf("audit: record %s: %w", action, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -54,6 +55,9 @@ type Principal struct {
 	Login int64
 	// Device is what the client called its device at login, up to 128 bytes.
 	Device string
+	// IssuedAt is when the token was minted, to the microsecond; a user's tokens
+	// are revoked by it.
+	IssuedAt time.Time
 }
 
 type contextKey struct{}
@@ -84,24 +88,53 @@ const (
 	// MinKeyBytes is the shortest signing key that serve accepts: the output of
 	// SHA-256, below which guessing the key is the cheaper attack.
 	MinKeyBytes = 32
+	// tokenType names what an access token is in its header (RFC 9068), so that
+	// nothing else that is ever signed with this key passes for one.
+	tokenType = "at+jwt"
 )
 
-// Tokens mints and verifies access tokens with one key. Safe for concurrent
-// use.
+// The longest that a token is valid. A revocation is kept for as long and then
+// forgotten, so that tokens beyond these are neither minted nor taken.
+const (
+	// LongestLife is for tokens that are minted with the signing key.
+	LongestLife = 30 * 24 * time.Hour
+	// LongestLoginLife is for those of a login, which a refresh token renews.
+	LongestLoginLife = 24 * time.Hour
+)
+
+// longestLife is how long a principal's token may be valid.
+func (p Principal) longestLife() time.Duration {
+	if p.Login != 0 {
+		return LongestLoginLife
+	}
+	return LongestLife
+}
+
+// Tokens mints access tokens with one key and verifies them with that and with
+// those that are being replaced. Safe for concurrent use.
 type Tokens struct {
-	key    []byte
-	parser *jwt.Parser
-	now    func() time.Time
+	key         []byte
+	keys        jwt.VerificationKeySet // key first
+	parser      *jwt.Parser
+	now         func() time.Time
+	revocations Revocations
 }
 
 // NewTokens derives the token key from the signing key, so that rush paths and
-// tokens never share one.
-func NewTokens(signingKey []byte, now func() time.Time) *Tokens {
+// tokens never share one. Tokens of the other signing keys are taken, too; a key
+// that is being replaced is there.
+func NewTokens(signingKey []byte, now func() time.Time, others ...[]byte) *Tokens {
+	key := Derive(signingKey, "access-token")
+	keys := []jwt.VerificationKey{key}
+	for _, other := range others {
+		keys = append(keys, Derive(other, "access-token"))
+	}
 	return &Tokens{
-		key: Derive(signingKey, "access-token"),
+		key: key, keys: jwt.VerificationKeySet{Keys: keys},
 		now: now,
 		parser: jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithIssuer(issuer),
 			jwt.WithAudience(audience), jwt.WithExpirationRequired(), jwt.WithLeeway(leeway), jwt.WithTimeFunc(now)),
+		revocations: none{},
 	}
 }
 
@@ -117,34 +150,60 @@ type claims struct {
 	Role   Role   `json:"role"`
 	Login  int64  `json:"login,omitempty"`
 	Device string `json:"device,omitempty"`
+	// IssuedMicros is iat in microseconds. The standard claim counts seconds, and a
+	// token from the second in which its user's tokens were revoked is either too
+	// old or new, which a second cannot tell.
+	IssuedMicros int64 `json:"iat_us"`
 	jwt.RegisteredClaims
 }
 
-// Mint returns an access token for a user, valid for the lifetime.
+// Mint returns an access token for a user, valid for the lifetime: at most
+// LongestLoginLife for a login's, else LongestLife. p.IssuedAt is ignored, the
+// token is issued now.
 func (t *Tokens) Mint(p Principal, lifetime time.Duration) (string, error) {
 	if p.UserID <= 0 || !p.Role.Valid() {
 		return "", fmt.Errorf("auth: mint: user %d with role %q is not a principal", p.UserID, p.Role)
 	}
+	if longest := p.longestLife(); lifetime > longest {
+		return "", fmt.Errorf("auth: mint: a token is valid for at most %s, not %s", longest, lifetime)
+	}
 	now := t.now()
-	s, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{Role: p.Role, Login: p.Login, Device: p.Device, RegisteredClaims: jwt.RegisteredClaims{
-		Issuer: issuer, Audience: jwt.ClaimStrings{audience}, Subject: strconv.FormatInt(p.UserID, 10),
-		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(lifetime)),
-	}}).SignedString(t.key)
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
+		Role: p.Role, Login: p.Login, Device: p.Device, IssuedMicros: now.UnixMicro(),
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: issuer, Audience: jwt.ClaimStrings{audience}, Subject: strconv.FormatInt(p.UserID, 10),
+			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(lifetime)),
+		},
+	})
+	token.Header["typ"] = tokenType
+	s, err := token.SignedString(t.key)
 	if err != nil {
 		return "", fmt.Errorf("auth: mint: %w", err)
 	}
 	return s, nil
 }
 
-// Verify returns whom a token names, or ErrBadToken.
+// Verify returns whom a token names, or ErrBadToken. It does not ask whether the
+// token was revoked; Admit does.
 func (t *Tokens) Verify(token string) (Principal, error) {
 	var c claims
-	if _, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.key, nil }); err != nil {
+	parsed, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys, nil })
+	if err != nil {
 		return Principal{}, ErrBadToken.Because(err)
+	}
+	if parsed.Header["typ"] != tokenType {
+		return Principal{}, ErrBadToken.Because(fmt.Errorf("auth: its type is %v", parsed.Header["typ"]))
 	}
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
 	if err != nil || id <= 0 || !c.Role.Valid() {
 		return Principal{}, ErrBadToken.Because(err)
 	}
-	return Principal{UserID: id, Role: c.Role, Login: c.Login, Device: c.Device}, nil
+	p := Principal{UserID: id, Role: c.Role, Login: c.Login, Device: c.Device, IssuedAt: time.UnixMicro(c.IssuedMicros).UTC()}
+	// exp is cut to seconds, so the difference never exceeds what Mint was given.
+	if c.ExpiresAt.Sub(p.IssuedAt) > p.longestLife() {
+		return Principal{}, ErrBadToken.Because(errTooLong)
+	}
+	return p, nil
 }
+
+var errTooLong = errors.New("auth: it is valid for longer than revocations are kept")

@@ -65,7 +65,8 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 			return err
 		}
 	}
-	c.SandboxBank = true // a demo has no contract with a payment provider
+	c.SandboxBank = true                                 // a demo has no contract with a payment provider
+	c.SandboxSMS = c.SandboxSMS || c.SMSGatewayURL == "" // nor with an SMS gateway
 	steps := 0
 	step := func(name string, took time.Duration) {
 		steps++

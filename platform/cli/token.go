@@ -16,7 +16,7 @@ type Token struct {
 	User     int64         `required:"" help:"The first user's id, from 1."`
 	Role     auth.Role     `default:"shopper" enum:"shopper,viewer,operator,admin" help:"shopper, viewer, operator or admin."`
 	Count    int           `default:"1" help:"How many tokens, for this user and the ids that follow, 1 to 10000000."`
-	Lifetime time.Duration `default:"24h" help:"How long each token is valid, as a duration."`
+	Lifetime time.Duration `default:"24h" help:"How long each token is valid, as a duration of at most 720h."`
 
 	SigningKey string `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key. Default: the one in --data." secret:""`
 	Data       string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run."`

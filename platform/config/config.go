@@ -23,6 +23,7 @@ type Server struct {
 	PublicURL string `default:"" env:"STAMPEDE_PUBLIC_URL" help:"How shoppers and payment providers reach this server, e.g. https://sale.example.com. Empty: http:// and the listen address."`
 
 	SigningKey string `default:"" env:"STAMPEDE_SIGNING_KEY" help:"Secret that signs rush paths and access tokens, at least 32 bytes; the same on every instance. serve refuses to start without it; run makes one and keeps it beside its data." secret:""`
+	Keys       `embed:""`
 
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" env:"STAMPEDE_LOG_LEVEL" help:"Least severity that is logged: debug, info, warn or error."`
 	LogFormat string `default:"text" enum:"text,json" env:"STAMPEDE_LOG_FORMAT" help:"text for people, json for machines."`
@@ -39,7 +40,8 @@ type Server struct {
 	PublishDeadline time.Duration `default:"5s" env:"STAMPEDE_PUBLISH_DEADLINE" help:"How long a publish with an unclear outcome is repeated before the shopper is told unknown, as a duration."`
 	OrderCacheTTL   time.Duration `default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays in the Redis cache, as a duration."`
 
-	MaxSockets     int      `default:"30000" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each."`
+	MaxSockets     int `default:"30000" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each."`
+	Sockets        `embed:""`
 	OriginPatterns []string `env:"STAMPEDE_ORIGINS" help:"Other hosts whose pages may open a WebSocket here, comma-separated; * matches within a label."`
 
 	ConnsSeckill   int32 `default:"6" env:"STAMPEDE_CONNS_SECKILL" help:"Postgres connections for activities and browsing."`
@@ -55,6 +57,11 @@ type Server struct {
 	AlarmWebhookSecret string        `default:"" env:"STAMPEDE_ALARM_WEBHOOK_SECRET" help:"Secret that signs these messages, at least 32 bytes; the receiver verifies with it." secret:""`
 	KeepRecords        time.Duration `default:"2160h" env:"STAMPEDE_KEEP_RECORDS" help:"How long dead letters, and alarms that are not seen any more, are kept, as a duration; 2160h are 90 days."`
 	SettleAfter        time.Duration `default:"15m" env:"STAMPEDE_SETTLE_AFTER" help:"How long after its sale an item's keys stay in Redis at least, as a duration between 1m and 720h."`
+
+	Accounts   `embed:""`
+	Limits     `embed:""`
+	HumanCheck `embed:""`
+	Risk       `embed:""`
 
 	SandboxBank  bool          `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: everybody can pay there without money."`
 	StopTimeout  time.Duration `default:"10s" env:"STAMPEDE_STOP_TIMEOUT" help:"Hard limit for an orderly stop, as a duration."`
@@ -92,6 +99,24 @@ func (s Server) Validate() error {
 		if d <= 0 {
 			return fmt.Errorf("--%s must be a positive duration such as 30s, not %s", name, d)
 		}
+	}
+	if err := s.Keys.validate(); err != nil {
+		return err
+	}
+	if err := s.Sockets.validate(); err != nil {
+		return err
+	}
+	if err := s.Accounts.validate(); err != nil {
+		return err
+	}
+	if err := s.Limits.validate(); err != nil {
+		return err
+	}
+	if err := s.Risk.validate(); err != nil {
+		return err
+	}
+	if err := s.validateHuman(); err != nil {
+		return err
 	}
 	if s.TraceEndpoint != "" {
 		if _, err := tracing.ParseEndpoint(s.TraceEndpoint); err != nil {

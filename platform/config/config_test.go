@@ -75,8 +75,15 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--drain-timeout=20s", "--drain-timeout (20s) must be shorter"},
 		{"--lane-capacity=0", "--lane-capacity must be at least 1"},
 		{"--conns-order=1", "--conns-order must be between 2 and 1000"},
+		{"--human-check-difficulty=27", "--human-check-difficulty must be between 8 and 26"},
+		{"--slide-tolerance=0", "--slide-tolerance must be between 1 and 20"},
+		{"--auth-human-check=verifier", "--auth-human-check is verifier, but there is none"},
+		{"--verifier-url=https://example.com/siteverify", "--verifier-url, --verifier-site-key and --verifier-secret belong together"},
+		{"--verifier-url=http://example.com/v --verifier-site-key=k --verifier-secret=s --public-url=https://sale.example.com", "--verifier-url must begin with https://"},
+		{"--verifier-url=https://example.com/v --verifier-site-key=k --verifier-secret=s", "--verifier-hosts or --public-url must say"},
+		{"--verifier-timeout=1h", "--verifier-timeout must be between"},
 	} {
-		if _, _, err := parse(t, c.args); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, _, err := parse(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
 		}
 	}

@@ -35,6 +35,9 @@ func Print(w io.Writer, flags []*kong.Flag) error {
 func show(f *kong.Flag) string {
 	v := f.Target
 	if v.Kind() == reflect.Slice {
+		if f.Tag.Has("secret") && v.Len() > 0 {
+			return fmt.Sprintf("(set, %d of them)", v.Len())
+		}
 		return fmt.Sprint(v.Interface())
 	}
 	text := fmt.Sprint(v.Interface())

@@ -2,17 +2,117 @@ package httpx
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
 // ClientAddr is the address that a request came from; the zero Addr outside a
-// request.
+// request. Behind trusted proxies it is the one that they saw.
 func ClientAddr(ctx context.Context) netip.Addr { return fromContext(ctx).client }
 
-// clientOf reads the address of the connection's other end.
-func clientOf(r *http.Request) netip.Addr {
+// Where a proxy says whom it speaks for.
+const (
+	// XForwardedFor is what nearly every proxy writes.
+	XForwardedFor = "X-Forwarded-For"
+	// Forwarded is the standard one (RFC 7239).
+	Forwarded = "Forwarded"
+)
+
+// Proxies are those whose word about a client's address is believed. The zero
+// value believes nobody: the connection's other end is the client.
+type Proxies struct {
+	trusted []netip.Prefix
+	header  string
+}
+
+// ParseProxies makes Proxies of networks such as 10.0.0.0/8, or single addresses,
+// and of the one header that they write: XForwardedFor or Forwarded. One of them,
+// because a proxy passes on what the client wrote into the other.
+func ParseProxies(networks []string, header string) (Proxies, error) {
+	if header != XForwardedFor && header != Forwarded {
+		return Proxies{}, fmt.Errorf("must be %s or %s, not %q", XForwardedFor, Forwarded, header)
+	}
+	p := Proxies{header: header}
+	for _, n := range networks {
+		prefix, err := netip.ParsePrefix(n)
+		if err != nil {
+			addr, err := netip.ParseAddr(n)
+			if err != nil {
+				return Proxies{}, fmt.Errorf("must be networks such as 10.0.0.0/8 or addresses such as 10.0.0.7, not %q", n)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		p.trusted = append(p.trusted, prefix.Masked())
+	}
+	return p, nil
+}
+
+func (p Proxies) trusts(addr netip.Addr) bool {
+	for _, n := range p.trusted {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// client is whom a request came from. The header grows to the right, so that only
+// its end was written by somebody who is trusted: it is read from there, as long
+// as the addresses are our proxies', and the first other one is the client. What
+// stands further left the client may have written itself. An entry that is no
+// address ends the reading at the last proxy.
+func (p Proxies) client(r *http.Request) netip.Addr {
+	addr := peerOf(r)
+	if len(p.trusted) == 0 || !p.trusts(addr) {
+		return addr
+	}
+	hops := strings.Split(strings.Join(r.Header.Values(p.header), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		hop = strings.TrimSpace(hop)
+		if p.header == Forwarded {
+			hop = forwardedFor(hop)
+		}
+		next, ok := parseHop(hop)
+		if !ok {
+			return addr
+		}
+		if addr = next; !p.trusts(addr) {
+			return addr
+		}
+	}
+	return addr
+}
+
+// forwardedFor is the for parameter of one element of Forwarded. A quoted string
+// with a comma is cut in two before; no address has one.
+func forwardedFor(element string) string {
+	for pair := range strings.SplitSeq(element, ";") {
+		name, value, _ := strings.Cut(pair, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "for") {
+			return strings.Trim(strings.TrimSpace(value), `"`)
+		}
+	}
+	return ""
+}
+
+// parseHop reads an address as proxies write it: with or without a port, IPv6 in
+// brackets when there is one.
+func parseHop(hop string) (netip.Addr, bool) {
+	if addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(hop, "["), "]")); err == nil {
+		return addr.Unmap().WithZone(""), true
+	}
+	if withPort, err := netip.ParseAddrPort(hop); err == nil {
+		return withPort.Addr().Unmap().WithZone(""), true
+	}
+	return netip.Addr{}, false
+}
+
+// peerOf reads the address of the connection's other end.
+func peerOf(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}

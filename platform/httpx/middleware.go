@@ -34,6 +34,7 @@ type request struct {
 	token error // why a token that was sent is not valid
 
 	client netip.Addr
+	header http.Header // the answer's
 }
 
 func fromContext(ctx context.Context) request {
@@ -52,19 +53,19 @@ func tokenFault(ctx context.Context) error      { return fromContext(ctx).token 
 const maxRequestIDBytes = 64
 
 // identify puts the request id, the language and the principal into the
-// context. A token that does not verify is remembered, not refused: public
+// context. A token that is not admitted is remembered, not refused: public
 // routes answer all the same.
-func identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
+func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			req := request{id: r.Header.Get("X-Request-Id"), lang: LanguageOf(r.Header.Get("Accept-Language")), client: clientOf(r)}
+			req := request{id: r.Header.Get("X-Request-Id"), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.Proxies.client(r), header: w.Header()}
 			if req.id == "" || len(req.id) > maxRequestIDBytes || strings.ContainsFunc(req.id, func(c rune) bool { return c <= ' ' || c > '~' }) {
 				req.id = ids.New().String()
 			}
 			w.Header().Set("X-Request-Id", req.id)
 			ctx := r.Context()
 			if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-				p, err := tokens.Verify(token)
+				p, err := tokens.Admit(ctx, token)
 				if err != nil {
 					req.token = err
 				} else {

@@ -3,6 +3,7 @@ package httpx
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"stampede/platform/fault"
+	"stampede/platform/ratelimit"
 )
 
 // ProblemContentType is the media type of every error body (RFC 9457).
@@ -61,6 +63,9 @@ func NewProblem(err error, lang Language) *Problem {
 	if f.RetryAfter > 0 {
 		// Retry-After counts whole seconds; rounding down would invite the client too early.
 		p.header.Set("Retry-After", strconv.FormatInt(int64((f.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	if refused, ok := errors.AsType[*ratelimit.Refused](err); ok {
+		refused.Decision.Header(p.header)
 	}
 	if p.Status == http.StatusUnauthorized {
 		p.header.Set("WWW-Authenticate", `Bearer realm="stampede"`)

@@ -2,6 +2,7 @@ package httpx
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"stampede/platform/auth"
 	"stampede/platform/fault"
+	"stampede/platform/ratelimit"
 )
 
 // API is where modules register their routes: the documented ones through
@@ -18,6 +20,13 @@ import (
 type API struct {
 	Huma huma.API
 	Log  *slog.Logger
+	// Limiter keeps the limits of the routes; nil keeps none. Set it before routes
+	// are registered.
+	Limiter *ratelimit.Limiter
+	// Refused hears of everybody whose role may not call a route, with the escaped
+	// path that was asked for, before they are told; nil is nobody. Set it before routes are
+	// registered.
+	Refused func(ctx context.Context, op Op, path string)
 }
 
 // Op describes one documented route.
@@ -33,6 +42,11 @@ type Op struct {
 	Problems map[int]string
 	// MaxBodyBytes bounds the request body; 0 is 64 KiB, ample for any JSON we take.
 	MaxBodyBytes int64
+	// Limits are all kept together: refused by one, a request counts at none.
+	Limits []Limit
+	// OverLimit hears of everybody who is refused by one of the limits, before they
+	// are told; it must not wait. nil is nobody.
+	OverLimit func(ctx context.Context)
 }
 
 const defaultMaxBody = 64 << 10
@@ -56,6 +70,10 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		problems[http.StatusUnauthorized] = "no-token, bad-token"
 		problems[http.StatusForbidden] = "forbidden"
 	}
+	limited := len(op.Limits) > 0 && api.Limiter != nil
+	if limited {
+		problems[http.StatusTooManyRequests] = "rate-limited"
+	}
 	for status, codes := range op.Problems {
 		if have := problems[status]; have != "" {
 			codes = have + ", " + codes
@@ -70,10 +88,21 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		}
 	}
 	if op.Role != "" {
-		hop.Middlewares = huma.Middlewares{authorizeFirst(op.Role)}
+		hop.Middlewares = huma.Middlewares{authorizeFirst(api, op)}
 	}
-	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handler(ctx, in)
+	if limited {
+		for _, l := range op.Limits {
+			api.Limiter.Expect(l.Rule)
+		}
+		hop.Middlewares = append(hop.Middlewares, weigh(api.Limiter, op))
+	}
+	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (out *O, err error) {
+		if limited {
+			err = take(ctx, api.Limiter, op)
+		}
+		if err == nil {
+			out, err = handler(ctx, in)
+		}
 		if err != nil {
 			logFault(ctx, api.Log, err, op.ID)
 			p := NewProblem(err, languageFrom(ctx))
@@ -88,23 +117,34 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 // and not what is wrong with the request.
 //
 //nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
-func authorizeFirst(role auth.Role) func(huma.Context, func(huma.Context)) {
+func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		err := authorize(ctx.Context(), role)
+		err := authorize(ctx.Context(), op.Role)
 		if err == nil {
 			next(ctx)
 			return
 		}
-		p := NewProblem(err, languageFrom(ctx.Context()))
-		p.RequestID = RequestID(ctx.Context())
-		for k := range p.header {
-			ctx.SetHeader(k, p.header.Get(k))
+		if api.Refused != nil && errors.Is(err, auth.ErrForbidden) {
+			asked := ctx.URL()
+			api.Refused(ctx.Context(), op, asked.EscapedPath())
 		}
-		ctx.SetHeader("Content-Type", ProblemContentType)
-		ctx.SetStatus(p.Status)
-		body, _ := p.MarshalJSON() // plain strings and an int cannot fail to encode
-		_, _ = ctx.BodyWriter().Write(body)
+		refuseEarly(ctx, err)
 	}
+}
+
+// refuseEarly answers in place of the handler.
+//
+//nolint:contextcheck // as above
+func refuseEarly(ctx huma.Context, err error) {
+	p := NewProblem(err, languageFrom(ctx.Context()))
+	p.RequestID = RequestID(ctx.Context())
+	for k := range p.header {
+		ctx.SetHeader(k, p.header.Get(k))
+	}
+	ctx.SetHeader("Content-Type", ProblemContentType)
+	ctx.SetStatus(p.Status)
+	body, _ := p.MarshalJSON() // plain strings and an int cannot fail to encode
+	_, _ = ctx.BodyWriter().Write(body)
 }
 
 // authorize returns nil when the principal in ctx may act as need, else the

@@ -25,9 +25,12 @@ type Router struct {
 	Mux    chi.Router
 	API    API
 	direct direct
+	gate   *gate
 	// Trace follows a share of the requests on Mux and API; nil is off. Set it
 	// before serving.
 	Trace *tracing.Tracer
+	// Proxies are believed about the client's address. Set it before serving.
+	Proxies Proxies
 }
 
 // NewRouter returns a router that answers 404 and 405 as problems. version is
@@ -45,7 +48,8 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	})
 	rt := &Router{Bare: root}
 	// Who speaks of a request comes after identify, so that it can name its id.
-	mux := root.With(newTraffic(metrics).measure, secure, identify(tokens), rt.traced, logged(log), recoverPanics(log))
+	rt.gate = newGate(metrics)
+	mux := root.With(newTraffic(metrics).measure, secure, rt.gate.admit, rt.identify(tokens), rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)
 	cfg.Info.Description = "A flash-sale system: reserve, rush, queue, order, pay, be told. " +
@@ -58,6 +62,10 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	rt.Mux, rt.API = mux, API{Huma: humachi.New(mux, cfg), Log: log}
 	return rt
 }
+
+// Bound sets how many requests on Mux and API are worked on at once; without it
+// there is no limit. Call it before serving.
+func (rt *Router) Bound(b Bounds) { rt.gate.bounds = b }
 
 // methodsOf lists the methods that a request's address answers to. chi knows
 // them when it calls the handler of 405s, but tells only its own.

@@ -31,6 +31,13 @@ type Crowd struct {
 
 	done  atomic.Int64 // shoppers through with what is under way
 	tally *tally
+
+	// asked is how the last FetchPaths went: how long a path took, refused or not,
+	// and how many came in a second.
+	asked struct {
+		took      Latency
+		perSecond float64
+	}
 }
 
 // CrowdConfig says who the crowd is.
@@ -77,11 +84,22 @@ func (c *Crowd) FetchPaths(ctx context.Context) (issued int, refused map[string]
 	var paths atomic.Int64
 	var mu sync.Mutex
 	refused = map[string]int64{}
+	began, all := time.Now(), histogram()
+	defer func() {
+		c.asked.took, c.asked.perSecond = summarize(all), float64(all.TotalCount())/max(time.Since(began).Seconds(), 1e-9)
+	}()
 	c.each(ctx, func(w *hand, i int) {
 		if c.shoppers[i].path != "" {
 			return
 		}
+		sent := time.Now()
 		code, err := c.fetchPath(w, i)
+		took := time.Since(sent)
+		if err == nil {
+			mu.Lock()
+			record(all, took)
+			mu.Unlock()
+		}
 		switch {
 		case err == nil && code == "":
 			paths.Add(1)

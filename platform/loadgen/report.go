@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"maps"
+	"math"
 	"strings"
 	"time"
 
@@ -23,10 +24,15 @@ type Report struct {
 	Latency   map[string]Latency `json:"latency_ms"`
 	// AllVisible is seconds from the first attempt until every winner had an
 	// order.
-	AllVisible float64          `json:"all_winners_had_orders_after_seconds"`
-	Outcomes   map[string]int64 `json:"outcomes"` // winners by the last status they were told
-	Troubles   map[string]int64 `json:"troubles,omitempty"`
-	Violations []Violation      `json:"violations"`
+	AllVisible float64 `json:"all_winners_had_orders_after_seconds"`
+	// MaxConcurrent is what the server's --max-concurrent should be at least for
+	// as many paths a second as this run got: by Little's law, that many requests
+	// are under way when each takes as long as the slowest in a hundred. 0 when no
+	// paths were fetched ahead.
+	MaxConcurrent int              `json:"suggested_max_concurrent,omitempty"`
+	Outcomes      map[string]int64 `json:"outcomes"` // winners by the last status they were told
+	Troubles      map[string]int64 `json:"troubles,omitempty"`
+	Violations    []Violation      `json:"violations"`
 
 	Entries []proof.Told `json:"-"`
 }
@@ -100,13 +106,28 @@ func (r *run) report(began time.Duration, v Volley) *Report {
 	}
 	rep.Latency = map[string]Latency{
 		"refusal": v.Refusal, "grant": v.Grant, "order visible": summarize(visible), "push": summarize(push),
+		"path": r.asked.took,
 	}
+	rep.MaxConcurrent = underWay(r.asked.perSecond, r.asked.took)
 	rep.Answers, rep.Chart = r.tally.counts(), r.tally.chart()
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
 	rep.Troubles = maps.Clone(r.tally.troubles)
 	rep.Violations = append([]Violation{}, r.tally.violations...)
 	return rep
+}
+
+// leastConcurrent is what a route needs on the smallest machine, whatever was
+// measured: a run of a few shoppers never has more under way.
+const leastConcurrent = 32
+
+// underWay is Little's law: how many requests are under way when so many come in
+// a second and each takes l's 99th percentile.
+func underWay(perSecond float64, l Latency) int {
+	if l.Count == 0 {
+		return 0
+	}
+	return max(leastConcurrent, int(math.Ceil(perSecond*l.P99/1000)))
 }
 
 // NoPath reports whether not one shopper got as far as rushing, and the code

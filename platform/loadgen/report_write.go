@@ -18,10 +18,13 @@ func (rep *Report) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "  %-18s %9d  %5.1f %%\n", kv.key, kv.n, 100*float64(kv.n)/float64(max(rep.Shoppers, 1)))
 	}
 	fmt.Fprintf(&b, "\n%-15s %9s %9s %9s %9s %9s\n", "latency (ms)", "count", "p50", "p90", "p99", "max")
-	for _, name := range []string{"refusal", "grant", "order visible", "push"} {
+	for _, name := range []string{"path", "refusal", "grant", "order visible", "push"} {
 		if l := rep.Latency[name]; l.Count > 0 {
 			fmt.Fprintf(&b, "  %-13s %9d %9.1f %9.1f %9.1f %9.1f\n", name, l.Count, l.P50, l.P90, l.P99, l.Max)
 		}
+	}
+	if rep.MaxConcurrent > 0 {
+		fmt.Fprintf(&b, "suggested --max-concurrent: %d (paths a second × their p99, Little's law)\n", rep.MaxConcurrent)
 	}
 	if len(rep.Outcomes) > 0 {
 		fmt.Fprintf(&b, "\nwinners: every order was visible %.2f s after the first attempt\n", rep.AllVisible)

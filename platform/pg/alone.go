@@ -89,6 +89,19 @@ func (a *Alone) Watch(ctx context.Context) error {
 	}
 }
 
+// Keep returns a worker's run: it watches, and calls lost with ErrNotAlone, which
+// must stop the process, because two embedded buses on one database would each
+// carry half of the messages.
+func (a *Alone) Keep(lost func(error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := a.Watch(ctx)
+		if errors.Is(err, ErrNotAlone) {
+			lost(err)
+		}
+		return err
+	}
+}
+
 // Close gives the lock back.
 func (a *Alone) Close(ctx context.Context) error {
 	a.mu.Lock()

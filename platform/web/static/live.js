@@ -1,12 +1,11 @@
 import { t, translate, money } from "./words.js";
 import { Buyer } from "./buyer.js";
 import { drawChart } from "./chart.js";
+import { serverNow } from "./clock.js";
 
 translate();
 const $ = (id) => document.getElementById(id);
 let state = { sale: null };
-let clockOffset = 0; // the server's clock minus ours, in milliseconds
-export const serverNow = () => Date.now() + clockOffset;
 
 const buyer = new Buyer($("steps"), $("buy"), $("cancel"), serverNow);
 const samples = []; // answers per quarter second: {granted, refused}
@@ -20,8 +19,6 @@ function listen() {
 }
 
 function show(next) {
-  // Half the way of a message on loopback is far below what a countdown shows.
-  clockOffset = Date.parse(next.server_time) - Date.now();
   state = next;
   showSale(next);
   showCrowd(next);

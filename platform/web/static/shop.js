@@ -1,4 +1,5 @@
 import { t, translate, money } from "./words.js";
+import { serverNow } from "./clock.js";
 
 translate();
 const list = document.getElementById("list");
@@ -24,7 +25,9 @@ async function load() {
   for (const session of data) {
     for (const item of session.items ?? []) {
       const row = table.insertRow();
-      row.insertCell().textContent = new Date(session.opens_at).toLocaleString();
+      const opens = Object.assign(row.insertCell(), { textContent: new Date(session.opens_at).toLocaleString() });
+      opens.append(Object.assign(document.createElement("small"), { className: "countdown" }));
+      opens.lastChild.dataset.opens = Date.parse(session.opens_at);
       row.insertCell().textContent = item.title;
       row.insertCell().textContent = money(item.sale_price);
       row.insertCell().textContent = item.status;
@@ -33,5 +36,15 @@ async function load() {
   list.replaceChildren(data.length > 0 ? table : "");
 }
 
-load();
-setInterval(load, 5000);
+// tick counts down to the openings by the server's time.
+function tick() {
+  for (const el of list.querySelectorAll(".countdown")) {
+    const s = Math.ceil((Number(el.dataset.opens) - serverNow()) / 1000);
+    const two = (n) => String(n).padStart(2, "0");
+    el.textContent = s > 0 ? ` ${t("opensIn")} ${two(Math.floor(s / 3600))}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}` : "";
+  }
+}
+
+load().then(tick);
+setInterval(() => load().then(tick), 5000);
+setInterval(tick, 250);

@@ -1,0 +1,49 @@
+package notify
+
+import (
+	"context"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// sweepEvery is how soon the sockets of an ended login are closed. Together with
+// the half second in which a revocation is found at the latest it stays within a
+// second. A sweep over 30,000 sockets takes some milliseconds, and without a
+// revocation there is none.
+const sweepEvery = 250 * time.Millisecond
+
+// closeRevoked closes the sockets whose login was ended, until ctx ends.
+func (s *Service) closeRevoked(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	var swept uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		// Read before the sweep: what comes into force meanwhile has the next one.
+		version := s.deps.Tokens.Revocations().Version()
+		if version == swept {
+			continue
+		}
+		for i := range s.hub.shards {
+			s.hub.each(i, func(sock *socket) { s.ended(ctx, sock) })
+		}
+		swept = version
+	}
+}
+
+// ended closes a socket whose login was ended with 1008 and reports whether it
+// did. Where it is not known, the socket stays: when the instance is not cut off
+// any more, what it missed sweeps again.
+func (s *Service) ended(ctx context.Context, sock *socket) bool {
+	revoked, err := s.deps.Tokens.Revocations().Revoked(ctx, sock.who)
+	if err != nil || !revoked {
+		return false
+	}
+	go sock.closeWith(websocket.StatusPolicyViolation, "this login has been ended")
+	return true
+}

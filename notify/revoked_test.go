@@ -1,0 +1,155 @@
+package notify
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+)
+
+// endedLogins is a set of revoked logins that a test adds to.
+type endedLogins struct {
+	mu      sync.Mutex
+	logins  map[int64]bool
+	version atomic.Uint64
+	asked   atomic.Int64
+	onAsk   func() // runs before the answer
+}
+
+// unknownLogin is one of which it is not known whether it was ended.
+const unknownLogin = 99
+
+func (e *endedLogins) end(login int64) {
+	e.mu.Lock()
+	next := maps.Clone(e.logins)
+	if next == nil {
+		next = map[int64]bool{}
+	}
+	next[login] = true
+	e.logins = next
+	e.mu.Unlock()
+	e.version.Add(1)
+}
+
+func (e *endedLogins) Revoked(_ context.Context, p auth.Principal) (bool, error) {
+	e.asked.Add(1)
+	if p.Login == unknownLogin {
+		return false, fault.New(fault.Unavailable, "unavailable", "Not known.")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	answer := e.logins[p.Login]
+	if e.onAsk != nil {
+		e.onAsk()
+	}
+	return answer, nil
+}
+
+func (e *endedLogins) Version() uint64 { return e.version.Load() }
+
+// as dials with the token of a login and returns what follows the handshake.
+func (b bundle) as(t *testing.T, user, login int64) (*websocket.Conn, error) {
+	t.Helper()
+	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper, Login: login}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{protocol, tokenPrefix + token}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, first, err := conn.Read(ctx)
+	if err == nil && !strings.Contains(string(first), `"hello"`) {
+		t.Fatalf("first message %s", first)
+	}
+	return conn, err
+}
+
+// TestTheSocketsOfAnEndedLoginClose: those of the user's other logins stay.
+func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
+	t.Parallel()
+	b, ended := setup(t, nil), &endedLogins{}
+	b.tokens.Heed(ended)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.service.closeRevoked(ctx) }()
+	phone, err := b.as(t, 7, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	desktop, err := b.as(t, 7, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended.end(2)
+	began := time.Now()
+	within, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	defer stop()
+	if _, _, err := desktop.Read(within); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("the ended login's socket: %v after %s, want 1008", err, time.Since(began))
+	}
+	quiet, stop := context.WithTimeout(t.Context(), 2*sweepEvery)
+	defer stop()
+	if _, _, err := phone.Read(quiet); websocket.CloseStatus(err) != -1 {
+		t.Errorf("the other login's socket: %v, want it open", err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnEndedLoginDoesNotConnect, neither with what was known before nor with what
+// becomes known between the look at the token and the socket's place in the hub.
+func TestAnEndedLoginDoesNotConnect(t *testing.T) {
+	t.Parallel()
+	b, ended := setup(t, nil), &endedLogins{}
+	b.tokens.Heed(ended)
+	ended.end(1)
+	if _, err := b.as(t, 7, 1); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("with an ended login: %v, want 1008", err)
+	}
+	if _, err := b.as(t, 7, unknownLogin); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+		t.Errorf("when it is not known: %v, want 1013", err)
+	}
+	ended.onAsk = func() {
+		ended.onAsk = nil
+		ended.logins = map[int64]bool{2: true}
+	}
+	if _, err := b.as(t, 7, 2); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("with a login that ends meanwhile: %v, want 1008", err)
+	}
+}
+
+// TestSocketsAreLookedAtOnlyAfterARevocation: 30,000 of them are not walked four
+// times a second for nothing.
+func TestSocketsAreLookedAtOnlyAfterARevocation(t *testing.T) {
+	t.Parallel()
+	b, ended := setup(t, nil), &endedLogins{}
+	b.tokens.Heed(ended)
+	conn, err := b.as(t, 7, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := ended.asked.Load()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*sweepEvery)
+	defer cancel()
+	if err := b.service.closeRevoked(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := ended.asked.Load() - before; n != 0 {
+		t.Errorf("asked %d times without a revocation", n)
+	}
+	_ = conn.CloseNow()
+}

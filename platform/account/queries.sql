@@ -1,0 +1,151 @@
+-- name: LockUser :one
+-- Takes the user's row lock, which orders everything that decides about one user's logins.
+SELECT * FROM account.users WHERE id = @id FOR NO KEY UPDATE;
+
+-- name: UserByID :one
+SELECT * FROM account.users WHERE id = @id;
+
+-- name: UserByPhone :one
+SELECT * FROM account.users WHERE phone = @phone;
+
+-- name: CreateUser :one
+-- Nobody is returned when the phone has an account already.
+INSERT INTO account.users (phone, name, password) VALUES (@phone, @name, @password)
+ON CONFLICT ON CONSTRAINT users_phone DO NOTHING
+RETURNING *;
+
+-- name: SetPassword :exec
+UPDATE account.users SET password = @password, updated_at = clock_timestamp() WHERE id = @id;
+
+-- name: SetRole :exec
+UPDATE account.users SET role = @role, updated_at = clock_timestamp() WHERE id = @id;
+
+-- name: SetStatus :exec
+UPDATE account.users SET status = @status, updated_at = clock_timestamp() WHERE id = @id;
+
+-- name: LockAdmins :exec
+-- One at a time changes who is an admin: two who demote each other at once would each see the other remain.
+SELECT pg_advisory_xact_lock(hashtext('account.admins'));
+
+-- name: CountOtherAdmins :one
+SELECT count(*) FROM account.users WHERE role = 'admin' AND status = 'active' AND id <> @id;
+
+-- name: EraseUser :exec
+UPDATE account.users SET phone = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
+WHERE id = @id;
+
+-- name: EraseLogins :exec
+UPDATE account.logins SET device_id = '', device_name = '', address = NULL WHERE user_id = @user_id;
+
+-- name: EraseIdentities :exec
+DELETE FROM account.wechat_identities WHERE user_id = @user_id;
+
+-- name: EraseCodes :exec
+DELETE FROM account.sms_codes WHERE phone = @phone;
+
+-- name: PutCode :exec
+-- Replaces the code before it, whose attempts are forgotten with it; how many codes are sent is limited elsewhere.
+INSERT INTO account.sms_codes (phone, purpose, code_hash, expires_at)
+VALUES (@phone, @purpose, @code_hash, clock_timestamp() + make_interval(secs => @lifetime_seconds::float8))
+ON CONFLICT (phone, purpose) DO UPDATE SET code_hash = excluded.code_hash, expires_at = excluded.expires_at,
+    attempts = 0, sent_at = clock_timestamp(), used_at = NULL;
+
+-- name: TryCode :one
+-- Counts an attempt and uses the code up if it is the right one. No row: there is none, or it is used up.
+UPDATE account.sms_codes SET attempts = attempts + 1,
+    used_at = CASE WHEN code_hash = ANY (@code_hashes::bytea[]) THEN clock_timestamp() END
+WHERE phone = @phone AND purpose = @purpose AND used_at IS NULL AND expires_at > clock_timestamp() AND attempts < @most::int
+RETURNING (used_at IS NOT NULL)::boolean AS fits;
+
+-- name: LockIdentity :exec
+-- One at a time looks for the user of a WeChat identity and makes one.
+SELECT pg_advisory_xact_lock(hashtextextended('account.wechat/' || @app_id::text || '/' || @open_id::text, 0));
+
+-- name: LockUnion :exec
+SELECT pg_advisory_xact_lock(hashtextextended('account.wechat.union/' || @union_id::text, 0));
+
+-- name: UserOfIdentity :one
+SELECT user_id FROM account.wechat_identities WHERE app_id = @app_id AND open_id = @open_id;
+
+-- name: UserOfUnion :one
+-- The same person in another app of the shop.
+SELECT user_id FROM account.wechat_identities WHERE union_id = @union_id ORDER BY created_at LIMIT 1;
+
+-- name: PutIdentity :one
+-- An app that joins others of its owner gets union ids from then on. Whose it is does not change.
+INSERT INTO account.wechat_identities AS i (app_id, open_id, union_id, user_id) VALUES (@app_id, @open_id, @union_id, @user_id)
+ON CONFLICT (app_id, open_id) DO UPDATE SET union_id = coalesce(excluded.union_id, i.union_id)
+RETURNING user_id;
+
+-- name: IdentityOfUser :one
+SELECT open_id FROM account.wechat_identities WHERE user_id = @user_id AND app_id = @app_id;
+
+-- name: HasIdentity :one
+SELECT EXISTS (SELECT 1 FROM account.wechat_identities WHERE user_id = @user_id);
+
+-- name: OpenLogin :one
+INSERT INTO account.logins (user_id, device_kind, device_id, device_name, address, how, salt, expires_at)
+VALUES (@user_id, @device_kind, @device_id, @device_name, @address, @how, @salt,
+    clock_timestamp() + make_interval(secs => @lifetime_seconds::float8))
+RETURNING id, expires_at;
+
+-- name: EndSurplus :many
+-- Ends all but the most recently used logins of a user.
+UPDATE account.logins SET ended_at = clock_timestamp(), ended_why = @why::text
+WHERE id IN (
+    SELECT l.id FROM account.logins l WHERE l.user_id = @user_id AND l.ended_at IS NULL
+    ORDER BY l.last_used_at DESC, l.id DESC OFFSET @most::int
+) AND ended_at IS NULL
+RETURNING id;
+
+-- name: EndLogin :many
+UPDATE account.logins SET ended_at = clock_timestamp(), ended_why = @why::text
+WHERE id = @id AND user_id = @user_id AND ended_at IS NULL
+RETURNING id;
+
+-- name: EndLoginsExcept :many
+UPDATE account.logins SET ended_at = clock_timestamp(), ended_why = @why::text
+WHERE user_id = @user_id AND id <> @keep AND ended_at IS NULL
+RETURNING id;
+
+-- name: OwnerOfLogin :one
+SELECT user_id FROM account.logins WHERE id = @id;
+
+-- name: LockLogin :one
+-- How old the present refresh token is, is Postgres's to say: instances must not differ about it.
+SELECT *, (rotated_at > clock_timestamp() - make_interval(secs => @grace_seconds::float8))::boolean AS just_rotated,
+    (expires_at <= clock_timestamp())::boolean AS expired
+FROM account.logins WHERE id = @id FOR NO KEY UPDATE;
+
+-- name: RotateLogin :one
+-- No login is refreshed for ever: its end lies at most a fixed time after its beginning.
+UPDATE account.logins SET generation = generation + 1, rotated_at = clock_timestamp(), last_used_at = clock_timestamp(), address = @address,
+    expires_at = least(clock_timestamp() + make_interval(secs => @lifetime_seconds::float8),
+        created_at + make_interval(secs => @most_seconds::float8))
+WHERE id = @id
+RETURNING generation, expires_at;
+
+-- name: LiveLogins :many
+SELECT * FROM account.logins WHERE user_id = @user_id AND ended_at IS NULL AND expires_at > clock_timestamp()
+ORDER BY last_used_at DESC, id DESC LIMIT @most;
+
+-- name: ListUsers :many
+-- All filters given apply together.
+SELECT * FROM account.users
+WHERE id < @before
+  AND (sqlc.narg('id')::bigint IS NULL OR id = sqlc.narg('id'))
+  AND (sqlc.narg('phone')::text IS NULL OR phone = sqlc.narg('phone'))
+  AND (sqlc.narg('role')::text IS NULL OR role = sqlc.narg('role'))
+  AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
+ORDER BY id DESC LIMIT @most;
+
+-- name: ForgetCodes :execrows
+DELETE FROM account.sms_codes c WHERE (c.phone, c.purpose) IN (
+    SELECT o.phone, o.purpose FROM account.sms_codes o WHERE o.expires_at < clock_timestamp() - make_interval(secs => @keep_seconds::float8)
+    ORDER BY o.expires_at LIMIT @most);
+
+-- name: ForgetLogins :execrows
+-- A login that ended or ran out long ago.
+DELETE FROM account.logins l WHERE l.id IN (
+    SELECT o.id FROM account.logins o WHERE least(o.ended_at, o.expires_at) < clock_timestamp() - make_interval(secs => @keep_seconds::float8)
+    ORDER BY least(o.ended_at, o.expires_at) LIMIT @most);

@@ -1,0 +1,194 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/account/internal/accountdb"
+	"stampede/platform/auth"
+	"stampede/platform/httpx"
+)
+
+const adminPath = "/api/v1/admin/users"
+
+func (s *Service) adminRoutes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: adminPath, ID: "admin-list-users", Tag: "operator", Role: auth.Viewer,
+		Summary:     "Accounts, the newest first",
+		Description: "All filters given apply together. Viewers see phones masked.",
+		Problems:    map[int]string{http.StatusUnprocessableEntity: problemsInvalid},
+	}, s.adminList)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: adminPath + "/{id}", ID: "admin-get-user", Tag: "operator", Role: auth.Viewer,
+		Summary: "An account with its logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
+	}, s.adminDetail)
+	change := map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "last-admin, forbidden-transition", http.StatusUnprocessableEntity: problemsInvalid}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: adminPath + "/{id}/role", ID: "admin-set-role", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary:     "Give an account a role",
+		Description: "Its access tokens end, and the next refresh gives one with the new role. The last admin stays one.",
+		Problems:    change,
+	}, func(ctx context.Context, in *roleInput) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.SetRole(ctx, user, in.Body.Role) })
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: adminPath + "/{id}/disable", ID: "admin-disable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary: "Keep an account from logging in", Description: "All its logins end. The last admin cannot be disabled.", Problems: change,
+	}, func(ctx context.Context, in *disableInput) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.Disable(ctx, user, clean(in.Body.Reason)) })
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: adminPath + "/{id}/enable", ID: "admin-enable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary: "Let an account log in again", Problems: change,
+	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.Enable(ctx, user) })
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "admin-end-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary: "End all logins of an account", Description: "It may log in again at once.", Problems: change,
+	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.EndLogins(ctx, user) })
+	})
+}
+
+type userInPath struct {
+	ID string `path:"id" doc:"The user's id" example:"1000042"`
+}
+
+type roleInput struct {
+	ID   string `path:"id" doc:"The user's id" example:"1000042"`
+	Body struct {
+		Role auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
+	}
+}
+
+type disableInput struct {
+	ID   string `path:"id" doc:"The user's id" example:"1000042"`
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"For the audit log"`
+	}
+}
+
+// withUser parses the path's id for do.
+func withUser(id string, do func(user int64) error) error {
+	user, err := httpx.ParseID(id)
+	if err != nil {
+		return errNoUser.Because(err)
+	}
+	return do(user)
+}
+
+// UserView is an account as operators read it.
+type UserView struct {
+	ID          string    `json:"id" example:"1000042"`
+	Phone       string    `json:"phone,omitempty" doc:"In full for operators and admins, masked for viewers" example:"+8613800138000"`
+	Name        string    `json:"name,omitempty"`
+	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
+	Status      string    `json:"status" enum:"active,disabled,erased"`
+	HasPassword bool      `json:"has_password"`
+	CreatedAt   string    `json:"created_at" format:"date-time"`
+	UpdatedAt   string    `json:"updated_at" format:"date-time"`
+}
+
+// userView renders an account for whoever asks.
+func userView(ctx context.Context, u accountdb.AccountUser) UserView {
+	phone := string(phoneIn(u))
+	if !auth.From(ctx).Role.May(auth.Operator) {
+		phone = phoneIn(u).Masked()
+	}
+	return UserView{
+		ID: decimal(u.ID), Phone: phone, Name: u.Name, Role: auth.Role(u.Role), Status: u.Status, HasPassword: u.Password != nil,
+		CreatedAt: httpx.Moment(u.CreatedAt), UpdatedAt: httpx.Moment(u.UpdatedAt),
+	}
+}
+
+type adminListInput struct {
+	httpx.PageInput
+	ID     int64  `query:"id" minimum:"1"`
+	Phone  string `query:"phone" maxLength:"32" doc:"The whole number; in E.164 the plus sign is written %2B"`
+	Role   string `query:"role" enum:"shopper,viewer,operator,admin"`
+	Status string `query:"status" enum:"active,disabled,erased"`
+}
+
+type adminListOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Data       []UserView `json:"data" nullable:"false"`
+		NextCursor string     `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
+	}
+}
+
+func (s *Service) adminList(ctx context.Context, in *adminListInput) (*adminListOutput, error) {
+	p := accountdb.ListUsersParams{Before: math.MaxInt64, Most: int32(in.Limit) + 1} //nolint:gosec // a page has at most 100
+	if in.Cursor != "" {
+		var err error
+		if p.Before, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil {
+			return nil, httpx.ErrCursor.Because(err)
+		}
+	}
+	if in.ID != 0 {
+		p.ID = &in.ID
+	}
+	if in.Phone != "" {
+		phone, err := ParsePhone(in.Phone)
+		if err != nil {
+			return nil, err
+		}
+		text := string(phone)
+		p.Phone = &text
+	}
+	if in.Role != "" {
+		p.Role = &in.Role
+	}
+	if in.Status != "" {
+		p.Status = &in.Status
+	}
+	rows, err := accountdb.New(s.deps.DB).ListUsers(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("account: list users: %w", err)
+	}
+	out := &adminListOutput{CacheControl: noStore}
+	if len(rows) > in.Limit {
+		rows = rows[:in.Limit]
+		out.Body.NextCursor = decimal(rows[in.Limit-1].ID)
+	}
+	out.Body.Data = make([]UserView, 0, len(rows))
+	for _, u := range rows {
+		out.Body.Data = append(out.Body.Data, userView(ctx, u))
+	}
+	return out, nil
+}
+
+type adminUserOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		User   UserView    `json:"user"`
+		Logins []LoginView `json:"logins" nullable:"false"`
+	}
+}
+
+func (s *Service) adminDetail(ctx context.Context, in *userInPath) (*adminUserOutput, error) {
+	out := &adminUserOutput{CacheControl: noStore}
+	err := withUser(in.ID, func(user int64) error {
+		u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errNoUser
+		}
+		if err != nil {
+			return fmt.Errorf("account: read user: %w", err)
+		}
+		out.Body.User = userView(ctx, u)
+		out.Body.Logins, err = s.loginsOf(ctx, user, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,131 @@
+package account_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/account"
+	"stampede/platform/auth"
+	"stampede/platform/config"
+	"stampede/platform/httpx"
+	"stampede/platform/pgtest"
+	"stampede/platform/ratelimit"
+	"stampede/platform/sms"
+	"stampede/platform/sms/sandbox"
+)
+
+// settings are the defaults with what the arguments say.
+func settings(t *testing.T, args ...string) config.Accounts {
+	t.Helper()
+	var cli struct {
+		config.Accounts `embed:""`
+	}
+	parser, err := kong.New(&cli)
+	if err == nil {
+		_, err = parser.Parse(args)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cli.Accounts
+}
+
+// The defaults of the settings and those of the package are the same, so that
+// neither says something else than the other.
+func TestDefaultsAgree(t *testing.T) {
+	t.Parallel()
+	key := []byte("a signing key of thirty-two bytes")
+	got, err := account.FromSettings(settings(t), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := account.DefaultConfig()
+	if got.AccessLifetime != want.AccessLifetime || got.RefreshLifetime != want.RefreshLifetime || got.Password != want.Password ||
+		got.PasswordParallel != want.PasswordParallel || got.Limits != want.Limits || got.SMSSignature != want.SMSSignature || got.KeepEnded != want.KeepEnded {
+		t.Errorf("settings %+v, package %+v", got, want)
+	}
+	if _, err := account.FromSettings(settings(t, "--first-admin-phone=+8612345678901"), key); err == nil {
+		t.Error("a first admin whose phone cannot be is accepted")
+	}
+}
+
+// A server with the sandbox gateway can be logged in to by whoever reads its
+// page: the whole way, over HTTP, as a shopper goes it.
+func TestSandboxLogin(t *testing.T) {
+	t.Parallel()
+	log, metrics, key := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), []byte("a signing key of thirty-two bytes")
+	tokens := auth.NewTokens(key, time.Now)
+	router := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
+	srv := httptest.NewServer(router)
+	t.Cleanup(srv.Close)
+	limits, err := ratelimit.New(pgtest.Redis(t), log, metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := sms.DefaultGatewayConfig()
+	line.URL, line.Secret = srv.URL+sandbox.SendPath, auth.Derive(key, "sandbox-sms")
+	gateway, err := sandbox.New(line.Secret, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway.Routes(router.Mux)
+	sender, err := sms.NewGateway(line, time.Now, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sender.HangUp)
+	cfg, err := account.FromSettings(settings(t), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accts, err := account.New(cfg, account.Deps{
+		DB: pgtest.DB(t), Redis: pgtest.Redis(t), Tokens: tokens, Limits: limits, Revoke: &revoked{}, SMS: sender, Log: log, Metrics: metrics,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accts.Routes(router)
+	client := srv.Client()
+	do := func(method, path, body string, out any) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode
+	}
+	var ignored map[string]any
+	if status := do(http.MethodPost, "/api/v1/auth/sms-codes", `{"phone":"13800138000","purpose":"login"}`, &ignored); status != http.StatusAccepted {
+		t.Fatalf("sms-codes: %d %v", status, ignored)
+	}
+	var shown struct{ Data []sandbox.Got }
+	do(http.MethodGet, sandbox.Prefix+"?format=json&phone=%2B8613800138000", "", &shown)
+	if len(shown.Data) != 1 || !strings.HasPrefix(shown.Data[0].Text, "【Stampede】") {
+		t.Fatalf("shown %+v", shown)
+	}
+	var got account.Tokens
+	code := sixDigits.FindString(shown.Data[0].Text)
+	if status := do(http.MethodPost, "/api/v1/auth/login/sms", `{"phone":"13800138000","code":"`+code+`"}`, &got); status != http.StatusOK {
+		t.Fatalf("login: %d", status)
+	}
+	if _, err := tokens.Verify(got.AccessToken); err != nil {
+		t.Error(err)
+	}
+}

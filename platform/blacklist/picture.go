@@ -1,0 +1,88 @@
+package blacklist
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// picture is the list at one revision, immutable.
+type picture struct {
+	revision int64
+	users    map[int64]*Entry // also the owners of listed phones
+	phones   map[string]*Entry
+	devices  map[string]*Entry
+	ranges   map[netip.Prefix]*Entry
+	// bits4 and bits6 are the lengths of the ranges, the longest first: an address
+	// is looked up once for each of them, however many ranges there are.
+	bits4, bits6 []int
+	size         int
+}
+
+func newPicture(revision int64, entries []Entry) *picture {
+	p := &picture{
+		revision: revision, users: map[int64]*Entry{}, phones: map[string]*Entry{}, devices: map[string]*Entry{},
+		ranges: map[netip.Prefix]*Entry{}, size: len(entries),
+	}
+	for i := range entries {
+		p.add(&entries[i])
+	}
+	return p
+}
+
+func (p *picture) add(e *Entry) {
+	switch e.Kind {
+	case User:
+		if id, err := strconv.ParseInt(e.Value, 10, 64); err == nil {
+			p.users[id] = longer(p.users[id], e)
+		}
+	case Phone:
+		p.phones[e.Value] = e
+		if e.Owner > 0 {
+			p.users[e.Owner] = longer(p.users[e.Owner], e)
+		}
+	case Address:
+		r, err := netip.ParsePrefix(e.Value)
+		if err != nil {
+			return
+		}
+		p.ranges[r] = e
+		bits := &p.bits6
+		if r.Addr().Is4() {
+			bits = &p.bits4
+		}
+		if at, found := slices.BinarySearchFunc(*bits, r.Bits(), func(a, b int) int { return b - a }); !found {
+			*bits = slices.Insert(*bits, at, r.Bits())
+		}
+	case Device:
+		p.devices[e.Value] = e
+	}
+}
+
+// longer is that of two entries for one user which ends later.
+func longer(a, b *Entry) *Entry {
+	if a == nil || !a.ExpiresAt.IsZero() && (b.ExpiresAt.IsZero() || b.ExpiresAt.After(a.ExpiresAt)) {
+		return b
+	}
+	return a
+}
+
+// address finds an entry in force for an address.
+func (p *picture) address(a netip.Addr, now time.Time) *Entry {
+	a = a.WithZone("").Unmap()
+	bits := p.bits6
+	if a.Is4() {
+		bits = p.bits4
+	}
+	for _, n := range bits {
+		r, err := a.Prefix(n)
+		if err != nil {
+			return nil // an invalid address is nobody's
+		}
+		if e := p.ranges[r]; e != nil && !e.over(now) {
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package humancheck
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// album is a bounded stock of slide pictures, each of which is given away once. One
+// goroutine draws; takers wait for it when the stock is empty.
+type album struct {
+	ready  chan picture
+	wanted chan struct{} // closed when the first picture is wanted
+	once   sync.Once
+	misses prometheus.Counter
+
+	// patience is how long a taker waits: maxPictureWait, but for tests.
+	patience time.Duration
+}
+
+func newAlbum(size int) *album {
+	return &album{
+		ready: make(chan picture, size), wanted: make(chan struct{}), patience: maxPictureWait,
+		misses: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_human_pictures_missed_total", Help: "Times a slide picture was wanted and none was ready, so that the shopper had to wait.",
+		}),
+	}
+}
+
+// want has the worker begin. A shop that never shows a slide never draws one.
+func (a *album) want() { a.once.Do(func() { close(a.wanted) }) }
+
+// maxPictureWait is how long a shopper waits for a picture: a crowd that comes
+// faster than they are drawn is better told so.
+const maxPictureWait = 2 * time.Second
+
+// take returns a picture that nobody else gets.
+func (a *album) take(ctx context.Context) (picture, error) {
+	a.want()
+	select {
+	case p := <-a.ready:
+		return p, nil
+	default:
+	}
+	a.misses.Inc()
+	ctx, cancel := context.WithTimeout(ctx, a.patience)
+	defer cancel()
+	select {
+	case p := <-a.ready:
+		return p, nil
+	case <-ctx.Done():
+		return picture{}, fmt.Errorf("humancheck: wait for a slide picture: %w", ctx.Err())
+	}
+}
+
+// idleShare is how many parts of the time the worker rests for each part that it
+// draws while pictures are left: the crowd that is about to come needs the
+// processor more than the stock does.
+const idleShare = 3
+
+// run keeps the stock full until ctx ends.
+func (a *album) run(ctx context.Context) error {
+	select {
+	case <-a.wanted:
+	case <-ctx.Done():
+		return nil
+	}
+	artist, err := newArtist()
+	if err != nil {
+		return err
+	}
+	for {
+		began := time.Now()
+		p, err := artist.draw()
+		if err != nil {
+			return err
+		}
+		took := time.Since(began)
+		select {
+		case a.ready <- p:
+		case <-ctx.Done():
+			return nil
+		}
+		if len(a.ready) == 0 {
+			continue // somebody was waiting for it, and others may be
+		}
+		rest := time.NewTimer(idleShare * took)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return nil
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package humancheck
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// results are all values of the label result: a reason of a refusal, or one of
+// passed, required (no solution was sent), unavailable and stood-in (a proof of work
+// was asked for because the verifier is down).
+var results = []string{
+	"passed", "required", "unavailable", "stood-in",
+	errMalformed.Error(), errForged.Error(), errForeign.Error(), errLate.Error(), errWeak.Error(), errUsed.Error(), errWrong.Error(),
+}
+
+type metrics struct {
+	challenges, checks *prometheus.CounterVec
+}
+
+// newMetrics registers the figures. Every series exists from the start, so that a
+// rate over it is right from its first increment.
+func newMetrics(reg prometheus.Registerer, a *album) (*metrics, error) {
+	m := &metrics{
+		challenges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_human_challenges_total", Help: "Challenges made, by kind. A proof of work that stands in for the verifier is of kind pow.",
+		}, []string{"kind"}),
+		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_human_checks_total", Help: "Human checks, by kind and result: passed, required, or why not.",
+		}, []string{"kind", "result"}),
+	}
+	for _, k := range []Kind{Pow, Slide, Verifier} {
+		m.challenges.WithLabelValues(string(k))
+		for _, r := range results {
+			m.checks.WithLabelValues(string(k), r)
+		}
+	}
+	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stampede_human_pictures", Help: "Slide pictures that are drawn and wait for a shopper.",
+	}, func() float64 { return float64(len(a.ready)) })
+	for _, c := range []prometheus.Collector{m.challenges, m.checks, ready, a.misses} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) issued(kind Kind) { m.challenges.WithLabelValues(string(kind)).Inc() }
+
+func (m *metrics) result(kind Kind, result string) {
+	m.checks.WithLabelValues(string(kind), result).Inc()
+}

@@ -1,0 +1,71 @@
+package humancheck
+
+import (
+	"strings"
+	"testing"
+)
+
+// FuzzSolution looks for texts that are taken for a solution of ours without being
+// one, for second spellings, and for whatever makes the parser fall over.
+func FuzzSolution(f *testing.F) {
+	ring, err := newKeys([][]byte{testKey})
+	if err != nil {
+		f.Fatal(err)
+	}
+	sub := rush(7, 42)
+	good := ring.sign(ticket{form: formPow, difficulty: MinDifficulty, issued: 1_800_000_000_000, lifetime: 120, id: [16]byte{1, 2, 3}}, sub)
+	f.Add("pow:" + good + ".0")
+	f.Add("pow:" + good + ".9007199254740991")
+	f.Add("pow:" + good + ".9007199254740992")
+	f.Add("slide:" + good + ".120")
+	f.Add("slide:" + good + ".-1")
+	f.Add("verifier:0.abc-DEF_ghi")
+	f.Add("pow:" + strings.Repeat("A", ticketTextBytes) + ".1")
+	f.Add("pow:" + good[:40] + "\n\n" + good[42:] + ".1")
+	f.Add(":")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		sol, err := parse(text)
+		if err != nil {
+			return
+		}
+		if text != string(sol.kind)+":"+sol.whole || len(text) > MaxSolutionBytes {
+			t.Fatalf("%q was read as %+v", text, sol)
+		}
+		if sol.kind == Verifier {
+			return
+		}
+		if sol.number > maxNumber {
+			t.Fatalf("%q has the number %d", text, sol.number)
+		}
+		if _, err := ring.open(sol.ticket, sub); err == nil && sol.ticket != good {
+			t.Fatalf("%q opens, and was never signed", sol.ticket)
+		}
+	})
+}
+
+func TestTicketsSurviveTheirText(t *testing.T) {
+	t.Parallel()
+	ring, err := newKeys([][]byte{testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []Subject{rush(1, 1), rush(1<<63-1, 1<<63-1), guest(PurposeRegister, "2001:db8::1"), {Purpose: PurposeSMS}} {
+		in := ticket{form: formSlide, difficulty: 26, issued: 1<<48 - 1, lifetime: 1<<16 - 1, id: [16]byte{15: 255}}
+		out, err := ring.open(ring.sign(in, sub), sub)
+		if err != nil {
+			t.Errorf("%+v: %v", sub, err)
+			continue
+		}
+		in.user, in.item, in.purpose, in.origin = sub.User, sub.Item, purposes[sub.Purpose], ring[0].origin(sub)
+		if out != in {
+			t.Errorf("%+v became %+v", in, out)
+		}
+	}
+	if _, err := newKeys(nil); err == nil {
+		t.Error("tickets without a key")
+	}
+	if _, err := newKeys([][]byte{{}}); err == nil {
+		t.Error("tickets with an empty key")
+	}
+}
