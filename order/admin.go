@@ -48,6 +48,8 @@ type RefundView struct {
 // and what only concerns the shop.
 type adminDocument struct {
 	orderevent.Document
+	// Reason is the stored one: operators read what shoppers are not told.
+	Reason string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,blocked,timeout,canceled"`
 	UserID string `json:"user_id"`
 	Epoch  int64  `json:"epoch" doc:"The Load of the item under which the unit was granted"`
 	Shard  int16  `json:"shard"`
@@ -55,7 +57,7 @@ type adminDocument struct {
 
 // adminView renders an order for an operator.
 func adminView(o orderevent.Order) adminDocument {
-	return adminDocument{Document: orderevent.View(o), UserID: decimal(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
+	return adminDocument{Document: orderevent.View(o), Reason: o.Reason, UserID: decimal(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
 }
 
 // statusChange is one line of an order's history.

@@ -70,6 +70,25 @@ type stay struct {
 	lifetime time.Duration
 }
 
+// lifeSpread is the part of its lifetime by which one hash may outlive another:
+// the orders of a rush are written within seconds and shall not all be gone from
+// the cache within as few. An hour or two of a day is spread enough.
+const lifeSpread = 10
+
+// lifetime is as.lifetime, and for orders that stay up to a part of it more. It
+// comes from the place, so that writing to a hash again does not draw another
+// one. What stays for a moment only must never stay for longer.
+func (p cachePlace) lifetime(as stay) time.Duration {
+	if !as.long {
+		return as.lifetime
+	}
+	const steps = 64
+	spread := as.lifetime / lifeSpread / steps
+	// Knuth's multiplier sends neighbouring places far apart.
+	step := uint64(p.period*cacheGroups+int64(p.group)) * 0x9E3779B97F4A7C15 >> 58 //nolint:gosec // any bits will do
+	return as.lifetime + time.Duration(step)*spread                                //nolint:gosec // below steps
+}
+
 // The ways of put.lua with what is there.
 const (
 	onlyNew = "new"
@@ -108,13 +127,13 @@ func storeCalls(orders []orderevent.Order, how string, as stay) []storeCall {
 		at := placeOf(orders[i].No)
 		places[at] = append(places[at], i)
 	}
-	target, seconds := "2", strconv.FormatInt(int64(as.lifetime/time.Second), 10)
+	target := "2"
 	if as.long {
 		target = "1"
 	}
 	calls := make([]storeCall, 0, len(places))
 	for at, mine := range places {
-		keys := at.keys()
+		keys, seconds := at.keys(), strconv.FormatInt(int64(at.lifetime(as)/time.Second), 10)
 		for len(mine) > 0 {
 			part := mine[:min(len(mine), storeLimit)]
 			mine = mine[len(part):]

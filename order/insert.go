@@ -27,8 +27,9 @@ INSERT INTO orders.orders (bucket, order_no, user_id, quantity, item_id, activit
 SELECT g.bucket, g.no, g.usr, g.quantity,
        ($6::bigint[])[g.m], ($7::bigint[])[g.m], ($8::bigint[])[g.m], ($9::smallint[])[g.m], ($10::bigint[])[g.m],
        ($11::bigint[])[g.m], ($12::text[])[g.m], ($13::text[])[g.m], ($14::boolean[])[g.m],
-       'pending_payment', t.at + ($15::bigint[])[g.m] * interval '1 microsecond', t.at, t.at
-FROM t, unnest($1::int[], $2::smallint[], $3::uuid[], $4::bigint[], $5::int[]) AS g (m, bucket, no, usr, quantity)
+       'pending_payment', t.at + g.window_micros * interval '1 microsecond', t.at, t.at
+FROM t, unnest($1::int[], $2::smallint[], $3::uuid[], $4::bigint[], $5::int[], $15::bigint[])
+     AS g (m, bucket, no, usr, quantity, window_micros)
 ON CONFLICT DO NOTHING
 RETURNING order_no, created_at`
 
@@ -57,23 +58,22 @@ type entry struct {
 // heads are the parts of a statement's arguments that are the same for all
 // grants of a message.
 type heads struct {
-	item, activity, session, epoch, price, windowMicros []int64
-	shard                                               []int16
-	currency, title                                     []string
-	perActivity                                         []bool
+	item, activity, session, epoch, price []int64
+	shard                                 []int16
+	currency, title                       []string
+	perActivity                           []bool
 }
 
 func newHeads(batches []*seckillevent.Batch) *heads {
 	n := len(batches)
-	wide, text := make([]int64, 6*n), make([]string, 2*n)
+	wide, text := make([]int64, 5*n), make([]string, 2*n)
 	h := &heads{
-		item: wide[:n], activity: wide[n : 2*n], session: wide[2*n : 3*n], epoch: wide[3*n : 4*n], price: wide[4*n : 5*n],
-		windowMicros: wide[5*n:], shard: make([]int16, n), currency: text[:n], title: text[n:], perActivity: make([]bool, n),
+		item: wide[:n], activity: wide[n : 2*n], session: wide[2*n : 3*n], epoch: wide[3*n : 4*n], price: wide[4*n:],
+		shard: make([]int16, n), currency: text[:n], title: text[n:], perActivity: make([]bool, n),
 	}
 	for i, b := range batches {
 		h.item[i], h.activity[i], h.session[i], h.epoch[i] = b.ItemID, b.ActivityID, b.SessionID, b.Epoch
-		h.price[i], h.windowMicros[i] = b.UnitPrice, b.PayWindow.Microseconds()
-		h.shard[i], h.currency[i], h.title[i], h.perActivity[i] = b.Shard, b.Currency, b.Title, b.PerActivity
+		h.price[i], h.shard[i], h.currency[i], h.title[i], h.perActivity[i] = b.UnitPrice, b.Shard, b.Currency, b.Title, b.PerActivity
 	}
 	return h
 }
@@ -109,9 +109,9 @@ func insert(ctx context.Context, tx pgx.Tx, status string, batches []*seckilleve
 		return nil, nil
 	}
 	c := newColumns(entries)
-	statement, last := insertPending, any(h.windowMicros)
-	if status == orderevent.StatusRefused {
-		statement, last = insertRefused, c.reason
+	statement, last := insertRefused, any(c.reason)
+	if status == orderevent.StatusPending {
+		statement, last = insertPending, windowMicros(batches, entries)
 	}
 	rows, err := tx.Query(ctx, statement, c.message, c.bucket, c.no, c.user, c.quantity,
 		h.item, h.activity, h.session, h.shard, h.epoch, h.price, h.currency, h.title, h.perActivity, last)
@@ -142,11 +142,29 @@ func insert(ctx context.Context, tx pgx.Tx, status string, batches []*seckilleve
 	return orders, nil
 }
 
+// payWindow is how long a grant's shopper has to pay, in Postgres's precision:
+// the sale's window, or less where the grant says so, never more.
+func payWindow(b *seckillevent.Batch, g *seckillevent.Grant) time.Duration {
+	window := b.PayWindow
+	if g.PayWithin > 0 {
+		window = min(window, time.Duration(g.PayWithin)*time.Second)
+	}
+	return window.Truncate(time.Microsecond)
+}
+
+func windowMicros(batches []*seckillevent.Batch, entries []entry) []int64 {
+	micros := make([]int64, len(entries))
+	for i, e := range entries {
+		micros[i] = payWindow(batches[e.from], e.grant).Microseconds()
+	}
+	return micros
+}
+
 // orderOf is the order that an entry becomes at a time.
 func orderOf(b *seckillevent.Batch, e entry, status string, at time.Time) orderevent.Order {
 	deadline := at
 	if status == orderevent.StatusPending {
-		deadline = at.Add(b.PayWindow.Truncate(time.Microsecond)) // Postgres counts in microseconds
+		deadline = at.Add(payWindow(b, e.grant))
 	}
 	return orderevent.Order{
 		No: e.grant.No, UserID: e.grant.User, ItemID: b.ItemID, ActivityID: b.ActivityID, SessionID: b.SessionID,

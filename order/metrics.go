@@ -50,7 +50,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		written: prometheus.NewCounterVec(opts("grants_written_total",
-			"Grants that the order writer brought to their end, by result: created, or refused as duplicate, shortfall, interrupted; "+
+			"Grants that the order writer brought to their end, by result: created, or refused as duplicate, shortfall, interrupted, blocked; "+
 				"known had its end before; malformed are dead letters, a message that cannot be read counting once."), []string{"result"}),
 		writeTime: histogram("write_seconds", "Time from taking grants to their orders' commit, with retries.",
 			prometheus.ExponentialBuckets(0.001, 2, 15)),
@@ -73,7 +73,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	// What can happen on the usual way is there from the first scrape on, so that
 	// the first rate is right.
-	for _, result := range []string{"created", "known", "malformed", orderevent.ReasonDuplicate, orderevent.ReasonShortfall, orderevent.ReasonInterrupted} {
+	for _, result := range []string{"created", "known", "malformed", orderevent.ReasonDuplicate, orderevent.ReasonShortfall, orderevent.ReasonInterrupted, orderevent.ReasonBlocked} {
 		m.written.WithLabelValues(result)
 	}
 	for _, by := range []string{visibleByWriter, visibleByEvent, visibleByReader} {

@@ -27,7 +27,7 @@ import (
 type Waker interface{ Wake() }
 
 // Deps are what the module works with; all are required, but for the bus in a
-// process that only reads, such as verify, and the tracer.
+// process that only reads, such as verify, the tracer, and Blocked.
 type Deps struct {
 	DB      *pgxpool.Pool // the module's own budget of connections, at least 4
 	Redis   redis.UniversalClient
@@ -37,6 +37,9 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Trace   *tracing.Tracer // nil is off
+	// Blocked reports whether a user may not have an order (any more); the writer
+	// asks it for every grant, so it must answer from memory. nil blocks nobody.
+	Blocked func(user int64) bool
 }
 
 // Service is the order module. Safe for concurrent use.

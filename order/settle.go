@@ -103,8 +103,9 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 
 // sortOut takes apart the entries by what is known without asking for their
 // rows: those of messages written before are done, those of an epoch that
-// Postgres has left behind and those of an item it does not know are refused,
-// the others are candidates.
+// Postgres has left behind, those of an item it does not know and those of
+// blocked users are refused, the others are candidates. A blocked user's number
+// that has its row already keeps it.
 func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock) (candidates, refused []entry, known int, err error) {
 	messages := make([]ids.ID, len(batches))
 	total := 0
@@ -138,7 +139,10 @@ func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckilleven
 		}
 		for j := range b.Grants {
 			e := entry{grant: &b.Grants[j], from: i, reason: reason}
-			if reason != "" {
+			if reason == "" && s.deps.Blocked != nil && s.deps.Blocked(e.grant.User) {
+				e.reason = orderevent.ReasonBlocked
+			}
+			if e.reason != "" {
 				refused = append(refused, e)
 			} else {
 				candidates = append(candidates, e)

@@ -37,6 +37,9 @@ type activityDraft struct {
 	PaymentWindowSeconds *int32         `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
 	PaymentWindowShare   *float64       `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; takes the place of the duration"`
 	RebuyAfterClose      *bool          `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again; true unless given"`
+	HumanCheck           string         `json:"human_check,omitempty" enum:"none,pow,slide,verifier" default:"none" doc:"How a shopper proves to be a person before a rush path; pow is earned at the reservation where the session has one"`
+	HumanCheckRate       int32          `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"Whoever asks for more paths a minute passes a second check; 0 asks nobody"`
+	Exclusive            bool           `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
 	Sessions             []SessionDraft `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
 }
 
@@ -51,6 +54,9 @@ type activityPatch struct {
 	PaymentWindowSeconds *int32     `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Takes the place of a share"`
 	PaymentWindowShare   *float64   `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Takes the place of the duration"`
 	RebuyAfterClose      *bool      `json:"rebuy_after_close,omitempty"`
+	HumanCheck           *string    `json:"human_check,omitempty" enum:"none,pow,slide,verifier"`
+	HumanCheckRate       *int32     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000"`
+	Exclusive            *bool      `json:"exclusive,omitempty"`
 }
 
 // defaultPayWindowSeconds is long enough to find a phone and short enough that
@@ -75,6 +81,7 @@ func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 		f.add(*s > 0 && *s <= 1 && !math.IsNaN(*s), "body.payment_window_share", *s,
 			"The share is above 0 and at most 1 of the session's length.")
 	}
+	f.activityDoor(a)
 }
 
 // name checks the name of an activity or session.
@@ -110,7 +117,10 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 	row := seckilldb.SeckillActivity{
 		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
 		PaymentWindowSeconds: optional(in.PaymentWindowSeconds, defaultPayWindowSeconds), PaymentWindowShare: in.PaymentWindowShare,
-		RebuyAfterClose: optional(in.RebuyAfterClose, true),
+		RebuyAfterClose: optional(in.RebuyAfterClose, true), HumanCheck: in.HumanCheck, HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
+	}
+	if row.HumanCheck == "" {
+		row.HumanCheck = humanCheckNone
 	}
 	var f flaws
 	f.activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
@@ -143,6 +153,7 @@ func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActiv
 	made, err := c.q.InsertActivity(ctx, seckilldb.InsertActivityParams{
 		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
 		PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
+		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
 	})
 	if err != nil {
 		return fmt.Errorf("seckill: insert activity: %w", err)
@@ -157,6 +168,7 @@ func (c *change) updateActivity(ctx context.Context, row *seckilldb.SeckillActiv
 		ID: row.ID, Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser,
 		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds,
 		PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
+		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
 	})
 	if err != nil {
 		return fmt.Errorf("seckill: update activity: %w", err)
@@ -225,6 +237,9 @@ func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityV
 	row.LimitPerUser = optional(in.LimitPerUser, row.LimitPerUser)
 	row.OneItemPerUser = optional(in.OneItemPerUser, row.OneItemPerUser)
 	row.RebuyAfterClose = optional(in.RebuyAfterClose, row.RebuyAfterClose)
+	row.HumanCheck = optional(in.HumanCheck, row.HumanCheck)
+	row.HumanCheckRate = optional(in.HumanCheckRate, row.HumanCheckRate)
+	row.Exclusive = optional(in.Exclusive, row.Exclusive)
 	if in.PaymentWindowSeconds != nil {
 		row.PaymentWindowSeconds, row.PaymentWindowShare = *in.PaymentWindowSeconds, nil
 	}

@@ -121,6 +121,7 @@ func (b *branch) shifted(in *cloning, zone *time.Location) *branch {
 	out := &branch{activity: a}
 	for _, t := range b.sessions {
 		t.session.OpensAt, t.session.ClosesAt = shiftSpan(t.session.OpensAt, t.session.ClosesAt, by, zone)
+		shiftReservation(&t.session, by, zone)
 		t.session.RepeatDay.Time = t.session.RepeatDay.Time.Add(days)
 		out.sessions = append(out.sessions, t)
 		// Where the clocks were put forward over one end of the activity and not over its session's, the session

@@ -122,11 +122,16 @@ func (s *Service) itemRoutes(api httpx.API) {
 			if err != nil {
 				return nil, err
 			}
-			return listPage(&in.PageInput, viewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
+			out, err := listPage(&in.PageInput, viewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {
 					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: activityID, SessionID: sessionID, RowLimit: limit})
 				})
+			if err != nil {
+				return nil, err
+			}
+			return out, s.countReservations(ctx, out.Body.Data)
 		})
+	httpx.Register(api, readOp(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids", listReservationProblems), s.listReservations)
 	rowRoutes(api, base, "item", s.readItem, s.editItem, s.deleteItem)
 	makeRoute(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale", http.StatusOK), s.addStock)
 	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell an item beyond its stock, by a share of it", http.StatusOK)

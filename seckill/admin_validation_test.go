@@ -128,6 +128,9 @@ func TestPublicationChecks(t *testing.T) {
 		"short to pay": {func(s sale) {
 			d.do(200, http.MethodPatch, "/api/v1/admin/activities/"+s.activity, `{"version":1,"payment_window_seconds":30}`)
 		}, "needs 1m0s"},
+		"no verifier": {func(s sale) {
+			d.do(200, http.MethodPatch, "/api/v1/admin/activities/"+s.activity, `{"version":1,"human_check":"verifier"}`)
+		}, "No verifier is set up"},
 	} {
 		s := d.draft(time.Hour)
 		c.spoil(s)

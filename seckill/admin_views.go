@@ -20,6 +20,9 @@ type activityView struct {
 	PaymentWindowSeconds int32         `json:"payment_window_seconds"`
 	PaymentWindowShare   *float64      `json:"payment_window_share" doc:"Where it is set it takes the place of the seconds"`
 	RebuyAfterClose      bool          `json:"rebuy_after_close"`
+	HumanCheck           string        `json:"human_check" enum:"none,pow,slide,verifier"`
+	HumanCheckRate       int32         `json:"human_check_rate" doc:"Paths a minute above which a second check is asked for; 0 never"`
+	Exclusive            bool          `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
 	Version              int32         `json:"version" doc:"Send it back with an edit"`
 	CreatedAt            timestamp     `json:"created_at"`
 	UpdatedAt            timestamp     `json:"updated_at"`
@@ -28,16 +31,19 @@ type activityView struct {
 
 // sessionView is a session as operators see it.
 type sessionView struct {
-	ID         rowID      `json:"id"`
-	ActivityID rowID      `json:"activity_id"`
-	Name       string     `json:"name"`
-	OpensAt    timestamp  `json:"opens_at"`
-	ClosesAt   timestamp  `json:"closes_at"`
-	RepeatOf   *rowID     `json:"repeat_of" doc:"The session that this one repeats on another day; null for one of its own"`
-	Version    int32      `json:"version" doc:"Send it back with an edit"`
-	CreatedAt  timestamp  `json:"created_at"`
-	UpdatedAt  timestamp  `json:"updated_at"`
-	Items      []itemView `json:"items,omitempty" doc:"Given when one session is read, not in lists"`
+	ID                  rowID      `json:"id"`
+	ActivityID          rowID      `json:"activity_id"`
+	Name                string     `json:"name"`
+	OpensAt             timestamp  `json:"opens_at"`
+	ClosesAt            timestamp  `json:"closes_at"`
+	ReservationOpensAt  *timestamp `json:"reservation_opens_at" doc:"null when no reservation is asked for"`
+	ReservationClosesAt *timestamp `json:"reservation_closes_at"`
+	ReservationCap      float64    `json:"reservation_cap" doc:"The most reservations of an item, as a multiple of its stock; 0 is no cap"`
+	RepeatOf            *rowID     `json:"repeat_of" doc:"The session that this one repeats on another day; null for one of its own"`
+	Version             int32      `json:"version" doc:"Send it back with an edit"`
+	CreatedAt           timestamp  `json:"created_at"`
+	UpdatedAt           timestamp  `json:"updated_at"`
+	Items               []itemView `json:"items,omitempty" doc:"Given when one session is read, not in lists"`
 }
 
 // itemView is an item as operators see it.
@@ -52,6 +58,7 @@ type itemView struct {
 	OnSale          int32     `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); 0 when unlimited"`
 	Unlimited       bool      `json:"unlimited"`
 	LimitPerUser    int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
+	Reservations    *int64    `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
 	Version         int32     `json:"version" doc:"Send it back with an edit"`
 	CreatedAt       timestamp `json:"created_at"`
 	UpdatedAt       timestamp `json:"updated_at"`
@@ -76,7 +83,8 @@ func viewActivity(a *seckilldb.SeckillActivity) activityView {
 	return activityView{
 		ID: rowID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: timestamp(a.StartsAt), EndsAt: timestamp(a.EndsAt),
 		LimitPerUser: a.LimitPerUser, OneItemPerUser: a.OneItemPerUser, PaymentWindowSeconds: a.PaymentWindowSeconds,
-		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, Version: a.Version,
+		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, HumanCheck: a.HumanCheck,
+		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, Version: a.Version,
 		CreatedAt: timestamp(a.CreatedAt), UpdatedAt: timestamp(a.UpdatedAt),
 	}
 }
@@ -84,7 +92,8 @@ func viewActivity(a *seckilldb.SeckillActivity) activityView {
 func viewSession(s *seckilldb.SeckillSession) sessionView {
 	return sessionView{
 		ID: rowID(s.ID), ActivityID: rowID(s.ActivityID), Name: s.Name, OpensAt: timestamp(s.OpensAt), ClosesAt: timestamp(s.ClosesAt),
-		RepeatOf: (*rowID)(s.RepeatOf), Version: s.Version, CreatedAt: timestamp(s.CreatedAt), UpdatedAt: timestamp(s.UpdatedAt),
+		ReservationOpensAt: (*timestamp)(s.ReservationOpensAt), ReservationClosesAt: (*timestamp)(s.ReservationClosesAt),
+		ReservationCap: s.ReservationCap, RepeatOf: (*rowID)(s.RepeatOf), Version: s.Version, CreatedAt: timestamp(s.CreatedAt), UpdatedAt: timestamp(s.UpdatedAt),
 	}
 }
 

@@ -88,11 +88,7 @@ func (b *browser) routes(api httpx.API) {
 	}, func(ctx context.Context, in *browseInput) (*shown[shopItem], error) {
 		return show[shopItem](ctx, b, "i", in, "There is no item with this id.", b.buildItem)
 	})
-	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/time", ID: "server-time", Tag: "shopper", Summary: "The time that openings go by",
-		Description: "Ask a few times; the answer with the shortest round trip is the best. With the client's clock at sending (t0) and " +
-			"receiving (t3), its offset is ((server_receive - t0) + (server_send - t3)) / 2.",
-	}, b.time)
+	b.registerTime(api)
 }
 
 // show answers with what build makes of an id.
@@ -204,25 +200,4 @@ func (b *browser) withStates(ctx context.Context, s *storedSession) ([]shopItem,
 		})
 	}
 	return out, g.Wait()
-}
-
-// serverTime carries both of the server's clock readings; they differ by the
-// time that the answer took to make.
-type serverTime struct {
-	ServerTime    timestamp `json:"server_time"`
-	ServerReceive int64     `json:"server_receive" doc:"Unix milliseconds when the request was read"`
-	ServerSend    int64     `json:"server_send" doc:"Unix milliseconds when the answer was written"`
-}
-
-type timeOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         serverTime
-}
-
-func (b *browser) time(context.Context, *struct{}) (*timeOutput, error) {
-	received := b.clock.Now()
-	out := &timeOutput{CacheControl: "no-store"}
-	sent := b.clock.Now()
-	out.Body = serverTime{ServerTime: timestamp(sent), ServerReceive: received.UnixMilli(), ServerSend: sent.UnixMilli()}
-	return out, nil
 }

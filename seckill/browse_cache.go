@@ -55,6 +55,10 @@ func (c *browseCache) get(ctx context.Context, key string, build func(context.Co
 		return r, nil
 	}
 	flight := c.flights.DoChan(key, func() (any, error) {
+		// Whoever missed just before an earlier flight came home finds what it brought.
+		if r, ok := c.lookup(key); ok {
+			return r, nil
+		}
 		// Not the first caller's context: the others wait for this answer too.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), browseTimeout)
 		defer cancel()

@@ -41,6 +41,14 @@ type keptSessions struct {
 	expires time.Time
 }
 
+// fresh returns what is kept unless it is too old.
+func (l *sessionList) fresh(now time.Time) ([]storedSession, bool) {
+	if k := l.kept.Load(); k != nil && now.Before(k.expires) {
+		return k.all, true
+	}
+	return nil, false
+}
+
 type listSessionsInput struct {
 	httpx.PageInput
 	Conditional
@@ -76,10 +84,14 @@ func (b *browser) listSessions(ctx context.Context, in *listSessionsInput) (*sho
 
 // listable returns the sessions to list, from memory while that is fresh.
 func (b *browser) listable(ctx context.Context) ([]storedSession, error) {
-	if k := b.list.kept.Load(); k != nil && b.clock.Now().Before(k.expires) {
-		return k.all, nil
+	if all, ok := b.list.fresh(b.clock.Now()); ok {
+		return all, nil
 	}
 	flight := b.list.flights.DoChan("", func() (any, error) {
+		// Whoever missed just before an earlier flight came home finds what it brought.
+		if all, ok := b.list.fresh(b.clock.Now()); ok {
+			return all, nil
+		}
 		// Not the first caller's context: the others wait for this list too.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), browseTimeout)
 		defer cancel()

@@ -18,14 +18,23 @@ const (
 	shopEnded     = "ended"
 )
 
+// Entry is what a shopper has to do before a rush path is given out. It is
+// exported because huma documents embedded fields of exported types only.
+type Entry struct {
+	ReservationOpensAt  *timestamp `json:"reservation_opens_at" doc:"From when an item can be reserved; null when no reservation is asked for"`
+	ReservationClosesAt *timestamp `json:"reservation_closes_at" doc:"Until when; only those who reserved it in time get a rush path"`
+	HumanCheck          string     `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person; pow is earned at the reservation where there is one"`
+}
+
 // shopSession is a session as shoppers see it.
 type shopSession struct {
-	ID             rowID      `json:"id"`
-	ActivityID     rowID      `json:"activity_id"`
-	ActivityName   string     `json:"activity_name"`
-	Name           string     `json:"name"`
-	OpensAt        timestamp  `json:"opens_at"`
-	ClosesAt       timestamp  `json:"closes_at"`
+	ID           rowID     `json:"id"`
+	ActivityID   rowID     `json:"activity_id"`
+	ActivityName string    `json:"activity_name"`
+	Name         string    `json:"name"`
+	OpensAt      timestamp `json:"opens_at"`
+	ClosesAt     timestamp `json:"closes_at"`
+	Entry
 	Status         string     `json:"status" enum:"upcoming,on_sale,paused,ended"`
 	OneItemPerUser bool       `json:"one_item_per_user" doc:"Whoever has one item of the activity cannot have another"`
 	ItemCount      int        `json:"item_count"`
@@ -43,10 +52,21 @@ type shopItem struct {
 	PaymentWindowSeconds int64     `json:"payment_window_seconds" doc:"How long an order may stay unpaid"`
 	OpensAt              timestamp `json:"opens_at"`
 	ClosesAt             timestamp `json:"closes_at"`
-	Status               string    `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended"`
-	Unlimited            bool      `json:"unlimited"`
-	Total                *int64    `json:"total" doc:"Units on sale; null when unlimited"`
-	Remaining            *int64    `json:"remaining" doc:"Units nobody holds, up to 2 s old; null when unlimited, and while nobody knows"`
+	Entry
+	Status    string `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended"`
+	Unlimited bool   `json:"unlimited"`
+	Total     *int64 `json:"total" doc:"Units on sale; null when unlimited"`
+	Remaining *int64 `json:"remaining" doc:"Units nobody holds, up to 2 s old; null when unlimited, and while nobody knows"`
+}
+
+// entryOf is what stands before a session's paths. A view that was written
+// before there were human checks asks for none.
+func entryOf(s *storedSession) Entry {
+	e := Entry{ReservationOpensAt: s.ReserveFrom, ReservationClosesAt: s.ReserveUntil, HumanCheck: s.HumanCheck}
+	if e.HumanCheck == "" {
+		e.HumanCheck = humanCheckNone
+	}
+	return e
 }
 
 // sessionStatus is what the clock and the operator say about a session.
@@ -67,7 +87,7 @@ func sessionStatus(s *storedSession, now time.Time) string {
 func shopSessionOf(s *storedSession, now time.Time) shopSession {
 	return shopSession{
 		ID: s.ID, ActivityID: s.ActivityID, ActivityName: s.ActivityName, Name: s.Name, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
-		Status: sessionStatus(s, now), OneItemPerUser: s.PerActivity, ItemCount: s.ItemCount,
+		Entry: entryOf(s), Status: sessionStatus(s, now), OneItemPerUser: s.PerActivity, ItemCount: s.ItemCount,
 	}
 }
 
@@ -77,7 +97,7 @@ func shopItemOf(s *storedSession, i *storedItem, state inventory.State, loaded b
 	v := shopItem{
 		ID: i.ID, SessionID: s.ID, ActivityID: s.ActivityID, Goods: i.Goods, LimitPerUser: i.LimitPerUser, OneItemPerUser: s.PerActivity,
 		PaymentWindowSeconds: i.PayWindowSeconds, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Status: sessionStatus(s, now),
-		Unlimited: i.Unlimited,
+		Entry: entryOf(s), Unlimited: i.Unlimited,
 	}
 	total, remaining := int64(i.OnSale), int64(i.OnSale)
 	if loaded {

@@ -27,6 +27,12 @@ type Item struct {
 	OnSale                     bool // published, and neither ended nor terminated
 	PreheatAt                  time.Time
 	Rebuy                      bool // a user may buy again after the unpaid order closed
+
+	HumanCheck                string    // none, pow, slide or verifier
+	HumanCheckRate            int32     // paths a minute above which a second check is asked for; 0 never
+	OnePerUser                bool      // the activity is exclusive: a user takes part in one such at a time
+	ReserveFrom, ReserveUntil time.Time // when it can be reserved; both zero when no reservation is asked for
+	ReserveCap                float64   // the most reservations, as a multiple of the stock; 0 is no cap
 }
 
 // Stock names the item's keys for inventory.

@@ -125,7 +125,8 @@ func (c *Catalogue) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSessi
 		ListPrice: i.ListPrice, SalePrice: i.SalePrice, Currency: i.Currency, Total: unitsOnSale(i), Unlimited: i.Unlimited,
 		UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
 		PayWindow: payWindow(a, s), Paused: a.Paused, OnSale: a.Status == statusScheduled || a.Status == statusRunning,
-		PreheatAt: c.preheatAt(s.OpensAt), Rebuy: a.RebuyAfterClose,
+		PreheatAt: c.preheatAt(s.OpensAt), Rebuy: a.RebuyAfterClose, HumanCheck: a.HumanCheck, HumanCheckRate: a.HumanCheckRate,
+		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt), ReserveCap: s.ReservationCap,
 	}
 }
 

@@ -29,6 +29,9 @@ type Config struct {
 	// provider in use can keep; an activity with a shorter one is not published.
 	// 10 s … 1 h. Defaults to 10 s, the shortest an activity may ask for.
 	ShortestPayWindow time.Duration
+	// Verifier says that an outside verifier of human checks is there; without one
+	// an activity that asks for it is not published. Defaults to false.
+	Verifier bool
 	// BrowseCacheBytes is the memory for browse answers, which live 1 to 2 s in
 	// it. An answer of more than a 1024th of it is not kept. 512 KiB … 1 GiB.
 	// Defaults to 32 MiB: sessions of some forty items are kept, a thousand at once.

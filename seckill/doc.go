@@ -5,10 +5,11 @@
 // # Owns
 //
 // In Postgres the schema seckill: activities, their sessions, their items, and
-// the kept answers of idempotent requests. In Redis the views that shoppers
-// browse (sv:*, one hash per session) and the admission rates. Stock is not
-// here: rows and counters belong to inventory and are reached only through it,
-// in this module's transactions where a plan and its stock must change together.
+// who reserved one (package reservation, which stands at the door). In Redis the
+// views that shoppers browse (sv:*, one hash per session) and the admission rates.
+// Stock is not here: rows and counters belong to inventory and are reached only
+// through it, in this module's transactions where a plan and its stock must
+// change together.
 //
 // # Two halves
 //

@@ -40,6 +40,10 @@ type DoorCheck func(ctx context.Context, a *Applicant) error
 // order: cheap ones first. Call it before serving.
 func (s *Service) Guard(checks ...DoorCheck) { s.rush.checks = append(s.rush.checks, checks...) }
 
+// OnOverLimit has fn hear of users who ask for paths more often than the limits
+// allow, and so never reach the checks. fn must not wait. Call it before serving.
+func (s *Service) OnOverLimit(fn func(user int64)) { s.rush.overLimit = fn }
+
 // admit returns what the first check that refuses says.
 func (r *rush) admit(ctx context.Context, a *Applicant) error {
 	for _, check := range r.checks {

@@ -168,5 +168,9 @@ func (s *Service) readItem(ctx context.Context, id int64) (itemView, error) {
 	if err != nil {
 		return itemView{}, orNotFound(err, errNoItem, "read item")
 	}
-	return viewItem(&row), nil
+	view := []itemView{viewItem(&row)}
+	if err := s.countReservations(ctx, view); err != nil {
+		return itemView{}, err
+	}
+	return view[0], nil
 }

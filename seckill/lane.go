@@ -22,6 +22,7 @@ type attempt struct {
 	span     tracing.Span    // zero unless this attempt is one of those that are followed
 	user     int64
 	quantity int32
+	within   int32 // the payment window in seconds; 0 for the item's
 	no       ids.ID
 	verdict  verdict
 	done     chan struct{} // one place, so that the lane never waits for a handler

@@ -198,14 +198,16 @@ func (w *laneWorker) settle(ctx context.Context, item *Item, decided func()) {
 		case inventory.Granted:
 			w.granted = append(w.granted, a)
 			w.grants = append(w.grants, grant{a.user, r.Seq})
-			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, Seq: r.Seq})
+			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, PayWithin: a.within, Seq: r.Seq})
 		case inventory.Repeated:
 			if w.unsure(a.no, r.Seq) {
-				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, Seq: r.Seq}})
+				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, PayWithin: a.within, Seq: r.Seq}})
 			}
 		case inventory.AlreadyBought:
 			if w.unsure(r.Other, r.Seq) {
-				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: r.Other, User: a.user, Quantity: r.Quantity, Seq: r.Seq}})
+				// What the other number's path said of the window is not known here; it is
+				// the same shopper's, and the message that comes first decides.
+				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: r.Other, User: a.user, Quantity: r.Quantity, PayWithin: a.within, Seq: r.Seq}})
 			}
 		case inventory.SoldOut:
 			nothingLeft = outSoldOut

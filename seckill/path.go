@@ -23,8 +23,18 @@ import (
 //	36  6  usable from, Unix milliseconds
 //	42  6  expires at, Unix milliseconds
 //	48 16  first half of HMAC-SHA256 over bytes 0 … 47
+//
+// Version 2 is the path of a shopper who has less time to pay than others. Its
+// times count from pathEpoch, which saves a byte of each for that window; so a
+// path has one length, and version 1 stays what nearly everybody gets.
+//
+//	36  5  usable from, milliseconds since pathEpoch
+//	41  5  expires at, likewise
+//	46  2  payment window, seconds, from 1
 const (
 	pathVersion = 1
+	// pathVersionShort carries a payment window.
+	pathVersionShort = 2
 
 	pathKeyAt      = 1
 	pathUserAt     = 2
@@ -34,6 +44,12 @@ const (
 	pathFromAt     = 36
 	pathUntilAt    = 42
 	pathMACAt      = 48
+
+	pathShortUntilAt = 41
+	pathWindowAt     = 46
+	// pathEpoch is 2020-01-01 UTC in Unix milliseconds: five bytes of milliseconds
+	// reach from there into the year 2054.
+	pathEpoch = 1_577_836_800_000
 
 	// pathMACBytes is 128 bits: a path lives four minutes at most, and one guess
 	// costs a request.
@@ -60,6 +76,9 @@ type token struct {
 	no       ids.ID
 	from     int64 // Unix milliseconds; the opening
 	until    int64 // Unix milliseconds
+	// payWithin is the payment window in seconds, up to 65535, where it is shorter
+	// than the item's; 0 where it is the item's.
+	payWithin int32
 }
 
 // put writes the payload without its MAC.
@@ -69,6 +88,13 @@ func (t *token) put(b *[pathBytes]byte, key byte) {
 	binary.BigEndian.PutUint64(b[pathItemAt:], uint64(t.item))         //nolint:gosec // likewise
 	binary.BigEndian.PutUint16(b[pathQuantityAt:], uint16(t.quantity)) //nolint:gosec // sign refuses more
 	copy(b[pathNumberAt:], t.no[:])
+	if t.payWithin > 0 {
+		b[0] = pathVersionShort
+		putShortMillis(b[pathFromAt:pathShortUntilAt], t.from-pathEpoch)
+		putShortMillis(b[pathShortUntilAt:pathWindowAt], t.until-pathEpoch)
+		binary.BigEndian.PutUint16(b[pathWindowAt:], uint16(t.payWithin)) //nolint:gosec // sign refuses more
+		return
+	}
 	putMillis(b[pathFromAt:pathUntilAt], t.from)
 	putMillis(b[pathUntilAt:pathMACAt], t.until)
 }
@@ -79,15 +105,25 @@ func (t *token) take(b *[pathBytes]byte) {
 	t.item = int64(binary.BigEndian.Uint64(b[pathItemAt:])) //nolint:gosec // likewise
 	t.quantity = int32(binary.BigEndian.Uint16(b[pathQuantityAt:]))
 	copy(t.no[:], b[pathNumberAt:pathFromAt])
+	if b[0] == pathVersionShort {
+		t.from = shortMillis(b[pathFromAt:pathShortUntilAt]) + pathEpoch
+		t.until = shortMillis(b[pathShortUntilAt:pathWindowAt]) + pathEpoch
+		t.payWithin = int32(binary.BigEndian.Uint16(b[pathWindowAt:]))
+		return
+	}
+	t.payWithin = 0
 	t.from = millis(b[pathFromAt:pathUntilAt])
 	t.until = millis(b[pathUntilAt:pathMACAt])
 }
 
 // sane reports whether t can be written without losing anything.
 func (t *token) sane() bool {
-	const maxMillis = 1<<48 - 1 // the year 10889
+	least, most := int64(0), int64(1<<48-1) // up to the year 10889
+	if t.payWithin > 0 {
+		least, most = pathEpoch, pathEpoch+1<<40-1
+	}
 	return t.user > 0 && t.item > 0 && t.quantity >= 1 && t.quantity <= math.MaxUint16 && !t.no.IsZero() &&
-		t.from >= 0 && t.from <= t.until && t.until <= maxMillis
+		t.payWithin >= 0 && t.payWithin <= math.MaxUint16 && t.from >= least && t.from <= t.until && t.until <= most
 }
 
 func putMillis(b []byte, ms int64) {
@@ -99,4 +135,14 @@ func putMillis(b []byte, ms int64) {
 func millis(b []byte) int64 {
 	_ = b[5]
 	return int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5])
+}
+
+func putShortMillis(b []byte, ms int64) {
+	_ = b[4]
+	b[0], b[1], b[2], b[3], b[4] = byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms)
+}
+
+func shortMillis(b []byte) int64 {
+	_ = b[4]
+	return int64(b[0])<<32 | int64(b[1])<<24 | int64(b[2])<<16 | int64(b[3])<<8 | int64(b[4])
 }

@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"time"
 
@@ -80,7 +81,7 @@ func (r *rush) issue(ctx context.Context, in *PathRequest) (*PathAnswer, error) 
 	if err := r.admit(ctx, &a); err != nil {
 		return nil, err
 	}
-	t := token{user: a.User, item: id, quantity: quantity, no: a.OrderNo, from: a.UsableFrom.UnixMilli()}
+	t := token{user: a.User, item: id, quantity: quantity, no: a.OrderNo, from: a.UsableFrom.UnixMilli(), payWithin: r.payWithin(&a)}
 	start := now
 	if a.UsableFrom.After(now) {
 		start = a.UsableFrom
@@ -98,6 +99,21 @@ func (r *rush) issue(ctx context.Context, in *PathRequest) (*PathAnswer, error) 
 	}}, nil
 }
 
+// payWithin is the payment window, in seconds, of an applicant who has less time
+// than others; 0 for everybody else. It is never so short that a provider in use
+// could not take the payment, and at most the 18 hours that a path can say.
+func (r *rush) payWithin(a *Applicant) int32 {
+	if a.PayWithin >= a.Item.PayWindow {
+		return 0
+	}
+	// Up to the next whole second, which is what a path can say.
+	window := (max(a.PayWithin, r.shortestPay) + time.Second - 1).Truncate(time.Second)
+	if window >= a.Item.PayWindow {
+		return 0
+	}
+	return int32(min(window/time.Second, math.MaxUint16)) //nolint:gosec // bounded by the minimum
+}
+
 // registerIssue adds the route.
 func (r *rush) registerIssue(api httpx.API) {
 	httpx.Register(api, httpx.Op{
@@ -107,9 +123,18 @@ func (r *rush) registerIssue(api httpx.API) {
 			"Paths are given out from two minutes before the opening (the shop may choose another lead); spread your requests over that time. " +
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +
 			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
+		Limits: r.cfg.PathLimits,
+		OverLimit: func(ctx context.Context) {
+			if r.overLimit != nil {
+				r.overLimit(auth.From(ctx).UserID)
+			}
+		},
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusGone: "ended", http.StatusTooEarly: "not-started",
 			http.StatusUnprocessableEntity: "over-limit, invalid",
+			http.StatusForbidden:           "no-reservation-held, human-check-required, human-check-failed, not-available",
+			http.StatusConflict:            "one-activity",
+			http.StatusServiceUnavailable:  "unavailable, human-check-unavailable",
 		},
 	}, func(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
 		out, err := r.issue(ctx, in)

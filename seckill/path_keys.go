@@ -82,7 +82,7 @@ func (ring *pathKeys) verify(path string, t *token) error {
 	var text [pathTextBytes]byte
 	copy(text[:], path)
 	var head [3]byte
-	if _, err := pathEncoding.Decode(head[:], text[:4]); err != nil || head[0] != pathVersion {
+	if _, err := pathEncoding.Decode(head[:], text[:4]); err != nil || (head[0] != pathVersion && head[0] != pathVersionShort) {
 		return errBadPath
 	}
 	for _, k := range ring.keys {

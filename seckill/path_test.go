@@ -30,6 +30,11 @@ func anyToken(r *rapid.T) token {
 		from:     from, until: from + rapid.Int64Range(0, 1<<40).Draw(r, "life"),
 	}
 	t.no = ids.NewFor(t.user)
+	if rapid.Bool().Draw(r, "restricted") {
+		t.payWithin = rapid.Int32Range(1, 65535).Draw(r, "payWithin")
+		t.from = rapid.Int64Range(pathEpoch, pathEpoch+1<<39).Draw(r, "from") // until 2037
+		t.until = t.from + rapid.Int64Range(0, 1<<38).Draw(r, "life")
+	}
 	return t
 }
 
@@ -142,6 +147,10 @@ func TestSignRefusesWhatDoesNotFit(t *testing.T) {
 		"no number":        func(t *token) { t.no = ids.ID{} },
 		"ends at once":     func(t *token) { t.until = t.from - 1 },
 		"ends too far off": func(t *token) { t.until = 1 << 48 },
+		"no time to pay":   func(t *token) { t.payWithin = -1 },
+		"much time to pay": func(t *token) { t.payWithin = 1 << 16 },
+		"short and early":  func(t *token) { t.payWithin, t.from = 30, pathEpoch-1 },
+		"short and late":   func(t *token) { t.payWithin, t.until = 30, pathEpoch+1<<40 },
 	} {
 		tok := goldenToken
 		change(&tok)
@@ -180,9 +189,43 @@ func TestPathGolden(t *testing.T) {
 	}
 }
 
+// A shorter payment window makes another version of the same length.
+const goldenShortPath = "AhkAAAAAAAAAKgAAAAAAAAAHAAIBmRssPU5wgZKjtMXW5wEj"
+
+func TestShortPathGolden(t *testing.T) {
+	t.Parallel()
+	ring := keys(t, testKey)
+	short := goldenToken
+	short.payWithin = 30
+	path, err := ring.sign(short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(path) != len(goldenPath) || !strings.HasPrefix(path, goldenShortPath) {
+		t.Fatalf("the format changed: %s", path)
+	}
+	// What the path says of the window is signed as everything else is.
+	raw, err := base64.RawURLEncoding.DecodeString(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[pathWindowAt+1]++
+	if ring.verify(base64.RawURLEncoding.EncodeToString(raw), new(token)) == nil {
+		t.Fatal("a longer window was accepted")
+	}
+	raw[pathWindowAt+1]--
+	raw[0] = pathVersion
+	if ring.verify(base64.RawURLEncoding.EncodeToString(raw), new(token)) == nil {
+		t.Fatal("a path without the window was accepted")
+	}
+}
+
 func FuzzPathVerify(f *testing.F) {
 	ring := keys(f, testKey)
 	f.Add(goldenPath)
+	if short, err := ring.sign(token{user: 1, item: 1, quantity: 1, no: ids.NewFor(1), from: pathEpoch, until: pathEpoch, payWithin: 1}); err == nil {
+		f.Add(short)
+	}
 	f.Add("")
 	f.Add(strings.Repeat("A", pathTextBytes))
 	f.Fuzz(func(t *testing.T, path string) {

@@ -1,7 +1,7 @@
 -- name: InsertActivity :one
 INSERT INTO seckill.activities (name, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING *;
+    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING *;
 
 -- name: Activity :one
 SELECT * FROM seckill.activities WHERE id = $1;
@@ -21,6 +21,7 @@ ORDER BY id DESC LIMIT @row_limit;
 -- name: UpdateActivity :one
 UPDATE seckill.activities SET name = $2, starts_at = $3, ends_at = $4, limit_per_user = $5, one_item_per_user = $6,
     payment_window_seconds = $7, payment_window_share = $8, rebuy_after_close = $9,
+    human_check = $10, human_check_rate = $11, exclusive = $12,
     version = version + 1, revision = revision + 1, updated_at = now()
 WHERE id = $1 RETURNING *;
 
@@ -61,8 +62,9 @@ SELECT * FROM seckill.activities
 WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => @kept_seconds) ORDER BY id;
 
 -- name: InsertSession :one
-INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at, repeat_of, repeat_day) VALUES ($1, $2, $3, $4, $5, $6)
-RETURNING *;
+INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at, repeat_of, repeat_day,
+    reservation_opens_at, reservation_closes_at, reservation_cap)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING *;
 
 -- name: Session :one
 SELECT * FROM seckill.sessions WHERE id = $1;
@@ -76,7 +78,8 @@ ORDER BY id DESC LIMIT @row_limit;
 SELECT * FROM seckill.sessions WHERE activity_id = ANY(@activity_ids::bigint[]) ORDER BY activity_id, id;
 
 -- name: UpdateSession :one
-UPDATE seckill.sessions SET name = $2, opens_at = $3, closes_at = $4, version = version + 1, updated_at = now()
+UPDATE seckill.sessions SET name = $2, opens_at = $3, closes_at = $4,
+    reservation_opens_at = $5, reservation_closes_at = $6, reservation_cap = $7, version = version + 1, updated_at = now()
 WHERE id = $1 RETURNING *;
 
 -- name: DeleteSession :exec
@@ -127,23 +130,94 @@ SELECT id FROM seckill.items WHERE id = ANY(@ids::bigint[]) AND load_wanted > lo
 -- name: LoadDone :exec
 UPDATE seckill.items SET load_done = greatest(load_done, @answered) WHERE id = @id;
 
--- One request per key at a time; the lock ends with the transaction.
--- name: TryIdempotencyLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended('seckill.idempotency ' || @actor::text || ' ' || @key::text, 0));
-
--- name: IdempotentAnswer :one
-SELECT request, response FROM seckill.idempotency
-WHERE actor = $1 AND key = $2 AND created_at > now() - make_interval(secs => @kept_seconds);
-
--- name: KeepIdempotentAnswer :exec
-INSERT INTO seckill.idempotency (actor, key, request, response) VALUES ($1, $2, $3, $4)
-ON CONFLICT (actor, key) DO UPDATE SET request = excluded.request, response = excluded.response, created_at = now();
-
--- name: ForgetIdempotentAnswers :execrows
-DELETE FROM seckill.idempotency WHERE created_at <= now() - make_interval(secs => @kept_seconds);
-
 -- What every published item should have on sale. It is counted here and not by the program, whose count it proves.
 -- name: PlannedStock :many
 SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale
 FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
 WHERE a.status <> 'draft' ORDER BY i.id;
+
+-- Many reservations, decided as a whole by this statement's own time. One is given when its window is open, the user
+-- has none yet and, where there is a cap, a place is left; a user who comes twice gets one. A counter that another
+-- statement has filled meanwhile makes its CHECK abort this one, and nothing has happened. An item that has no counter
+-- yet gets one that begins with what is there. Rows are inserted in the order of their keys and counters in the order
+-- of items, so that no two statements wait for each other. Neither made nor held although the window is open and the
+-- item not full: another request was faster by a moment, ask again. An item that does not exist has no answer.
+-- name: Reserve :many
+WITH asked AS (
+    SELECT row_number() OVER () AS ord, t.* FROM (
+        SELECT unnest(@item_ids::bigint[]) AS item_id, unnest(@user_ids::bigint[]) AS user_id, unnest(@human_oks::boolean[]) AS human_ok
+    ) t
+), plan AS (
+    SELECT i.id, a.status, s.reservation_opens_at, s.reservation_closes_at, s.reservation_cap > 0 AS capped,
+        CASE WHEN i.unlimited THEN 9223372036854775807 ELSE floor(s.reservation_cap::numeric * i.stock)::bigint END AS places,
+        CASE WHEN s.reservation_cap > 0 THEN coalesce(
+            (SELECT c.taken FROM seckill.reservation_counts c WHERE c.item_id = i.id),
+            (SELECT count(*) FROM seckill.reservations r WHERE r.item_id = i.id)) ELSE 0 END AS taken,
+        EXISTS (SELECT 1 FROM seckill.reservation_counts c WHERE c.item_id = i.id) AS counting
+    FROM seckill.items i
+        JOIN seckill.sessions s ON s.id = i.session_id
+        JOIN seckill.activities a ON a.id = i.activity_id
+    WHERE i.id = ANY(@item_ids::bigint[])
+), known AS (
+    SELECT a.ord, a.item_id, a.user_id, a.human_ok, r.reserved_at
+    FROM asked a LEFT JOIN LATERAL (
+        SELECT h.reserved_at FROM seckill.reservations h WHERE h.item_id = a.item_id AND h.user_id = a.user_id OFFSET 0
+    ) r ON true
+), fresh AS (
+    SELECT k.item_id, k.user_id, k.human_ok, row_number() OVER (PARTITION BY k.item_id ORDER BY k.ord) AS nth
+    FROM known k WHERE k.reserved_at IS NULL
+), made AS (
+    INSERT INTO seckill.reservations (item_id, user_id, reserved_at, human_ok)
+    SELECT f.item_id, f.user_id, now(), f.human_ok FROM fresh f JOIN plan p ON p.id = f.item_id
+    WHERE p.status IN ('scheduled', 'running') AND now() >= p.reservation_opens_at AND now() < p.reservation_closes_at
+        AND (NOT p.capped OR f.nth <= p.places - p.taken)
+    ORDER BY f.item_id, f.user_id
+    ON CONFLICT DO NOTHING
+    RETURNING item_id, user_id, reserved_at
+), counted AS (
+    INSERT INTO seckill.reservation_counts AS c (item_id, taken, places)
+    SELECT p.id, CASE WHEN p.counting THEN 0 ELSE p.taken END + count(*), p.places
+    FROM made m JOIN plan p ON p.id = m.item_id WHERE p.capped
+    GROUP BY p.id, p.counting, p.taken, p.places ORDER BY p.id
+    ON CONFLICT (item_id) DO UPDATE SET taken = c.taken + (SELECT count(*) FROM made m WHERE m.item_id = c.item_id), places = excluded.places
+)
+SELECT k.ord, p.status, p.reservation_opens_at, p.reservation_closes_at, now()::timestamptz AS at,
+    (m.item_id IS NOT NULL)::boolean AS made, (k.reserved_at IS NOT NULL)::boolean AS held,
+    coalesce(m.reserved_at, k.reserved_at, now())::timestamptz AS reserved_at,
+    (p.capped AND p.taken >= p.places)::boolean AS is_full
+FROM known k
+    JOIN plan p ON p.id = k.item_id
+    LEFT JOIN made m ON m.item_id = k.item_id AND m.user_id = k.user_id;
+
+-- name: Reservation :one
+SELECT r.reserved_at, r.human_ok FROM seckill.reservations r WHERE r.item_id = @item_id AND r.user_id = @user_id;
+
+-- Gives a reservation back before the window closes, and its place with it.
+-- name: GiveUpReservation :one
+WITH gone AS (
+    DELETE FROM seckill.reservations r USING seckill.items i, seckill.sessions s
+    WHERE r.item_id = @item_id AND r.user_id = @user_id AND i.id = r.item_id AND s.id = i.session_id
+        AND now() < s.reservation_closes_at
+    RETURNING r.item_id
+), freed AS (
+    UPDATE seckill.reservation_counts c SET taken = c.taken - 1 FROM gone g WHERE c.item_id = g.item_id
+)
+SELECT coalesce(now() >= s.reservation_closes_at, false)::boolean AS closed, EXISTS (SELECT 1 FROM gone) AS gone
+FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id WHERE i.id = @item_id;
+
+-- Which of many pairs of item and user are reservations. OFFSET 0 keeps the planner from turning the lookups into a
+-- scan of the whole table.
+-- name: ReservationsAmong :many
+SELECT r.item_id, r.user_id, r.human_ok, now()::timestamptz AS at
+FROM (SELECT unnest(@item_ids::bigint[]) AS item, unnest(@user_ids::bigint[]) AS usr) n
+CROSS JOIN LATERAL (SELECT * FROM seckill.reservations WHERE item_id = n.item AND user_id = n.usr OFFSET 0) r;
+
+-- name: CountReservations :many
+SELECT item_id, count(*) AS reservations FROM seckill.reservations WHERE item_id = ANY(@item_ids::bigint[]) GROUP BY item_id;
+
+-- name: ReservationsOf :many
+SELECT * FROM seckill.reservations WHERE item_id = @item_id AND user_id > @after ORDER BY user_id LIMIT @row_limit;
+
+-- A cap that is set on a session counts from what there is when its next reservation is made.
+-- name: ForgetReservationCounts :exec
+DELETE FROM seckill.reservation_counts WHERE item_id IN (SELECT id FROM seckill.items WHERE session_id = @session_id);

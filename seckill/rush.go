@@ -27,7 +27,10 @@ type rush struct {
 	metrics   *rushMetrics
 	ratesMu   sync.Mutex // one reading of the admission rates at a time
 	strangers *rate.Limiter
-	checks    []DoorCheck // of those who ask for a path
+	checks    []DoorCheck      // of those who ask for a path
+	overLimit func(user int64) // hears of those who ask too often; may be nil
+	// shortestPay is the shortest payment window that every provider in use takes.
+	shortestPay time.Duration
 }
 
 func newRush(cfg Config, deps Deps, catalogue *Catalogue) (*rush, error) {
@@ -45,6 +48,7 @@ func newRush(cfg Config, deps Deps, catalogue *Catalogue) (*rush, error) {
 	return &rush{
 		cfg: cfg.Rush, deps: deps, catalogue: catalogue, clock: deps.Clock,
 		keys: ring, stock: deps.Stock, lanes: ls, metrics: ls.metrics, strangers: newStrangerLimit(),
+		shortestPay: cfg.ShortestPayWindow,
 	}, nil
 }
 

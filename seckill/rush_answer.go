@@ -33,6 +33,7 @@ const (
 	outPathExpired
 	outTooLarge
 	outTooHot
+	outRateLimited
 	outFenced
 	outPaused
 	outUnavailable
@@ -71,6 +72,7 @@ var refusals = [outcomes]*fault.Error{
 	outPathExpired:   fault.New(fault.Forbidden, "path-expired", "Ask for a new path. If you rushed before, ask for your order by its number."),
 	outTooLarge:      fault.New(fault.TooLarge, "too-large", "A rush has no body; the path says it all."),
 	outTooHot:        fault.New(fault.TooMany, "too-hot", "This attempt was not taken; the same path may be sent again.").After(time.Second),
+	outRateLimited:   fault.New(fault.TooMany, "rate-limited", "You send rushes faster than anybody is served; the same path may be sent again.").After(time.Second),
 	outFenced:        fault.New(fault.Unavailable, "fenced", "The item is being loaded; the same path may be sent again.").After(time.Second),
 	outPaused:        fault.New(fault.Unavailable, "paused", "The shop has paused this sale; the same path may be sent again.").After(2 * time.Second),
 	outUnavailable:   fault.New(fault.Unavailable, "unavailable", "Grants cannot be written down right now, so this attempt was not taken; the same path may be sent again.").After(2 * time.Second),

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"stampede/platform/httpx"
 )
 
 // RushConfig is how rushes are admitted. The zero value is not valid; start
@@ -17,6 +19,9 @@ type RushConfig struct {
 	// it was issued, whichever is later. 10 s … 120 s; inventory remembers
 	// finished numbers for twice as long. Defaults to 120 s.
 	PathLifetime time.Duration
+	// PathLimits bound how often paths are asked for, by a user or from an address;
+	// none by default.
+	PathLimits []httpx.Limit
 	// ClockTolerance is how far this process's idea of the time may be off before
 	// a local check refuses; Redis decides about the rest. 0 … 10 s. Defaults to
 	// 1 s.

@@ -59,6 +59,10 @@ func (r *rush) door(t *token, item *Item, now time.Time) verdict {
 		return verdict{outcome: outNotStarted, wait: time.Duration(t.from-ms) * time.Millisecond}
 	case item == nil || !item.OnSale:
 		return verdict{outcome: outEnded}
+	case ms < t.from && t.from > item.OpensAt.UnixMilli():
+		// A path that is usable later than the opening is strict to the millisecond:
+		// Redis knows the opening alone.
+		return verdict{outcome: outNotStarted, wait: time.Duration(t.from-ms) * time.Millisecond}
 	}
 	if l := r.lanes.find(t.item); l != nil {
 		if o, refused := l.flag.refuses(t.user); refused {
@@ -70,6 +74,9 @@ func (r *rush) door(t *token, item *Item, now time.Time) verdict {
 		return verdict{outcome: outNotStarted, wait: item.OpensAt.Sub(now)}
 	case now.After(item.ClosesAt.Add(tolerance)):
 		return verdict{outcome: outEnded}
+	}
+	if wait, ok := r.deps.Repeats.Allow(t.user, ms); !ok {
+		return verdict{outcome: outRateLimited, wait: wait}
 	}
 	return verdict{}
 }
@@ -83,7 +90,7 @@ func (r *rush) inLine(req *http.Request, t *token) verdict {
 		return verdict{outcome: outDraining}
 	}
 	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
-	a.ctx, a.user, a.no, a.quantity = req.Context(), t.user, t.no, t.quantity
+	a.ctx, a.user, a.no, a.quantity, a.within = req.Context(), t.user, t.no, t.quantity, t.payWithin
 	if r.deps.Trace.On() {
 		a.span = r.follow(t)
 	}

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/clock"
 	"stampede/platform/httpx"
 	"stampede/platform/ids"
+	"stampede/platform/ratelimit"
 	"stampede/platform/telemetry/tracing"
 )
 
@@ -47,6 +48,8 @@ type Deps struct {
 	// SigningKey is the process's key; each purpose derives its own from it.
 	SigningKey []byte
 	Trace      *tracing.Tracer // nil is off
+	// Repeats bounds how often a user sends rushes to this instance; nil does not.
+	Repeats *ratelimit.Repeats
 }
 
 // Service is the seckill module. Safe for concurrent use.

@@ -12,10 +12,13 @@ import (
 
 // SessionDraft is what creating a session takes; its items may come along.
 type SessionDraft struct {
-	Name     string      `json:"name" doc:"1 to 120 characters" example:"10:00"`
-	OpensAt  time.Time   `json:"opens_at"`
-	ClosesAt time.Time   `json:"closes_at"`
-	Items    []ItemDraft `json:"items,omitempty" maxItems:"1000" doc:"Items to create with it"`
+	Name                string      `json:"name" doc:"1 to 120 characters" example:"10:00"`
+	OpensAt             time.Time   `json:"opens_at"`
+	ClosesAt            time.Time   `json:"closes_at"`
+	ReservationOpensAt  *time.Time  `json:"reservation_opens_at,omitempty" doc:"Given, rush paths go only to those who reserved the item from then on"`
+	ReservationClosesAt *time.Time  `json:"reservation_closes_at,omitempty" doc:"By the session's opening at the latest"`
+	ReservationCap      float64     `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"Reservations of an item, as a multiple of its stock from 1 on; 0 is no cap" example:"20"`
+	Items               []ItemDraft `json:"items,omitempty" maxItems:"1000" doc:"Items to create with it"`
 }
 
 // newSession is a session draft with the activity it belongs to.
@@ -26,10 +29,14 @@ type newSession struct {
 
 // sessionPatch changes what it names and nothing else.
 type sessionPatch struct {
-	Version  int32      `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
-	Name     *string    `json:"name,omitempty"`
-	OpensAt  *time.Time `json:"opens_at,omitempty"`
-	ClosesAt *time.Time `json:"closes_at,omitempty"`
+	Version             int32      `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
+	Name                *string    `json:"name,omitempty"`
+	OpensAt             *time.Time `json:"opens_at,omitempty"`
+	ClosesAt            *time.Time `json:"closes_at,omitempty"`
+	ReservationOpensAt  *time.Time `json:"reservation_opens_at,omitempty"`
+	ReservationClosesAt *time.Time `json:"reservation_closes_at,omitempty"`
+	ReservationCap      *float64   `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000"`
+	WithoutReservation  bool       `json:"without_reservation,omitempty" doc:"Asks for no reservation any more; takes the place of the three"`
 }
 
 // minSession is the shortest session: below it nobody could follow a rush path
@@ -38,7 +45,10 @@ const minSession = 10 * time.Second
 
 // rows are what the draft asks to be inserted.
 func (in *SessionDraft) rows() *twig {
-	t := &twig{session: seckilldb.SeckillSession{Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt}}
+	t := &twig{session: seckilldb.SeckillSession{
+		Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt, ReservationOpensAt: in.ReservationOpensAt,
+		ReservationClosesAt: in.ReservationClosesAt, ReservationCap: in.ReservationCap,
+	}}
 	for i := range in.Items {
 		t.items = append(t.items, in.Items[i].row())
 	}
@@ -67,6 +77,7 @@ func (f *flaws) session(location string, s *seckilldb.SeckillSession, a *seckill
 		f.add(window >= minPayWindow, location+".closes_at", s.ClosesAt,
 			"The activity's share of this session is a payment window below 10 seconds.")
 	}
+	f.reservation(location, s)
 }
 
 // spanHolds checks the sessions that an edited activity already has.
@@ -132,7 +143,8 @@ func (c *change) addSession(ctx context.Context, in *newSession) (sessionView, e
 func (c *change) insertSession(ctx context.Context, location string, t *twig) (sessionView, error) {
 	row, err := c.q.InsertSession(ctx, seckilldb.InsertSessionParams{
 		ActivityID: c.activity.ID, Name: t.session.Name, OpensAt: t.session.OpensAt, ClosesAt: t.session.ClosesAt,
-		RepeatOf: t.session.RepeatOf, RepeatDay: t.session.RepeatDay,
+		RepeatOf: t.session.RepeatOf, RepeatDay: t.session.RepeatDay, ReservationOpensAt: t.session.ReservationOpensAt,
+		ReservationClosesAt: t.session.ReservationClosesAt, ReservationCap: t.session.ReservationCap,
 	})
 	if err != nil {
 		return sessionView{}, fmt.Errorf("seckill: insert session: %w", err)
@@ -194,15 +206,16 @@ func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (s
 		row.Name = optional(in.Name, row.Name)
 		row.OpensAt = optional(in.OpensAt, row.OpensAt)
 		row.ClosesAt = optional(in.ClosesAt, row.ClosesAt)
+		in.reservationOver(&row)
 		var f flaws
 		f.session("body", &row, &c.activity)
 		c.ahead(&f, "body.opens_at", row.OpensAt)
+		c.capHolds(&f, &t.session, &row)
 		if err := f.err(); err != nil {
 			return err
 		}
-		row, err = c.q.UpdateSession(ctx, seckilldb.UpdateSessionParams{ID: row.ID, Name: row.Name, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt})
-		if err != nil {
-			return fmt.Errorf("seckill: update session: %w", err)
+		if row, err = c.updateSession(ctx, &t.session, &row); err != nil {
+			return err
 		}
 		if err := c.changedBelow(ctx, before); err != nil {
 			return err
@@ -211,6 +224,24 @@ func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (s
 		return c.record(ctx, "session.edit", sessionSubject(id), edited(viewSession(&t.session), viewSession(&row)))
 	})
 	return out, err
+}
+
+// updateSession writes an edited session. A cap that it did not have before
+// counts from what there is: counters of an earlier one stood still meanwhile.
+func (c *change) updateSession(ctx context.Context, before, row *seckilldb.SeckillSession) (seckilldb.SeckillSession, error) {
+	if before.ReservationCap == 0 && row.ReservationCap > 0 {
+		if err := c.q.ForgetReservationCounts(ctx, row.ID); err != nil {
+			return seckilldb.SeckillSession{}, fmt.Errorf("seckill: forget reservation counts: %w", err)
+		}
+	}
+	out, err := c.q.UpdateSession(ctx, seckilldb.UpdateSessionParams{
+		ID: row.ID, Name: row.Name, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, ReservationOpensAt: row.ReservationOpensAt,
+		ReservationClosesAt: row.ReservationClosesAt, ReservationCap: row.ReservationCap,
+	})
+	if err != nil {
+		return seckilldb.SeckillSession{}, fmt.Errorf("seckill: update session: %w", err)
+	}
+	return out, nil
 }
 
 // deleteSession removes a session with its items.

@@ -155,7 +155,9 @@ func (b *branch) daysOf(series int64, zone *time.Location) map[time.Time]int64 {
 func (t *twig) onDay(day time.Time, zone *time.Location) twig {
 	series := seriesOf(&t.session)
 	row := t.session
-	row.OpensAt, row.ClosesAt = shiftSpan(row.OpensAt, row.ClosesAt, day.Sub(dayOf(row.OpensAt, zone)), zone)
+	by := day.Sub(dayOf(row.OpensAt, zone))
+	row.OpensAt, row.ClosesAt = shiftSpan(row.OpensAt, row.ClosesAt, by, zone)
+	shiftReservation(&row, by, zone)
 	row.RepeatOf, row.RepeatDay = &series, pgtype.Date{Time: day, Valid: true}
 	return twig{session: row, items: t.items}
 }

@@ -163,6 +163,8 @@ func (s *sweeper) republish(ctx context.Context, item *Item, lost []inventory.St
 func (s *sweeper) republishBatch(ctx context.Context, item *Item, lost []inventory.StaleHold, notes map[ids.ID]*note) error {
 	var b seckillevent.Batch
 	describe(&b, item, lost[0].Epoch)
+	// A payment window shorter than the sale's was in the lost message alone. The
+	// shopper gets the sale's: an outage is no offence.
 	for _, h := range lost {
 		b.Grants = append(b.Grants, seckillevent.Grant{No: h.No, User: h.User, Quantity: h.Quantity, Seq: h.Seq})
 	}

@@ -57,6 +57,11 @@ type storedSession struct {
 	Over         bool      `json:"over"` // the activity ended or was terminated
 	PerActivity  bool      `json:"per_activity"`
 	ItemCount    int       `json:"item_count"`
+	HumanCheck   string    `json:"human_check"`
+
+	// Both nil when no reservation is asked for.
+	ReserveFrom  *timestamp `json:"reserve_from,omitempty"`
+	ReserveUntil *timestamp `json:"reserve_until,omitempty"`
 
 	items []storedItem // in the order of their ids; fields of their own in the hash
 }
@@ -77,7 +82,8 @@ func storable(a *seckilldb.SeckillActivity, t *twig) storedSession {
 		ID: rowID(t.session.ID), ActivityID: rowID(a.ID), ActivityName: a.Name, Name: t.session.Name,
 		OpensAt: timestamp(t.session.OpensAt), ClosesAt: timestamp(t.session.ClosesAt), Paused: a.Paused,
 		Over: a.Status == statusEnded || a.Status == statusTerminated, PerActivity: a.OneItemPerUser,
-		ItemCount: len(t.items),
+		ItemCount: len(t.items), HumanCheck: a.HumanCheck,
+		ReserveFrom: (*timestamp)(t.session.ReservationOpensAt), ReserveUntil: (*timestamp)(t.session.ReservationClosesAt),
 	}
 	for i := range t.items {
 		item := &t.items[i]

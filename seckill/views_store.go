@@ -100,7 +100,7 @@ func (v *viewStore) withdraw(ctx context.Context, activityID, revision int64, ke
 	if err != nil {
 		return fmt.Errorf("seckill: list session views: %w", err)
 	}
-	until := time.Now().Add(viewGoneKept).UnixMilli()
+	until := v.deps.Clock.Now().Add(viewGoneKept).UnixMilli() // Redis forgets it by its own clock
 	for _, member := range written {
 		if kept[member] {
 			continue

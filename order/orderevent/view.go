@@ -26,7 +26,7 @@ func Time(t time.Time) string { return t.UTC().Format(timeLayout) }
 type Document struct {
 	OrderNo     ids.ID `json:"order_no" doc:"The number of the attempt, known since the rush path" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
-	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,timeout,canceled"`
+	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,not-available,timeout,canceled"`
 	Position    *int64 `json:"position,omitempty" doc:"Grants before this one that are not orders yet; only while queued"`
 	PollAfterMS int64  `json:"poll_after_ms,omitempty" doc:"When asking again makes sense, in milliseconds; only while queued"`
 	ItemID      string `json:"item_id,omitempty"`
@@ -42,10 +42,22 @@ type Document struct {
 	Version     int32  `json:"version,omitempty" doc:"Rises with every change; drop a document with a lower one than you have"`
 }
 
+// reasonNotAvailable is what a shopper reads instead of ReasonBlocked: that there
+// is a list, and that he is on it, is the operators' business.
+const reasonNotAvailable = "not-available"
+
+// shoppersReason is a reason in the words for its shopper.
+func shoppersReason(reason string) string {
+	if reason == ReasonBlocked {
+		return reasonNotAvailable
+	}
+	return reason
+}
+
 // View renders an order for its shopper.
 func View(o Order) Document {
 	return Document{
-		OrderNo: o.No, Status: o.Status, Reason: o.Reason,
+		OrderNo: o.No, Status: o.Status, Reason: shoppersReason(o.Reason),
 		ItemID: strconv.FormatInt(o.ItemID, 10), ActivityID: strconv.FormatInt(o.ActivityID, 10),
 		SessionID: strconv.FormatInt(o.SessionID, 10), Title: o.Title, Quantity: o.Quantity,
 		UnitPrice:   &Money{Amount: o.UnitPrice, Currency: o.Currency},

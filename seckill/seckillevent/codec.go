@@ -22,9 +22,20 @@ import (
 //	count      uvarint
 //	count ×    No 16 bytes · User, Quantity, Seq − previous Seq            zigzag varints
 //
+// Version 2 is written only when a grant has a payment window of its own. It is
+// version 1, followed by
+//
+//	windows    uvarint, from 1
+//	windows ×  place − previous place, PayWithin (s)                       uvarints
+//
+// where a place counts the grants from 1, so that a difference is never 0.
+//
 // A version is never changed once released: a message may outlive the binary
 // that wrote it, so a new layout gets a new version and Decode keeps the old.
-const codecVersion = 1
+const (
+	codecVersion        = 1
+	codecVersionWindows = 2
+)
 
 const flagPerActivity = 1
 
@@ -67,6 +78,7 @@ func (b *Batch) Encode(dst []byte) []byte {
 	if b.PerActivity {
 		flags |= flagPerActivity
 	}
+	head := len(dst)
 	dst = append(dst, codecVersion, flags)
 	dst = append(dst, b.ID[:]...)
 	for _, v := range [...]int64{b.ItemID, b.ActivityID, b.SessionID, int64(b.Shard), b.Epoch, b.UnitPrice, int64(b.PayWindow)} {
@@ -77,7 +89,7 @@ func (b *Batch) Encode(dst []byte) []byte {
 		dst = append(dst, s...)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.Grants)))
-	seq := int64(0)
+	seq, windows := int64(0), 0
 	for i := range b.Grants {
 		g := &b.Grants[i]
 		dst = append(dst, g.No[:]...)
@@ -85,8 +97,49 @@ func (b *Batch) Encode(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, int64(g.Quantity))
 		dst = binary.AppendVarint(dst, g.Seq-seq) // wraps around the same way back
 		seq = g.Seq
+		if g.PayWithin != 0 {
+			windows++
+		}
+	}
+	if windows == 0 {
+		return dst
+	}
+	dst[head] = codecVersionWindows
+	return b.appendWindows(dst, windows)
+}
+
+// appendWindows appends the payment windows of the grants that have their own,
+// so many.
+func (b *Batch) appendWindows(dst []byte, windows int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(windows)) //nolint:gosec // a count
+	last := -1
+	for i := range b.Grants {
+		if within := b.Grants[i].PayWithin; within != 0 {
+			dst = binary.AppendUvarint(dst, uint64(i-last)) //nolint:gosec // places rise
+			dst = binary.AppendUvarint(dst, uint64(within)) //nolint:gosec // a negative one becomes one that Decode refuses
+			last = i
+		}
 	}
 	return dst
+}
+
+// takeWindows reads what appendWindows wrote into grants; false when that cannot
+// be what it wrote.
+func takeWindows(r *reader, grants []Grant) bool {
+	windows := r.uvarint()
+	if windows == 0 || windows > uint64(len(grants)) {
+		return false
+	}
+	at := uint64(0) // the place, from 1
+	for range windows {
+		step, within := r.uvarint(), r.uvarint()
+		if r.failed || step == 0 || step > uint64(len(grants))-at || within == 0 || within > uint64(MaxPayWindow/time.Second) {
+			return false
+		}
+		at += step
+		grants[at-1].PayWithin = int32(within) //nolint:gosec // bounded above
+	}
+	return true
 }
 
 // Decode replaces b with what Encode wrote to data; b.Grants is reused when it
@@ -96,8 +149,9 @@ func (b *Batch) Encode(dst []byte) []byte {
 // does not take its neighbours along.
 func (b *Batch) Decode(data []byte) error {
 	r := reader{rest: data}
-	if version := r.byte(); !r.failed && version != codecVersion {
-		return fmt.Errorf("%w: version %d, this binary reads %d", ErrMalformed, version, codecVersion)
+	version := r.byte()
+	if !r.failed && version != codecVersion && version != codecVersionWindows {
+		return fmt.Errorf("%w: version %d, this binary reads up to %d", ErrMalformed, version, codecVersionWindows)
 	}
 	flags := r.byte()
 	id := r.id()
@@ -140,6 +194,9 @@ func (b *Batch) Decode(data []byte) error {
 		seq += r.varint()
 		g.Seq = seq
 		grants = append(grants, g)
+	}
+	if version == codecVersionWindows && !r.failed && !takeWindows(&r, grants) {
+		return fmt.Errorf("%w: payment windows that do not belong to %d grants", ErrMalformed, count)
 	}
 	if r.failed || len(r.rest) != 0 {
 		return fmt.Errorf("%w: cut or corrupted in the grants", ErrMalformed)

@@ -2,6 +2,7 @@ package seckillevent
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"testing"
 	"time"
@@ -29,10 +30,14 @@ func drawBatch(t *rapid.T) Batch {
 	}
 	for range rapid.IntRange(0, 40).Draw(t, "count") {
 		// Any value of a grant survives, sensible or not: judging it is the reader's.
-		b.Grants = append(b.Grants, Grant{
+		g := Grant{
 			No: id.Draw(t, "No"), User: rapid.Int64().Draw(t, "User"),
 			Quantity: rapid.Int32().Draw(t, "Quantity"), Seq: rapid.Int64().Draw(t, "Seq"),
-		})
+		}
+		if rapid.IntRange(0, 9).Draw(t, "restricted") == 0 {
+			g.PayWithin = rapid.Int32Range(1, int32(MaxPayWindow/time.Second)).Draw(t, "PayWithin")
+		}
+		b.Grants = append(b.Grants, g)
 	}
 	return b
 }
@@ -83,19 +88,21 @@ func valid() Batch {
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*Batch){
-		"no id":           func(b *Batch) { b.ID = ids.ID{} },
-		"no item":         func(b *Batch) { b.ItemID = 0 },
-		"negative shard":  func(b *Batch) { b.Shard = -1 },
-		"negative price":  func(b *Batch) { b.UnitPrice = -1 },
-		"huge price":      func(b *Batch) { b.UnitPrice = MaxUnitPrice + 1 },
-		"negative window": func(b *Batch) { b.PayWindow = -1 },
-		"endless window":  func(b *Batch) { b.PayWindow = MaxPayWindow + 1 },
-		"no currency":     func(b *Batch) { b.Currency = "" },
-		"odd currency":    func(b *Batch) { b.Currency = "cny" },
-		"NUL in title":    func(b *Batch) { b.Title = "a\x00b" },
-		"broken UTF-8":    func(b *Batch) { b.Title = "a\xffb" },
-		"long title":      func(b *Batch) { b.Title = string(make([]byte, MaxTitleBytes+1)) },
-		"many grants":     func(b *Batch) { b.Grants = make([]Grant, MaxGrants+1) },
+		"no id":                   func(b *Batch) { b.ID = ids.ID{} },
+		"no item":                 func(b *Batch) { b.ItemID = 0 },
+		"negative shard":          func(b *Batch) { b.Shard = -1 },
+		"negative price":          func(b *Batch) { b.UnitPrice = -1 },
+		"huge price":              func(b *Batch) { b.UnitPrice = MaxUnitPrice + 1 },
+		"negative window":         func(b *Batch) { b.PayWindow = -1 },
+		"endless window":          func(b *Batch) { b.PayWindow = MaxPayWindow + 1 },
+		"no currency":             func(b *Batch) { b.Currency = "" },
+		"odd currency":            func(b *Batch) { b.Currency = "cny" },
+		"NUL in title":            func(b *Batch) { b.Title = "a\x00b" },
+		"broken UTF-8":            func(b *Batch) { b.Title = "a\xffb" },
+		"long title":              func(b *Batch) { b.Title = string(make([]byte, MaxTitleBytes+1)) },
+		"many grants":             func(b *Batch) { b.Grants = make([]Grant, MaxGrants+1) },
+		"grant's negative window": func(b *Batch) { b.Grants[0].PayWithin = -1 },
+		"grant's endless window":  func(b *Batch) { b.Grants[0].PayWithin = int32(MaxPayWindow/time.Second) + 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,8 +117,9 @@ func TestDecodeRefuses(t *testing.T) {
 		})
 	}
 	for name, spoil := range map[string]func([]byte){
-		"newer version": func(d []byte) { d[0] = codecVersion + 1 },
-		"unknown flag":  func(d []byte) { d[1] |= 0x80 },
+		"newer version":    func(d []byte) { d[0] = codecVersionWindows + 1 },
+		"windows promised": func(d []byte) { d[0] = codecVersionWindows },
+		"unknown flag":     func(d []byte) { d[1] |= 0x80 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,6 +130,31 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 		})
+	}
+}
+
+// goldenV1 is what the first release wrote: messages outlive the binary that wrote
+// them, and a grant without a window of its own is still written this way.
+const goldenV1 = "010001991b2c3d4e708192a3b4c5d6e70123020406000898b20280a0f1c2b134" + "03434e590573686f6573" +
+	"0101991b2c3d4e708192a3b4c5d6e701240e0202"
+
+func TestBatchGolden(t *testing.T) {
+	t.Parallel()
+	no := ids.ID{0x01, 0x99, 0x1b, 0x2c, 0x3d, 0x4e, 0x70, 0x81, 0x92, 0xa3, 0xb4, 0xc5, 0xd6, 0xe7, 0x01, 0x23}
+	b := Batch{
+		ID: no, ItemID: 1, ActivityID: 2, SessionID: 3, Epoch: 4, UnitPrice: 19596, Currency: "CNY", Title: "shoes", PayWindow: 15 * time.Minute,
+	}
+	no[15]++
+	b.Grants = []Grant{{No: no, User: 7, Quantity: 1, Seq: 1}}
+	plain := b.Encode(nil)
+	if got := hex.EncodeToString(plain); got != goldenV1 {
+		t.Errorf("version 1 changed: %s", got)
+	}
+	// A window of its own makes it version 2, with three bytes behind the same.
+	b.Grants[0].PayWithin = 30
+	plain[0] = codecVersionWindows
+	if diff := cmp.Diff(append(plain, 1, 1, 30), b.Encode(nil)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -144,6 +177,8 @@ func TestEncodeAllocatesOnce(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	b := valid()
+	f.Add(b.Encode(nil))
+	b.Grants[0].PayWithin = 30
 	f.Add(b.Encode(nil))
 	b.Grants, b.PerActivity = nil, true
 	f.Add(b.Encode(nil))

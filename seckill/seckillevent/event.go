@@ -49,5 +49,8 @@ type Grant struct {
 	No       ids.ID
 	User     int64
 	Quantity int32
-	Seq      int64 // the grant's place in its epoch, from 1
+	// PayWithin is the payment window in seconds where it is shorter than the
+	// batch's; 0 means the batch's. Between 0 and MaxPayWindow.
+	PayWithin int32
+	Seq       int64 // the grant's place in its epoch, from 1
 }

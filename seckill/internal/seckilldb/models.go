@@ -26,6 +26,9 @@ type SeckillActivity struct {
 	Revision             int64
 	CreatedAt            time.Time
 	UpdatedAt            time.Time
+	HumanCheck           string
+	HumanCheckRate       int32
+	Exclusive            bool
 }
 
 type SeckillItem struct {
@@ -51,15 +54,25 @@ type SeckillItem struct {
 	OversellReason  string
 }
 
+type SeckillReservation struct {
+	ItemID     int64
+	UserID     int64
+	ReservedAt time.Time
+	HumanOk    bool
+}
+
 type SeckillSession struct {
-	ID         int64
-	ActivityID int64
-	Name       string
-	OpensAt    time.Time
-	ClosesAt   time.Time
-	Version    int32
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
-	RepeatOf   *int64
-	RepeatDay  pgtype.Date
+	ID                  int64
+	ActivityID          int64
+	Name                string
+	OpensAt             time.Time
+	ClosesAt            time.Time
+	Version             int32
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
+	RepeatOf            *int64
+	RepeatDay           pgtype.Date
+	ReservationOpensAt  *time.Time
+	ReservationClosesAt *time.Time
+	ReservationCap      float64
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const activities = `-- name: Activities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive FROM seckill.activities
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::text = '' OR status = $2)
 ORDER BY id DESC LIMIT $3
 `
@@ -49,6 +49,9 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 			&i.Revision,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.HumanCheck,
+			&i.HumanCheckRate,
+			&i.Exclusive,
 		); err != nil {
 			return nil, err
 		}
@@ -61,7 +64,7 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 }
 
 const activity = `-- name: Activity :one
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at FROM seckill.activities WHERE id = $1
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive FROM seckill.activities WHERE id = $1
 `
 
 func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, error) {
@@ -83,6 +86,9 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 		&i.Revision,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.HumanCheck,
+		&i.HumanCheckRate,
+		&i.Exclusive,
 	)
 	return i, err
 }
@@ -135,6 +141,35 @@ func (q *Queries) CatalogueFingerprint(ctx context.Context, keptSeconds float64)
 	var column_1 string
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const countReservations = `-- name: CountReservations :many
+SELECT item_id, count(*) AS reservations FROM seckill.reservations WHERE item_id = ANY($1::bigint[]) GROUP BY item_id
+`
+
+type CountReservationsRow struct {
+	ItemID       int64
+	Reservations int64
+}
+
+func (q *Queries) CountReservations(ctx context.Context, itemIds []int64) ([]CountReservationsRow, error) {
+	rows, err := q.db.Query(ctx, countReservations, itemIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountReservationsRow
+	for rows.Next() {
+		var i CountReservationsRow
+		if err := rows.Scan(&i.ItemID, &i.Reservations); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const deleteActivity = `-- name: DeleteActivity :exec
@@ -190,45 +225,51 @@ func (q *Queries) EndDue(ctx context.Context, id int64) ([]int64, error) {
 	return items, nil
 }
 
-const forgetIdempotentAnswers = `-- name: ForgetIdempotentAnswers :execrows
-DELETE FROM seckill.idempotency WHERE created_at <= now() - make_interval(secs => $1)
+const forgetReservationCounts = `-- name: ForgetReservationCounts :exec
+DELETE FROM seckill.reservation_counts WHERE item_id IN (SELECT id FROM seckill.items WHERE session_id = $1)
 `
 
-func (q *Queries) ForgetIdempotentAnswers(ctx context.Context, keptSeconds float64) (int64, error) {
-	result, err := q.db.Exec(ctx, forgetIdempotentAnswers, keptSeconds)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// A cap that is set on a session counts from what there is when its next reservation is made.
+func (q *Queries) ForgetReservationCounts(ctx context.Context, sessionID int64) error {
+	_, err := q.db.Exec(ctx, forgetReservationCounts, sessionID)
+	return err
 }
 
-const idempotentAnswer = `-- name: IdempotentAnswer :one
-SELECT request, response FROM seckill.idempotency
-WHERE actor = $1 AND key = $2 AND created_at > now() - make_interval(secs => $3)
+const giveUpReservation = `-- name: GiveUpReservation :one
+WITH gone AS (
+    DELETE FROM seckill.reservations r USING seckill.items i, seckill.sessions s
+    WHERE r.item_id = $1 AND r.user_id = $2 AND i.id = r.item_id AND s.id = i.session_id
+        AND now() < s.reservation_closes_at
+    RETURNING r.item_id
+), freed AS (
+    UPDATE seckill.reservation_counts c SET taken = c.taken - 1 FROM gone g WHERE c.item_id = g.item_id
+)
+SELECT coalesce(now() >= s.reservation_closes_at, false)::boolean AS closed, EXISTS (SELECT 1 FROM gone) AS gone
+FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id WHERE i.id = $1
 `
 
-type IdempotentAnswerParams struct {
-	Actor       int64
-	Key         string
-	KeptSeconds float64
+type GiveUpReservationParams struct {
+	ItemID int64
+	UserID int64
 }
 
-type IdempotentAnswerRow struct {
-	Request  []byte
-	Response []byte
+type GiveUpReservationRow struct {
+	Closed bool
+	Gone   bool
 }
 
-func (q *Queries) IdempotentAnswer(ctx context.Context, arg IdempotentAnswerParams) (IdempotentAnswerRow, error) {
-	row := q.db.QueryRow(ctx, idempotentAnswer, arg.Actor, arg.Key, arg.KeptSeconds)
-	var i IdempotentAnswerRow
-	err := row.Scan(&i.Request, &i.Response)
+// Gives a reservation back before the window closes, and its place with it.
+func (q *Queries) GiveUpReservation(ctx context.Context, arg GiveUpReservationParams) (GiveUpReservationRow, error) {
+	row := q.db.QueryRow(ctx, giveUpReservation, arg.ItemID, arg.UserID)
+	var i GiveUpReservationRow
+	err := row.Scan(&i.Closed, &i.Gone)
 	return i, err
 }
 
 const insertActivity = `-- name: InsertActivity :one
 INSERT INTO seckill.activities (name, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at
+    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive
 `
 
 type InsertActivityParams struct {
@@ -240,6 +281,9 @@ type InsertActivityParams struct {
 	PaymentWindowSeconds int32
 	PaymentWindowShare   *float64
 	RebuyAfterClose      bool
+	HumanCheck           string
+	HumanCheckRate       int32
+	Exclusive            bool
 }
 
 func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) (SeckillActivity, error) {
@@ -252,6 +296,9 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 		arg.PaymentWindowSeconds,
 		arg.PaymentWindowShare,
 		arg.RebuyAfterClose,
+		arg.HumanCheck,
+		arg.HumanCheckRate,
+		arg.Exclusive,
 	)
 	var i SeckillActivity
 	err := row.Scan(
@@ -270,6 +317,9 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 		&i.Revision,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.HumanCheck,
+		&i.HumanCheckRate,
+		&i.Exclusive,
 	)
 	return i, err
 }
@@ -341,17 +391,21 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 }
 
 const insertSession = `-- name: InsertSession :one
-INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at, repeat_of, repeat_day) VALUES ($1, $2, $3, $4, $5, $6)
-RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day
+INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at, repeat_of, repeat_day,
+    reservation_opens_at, reservation_closes_at, reservation_cap)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap
 `
 
 type InsertSessionParams struct {
-	ActivityID int64
-	Name       string
-	OpensAt    time.Time
-	ClosesAt   time.Time
-	RepeatOf   *int64
-	RepeatDay  pgtype.Date
+	ActivityID          int64
+	Name                string
+	OpensAt             time.Time
+	ClosesAt            time.Time
+	RepeatOf            *int64
+	RepeatDay           pgtype.Date
+	ReservationOpensAt  *time.Time
+	ReservationClosesAt *time.Time
+	ReservationCap      float64
 }
 
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (SeckillSession, error) {
@@ -362,6 +416,9 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (S
 		arg.ClosesAt,
 		arg.RepeatOf,
 		arg.RepeatDay,
+		arg.ReservationOpensAt,
+		arg.ReservationClosesAt,
+		arg.ReservationCap,
 	)
 	var i SeckillSession
 	err := row.Scan(
@@ -375,6 +432,9 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (S
 		&i.UpdatedAt,
 		&i.RepeatOf,
 		&i.RepeatDay,
+		&i.ReservationOpensAt,
+		&i.ReservationClosesAt,
+		&i.ReservationCap,
 	)
 	return i, err
 }
@@ -516,28 +576,6 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 	return items, nil
 }
 
-const keepIdempotentAnswer = `-- name: KeepIdempotentAnswer :exec
-INSERT INTO seckill.idempotency (actor, key, request, response) VALUES ($1, $2, $3, $4)
-ON CONFLICT (actor, key) DO UPDATE SET request = excluded.request, response = excluded.response, created_at = now()
-`
-
-type KeepIdempotentAnswerParams struct {
-	Actor    int64
-	Key      string
-	Request  []byte
-	Response []byte
-}
-
-func (q *Queries) KeepIdempotentAnswer(ctx context.Context, arg KeepIdempotentAnswerParams) error {
-	_, err := q.db.Exec(ctx, keepIdempotentAnswer,
-		arg.Actor,
-		arg.Key,
-		arg.Request,
-		arg.Response,
-	)
-	return err
-}
-
 const loadDone = `-- name: LoadDone :exec
 UPDATE seckill.items SET load_done = greatest(load_done, $1) WHERE id = $2
 `
@@ -594,7 +632,7 @@ func (q *Queries) LoadsOwed(ctx context.Context, ids []int64) ([]int64, error) {
 }
 
 const lockActivity = `-- name: LockActivity :one
-SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, now()::timestamptz AS at,
+SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, now()::timestamptz AS at,
     coalesce((SELECT min(s.opens_at) FROM seckill.sessions s WHERE s.activity_id = a.id), a.ends_at)::timestamptz AS first_opening
 FROM seckill.activities a WHERE a.id = $1 FOR UPDATE OF a
 `
@@ -626,6 +664,9 @@ func (q *Queries) LockActivity(ctx context.Context, id int64) (LockActivityRow, 
 		&i.SeckillActivity.Revision,
 		&i.SeckillActivity.CreatedAt,
 		&i.SeckillActivity.UpdatedAt,
+		&i.SeckillActivity.HumanCheck,
+		&i.SeckillActivity.HumanCheckRate,
+		&i.SeckillActivity.Exclusive,
 		&i.At,
 		&i.FirstOpening,
 	)
@@ -666,7 +707,7 @@ func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 }
 
 const publishedActivities = `-- name: PublishedActivities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive FROM seckill.activities
 WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => $1) ORDER BY id
 `
 
@@ -695,6 +736,212 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 			&i.Revision,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.HumanCheck,
+			&i.HumanCheckRate,
+			&i.Exclusive,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const reservation = `-- name: Reservation :one
+SELECT r.reserved_at, r.human_ok FROM seckill.reservations r WHERE r.item_id = $1 AND r.user_id = $2
+`
+
+type ReservationParams struct {
+	ItemID int64
+	UserID int64
+}
+
+type ReservationRow struct {
+	ReservedAt time.Time
+	HumanOk    bool
+}
+
+func (q *Queries) Reservation(ctx context.Context, arg ReservationParams) (ReservationRow, error) {
+	row := q.db.QueryRow(ctx, reservation, arg.ItemID, arg.UserID)
+	var i ReservationRow
+	err := row.Scan(&i.ReservedAt, &i.HumanOk)
+	return i, err
+}
+
+const reservationsAmong = `-- name: ReservationsAmong :many
+SELECT r.item_id, r.user_id, r.human_ok, now()::timestamptz AS at
+FROM (SELECT unnest($1::bigint[]) AS item, unnest($2::bigint[]) AS usr) n
+CROSS JOIN LATERAL (SELECT item_id, user_id, reserved_at, human_ok FROM seckill.reservations WHERE item_id = n.item AND user_id = n.usr OFFSET 0) r
+`
+
+type ReservationsAmongParams struct {
+	ItemIds []int64
+	UserIds []int64
+}
+
+type ReservationsAmongRow struct {
+	ItemID  int64
+	UserID  int64
+	HumanOk bool
+	At      time.Time
+}
+
+// Which of many pairs of item and user are reservations. OFFSET 0 keeps the planner from turning the lookups into a
+// scan of the whole table.
+func (q *Queries) ReservationsAmong(ctx context.Context, arg ReservationsAmongParams) ([]ReservationsAmongRow, error) {
+	rows, err := q.db.Query(ctx, reservationsAmong, arg.ItemIds, arg.UserIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReservationsAmongRow
+	for rows.Next() {
+		var i ReservationsAmongRow
+		if err := rows.Scan(
+			&i.ItemID,
+			&i.UserID,
+			&i.HumanOk,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const reservationsOf = `-- name: ReservationsOf :many
+SELECT item_id, user_id, reserved_at, human_ok FROM seckill.reservations WHERE item_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3
+`
+
+type ReservationsOfParams struct {
+	ItemID   int64
+	After    int64
+	RowLimit int32
+}
+
+func (q *Queries) ReservationsOf(ctx context.Context, arg ReservationsOfParams) ([]SeckillReservation, error) {
+	rows, err := q.db.Query(ctx, reservationsOf, arg.ItemID, arg.After, arg.RowLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SeckillReservation
+	for rows.Next() {
+		var i SeckillReservation
+		if err := rows.Scan(
+			&i.ItemID,
+			&i.UserID,
+			&i.ReservedAt,
+			&i.HumanOk,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const reserve = `-- name: Reserve :many
+WITH asked AS (
+    SELECT row_number() OVER () AS ord, t.item_id, t.user_id, t.human_ok FROM (
+        SELECT unnest($1::bigint[]) AS item_id, unnest($2::bigint[]) AS user_id, unnest($3::boolean[]) AS human_ok
+    ) t
+), plan AS (
+    SELECT i.id, a.status, s.reservation_opens_at, s.reservation_closes_at, s.reservation_cap > 0 AS capped,
+        CASE WHEN i.unlimited THEN 9223372036854775807 ELSE floor(s.reservation_cap::numeric * i.stock)::bigint END AS places,
+        CASE WHEN s.reservation_cap > 0 THEN coalesce(
+            (SELECT c.taken FROM seckill.reservation_counts c WHERE c.item_id = i.id),
+            (SELECT count(*) FROM seckill.reservations r WHERE r.item_id = i.id)) ELSE 0 END AS taken,
+        EXISTS (SELECT 1 FROM seckill.reservation_counts c WHERE c.item_id = i.id) AS counting
+    FROM seckill.items i
+        JOIN seckill.sessions s ON s.id = i.session_id
+        JOIN seckill.activities a ON a.id = i.activity_id
+    WHERE i.id = ANY($1::bigint[])
+), known AS (
+    SELECT a.ord, a.item_id, a.user_id, a.human_ok, r.reserved_at
+    FROM asked a LEFT JOIN LATERAL (
+        SELECT h.reserved_at FROM seckill.reservations h WHERE h.item_id = a.item_id AND h.user_id = a.user_id OFFSET 0
+    ) r ON true
+), fresh AS (
+    SELECT k.item_id, k.user_id, k.human_ok, row_number() OVER (PARTITION BY k.item_id ORDER BY k.ord) AS nth
+    FROM known k WHERE k.reserved_at IS NULL
+), made AS (
+    INSERT INTO seckill.reservations (item_id, user_id, reserved_at, human_ok)
+    SELECT f.item_id, f.user_id, now(), f.human_ok FROM fresh f JOIN plan p ON p.id = f.item_id
+    WHERE p.status IN ('scheduled', 'running') AND now() >= p.reservation_opens_at AND now() < p.reservation_closes_at
+        AND (NOT p.capped OR f.nth <= p.places - p.taken)
+    ORDER BY f.item_id, f.user_id
+    ON CONFLICT DO NOTHING
+    RETURNING item_id, user_id, reserved_at
+), counted AS (
+    INSERT INTO seckill.reservation_counts AS c (item_id, taken, places)
+    SELECT p.id, CASE WHEN p.counting THEN 0 ELSE p.taken END + count(*), p.places
+    FROM made m JOIN plan p ON p.id = m.item_id WHERE p.capped
+    GROUP BY p.id, p.counting, p.taken, p.places ORDER BY p.id
+    ON CONFLICT (item_id) DO UPDATE SET taken = c.taken + (SELECT count(*) FROM made m WHERE m.item_id = c.item_id), places = excluded.places
+)
+SELECT k.ord, p.status, p.reservation_opens_at, p.reservation_closes_at, now()::timestamptz AS at,
+    (m.item_id IS NOT NULL)::boolean AS made, (k.reserved_at IS NOT NULL)::boolean AS held,
+    coalesce(m.reserved_at, k.reserved_at, now())::timestamptz AS reserved_at,
+    (p.capped AND p.taken >= p.places)::boolean AS is_full
+FROM known k
+    JOIN plan p ON p.id = k.item_id
+    LEFT JOIN made m ON m.item_id = k.item_id AND m.user_id = k.user_id
+`
+
+type ReserveParams struct {
+	ItemIds  []int64
+	UserIds  []int64
+	HumanOks []bool
+}
+
+type ReserveRow struct {
+	Ord                 int64
+	Status              string
+	ReservationOpensAt  *time.Time
+	ReservationClosesAt *time.Time
+	At                  time.Time
+	Made                bool
+	Held                bool
+	ReservedAt          time.Time
+	IsFull              bool
+}
+
+// Many reservations, decided as a whole by this statement's own time. One is given when its window is open, the user
+// has none yet and, where there is a cap, a place is left; a user who comes twice gets one. A counter that another
+// statement has filled meanwhile makes its CHECK abort this one, and nothing has happened. An item that has no counter
+// yet gets one that begins with what is there. Rows are inserted in the order of their keys and counters in the order
+// of items, so that no two statements wait for each other. Neither made nor held although the window is open and the
+// item not full: another request was faster by a moment, ask again. An item that does not exist has no answer.
+func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) ([]ReserveRow, error) {
+	rows, err := q.db.Query(ctx, reserve, arg.ItemIds, arg.UserIds, arg.HumanOks)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReserveRow
+	for rows.Next() {
+		var i ReserveRow
+		if err := rows.Scan(
+			&i.Ord,
+			&i.Status,
+			&i.ReservationOpensAt,
+			&i.ReservationClosesAt,
+			&i.At,
+			&i.Made,
+			&i.Held,
+			&i.ReservedAt,
+			&i.IsFull,
 		); err != nil {
 			return nil, err
 		}
@@ -707,7 +954,7 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 }
 
 const session = `-- name: Session :one
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day FROM seckill.sessions WHERE id = $1
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap FROM seckill.sessions WHERE id = $1
 `
 
 func (q *Queries) Session(ctx context.Context, id int64) (SeckillSession, error) {
@@ -724,12 +971,15 @@ func (q *Queries) Session(ctx context.Context, id int64) (SeckillSession, error)
 		&i.UpdatedAt,
 		&i.RepeatOf,
 		&i.RepeatDay,
+		&i.ReservationOpensAt,
+		&i.ReservationClosesAt,
+		&i.ReservationCap,
 	)
 	return i, err
 }
 
 const sessions = `-- name: Sessions :many
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day FROM seckill.sessions
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap FROM seckill.sessions
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
 ORDER BY id DESC LIMIT $3
 `
@@ -760,6 +1010,9 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]SeckillSe
 			&i.UpdatedAt,
 			&i.RepeatOf,
 			&i.RepeatDay,
+			&i.ReservationOpensAt,
+			&i.ReservationClosesAt,
+			&i.ReservationCap,
 		); err != nil {
 			return nil, err
 		}
@@ -772,7 +1025,7 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]SeckillSe
 }
 
 const sessionsOf = `-- name: SessionsOf :many
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day FROM seckill.sessions WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap FROM seckill.sessions WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]SeckillSession, error) {
@@ -795,6 +1048,9 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 			&i.UpdatedAt,
 			&i.RepeatOf,
 			&i.RepeatDay,
+			&i.ReservationOpensAt,
+			&i.ReservationClosesAt,
+			&i.ReservationCap,
 		); err != nil {
 			return nil, err
 		}
@@ -808,7 +1064,7 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 
 const setActivityPaused = `-- name: SetActivityPaused :one
 UPDATE seckill.activities SET paused = $1, revision = revision + 1, updated_at = now()
-WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at
+WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive
 `
 
 type SetActivityPausedParams struct {
@@ -835,13 +1091,16 @@ func (q *Queries) SetActivityPaused(ctx context.Context, arg SetActivityPausedPa
 		&i.Revision,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.HumanCheck,
+		&i.HumanCheckRate,
+		&i.Exclusive,
 	)
 	return i, err
 }
 
 const setActivityStatus = `-- name: SetActivityStatus :one
 UPDATE seckill.activities SET status = $1, revision = revision + 1, updated_at = now()
-WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at
+WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive
 `
 
 type SetActivityStatusParams struct {
@@ -868,6 +1127,9 @@ func (q *Queries) SetActivityStatus(ctx context.Context, arg SetActivityStatusPa
 		&i.Revision,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.HumanCheck,
+		&i.HumanCheckRate,
+		&i.Exclusive,
 	)
 	return i, err
 }
@@ -949,28 +1211,12 @@ func (q *Queries) TouchActivity(ctx context.Context, id int64) error {
 	return err
 }
 
-const tryIdempotencyLock = `-- name: TryIdempotencyLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended('seckill.idempotency ' || $1::text || ' ' || $2::text, 0))
-`
-
-type TryIdempotencyLockParams struct {
-	Actor string
-	Key   string
-}
-
-// One request per key at a time; the lock ends with the transaction.
-func (q *Queries) TryIdempotencyLock(ctx context.Context, arg TryIdempotencyLockParams) (bool, error) {
-	row := q.db.QueryRow(ctx, tryIdempotencyLock, arg.Actor, arg.Key)
-	var pg_try_advisory_xact_lock bool
-	err := row.Scan(&pg_try_advisory_xact_lock)
-	return pg_try_advisory_xact_lock, err
-}
-
 const updateActivity = `-- name: UpdateActivity :one
 UPDATE seckill.activities SET name = $2, starts_at = $3, ends_at = $4, limit_per_user = $5, one_item_per_user = $6,
     payment_window_seconds = $7, payment_window_share = $8, rebuy_after_close = $9,
+    human_check = $10, human_check_rate = $11, exclusive = $12,
     version = version + 1, revision = revision + 1, updated_at = now()
-WHERE id = $1 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at
+WHERE id = $1 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive
 `
 
 type UpdateActivityParams struct {
@@ -983,6 +1229,9 @@ type UpdateActivityParams struct {
 	PaymentWindowSeconds int32
 	PaymentWindowShare   *float64
 	RebuyAfterClose      bool
+	HumanCheck           string
+	HumanCheckRate       int32
+	Exclusive            bool
 }
 
 func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) (SeckillActivity, error) {
@@ -996,6 +1245,9 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 		arg.PaymentWindowSeconds,
 		arg.PaymentWindowShare,
 		arg.RebuyAfterClose,
+		arg.HumanCheck,
+		arg.HumanCheckRate,
+		arg.Exclusive,
 	)
 	var i SeckillActivity
 	err := row.Scan(
@@ -1014,6 +1266,9 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 		&i.Revision,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.HumanCheck,
+		&i.HumanCheckRate,
+		&i.Exclusive,
 	)
 	return i, err
 }
@@ -1079,15 +1334,19 @@ func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (Seckill
 }
 
 const updateSession = `-- name: UpdateSession :one
-UPDATE seckill.sessions SET name = $2, opens_at = $3, closes_at = $4, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day
+UPDATE seckill.sessions SET name = $2, opens_at = $3, closes_at = $4,
+    reservation_opens_at = $5, reservation_closes_at = $6, reservation_cap = $7, version = version + 1, updated_at = now()
+WHERE id = $1 RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap
 `
 
 type UpdateSessionParams struct {
-	ID       int64
-	Name     string
-	OpensAt  time.Time
-	ClosesAt time.Time
+	ID                  int64
+	Name                string
+	OpensAt             time.Time
+	ClosesAt            time.Time
+	ReservationOpensAt  *time.Time
+	ReservationClosesAt *time.Time
+	ReservationCap      float64
 }
 
 func (q *Queries) UpdateSession(ctx context.Context, arg UpdateSessionParams) (SeckillSession, error) {
@@ -1096,6 +1355,9 @@ func (q *Queries) UpdateSession(ctx context.Context, arg UpdateSessionParams) (S
 		arg.Name,
 		arg.OpensAt,
 		arg.ClosesAt,
+		arg.ReservationOpensAt,
+		arg.ReservationClosesAt,
+		arg.ReservationCap,
 	)
 	var i SeckillSession
 	err := row.Scan(
@@ -1109,6 +1371,9 @@ func (q *Queries) UpdateSession(ctx context.Context, arg UpdateSessionParams) (S
 		&i.UpdatedAt,
 		&i.RepeatOf,
 		&i.RepeatDay,
+		&i.ReservationOpensAt,
+		&i.ReservationClosesAt,
+		&i.ReservationCap,
 	)
 	return i, err
 }

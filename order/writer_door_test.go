@@ -1,0 +1,129 @@
+package order
+
+import (
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+)
+
+// What the door decided of a shopper reaches the order: his time to pay, and
+// that he has been listed since.
+
+func TestWriterKeepsAShorterPaymentWindow(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(20)
+	want := map[int64]time.Duration{1: 15 * time.Minute, 2: 30 * time.Second, 3: 15 * time.Minute}
+	first := grants(b, 1, 2, 3)
+	first.Grants[1].PayWithin = 30
+	first.Grants[2].PayWithin = 3600 // longer than the sale's: a path only ever takes time away
+	s.deliver(first)
+	// The same again by INSERT, which a grant that is known already asks for.
+	second := grants(b, 4, 5)
+	second.Grants[0].PayWithin = 60
+	second.Grants = append(second.Grants, first.Grants[1])
+	want[4], want[5] = time.Minute, 15*time.Minute
+	s.deliver(second)
+
+	rows, err := s.readRows(t.Context(), append(numbers(first), numbers(second)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "orders", len(rows), 5)
+	told := map[int64]time.Duration{}
+	for _, o := range s.events()[orderevent.SubjectCreated] {
+		requireEqual(t, "order in the event", o, rows[o.No])
+		told[o.UserID] = o.PayDeadline.Sub(o.CreatedAt)
+	}
+	requireEqual(t, "payment windows", told, want)
+}
+
+func TestWriterRefusesWhoWasBlockedSinceTheGrant(t *testing.T) {
+	t.Parallel()
+	blocked := map[int64]bool{}
+	s := setup(t, func(_ *Config, d *Deps) { d.Blocked = func(user int64) bool { return blocked[user] } })
+	b := s.item(3)
+	before := grants(b, 1)
+	s.deliver(before)
+	blocked[1], blocked[2] = true, true
+
+	after := grants(b, 2, 3)
+	s.deliver(after, again(before))
+	requireEqual(t, "statuses", s.statuses(append(numbers(before), numbers(after)...)...),
+		[]string{"pending_payment", "refused/blocked", "pending_payment"})
+	requireEqual(t, "units", s.available(b.ItemID), 1)
+	// The event is what gives the unit back in Redis; the writer of a repeated
+	// message does not tell it twice.
+	s.deliver(again(after))
+	refused := s.events()[orderevent.SubjectRefused]
+	requireEqual(t, "refusals told", len(refused), 1)
+	requireEqual(t, "number", refused[0].No, after.Grants[0].No)
+	requireEqual(t, "what the shopper reads", orderevent.View(refused[0]).Reason, "not-available")
+	requireEqual(t, "what the operator reads", adminView(refused[0]).Reason, orderevent.ReasonBlocked)
+}
+
+// The unit of a blocked user's grant is back in Redis and in the books (I1, I2).
+func TestTheUnitOfABlockedUserReturns(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(_ *Config, d *Deps) { d.Blocked = func(user int64) bool { return user == 2 } })
+	b := s.item(2)
+	if err := s.stock.Load(t.Context(), b.ItemID); err != nil {
+		t.Fatal(err)
+	}
+	item := inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}
+	state, _, err := s.stock.State(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := grants(b, 1, 2)
+	m.Epoch = state.Epoch
+	var d inventory.Decision
+	if err := s.stock.Reserve(t.Context(), item, m.Epoch, []inventory.Attempt{
+		{User: 1, No: m.Grants[0].No, Quantity: 1}, {User: 2, No: m.Grants[1].No, Quantity: 1},
+	}, &d); err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "left after the grants", d.Remaining, 0)
+	s.deliver(m)
+	for _, sub := range s.stock.Subscriptions() {
+		if sub.Filter == orderevent.SubjectRefused {
+			payload := orderevent.Pack(s.events()[orderevent.SubjectRefused])[0]
+			if err := sub.Handle(t.Context(), bus.Msg{Subject: sub.Filter, Data: payload}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	state, _, err = s.stock.State(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "left in Redis", state.Remaining, 1)
+	requireEqual(t, "left in Postgres", s.available(b.ItemID), 1)
+}
+
+// Who has many orders to pay is asked by the door's rules.
+func TestOpenUnpaidCountsWhatWaitsForPayment(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	a, b, c := s.item(9), s.item(9), s.item(9)
+	s.deliver(grants(a, 1, 2, 3), grants(b, 1, 2), grants(c, 1))
+	s.exec(`UPDATE orders.orders SET status = 'paid' WHERE user_id = 2 AND item_id = $1`, b.ItemID)
+	for _, q := range []struct {
+		atLeast, most int
+		want          map[int64]int64
+	}{
+		{1, 10, map[int64]int64{1: 3, 2: 1, 3: 1}},
+		{2, 10, map[int64]int64{1: 3}},
+		{1, 1, map[int64]int64{1: 3}}, // the worst first
+		{4, 10, map[int64]int64{}},
+	} {
+		open, err := s.OpenUnpaid(t.Context(), q.atLeast, q.most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requireEqual(t, "open orders", open, q.want)
+	}
+}

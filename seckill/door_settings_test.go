@@ -1,0 +1,258 @@
+package seckill
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+)
+
+const adminActivities, adminSessions = "/api/v1/admin/activities/", "/api/v1/admin/sessions/"
+
+// guarded asks for everything that an activity's door can ask for.
+func guarded(opens, closes time.Time) func(activity, session, item map[string]any) {
+	return func(activity, session, _ map[string]any) {
+		activity["human_check"], activity["human_check_rate"], activity["exclusive"] = "pow", 30, true
+		session["reservation_opens_at"], session["reservation_closes_at"], session["reservation_cap"] = opens, closes, 2.5
+	}
+}
+
+// entry reads the settings from an answer, in one line.
+func entry(v map[string]any) string {
+	return fmt.Sprint(v["human_check"], " ", v["human_check_rate"], " ", v["exclusive"])
+}
+
+func reservationOf(v map[string]any) string {
+	return fmt.Sprint(v["reservation_opens_at"], " ", v["reservation_closes_at"], " ", v["reservation_cap"])
+}
+
+func utc(t time.Time) string { return t.UTC().Format(timestampLayout) }
+
+func TestDoorSettingsAreKept(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	from, until := now.Add(-time.Hour), now.Add(time.Hour)
+	s := d.publish(2*time.Hour, guarded(from, until))
+
+	activity := d.do(http.StatusOK, http.MethodGet, adminActivities+s.activity, nil)
+	session := d.do(http.StatusOK, http.MethodGet, adminSessions+s.session, nil)
+	if got := entry(activity.body); got != "pow 30 true" {
+		t.Errorf("the activity shows %s", got)
+	}
+	if got, want := reservationOf(session.body), utc(from)+" "+utc(until)+" 2.5"; got != want {
+		t.Errorf("the session shows %s, want %s", got, want)
+	}
+	id, err := strconv.ParseInt(s.item, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item, ok := d.svc.Catalogue.Item(id)
+	if !ok || item.HumanCheck != "pow" || item.HumanCheckRate != 30 || !item.OnePerUser || item.ReserveCap != 2.5 ||
+		!item.ReserveFrom.Equal(from) || !item.ReserveUntil.Equal(until) {
+		t.Errorf("the catalogue shows %+v", item)
+	}
+	for _, path := range []string{"/api/v1/sessions/" + s.session, "/api/v1/items/" + s.item} {
+		shown := d.as("", http.MethodGet, path, nil).body
+		if shown["human_check"] != "pow" || shown["reservation_opens_at"] != utc(from) || shown["reservation_closes_at"] != utc(until) || shown["server_time"] == nil {
+			t.Errorf("%s shows %v", path, shown)
+		}
+		if _, told := shown["reservation_cap"]; told {
+			t.Errorf("%s tells shoppers the cap", path)
+		}
+	}
+
+	// An edit changes what it names.
+	d.do(http.StatusOK, http.MethodPatch, adminActivities+s.activity, map[string]any{"version": 1, "human_check": "slide"})
+	r := d.do(http.StatusOK, http.MethodPatch, adminActivities+s.activity, map[string]any{"version": 2, "human_check_rate": 0, "exclusive": false})
+	if got := entry(r.body); got != "slide 0 false" {
+		t.Errorf("after two edits the activity shows %s", got)
+	}
+	later := until.Add(30 * time.Minute)
+	r = d.do(http.StatusOK, http.MethodPatch, adminSessions+s.session, map[string]any{"version": 1, "reservation_closes_at": later, "reservation_cap": 3})
+	if got, want := reservationOf(r.body), utc(from)+" "+utc(later)+" 3"; got != want {
+		t.Errorf("after an edit the session shows %s, want %s", got, want)
+	}
+	r = d.do(http.StatusOK, http.MethodPatch, adminSessions+s.session, map[string]any{"version": 2, "without_reservation": true})
+	if got := reservationOf(r.body); got != "<nil> <nil> 0" {
+		t.Errorf("without a reservation the session shows %s", got)
+	}
+	if item, _ := d.svc.Catalogue.Item(id); !item.ReserveFrom.IsZero() || !item.ReserveUntil.IsZero() || item.ReserveCap != 0 {
+		t.Errorf("without a reservation the catalogue shows %+v", item)
+	}
+}
+
+func TestDoorSettingsUnlessGiven(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(2 * time.Hour)
+	if got := entry(d.do(http.StatusOK, http.MethodGet, adminActivities+s.activity, nil).body); got != "none 0 false" {
+		t.Errorf("the activity shows %s", got)
+	}
+	shown := d.as("", http.MethodGet, "/api/v1/sessions/"+s.session, nil).body
+	if v, told := shown["reservation_opens_at"]; v != nil || !told || shown["human_check"] != "none" {
+		t.Errorf("a shopper sees %v", shown)
+	}
+}
+
+func TestDoorSettingsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	now := time.Now().UTC()
+	type fields = map[string]any
+	for _, c := range []struct {
+		name     string
+		activity fields
+		session  fields
+		field    string
+		sentence string // a part of it
+	}{
+		{"unknown check", fields{"human_check": "riddle"}, nil, "human_check", ""},
+		{"rate below 0", fields{"human_check_rate": -1}, nil, "human_check_rate", ""},
+		{"rate too high", fields{"human_check_rate": 1001}, nil, "human_check_rate", ""},
+		{"only an opening", nil, fields{"reservation_opens_at": now}, "reservation_closes_at", "or neither"},
+		{"only a closing", nil, fields{"reservation_closes_at": now}, "reservation_closes_at", "or neither"},
+		{"closes as it opens", nil, fields{"reservation_opens_at": now, "reservation_closes_at": now}, "reservation_closes_at", "after it opens"},
+		{"closes after the opening", nil, fields{"reservation_opens_at": now, "reservation_closes_at": now.Add(3 * time.Hour)}, "reservation_closes_at", "no later than its session opens"},
+		{"in seconds", nil, fields{"reservation_opens_at": time.Unix(0, now.UnixMilli()).UTC(), "reservation_closes_at": now}, "reservation_opens_at", "2000 to 2199"},
+		{"cap below the stock", nil, fields{"reservation_opens_at": now, "reservation_closes_at": now.Add(time.Hour), "reservation_cap": 0.5}, "reservation_cap", "1 to 1000 times"},
+		{"cap too high", nil, fields{"reservation_opens_at": now, "reservation_closes_at": now.Add(time.Hour), "reservation_cap": 1000.5}, "reservation_cap", ""},
+		{"cap of nothing", nil, fields{"reservation_cap": 2}, "reservation_cap", "needs a reservation"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			session := fields{"name": "First", "opens_at": now.Add(2 * time.Hour), "closes_at": now.Add(3 * time.Hour)}
+			activity := fields{"name": "Sale", "starts_at": now, "ends_at": now.Add(4 * time.Hour), "sessions": []any{session}}
+			maps.Copy(activity, c.activity)
+			maps.Copy(session, c.session)
+			r := d.do(http.StatusUnprocessableEntity, http.MethodPost, strings.TrimSuffix(adminActivities, "/"), activity)
+			said := r.body["errors"].([]any)[0].(map[string]any)
+			if !strings.HasSuffix(said["location"].(string), c.field) || !strings.Contains(said["message"].(string), c.sentence) {
+				t.Errorf("told %v, want %q of %s", said, c.sentence, c.field)
+			}
+		})
+	}
+	// An edit of something else may break the rule too.
+	s := d.draft(2*time.Hour, guarded(now, now.Add(time.Hour)))
+	r := d.do(http.StatusUnprocessableEntity, http.MethodPatch, adminSessions+s.session, fields{"version": 1, "opens_at": now.Add(50 * time.Minute)})
+	if !strings.Contains(string(r.raw), "no later than its session opens") {
+		t.Errorf("told %s", r.raw)
+	}
+}
+
+// TestDoorSettingsFreeze shows that they follow the rules of all other fields.
+func TestDoorSettingsFreeze(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	now := time.Now().UTC()
+	s := d.publish(2*time.Hour, guarded(now.Add(-time.Hour), now.Add(-time.Minute)))
+	edits := []struct {
+		path string
+		body map[string]any
+	}{
+		{adminActivities + s.activity, map[string]any{"version": 1, "human_check": "none"}},
+		{adminSessions + s.session, map[string]any{"version": 1, "without_reservation": true}},
+	}
+	for _, c := range []struct {
+		opensIn time.Duration
+		code    string
+	}{{30 * time.Second, "frozen"}, {-30 * time.Second, "not-editable"}} {
+		d.sql(`UPDATE seckill.sessions SET opens_at = now() + make_interval(secs => $1)`, c.opensIn.Seconds())
+		for _, e := range edits {
+			if r := d.as(auth.Operator, http.MethodPatch, e.path, e.body); r.status != http.StatusConflict || r.text("code") != c.code {
+				t.Errorf("opening in %v: %d %s, want 409 %s", c.opensIn, r.status, r.text("code"), c.code)
+			}
+		}
+	}
+	if d.number(`SELECT count(*) FROM seckill.sessions WHERE reservation_cap = 2.5`) != 1 {
+		t.Error("a refused edit changed the reservation")
+	}
+}
+
+// TestACapIsThereFromTheBeginning keeps the count of reservations whole.
+func TestACapIsThereFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	now := time.Now().UTC()
+	for _, c := range []struct {
+		name          string
+		opensIn       time.Duration // of the reservation
+		before, after float64
+		refused       bool
+	}{
+		{"introduced before", 2 * time.Minute, 0, 2, false},
+		{"introduced late", 30 * time.Second, 0, 2, true},
+		{"introduced while open", -time.Minute, 0, 2, true},
+		{"taken away while open", -time.Minute, 2, 0, true},
+		{"raised while open", -time.Minute, 2, 3, false},
+		{"lowered while open", -time.Minute, 3, 2, false},
+	} {
+		s := d.draft(2*time.Hour, guarded(now.Add(c.opensIn), now.Add(time.Hour)), func(_, session, _ map[string]any) { session["reservation_cap"] = c.before })
+		r := d.as(auth.Operator, http.MethodPatch, adminSessions+s.session, map[string]any{"version": 1, "reservation_cap": c.after})
+		if refused := r.status == http.StatusUnprocessableEntity && strings.Contains(string(r.raw), "neither introduced nor taken away"); refused != c.refused || !refused && r.status != http.StatusOK {
+			t.Errorf("%s: %d %s", c.name, r.status, r.raw)
+		}
+	}
+	// What an earlier cap counted does not count for the next one.
+	s := d.draft(2*time.Hour, guarded(now.Add(2*time.Minute), now.Add(time.Hour)), func(_, session, _ map[string]any) { session["reservation_cap"] = 0 })
+	d.sql(`INSERT INTO seckill.reservation_counts (item_id, taken, places) VALUES ($1, 7, 20)`, s.item)
+	d.do(http.StatusOK, http.MethodPatch, adminSessions+s.session, map[string]any{"version": 1, "reservation_cap": 2})
+	if n := d.number(`SELECT count(*) FROM seckill.reservation_counts`); n != 0 {
+		t.Error("the old count is still there")
+	}
+}
+
+// TestReservationsMoveByTheClockOnTheWall clones and repeats a session over the
+// night in which the clocks of the shop are put forward.
+func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newYard(t).desk(func(c *Config, _ *Deps) { c.TimeZone = "Europe/Berlin" })
+	at := func(day, hour, minute int) time.Time {
+		return time.Date(2031, time.March, day, hour, minute, 0, 0, berlin)
+	}
+	// The clocks go from 2:00 to 3:00 on the 30th.
+	draft := func(from, until, opens time.Time) sale {
+		return d.draft(time.Hour, guarded(from, until), func(activity, session, _ map[string]any) {
+			activity["starts_at"], activity["ends_at"] = at(28, 0, 0), at(31, 23, 0)
+			session["opens_at"], session["closes_at"] = opens, opens.Add(time.Hour)
+		})
+	}
+	s := draft(at(28, 12, 0), at(29, 1, 30), at(29, 20, 0))
+	clone := d.do(http.StatusCreated, http.MethodPost, adminActivities+s.activity+"/clone", map[string]any{"shift_days": 1})
+	if got := entry(clone.body); got != "pow 30 true" {
+		t.Errorf("the clone shows %s", got)
+	}
+	want := utc(at(29, 12, 0)) + " " + utc(at(30, 1, 30)) + " 2.5"
+	if got := reservationOf(clone.body["sessions"].([]any)[0].(map[string]any)); got != want {
+		t.Errorf("the clone's session shows %s, want %s", got, want)
+	}
+	r := d.do(http.StatusOK, http.MethodPost, adminSessions+s.session+"/repeat", map[string]any{"until": "2031-03-31"})
+	for i, want := range []string{want, utc(at(30, 12, 0)) + " " + utc(at(31, 1, 30)) + " 2.5"} {
+		if got := reservationOf(r.body["created"].([]any)[i].(map[string]any)); got != want {
+			t.Errorf("repetition %d shows %s, want %s", i+1, got, want)
+		}
+	}
+
+	// A closing at the opening stays there, though 2:30 does not exist that night.
+	s = draft(at(29, 2, 15), at(29, 2, 45), at(29, 2, 45))
+	r = d.do(http.StatusOK, http.MethodPost, adminSessions+s.session+"/repeat", map[string]any{"until": "2031-03-30"})
+	moved := r.body["created"].([]any)[0].(map[string]any)
+	if moved["reservation_closes_at"] != moved["opens_at"] || moved["opens_at"] != utc(at(30, 3, 45)) || moved["reservation_opens_at"] != utc(at(30, 3, 15)) {
+		t.Errorf("over the change the session shows %s, opening at %v", reservationOf(moved), moved["opens_at"])
+	}
+	// One that would be moved beyond the opening ends there, and is as long as it was.
+	s = draft(at(29, 2, 15), at(29, 2, 45), at(29, 3, 15))
+	r = d.do(http.StatusOK, http.MethodPost, adminSessions+s.session+"/repeat", map[string]any{"until": "2031-03-30"})
+	moved = r.body["created"].([]any)[0].(map[string]any)
+	if opens := at(30, 3, 15); reservationOf(moved) != utc(opens.Add(-30*time.Minute))+" "+utc(opens)+" 2.5" {
+		t.Errorf("over the change the session shows %s, opening at %v", reservationOf(moved), moved["opens_at"])
+	}
+}

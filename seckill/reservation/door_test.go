@@ -1,0 +1,265 @@
+package reservation_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+	"stampede/platform/ids"
+	"stampede/seckill"
+)
+
+// closed is how long the reservation of settled is closed: long enough for its
+// answers to be kept.
+const closed = time.Minute
+
+// settled is a shop with reservations of the users 1 … n, and nobody can get one any
+// more.
+func settled(t testing.TB, n int) *shop {
+	t.Helper()
+	s := open(t)
+	s.sql(`INSERT INTO seckill.reservations (item_id, user_id, human_ok) SELECT $1, u, u % 2 = 0 FROM generate_series(1, $2::bigint) u`, s.item.ID, n)
+	s.window(-time.Hour, -closed)
+	return s
+}
+
+// check asks an instance's door about a user.
+func (s *shop) check(d *desk, user int64) error {
+	return d.svc.Check(context.Background(), &seckill.Applicant{User: user, Item: s.item, Now: s.clock.Now()})
+}
+
+func code(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fault.From(err).Code
+}
+
+func TestPathsAreForThoseWhoReserved(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	r := s.path(7).want(t, http.StatusForbidden, "no-reservation-held")
+	if r.text("reservation_closes_at") == "" || r.text("title") == "" {
+		t.Errorf("while it is open, a shopper is not told until when: %s", r.raw)
+	}
+	s.reserve(7).want(t, http.StatusCreated, "")
+	s.path(7).want(t, http.StatusOK, "")
+	s.path(8).want(t, http.StatusForbidden, "no-reservation-held")
+	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
+	s.path(7).want(t, http.StatusForbidden, "no-reservation-held")
+	s.reserve(7).want(t, http.StatusCreated, "")
+	s.window(-time.Hour, -closed)
+	for range 2 {
+		s.path(7).want(t, http.StatusOK, "")
+		if r := s.path(8).want(t, http.StatusForbidden, "no-reservation-held"); r.text("reservation_closes_at") != "" {
+			t.Errorf("a shopper is sent to a closed reservation: %s", r.raw)
+		}
+	}
+}
+
+// TestAFastClockKeepsNothing has an instance that believes that reservations were
+// closed long ago.
+func TestAFastClockKeepsNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.reserve(7).want(t, http.StatusCreated, "")
+	s.clock.set(10 * time.Minute)
+	if err := s.check(s.desk, 7); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.set(0)
+	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
+	s.clock.set(10 * time.Minute)
+	if err := s.check(s.desk, 7); code(err) != "no-reservation-held" {
+		t.Errorf("a reservation that was given up: %v", err)
+	}
+	if keys := s.rdb.Keys(t.Context(), "rv:*").Val(); len(keys) > 0 {
+		t.Errorf("Redis keeps %v", keys)
+	}
+}
+
+func TestItemsWithoutReservationAreNotLookedUp(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.as(auth.Operator, 1, http.MethodPatch, "/api/v1/admin/sessions/"+s.session, map[string]any{"version": 1, "without_reservation": true}).want(t, http.StatusOK, "")
+	s.item = s.sale.Catalogue.Items()[0]
+	s.path(7).want(t, http.StatusOK, "")
+	if ok, err := s.svc.Proved(t.Context(), 7, s.item.ID); ok || err != nil {
+		t.Errorf("proved: %v %v", ok, err)
+	}
+	if n := s.lookups(t, "postgres") + s.lookups(t, "redis") + s.lookups(t, "memory"); n != 0 {
+		t.Errorf("%d lookups", n)
+	}
+}
+
+// TestACrowdAtTheDoor counts what a crowd costs.
+func TestACrowdAtTheDoor(t *testing.T) {
+	t.Parallel()
+	const holders, crowd = 1000, 2000 // the second half holds none
+	s := settled(t, holders)
+	before := s.queries.Load()
+	together(crowd, func(i int) {
+		want := ""
+		if i >= holders {
+			want = "no-reservation-held"
+		}
+		if err := s.check(s.desk, int64(i+1)); code(err) != want {
+			t.Errorf("user %d: %v, want %q", i+1, err, want)
+		}
+	})
+	if n := s.lookups(t, "postgres"); n != crowd {
+		t.Errorf("Postgres answered %d questions, want each once, %d", n, crowd)
+	}
+	if n := s.queries.Load() - before; n > crowd/10 {
+		t.Errorf("%d questions took %d statements", crowd, n)
+	}
+
+	// Again: from memory, and on another instance from Redis.
+	together(holders, func(i int) {
+		if err := s.check(s.desk, int64(i+1)); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := s.lookups(t, "memory"); n != holders {
+		t.Errorf("memory answered %d questions again, want %d", n, holders)
+	}
+	other := s.instance(s.db, s.rdb)
+	together(holders, func(i int) {
+		if err := s.check(other, int64(i+1)); err != nil {
+			t.Error(err)
+		}
+	})
+	if redis, pg := other.lookups(t, "redis"), other.lookups(t, "postgres"); redis != holders || pg != 0 {
+		t.Errorf("on another instance Redis answered %d questions and Postgres %d, want %d and 0", redis, pg, holders)
+	}
+	for user := range int64(holders) {
+		if ok, err := other.svc.Proved(t.Context(), user+1, s.item.ID); ok != ((user+1)%2 == 0) || err != nil {
+			t.Fatalf("user %d proved to be a person: %v %v", user+1, ok, err)
+		}
+	}
+}
+
+func TestTheDoorWithoutRedisOrPostgres(t *testing.T) {
+	t.Parallel()
+	s := settled(t, 3)
+	noRedis := s.instance(s.db, down(t))
+	start := time.Now()
+	if err := s.check(s.instance(s.db, hung(t)), 1); err != nil {
+		t.Errorf("Redis hangs: %v", err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("Redis hangs: an answer took %v", took)
+	}
+	for range 2 {
+		if err := s.check(noRedis, 1); err != nil {
+			t.Errorf("without Redis: %v", err)
+		}
+		if err := s.check(noRedis, 9); code(err) != "no-reservation-held" {
+			t.Errorf("without Redis: %v", err)
+		}
+	}
+	if err := s.check(s.desk, 1); err != nil { // now Redis knows user 1
+		t.Fatal(err)
+	}
+	gone := s.db.Config()
+	gone.ConnConfig.Port = 1
+	gone.ConnConfig.Fallbacks = nil
+	noPostgres := s.instance(s.pool(gone), s.rdb)
+	if err := s.check(noPostgres, 1); err != nil {
+		t.Errorf("Redis knows the user: %v", err)
+	}
+	for _, user := range []int64{2, 9} {
+		if err := s.check(noPostgres, user); code(err) != "unavailable" {
+			t.Errorf("nobody knows user %d: %v, want unavailable", user, err)
+		}
+		if _, err := noPostgres.svc.Proved(t.Context(), user, s.item.ID); code(err) != "unavailable" {
+			t.Errorf("nobody knows user %d: %v, want unavailable", user, err)
+		}
+	}
+	if n := noPostgres.lookups(t, "nowhere"); n != 4 {
+		t.Errorf("%d lookups are counted as answered nowhere, want 4", n)
+	}
+}
+
+// down is a Redis that nobody listens for.
+func down(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// hung is a Redis that takes connections and says nothing.
+func hung(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _, _ = client.Close(), l.Close() })
+	return client
+}
+
+// TestAWindowThatIsMovedBeginsAnew has an operator open reservations again after
+// answers were kept for ever.
+func TestAWindowThatIsMovedBeginsAnew(t *testing.T) {
+	t.Parallel()
+	s := settled(t, 2)
+	for _, user := range []int64{1, 2, 3} {
+		_ = s.check(s.desk, user) // 1 and 2 are kept as holders, 3 as none
+	}
+	s.window(-time.Hour, time.Minute)
+	s.shopper(1, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
+	s.reserve(3).want(t, http.StatusCreated, "")
+	for _, until := range []time.Duration{30 * time.Second, -closed - time.Second} {
+		s.window(-time.Hour, until)
+		for user, want := range map[int64]string{1: "no-reservation-held", 2: "", 3: ""} {
+			for range 2 {
+				if err := s.check(s.desk, user); code(err) != want {
+					t.Errorf("closing in %v, user %d: %v, want %q", until, user, err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestSetsAreSmallAndRunOut(t *testing.T) {
+	t.Parallel()
+	s := settled(t, 200)
+	for user := range int64(200) {
+		if err := s.check(s.desk, user+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys, err := s.rdb.Keys(t.Context(), "rv:*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buckets := map[int16]bool{}
+	for user := range int64(200) {
+		buckets[ids.Bucket(user+1)] = true
+	}
+	if len(keys) != len(buckets) {
+		t.Errorf("%d sets, want one for each of %d buckets", len(keys), len(buckets))
+	}
+	for _, key := range keys {
+		if enc := s.rdb.ObjectEncoding(t.Context(), key).Val(); enc != "intset" {
+			t.Errorf("%s is a %s", key, enc)
+		}
+		left := s.rdb.PTTL(t.Context(), key).Val()
+		if over := time.Until(s.item.ClosesAt); left < over || left > over+3*time.Minute {
+			t.Errorf("%s is forgotten %v after the item closes", key, left-over)
+		}
+	}
+	if n := fmt.Sprint(s.rdb.Keys(t.Context(), "reserve:*").Val()); n != "[]" {
+		t.Errorf("locks are left: %s", n)
+	}
+}

@@ -1,0 +1,107 @@
+package reservation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stampede/platform/pg"
+	"stampede/seckill/internal/seckilldb"
+)
+
+const (
+	// giveTimeout bounds a batch with its repetitions; what waits behind it is told
+	// to come again before a client gives up.
+	giveTimeout = 5 * time.Second
+	// giveTries bounds how often what is left of a batch is decided again. Each time
+	// somebody else's statement was faster by a moment, and has been committed since:
+	// the same user's, or one that took the last places.
+	giveTries = 5
+	// capKept is the constraint that holds the cap.
+	capKept = "reservations_keep_to_the_cap"
+)
+
+// wish is a reservation that somebody may get.
+type wish struct {
+	item, user int64
+	human      bool // a human check was passed for it
+
+	got held
+	err error // what the shopper is told
+}
+
+// give decides a batch by Postgres. It belongs to all who wait, so it does not end
+// with any of them.
+func (s *Service) give(batch []*wish) {
+	ctx, cancel := context.WithTimeout(context.Background(), giveTimeout)
+	defer cancel()
+	left := batch
+	for try := 0; try < giveTries && len(left) > 0; try++ {
+		rest, err := s.tryGive(ctx, left)
+		if err != nil {
+			s.deps.Log.WarnContext(ctx, "reservations not given out", "wishes", len(left), "error", err)
+			for _, w := range left {
+				w.err = errBusy.Because(err)
+			}
+			return
+		}
+		left = rest
+	}
+	for _, w := range left {
+		w.err = errBusy
+	}
+}
+
+// tryGive sends the statement once and returns what it left undecided, in the same
+// order.
+func (s *Service) tryGive(ctx context.Context, batch []*wish) (undecided []*wish, err error) {
+	in := seckilldb.ReserveParams{ItemIds: make([]int64, len(batch)), UserIds: make([]int64, len(batch)), HumanOks: make([]bool, len(batch))}
+	for i, w := range batch {
+		in.ItemIds[i], in.UserIds[i], in.HumanOks[i] = w.item, w.user, w.human
+		w.err = errItemUnknown // unless the statement has an answer
+	}
+	rows, err := seckilldb.New(s.deps.DB).Reserve(ctx, in)
+	if pg.ViolatesCheck(err, capKept) {
+		return batch, nil // somebody else filled an item meanwhile, and nothing has happened
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reservation: reserve %d: %w", len(batch), err)
+	}
+	open := make([]bool, len(batch))
+	for i := range rows {
+		r := &rows[i]
+		w := batch[r.Ord-1]
+		if w.err = nil; r.Made || r.Held {
+			w.got = held{at: r.ReservedAt, new: r.Made}
+		} else {
+			w.err = refusal(r)
+			open[r.Ord-1] = w.err == nil
+		}
+	}
+	for i, w := range batch {
+		if open[i] {
+			undecided = append(undecided, w)
+		}
+	}
+	return undecided, nil
+}
+
+// refusal says why nothing was made; nil when that is open.
+func refusal(r *seckilldb.ReserveRow) error {
+	switch {
+	case r.Status == "draft":
+		return errItemUnknown
+	case r.Status != "scheduled" && r.Status != "running":
+		return errEnded
+	case r.ReservationOpensAt == nil || r.ReservationClosesAt == nil:
+		return errNotAsked
+	case r.At.Before(*r.ReservationOpensAt):
+		return errNotOpen.After(r.ReservationOpensAt.Sub(r.At))
+	case !r.At.Before(*r.ReservationClosesAt):
+		return errClosed
+	case r.IsFull:
+		return errFull
+	default:
+		return nil
+	}
+}

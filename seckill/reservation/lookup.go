@@ -1,0 +1,195 @@
+package reservation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/ids"
+	"stampede/seckill"
+	"stampede/seckill/internal/seckilldb"
+)
+
+const (
+	// settleAfter is how long after the closing an answer counts as one that cannot
+	// change any more: longer than a statement that began in time takes to commit,
+	// and than this process's clock is off.
+	settleAfter = 5 * time.Second
+	// lookupTimeout bounds one batch, so that those who wait for it are told soon
+	// that there is no answer.
+	lookupTimeout = 2 * time.Second
+	// redisTimeout bounds what of that Redis may use up, so that the rest is enough
+	// for Postgres when Redis hangs.
+	redisTimeout = 250 * time.Millisecond
+	// setKept is how long after its item's end a set stays in Redis, for what is
+	// still under way; setJitter keeps a thousand sets from running out together.
+	setKept   = time.Minute
+	setJitter = time.Minute
+)
+
+// question is whether a user holds a reservation of an item.
+type question struct {
+	user    int64
+	item    int64
+	settled int64 // when the window closed in Unix ms, if the answer cannot change any more; else 0
+	expires int64 // when Redis may forget the answer, Unix ms
+
+	have answer
+	err  error
+}
+
+// answer is what is known of a user and an item.
+type answer struct {
+	held  bool
+	human bool // and it was earned with a human check
+}
+
+// Where an answer came from, for the metric.
+const (
+	fromMemory   = "memory"
+	fromRedis    = "redis"
+	fromPostgres = "postgres"
+	fromNowhere  = "nowhere"
+)
+
+// find returns what is known of a user and an item whose session asks for
+// reservations.
+func (s *Service) find(ctx context.Context, item *seckill.Item, user int64) (answer, error) {
+	q := &question{user: user, item: item.ID, expires: item.ClosesAt.Add(setKept).UnixMilli()}
+	if s.deps.Clock.Now().Sub(item.ReserveUntil) > settleAfter {
+		q.settled = item.ReserveUntil.UnixMilli()
+		if have, ok := s.recall(q); ok {
+			s.lookups.WithLabelValues(fromMemory).Inc()
+			return have, nil
+		}
+	}
+	if err := s.asking.ask(ctx, q); err != nil {
+		return answer{}, err
+	}
+	return q.have, q.err
+}
+
+// lookUp answers a batch: from Redis what cannot change any more and is there,
+// the rest from Postgres. It belongs to all who wait, so it does not end with any
+// of them.
+func (s *Service) lookUp(batch []*question) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
+	rest := s.askRedis(ctx, batch)
+	if err := s.askPostgres(ctx, rest); err != nil {
+		s.lookups.WithLabelValues(fromNowhere).Add(float64(len(rest)))
+		s.deps.Log.WarnContext(ctx, "reservations not looked up", "questions", len(rest), "error", err)
+		for _, q := range rest {
+			q.err = errBusy.Because(err)
+		}
+		rest = nil
+	}
+	for _, q := range batch {
+		if q.err == nil && q.settled != 0 {
+			s.remember(q)
+		}
+	}
+	s.tellRedis(ctx, rest)
+}
+
+// setKey names the set of an item's reservations in a user's bucket. It holds
+// twice the user's id, and one more for those who passed a human check: small
+// integers, which Redis packs into some ten bytes each. The closing is part of
+// the name, so that a window that was moved begins with empty sets; the bucket,
+// so that no set grows large or lies in one slot.
+func (q *question) setKey() string {
+	b := make([]byte, 0, 48)
+	b = append(b, "rv:"...)
+	b = strconv.AppendInt(b, q.item, 10)
+	b = append(b, ':')
+	b = strconv.AppendInt(b, q.settled, 10)
+	b = append(b, ':')
+	return string(strconv.AppendInt(b, int64(ids.Bucket(q.user)), 10))
+}
+
+// askRedis answers what the sets know and returns the rest. That somebody is in
+// none says nothing: sets are filled as users come.
+func (s *Service) askRedis(ctx context.Context, batch []*question) (rest []*question) {
+	pipe := s.deps.Redis.Pipeline()
+	found := make([]*redis.BoolSliceCmd, len(batch))
+	for i, q := range batch {
+		if q.settled != 0 {
+			found[i] = pipe.SMIsMember(ctx, q.setKey(), 2*q.user, 2*q.user+1)
+		}
+	}
+	if pipe.Len() == 0 {
+		return batch
+	}
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
+	defer cancel()
+	if _, err := pipe.Exec(ctx); err != nil {
+		s.deps.Log.DebugContext(ctx, "reservations not looked up in redis", "error", err) // Postgres answers, and is seen in the metric
+		return batch
+	}
+	for i, q := range batch {
+		if found[i] == nil || !found[i].Val()[0] && !found[i].Val()[1] {
+			rest = append(rest, q)
+			continue
+		}
+		q.have = answer{held: true, human: found[i].Val()[1]}
+	}
+	s.lookups.WithLabelValues(fromRedis).Add(float64(len(batch) - len(rest)))
+	return rest
+}
+
+// askPostgres answers all of a batch or returns an error.
+func (s *Service) askPostgres(ctx context.Context, batch []*question) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	in := seckilldb.ReservationsAmongParams{ItemIds: make([]int64, len(batch)), UserIds: make([]int64, len(batch))}
+	for i, q := range batch {
+		in.ItemIds[i], in.UserIds[i] = q.item, q.user
+	}
+	rows, err := seckilldb.New(s.deps.DB).ReservationsAmong(ctx, in)
+	if err != nil {
+		return fmt.Errorf("reservation: look up %d: %w", len(batch), err)
+	}
+	type pair struct{ item, user int64 }
+	have := make(map[pair]answer, len(rows))
+	for _, r := range rows {
+		have[pair{r.ItemID, r.UserID}] = answer{held: true, human: r.HumanOk}
+	}
+	for _, q := range batch {
+		q.have = have[pair{q.item, q.user}]
+		if len(rows) > 0 && rows[0].At.UnixMilli() <= q.settled+settleAfter.Milliseconds() {
+			q.settled = 0 // this process's clock is fast: by Postgres's the answer may still change
+		}
+	}
+	s.lookups.WithLabelValues(fromPostgres).Add(float64(len(batch)))
+	return nil
+}
+
+// tellRedis adds those who hold one for good to their sets. What is not written is
+// asked again.
+func (s *Service) tellRedis(ctx context.Context, batch []*question) {
+	pipe := s.deps.Redis.Pipeline()
+	for _, q := range batch {
+		if q.settled == 0 || !q.have.held {
+			continue
+		}
+		key, member := q.setKey(), 2*q.user
+		if q.have.human {
+			member++
+		}
+		pipe.SAdd(ctx, key, member)
+		pipe.PExpireAt(ctx, key, time.UnixMilli(q.expires).Add(rand.N(setJitter))) //nolint:gosec // jitter is no secret
+	}
+	if pipe.Len() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
+	defer cancel()
+	if _, err := pipe.Exec(ctx); err != nil {
+		s.deps.Log.DebugContext(ctx, "reservations not noted in redis", "error", err)
+	}
+}

@@ -1,0 +1,140 @@
+package reservation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/humancheck"
+	"stampede/platform/redlock"
+	"stampede/seckill"
+	"stampede/seckill/internal/seckilldb"
+)
+
+const (
+	// lockLasts is longer than reserving takes, with a human check of some service
+	// elsewhere in it.
+	lockLasts = 5 * time.Second
+	// lockWait is how long a request waits for its user's others. Its work may then
+	// be done twice, which is harmless.
+	lockWait = time.Second
+)
+
+// held is a reservation that somebody holds.
+type held struct {
+	at  time.Time
+	new bool // made by this request
+}
+
+// applicant is who asks for a reservation, and with which proof.
+type applicant struct {
+	user  int64
+	from  netip.Addr
+	proof string
+}
+
+// reserve gives a user the reservation of an item, or the one that there is.
+func (s *Service) reserve(ctx context.Context, item *seckill.Item, who applicant) (held, error) {
+	now := s.deps.Clock.Now()
+	switch {
+	case item.ReserveUntil.IsZero():
+		return held{}, errNotAsked
+	case !item.OnSale:
+		return held{}, errEnded
+	case item.ReserveFrom.Sub(now) > clockTolerance:
+		return held{}, errNotOpen.After(item.ReserveFrom.Sub(now))
+	case now.Sub(item.ReserveUntil) > clockTolerance:
+		return s.heldStill(ctx, item, who.user)
+	}
+	if lock := s.turn(ctx, item.ID, who.user); lock != nil {
+		defer s.endTurn(ctx, lock)
+	}
+	human := false
+	if item.HumanCheck == string(humancheck.Pow) {
+		// Who holds one already needs no other proof: the first was good once only.
+		if h, err := s.read(ctx, item.ID, who.user); !errors.Is(err, errNone) {
+			return h, err
+		}
+		sub := humancheck.Subject{Purpose: humancheck.PurposeReservation, User: who.user, Item: item.ID, Address: who.from}
+		if err := s.deps.Human.Check(ctx, humancheck.Pow, sub, who.proof); err != nil {
+			return held{}, err
+		}
+		human = true
+	}
+	w := &wish{item: item.ID, user: who.user, human: human}
+	if err := s.giving.ask(ctx, w); err != nil {
+		return held{}, err
+	}
+	return w.got, w.err
+}
+
+// heldStill answers after the window closed: to those who hold one, what they
+// were told before. Most who come now hold none, so the caches are asked first.
+func (s *Service) heldStill(ctx context.Context, item *seckill.Item, user int64) (held, error) {
+	have, err := s.find(ctx, item, user)
+	if err != nil {
+		return held{}, err
+	}
+	if !have.held {
+		return held{}, errClosed
+	}
+	return s.read(ctx, item.ID, user)
+}
+
+// read returns the reservation that a user holds of an item, or errNone.
+func (s *Service) read(ctx context.Context, item, user int64) (held, error) {
+	r, err := seckilldb.New(s.deps.DB).Reservation(ctx, seckilldb.ReservationParams{ItemID: item, UserID: user})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return held{}, errNone
+	}
+	if err != nil {
+		return held{}, fmt.Errorf("reservation: read reservation of item %d: %w", item, err)
+	}
+	return held{at: r.ReservedAt}, nil
+}
+
+// giveUp takes a user's reservation back while the window is open. That there is
+// none is no mistake.
+func (s *Service) giveUp(ctx context.Context, item *seckill.Item, user int64) error {
+	if item.ReserveUntil.IsZero() {
+		return errNotAsked
+	}
+	if s.deps.Clock.Now().Sub(item.ReserveUntil) > clockTolerance {
+		return errClosed
+	}
+	r, err := seckilldb.New(s.deps.DB).GiveUpReservation(ctx, seckilldb.GiveUpReservationParams{ItemID: item.ID, UserID: user})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return errItemUnknown
+	case err != nil:
+		return fmt.Errorf("reservation: give up reservation of item %d: %w", item.ID, err)
+	case r.Closed:
+		return errClosed
+	default:
+		return nil
+	}
+}
+
+// turn waits until no other request of the user for the item is under way; nil
+// when that cannot be known or takes too long.
+func (s *Service) turn(ctx context.Context, item, user int64) *redlock.Lock {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	// One key, in whatever slot it falls.
+	key := "reserve:" + strconv.FormatInt(item, 10) + ":" + strconv.FormatInt(user, 10)
+	lock, err := s.locks.Acquire(ctx, key, lockLasts)
+	if err != nil {
+		return nil // Postgres keeps order without it
+	}
+	return lock
+}
+
+// endTurn lets the user's next request go on.
+func (s *Service) endTurn(ctx context.Context, lock *redlock.Lock) {
+	_ = lock.Release(context.WithoutCancel(ctx)) // what is not given back runs out
+}

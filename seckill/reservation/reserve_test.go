@@ -1,0 +1,274 @@
+package reservation_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/auth"
+)
+
+// together runs f with 0…n-1 at the same time.
+func together(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+func TestAThousandAtOnce(t *testing.T) {
+	t.Parallel()
+	const requests, users = 1000, 400 // everybody asks two or three times
+	for _, c := range []struct {
+		name  string
+		plan  []plan
+		redis bool
+		want  int
+	}{
+		{"without a cap", nil, true, users},
+		{"cap of 5.57 times the stock", []plan{capped(5.57)}, true, 55},
+		{"cap, Redis down", []plan{capped(5.57)}, false, 55},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, c.plan...)
+			var rdb redis.UniversalClient = s.rdb
+			if !c.redis {
+				rdb = down(t)
+			}
+			instances := []*desk{s.instance(s.db, rdb), s.instance(s.db, rdb), s.instance(s.db, rdb)}
+			replies := make([]reply, requests)
+			together(requests, func(i int) {
+				replies[i] = instances[i%len(instances)].as(auth.Shopper, int64(i%users+1), http.MethodPost, s.route("reservation"), nil)
+			})
+
+			told := map[int]string{} // user → the answer, which is the same each time
+			won := 0
+			for i, r := range replies {
+				answer := r.text("reserved_at")
+				if r.status == http.StatusConflict {
+					answer = r.text("code")
+				} else {
+					r.want(t, http.StatusCreated, "")
+				}
+				before, again := told[i%users]
+				if again && before != answer {
+					t.Errorf("user %d was told %s and %s", i%users+1, before, answer)
+				}
+				if told[i%users] = answer; !again && answer != "reservation-full" {
+					won++
+				}
+			}
+			if won != c.want || s.rows() != c.want {
+				t.Errorf("%d users hold a reservation by their answers, %d by Postgres; want %d", won, s.rows(), c.want)
+			}
+			counters := 0
+			if c.want != users {
+				counters = c.want
+			}
+			if n := s.number(`SELECT coalesce(sum(taken), 0) FROM seckill.reservation_counts`); n != counters {
+				t.Errorf("the counters say %d, want %d", n, counters)
+			}
+		})
+	}
+}
+
+func TestOneReservationPerUser(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.shopper(7, http.MethodGet, "reservation").want(t, http.StatusNotFound, "not-found")
+	first := s.reserve(7).want(t, http.StatusCreated, "")
+	if first.text("item_id") == "" || first.text("opens_at") == "" || first.text("reserved_at") == "" {
+		t.Errorf("the answer lacks something: %s", first.raw)
+	}
+	for _, again := range []reply{s.reserve(7).want(t, http.StatusCreated, ""), s.shopper(7, http.MethodGet, "reservation").want(t, http.StatusOK, "")} {
+		if !bytes.Equal(again.raw, first.raw) {
+			t.Errorf("then %s, first %s", again.raw, first.raw)
+		}
+	}
+	s.shopper(8, http.MethodGet, "reservation").want(t, http.StatusNotFound, "not-found")
+	s.as(auth.Shopper, 7, http.MethodPost, "/api/v1/items/999/reservation", nil).want(t, http.StatusNotFound, "not-found")
+}
+
+func TestTheCap(t *testing.T) {
+	t.Parallel()
+	s := open(t, capped(1))
+	for user := range int64(10) {
+		s.reserve(user+1).want(t, http.StatusCreated, "")
+	}
+	s.reserve(11).want(t, http.StatusConflict, "reservation-full")
+	s.shopper(3, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
+	s.shopper(3, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
+	s.reserve(11).want(t, http.StatusCreated, "")
+	s.reserve(3).want(t, http.StatusConflict, "reservation-full")
+	s.reserve(1).want(t, http.StatusCreated, "") // theirs all the time
+
+	// More stock is more places; a lower cap takes nothing from anybody.
+	s.sql(`UPDATE seckill.items SET stock = 11`)
+	s.reserve(3).want(t, http.StatusCreated, "")
+	s.reserve(12).want(t, http.StatusConflict, "reservation-full")
+	s.sql(`UPDATE seckill.items SET stock = 5`)
+	s.shopper(3, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
+	s.reserve(3).want(t, http.StatusConflict, "reservation-full")
+	if s.rows() != 10 {
+		t.Errorf("%d hold a reservation, want 10", s.rows())
+	}
+
+	// The cap is as it is written: 2.3 × 100 is 229.999… in binary fractions.
+	s.sql(`UPDATE seckill.items SET stock = 100`)
+	s.sql(`UPDATE seckill.sessions SET reservation_cap = 2.3`)
+	s.sql(`INSERT INTO seckill.reservations (item_id, user_id) SELECT $1, 1000 + u FROM generate_series(1, 219) u`, s.item.ID)
+	s.sql(`UPDATE seckill.reservation_counts SET taken = 229, places = 230`)
+	s.reserve(200).want(t, http.StatusCreated, "")
+	s.reserve(201).want(t, http.StatusConflict, "reservation-full")
+	s.sql(`UPDATE seckill.items SET stock = 0, unlimited = true`)
+	s.reserve(201).want(t, http.StatusCreated, "")
+
+	// One that is set on a session counts what was there before.
+	s.sql(`DELETE FROM seckill.reservation_counts`)
+	s.sql(`UPDATE seckill.items SET stock = 232, unlimited = false`)
+	s.sql(`UPDATE seckill.sessions SET reservation_cap = 1`)
+	s.reserve(202).want(t, http.StatusCreated, "")
+	s.reserve(203).want(t, http.StatusConflict, "reservation-full")
+}
+
+// TestTheWindowIsPostgres has the instance's clock say what it likes: where it is
+// wrong by less than it knows, Postgres decides.
+func TestTheWindowIsPostgres(t *testing.T) {
+	t.Parallel()
+	const minute = time.Minute
+	s := open(t)
+	for i, c := range []struct {
+		name        string
+		from, until time.Duration // of the window, by Postgres
+		clock       time.Duration // the instance's, against Postgres
+		status      int
+		code        string
+	}{
+		{"open", -minute, minute, 0, http.StatusCreated, ""},
+		{"just opened, clock slow", -100 * time.Millisecond, minute, -800 * time.Millisecond, http.StatusCreated, ""},
+		{"about to close, clock fast", -minute, 20 * time.Second, 20200 * time.Millisecond, http.StatusCreated, ""},
+		{"not open, clock says so too", 30 * time.Second, minute, 0, http.StatusTooEarly, "reservation-not-open"},
+		{"not open, clock fast", 20 * time.Second, minute, 30 * time.Second, http.StatusTooEarly, "reservation-not-open"},
+		{"closed, clock says so too", -2 * minute, -minute, 0, http.StatusGone, "reservation-closed"},
+		{"closed, clock slow", -2 * minute, -20 * time.Second, -30 * time.Second, http.StatusGone, "reservation-closed"},
+	} {
+		user := int64(i + 1)
+		s.window(c.from, c.until)
+		s.clock.set(c.clock)
+		r := s.reserve(user)
+		if r.status != c.status || r.text("code") != c.code {
+			t.Errorf("%s: %d %s, want %d %s", c.name, r.status, r.text("code"), c.status, c.code)
+		}
+		if held := s.number(`SELECT count(*) FROM seckill.reservations WHERE user_id = $1`, user) == 1; held != (c.code == "") {
+			t.Errorf("%s: reserved: %v after %s", c.name, held, r.raw)
+		}
+	}
+}
+
+func TestAfterTheWindowNothingChanges(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	first := s.reserve(7).want(t, http.StatusCreated, "")
+	for _, closed := range []time.Duration{-500 * time.Millisecond, -time.Minute} {
+		s.window(-time.Hour, closed)
+		again := s.reserve(7).want(t, http.StatusCreated, "")
+		if !bytes.Equal(again.raw, first.raw) {
+			t.Errorf("closed for %v: then %s, first %s", -closed, again.raw, first.raw)
+		}
+		s.reserve(8).want(t, http.StatusGone, "reservation-closed")
+		s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusGone, "reservation-closed")
+		s.shopper(7, http.MethodGet, "reservation").want(t, http.StatusOK, "")
+	}
+}
+
+func TestWhatCannotBeReserved(t *testing.T) {
+	t.Parallel()
+	s := open(t, func(_, session, _ map[string]any) {
+		delete(session, "reservation_opens_at")
+		delete(session, "reservation_closes_at")
+	})
+	s.reserve(7).want(t, http.StatusConflict, "no-reservation")
+	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusConflict, "no-reservation")
+
+	// Postgres has heard what the instance has not yet.
+	ended := open(t, capped(2))
+	ended.reserve(6).want(t, http.StatusCreated, "")
+	ended.sql(`UPDATE seckill.activities SET status = 'terminated'`)
+	ended.reserve(7).want(t, http.StatusGone, "ended")
+	ended.window(-time.Hour, time.Minute) // and now the instance has
+	ended.reserve(7).want(t, http.StatusGone, "ended")
+	ended.sql(`DELETE FROM seckill.items`)
+	ended.sql(`UPDATE seckill.activities SET status = 'running'`)
+	ended.reserve(7).want(t, http.StatusGone, "ended")
+	if n := ended.rows() + ended.number(`SELECT count(*) FROM seckill.reservation_counts`); n != 0 {
+		t.Errorf("a deleted item leaves %d rows", n)
+	}
+}
+
+func TestOneProofForOneReservation(t *testing.T) {
+	t.Parallel()
+	s := open(t, func(activity, _, _ map[string]any) { activity["human_check"] = "pow" })
+	s.reserve(7).want(t, http.StatusForbidden, "human-check-required")
+	replies := make([]reply, 20)
+	together(len(replies), func(i int) { replies[i] = s.reserve(7, "Human-Check", "pow:good") })
+	for _, r := range replies {
+		r.want(t, http.StatusCreated, "")
+	}
+	s.reserve(7).want(t, http.StatusCreated, "")
+	s.reserve(8, "Human-Check", "pow:good").want(t, http.StatusForbidden, "human-check-failed")
+	if s.human.asked != 3 {
+		t.Errorf("the check was made %d times, want 3: without a proof, with it, and with a used one", s.human.asked)
+	}
+	if got := fmt.Sprintf("%s %d %d", s.human.last.Purpose, s.human.last.User, s.human.last.Item); got != fmt.Sprintf("reservation 8 %d", s.item.ID) {
+		t.Errorf("it was made for %s", got)
+	}
+	if ok, err := s.svc.Proved(t.Context(), 7, s.item.ID); !ok || err != nil {
+		t.Errorf("the proof counts for nothing: %v %v", ok, err)
+	}
+	if ok, err := s.svc.Proved(t.Context(), 8, s.item.ID); ok || err != nil {
+		t.Errorf("nothing counts as a proof: %v %v", ok, err)
+	}
+}
+
+func TestOperatorsSeeReservations(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	item := "/api/v1/admin/items/" + fmt.Sprint(s.item.ID)
+	for user := range int64(5) {
+		s.reserve(user+101).want(t, http.StatusCreated, "")
+	}
+	view := s.as(auth.Viewer, 1, http.MethodGet, item, nil).want(t, http.StatusOK, "")
+	if view.body["reservations"] != 5.0 {
+		t.Errorf("the item shows %v reservations, want 5", view.body["reservations"])
+	}
+	list := s.as(auth.Viewer, 1, http.MethodGet, "/api/v1/admin/items", nil).want(t, http.StatusOK, "")
+	if n := list.body["data"].([]any)[0].(map[string]any)["reservations"]; n != 5.0 {
+		t.Errorf("the list shows %v reservations, want 5", n)
+	}
+	var users []string
+	cursor := ""
+	for range 3 {
+		p := s.as(auth.Viewer, 1, http.MethodGet, item+"/reservations?limit=2&cursor="+cursor, nil).want(t, http.StatusOK, "")
+		for _, row := range p.body["data"].([]any) {
+			users = append(users, row.(map[string]any)["user_id"].(string))
+		}
+		cursor = p.text("next_cursor")
+	}
+	if got := fmt.Sprint(users); got != "[101 102 103 104 105]" || cursor != "" {
+		t.Errorf("the pages list %s, and then %q", got, cursor)
+	}
+	s.as(auth.Shopper, 101, http.MethodGet, item+"/reservations", nil).want(t, http.StatusForbidden, "forbidden")
+	s.as(auth.Viewer, 1, http.MethodGet, "/api/v1/admin/items/999/reservations", nil).want(t, http.StatusNotFound, "not-found")
+}

@@ -1,0 +1,106 @@
+package reservation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/coocood/freecache"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/clock"
+	"stampede/platform/fault"
+	"stampede/platform/humancheck"
+	"stampede/platform/redlock"
+	"stampede/seckill"
+)
+
+// clockTolerance is how far this process's idea of the time may be off before it
+// refuses what Postgres might grant; the rush's default for the same.
+const clockTolerance = time.Second
+
+// Items is the catalogue: what is published.
+type Items interface {
+	Item(id int64) (*seckill.Item, bool)
+}
+
+// Human makes the human check; humancheck.Service is one.
+type Human interface {
+	Check(ctx context.Context, kind humancheck.Kind, sub humancheck.Subject, solution string) error
+}
+
+// Deps are what the package works with; all are required.
+type Deps struct {
+	DB      *pgxpool.Pool // the seckill module's budget of connections
+	Redis   redis.UniversalClient
+	Items   Items
+	Human   Human
+	Clock   clock.Clock // the Redis server's time, by estimate
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Service gives out reservations and says who holds one. Safe for concurrent use.
+type Service struct {
+	deps  Deps
+	locks *redlock.Locker
+	// memory keeps answers that cannot change any more; see remember.
+	memory *freecache.Cache
+	asking gathering[question]
+	giving gathering[wish]
+
+	answers *prometheus.CounterVec
+	lookups *prometheus.CounterVec
+}
+
+// memoryBytes holds some 100,000 answers: more shoppers than one instance gives
+// paths to in a minute. freecache takes no less than 512 KiB.
+const memoryBytes = 8 << 20
+
+// New returns the service; it reads nothing yet.
+func New(deps Deps) (*Service, error) {
+	if deps.DB == nil || deps.Redis == nil || deps.Items == nil || deps.Human == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
+		return nil, errors.New("reservation: every dependency is required")
+	}
+	locks, err := redlock.New(redlock.DefaultConfig(), deps.Redis)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		deps: deps, locks: locks, memory: freecache.NewCache(memoryBytes),
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_reservations_total",
+			Help: "Requests to reserve an item, by code: reserved, held (again the same answer), given-up, or why not.",
+		}, []string{"code"}),
+		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_reservation_lookups_total",
+			Help: "Times somebody's reservation was looked up, by where the answer was: memory, redis, postgres, nowhere.",
+		}, []string{"from"}),
+	}
+	s.asking.answer, s.giving.answer = s.lookUp, s.give
+	for _, code := range []string{codeReserved, codeHeld, codeGivenUp} {
+		s.answers.WithLabelValues(code) // from the first scrape on, so that the first rate is right
+	}
+	for _, from := range []string{fromMemory, fromRedis, fromPostgres, fromNowhere} {
+		s.lookups.WithLabelValues(from)
+	}
+	return s, errors.Join(deps.Metrics.Register(s.answers), deps.Metrics.Register(s.lookups))
+}
+
+// Codes under which good answers are counted; refusals are counted under theirs.
+const (
+	codeReserved = "reserved"
+	codeHeld     = "held"
+	codeGivenUp  = "given-up"
+)
+
+// count notes an answer.
+func (s *Service) count(code string, err error) {
+	if err != nil {
+		code = fault.From(err).Code
+	}
+	s.answers.WithLabelValues(code).Inc()
+}

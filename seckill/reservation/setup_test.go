@@ -1,0 +1,329 @@
+package reservation_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/auth"
+	"stampede/platform/bus/bustest"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/humancheck"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/seckill"
+	"stampede/seckill/reservation"
+)
+
+func TestMain(m *testing.M) {
+	// A client without its server tries to dial once a second and ends after its next try.
+	redial := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
+	pgtest.Main(m, func() error { return goleak.Find(redial) })
+}
+
+var testKey = bytes.Repeat([]byte{7}, 32)
+
+// shop is one instance with the whole of seckill, and reservations at its door.
+type shop struct {
+	t     testing.TB
+	db    *pgxpool.Pool
+	rdb   *redis.Client
+	sale  *seckill.Service
+	clock *testClock
+	human *human
+	// queries counts the statements of the reservations' own connections.
+	queries atomic.Int64
+	*desk
+
+	activity, session string
+	item              *seckill.Item
+}
+
+// desk is one instance of the reservations with its metrics and its router.
+type desk struct {
+	svc     *reservation.Service
+	metrics *prometheus.Registry
+	rt      *httpx.Router
+	tokens  *auth.Tokens
+}
+
+// plan changes what the shop sells.
+type plan func(activity, session, item map[string]any)
+
+// open publishes an item of ten units whose session opens in 90 s, when paths are
+// given out already, and whose reservation is open until 10 s before.
+func open(t testing.TB, change ...plan) *shop {
+	t.Helper()
+	s := &shop{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), clock: new(testClock), human: &human{used: map[string]bool{}}}
+	b := bustest.Open(t)
+	quiet := slog.New(slog.DiscardHandler)
+	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
+		DB: s.db, Redis: s.rdb, Bus: b, Holds: noOrders{}, Log: quiet, Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sale, err = seckill.New(seckill.DefaultConfig(), seckill.Deps{
+		DB: s.db, Redis: s.rdb, Bus: b, Stock: stock, Outbox: noWaker{}, Clock: s.clock, Log: quiet,
+		Metrics: prometheus.NewRegistry(), Orders: noOrders{}, SigningKey: testKey,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.desk = s.instance(s.pool(s.db.Config()), s.rdb)
+	s.sale.Guard(s.svc.Check)
+	s.publish(change)
+	return s
+}
+
+// pool is one of an instance's own, whose statements are counted.
+func (s *shop) pool(cfg *pgxpool.Config) *pgxpool.Pool {
+	s.t.Helper()
+	cfg.ConnConfig.Tracer = counter{&s.queries}
+	db, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(db.Close)
+	return db
+}
+
+// counter counts statements.
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// instance is another process of the shop as far as reservations go.
+func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
+	s.t.Helper()
+	d := &desk{metrics: prometheus.NewRegistry(), tokens: auth.NewTokens(testKey, time.Now)}
+	var err error
+	d.svc, err = reservation.New(reservation.Deps{
+		DB: db, Redis: rdb, Items: s.sale.Catalogue, Human: s.human, Clock: s.clock, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	d.rt = httpx.NewRouter(d.tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
+	s.sale.Routes(d.rt)
+	d.svc.Routes(d.rt.API)
+	return d
+}
+
+func (s *shop) publish(change []plan) {
+	s.t.Helper()
+	now := time.Now().UTC()
+	price := map[string]any{"amount": 100, "currency": "CNY"}
+	item := map[string]any{"sku": "phone", "title": "A phone", "list_price": price, "sale_price": price, "stock": 10}
+	session := map[string]any{
+		"name": "First", "opens_at": now.Add(90 * time.Second), "closes_at": now.Add(time.Hour),
+		"reservation_opens_at": now.Add(-time.Hour), "reservation_closes_at": now.Add(80 * time.Second),
+	}
+	activity := map[string]any{"name": "Sale", "starts_at": now.Add(-2 * time.Hour), "ends_at": now.Add(2 * time.Hour)}
+	for _, f := range change {
+		f(activity, session, item)
+	}
+	session["items"] = []any{item}
+	activity["sessions"] = []any{session}
+	var made struct {
+		ID       string
+		Sessions []struct {
+			ID    string
+			Items []struct{ ID string }
+		}
+	}
+	raw := s.as(auth.Operator, 1, http.MethodPost, "/api/v1/admin/activities", activity).want(s.t, http.StatusCreated, "").raw
+	if err := json.Unmarshal(raw, &made); err != nil {
+		s.t.Fatal(err)
+	}
+	s.activity, s.session = made.ID, made.Sessions[0].ID
+	s.as(auth.Operator, 1, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil).want(s.t, http.StatusOK, "")
+	s.item = s.sale.Catalogue.Items()[0]
+}
+
+// capped sets the cap as a multiple of the ten units.
+func capped(multiple float64) plan {
+	return func(_, session, _ map[string]any) { session["reservation_cap"] = multiple }
+}
+
+// window moves the reservation to the given distances from now, as only time can.
+func (s *shop) window(from, until time.Duration) {
+	s.t.Helper()
+	s.sql(`UPDATE seckill.sessions SET reservation_opens_at = now() + make_interval(secs => $1),
+		reservation_closes_at = now() + make_interval(secs => $2)`, from.Seconds(), until.Seconds())
+	s.sql(`UPDATE seckill.activities SET revision = revision + 1`)
+	if err := s.sale.Catalogue.Refresh(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.item = s.sale.Catalogue.Items()[0]
+}
+
+func (s *shop) sql(statement string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.Exec(s.t.Context(), statement, args...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *shop) number(query string, args ...any) int {
+	s.t.Helper()
+	var n int
+	if err := s.db.QueryRow(s.t.Context(), query, args...).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// rows is how many reservations Postgres has.
+func (s *shop) rows() int { return s.number(`SELECT count(*) FROM seckill.reservations`) }
+
+// reply is an answer of the API.
+type reply struct {
+	status int
+	raw    []byte
+	body   map[string]any
+}
+
+func (r reply) text(field string) string { s, _ := r.body[field].(string); return s }
+
+// want insists on a status and, unless it is empty, on a problem's code.
+func (r reply) want(t testing.TB, status int, code string) reply {
+	t.Helper()
+	if r.status != status || code != "" && r.text("code") != code {
+		t.Fatalf("%d %s, want %d %s: %s", r.status, r.text("code"), status, code, r.raw)
+	}
+	return r
+}
+
+// as calls the API as somebody.
+func (d *desk) as(role auth.Role, user int64, method, path string, body any, headers ...string) reply {
+	token, err := d.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
+	if err != nil {
+		panic(err)
+	}
+	var in io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			panic(err)
+		}
+		in = bytes.NewReader(raw)
+	}
+	req := httptest.NewRequestWithContext(context.Background(), method, path, in)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	d.rt.ServeHTTP(rec, req)
+	r := reply{status: rec.Code, raw: rec.Body.Bytes()}
+	_ = json.Unmarshal(r.raw, &r.body) // a body that is no object has no fields
+	return r
+}
+
+// shopper calls one of the item's routes as a shopper.
+func (s *shop) shopper(user int64, method, what string, headers ...string) reply {
+	return s.as(auth.Shopper, user, method, s.route(what), nil, headers...)
+}
+
+func (s *shop) route(what string) string {
+	return "/api/v1/items/" + strconv.FormatInt(s.item.ID, 10) + "/" + what
+}
+
+func (s *shop) reserve(user int64, headers ...string) reply {
+	return s.shopper(user, http.MethodPost, "reservation", headers...)
+}
+
+func (s *shop) path(user int64) reply { return s.shopper(user, http.MethodPost, "rush-path") }
+
+// lookups is how many lookups were answered from somewhere.
+func (d *desk) lookups(t testing.TB, from string) int {
+	t.Helper()
+	families, err := d.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "stampede_seckill_reservation_lookups_total" && m.GetLabel()[0].GetValue() == from {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	t.Fatalf("no lookups from %s are counted", from)
+	return 0
+}
+
+// human takes each proof once, as the real check does.
+type human struct {
+	mu    sync.Mutex
+	used  map[string]bool
+	asked int
+	last  humancheck.Subject
+}
+
+func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Subject, solution string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked++
+	h.last = sub
+	switch {
+	case kind != humancheck.Pow:
+		return errors.New("not the kind that the activity asks for")
+	case solution == "":
+		return fault.New(fault.Forbidden, "human-check-required", "Solve a challenge.")
+	case h.used[solution]:
+		return fault.New(fault.Forbidden, "human-check-failed", "Used.")
+	}
+	h.used[solution] = true
+	return nil
+}
+
+// testClock is the time that the instance believes in.
+type testClock struct{ offset atomic.Int64 }
+
+func (c *testClock) Now() time.Time           { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
+func (c *testClock) set(offset time.Duration) { c.offset.Store(int64(offset)) }
+
+type noWaker struct{}
+
+func (noWaker) Wake() {}
+
+// noOrders is an order module before its first order.
+type noOrders struct{}
+
+func (noOrders) Known(context.Context, []ids.ID) (map[ids.ID]string, error) { return nil, nil }
+
+func (noOrders) Get(context.Context, ids.ID) (o orderevent.Order, ok bool, err error) {
+	return o, false, nil
+}
+
+func (noOrders) Holds(context.Context, pgx.Tx, int64) ([]inventory.Held, []inventory.Gone, error) {
+	return nil, nil, nil
+}
+
+func (noOrders) Closed(context.Context, pgx.Tx, int64) ([]inventory.Closed, error) { return nil, nil }

@@ -1,0 +1,145 @@
+package risk
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
+
+	"stampede/platform/fault"
+	"stampede/seckill"
+)
+
+// errNotAvailable is all that a refused shopper learns.
+var errNotAvailable = fault.New(fault.Forbidden, "not-available", "This item is not available to you right now.")
+
+// Door is the check of blacklist and rules, a seckill.DoorCheck. It reads memory
+// only, so it belongs before the checks that cost something.
+func (s *Service) Door(ctx context.Context, a *seckill.Applicant) error {
+	if s.deps.Blacklist != nil {
+		if e, listed := s.deps.Blacklist.Listed(a.User, "", a.Device, a.Address); listed {
+			s.decide(a, 0, ruleNote{Blacklist: e.ID, Kind: string(e.Kind)}, inputs{}, resultRefused)
+			return errNotAvailable
+		}
+	}
+	marks := s.current.Load().marks[a.User]
+	if len(marks) == 0 {
+		return nil
+	}
+	return s.apply(ctx, a, marks)
+}
+
+// apply weakens or refuses the path by every rule that hits the applicant.
+func (s *Service) apply(_ context.Context, a *seckill.Applicant, marks []mark) error {
+	refused := false
+	for _, m := range marks {
+		if m.rule.over(a.Now) || !m.until.After(a.Now) {
+			continue
+		}
+		result := ""
+		switch m.rule.Action {
+		case ShortWindow:
+			within := time.Duration(m.rule.Amount) * time.Second
+			if within < a.PayWithin {
+				a.PayWithin, result = within, resultShortWindow
+			}
+		case Later:
+			from := a.Item.OpensAt.Add(time.Duration(m.rule.Amount) * time.Millisecond)
+			if from.After(a.UsableFrom) {
+				a.UsableFrom = from
+				// Once the sale has been open for that long, it restricts nobody.
+				if from.After(a.Now) {
+					result = resultLater
+				}
+			}
+		case Chance:
+			if !s.lucky(a.User, a.Item.ID, m.rule) {
+				refused, result = true, resultUnlucky
+			}
+		case None:
+			refused, result = true, resultRefused
+		}
+		if result != "" {
+			s.decide(a, m.rule.ID, noteOf(m.rule), inputs{Count: m.count, Until: m.until}, result)
+		}
+	}
+	if refused {
+		return errNotAvailable
+	}
+	return nil
+}
+
+// lucky draws a user's lot for an item under a rule. It is the same whenever and
+// wherever it is drawn, and nobody without the key can tell it in advance.
+func (s *Service) lucky(user, item int64, r *Rule) bool {
+	mac := hmac.New(sha256.New, s.chanceKey)
+	var b [24]byte
+	for i, v := range [...]int64{user, item, r.ID} {
+		binary.BigEndian.PutUint64(b[8*i:], uint64(v)) //nolint:gosec // the bits, not the value
+	}
+	_, _ = mac.Write(b[:]) // a hash never fails
+	lot := binary.BigEndian.Uint64(mac.Sum(nil))
+	return float64(lot) < r.Amount*math.MaxUint64
+}
+
+// Watch returns the checks with their refusals counted, for the rules of the
+// kind refusals_per_minute. What nobody can do anything about (a store that is
+// away), and being asked for a proof that was not sent yet, is no refusal; nor is
+// what a rule refused, or whoever is hit once would stay so by asking.
+func (s *Service) Watch(checks ...seckill.DoorCheck) []seckill.DoorCheck {
+	watched := make([]seckill.DoorCheck, len(checks))
+	for i, check := range checks {
+		watched[i] = func(ctx context.Context, a *seckill.Applicant) error {
+			err := check(ctx, a)
+			if err != nil && counts(err) {
+				s.Refused(a.User)
+			}
+			return err
+		}
+	}
+	return watched
+}
+
+// codeProofAsked is the answer that begins a human check rather than fails it.
+const codeProofAsked = "human-check-required"
+
+func counts(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && f.Code != codeProofAsked && !errors.Is(f, errNotAvailable) && (f.Kind == fault.Forbidden || f.Kind == fault.TooMany)
+}
+
+// ruleNote is what a decision keeps of what decided it.
+type ruleNote struct {
+	Blacklist int64   `json:"blacklist,string,omitempty"` // the entry's id
+	Kind      string  `json:"kind"`
+	Threshold int32   `json:"threshold,omitempty"`
+	Window    int64   `json:"window_seconds,omitempty"`
+	Action    Action  `json:"action,omitempty"`
+	Amount    float64 `json:"amount,omitempty"`
+}
+
+func noteOf(r *Rule) ruleNote {
+	return ruleNote{Kind: string(r.Kind), Threshold: r.Threshold, Window: int64(r.Window / time.Second), Action: r.Action, Amount: r.Amount}
+}
+
+// inputs are what a rule saw of the user.
+type inputs struct {
+	Count int64
+	Until time.Time
+}
+
+// MarshalJSON leaves out what the blacklist does not have.
+func (in inputs) MarshalJSON() ([]byte, error) {
+	doc := map[string]any{}
+	if in.Count > 0 {
+		doc["count"] = in.Count
+	}
+	if !in.Until.IsZero() && in.Until.Before(never) {
+		doc["until"] = in.Until.UTC().Format(time.RFC3339)
+	}
+	return json.Marshal(doc)
+}

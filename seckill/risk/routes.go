@@ -1,0 +1,121 @@
+package risk
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+)
+
+// noStore keeps what is known of shoppers out of caches.
+const noStore = "no-store"
+
+var (
+	errNoRule   = fault.New(fault.NotFound, "not-found", "There is no such rule; it may have been removed already.")
+	errTooMany  = fault.New(fault.Conflict, "list-full", "There are 200 rules in force, the most there may be; remove one, or let one expire.")
+	errKindStay = fault.New(fault.Invalid, "invalid", "A rule keeps its kind; remove it and make another one.")
+)
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// errStore hides a failing store behind an answer that says what to do; a fault
+// is an answer already.
+func errStore(err error) error {
+	if f := fault.From(err); f.Kind != fault.Internal {
+		return f
+	}
+	return fault.New(fault.Unavailable, "unavailable", "The rules cannot be reached now; try again in a moment.").After(time.Second).Because(err)
+}
+
+// place reads a cursor, which is the id that the page before ended with.
+func place(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	id, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || id <= 0 {
+		return 0, httpx.ErrCursor
+	}
+	return id, nil
+}
+
+// Routes registers the operators' routes.
+func (s *Service) Routes(rt *httpx.Router) {
+	reading := map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
+	changing := map[int]string{
+		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
+	}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/risk/rules", ID: "admin-list-risk-rules", Tag: "operator", Role: auth.Viewer,
+		Summary: "Rules about who gets a worse rush path, the newest first", Problems: reading,
+	}, s.listRules)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules", ID: "admin-add-risk-rule", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
+		Summary: "Make a rule",
+		Description: "A rule hits every user whose count has reached its threshold: orders closed unpaid within the window (`unpaid_holds`, 30 days " +
+			"unless said otherwise), orders that wait for payment now (`open_unpaid`), or refusals at the door within one minute " +
+			"(`refusals_per_minute`, which then hits for the window). What it does is graded: `short_window` gives fewer seconds to pay, " +
+			"`later` lets the path be used some milliseconds after the opening, `chance` gives a path with a probability that is drawn " +
+			"once for each item, `none` gives none. All rules that hit somebody apply together. In force on every instance within a second.",
+		Problems: map[int]string{
+			http.StatusConflict: "list-full", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.addRule)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPut, Path: "/api/v1/admin/risk/rules/{id}", ID: "admin-change-risk-rule", Tag: "operator", Role: auth.Operator,
+		Summary: "Replace a rule, all but its kind", Problems: changing,
+		Description: "Its users are counted anew. Decisions keep the rule as it was.",
+	}, s.changeRule)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodDelete, Path: "/api/v1/admin/risk/rules/{id}", ID: "admin-remove-risk-rule", Tag: "operator", Role: auth.Operator,
+		Summary: "Remove a rule", Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+	}, s.removeRule)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules/dry-run", ID: "admin-try-risk-rule", Tag: "operator", Role: auth.Viewer,
+		Summary:     "Whom a rule would hit now",
+		Description: "Nothing is stored and nobody is restricted. For `refusals_per_minute` that is this minute and the one before.",
+		Problems:    reading,
+	}, s.tryRule)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/risk/decisions", ID: "admin-list-risk-decisions", Tag: "operator", Role: auth.Viewer,
+		Summary:     "What restricted whom, the newest first",
+		Description: "Each with the rule as it was then, what it saw of the user, and what came of it. Kept for `--risk-keep-decisions`.",
+		Problems:    reading,
+	}, s.listDecisions)
+}
+
+type decisionsInput struct {
+	UserID int64 `query:"user_id" minimum:"1"`
+	RuleID int64 `query:"rule_id" minimum:"1"`
+	httpx.PageInput
+}
+
+type decisionsOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Data       []DecisionView `json:"data" nullable:"false"`
+		NextCursor string         `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
+	}
+}
+
+func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*decisionsOutput, error) {
+	before, err := place(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := readDecisions(ctx, s.deps.DB, in.UserID, in.RuleID, before, in.Limit+1) // one more tells of a next page
+	if err != nil {
+		return nil, errStore(err)
+	}
+	out := &decisionsOutput{CacheControl: noStore}
+	if len(rows) > in.Limit {
+		rows = rows[:in.Limit]
+		out.Body.NextCursor = rows[in.Limit-1].ID
+	}
+	out.Body.Data = append([]DecisionView{}, rows...) // an empty list, not null
+	return out, nil
+}

@@ -1,0 +1,107 @@
+package risk
+
+import (
+	"strings"
+	"time"
+
+	"stampede/platform/fault"
+)
+
+// Kind is what a rule counts of a user.
+type Kind string
+
+// The kinds.
+const (
+	// UnpaidHolds counts orders that were closed unpaid within the window.
+	UnpaidHolds Kind = "unpaid_holds"
+	// OpenUnpaid counts orders that wait for payment now; the window says nothing.
+	OpenUnpaid Kind = "open_unpaid"
+	// Refusals counts refusals at the door within one minute; the window is how
+	// long the rule then hits.
+	Refusals Kind = "refusals_per_minute"
+)
+
+// Action is what a rule does to a path, from mild to strict.
+type Action string
+
+// The actions, with the meaning of their amount.
+const (
+	ShortWindow Action = "short_window" // seconds to pay
+	Later       Action = "later"        // milliseconds after the opening
+	Chance      Action = "chance"       // probability of a path, above 0 and below 1
+	None        Action = "none"         // no path
+)
+
+// Rule is one line of what the shop has decided about offenders.
+type Rule struct {
+	ID        int64
+	Kind      Kind
+	Threshold int32 // hits whoever reaches it
+	Window    time.Duration
+	Action    Action
+	Amount    float64 // by action
+	Note      string
+	ExpiresAt time.Time // zero: until it is removed
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Bounds of a rule. The CHECKs of risk.rules repeat those of the amounts.
+const (
+	minWindow = time.Minute
+	// maxWindow is also how long unpaid closings are kept.
+	maxWindow    = 90 * 24 * time.Hour
+	maxThreshold = 100_000
+	// minPaySeconds is the shortest window an activity may have; maxPaySeconds what
+	// a path can say.
+	minPaySeconds, maxPaySeconds = 10, 65_535
+	// maxLater is ten minutes: after that a flash sale is over, and none would be
+	// the more honest rule.
+	maxLater = 10 * time.Minute
+	maxNote  = 500
+)
+
+// defaultWindow is the window of a rule that names none.
+func defaultWindow(kind Kind) time.Duration {
+	if kind == Refusals {
+		return 10 * time.Minute // outlasts whoever comes back after a few
+	}
+	return 30 * 24 * time.Hour
+}
+
+// check says what is wrong with a rule, nil when nothing is.
+func (r *Rule) check(now time.Time) error {
+	invalid := func(detail string) error { return fault.New(fault.Invalid, "invalid", detail) }
+	switch {
+	case r.Threshold < 1 || r.Threshold > maxThreshold:
+		return invalid("threshold must be between 1 and 100000.")
+	case r.Window < minWindow || r.Window > maxWindow:
+		return invalid("window_seconds must be between 60 (a minute) and 7776000 (90 days).")
+	case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(now):
+		return invalid("expires_at must lie in the future; leave it out for a rule without an end.")
+	case len([]rune(r.Note)) > maxNote || strings.ContainsRune(r.Note, 0):
+		return invalid("note may have 500 characters.")
+	}
+	switch r.Action {
+	case ShortWindow:
+		if r.Amount < minPaySeconds || r.Amount > maxPaySeconds {
+			return invalid("amount of short_window is the seconds to pay, between 10 and 65535.")
+		}
+	case Later:
+		if r.Amount < 1 || r.Amount > float64(maxLater.Milliseconds()) {
+			return invalid("amount of later is milliseconds after the opening, between 1 and 600000.")
+		}
+	case Chance:
+		if !(r.Amount > 0 && r.Amount < 1) {
+			return invalid("amount of chance is the probability of a path, above 0 and below 1.")
+		}
+	default:
+		if r.Amount != 0 {
+			return invalid("none takes no amount.")
+		}
+	}
+	return nil
+}
+
+// over reports whether the rule has ended.
+func (r *Rule) over(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }

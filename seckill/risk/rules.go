@@ -1,0 +1,236 @@
+package risk
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/audit"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+)
+
+// RuleInput is a rule as an operator writes it.
+type RuleInput struct {
+	Kind          Kind       `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute"`
+	Threshold     int32      `json:"threshold" minimum:"1" maximum:"100000" doc:"Hits whoever reaches it" example:"3"`
+	WindowSeconds *int64     `json:"window_seconds,omitempty" minimum:"60" maximum:"7776000" doc:"unpaid_holds: closings this recent count, 30 days unless given; refusals_per_minute: how long the rule hits, 10 minutes unless given"`
+	Action        Action     `json:"action" enum:"short_window,later,chance,none"`
+	Amount        float64    `json:"amount,omitempty" doc:"short_window: seconds to pay, 10 to 65535; later: milliseconds after the opening, 1 to 600000; chance: above 0 and below 1; none: nothing" example:"60"`
+	Note          string     `json:"note,omitempty" maxLength:"500" doc:"For operators; never shown to a shopper"`
+	ExpiresAt     *time.Time `json:"expires_at,omitempty" doc:"When the rule ends by itself; left out: never"`
+}
+
+// RuleView is a rule as operators read it.
+type RuleView struct {
+	ID            string  `json:"id"`
+	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute"`
+	Threshold     int32   `json:"threshold"`
+	WindowSeconds int64   `json:"window_seconds"`
+	Action        Action  `json:"action" enum:"short_window,later,chance,none"`
+	Amount        float64 `json:"amount"`
+	Note          string  `json:"note,omitempty"`
+	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time"`
+	InForce       bool    `json:"in_force" doc:"false once it has expired"`
+	CreatedAt     string  `json:"created_at" format:"date-time"`
+	UpdatedAt     string  `json:"updated_at" format:"date-time"`
+}
+
+func (s *Service) view(r Rule) RuleView {
+	v := RuleView{
+		ID: decimal(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: r.Action,
+		Amount: r.Amount, Note: r.Note, InForce: !r.over(s.deps.Clock.Now()),
+		CreatedAt: httpx.Moment(r.CreatedAt), UpdatedAt: httpx.Moment(r.UpdatedAt),
+	}
+	if !r.ExpiresAt.IsZero() {
+		v.ExpiresAt = httpx.Moment(r.ExpiresAt)
+	}
+	return v
+}
+
+// rule reads and checks an input.
+func (s *Service) rule(in *RuleInput) (Rule, error) {
+	r := Rule{
+		Kind: in.Kind, Threshold: in.Threshold, Window: defaultWindow(in.Kind), Action: in.Action, Amount: in.Amount, Note: in.Note,
+	}
+	if in.WindowSeconds != nil {
+		// Bounded before it is multiplied, which could wrap around.
+		r.Window = time.Duration(min(*in.WindowSeconds, int64(maxWindow/time.Second)+1)) * time.Second
+	}
+	if in.ExpiresAt != nil {
+		r.ExpiresAt = *in.ExpiresAt
+	}
+	err := r.check(s.deps.Clock.Now())
+	return r, err
+}
+
+type rulesInput struct{ httpx.PageInput }
+
+type rulesOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Data       []RuleView `json:"data" nullable:"false"`
+		NextCursor string     `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
+	}
+}
+
+func (s *Service) listRules(ctx context.Context, in *rulesInput) (*rulesOutput, error) {
+	before, err := place(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := listRules(ctx, s.deps.DB, before, in.Limit+1) // one more tells of a next page
+	if err != nil {
+		return nil, errStore(err)
+	}
+	out := &rulesOutput{CacheControl: noStore}
+	if len(rules) > in.Limit {
+		rules = rules[:in.Limit]
+		out.Body.NextCursor = decimal(rules[in.Limit-1].ID)
+	}
+	out.Body.Data = make([]RuleView, 0, len(rules))
+	for _, r := range rules {
+		out.Body.Data = append(out.Body.Data, s.view(r))
+	}
+	return out, nil
+}
+
+type ruleOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         RuleView
+}
+
+type addRuleInput struct{ Body RuleInput }
+
+func (s *Service) addRule(ctx context.Context, in *addRuleInput) (*ruleOutput, error) {
+	r, err := s.rule(&in.Body)
+	if err != nil {
+		return nil, err
+	}
+	return s.storeRule(ctx, "risk-rule.add", r, errTooMany, insertRule)
+}
+
+type changeRuleInput struct {
+	ID   string `path:"id" doc:"The rule's id"`
+	Body RuleInput
+}
+
+func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOutput, error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.rule(&in.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.ID = id
+	return s.storeRule(ctx, "risk-rule.change", r, errNoRule, func(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
+		stored, found, err := updateRule(ctx, tx, r)
+		if err != nil || found {
+			return stored, found, err
+		}
+		var other Kind
+		err = tx.QueryRow(ctx, `SELECT kind FROM risk.rules WHERE id = $1`, id).Scan(&other)
+		if err == nil {
+			return r, false, errKindStay
+		}
+		return r, false, nil
+	})
+}
+
+// storeRule stores one rule, with those whom it hits and its audit record.
+func (s *Service) storeRule(ctx context.Context, action string, r Rule, missing *fault.Error,
+	put func(context.Context, pgx.Tx, Rule) (Rule, bool, error),
+) (*ruleOutput, error) {
+	// Before the transaction: what is counted elsewhere may take its time.
+	hits, err := s.hits(ctx, s.deps.DB, &r, nil)
+	if err != nil {
+		return nil, errStore(err)
+	}
+	err = s.change(ctx, func(tx pgx.Tx) (bool, error) {
+		stored, ok, err := put(ctx, tx, r)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			return false, missing
+		}
+		if _, err := setMarks(ctx, tx, stored.ID, hits); err != nil {
+			return false, err
+		}
+		r.ID, r.CreatedAt, r.UpdatedAt = stored.ID, stored.CreatedAt, stored.UpdatedAt
+		return true, audit.Record(ctx, tx, action, "risk rule "+decimal(r.ID), s.view(stored))
+	})
+	if err != nil {
+		return nil, errStore(err)
+	}
+	return &ruleOutput{noStore, s.view(r)}, nil
+}
+
+type removeRuleInput struct {
+	ID string `path:"id" doc:"The rule's id"`
+}
+
+func (s *Service) removeRule(ctx context.Context, in *removeRuleInput) (*ruleOutput, error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	var gone Rule
+	err = s.change(ctx, func(tx pgx.Tx) (bool, error) {
+		r, found, err := deleteRule(ctx, tx, id)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			return false, errNoRule
+		}
+		gone = r
+		return true, audit.Record(ctx, tx, "risk-rule.remove", "risk rule "+decimal(id), s.view(r))
+	})
+	if err != nil {
+		return nil, errStore(err)
+	}
+	return &ruleOutput{noStore, s.view(gone)}, nil
+}
+
+// shownHits is how many users a dry run names; the count is of all.
+const shownHits = 100
+
+type hitView struct {
+	UserID string `json:"user_id"`
+	Count  int64  `json:"count" doc:"What the rule counts of this user"`
+	Until  string `json:"until,omitempty" format:"date-time" doc:"When the user falls below the threshold if nothing more happens"`
+}
+
+type tryRuleOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Count int       `json:"count" doc:"Users whom the rule would hit"`
+		Data  []hitView `json:"data" nullable:"false" doc:"The worst 100 of them"`
+	}
+}
+
+func (s *Service) tryRule(ctx context.Context, in *addRuleInput) (*tryRuleOutput, error) {
+	r, err := s.rule(&in.Body)
+	if err != nil {
+		return nil, err
+	}
+	hits, err := s.hits(ctx, s.deps.DB, &r, nil)
+	if err != nil {
+		return nil, errStore(err)
+	}
+	out := &tryRuleOutput{CacheControl: noStore}
+	out.Body.Count = len(hits)
+	out.Body.Data = []hitView{}
+	for _, h := range hits[:min(len(hits), shownHits)] {
+		v := hitView{UserID: decimal(h.User), Count: h.Count}
+		if h.Until.Before(never) {
+			v.Until = httpx.Moment(h.Until)
+		}
+		out.Body.Data = append(out.Body.Data, v)
+	}
+	return out, nil
+}

@@ -1,0 +1,270 @@
+package risk
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"stampede/order/orderevent"
+	"stampede/platform/app"
+	"stampede/platform/auth"
+	"stampede/platform/bus"
+	"stampede/platform/bus/bustest"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/seckill"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+var (
+	testKey    = []byte("0123456789abcdef0123456789abcdef")
+	testTokens = auth.NewTokens(testKey, time.Now)
+)
+
+// testClock is the time that the door believes in.
+type testClock struct{ offset atomic.Int64 }
+
+func (c *testClock) Now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
+func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// onSale stands for the catalogue.
+type onSale []*seckill.Item
+
+func (s onSale) Items() []*seckill.Item { return s }
+
+// openOrders stands for the order module.
+type openOrders map[int64]int64
+
+func (o openOrders) OpenUnpaid(_ context.Context, atLeast, most int) (map[int64]int64, error) {
+	open := map[int64]int64{}
+	for user, n := range o {
+		if n >= int64(atLeast) && len(open) < most {
+			open[user] = n
+		}
+	}
+	return open, nil
+}
+
+// yard is one shop with any number of instances.
+type yard struct {
+	t    testing.TB
+	db   *pgxpool.Pool
+	rdb  *redis.Client
+	bus  *bus.Bus
+	open openOrders
+	sale onSale
+}
+
+func newYard(t testing.TB) *yard {
+	t.Helper()
+	return &yard{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: bustest.Open(t), open: openOrders{}}
+}
+
+// activity plans an activity that runs for an hour more, with one item.
+func (y *yard) activity(name string, exclusive bool) *seckill.Item {
+	y.t.Helper()
+	now := time.Now()
+	item := &seckill.Item{
+		ID: int64(len(y.sale)) + 1, SessionID: 1, OnePerUser: exclusive, OnSale: true, PayWindow: 15 * time.Minute,
+		OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), UserLimit: 1,
+	}
+	if err := y.db.QueryRow(y.t.Context(), `INSERT INTO seckill.activities (name, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id`,
+		name, item.OpensAt, item.ClosesAt).Scan(&item.ActivityID); err != nil {
+		y.t.Fatal(err)
+	}
+	y.sale = append(y.sale, item)
+	return item
+}
+
+// instance is one process of the shop.
+type instance struct {
+	*yard
+	*Service
+	clock *testClock
+	rt    *httpx.Router // made by the first call
+}
+
+func (y *yard) instance(change ...func(*Config, *Deps)) *instance {
+	y.t.Helper()
+	i := &instance{yard: y, clock: new(testClock)}
+	cfg := DefaultConfig()
+	deps := Deps{
+		DB: y.db, Redis: y.rdb, Bus: y.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		Items: y.sale, Orders: y.open, SigningKey: testKey,
+	}
+	for _, f := range change {
+		f(&cfg, &deps)
+	}
+	var err error
+	if i.Service, err = New(cfg, deps); err != nil {
+		y.t.Fatal(err)
+	}
+	i.refresh()
+	return i
+}
+
+func (i *instance) refresh() {
+	i.t.Helper()
+	if err := i.Refresh(i.t.Context()); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+// work runs the instance's workers until the returned function is called.
+func (i *instance) work() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	workers := i.Workers()
+	for _, w := range workers {
+		go func(w app.Worker) { done <- w.Run(ctx) }(w)
+	}
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		for range workers {
+			if err := <-done; err != nil {
+				i.t.Error(err)
+			}
+		}
+	}
+	i.t.Cleanup(stop)
+	return stop
+}
+
+// applicant asks for a path as the seckill module would.
+func (i *instance) applicant(user int64, item *seckill.Item) *seckill.Applicant {
+	return &seckill.Applicant{
+		User: user, Item: item, Quantity: 1, OrderNo: ids.NewFor(user), Now: i.clock.Now(), UsableFrom: item.OpensAt, PayWithin: item.PayWindow,
+	}
+}
+
+// asks takes a user through the check of the claim.
+func (i *instance) asks(user int64, item *seckill.Item) (ids.ID, error) {
+	i.t.Helper()
+	a := i.applicant(user, item)
+	return a.OrderNo, i.Participate(i.t.Context(), a)
+}
+
+// tell delivers an order event as the bus would.
+func (i *instance) tell(subject string, orders ...orderevent.Order) {
+	i.t.Helper()
+	for _, payload := range orderevent.Pack(orders) {
+		if err := i.Subscriptions()[0].Handle(i.t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: payload}); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+}
+
+// order is an order as an event tells of it.
+func order(user int64, item *seckill.Item, no ids.ID, status string, version int32) orderevent.Order {
+	at := time.Now().UTC()
+	return orderevent.Order{
+		No: no, UserID: user, ItemID: item.ID, ActivityID: item.ActivityID, SessionID: 1, Quantity: 1, UnitPrice: 100, Currency: "CNY",
+		Title: "x", Status: status, Version: version, PayDeadline: at, CreatedAt: at, UpdatedAt: at,
+	}
+}
+
+// unpaid closes so many orders of a user unpaid.
+func (i *instance) unpaid(user int64, item *seckill.Item, n int) {
+	i.t.Helper()
+	var orders []orderevent.Order
+	for range n {
+		o := order(user, item, ids.NewFor(user), orderevent.StatusClosed, 2)
+		o.Reason = orderevent.ReasonTimeout
+		orders = append(orders, o)
+	}
+	i.tell(orderevent.SubjectClosed, orders...)
+}
+
+func (y *yard) exec(query string, args ...any) {
+	y.t.Helper()
+	if _, err := y.db.Exec(y.t.Context(), query, args...); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+func (y *yard) count(query string, args ...any) (n int) {
+	y.t.Helper()
+	if err := y.db.QueryRow(y.t.Context(), query, args...).Scan(&n); err != nil {
+		y.t.Fatal(err)
+	}
+	return n
+}
+
+// call asks the instance's operator routes.
+func (i *instance) call(role auth.Role, method, path, body string) (int, map[string]any) {
+	i.t.Helper()
+	if i.rt == nil {
+		i.rt = httpx.NewRouter(testTokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
+		i.Routes(i.rt)
+	}
+	req := httptest.NewRequestWithContext(i.t.Context(), method, "/api/v1/admin/risk"+path, strings.NewReader(body))
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	token, err := testTokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Minute)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	rec := httptest.NewRecorder()
+	i.rt.ServeHTTP(rec, req)
+	raw, err := io.ReadAll(rec.Body)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		i.t.Fatalf("%s %s: %s", method, path, raw)
+	}
+	return rec.Code, doc
+}
+
+// addRule makes a rule over HTTP and returns its id.
+func (i *instance) addRule(body string) string {
+	i.t.Helper()
+	code, doc := i.call(auth.Operator, http.MethodPost, "/rules", body)
+	if code != http.StatusCreated {
+		i.t.Fatalf("%d %v", code, doc)
+	}
+	return doc["id"].(string)
+}
+
+func requireEqual[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// requireFault requires the code of a refusal, "" for none.
+func requireFault(t testing.TB, what string, err error, code string) {
+	t.Helper()
+	got := ""
+	if err != nil {
+		got = fault.From(err).Code
+	}
+	if got != code {
+		t.Fatalf("%s: %q (%v), want %q", what, got, err, code)
+	}
+}
