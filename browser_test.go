@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -39,8 +40,11 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestTheLivePage plays a visitor: a crowd, "buy as me" up to the sandbox bank,
-// and the proof of the books.
+// clockTenMinutesAhead is what a visitor's wrong clock does to a page.
+const clockTenMinutesAhead = `{ const right = Date.now; Date.now = () => right() + 600_000 }`
+
+// TestTheLivePage plays a visitor whose clock is ten minutes ahead: a crowd, "buy
+// as me" up to the sandbox bank, and the proof of the books.
 func TestTheLivePage(t *testing.T) {
 	t.Parallel()
 	p := startRun(t, dataDir(t), "--demo-every=12s")
@@ -49,16 +53,26 @@ func TestTheLivePage(t *testing.T) {
 
 	// The default polls on animation frames, which a tab behind another gets none of.
 	polling := chromedp.WithPollingInterval(200 * time.Millisecond)
+	awaitPromise := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 	var price, steps, outcomes, proved string
+	var ahead float64 // milliseconds
 	err := chromedp.Run(ctx,
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			_, err := page.AddScriptToEvaluateOnNewDocument(clockTenMinutesAhead).Do(ctx)
+			return err
+		}),
 		chromedp.Navigate(p.url+"/"),
 		chromedp.WaitVisible(`#buy:not([disabled])`, chromedp.ByQuery),
+		chromedp.Evaluate(`import("/static/clock.js").then((m) => m.ready.then(() => Date.now() - m.serverNow()))`, &ahead, awaitPromise),
 		chromedp.Text(`#price`, &price, chromedp.ByQuery),
 		chromedp.Click(`#buy`, chromedp.ByQuery),
 		chromedp.WaitReady(`body[data-order="pending_payment"]`, chromedp.ByQuery),
 	)
 	if err != nil {
 		t.Fatalf("buy as me: %v; price %q", err, price)
+	}
+	if off := time.Duration((ahead - 600_000) * float64(time.Millisecond)).Abs(); off > 500*time.Millisecond {
+		t.Errorf("the page's idea of the server's time is %s off", off)
 	}
 	// The bank opens in a second tab; here the visitor walks there in a tab of
 	// the test's own and comes back.

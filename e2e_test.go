@@ -88,6 +88,7 @@ func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
 		"--signing-key=" + testKey, "--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank", "--log-level=warn",
 		"--conns-seckill=4", "--conns-inventory=3", "--conns-order=6", "--conns-payment=6", "--conns-platform=4",
+		"--paths-per-minute=0", "--rushes-per-second=0", // tests are quicker than people
 	}, args...)
 	go func() {
 		defer close(ended)

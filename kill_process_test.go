@@ -40,22 +40,26 @@ var (
 	serveIsReady = regexp.MustCompile(`serves (http://\S+);`)
 )
 
+// hurried lets shoppers come back at once, and with a path that they were answered
+// for already, as often as a crash makes them.
+var hurried = []string{"--paths-per-minute=0", "--rushes-per-second=0"}
+
 // runShop is `stampede run`, whose Postgres and Redis die with it and start over.
 func runShop(t *testing.T, rng *rand.Rand) *mortal {
 	t.Helper()
 	data := dataDir(t)
-	return &mortal{addr: freeAddr(t, rng), data: data, ready: runIsReady, args: []string{"run", "--data=" + data, "--demo-every=1h"}}
+	return &mortal{addr: freeAddr(t, rng), data: data, ready: runIsReady, args: append([]string{"run", "--data=" + data, "--demo-every=1h"}, hurried...)}
 }
 
 // serveShop is `stampede serve` on stores that go on living while it is dead.
 func serveShop(t *testing.T, rng *rand.Rand) *mortal {
 	t.Helper()
 	databaseURL := pgtest.DatabaseURL(t)
-	return &mortal{addr: freeAddr(t, rng), databaseURL: databaseURL, ready: serveIsReady, args: []string{
+	return &mortal{addr: freeAddr(t, rng), databaseURL: databaseURL, ready: serveIsReady, args: append([]string{
 		"serve", "--database-url=" + databaseURL, "--redis-url=" + pgtest.RedisURL(t),
 		"--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank",
 		"--conns-seckill=4", "--conns-inventory=3", "--conns-order=6", "--conns-payment=6", "--conns-platform=4",
-	}}
+	}, hurried...)}
 }
 
 // freeAddr is a loopback address that every process of a shop can bind in turn:

@@ -34,7 +34,9 @@ import (
 	"stampede/platform/config"
 	"stampede/platform/demo"
 	"stampede/platform/embedded"
+	"stampede/platform/entrance"
 	"stampede/platform/httpx"
+	"stampede/platform/humancheck"
 	"stampede/platform/inbox"
 	"stampede/platform/outbox"
 	"stampede/platform/pg"
@@ -43,6 +45,7 @@ import (
 	"stampede/platform/telemetry"
 	"stampede/platform/telemetry/tracing"
 	"stampede/seckill"
+	"stampede/seckill/guard"
 )
 
 // version is set by the build with -ldflags "-X main.version=…".
@@ -100,10 +103,12 @@ type server struct {
 	bus       *bus.Bus
 	relay     *outbox.Relay
 	clock     *clock.Server
+	entrance  *entrance.Entrance
 	inventory *inventory.Service
 	order     *order.Service
 	payment   *payment.Service
 	seckill   *seckill.Service
+	guard     *guard.Guard
 	notify    *notify.Service
 }
 
@@ -174,15 +179,21 @@ func (s *server) open(ctx context.Context, stores config.Stores, key string) err
 	}
 	s.app.OnStop("bus", s.bus.Close)
 	s.app.OnReady("nats", s.bus.Healthy)
-	s.registry.MustRegister(telemetry.NewPools(s.pools, s.redis))
 	s.relay = outbox.New(s.pools["platform"], s.bus, s.log, s.registry)
 	s.clock = clock.NewServer(s.redis)
+	s.clock.Log = s.log
+	s.registry.MustRegister(telemetry.NewPools(s.pools, s.redis), s.clock)
 	if err := s.clock.Sample(ctx); err != nil {
 		return fmt.Errorf("read the Redis server's time: %w", err)
 	}
-	s.tokens = auth.NewTokens([]byte(key), s.clock.Now)
-	s.router = httpx.NewRouter(s.tokens, s.log, version, s.registry)
-	s.router.Trace = s.trace
+	s.entrance, err = entrance.New(s.set, entrance.Deps{
+		DB: s.pools["account"], Redis: s.redis, Bus: s.bus, Clock: s.clock, Key: []byte(key), Version: version,
+		Log: s.log, Metrics: s.registry, Trace: s.trace,
+	})
+	if err != nil {
+		return err
+	}
+	s.router, s.tokens = s.entrance.Router, s.entrance.Tokens
 	var providers []provider.Provider
 	if s.set.SandboxBank {
 		bank, err := s.openBank(auth.Derive([]byte(key), "sandbox-bank"))
@@ -217,13 +228,7 @@ func (s *server) openStores(ctx context.Context, stores config.Stores) error {
 		}
 		s.alone = true
 		s.app.OnStop("instance lock", alone.Close)
-		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: func(ctx context.Context) error {
-			err := alone.Watch(ctx)
-			if errors.Is(err, pg.ErrNotAlone) {
-				s.end(err) // two embedded buses on one database would each carry half of the messages
-			}
-			return err
-		}})
+		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: alone.Keep(s.end)})
 	}
 	return nil
 }
@@ -232,7 +237,7 @@ func (s *server) openPools(ctx context.Context, stores config.Stores) error {
 	s.pools = map[string]*pgxpool.Pool{}
 	for name, conns := range map[string]int32{
 		"seckill": s.set.ConnsSeckill, "inventory": s.set.ConnsInventory, "order": s.set.ConnsOrder,
-		"payment": s.set.ConnsPayment, "platform": s.set.ConnsPlatform,
+		"payment": s.set.ConnsPayment, "platform": s.set.ConnsPlatform, "account": s.set.ConnsAccount,
 	} {
 		pool, err := pg.Open(ctx, stores.DatabaseURL, name, conns)
 		if err != nil {
@@ -266,9 +271,13 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	}
 	orderCfg := order.DefaultConfig()
 	orderCfg.CacheTTL = s.set.OrderCacheTTL
-	s.order, err = order.New(orderCfg, order.Deps{
+	orderDeps := order.Deps{
 		DB: s.pools["order"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay, Log: s.log, Metrics: s.registry, Trace: s.trace,
-	})
+	}
+	if s.entrance != nil {
+		orderDeps.Blocked = s.entrance.Blacklist.User
+	}
+	s.order, err = order.New(orderCfg, orderDeps)
 	if err != nil {
 		return err
 	}
@@ -289,16 +298,21 @@ func (s *server) openDoors(key []byte) error {
 		saleCfg.ShortestPayWindow = max(saleCfg.ShortestPayWindow, p.MinWindow)
 	}
 	saleCfg.Rush.LaneCapacity, saleCfg.Rush.MaxWriterLag = s.set.LaneCapacity, s.set.WriterLagMax
-	var err error
-	s.seckill, err = seckill.New(saleCfg, seckill.Deps{
+	saleCfg.Rush.PreviousSigningKeys, saleCfg.Rush.PathLimits = s.set.PreviousKeys(), s.set.Paths()
+	saleCfg.Verifier = s.entrance.Human.Offers(humancheck.Verifier)
+	deps := seckill.Deps{
 		DB: s.pools["seckill"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay, Clock: s.clock,
-		Log: s.log, Metrics: s.registry, Orders: s.order, SigningKey: key, Trace: s.trace,
-	})
-	if err != nil {
+		Log: s.log, Metrics: s.registry, Orders: s.order, SigningKey: key, Trace: s.trace, Repeats: s.set.Repeats(),
+	}
+	var err error
+	if s.seckill, err = seckill.New(saleCfg, deps); err != nil {
+		return err
+	}
+	if s.guard, err = guard.New(s.set, s.seckill, s.entrance, s.order, deps); err != nil {
 		return err
 	}
 	pushCfg := notify.DefaultConfig()
-	pushCfg.MaxSockets, pushCfg.OriginPatterns = s.set.MaxSockets, s.set.OriginPatterns
+	pushCfg.MaxSockets, pushCfg.MaxPerUser, pushCfg.OriginPatterns = s.set.MaxSockets, s.set.MaxUserSockets, s.set.OriginPatterns
 	s.notify, err = notify.New(pushCfg, notify.Deps{Tokens: s.tokens, Log: s.log, Metrics: s.registry})
 	return err
 }
@@ -325,8 +339,8 @@ func (s *server) start(ctx context.Context) error {
 	s.app.Go("clock", app.Worker{Name: "clock", Run: s.clock.Run})
 	s.app.Go("relay", app.Worker{Name: "outbox-relay", Run: s.relay.Run},
 		app.Worker{Name: "housekeeping", Run: outbox.NewHousekeeper(s.pools["platform"], s.log).Keep(s.set.KeepRecords).Run})
-	subs := slices.Concat(s.seckill.Subscriptions(), s.order.Subscriptions(), s.inventory.Subscriptions(), s.notify.Subscriptions())
-	workers := slices.Concat(s.seckill.Workers(), s.inventory.Workers(), s.order.Workers(), s.payment.Workers(), s.notify.Workers())
+	subs := slices.Concat(s.seckill.Subscriptions(), s.guard.Subscriptions(), s.order.Subscriptions(), s.inventory.Subscriptions(), s.notify.Subscriptions())
+	workers := slices.Concat(s.entrance.Workers(), s.seckill.Workers(), s.guard.Workers(), s.inventory.Workers(), s.order.Workers(), s.payment.Workers(), s.notify.Workers())
 	workers = append(workers, app.Worker{Name: "order-expiry", Run: order.NewExpiry(s.order, s.payment).Run})
 	stop, err := s.bus.Subscribe(ctx, subs, inbox.DeadLetters(s.pools["platform"]))
 	if err != nil {
@@ -336,10 +350,15 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.seckill.Catalogue.Refresh(ctx); err != nil {
 		return err
 	}
+	if err := errors.Join(s.entrance.Load(ctx), s.guard.Load(ctx)); err != nil {
+		return err
+	}
 	s.app.Go("workers", workers...)
 	s.app.OnStop("sockets", s.notify.Stop)
 
+	s.entrance.Routes()
 	s.seckill.Routes(s.router)
+	s.guard.Routes(s.router)
 	s.order.Routes(s.router, s.seckill, s.payment)
 	s.payment.Routes(s.router)
 	s.notify.Routes(s.router)
@@ -420,6 +439,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 		defer cancel()
 		return public.Shutdown(drain)
 	})
+	s.app.OnStop("waiting logins", s.entrance.Stop)
 	if err := show(cli.Parts{App: s.app, Router: s.router, Tokens: s.tokens, Log: s.log, Book: s.book, Prove: s.prove}); err != nil {
 		return nil, err
 	}

@@ -454,12 +454,20 @@ func TestPackagingSetupTest(t *testing.T) {
 		ok         bool
 		says, ends string
 	}{
-		{"compiler", map[string]string{"gcc": compiler, "chromium": ""}, nil, true, "go test -race -timeout 10m -v ./...\n", " s)\n"},
-		{"no compiler", map[string]string{"chromium": ""}, nil, true, "go test -timeout 10m -v ./...\n", noRace},
-		{"compiler without headers", map[string]string{"gcc": "exit 1", "chromium": ""}, nil, true, "go test -timeout 10m -v ./...\n", noRace},
-		{"another compiler", map[string]string{"gcc": "exit 1", "clang": compiler, "chromium": ""}, nil, true, "-race: clang", " s)\n"},
+		{"compiler", map[string]string{"gcc": compiler, "chromium": "", "nginx": ""}, nil, true, "go test -race -timeout 10m -v ./...\n", " s)\n"},
+		{"no compiler", map[string]string{"chromium": "", "nginx": ""}, nil, true, "go test -timeout 10m -v ./...\n", noRace},
+		{"compiler without headers", map[string]string{"gcc": "exit 1", "chromium": "", "nginx": ""}, nil, true, "go test -timeout 10m -v ./...\n", noRace},
+		{"another compiler", map[string]string{"gcc": "exit 1", "clang": compiler, "chromium": "", "nginx": ""}, nil, true, "-race: clang", " s)\n"},
 		{"no browser", map[string]string{"gcc": compiler}, nil, true, "the browser test cannot run", " s)\n"},
 		{"no browser in CI", map[string]string{"gcc": compiler}, []string{"CI=true"}, false, "Chromium is required with CI=true", "fetched.\n"},
+		{"no nginx", map[string]string{"gcc": compiler, "chromium": ""}, nil, true, "the test of its example cannot run", " s)\n"},
+		{
+			"no nginx in CI",
+			map[string]string{"gcc": compiler, "chromium": ""},
+			[]string{"CI=true"},
+			false,
+			"nginx is required with CI=true", "fetched.\n",
+		},
 		{"no compiler in CI", nil, []string{"CI=true"}, false, "A C compiler is required with CI=true", "fetched.\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/auth"
+	"stampede/platform/ids"
+	"stampede/platform/loadgen"
+	"stampede/platform/pgtest"
+)
+
+// got is what somebody who tried something got.
+type got struct {
+	status int    // of an answer; 0 is none
+	code   string // of a problem
+	body   []byte
+	closed websocket.StatusCode // of a socket
+	exit   string               // of a command: its code and the beginning of what it said
+}
+
+func (g got) String() string {
+	switch {
+	case g.exit != "":
+		return g.exit
+	case g.closed != 0:
+		return fmt.Sprintf("closed %d", g.closed)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", g.status, g.code))
+}
+
+// door is a server in the middle of a sale with secrets planted wherever it takes
+// one, and A's unpaid order in it.
+type door struct {
+	*instance
+	db      *pgxpool.Pool
+	plants  plants
+	phones  *phoneNet
+	sale    loadgen.Planned
+	users   int64  // the last shopper
+	a       string // A's token
+	no      string // A's order
+	path    string // the rush path that A has used
+	twin    int64  // another user in A's bucket
+	session string // the access token of the account's open login
+	told    []string
+}
+
+func openDoor(t *testing.T) *door {
+	t.Helper()
+	d := &door{db: pgtest.DB(t), users: 9200, phones: newPhoneNet(t)}
+	databaseURL, redisURL := d.db.Config().ConnString(), pgtest.RedisURL(t)
+	d.plants = plant(t, databaseURL, redisURL, d.phones.server.URL)
+	d.instance = serveInstance(t, databaseURL, redisURL, append(d.plants.args, "--log-level=debug", "--paths-per-minute=0")...)
+	d.sale = d.plan(t, 30, 500*time.Millisecond)
+	const userA = 9001
+	d.a = d.mint(t, userA, auth.Shopper)
+	for d.twin = userA + 1; ids.Bucket(d.twin) != ids.Bucket(userA); d.twin++ {
+	}
+	buyer := buyer{d.instance, d.a}
+	pgtest.Eventually(t, 20*time.Second, func() bool {
+		d.no, d.path = buyer.path(t, d.sale.ItemID)
+		return d.send(t, d.path) == ""
+	}, "A to be granted a unit")
+	d.told = append(d.told, d.path)
+	buyer.awaitStatus(t, d.no, "pending_payment", 10*time.Second)
+	return d
+}
+
+// mint signs a token that must not stand in any log.
+func (d *door) mint(t *testing.T, user int64, role auth.Role) string {
+	t.Helper()
+	token, err := auth.NewTokens([]byte(testKey), time.Now).Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.told = append(d.told, token)
+	return token
+}
+
+// shopper is somebody who has not bought yet.
+func (d *door) shopper(t *testing.T) string {
+	t.Helper()
+	d.users++
+	for ids.Bucket(d.users) == ids.Bucket(d.twin) {
+		d.users++
+	}
+	return d.mint(t, d.users, auth.Shopper)
+}
+
+func (d *door) get(path, token string, headers ...string) func(*testing.T) got {
+	return d.ask(http.MethodGet, path, token, "", headers...)
+}
+
+func (d *door) post(path, token, body string, headers ...string) func(*testing.T) got {
+	return d.ask(http.MethodPost, path, token, body, headers...)
+}
+
+// ask is a request that is sent when its row's turn has come.
+func (d *door) ask(method, path, token, body string, headers ...string) func(*testing.T) got {
+	return func(t *testing.T) got {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, d.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		g := got{status: resp.StatusCode}
+		if g.body, err = io.ReadAll(resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		var problem struct {
+			Code string `json:"code"`
+		}
+		if resp.Header.Get("Content-Type") == "application/problem+json" && json.Unmarshal(g.body, &problem) == nil {
+			g.code = problem.Code
+		}
+		return g
+	}
+}
+
+// text is a member of an answer's document.
+func (g got) text(member string) string {
+	var doc map[string]any
+	_ = json.Unmarshal(g.body, &doc) // what is no JSON has no members
+	s, _ := doc[member].(string)
+	return s
+}
+
+// dial opens a socket and says what becomes of it: refused with a status, closed
+// with a code, or open, which is status 101. Whoever is given a message sends it
+// once the socket is open.
+func (d *door) dial(opts websocket.DialOptions, says string, keep *[]*websocket.Conn) func(*testing.T) got {
+	return func(t *testing.T) got {
+		t.Helper()
+		conn, resp, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(d.url, "http")+"/api/v1/ws", &opts)
+		if err != nil {
+			g := got{}
+			if resp != nil {
+				g.status = resp.StatusCode
+				g.body, _ = io.ReadAll(resp.Body)
+				g.code = g.text("code")
+			}
+			return g
+		}
+		if keep != nil {
+			*keep = append(*keep, conn)
+		} else {
+			defer func() { _ = conn.CloseNow() }()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // above the server's 5 s for a token
+		defer cancel()
+		if says != "" {
+			// A server that has read enough closes while the rest is still on its way.
+			_ = conn.Write(ctx, websocket.MessageText, []byte(says))
+		}
+		for {
+			_, message, err := conn.Read(ctx)
+			if err != nil {
+				return got{closed: websocket.CloseStatus(err)}
+			}
+			if bytes.Contains(message, []byte(`"hello"`)) && len(says) < maxGreeted {
+				return got{status: http.StatusSwitchingProtocols}
+			}
+		}
+	}
+}
+
+// maxGreeted is longer than a token's message; who says more waits for the end.
+const maxGreeted = 4 << 10
+
+// exits runs a command and reads its end.
+func exits(want string, args ...string) func(*testing.T) got {
+	return func(t *testing.T) got {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(t.Context(), args, &out, &errs)
+		said := ""
+		if strings.Contains(errs.String(), want) {
+			said = " " + want
+		}
+		return got{exit: fmt.Sprintf("exit %d%s", code, said), body: errs.Bytes()}
+	}
+}
+
+// phoneNet is an SMS gateway that keeps what it is to send.
+type phoneNet struct {
+	server *httptest.Server
+	mu     sync.Mutex
+	texts  []string
+}
+
+func newPhoneNet(t *testing.T) *phoneNet {
+	t.Helper()
+	n := &phoneNet{}
+	n.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		n.mu.Lock()
+		n.texts = append(n.texts, string(body))
+		n.mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(n.server.Close)
+	return n
+}
+
+var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
+
+// code is what the last message brought.
+func (n *phoneNet) code() (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, text := range slices.Backward(n.texts) {
+		var m struct {
+			Text string `json:"text"`
+		}
+		if json.Unmarshal([]byte(text), &m) == nil {
+			if code := sixDigits.FindString(m.Text); code != "" {
+				return code, nil
+			}
+		}
+	}
+	return "", errors.New("no message with a code was sent")
+}

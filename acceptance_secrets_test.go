@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/config"
+)
+
+// What the table's account is made of.
+const (
+	plantedPhone    = "13800138777"
+	plantedPassword = "planted-password-of-a-shopper"
+)
+
+// plants are a server's settings with a word of its own in each secret one.
+type plants struct {
+	args  []string
+	words []string
+}
+
+// word is a secret that cannot stand anywhere by chance.
+func (p *plants) word(flag string) string {
+	w := "planted-" + flag + "-0a92d8e54b7391aa02c4f1e0d9b8"
+	p.words = append(p.words, w)
+	return w
+}
+
+// plant fills every setting that is marked as secret, those that will be added
+// some day among them. gateway takes SMS.
+func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
+	t.Helper()
+	var p plants
+	set := func(flag, value string) { p.args = append(p.args, "--"+flag+"="+value) }
+	for _, flag := range secretFlags(t) {
+		switch {
+		case flag == "signing-key":
+			p.words = append(p.words, testKey) // the test's own tokens are signed with it
+		case flag == "first-admin-phone":
+			p.words = append(p.words, "13900139888")
+			set(flag, "+8613900139888")
+		case flag == "database-url":
+			u := parsedURL(t, databaseURL)
+			q := u.Query()
+			q.Set("password", p.word(flag)) // a server that trusts the test's user does not look at it
+			u.RawQuery = q.Encode()
+			set(flag, u.String())
+		case flag == "redis-url":
+			set(flag, withPassword(t, redisURL, p.word(flag)))
+		case flag == "nats-url": // the server embeds its own; what `config` makes of one is asked below
+		case flag == "sms-gateway-url":
+			set(flag, gateway+"/?key="+p.word(flag))
+		case strings.HasSuffix(flag, "-url"):
+			set(flag, "https://"+flag+".invalid/?key="+p.word(flag))
+		default:
+			set(flag, p.word(flag))
+		}
+	}
+	// What some of them need beside them.
+	set("wechat-app-id", "wx0000000000000000")
+	set("verifier-url", "https://verifier.invalid/siteverify")
+	set("verifier-site-key", "public")
+	set("verifier-hosts", "shop.example")
+	// Hashes that a test can pay.
+	set("password-memory-kib", "64")
+	return p
+}
+
+// secretFlags are the settings of serve that are marked as secret.
+func secretFlags(t *testing.T) (names []string) {
+	t.Helper()
+	var settings struct {
+		config.Server `embed:""`
+		config.Stores `embed:""`
+	}
+	parser, err := kong.New(&settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range parser.Model.Flags {
+		if f.Tag.Has("secret") {
+			names = append(names, f.Name)
+		}
+	}
+	if !slices.Contains(names, "signing-key") || len(names) < 6 {
+		t.Fatalf("only %v are marked as secret", names)
+	}
+	return names
+}
+
+func parsedURL(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// withPassword makes a user of Redis for the time of the test, and the URL to
+// come in as it.
+func withPassword(t *testing.T, redisURL, password string) string {
+	t.Helper()
+	opts, err := redis.ParseURL(redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	u := parsedURL(t, redisURL)
+	user := "acceptance-" + strings.Trim(u.Path, "/")
+	if err := rdb.Do(t.Context(), "ACL", "SETUSER", user, "reset", "on", ">"+password, "~*", "&*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rdb.Do(t.Context(), "ACL", "DELUSER", user).Err(); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+		_ = rdb.Close()
+	})
+	u.User = url.UserPassword(user, password)
+	return u.String()
+}
+
+// nothingLeaks stops the server and looks for every secret in all that it said at
+// the level debug, and in what `config` prints of the same settings.
+func (d *door) nothingLeaks(t *testing.T) {
+	t.Helper()
+	if code := d.stop(); code != 0 {
+		t.Errorf("the server ended with %d", code)
+	}
+	nats := d.plants.word("nats-url")
+	var printed, errs bytes.Buffer
+	args := append([]string{"config", "--signing-key=" + testKey, "--nats-url=nats://user:" + nats + "@bus.invalid:4222"}, d.plants.args...)
+	if code := run(t.Context(), args, &printed, &errs); code != 0 {
+		t.Errorf("config: exit %d: %s", code, errs.String())
+	}
+	// A database that does not answer is complained about, without its password.
+	refused := d.plants.word("wrong-database-url")
+	run(t.Context(), []string{
+		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--signing-key=" + testKey,
+		"--database-url=postgres://user:" + refused + "@127.0.0.1:1/shop", "--redis-url=redis://:" + refused + "@127.0.0.1:1/0",
+	}, &printed, &errs)
+	secrets := append(slices.Concat(d.plants.words, d.told), plantedPhone, plantedPassword)
+	for where, text := range map[string]string{"log": d.err.String(), "output": d.out.String(), "config": printed.String(), "errors": errs.String()} {
+		for _, secret := range secrets {
+			if at := strings.Index(text, secret); at >= 0 {
+				begin, end := max(0, at-200), min(len(text), at+len(secret))
+				t.Errorf("the %s has a secret in it: …%s", where, text[begin:end])
+			}
+		}
+	}
+	for _, sign := range []string{"level=DEBUG", "msg=request"} {
+		if !strings.Contains(d.err.String(), sign) {
+			t.Errorf("the log has no %s, so that finding nothing in it means nothing", sign)
+		}
+	}
+	for _, sign := range []string{"--signing-key", fmt.Sprintf("(set, %d bytes)", len(testKey)), "bus.invalid:4222"} {
+		if !strings.Contains(printed.String(), sign) {
+			t.Errorf("config does not print %q", sign)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"stampede/platform/auth"
+	"stampede/platform/pgtest"
+)
+
+// nginxProgram is the real nginx. Without it the test is skipped on a developer's
+// machine and fails in CI, which fetches it: an example that nobody ever started is
+// an example that does not work.
+func nginxProgram(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"nginx", "/usr/sbin/nginx"} { // sbin is on root's PATH only
+		if found, err := exec.LookPath(name); err == nil {
+			return found
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("CI must have nginx for the test of its example")
+	}
+	t.Skip("this test starts the example in platform/nginx: `make test` fetches nginx, or install the package nginx")
+	return ""
+}
+
+// startNginx starts the example before the instances and returns a client that
+// finds both of its names there, and the file that it logs into.
+func startNginx(t *testing.T, program string, instances ...*instance) (client *http.Client, log string) {
+	t.Helper()
+	dir := t.TempDir()
+	raw, err := os.ReadFile("platform/nginx/stampede.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := freeAddr(t, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))) //nolint:gosec // a port to try
+	conf := string(raw)
+	for _, change := range []struct {
+		old, to string
+		times   int
+	}{
+		{"listen 80;", "listen " + addr + ";", 2},
+		{"10.0.0.11:8080", strings.TrimPrefix(instances[0].url, "http://"), 1},
+		{"10.0.0.12:8080", strings.TrimPrefix(instances[1].url, "http://"), 1},
+		{"/var/cache/nginx/stampede", filepath.Join(dir, "cache"), 1},
+		{"error_log /var/log/nginx/error.log crit;", "error_log " + filepath.Join(dir, "log") + " crit;", 2},
+	} {
+		if got := strings.Count(conf, change.old); got != change.times {
+			t.Fatalf("%q stands %d times in the example, want %d", change.old, got, change.times)
+		}
+		conf = strings.ReplaceAll(conf, change.old, change.to)
+	}
+	log = filepath.Join(dir, "log")
+	main := "daemon off;\nworker_processes 1;\nerror_log " + log + " warn;\npid " + dir + "/pid;\n"
+	if os.Geteuid() == 0 { // else the workers could not enter the test's folder
+		group, err := user.LookupGroupId("0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		main += "user root " + group.Name + ";\n"
+	}
+	main += "events { worker_connections 1024; }\nhttp {\naccess_log " + log + ";\n"
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		main += kind + "_temp_path " + filepath.Join(dir, kind) + ";\n"
+	}
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(main+conf+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-p", dir, "-e", log, "-c", file) //nolint:gosec,noctx // the nginx that was looked for; it is ended below
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait() // ended by the signal
+		if t.Failed() {
+			said, _ := os.ReadFile(log)
+			t.Logf("nginx said:\n%s", said)
+		}
+	})
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		conn, err := dial(t.Context(), "", "")
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	}, "nginx to listen")
+	transport := &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 16}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}, log
+}
+
+// asked is an answer that came through nginx.
+type asked struct {
+	status int
+	header http.Header
+	text   string
+	doc    map[string]any
+}
+
+func ask(t *testing.T, client *http.Client, method, url, token, body string, header ...string) asked {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := asked{status: resp.StatusCode, header: resp.Header, text: string(raw)}
+	_ = json.Unmarshal(raw, &a.doc) // pages are no JSON
+	return a
+}
+
+const (
+	saleName = "http://sale.example.com"
+	rushName = "http://rush.example.com"
+)
+
+// TestBehindNginx starts the example before two instances and goes through what it
+// promises: a sale, the client's address, sockets, pages, limits, and an instance
+// that goes away.
+func TestBehindNginx(t *testing.T) {
+	t.Parallel()
+	program := nginxProgram(t)
+	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), startNATS(t)
+	args := []string{"--nats-url=" + natsURL, "--trusted-proxies=127.0.0.1", "--paths-per-minute=5", "--paths-per-minute-address=3", "--rushes-per-second=10", "--drain-timeout=500ms"}
+	first, second := serveInstance(t, databaseURL, redisURL, args...), serveInstance(t, databaseURL, redisURL, args...)
+	sale := first.plan(t, 10, time.Second)
+	client, log := startNginx(t, program, first, second)
+	pathURL := saleName + "/api/v1/items/" + sale.ItemID + "/rush-path"
+
+	socket, _, err := websocket.Dial(t.Context(), strings.Replace(saleName, "http", "ws", 1)+"/api/v1/ws", &websocket.DialOptions{
+		HTTPClient: client, Subprotocols: []string{"stampede.v1", "bearer." + mint(t, 1001, auth.Shopper)},
+	})
+	if err != nil {
+		t.Fatalf("a WebSocket through nginx: %v", err)
+	}
+	t.Cleanup(func() { _ = socket.CloseNow() })
+	if _, greeting, err := socket.Read(t.Context()); err != nil || len(greeting) == 0 {
+		t.Errorf("the socket's first message: %q, %v", greeting, err)
+	}
+
+	// Three shoppers at one address, whatever they claim theirs to be.
+	var no, path string
+	for user := int64(1001); user <= 1003; user++ {
+		token := mint(t, user, auth.Shopper)
+		var a asked
+		pgtest.Eventually(t, 10*time.Second, func() bool { // both instances have to see the item
+			a = ask(t, client, http.MethodPost, pathURL, token, `{"quantity":1}`, "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", user%256))
+			return a.status != http.StatusNotFound && a.status != http.StatusTooEarly
+		}, "a path through nginx")
+		if a.status != http.StatusOK || a.header.Get("RateLimit") == "" {
+			t.Fatalf("a path through nginx: %d %s", a.status, a.text)
+		}
+		path, no = a.doc["path"].(string), a.doc["order_no"].(string)
+		var rushed asked
+		pgtest.Eventually(t, 10*time.Second, func() bool {
+			rushed = ask(t, client, http.MethodPost, rushName+"/api/v1/rush/"+path, "", "", "Accept-Encoding", "gzip")
+			code := rushed.doc["code"] // the last one is for asking so often
+			return code != "not-started" && code != "fenced" && code != "rate-limited"
+		}, "the opening")
+		if rushed.status != http.StatusAccepted || rushed.doc["order_no"] != no || rushed.header.Get("Content-Encoding") != "" {
+			t.Errorf("a rush through nginx: %d %s", rushed.status, rushed.text)
+		}
+	}
+	fourth := mint(t, 1004, auth.Shopper)
+	if a := ask(t, client, http.MethodPost, pathURL, fourth, "", "X-Forwarded-For", "192.0.2.66", "Forwarded", "for=192.0.2.66"); a.doc["rule"] != "rush-path-address" {
+		t.Errorf("a fourth path for one address, over both instances: %d %s; want rate-limited", a.status, a.text)
+	}
+	if a := ask(t, http.DefaultClient, http.MethodPost, second.url+"/api/v1/items/"+sale.ItemID+"/rush-path", fourth, "", "X-Forwarded-For", "192.0.2.66"); a.status != http.StatusOK {
+		t.Errorf("from an address that a trusted proxy names: %d %s", a.status, a.text)
+	}
+
+	// What the names answer, and what they do not.
+	for _, c := range []struct {
+		method, url string
+		want        int
+	}{
+		{http.MethodGet, saleName + "/", http.StatusOK},
+		{http.MethodGet, saleName + "/metrics", http.StatusNotFound},
+		{http.MethodGet, saleName + "/debug/pprof/", http.StatusNotFound},
+		{http.MethodGet, rushName + "/", http.StatusNotFound},
+		{http.MethodGet, rushName + "/api/v1/sessions", http.StatusNotFound},
+		{http.MethodGet, rushName + "/api/v1/rush/" + path, http.StatusForbidden},
+		{http.MethodPost, saleName + "/api/v1/rush/" + path, http.StatusAccepted}, // a page has one name only
+	} {
+		if a := ask(t, client, c.method, c.url, "", ""); a.status != c.want {
+			t.Errorf("%s %s: %d, want %d", c.method, c.url, a.status, c.want)
+		}
+	}
+	for i, want := range []string{"MISS", "HIT"} {
+		if a := ask(t, client, http.MethodGet, saleName+"/static/words.js", "", ""); a.status != http.StatusOK || a.header.Get("X-Cache") != want {
+			t.Errorf("page %d: %d, X-Cache %s, want %s", i, a.status, a.header.Get("X-Cache"), want)
+		}
+	}
+	if a := ask(t, client, http.MethodPost, pathURL, fourth, strings.Repeat(" ", 70_000)); a.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body that is too large: %d", a.status)
+	}
+
+	// An instance that goes away is not noticed.
+	if code := first.stop(); code != 0 {
+		t.Errorf("stop: exit %d", code)
+	}
+	for range 20 {
+		if a := ask(t, client, http.MethodGet, saleName+"/api/v1/orders/"+no, mint(t, 1003, auth.Shopper), ""); a.status != http.StatusOK {
+			t.Fatalf("the order while an instance is gone: %d %s", a.status, a.text)
+		}
+	}
+
+	// A flood from one address ends here.
+	var mu sync.Mutex
+	answers := map[string]int{}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				a := ask(t, client, http.MethodPost, rushName+"/api/v1/rush/"+strings.Repeat("A", len(path)), "", "")
+				if a.status == http.StatusTooManyRequests && (a.header.Get("Retry-After") != "1" || a.header.Get("Content-Type") != "application/problem+json") {
+					t.Errorf("refused with %v %s", a.header, a.text)
+				}
+				mu.Lock()
+				answers[fmt.Sprint(a.doc["code"])]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if answers["rate-limited"] < 100 || answers["bad-path"] < 50 || answers["rate-limited"]+answers["bad-path"] != 400 {
+		t.Errorf("a flood of 400 was answered %v", answers)
+	}
+	if logged, err := os.ReadFile(log); err != nil || strings.Contains(string(logged), "/api/v1/rush/") || !strings.Contains(string(logged), "/rush-path") {
+		t.Errorf("the log (%v) has a path, or nothing:\n%s", err, logged)
+	}
+}
