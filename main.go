@@ -187,7 +187,7 @@ func (s *server) open(ctx context.Context, stores config.Stores, key string) err
 		return fmt.Errorf("read the Redis server's time: %w", err)
 	}
 	s.entrance, err = entrance.New(s.set, entrance.Deps{
-		DB: s.pools["account"], Redis: s.redis, Bus: s.bus, Clock: s.clock, Key: []byte(key), Version: version,
+		DB: s.pools["account"], Redis: s.redis, Bus: s.bus, Clock: s.clock, Key: []byte(key), Alone: s.alone, Version: version,
 		Log: s.log, Metrics: s.registry, Trace: s.trace,
 	})
 	if err != nil {

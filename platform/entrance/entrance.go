@@ -48,6 +48,7 @@ type Deps struct {
 	Bus     *bus.Bus
 	Clock   clock.Clock
 	Key     []byte // the process's signing key
+	Alone   bool   // no other instance works on these stores
 	Version string // of the program, for the API's document
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -76,6 +77,7 @@ func New(set *config.Server, deps Deps) (*Entrance, error) {
 	if e.Limits, err = ratelimit.New(deps.Redis, deps.Log, deps.Metrics); err != nil {
 		return nil, err
 	}
+	e.Limits.Alone = deps.Alone
 	e.revoked, err = revoke.New(revoke.Deps{
 		DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
 	})

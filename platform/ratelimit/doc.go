@@ -24,6 +24,12 @@
 // gets at most Count times the number of instances. That is chosen over refusing
 // everybody, and counted in stampede_ratelimit_alone_total.
 //
+// Takes that come while a call is under way go together in the next one
+// (platform/gather): Redis syncs its file once for all of them. An instance that is
+// alone keeps rules of up to a minute in its table and does not ask Redis about
+// them; a restart forgives a minute. Longer ones, such as SMS codes a day, are
+// Redis's all the same.
+//
 // In a Redis cluster all keys share one slot. A script touches one slot, a user's
 // and an address's keys would otherwise lie in two, and rules that are taken one by
 // one cannot be all or nothing. One node decides more takes in a second than the

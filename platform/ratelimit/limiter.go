@@ -2,8 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -11,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/gather"
 )
 
 const (
@@ -22,14 +22,18 @@ const (
 	aloneFor = time.Second
 )
 
-//go:embed take.lua
-var takeSource string
-
-var takeScript = redis.NewScript(takeSource)
+// shortWindow is what a restart may forgive: an instance that is alone keeps rules
+// of up to this in its memory, and spares Redis a synced write for each request.
+const shortWindow = time.Minute
 
 // Limiter decides Takes. Safe for concurrent use.
 type Limiter struct {
+	// Alone says that no other instance limits the same subjects. Set it before the
+	// first Take.
+	Alone bool
+
 	redis redis.UniversalClient
+	store gather.Line[take]
 	log   *slog.Logger
 	table table
 	began time.Time
@@ -54,6 +58,7 @@ func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registe
 			Name: "stampede_ratelimit_alone_total", Help: "Rate limit decisions made by this instance alone because Redis did not answer.",
 		}),
 	}
+	l.store = gather.Line[take]{Answer: l.takeTogether, Most: mostTakes, AtOnce: 1, Waiting: mostWaiting}
 	for _, c := range []prometheus.Collector{l.refusals, l.alone} {
 		if err := metrics.Register(c); err != nil {
 			return nil, fmt.Errorf("ratelimit: register metrics: %w", err)
@@ -96,7 +101,7 @@ func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 		subjects[i] = subjectOf(a)
 	}
 	d := l.takeHere(asks, subjects)
-	if !d.Allowed || l.redis == nil {
+	if !d.Allowed || l.redis == nil || l.Alone && areShort(asks) {
 		return d, nil
 	}
 	if l.now() < time.Duration(l.aloneUntil.Load()) {
@@ -109,10 +114,8 @@ func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 		l.giveBack(asks, subjects)
 		return Decision{}, fmt.Errorf("ratelimit: take: %w", ctx.Err())
 	case err != nil:
-		l.aloneUntil.Store(int64(l.now() + aloneFor))
 		l.alone.Inc()
-		l.log.WarnContext(ctx, "rate limits are decided by this instance alone", "error", err, "ask_redis_again_after", aloneFor)
-		return d, nil
+		return d, nil //nolint:nilerr // a Redis that fails is no error of the caller's
 	}
 	if !taken {
 		l.giveBack(asks, subjects)
@@ -166,6 +169,15 @@ func active(asks []Ask) ([]Ask, error) {
 	return on, nil
 }
 
+func areShort(asks []Ask) bool {
+	for _, a := range asks {
+		if a.Rule.Per > shortWindow {
+			return false
+		}
+	}
+	return true
+}
+
 func rulesOf(asks []Ask) []Rule {
 	rules := make([]Rule, len(asks))
 	for i, a := range asks {
@@ -196,30 +208,4 @@ func (l *Limiter) giveBack(asks []Ask, subjects []subject) {
 	for i, a := range asks {
 		l.table.back(subjects[i], a.Rule)
 	}
-}
-
-var errAnswer = errors.New("the script answered with something else")
-
-// takeThere takes from Redis and returns how far ahead each subject's TAT lies.
-func (l *Limiter) takeThere(ctx context.Context, asks []Ask, subjects []subject) (ahead []time.Duration, taken bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	keys, args := make([]string, len(asks)), make([]any, 1, 1+2*len(asks))
-	args[0] = l.nowMicros
-	for i, a := range asks {
-		keys[i] = subjects[i].key()
-		args = append(args, a.Rule.interval().Microseconds(), a.Rule.Count)
-	}
-	answer, err := takeScript.Run(ctx, l.redis, keys, args...).Int64Slice()
-	if err != nil {
-		return nil, false, fmt.Errorf("ratelimit: take.lua: %w", err)
-	}
-	if len(answer) != 1+len(asks) {
-		return nil, false, fmt.Errorf("ratelimit: take.lua: %w", errAnswer)
-	}
-	ahead = make([]time.Duration, len(asks))
-	for i := range asks {
-		ahead[i] = time.Duration(answer[i+1]) * time.Microsecond
-	}
-	return ahead, answer[0] == 1, nil
 }

@@ -169,6 +169,28 @@ func TestAFloodDoesNotReachRedis(t *testing.T) {
 	}
 }
 
+func TestAnInstanceThatIsAloneKeepsShortRulesToItself(t *testing.T) {
+	t.Parallel()
+	rdb := pgtest.Redis(t)
+	l := limiter(t, rdb)
+	l.Alone = true
+	calls := &counting{}
+	rdb.AddHook(calls)
+	short := ratelimit.Ask{Rule: ratelimit.Rule{Name: "short", Count: 5, Per: time.Minute}, Key: "u:1"}
+	allowed := 0
+	for range 10 {
+		if take(t, l, short).Allowed {
+			allowed++
+		}
+	}
+	if n := calls.n.Load(); allowed != 5 || n != 0 {
+		t.Errorf("%d allowed with %d calls to Redis; want 5 with none", allowed, n)
+	}
+	if d := take(t, l, ratelimit.Ask{Rule: short.Rule, Key: "u:2"}, ratelimit.Ask{Rule: fiveInAnHour, Key: "u:2"}); !d.Allowed || calls.n.Load() == 0 {
+		t.Error("a rule of an hour was not taken from Redis")
+	}
+}
+
 func TestRefusedByOneTheOthersKeepTheirs(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, pgtest.Redis(t))

@@ -1,9 +1,11 @@
 package reservation
 
 import (
+	"errors"
 	"time"
 
 	"stampede/platform/fault"
+	"stampede/platform/gather"
 )
 
 var (
@@ -25,3 +27,11 @@ var (
 	// errBusy hides what failed; the log has it.
 	errBusy = fault.New(fault.Unavailable, "unavailable", "Reservations cannot be looked up right now; try again in a moment.").After(time.Second)
 )
+
+// inWords is what a shopper is told when the line is full.
+func inWords(err error) error {
+	if errors.Is(err, gather.ErrBusy) {
+		return errBusy.Because(err)
+	}
+	return err
+}

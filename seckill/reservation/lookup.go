@@ -67,8 +67,8 @@ func (s *Service) find(ctx context.Context, item *seckill.Item, user int64) (ans
 			return have, nil
 		}
 	}
-	if err := s.asking.ask(ctx, q); err != nil {
-		return answer{}, err
+	if err := s.asking.Ask(ctx, q); err != nil {
+		return answer{}, inWords(err)
 	}
 	return q.have, q.err
 }

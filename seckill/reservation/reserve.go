@@ -67,8 +67,8 @@ func (s *Service) reserve(ctx context.Context, item *seckill.Item, who applicant
 		human = true
 	}
 	w := &wish{item: item.ID, user: who.user, human: human}
-	if err := s.giving.ask(ctx, w); err != nil {
-		return held{}, err
+	if err := s.giving.Ask(ctx, w); err != nil {
+		return held{}, inWords(err)
 	}
 	return w.got, w.err
 }

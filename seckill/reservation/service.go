@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/clock"
 	"stampede/platform/fault"
+	"stampede/platform/gather"
 	"stampede/platform/humancheck"
 	"stampede/platform/redlock"
 	"stampede/seckill"
@@ -49,12 +50,24 @@ type Service struct {
 	locks *redlock.Locker
 	// memory keeps answers that cannot change any more; see remember.
 	memory *freecache.Cache
-	asking gathering[question]
-	giving gathering[wish]
+	asking gather.Line[question]
+	giving gather.Line[wish]
 
 	answers *prometheus.CounterVec
 	lookups *prometheus.CounterVec
 }
+
+const (
+	// batchMost bounds what is asked at once: 512 take Postgres a few milliseconds,
+	// and a crowd's cost for each does not fall further.
+	batchMost = 512
+	// batchesAtOnce are under way at the same time: while one waits for Postgres the
+	// other is put together, and a crowd takes no more connections than these from
+	// the module's others, whatever holds it up.
+	batchesAtOnce = 2
+	// waitingMost is well below a second of work.
+	waitingMost = 16 * 1024
+)
 
 // memoryBytes holds some 100,000 answers: more shoppers than one instance gives
 // paths to in a minute. freecache takes no less than 512 KiB.
@@ -80,7 +93,8 @@ func New(deps Deps) (*Service, error) {
 			Help: "Times somebody's reservation was looked up, by where the answer was: memory, redis, postgres, nowhere.",
 		}, []string{"from"}),
 	}
-	s.asking.answer, s.giving.answer = s.lookUp, s.give
+	s.asking = gather.Line[question]{Answer: s.lookUp, Most: batchMost, AtOnce: batchesAtOnce, Waiting: waitingMost}
+	s.giving = gather.Line[wish]{Answer: s.give, Most: batchMost, AtOnce: batchesAtOnce, Waiting: waitingMost}
 	for _, code := range []string{codeReserved, codeHeld, codeGivenUp} {
 		s.answers.WithLabelValues(code) // from the first scrape on, so that the first rate is right
 	}
