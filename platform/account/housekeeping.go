@@ -28,18 +28,7 @@ func (s *Service) Workers() []app.Worker {
 
 // keepHouse works at once and every tidyEvery until ctx ends, then returns nil.
 func (s *Service) keepHouse(ctx context.Context) error {
-	tick := time.NewTicker(tidyEvery)
-	defer tick.Stop()
-	for {
-		if err := s.Tidy(ctx); err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "old codes and logins are not forgotten yet", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return app.Loop{Every: tidyEvery, Do: s.Tidy, Log: s.deps.Log, Failed: "old codes and logins are not forgotten yet"}.Run(ctx)
 }
 
 // Tidy deletes codes that have expired, and logins that ended or ran out longer

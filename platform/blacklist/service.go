@@ -58,7 +58,6 @@ type Service struct {
 	deps    Deps
 	current atomic.Pointer[picture]
 	reading sync.Mutex // one reading at a time, so that a later one is newer
-	kicked  chan struct{}
 
 	failures prometheus.Counter
 }
@@ -72,7 +71,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, errors.New("blacklist: every dependency but Phones is required")
 	}
 	s := &Service{
-		cfg: cfg, deps: deps, kicked: make(chan struct{}, 1), // one waiting look answers every kick
+		cfg: cfg, deps: deps,
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_blacklist_refresh_failures_total", Help: "Times the blacklist could not be read from Postgres.",
 		}),
@@ -155,50 +154,19 @@ func (s *Service) read(ctx context.Context) error {
 
 // Workers are the loops that keep the list fresh and small.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "blacklist", Run: s.keepFresh}, {Name: "blacklist-tidy", Run: s.keepTidy}}
+	tidy := app.Loop{Every: tidyEvery, Do: s.tidy, Log: s.deps.Log, Failed: "blacklist not tidied, trying again in a minute"}
+	return []app.Worker{{Name: "blacklist", Run: s.keepFresh}, {Name: "blacklist-tidy", Run: tidy.Run}}
 }
 
 func (s *Service) keepFresh(ctx context.Context) error {
-	stop, err := s.deps.Bus.OnBroadcast(subjectChanged, func([]byte) {
-		select {
-		case s.kicked <- struct{}{}:
-		default: // a look is due already
-		}
-	})
+	kicks, stop, err := s.deps.Bus.Kicks(subjectChanged)
 	if err != nil {
 		return fmt.Errorf("blacklist: %w", err)
 	}
 	defer stop()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := s.Refresh(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "blacklist not read, the last one stays in force", "error", err)
-		}
-		failing = err != nil // one line for each outage
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.kicked:
-		case <-tick.C:
-		}
-	}
-}
-
-func (s *Service) keepTidy(ctx context.Context) error {
-	tick := time.NewTicker(tidyEvery)
-	defer tick.Stop()
-	for {
-		if err := s.tidy(ctx); err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "blacklist not tidied, trying again in a minute", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return app.Loop{
+		Every: pollEvery, Kick: kicks, Do: s.Refresh, Log: s.deps.Log, Failed: "blacklist not read, the last one stays in force",
+	}.Run(ctx)
 }
 
 // tidy removes what ended long ago, and finds the users who have registered a

@@ -21,6 +21,19 @@ func (b *Bus) Broadcast(subject string, data []byte) error {
 	return nil
 }
 
+// Kicks sends for broadcasts on subject from any instance, until stop. One that
+// waits stands for all that came since.
+func (b *Bus) Kicks(subject string) (kicks <-chan struct{}, stop func(), err error) {
+	kicked := make(chan struct{}, 1)
+	stop, err = b.OnBroadcast(subject, func([]byte) {
+		select {
+		case kicked <- struct{}{}:
+		default:
+		}
+	})
+	return kicked, stop, err
+}
+
 // OnBroadcast calls fn for each broadcast on subject from any instance, one
 // after the other, until stop. fn must be quick: behind a slow one the newest
 // broadcasts are dropped. It outlives reconnects.

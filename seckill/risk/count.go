@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/platform/app"
 	"stampede/platform/lease"
 )
 
@@ -32,21 +33,11 @@ func (s *Service) keepCounting(ctx context.Context) error {
 			s.deps.Log.WarnContext(ctx, "lease not given back, it ends by itself", "lease", turn.Name, "error", err)
 		}
 	}()
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
 	var jobs jobs
-	for failing := false; ; {
-		err := s.countOnce(ctx, turn, &jobs)
-		if err != nil && !failing && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "risk rules not counted, trying again", "error", err)
-		}
-		failing = err != nil // one line for each outage
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return app.Loop{
+		Every: flushEvery, Log: s.deps.Log, Failed: "risk rules not counted, trying again",
+		Do: func(ctx context.Context) error { return s.countOnce(ctx, turn, &jobs) },
+	}.Run(ctx)
 }
 
 // jobs are when the loops of one instance are due next.

@@ -75,8 +75,7 @@ type Service struct {
 	holder    string // this process, for the turn of counting
 
 	current  atomic.Pointer[picture]
-	reading  sync.Mutex    // one reading at a time, so that a later one is newer
-	kicked   chan struct{} // one waiting look answers every kick
+	reading  sync.Mutex // one reading at a time, so that a later one is newer
 	queue    chan decision
 	refusals refusals
 }
@@ -96,7 +95,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, metrics: m, chanceKey: auth.Derive(deps.SigningKey, "risk-chance"), holder: ids.New().String(),
-		kicked: make(chan struct{}, 1), queue: make(chan decision, maxQueued), refusals: refusals{pending: map[int64]int64{}},
+		queue: make(chan decision, maxQueued), refusals: refusals{pending: map[int64]int64{}},
 	}
 	s.current.Store(&picture{revision: -1})
 	return s, nil
@@ -113,29 +112,12 @@ func (s *Service) Workers() []app.Worker {
 
 // keepFresh follows the revision and flushes what this instance has counted.
 func (s *Service) keepFresh(ctx context.Context) error {
-	stop, err := s.deps.Bus.OnBroadcast(subjectChanged, func([]byte) {
-		select {
-		case s.kicked <- struct{}{}:
-		default: // a look is due already
-		}
-	})
+	kicks, stop, err := s.deps.Bus.Kicks(subjectChanged)
 	if err != nil {
 		return fmt.Errorf("risk: %w", err)
 	}
 	defer stop()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := s.Refresh(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "risk rules not read, the last ones stay in force", "error", err)
-		}
-		failing = err != nil // one line for each outage
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.kicked:
-		case <-tick.C:
-		}
-	}
+	return app.Loop{
+		Every: pollEvery, Kick: kicks, Do: s.Refresh, Log: s.deps.Log, Failed: "risk rules not read, the last ones stay in force",
+	}.Run(ctx)
 }

@@ -135,18 +135,7 @@ const (
 
 // tidy removes rows that nobody can do anything with any more. Each instance does.
 func (s *Service) tidy(ctx context.Context) error {
-	tick := time.NewTicker(tidyEvery)
-	defer tick.Stop()
-	for {
-		if err := s.forget(ctx); err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "old QR logins are still there", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Log, Failed: "old QR logins are still there"}.Run(ctx)
 }
 
 func (s *Service) forget(ctx context.Context) error {

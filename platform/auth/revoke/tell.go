@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/app"
 )
 
 const (
@@ -108,18 +110,7 @@ const (
 
 // tidy forgets what has expired. Each instance does; a row can be deleted once.
 func (s *Service) tidy(ctx context.Context) error {
-	tick := time.NewTicker(tidyEvery)
-	defer tick.Stop()
-	for {
-		if err := s.forget(ctx); err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "expired revocations are still there", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Log, Failed: "expired revocations are still there"}.Run(ctx)
 }
 
 // forget drops expired revocations from memory and from the table.
