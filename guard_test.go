@@ -1,0 +1,177 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+	"stampede/platform/humancheck"
+	"stampede/platform/pgtest"
+)
+
+// TestTheDoorStandsBeforeTheRush meets every check of the door once on a real
+// server: what the packages prove of themselves holds only where they are wired.
+func TestTheDoorStandsBeforeTheRush(t *testing.T) {
+	t.Parallel()
+	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--paths-per-minute=3", "--human-check-difficulty=8")
+	g := guarded{in, mint(t, 1, auth.Operator), time.Now().Add(90 * time.Second).UTC()}
+	open := in.plan(t, 10, 0).ItemID
+	in.awaitLoaded(t, open)
+
+	t.Run("human check", func(t *testing.T) {
+		shopper, item := mint(t, 701, auth.Shopper), g.plan(t, map[string]any{"human_check": "pow"}, nil)
+		status, said := g.path(t, shopper, item, "")
+		requireCode(t, status, said, "human-check-required")
+		challenge, _ := said["challenge"].(map[string]any)
+		text, _ := challenge["challenge"].(string)
+		solution, err := humancheck.Solve(t.Context(), text, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, said = g.path(t, shopper, item, solution)
+		requireCode(t, status, said, "")
+	})
+	t.Run("reservation", func(t *testing.T) {
+		shopper := mint(t, 702, auth.Shopper)
+		item := g.plan(t, nil, map[string]any{"reservation_opens_at": time.Now().UTC().Add(-time.Minute), "reservation_closes_at": g.opens})
+		status, said := g.path(t, shopper, item, "")
+		requireCode(t, status, said, "no-reservation-held")
+		if status, said := in.call(t, http.MethodPost, "/api/v1/items/"+item+"/reservation", shopper, nil); status != http.StatusCreated {
+			t.Fatalf("reserve: %d %v", status, said)
+		}
+		status, said = g.path(t, shopper, item, "")
+		requireCode(t, status, said, "")
+	})
+	t.Run("one exclusive activity", func(t *testing.T) {
+		shopper, exclusive := mint(t, 703, auth.Shopper), map[string]any{"exclusive": true}
+		status, said := g.path(t, shopper, g.plan(t, exclusive, nil), "")
+		requireCode(t, status, said, "")
+		status, said = g.path(t, shopper, g.plan(t, exclusive, nil), "")
+		requireCode(t, status, said, "one-activity")
+	})
+	t.Run("blacklist, also after the path", func(t *testing.T) {
+		shopper := mint(t, 704, auth.Shopper)
+		no, path := buyer{in, shopper}.path(t, open)
+		g.post(t, "/api/v1/admin/blacklist", map[string]any{"kind": "user", "value": "704", "reason": "resells"})
+		status, said := g.path(t, shopper, open, "")
+		requireCode(t, status, said, "not-available")
+		if code := in.send(t, path); code != "" {
+			t.Fatalf("the path that was issued before is refused with %s", code)
+		}
+		buyer{in, shopper}.awaitStatus(t, no, "refused", 10*time.Second)
+	})
+	t.Run("limit, heard of by the rules", func(t *testing.T) {
+		shopper := mint(t, 705, auth.Shopper)
+		for range 3 {
+			status, said := g.path(t, shopper, open, "")
+			requireCode(t, status, said, "")
+		}
+		// Beyond the limit no check is met any more, so the rule can only know of
+		// these refusals from the limit itself.
+		rule := map[string]any{"kind": "refusals_per_minute", "threshold": 2, "action": "none"}
+		g.post(t, "/api/v1/admin/risk/rules", rule)
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			status, said := g.path(t, shopper, open, "")
+			requireCode(t, status, said, "rate-limited")
+			raw, err := json.Marshal(g.post(t, "/api/v1/admin/risk/rules/dry-run", rule))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Contains(string(raw), `"705"`)
+		}, "the rule to hit who asks too often")
+	})
+}
+
+// TestInstancesShareAUsersLimit: only one that is alone may keep it to itself.
+func TestInstancesShareAUsersLimit(t *testing.T) {
+	t.Parallel()
+	args := []string{"--nats-url=" + startNATS(t), "--paths-per-minute=2"}
+	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
+	first := guarded{instance: serveInstance(t, databaseURL, redisURL, args...)}
+	second := guarded{instance: serveInstance(t, databaseURL, redisURL, args...)}
+	item, shopper := first.instance.plan(t, 5, 0).ItemID, mint(t, 801, auth.Shopper)
+	first.awaitLoaded(t, item)
+	second.awaitLoaded(t, item)
+	for i, in := range []guarded{first, second, second} {
+		status, said := in.path(t, shopper, item, "")
+		requireCode(t, status, said, []string{"", "", "rate-limited"}[i])
+	}
+}
+
+// guarded is a server with an operator, and when its guarded sales open.
+type guarded struct {
+	*instance
+	operator string
+	opens    time.Time
+}
+
+// post does what an operator may, and returns the answer.
+func (g guarded) post(t *testing.T, path string, body any) map[string]any {
+	t.Helper()
+	status, doc := g.call(t, http.MethodPost, path, g.operator, body)
+	if status >= 300 {
+		t.Fatalf("%s: %d %v", path, status, doc)
+	}
+	return doc
+}
+
+// plan publishes an activity with these settings of its own and of its session,
+// and returns its item once the server gives out paths for it.
+func (g guarded) plan(t *testing.T, activity, session map[string]any) string {
+	t.Helper()
+	price := map[string]any{"amount": 9900, "currency": "CNY"}
+	plan := map[string]any{
+		"name": t.Name(), "starts_at": g.opens, "ends_at": g.opens.Add(time.Hour),
+		"sessions": []any{with(map[string]any{
+			"name": "one", "opens_at": g.opens, "closes_at": g.opens.Add(time.Hour),
+			"items": []any{map[string]any{"sku": "guarded", "title": "Phone", "stock": 5, "list_price": price, "sale_price": price}},
+		}, session)},
+	}
+	made := g.post(t, "/api/v1/admin/activities", with(plan, activity))
+	g.post(t, "/api/v1/admin/activities/"+made["id"].(string)+"/publish", nil)                               //nolint:errcheck,forcetypeassert // a string, or the test is broken
+	item := made["sessions"].([]any)[0].(map[string]any)["items"].([]any)[0].(map[string]any)["id"].(string) //nolint:errcheck,forcetypeassert // likewise
+	g.awaitLoaded(t, item)                                                                                   // from the catalogue, which paths are given out by
+	return item
+}
+
+func with(doc, more map[string]any) map[string]any {
+	maps.Copy(doc, more)
+	return doc
+}
+
+// path asks for a rush path with the solution of a human check.
+func (g guarded) path(t *testing.T, token, item, solution string) (status int, doc map[string]any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/api/v1/items/"+item+"/rush-path", strings.NewReader(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	if solution != "" {
+		req.Header.Set("Human-Check", solution)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || json.Unmarshal(raw, &doc) != nil {
+		t.Fatalf("a path: %d %s %v", resp.StatusCode, raw, err)
+	}
+	return resp.StatusCode, doc
+}
+
+// requireCode fails unless an answer is a problem of that code; "" is success.
+func requireCode(t *testing.T, status int, doc map[string]any, code string) {
+	t.Helper()
+	if got, _ := doc["code"].(string); got != code || (code == "") != (status == http.StatusOK) {
+		t.Fatalf("%d %v, want code %q", status, doc, code)
+	}
+}
