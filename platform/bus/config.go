@@ -15,8 +15,8 @@ import (
 type Config struct {
 	// URL of an outside NATS 2.12 or newer, "nats://host:4222,…". Empty starts
 	// one inside the process; then the process must be alone on its database. An
-	// outside server should run with "sync_interval: always" or in a cluster with
-	// Replicas 3; otherwise a power cut may lose what it acknowledged.
+	// outside server should run with "sync_interval: always" or be one of a cluster
+	// of three; otherwise a power cut may lose what it acknowledged.
 	URL string
 	// StoreDir is the embedded server's folder. Unused with a URL.
 	StoreDir string
@@ -32,9 +32,6 @@ type Config struct {
 	// answer. It must stay well below the duplicate window of two minutes.
 	// Defaults to 5 s.
 	PublishDeadline time.Duration
-	// Replicas of each stream in an outside cluster, 1 to 5. 0 takes 1 for a new
-	// stream and leaves an existing one as it is.
-	Replicas int
 	// Log is required.
 	Log *slog.Logger
 	// Metrics may be nil.
@@ -67,8 +64,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("bus: MaxEventsBytes is %d, at least %d are needed", c.MaxEventsBytes, smallestStreamBytes)
 	case c.PublishDeadline < 100*time.Millisecond || c.PublishDeadline > duplicateWindow/2:
 		return fmt.Errorf("bus: PublishDeadline is %s, it must be between 100ms and %s", c.PublishDeadline, duplicateWindow/2)
-	case c.Replicas < 0 || c.Replicas > 5:
-		return fmt.Errorf("bus: Replicas is %d, it must be between 0 and 5", c.Replicas)
 	case c.Log == nil:
 		return errors.New("bus: Log is required")
 	}

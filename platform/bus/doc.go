@@ -15,7 +15,8 @@
 //	DELAYED  delayed.at.<id> timers. When one fires, it becomes delayed.due.<subject>
 //	                         in the same stream, which a forwarder carries to EVENTS.
 //
-// Everything is stored on disk and synced before the acknowledgement. A stream
+// Everything is stored on disk and synced before the acknowledgement; in a
+// cluster two of three servers have it then, and sync as they are told to. A stream
 // whose store was lost is made anew, empty: the outbox sends the events again
 // (Bus.EventsCreated), the hold sweeper the grants, and timers are wake-ups only.
 //

@@ -27,11 +27,12 @@ var (
 
 // Server error codes that nats.go has no names for.
 const (
-	codeInsufficientResources nats.ErrorCode = 10023 // the server's own limit
-	codeAccountResources      nats.ErrorCode = 10002 // the account's limit
-	codeMessageTooLarge       nats.ErrorCode = 10054 // the stream's MaxMsgSize
-	codeStoreFailed           nats.ErrorCode = 10077 // the stream's limit, with DiscardNew
-	codeDuplicateInProcess    nats.ErrorCode = 10158 // a cluster is storing this very id
+	codeNoPeers               jetstream.ErrorCode = 10005 // fewer servers than copies
+	codeInsufficientResources nats.ErrorCode      = 10023 // the server's own limit
+	codeAccountResources      nats.ErrorCode      = 10002 // the account's limit
+	codeMessageTooLarge       nats.ErrorCode      = 10054 // the stream's MaxMsgSize
+	codeStoreFailed           nats.ErrorCode      = 10077 // the stream's limit, with DiscardNew
+	codeDuplicateInProcess    nats.ErrorCode      = 10158 // a cluster is storing this very id
 )
 
 // refusal maps the outcome of one attempt to what it proves. It returns nil

@@ -70,7 +70,8 @@ func (b *Bus) store(ctx context.Context, msg *nats.Msg) error {
 		}
 		if refused := refusal(err); refused == nil {
 			unclear = true
-			if ctx.Err() == nil {
+			// Who brought a deadline of their own waited as well; only who left did not.
+			if !errors.Is(ctx.Err(), context.Canceled) {
 				b.doubt(stream)
 			}
 		} else if !unclear {

@@ -37,6 +37,9 @@ const (
 	// maxDelayedBytes holds some 300,000 timers of 200 bytes. One goes out per
 	// writer batch, so that is hours of a full rush.
 	maxDelayedBytes = 64 << 20
+	// clusterCopies lets one server of a cluster fail while the other two, which are
+	// the majority, go on.
+	clusterCopies = 3
 	// replyTimeout bounds one request to JetStream's own interface.
 	replyTimeout = 5 * time.Second
 )
@@ -98,17 +101,14 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 // version's settings. Any instance may call it at any time.
 func (b *Bus) ensureStreams(ctx context.Context) error {
 	for _, cfg := range b.streamConfigs() {
-		cfg.Replicas = b.cfg.Replicas
-		if cfg.Replicas == 0 {
-			cfg.Replicas = 1
-			old, err := b.js.Stream(ctx, cfg.Name)
-			if err == nil {
-				cfg.Replicas = old.CachedInfo().Config.Replicas
-			} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
-				return fmt.Errorf("bus: look up stream %s: %w", cfg.Name, err)
-			}
+		var err error
+		if cfg.Replicas, err = b.copiesOf(ctx, cfg.Name); err != nil {
+			return err
 		}
 		stream, err := b.js.CreateOrUpdateStream(ctx, cfg)
+		if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoPeers {
+			return fmt.Errorf("bus: create stream %s: the NATS cluster must have %d servers with JetStream and room for it: %w", cfg.Name, cfg.Replicas, err)
+		}
 		if err != nil {
 			return fmt.Errorf("bus: create stream %s: %w", cfg.Name, err)
 		}
@@ -117,6 +117,21 @@ func (b *Bus) ensureStreams(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// copiesOf is how many servers hold a stream: those that it has, so that an
+// operator may choose with NATS's own tools, and else one, or three in a cluster.
+func (b *Bus) copiesOf(ctx context.Context, stream string) (int, error) {
+	old, err := b.js.Stream(ctx, stream)
+	switch {
+	case err == nil:
+		return old.CachedInfo().Config.Replicas, nil
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return 0, fmt.Errorf("bus: look up stream %s: %w", stream, err)
+	case b.nc.ConnectedClusterName() != "":
+		return clusterCopies, nil
+	}
+	return 1, nil
 }
 
 // EventsCreated is when EVENTS, as it is now, was created, by the NATS server's

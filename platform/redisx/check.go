@@ -2,17 +2,51 @@ package redisx
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // Check refuses a Redis that is too old and returns warnings about settings
-// that would lose grants in a crash or a full memory. A managed Redis may hide
+// that would lose grants in a crash or a full memory. In a cluster it looks at
+// every node, replicas too, because each may come to be a primary; one that does
+// not answer is a warning, because the others can sell. A managed Redis may hide
 // its settings; what cannot be read is not warned about.
 func Check(ctx context.Context, rdb redis.UniversalClient) (warnings []string, err error) {
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		return check(ctx, rdb, "Redis")
+	}
+	var mu sync.Mutex // the nodes are asked at once
+	err = cluster.ForEachShard(ctx, func(ctx context.Context, node *redis.Client) error {
+		name := "Redis at " + node.Options().Addr
+		found, err := check(ctx, node, name)
+		if _, old := errors.AsType[tooOldError](err); err != nil && !old {
+			found, err = []string{fmt.Sprintf("%s was not looked at: %v", name, err)}, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		warnings = append(warnings, found...)
+		return err
+	})
+	slices.Sort(warnings)
+	return warnings, err
+}
+
+// tooOldError refuses a server for its version.
+type tooOldError struct{ name, version string }
+
+func (e tooOldError) Error() string {
+	return fmt.Sprintf("redisx: %s %s is too old: Stampede needs Redis %d or newer, or Valkey", e.name, e.version, MinMajor)
+}
+
+// check looks at one server, which its findings call name.
+func check(ctx context.Context, rdb redis.Cmdable, name string) (warnings []string, err error) {
 	info, err := rdb.Info(ctx, "server").Result()
 	if err != nil {
 		return nil, fmt.Errorf("redisx: read version: %w", err)
@@ -24,7 +58,7 @@ func Check(ctx context.Context, rdb redis.UniversalClient) (warnings []string, e
 		}
 		major, _, _ := strings.Cut(version, ".")
 		if n, err := strconv.Atoi(major); err == nil && n < MinMajor {
-			return nil, fmt.Errorf("redisx: Redis %s is too old: Stampede needs Redis %d or newer, or Valkey", version, MinMajor)
+			return nil, tooOldError{name, version}
 		}
 	}
 	for _, want := range []struct{ name, value, why string }{
@@ -34,7 +68,7 @@ func Check(ctx context.Context, rdb redis.UniversalClient) (warnings []string, e
 	} {
 		got, err := rdb.ConfigGet(ctx, want.name).Result()
 		if err == nil && got[want.name] != "" && got[want.name] != want.value {
-			warnings = append(warnings, fmt.Sprintf("Redis has %s %s, better is %s: %s", want.name, got[want.name], want.value, want.why))
+			warnings = append(warnings, fmt.Sprintf("%s has %s %s, better is %s: %s", name, want.name, got[want.name], want.value, want.why))
 		}
 	}
 	return warnings, nil

@@ -1,4 +1,3 @@
-// Package redisx opens Redis by URL: one server, a sentinel group or a cluster.
 package redisx
 
 import (
@@ -21,7 +20,8 @@ const poolSize = 64
 
 // noRetries keeps the client from sending a command again by itself. A script
 // whose answer was lost may have run; its second answer would look like somebody
-// else's first. Who may repeat is the caller's to know.
+// else's first. Who may repeat is the caller's to know. A cluster's client counts
+// redirections as well, so there the hook "once" does it.
 const noRetries = -1
 
 func init() {
@@ -47,7 +47,7 @@ func Open(ctx context.Context, url string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	rdb := redis.NewUniversalClient(opts)
+	rdb := client(opts)
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		_ = rdb.Close()
 		return nil, fmt.Errorf("redisx: connect: %w", err)
@@ -109,7 +109,10 @@ func parseGroup(raw, scheme string) (*redis.UniversalOptions, error) {
 			return nil, fmt.Errorf("redisx: every address of a %s URL is host:port, got %q", scheme, a)
 		}
 	}
-	o := &redis.UniversalOptions{Addrs: addrs, PoolSize: poolSize, ContextTimeoutEnabled: true, MaxRetries: noRetries}
+	o := &redis.UniversalOptions{
+		Addrs: addrs, PoolSize: poolSize, ContextTimeoutEnabled: true, MaxRetries: noRetries,
+		DialTimeout: groupDialTimeout, DialerRetries: 1,
+	}
 	o.Username = u.User.Username()
 	o.Password, _ = u.User.Password()
 	if u.Query().Get("tls") == "true" {
