@@ -11,6 +11,7 @@ import (
 	"stampede/platform/audit"
 	"stampede/platform/auth"
 	"stampede/platform/fault"
+	"stampede/platform/httpx"
 	"stampede/platform/pg"
 )
 
@@ -36,7 +37,7 @@ func (s *Service) SetRole(ctx context.Context, user int64, role auth.Role) error
 		if err := s.deps.Revoke.User(ctx, tx, "role changed", user); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "user.role", "user "+decimal(user), map[string]any{"from": u.Role, "to": role})
+		return audit.Record(ctx, tx, "user.role", "user "+httpx.FormatID(user), map[string]any{"from": u.Role, "to": role})
 	})
 }
 
@@ -60,7 +61,7 @@ func (s *Service) Disable(ctx context.Context, user int64, reason string) error 
 		if err := s.deps.Revoke.User(ctx, tx, endedByDisable, user); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "user.disable", "user "+decimal(user), map[string]any{"reason": reason})
+		return audit.Record(ctx, tx, "user.disable", "user "+httpx.FormatID(user), map[string]any{"reason": reason})
 	})
 }
 
@@ -73,7 +74,7 @@ func (s *Service) Enable(ctx context.Context, user int64) error {
 		if err := accountdb.New(tx).SetStatus(ctx, accountdb.SetStatusParams{ID: user, Status: statusActive}); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "user.enable", "user "+decimal(user), map[string]any{})
+		return audit.Record(ctx, tx, "user.enable", "user "+httpx.FormatID(user), map[string]any{})
 	})
 }
 
@@ -86,7 +87,7 @@ func (s *Service) EndLogins(ctx context.Context, user int64) error {
 		if err := s.deps.Revoke.User(ctx, tx, endedByOperator, user); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "user.end-logins", "user "+decimal(user), map[string]any{})
+		return audit.Record(ctx, tx, "user.end-logins", "user "+httpx.FormatID(user), map[string]any{})
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"stampede/platform/audit"
 	"stampede/platform/auth"
 	"stampede/platform/fault"
+	"stampede/platform/httpx"
 )
 
 var errLastAdmin = fault.New(fault.Conflict, "last-admin", "This is the shop's last admin. Make somebody else an admin first.")
@@ -28,7 +29,7 @@ func (s *Service) firstAdmin(ctx context.Context, tx pgx.Tx, u accountdb.Account
 	if err := accountdb.New(tx).SetRole(ctx, accountdb.SetRoleParams{ID: u.ID, Role: string(auth.Admin)}); err != nil {
 		return "", fmt.Errorf("account: first admin: %w", err)
 	}
-	err = audit.Record(ctx, tx, "user.first-admin", "user "+decimal(u.ID), map[string]any{"by": "--first-admin-phone"})
+	err = audit.Record(ctx, tx, "user.first-admin", "user "+httpx.FormatID(u.ID), map[string]any{"by": "--first-admin-phone"})
 	return string(auth.Admin), err
 }
 

@@ -26,6 +26,7 @@ const (
 	ForRegister Purpose = "register"
 	ForReset    Purpose = "reset"
 	ForErase    Purpose = "erase"
+	ForBind     Purpose = "bind" // adds the phone to an account
 )
 
 const (
@@ -53,10 +54,19 @@ func newCode() string {
 
 // SendCode sends a code for a purpose to a phone, in the language. It answers
 // the same whether the phone has an account or not; only who can read the code
-// learns that.
+// learns that. A phone out of reach is refused before anything is counted, looked
+// up or stored, for every purpose: anybody may ask for any.
 func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, lang sms.Language, from caller) error {
 	if s.deps.SMS == nil {
-		return sms.ErrUnavailable.Because(errNoGateway)
+		return errNoSMS
+	}
+	if !s.cfg.SMSReach.Covers(string(phone)) {
+		return s.errOutOfReach()
+	}
+	if purpose != ForErase { // being kept out takes nobody's right to be forgotten
+		if err := s.keepOut("sms-code", 0, phone, Device{Address: from.Address}); err != nil {
+			return err
+		}
 	}
 	counts := s.codesSent(phone, from)
 	if err := s.admit(ctx, humancheck.PurposeSMS, from, counts, s.codeAsks(phone, from)); err != nil {
@@ -76,7 +86,15 @@ func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, la
 	return err
 }
 
-var errNoGateway = errors.New("account: no SMS gateway is set, see --sms-gateway-url")
+// errNoSMS does not ask to try again: without a gateway (--sms-gateway-url) codes
+// are never sent.
+var errNoSMS = fault.New(fault.Unavailable, "sms-unavailable", "This shop sends no SMS codes. Log in another way, or ask the shop's staff.")
+
+// errOutOfReach says where SMS go, so that a client can offer those countries.
+func (s *Service) errOutOfReach() error {
+	return fault.New(fault.Invalid, "sms-country-refused",
+		"This shop sends SMS to numbers that begin with "+s.cfg.SMSReach.String()+" only. Use such a number, or log in another way.")
+}
 
 // useCode uses a code up in tx and reports whether it was the right one. A wrong
 // one is counted, so the caller commits either way. Of any number who come with

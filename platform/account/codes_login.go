@@ -33,6 +33,9 @@ var (
 // Register makes an account for a phone that its holder has proved with a code,
 // and logs in.
 func (s *Service) Register(ctx context.Context, phone Phone, code, secret, name string, d Device, from caller) (Tokens, error) {
+	if err := s.keepOut(byRegister, 0, phone, d); err != nil {
+		return Tokens{}, err
+	}
 	if err := password.Accept(secret, string(phone), name); err != nil {
 		return Tokens{}, err
 	}
@@ -60,6 +63,9 @@ func (s *Service) Register(ctx context.Context, phone Phone, code, secret, name 
 // LoginByCode logs in with a phone and a code; a phone without an account gets
 // one, without a password.
 func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d Device, from caller) (Tokens, error) {
+	if err := s.keepOut(bySMS, 0, phone, d); err != nil {
+		return Tokens{}, err
+	}
 	if err := s.admit(ctx, humancheck.PurposeLogin, from, s.loginFailures(phone, from), s.loginAsks(from)); err != nil {
 		return Tokens{}, err
 	}
@@ -116,8 +122,8 @@ func (s *Service) ResetPassword(ctx context.Context, phone Phone, code, secret s
 }
 
 // byCode uses a code up and does in the same transaction what it is good for. A
-// coded refusal by do leaves the code used: it was shown, and is worth nothing a
-// second time. do may write nothing before it refuses.
+// coded refusal by do undoes what do has written and leaves the code used: it was
+// shown, and is worth nothing a second time.
 func (s *Service) byCode(ctx context.Context, phone Phone, purpose Purpose, code string, from caller, do func(tx pgx.Tx) (Tokens, error)) (Tokens, error) {
 	var out Tokens
 	var refusal *fault.Error
@@ -131,7 +137,10 @@ func (s *Service) byCode(ctx context.Context, phone Phone, purpose Purpose, code
 			refusal = errWrongCode
 			return nil
 		}
-		out, err = do(tx)
+		err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
+			out, err = do(tx)
+			return err
+		})
 		if errors.As(err, &refusal) {
 			return nil
 		}

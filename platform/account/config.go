@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stampede/platform/account/password"
+	"stampede/platform/sms"
 )
 
 // Config is how accounts behave. FromSettings fills it from the server's
@@ -32,6 +33,9 @@ type Config struct {
 	FirstAdmin Phone
 	// Limits are what a phone and an address may do.
 	Limits Limits
+	// SMSReach is where SMS are sent to. Defaults to +86, of which ParsePhone takes
+	// mobile numbers only.
+	SMSReach sms.Reach
 	// SMSSignature is the shop's name at the head of each SMS.
 	SMSSignature string
 	// KeepEnded is how long a login is remembered after its end. Defaults to
@@ -62,7 +66,7 @@ func DefaultConfig() Config {
 			LoginPerPhone: 5, LoginPerAddress: 30, SMSPerPhoneHour: 5, SMSPerPhoneDay: 10, SMSPerAddress: 20, RegisterPerAddress: 5,
 			CheckAfterFailures: 3, CheckAfterAddress: 10, CheckAfterCodes: 2, CheckAfterAddressRequests: 3,
 		},
-		SMSSignature: "Stampede", KeepEnded: 30 * 24 * time.Hour,
+		SMSReach: sms.Reach{inChina}, SMSSignature: "Stampede", KeepEnded: 30 * 24 * time.Hour,
 	}
 }
 
@@ -80,6 +84,9 @@ func (c Config) Validate() error {
 	}
 	if n := utf8.RuneCountInString(c.SMSSignature); n < 1 || n > mostSignature {
 		errs = append(errs, fmt.Errorf("account: an SMS is signed with 1 to %d characters, not %d", mostSignature, n))
+	}
+	if c.FirstAdmin != "" && !c.SMSReach.Covers(string(c.FirstAdmin)) {
+		errs = append(errs, fmt.Errorf("account: the phone of --first-admin-phone gets no SMS, which go to %s only: add its prefix to --sms-countries", c.SMSReach))
 	}
 	if c.KeepEnded <= 0 {
 		errs = append(errs, errors.New("account: ended logins are kept for a positive time"))

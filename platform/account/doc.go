@@ -3,8 +3,8 @@
 // # What it owns
 //
 // Schema account: users, their WeChat identities, SMS codes, logins. A user is
-// known by a phone, by a WeChat account, or by both; a password is a third way
-// in for those with a phone. Access tokens are platform/auth's, and ending them
+// known by a phone, by a WeChat account, or by both, of which the second can be
+// added later; a password is a third way in for those with a phone. Access tokens are platform/auth's, and ending them
 // before they expire is platform/auth/revoke's; this package says when.
 //
 // # Logins and tokens
@@ -43,7 +43,9 @@
 //
 // Before each try stand limits (platform/ratelimit) by phone and address; above
 // counts of failures, codes and registrations a human check
-// (platform/humancheck). Phones stand in Redis as keyed hashes only. A flood of
+// (platform/humancheck). Before all of them stands the list of whom the shop keeps
+// out (platform/blacklist), by phone, device and address; by user it is asked once
+// it is proved who comes. Phones stand in Redis as keyed hashes only. A flood of
 // logins takes as much memory as password hashes may run at once; see package
 // password.
 //

@@ -3,13 +3,16 @@ package account_test
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"stampede/platform/account"
 	"stampede/platform/auth"
+	"stampede/platform/fault"
 	"stampede/platform/pgtest"
+	"stampede/platform/sms"
 )
 
 const (
@@ -20,7 +23,7 @@ const (
 // Every way in, each answer, and what was stored.
 func TestWaysIn(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{"+86", "+49"} })
 	in := func(kv ...any) map[string]any {
 		m := map[string]any{}
 		for i := 0; i < len(kv); i += 2 {
@@ -37,6 +40,7 @@ func TestWaysIn(t *testing.T) {
 		code       string
 	}{
 		{"a number that cannot be", "sms-codes", in("phone", "12345678901", "purpose", "login"), 422, "invalid"},
+		{"a number out of reach", "sms-codes", in("phone", "+12025550123", "purpose", "login"), 422, "sms-country-refused"},
 		{"an unknown purpose", "sms-codes", in("phone", phone, "purpose", "fun"), 422, "invalid"},
 		{"an unknown member", "login", in("phone", phone, "password", secret, "role", "admin"), 422, "invalid"},
 		{"a short password", "register", in("phone", phone, "code", code, "password", "short"), 422, "weak-password"},
@@ -66,7 +70,7 @@ func TestWaysIn(t *testing.T) {
 	if err != nil || p.Role != auth.Shopper || p.Device != "device-1" || p.Login == 0 || p.UserID < 1_000_000 {
 		t.Errorf("token %+v, %v", p, err)
 	}
-	if a.str("token_type") != "Bearer" || a.doc["expires_in"] != 900.0 || !strings.HasPrefix(a.str("refresh_token"), "rt_") || a.header.Get("Cache-Control") != "private, no-store" {
+	if a.str("token_type") != "Bearer" || a.doc["expires_in"] != 900.0 || !strings.HasPrefix(a.str("refresh_token"), "rt_") || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("login answered %s", a.raw)
 	}
 	me := b.call(http.MethodGet, "/api/v1/me", a.str("access_token"), nil)
@@ -154,6 +158,40 @@ func TestACodeIsGoodOnce(t *testing.T) {
 	second := b.code(phone, "login")
 	if a := b.post("login/sms", map[string]any{"phone": phone, "code": first}); first != second && !a.is(401, "wrong-code") {
 		t.Errorf("a code that was replaced: %d %s", a.status, a.raw)
+	}
+}
+
+// strangers is a list of everybody who has an account.
+type strangers struct{}
+
+func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
+	if user != 0 {
+		return fault.New(fault.Forbidden, "login-refused", "You cannot log in here.")
+	}
+	return nil
+}
+
+// Who is refused after the code was right, as somebody is who was listed since the
+// door, leaves no account behind, and the code is used.
+func TestARefusalLeavesTheCodeUsed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for path, purpose := range map[string]string{"login/sms": "login", "register": "register"} {
+		body := map[string]any{"phone": phone, "code": b.code(phone, purpose)}
+		if path == "register" {
+			body["password"] = secret
+		}
+		b.accts.Heed(strangers{})
+		if a := b.post(path, body); !a.is(403, "login-refused") {
+			t.Errorf("%s: %d %s", path, a.status, a.raw)
+		}
+		if n := b.count(`SELECT count(*) FROM account.users`); n != 0 {
+			t.Errorf("%s: %d accounts of somebody who was refused", path, n)
+		}
+		b.accts.Heed(nil)
+		if a := b.post(path, body); !a.is(401, "wrong-code") {
+			t.Errorf("%s, the code again: %d %s", path, a.status, a.raw)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"stampede/platform/account/internal/accountdb"
 	"stampede/platform/audit"
 	"stampede/platform/fault"
+	"stampede/platform/httpx"
 	"stampede/platform/pg"
 )
 
@@ -92,7 +93,9 @@ func (s *Service) erase(ctx context.Context, tx pgx.Tx, user int64) error {
 		func() error { return q.EraseIdentities(ctx, user) },
 		func() error { return q.EraseCodes(ctx, string(phoneIn(u))) },
 		func() error { return q.EraseUser(ctx, user) },
-		func() error { return audit.Record(ctx, tx, "user.erase", "user "+decimal(user), map[string]any{}) },
+		func() error {
+			return audit.Record(ctx, tx, "user.erase", "user "+httpx.FormatID(user), map[string]any{})
+		},
 	} {
 		if err := step(); err != nil {
 			return fmt.Errorf("account: erase: %w", err)

@@ -45,12 +45,16 @@ func (s *Service) passwordAsks(phone Phone, from caller) []ratelimit.Ask {
 	})
 }
 
-// ownAsks limit how often a user proves who they are while logged in: whoever
-// has only the access token must not find the password by trying.
-func (s *Service) ownAsks(user int64) []ratelimit.Ask {
-	return []ratelimit.Ask{{
+// takeOwn limits how often a user proves something while logged in: whoever has
+// only the access token must not find the password by trying.
+func (s *Service) takeOwn(ctx context.Context, user int64) error {
+	d, err := s.deps.Limits.Take(ctx, ratelimit.Ask{
 		Rule: ratelimit.Rule{Name: "proof-user", Count: s.cfg.Limits.LoginPerPhone, Per: shortWindow}, Key: ratelimit.UserKey(user),
-	}}
+	})
+	if err != nil {
+		return asFault("limits", err)
+	}
+	return d.Err()
 }
 
 func (s *Service) registerAsks(from caller) []ratelimit.Ask {

@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"stampede/platform/account"
@@ -107,6 +108,39 @@ func TestGuessingLocksNobodyOut(t *testing.T) {
 	if a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")}); a.status != 200 {
 		t.Errorf("by code: %d %s", a.status, a.raw)
 	}
+}
+
+// A number out of reach is refused for every purpose, whether it has an account or
+// not, and costs nothing: no message, no code, no limit used up, no check asked for.
+func TestCodesStayWithinReach(t *testing.T) {
+	t.Parallel()
+	const known, unknown, near = "+12025550123", "+12025550124", "13800138000"
+	limited := func(c *account.Config, d *account.Deps) {
+		d.Human.(*human).kind = humancheck.Pow
+		c.Limits = account.Limits{SMSPerPhoneHour: 1, SMSPerPhoneDay: 1, SMSPerAddress: 1, CheckAfterCodes: 1, CheckAfterAddressRequests: 1}
+	}
+	b := setup(t, limited)
+	b.exec(`INSERT INTO account.users (phone) VALUES ($1)`, known)
+	for _, purpose := range []string{"login", "register", "reset", "erase", "bind"} {
+		var told []string
+		for _, p := range []string{known, unknown, "001 202 555 0123"} {
+			a := b.post("sms-codes", map[string]any{"phone": p, "purpose": purpose}, header("X-Request-Id", "same"))
+			if !a.is(422, "sms-country-refused") || !strings.Contains(a.str("detail"), "+86") {
+				t.Errorf("%s, %s: %d %s", p, purpose, a.status, a.raw)
+			}
+			told = append(told, a.raw)
+		}
+		if told[0] != told[1] {
+			t.Errorf("%s: the answers differ: %q", purpose, told)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM account.sms_codes`); n != 0 || len(b.phones.sent) != 0 || len(b.human.asked) != 0 {
+		t.Errorf("%d codes stored, %d sent, %d checks asked for", n, len(b.phones.sent), len(b.human.asked))
+	}
+	b.code(near, "login") // the one that the limits leave to this address
+
+	everywhere := setup(t, limited, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{sms.Everywhere} })
+	everywhere.code(known, "login")
 }
 
 func phoneNo(i int) string { return fmt.Sprintf("138%08d", i) }

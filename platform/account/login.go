@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
@@ -69,21 +70,18 @@ var ErrDisabled = fault.New(fault.Forbidden, "account-disabled", "This account i
 
 // OpenLogin opens a login of a user on a device in the caller's transaction and
 // returns its tokens. how says by what: password, sms, wechat, qr, register. It
-// answers ErrDisabled for a user who may not log in. Call Tell of the revocation
+// answers ErrDisabled for a user who may not log in, and the list's refusal for one
+// who is kept out. Call Tell of the revocation
 // service after the commit: a login beyond the most that a user may have ends
 // the one used least recently.
 func (s *Service) OpenLogin(ctx context.Context, tx pgx.Tx, user int64, d Device, how string) (Tokens, error) {
 	q := accountdb.New(tx)
-	// The lock orders this with whatever ends all logins of the user.
-	u, err := q.LockUser(ctx, user)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Tokens{}, errNoAccount
-	}
+	u, err := lockActive(ctx, tx, user)
 	if err != nil {
-		return Tokens{}, fmt.Errorf("account: open login: %w", err)
+		return Tokens{}, err
 	}
-	if u.Status != statusActive {
-		return Tokens{}, ErrDisabled
+	if err := s.keepOut(how, user, phoneIn(u), d); err != nil {
+		return Tokens{}, err
 	}
 	if u.Role, err = s.firstAdmin(ctx, tx, u); err != nil {
 		return Tokens{}, err
@@ -108,6 +106,21 @@ func (s *Service) OpenLogin(ctx context.Context, tx pgx.Tx, user int64, d Device
 	return s.mint(who, s.keys[0].refreshToken(l.ID, 1, salt), l.ExpiresAt)
 }
 
+// lockActive locks a user's row, which orders the caller with whatever ends all
+// logins of the user, and returns it if the account may be used.
+func lockActive(ctx context.Context, tx pgx.Tx, user int64) (accountdb.AccountUser, error) {
+	u, err := accountdb.New(tx).LockUser(ctx, user)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return u, errNoAccount
+	case err != nil:
+		return u, fmt.Errorf("account: lock user: %w", err)
+	case u.Status != statusActive:
+		return u, ErrDisabled
+	}
+	return u, nil
+}
+
 // mint makes the answer of a login or a refresh.
 func (s *Service) mint(who auth.Principal, refresh string, refreshUntil time.Time) (Tokens, error) {
 	access, err := s.deps.Tokens.Mint(who, s.cfg.AccessLifetime)
@@ -116,7 +129,7 @@ func (s *Service) mint(who auth.Principal, refresh string, refreshUntil time.Tim
 	}
 	return Tokens{
 		AccessToken: access, TokenType: "Bearer", ExpiresIn: int64(s.cfg.AccessLifetime.Seconds()),
-		RefreshToken: refresh, RefreshExpiresAt: httpx.Moment(refreshUntil), UserID: decimal(who.UserID),
+		RefreshToken: refresh, RefreshExpiresAt: httpx.Moment(refreshUntil), UserID: httpx.FormatID(who.UserID),
 	}, nil
 }
 
@@ -130,10 +143,11 @@ func addressOf(a netip.Addr) *netip.Addr {
 }
 
 // clean makes text of a client fit to be stored and shown: characters that
-// Postgres or a terminal would stumble over go.
+// Postgres or a terminal would stumble over go, and those that nobody sees, with
+// which a foreign device or name could be made to look like one's own.
 func clean(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
 			return -1
 		}
 		return r

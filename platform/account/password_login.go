@@ -26,6 +26,9 @@ var (
 // account, an account without a password and a wrong password take the same work
 // and get the same answer.
 func (s *Service) LoginByPassword(ctx context.Context, phone Phone, secret string, d Device, from caller) (Tokens, error) {
+	if err := s.keepOut(byPassword, 0, phone, d); err != nil {
+		return Tokens{}, err
+	}
 	failures := s.loginFailures(phone, from)
 	if err := s.admit(ctx, humancheck.PurposeLogin, from, failures, s.passwordAsks(phone, from)); err != nil {
 		return Tokens{}, err
@@ -151,12 +154,8 @@ func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, sec
 
 // showPassword checks the password of somebody who is logged in.
 func (s *Service) showPassword(ctx context.Context, u accountdb.AccountUser, secret string) error {
-	d, err := s.deps.Limits.Take(ctx, s.ownAsks(u.ID)...)
-	if err == nil {
-		err = d.Err()
-	}
-	if err != nil {
-		return asFault("limits", err)
+	if err := s.takeOwn(ctx, u.ID); err != nil {
+		return err
 	}
 	fits, _, err := s.hasher.Check(ctx, passwordIn(u), secret)
 	if err == nil && !fits {

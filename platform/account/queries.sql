@@ -17,6 +17,9 @@ RETURNING *;
 -- name: SetPassword :exec
 UPDATE account.users SET password = @password, updated_at = clock_timestamp() WHERE id = @id;
 
+-- name: SetPhone :exec
+UPDATE account.users SET phone = @phone, updated_at = clock_timestamp() WHERE id = @id;
+
 -- name: SetRole :exec
 UPDATE account.users SET role = @role, updated_at = clock_timestamp() WHERE id = @id;
 

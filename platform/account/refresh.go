@@ -33,7 +33,8 @@ var (
 // Refresh exchanges a refresh token for new tokens. device must be the id that
 // was stated at login. A token is good for one use; used again within
 // refreshGrace it gets the same successor, used again later, or after its
-// successor, it ends the login.
+// successor, it ends the login. Whoever is kept out by the list is refused and
+// keeps the token, for when that is over.
 func (s *Service) Refresh(ctx context.Context, token, device string, from netip.Addr) (Tokens, error) {
 	login, generation, ok := readRefreshToken(token)
 	if !ok {
@@ -63,6 +64,12 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 			l.EndedAt != nil, l.Expired, u.Status != statusActive, l.DeviceID != device:
 			return ErrBadRefresh
 		}
+		again := generation == l.Generation-1 && l.JustRotated
+		if generation == l.Generation || again {
+			if err := s.keepOut(byRefresh, u.ID, phoneIn(u), Device{ID: l.DeviceID, Address: from}); err != nil {
+				return err
+			}
+		}
 		who := auth.Principal{UserID: u.ID, Role: auth.Role(u.Role), Login: l.ID, Device: l.DeviceID}
 		switch {
 		case generation == l.Generation:
@@ -74,7 +81,7 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 			}
 			out, err = s.mint(who, s.keys[0].refreshToken(login, next.Generation, l.Salt), next.ExpiresAt)
 			return err
-		case generation == l.Generation-1 && l.JustRotated:
+		case again:
 			out, err = s.mint(who, s.keys[0].refreshToken(login, l.Generation, l.Salt), l.ExpiresAt)
 			return err
 		default:

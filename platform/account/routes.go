@@ -24,6 +24,7 @@ const (
 	problemsInvalid = "invalid"
 	problemsLimits  = "rate-limited, too-busy"
 	problemsHuman   = "human-check-required, human-check-failed, account-disabled"
+	problemsIn      = problemsHuman + ", login-refused"
 )
 
 func (s *Service) authRoutes(rt *httpx.Router) {
@@ -33,7 +34,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Description: "The code is good for its purpose only, once, for five minutes and five attempts; another one replaces it. " +
 			"The answer is the same whether the phone has an account or not.",
 		Problems: map[int]string{
-			http.StatusForbidden: problemsHuman, http.StatusUnprocessableEntity: "invalid, sms-refused", http.StatusTooManyRequests: "rate-limited",
+			http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: "invalid, sms-refused, sms-country-refused", http.StatusTooManyRequests: "rate-limited",
 			http.StatusServiceUnavailable: "sms-unavailable, human-check-unavailable",
 		},
 	}, s.sendCode)
@@ -42,7 +43,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Summary:     "Make an account with a phone and a password",
 		Description: "Takes a code of the purpose `register`. The account is logged in.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsHuman, http.StatusConflict: "phone-taken",
+			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsIn, http.StatusConflict: "phone-taken",
 			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
 			http.StatusServiceUnavailable: "human-check-unavailable",
 		},
@@ -51,7 +52,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Tag: "shopper", Summary: "Log in with phone and password",
 		Description: "A phone without an account is answered like a wrong password. After several failures a human check is asked for.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-login", http.StatusForbidden: problemsHuman, http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusUnauthorized: "wrong-login", http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
 		},
 	}, s.login)
@@ -59,7 +60,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Tag: "shopper", Summary: "Log in with phone and SMS code",
 		Description: "Takes a code of the purpose `login`. A phone without an account gets one.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsHuman, http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
 		},
 	}, s.loginSMS)
@@ -67,7 +68,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Tag: "shopper", Summary: "Log in with WeChat",
 		Description: "Takes the code that WeChat gave to the page or mini program. A WeChat account without an account here gets one.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wechat-bad-code", http.StatusForbidden: problemsHuman, http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusUnauthorized: "wechat-bad-code", http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusConflict: "wechat-linked", http.StatusTooManyRequests: problemsLimits,
 			http.StatusServiceUnavailable: "wechat-unavailable, human-check-unavailable",
 		},
@@ -86,30 +87,45 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/refresh", ID: "refresh", Tag: "shopper", Summary: "Exchange a refresh token for new tokens",
 		Description: "A refresh token is good for one use. Sent once more within 10 s, as after an answer that was lost, it gets the same successor; " +
 			"sent later than that, or after its successor was used, it ends the login, because somebody may have copied it.",
-		Problems: map[int]string{http.StatusUnauthorized: "bad-refresh-token, refresh-reused", http.StatusUnprocessableEntity: problemsInvalid},
+		Problems: map[int]string{
+			http.StatusUnauthorized: "bad-refresh-token, refresh-reused", http.StatusForbidden: "login-refused",
+			http.StatusUnprocessableEntity: problemsInvalid,
+		},
 	}, s.refresh)
 }
 
-// deviceBody is what a client says of itself.
-type deviceBody struct {
-	Kind string `json:"kind" enum:"web,ios,android,wechat,desktop,other" default:"other"`
+// DeviceInput is what a client says of itself. It is exported for the QR login,
+// which takes the same.
+type DeviceInput struct {
+	Kind string `json:"kind,omitempty" enum:"web,ios,android,wechat,desktop,other" default:"other"`
 	ID   string `json:"id,omitempty" maxLength:"128" doc:"The client's own, the same at each login and refresh of this device. It becomes part of the access token"`
-	Name string `json:"name,omitempty" maxLength:"64" doc:"For the list of logins" example:"Li's phone"`
+	Name string `json:"name,omitempty" maxLength:"64" doc:"What the user knows it by, for the list of logins" example:"Li's phone"`
 }
 
-// device is what is kept of it.
-func (b *deviceBody) device(ctx context.Context) (Device, error) {
+// Device is what is kept of it, nil included, with the address that the request in
+// ctx came from.
+func (in *DeviceInput) Device(ctx context.Context) (Device, error) {
 	d := Device{Kind: "other", Address: httpx.ClientAddr(ctx)}
-	if b == nil {
+	if in == nil {
 		return d, nil
 	}
 	// maxLength counts characters; the token and the column have bytes.
 	const mostIDBytes = 128
-	if len(b.ID) > mostIDBytes || clean(b.ID) != b.ID {
-		return Device{}, fault.New(fault.Invalid, "invalid", "device.id has at most 128 bytes and no control characters.")
+	if len(in.ID) > mostIDBytes || clean(in.ID) != in.ID {
+		return Device{}, fault.New(fault.Invalid, "invalid", "device.id has at most 128 bytes, and no control or invisible characters.")
 	}
-	d.Kind, d.ID, d.Name = cmp.Or(b.Kind, d.Kind), b.ID, clean(b.Name)
+	d.Kind, d.ID, d.Name = cmp.Or(in.Kind, d.Kind), in.ID, clean(in.Name)
 	return d, nil
+}
+
+// claims reads whom somebody who wants in claims to be, and on what.
+func claims(ctx context.Context, rawPhone string, device *DeviceInput) (Phone, Device, error) {
+	phone, err := ParsePhone(rawPhone)
+	if err != nil {
+		return "", Device{}, err
+	}
+	d, err := device.Device(ctx)
+	return phone, d, err
 }
 
 // SolutionHeader brings the solution of a human check along; an input embeds it.
@@ -123,9 +139,6 @@ func (h SolutionHeader) caller(ctx context.Context) caller {
 	return caller{Address: httpx.ClientAddr(ctx), Solution: h.HumanCheck}
 }
 
-// noStore keeps tokens and personal data out of every cache.
-const noStore = "private, no-store"
-
 type tokensOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         Tokens
@@ -137,7 +150,7 @@ func (s *Service) answer(how string, out Tokens, err error) (*tokensOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	return &tokensOutput{CacheControl: noStore, Body: out}, nil
+	return &tokensOutput{CacheControl: httpx.NoStore, Body: out}, nil
 }
 
 type codeInput struct {
@@ -145,7 +158,7 @@ type codeInput struct {
 	AcceptLanguage string `header:"Accept-Language" maxLength:"256" doc:"The language of the message: zh or en"`
 	Body           struct {
 		Phone   string  `json:"phone" maxLength:"32" example:"13800138000"`
-		Purpose Purpose `json:"purpose" enum:"login,register,reset,erase"`
+		Purpose Purpose `json:"purpose" enum:"login,register,reset,erase,bind"`
 	}
 }
 
@@ -169,7 +182,7 @@ func (s *Service) sendCode(ctx context.Context, in *codeInput) (*codeOutput, err
 	if err := s.SendCode(ctx, phone, in.Body.Purpose, lang, in.caller(ctx)); err != nil {
 		return nil, err
 	}
-	out := &codeOutput{CacheControl: noStore}
+	out := &codeOutput{CacheControl: httpx.NoStore}
 	out.Body.ExpiresIn, out.Body.RetryAfter = int64(codeLifetime.Seconds()), int64(shortWindow.Seconds())
 	return out, nil
 }
@@ -177,20 +190,16 @@ func (s *Service) sendCode(ctx context.Context, in *codeInput) (*codeOutput, err
 type registerInput struct {
 	SolutionHeader
 	Body struct {
-		Phone    string      `json:"phone" maxLength:"32" example:"13800138000"`
-		Code     string      `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
-		Password string      `json:"password" maxLength:"128" doc:"8 to 128 bytes; not the phone, not the name, none of the most common ones"`
-		Name     string      `json:"name,omitempty" maxLength:"64"`
-		Device   *deviceBody `json:"device,omitempty"`
+		Phone    string       `json:"phone" maxLength:"32" example:"13800138000"`
+		Code     string       `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
+		Password string       `json:"password" maxLength:"128" doc:"8 to 128 bytes; not the phone, not the name, none of the most common ones"`
+		Name     string       `json:"name,omitempty" maxLength:"64"`
+		Device   *DeviceInput `json:"device,omitempty"`
 	}
 }
 
 func (s *Service) register(ctx context.Context, in *registerInput) (*tokensOutput, error) {
-	phone, err := ParsePhone(in.Body.Phone)
-	if err != nil {
-		return nil, err
-	}
-	d, err := in.Body.Device.device(ctx)
+	phone, d, err := claims(ctx, in.Body.Phone, in.Body.Device)
 	if err != nil {
 		return nil, err
 	}
@@ -201,18 +210,14 @@ func (s *Service) register(ctx context.Context, in *registerInput) (*tokensOutpu
 type loginInput struct {
 	SolutionHeader
 	Body struct {
-		Phone    string      `json:"phone" maxLength:"32" example:"13800138000"`
-		Password string      `json:"password" maxLength:"128"`
-		Device   *deviceBody `json:"device,omitempty"`
+		Phone    string       `json:"phone" maxLength:"32" example:"13800138000"`
+		Password string       `json:"password" maxLength:"128"`
+		Device   *DeviceInput `json:"device,omitempty"`
 	}
 }
 
 func (s *Service) login(ctx context.Context, in *loginInput) (*tokensOutput, error) {
-	phone, err := ParsePhone(in.Body.Phone)
-	if err != nil {
-		return nil, err
-	}
-	d, err := in.Body.Device.device(ctx)
+	phone, d, err := claims(ctx, in.Body.Phone, in.Body.Device)
 	if err != nil {
 		return nil, err
 	}
@@ -223,18 +228,14 @@ func (s *Service) login(ctx context.Context, in *loginInput) (*tokensOutput, err
 type loginSMSInput struct {
 	SolutionHeader
 	Body struct {
-		Phone  string      `json:"phone" maxLength:"32" example:"13800138000"`
-		Code   string      `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
-		Device *deviceBody `json:"device,omitempty"`
+		Phone  string       `json:"phone" maxLength:"32" example:"13800138000"`
+		Code   string       `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
+		Device *DeviceInput `json:"device,omitempty"`
 	}
 }
 
 func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*tokensOutput, error) {
-	phone, err := ParsePhone(in.Body.Phone)
-	if err != nil {
-		return nil, err
-	}
-	d, err := in.Body.Device.device(ctx)
+	phone, d, err := claims(ctx, in.Body.Phone, in.Body.Device)
 	if err != nil {
 		return nil, err
 	}
@@ -245,13 +246,13 @@ func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*tokensOutpu
 type loginWeChatInput struct {
 	SolutionHeader
 	Body struct {
-		Code   string      `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; good for one use"`
-		Device *deviceBody `json:"device,omitempty"`
+		Code   string       `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; good for one use"`
+		Device *DeviceInput `json:"device,omitempty"`
 	}
 }
 
 func (s *Service) loginWeChat(ctx context.Context, in *loginWeChatInput) (*tokensOutput, error) {
-	d, err := in.Body.Device.device(ctx)
+	d, err := in.Body.Device.Device(ctx)
 	if err != nil {
 		return nil, err
 	}

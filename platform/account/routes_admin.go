@@ -1,12 +1,12 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -103,7 +103,7 @@ func userView(ctx context.Context, u accountdb.AccountUser) UserView {
 		phone = phoneIn(u).Masked()
 	}
 	return UserView{
-		ID: decimal(u.ID), Phone: phone, Name: u.Name, Role: auth.Role(u.Role), Status: u.Status, HasPassword: u.Password != nil,
+		ID: httpx.FormatID(u.ID), Phone: phone, Name: u.Name, Role: auth.Role(u.Role), Status: u.Status, HasPassword: u.Password != nil,
 		CreatedAt: httpx.Moment(u.CreatedAt), UpdatedAt: httpx.Moment(u.UpdatedAt),
 	}
 }
@@ -116,22 +116,12 @@ type adminListInput struct {
 	Status string `query:"status" enum:"active,disabled,erased"`
 }
 
-type adminListOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Data       []UserView `json:"data" nullable:"false"`
-		NextCursor string     `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
+func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[UserView], error) {
+	before, err := in.BeforeID()
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (s *Service) adminList(ctx context.Context, in *adminListInput) (*adminListOutput, error) {
-	p := accountdb.ListUsersParams{Before: math.MaxInt64, Most: int32(in.Limit) + 1} //nolint:gosec // a page has at most 100
-	if in.Cursor != "" {
-		var err error
-		if p.Before, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil {
-			return nil, httpx.ErrCursor.Because(err)
-		}
-	}
+	p := accountdb.ListUsersParams{Before: cmp.Or(before, math.MaxInt64), Most: int32(in.Ask())} //nolint:gosec // a page has at most 100
 	if in.ID != 0 {
 		p.ID = &in.ID
 	}
@@ -153,16 +143,8 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*adminList
 	if err != nil {
 		return nil, fmt.Errorf("account: list users: %w", err)
 	}
-	out := &adminListOutput{CacheControl: noStore}
-	if len(rows) > in.Limit {
-		rows = rows[:in.Limit]
-		out.Body.NextCursor = decimal(rows[in.Limit-1].ID)
-	}
-	out.Body.Data = make([]UserView, 0, len(rows))
-	for _, u := range rows {
-		out.Body.Data = append(out.Body.Data, userView(ctx, u))
-	}
-	return out, nil
+	view := func(u accountdb.AccountUser) UserView { return userView(ctx, u) }
+	return httpx.PageOf(in.PageInput, rows, view, func(u accountdb.AccountUser) string { return httpx.FormatID(u.ID) }), nil
 }
 
 type adminUserOutput struct {
@@ -174,7 +156,7 @@ type adminUserOutput struct {
 }
 
 func (s *Service) adminDetail(ctx context.Context, in *userInPath) (*adminUserOutput, error) {
-	out := &adminUserOutput{CacheControl: noStore}
+	out := &adminUserOutput{CacheControl: httpx.NoStore}
 	err := withUser(in.ID, func(user int64) error {
 		u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
 		if errors.Is(err, pgx.ErrNoRows) {

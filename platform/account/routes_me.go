@@ -65,6 +65,16 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "wechat-unavailable",
 		},
 	}, s.linkWeChat)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "Add your phone",
+		Description: "For an account that has none yet, such as one that came by WeChat. Takes a code of the purpose `bind`. The phone becomes a way to " +
+			"log in, by code at once and by password after `auth/password/reset`. Adding the phone that the account has already does nothing.",
+		Problems: map[int]string{
+			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "no-account",
+			http.StatusConflict: "phone-taken, phone-linked", http.StatusUnprocessableEntity: problemsInvalid, http.StatusTooManyRequests: "rate-limited",
+		},
+	}, s.bindPhone)
 }
 
 // errNoOwnLogin is what the holder of a minted token is told: there is nothing
@@ -112,8 +122,8 @@ func (s *Service) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
 	if err != nil {
 		return nil, fmt.Errorf("account: read identities: %w", err)
 	}
-	return &meOutput{CacheControl: noStore, Body: MeView{
-		ID: decimal(u.ID), Phone: phoneIn(u).Masked(), Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
+	return &meOutput{CacheControl: httpx.NoStore, Body: MeView{
+		ID: httpx.FormatID(u.ID), Phone: phoneIn(u).Masked(), Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
 		CreatedAt: httpx.Moment(u.CreatedAt),
 	}}, nil
 }
@@ -168,7 +178,7 @@ func (s *Service) listLogins(ctx context.Context, _ *struct{}) (*loginsOutput, e
 	if err != nil {
 		return nil, err
 	}
-	out := &loginsOutput{CacheControl: noStore}
+	out := &loginsOutput{CacheControl: httpx.NoStore}
 	out.Body.Data = views
 	return out, nil
 }
@@ -182,7 +192,7 @@ func (s *Service) loginsOf(ctx context.Context, user, current int64) ([]LoginVie
 	views := make([]LoginView, 0, len(rows))
 	for _, l := range rows {
 		v := LoginView{
-			ID: decimal(l.ID), Current: l.ID == current, DeviceKind: l.DeviceKind, DeviceName: l.DeviceName, How: l.How,
+			ID: httpx.FormatID(l.ID), Current: l.ID == current, DeviceKind: l.DeviceKind, DeviceName: l.DeviceName, How: l.How,
 			CreatedAt: httpx.Moment(l.CreatedAt), LastUsedAt: httpx.Moment(l.LastUsedAt), ExpiresAt: httpx.Moment(l.ExpiresAt),
 		}
 		if l.Address != nil {
@@ -217,13 +227,20 @@ type linkInput struct {
 }
 
 func (s *Service) linkWeChat(ctx context.Context, in *linkInput) (*struct{}, error) {
-	user := auth.From(ctx).UserID
-	d, err := s.deps.Limits.Take(ctx, s.ownAsks(user)...)
-	if err == nil {
-		err = d.Err()
+	return nil, s.LinkWeChat(ctx, auth.From(ctx).UserID, in.Body.Code)
+}
+
+type bindInput struct {
+	Body struct {
+		Phone string `json:"phone" maxLength:"32" example:"13800138000"`
+		Code  string `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
 	}
+}
+
+func (s *Service) bindPhone(ctx context.Context, in *bindInput) (*struct{}, error) {
+	phone, err := ParsePhone(in.Body.Phone)
 	if err != nil {
-		return nil, asFault("limits", err)
+		return nil, err
 	}
-	return nil, s.LinkWeChat(ctx, user, in.Body.Code)
+	return nil, s.BindPhone(ctx, auth.From(ctx).UserID, phone, in.Body.Code, httpx.ClientAddr(ctx))
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
+	"net/netip"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -43,6 +43,14 @@ type WeChat interface {
 	Exchange(ctx context.Context, code string) (wechat.Identity, error)
 }
 
+// Blacklist says whom the shop keeps out; platform/blacklist is one.
+type Blacklist interface {
+	// Refuse returns what somebody is told who is listed by any of what is known of
+	// them, else nil; zero values are not looked up. way says what they tried. It
+	// reads memory only.
+	Refuse(way string, user int64, phone, device string, from netip.Addr) error
+}
+
 // Deps is what accounts need.
 type Deps struct {
 	DB      *pgxpool.Pool
@@ -64,6 +72,7 @@ type Service struct {
 	keys    ring
 	hasher  *password.Hasher
 	metrics metrics
+	list    Blacklist // nil: nobody is kept out
 }
 
 // New opens the accounts in deps.DB, schema account.
@@ -80,6 +89,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	return &Service{cfg: cfg, deps: deps, keys: newRing(cfg.SigningKey, cfg.PreviousKeys), hasher: hasher, metrics: m}, nil
+}
+
+// Heed has logins and refreshes ask the list first, which itself asks this package
+// whose phones are. Call it before serving.
+func (s *Service) Heed(list Blacklist) { s.list = list }
+
+// keepOut refuses whoever is listed by any of what is known of them.
+func (s *Service) keepOut(way string, user int64, phone Phone, d Device) error {
+	if s.list == nil {
+		return nil
+	}
+	return s.list.Refuse(way, user, string(phone), d.ID, d.Address)
 }
 
 // The states of an account.
@@ -116,9 +137,6 @@ func (s *Service) OpenIDOf(ctx context.Context, user int64, appID string) (strin
 	}
 	return id, nil
 }
-
-// decimal writes an id as answers carry it.
-func decimal(id int64) string { return strconv.FormatInt(id, 10) }
 
 // phoneIn is a row's phone; the zero Phone for NULL.
 func phoneIn(u accountdb.AccountUser) Phone {

@@ -2,9 +2,11 @@ package account
 
 import (
 	"errors"
+	"fmt"
 
 	"stampede/platform/account/password"
 	"stampede/platform/config"
+	"stampede/platform/sms"
 )
 
 // FromSettings is the configuration that the server's settings ask for.
@@ -30,5 +32,9 @@ func FromSettings(set config.Accounts, signingKey []byte, previous ...[]byte) (C
 		CheckAfterCodes: set.CheckAfterCodes, CheckAfterAddressRequests: set.CheckAfterAddressRequests,
 	}
 	c.SMSSignature = set.SMSSignature
+	var err error
+	if c.SMSReach, err = sms.ParseReach(set.SMSCountries); err != nil {
+		return Config{}, fmt.Errorf("--sms-countries %w", err)
+	}
 	return c, c.Validate()
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,11 +50,18 @@ func TestDefaultsAgree(t *testing.T) {
 	}
 	want := account.DefaultConfig()
 	if got.AccessLifetime != want.AccessLifetime || got.RefreshLifetime != want.RefreshLifetime || got.Password != want.Password ||
-		got.PasswordParallel != want.PasswordParallel || got.Limits != want.Limits || got.SMSSignature != want.SMSSignature || got.KeepEnded != want.KeepEnded {
+		got.PasswordParallel != want.PasswordParallel || got.Limits != want.Limits || got.SMSSignature != want.SMSSignature || !slices.Equal(got.SMSReach, want.SMSReach) || got.KeepEnded != want.KeepEnded {
 		t.Errorf("settings %+v, package %+v", got, want)
 	}
 	if _, err := account.FromSettings(settings(t, "--first-admin-phone=+8612345678901"), key); err == nil {
 		t.Error("a first admin whose phone cannot be is accepted")
+	}
+	far := "--first-admin-phone=+85251234567"
+	if _, err := account.FromSettings(settings(t, far), key); err == nil || !strings.Contains(err.Error(), "--sms-countries") {
+		t.Errorf("a first admin who gets no code: %v", err)
+	}
+	if c, err := account.FromSettings(settings(t, far, "--sms-countries=+86,+852"), key); err != nil || c.SMSReach.String() != "+86, +852" {
+		t.Errorf("with another country: %s, %v", c.SMSReach, err)
 	}
 }
 

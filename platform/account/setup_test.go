@@ -32,7 +32,7 @@ import (
 	"stampede/platform/sms"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 // cheap are costs that a test can pay hundreds of times.
 var cheap = password.Params{MemoryKiB: 64, Passes: 1, Threads: 1}

@@ -27,6 +27,9 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 	if s.deps.WeChat == nil {
 		return Tokens{}, errNoWeChat
 	}
+	if err := s.keepOut(byWeChat, 0, "", d); err != nil {
+		return Tokens{}, err
+	}
 	if err := s.admit(ctx, humancheck.PurposeLogin, from, s.loginFailures("", from), s.loginAsks(from)); err != nil {
 		return Tokens{}, err
 	}
@@ -69,19 +72,16 @@ func (s *Service) LinkWeChat(ctx context.Context, user int64, code string) error
 	if s.deps.WeChat == nil {
 		return errNoWeChat
 	}
+	if err := s.takeOwn(ctx, user); err != nil {
+		return err
+	}
 	who, err := s.deps.WeChat.Exchange(ctx, code)
 	if err != nil {
 		return asFault("wechat", err)
 	}
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		u, err := accountdb.New(tx).LockUser(ctx, user)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return errNoAccount
-		case err != nil:
+		if _, err := lockActive(ctx, tx, user); err != nil {
 			return err
-		case u.Status != statusActive:
-			return ErrDisabled
 		}
 		owner, found, err := s.ownerOf(ctx, tx, who)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"stampede/platform/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 func raise(t testing.TB, db alarm.Execer, code alarm.Code, subject, detail string) {
 	t.Helper()

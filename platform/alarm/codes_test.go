@@ -20,7 +20,7 @@ var provoked = map[alarm.Code]string{
 	alarm.BooksDiffer:        "inventory/load_test.go TestBooksThatDifferRaiseAnAlarm",
 	alarm.StockShortfall:     "order/writer_test.go TestWriterSharesOutTooFewUnits",
 	alarm.GrantsWithoutStock: "order/writer_test.go TestWriterEndsNumbersOfAnUnknownItem",
-	alarm.HoldStuck:          "seckill/sweeper_test.go TestSweeperRaisesAnAlarmForWhatStaysLost",
+	alarm.HoldStuck:          "seckill/rush/sweeper_test.go TestSweeperRaisesAnAlarmForWhatStaysLost",
 
 	alarm.WriterStuck:    "order/alarms_test.go TestWriterThatIsStuckAsksForAPerson",
 	alarm.DeadLetter:     "platform/inbox/inbox_test.go TestFailingHandlerLeavesDeadLetterAndAlarm",
@@ -28,8 +28,8 @@ var provoked = map[alarm.Code]string{
 	alarm.OutboxRefused:  "platform/outbox/relay_test.go TestRefusedRowHoldsUpNobody",
 	alarm.OutboxBehind:   "platform/outbox/behind_test.go TestOutboxThatIsBehindIsAnAlarm",
 
-	alarm.ItemFenced:       "seckill/fenced_probe_test.go TestItemOnSaleWithoutStateIsAnAlarm",
-	alarm.PreheatFailed:    "seckill/fenced_probe_test.go TestLoadThatFailsAgainAndAgainIsAnAlarm",
+	alarm.ItemFenced:       "seckill/rush/fenced_probe_test.go TestItemOnSaleWithoutStateIsAnAlarm",
+	alarm.PreheatFailed:    "seckill/preheat_alarm_test.go TestLoadThatFailsAgainAndAgainIsAnAlarm",
 	alarm.RedisUnreachable: "platform/alarm/watch_test.go TestRedisThatIsAwayIsAnAlarm",
 	alarm.BusUnhealthy:     "platform/alarm/watch_test.go TestBusThatIsUnwellIsAnAlarm",
 	alarm.GrantsFull:       "platform/alarm/watch_test.go TestFullStreamOfGrantsIsAnAlarm",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/httpx"
@@ -33,6 +34,13 @@ type Alarm struct {
 	AcknowledgedAt *time.Time `json:"acknowledged_at,omitempty"`
 
 	Incident int `json:"incident" doc:"Counts the incidents of this code and subject"`
+}
+
+// TransformSchema tells OpenAPI that the id is written as a string, which it does
+// not see in the field's tag.
+func (Alarm) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Properties["id"] = &huma.Schema{Type: huma.TypeString, Examples: []any{"12"}}
+	return s
 }
 
 // MarshalJSON writes the times as the API does.

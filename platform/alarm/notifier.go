@@ -22,9 +22,11 @@ const (
 	tellEvery = 2 * time.Second
 	// attemptTimeout bounds one post, the receiver's answer included.
 	attemptTimeout = 10 * time.Second
+	// noteTimeout bounds writing an attempt's outcome down.
+	noteTimeout = 5 * time.Second
 	// claimLife is how long a claimed incident is this process's: an attempt, and
-	// time to write its outcome down.
-	claimLife = attemptTimeout + 5*time.Second
+	// its outcome.
+	claimLife = attemptTimeout + noteTimeout
 	// firstPause and mostPause are the wait after the first failure and the
 	// longest: a receiver that is being deployed is back in seconds, one that is
 	// broken is repaired in hours.
@@ -135,7 +137,10 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 	n.breaker.RecordError(failure)
 	if failure == nil {
 		n.posts.WithLabelValues("accepted").Inc()
-		return true, accepted(ctx, n.pool, c)
+		// Noted also when the process stops in this moment, or it would be told twice.
+		note, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+		defer cancel()
+		return true, accepted(note, n.pool, c)
 	}
 	n.posts.WithLabelValues("refused").Inc()
 	pause := min(n.first<<min(c.attempts-1, 20), mostPause)

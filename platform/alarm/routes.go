@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,7 +23,7 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 		Description: "What needs a person's eye. Alarms are counted rather than repeated; what was not seen for a long time is removed (`--keep-records`).\n\n" +
 			codeTable(),
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
-	}, func(ctx context.Context, in *listInput) (*listOutput, error) { return list(ctx, pool, in) })
+	}, func(ctx context.Context, in *listInput) (*httpx.PageOutput[Alarm], error) { return list(ctx, pool, in) })
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/alarms/{id}/acknowledge", ID: "admin-acknowledge-alarm", Tag: "operator", Role: auth.Operator,
 		Summary: "Say who looks after an alarm",
@@ -39,10 +37,6 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 	})
 }
 
-// noStore keeps the list out of caches: an alarm that somebody has acknowledged
-// must not look open to the next who asks.
-const noStore = "no-store"
-
 type listInput struct {
 	Open     bool   `query:"open" doc:"Only what nobody has acknowledged"`
 	Severity string `query:"severity" enum:"warning,critical"`
@@ -50,17 +44,9 @@ type listInput struct {
 	httpx.PageInput
 }
 
-type listOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Data       []Alarm `json:"data" nullable:"false"`
-		NextCursor string  `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
-	}
-}
-
 // list answers a page of alarms. A code that is not in the list is refused: an
 // empty page would read as all being well.
-func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*listOutput, error) {
+func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*httpx.PageOutput[Alarm], error) {
 	if _, known := byCode[Code(in.Code)]; in.Code != "" && !known {
 		return nil, fault.Newf(fault.Invalid, "invalid", "%q is no alarm code; the description of this route lists them.", in.Code)
 	}
@@ -69,18 +55,12 @@ func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*listOutput, 
 		return nil, httpx.ErrCursor.Because(err)
 	}
 	rows, err := List(ctx, pool, Filter{
-		Open: in.Open, Severity: Severity(in.Severity), Code: Code(in.Code), Before: before, Limit: in.Limit + 1, // one more tells of a next page
+		Open: in.Open, Severity: Severity(in.Severity), Code: Code(in.Code), Before: before, Limit: in.Ask(),
 	})
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	out := &listOutput{CacheControl: noStore}
-	if len(rows) > in.Limit {
-		rows = rows[:in.Limit]
-		out.Body.NextCursor = After(rows[in.Limit-1]).String()
-	}
-	out.Body.Data = append([]Alarm{}, rows...) // an empty list, not null
-	return out, nil
+	return httpx.PageOf(in.PageInput, rows, func(a Alarm) Alarm { return a }, func(a Alarm) string { return After(a).String() }), nil
 }
 
 type acknowledgeInput struct {
@@ -102,11 +82,11 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 	if err != nil {
 		return nil, err
 	}
-	by := "user " + strconv.FormatInt(auth.From(ctx).UserID, 10)
+	by := "user " + httpx.FormatID(auth.From(ctx).UserID)
 	if in.Body != nil && in.Body.Name != "" {
 		by = in.Body.Name
 	}
-	out := &acknowledgeOutput{CacheControl: noStore}
+	out := &acknowledgeOutput{CacheControl: httpx.NoStore}
 	err = pg.InTx(ctx, pool, func(tx pgx.Tx) error {
 		a, changed, err := Acknowledge(ctx, tx, id, by)
 		if err != nil {
@@ -116,19 +96,17 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 		if !changed {
 			return nil
 		}
-		return audit.Record(ctx, tx, "alarm.acknowledge", "alarm "+strconv.FormatInt(id, 10),
+		return audit.Record(ctx, tx, "alarm.acknowledge", "alarm "+httpx.FormatID(id),
 			map[string]any{"name": by, "code": a.Code, "about": a.Subject})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.New(fault.NotFound, "not-found", "There is no such alarm; old ones are removed.")
 	}
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
 	return out, nil
 }
 
-// errStore hides a failed query from the reader, who can only try again.
-func errStore(err error) error {
-	return fault.New(fault.Unavailable, "unavailable", "Alarms cannot be read right now. Try again in a moment.").After(time.Second).Because(err)
-}
+// unreachable is what the reader is told of a failed query.
+func unreachable(err error) error { return httpx.Unreachable("Alarms", err) }

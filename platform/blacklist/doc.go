@@ -8,6 +8,9 @@
 // within half a second. Entries end by the clock, without anybody's doing.
 // While Postgres is away, the last picture stays in force.
 //
-// Whoever is refused because of an entry is told no more than that the item is
-// not available: a list that answers questions teaches its way around.
+// Whoever is listed gets no rush path, does not log in, refresh or scan a QR login,
+// and is sent no code, but for erasing the account. They are told no more than that
+// the item is not available or that they cannot log in: a list that answers
+// questions teaches its way around. Tokens that are out already live on for their
+// quarter of an hour, in which the door before the rush refuses.
 package blacklist

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// picture is the list at one revision, immutable.
+// picture is the list at one moment, immutable.
 type picture struct {
-	revision int64
-	users    map[int64]*Entry // also the owners of listed phones
-	phones   map[string]*Entry
-	devices  map[string]*Entry
-	ranges   map[netip.Prefix]*Entry
+	users   map[int64]*Entry // also the owners of listed phones
+	phones  map[string]*Entry
+	devices map[string]*Entry
+	ranges  map[netip.Prefix]*Entry
 	// bits4 and bits6 are the lengths of the ranges, the longest first: an address
 	// is looked up once for each of them, however many ranges there are.
 	bits4, bits6 []int
 	size         int
 }
 
-func newPicture(revision int64, entries []Entry) *picture {
+func newPicture(entries []Entry) *picture {
 	p := &picture{
-		revision: revision, users: map[int64]*Entry{}, phones: map[string]*Entry{}, devices: map[string]*Entry{},
+		users: map[int64]*Entry{}, phones: map[string]*Entry{}, devices: map[string]*Entry{},
 		ranges: map[netip.Prefix]*Entry{}, size: len(entries),
 	}
 	for i := range entries {

@@ -3,7 +3,6 @@ package blacklist
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,10 +12,8 @@ import (
 	"stampede/platform/auth"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
+	"stampede/platform/idempotency"
 )
-
-// noStore keeps the list out of caches: it holds personal data.
-const noStore = "no-store"
 
 var (
 	errFull    = fault.New(fault.Conflict, "list-full", "The blacklist is full; remove what is no longer needed, or raise --blacklist-max.")
@@ -41,19 +38,17 @@ type entryView struct {
 
 func (s *Service) view(e Entry) entryView {
 	v := entryView{
-		ID: decimal(e.ID), Kind: e.Kind, Value: e.masked(), Reason: e.Reason, InForce: !e.over(s.deps.Clock.Now()),
-		CreatedBy: decimal(e.CreatedBy), CreatedAt: httpx.Moment(e.CreatedAt),
+		ID: httpx.FormatID(e.ID), Kind: e.Kind, Value: e.masked(), Reason: e.Reason, InForce: !e.over(s.deps.Clock.Now()),
+		CreatedBy: httpx.FormatID(e.CreatedBy), CreatedAt: httpx.Moment(e.CreatedAt),
 	}
 	if e.Owner > 0 {
-		v.UserID = decimal(e.Owner)
+		v.UserID = httpx.FormatID(e.Owner)
 	}
 	if !e.ExpiresAt.IsZero() {
 		v.ExpiresAt = httpx.Moment(e.ExpiresAt)
 	}
 	return v
 }
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Routes registers the operators' routes.
 func (s *Service) Routes(rt *httpx.Router) {
@@ -66,10 +61,10 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/admin/blacklist", ID: "admin-add-to-blacklist", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
 		Summary: "Keep a user, a phone, an address or a device out",
 		Description: "In force on every instance within a second: no rush path is given out any more, and a unit that was granted before and is not " +
-			"an order yet is refused and goes back into stock. Orders that exist stay as they are. Whoever is refused is told that the item is not " +
-			"available, and not why. Adding what is listed already replaces its reason and its end.",
+			"an order yet is refused and goes back into stock; nobody logs in, refreshes, scans a QR login or is sent a code. Orders that exist stay " +
+			"as they are. Whoever is refused is told that the item is not available or that they cannot log in, and not why. Adding what is listed already replaces its reason and its end.",
 		Problems: map[int]string{
-			http.StatusConflict: "list-full", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
+			http.StatusConflict: "list-full, idempotency-in-flight", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.add)
 	httpx.Register(rt.API, httpx.Op{
@@ -86,48 +81,29 @@ type listInput struct {
 	httpx.PageInput
 }
 
-type listOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Data       []entryView `json:"data" nullable:"false"`
-		NextCursor string      `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
+func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[entryView], error) {
+	f := filter{kind: in.Kind, active: in.Active, limit: in.Ask()}
+	var err error
+	if f.before, err = in.BeforeID(); err != nil {
+		return nil, err
 	}
-}
-
-func (s *Service) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	f := filter{kind: in.Kind, active: in.Active, limit: in.Limit + 1} // one more tells of a next page
 	if in.Value != "" {
 		if in.Kind == "" {
 			return nil, fault.New(fault.Invalid, "invalid", "Say with kind what value is: user, phone, address or device.")
 		}
-		var err error
 		if f.value, _, err = s.spell(ctx, in.Kind, in.Value); err != nil {
 			return nil, err
 		}
 	}
-	if in.Cursor != "" {
-		var err error
-		if f.before, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || f.before <= 0 {
-			return nil, httpx.ErrCursor
-		}
-	}
 	entries, err := list(ctx, s.deps.DB, f)
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	out := &listOutput{CacheControl: noStore}
-	if len(entries) > in.Limit {
-		entries = entries[:in.Limit]
-		out.Body.NextCursor = decimal(entries[in.Limit-1].ID)
-	}
-	out.Body.Data = make([]entryView, 0, len(entries))
-	for _, e := range entries {
-		out.Body.Data = append(out.Body.Data, s.view(e))
-	}
-	return out, nil
+	return httpx.PageOf(in.PageInput, entries, s.view, func(e Entry) string { return httpx.FormatID(e.ID) }), nil
 }
 
 type addInput struct {
+	idempotency.Header
 	Body struct {
 		Kind      Kind       `json:"kind" enum:"user,phone,address,device"`
 		Value     string     `json:"value" minLength:"1" maxLength:"128" doc:"A user's id; a phone; an address or CIDR range (one IPv6 address counts as its /64); a device as tokens name it" example:"203.0.113.0/24"`
@@ -147,32 +123,44 @@ func (s *Service) add(ctx context.Context, in *addInput) (*entryOutput, error) {
 		return nil, errReason
 	}
 	if in.Body.ExpiresAt != nil {
-		if e.ExpiresAt = *in.Body.ExpiresAt; !e.ExpiresAt.After(s.deps.Clock.Now()) {
-			return nil, errExpired
-		}
+		e.ExpiresAt = *in.Body.ExpiresAt
 	}
 	var err error
 	if e.Value, e.Owner, err = s.spell(ctx, e.Kind, in.Body.Value); err != nil {
 		return nil, err
 	}
-	err = s.change(ctx, func(tx pgx.Tx) error {
-		put, err := put(ctx, tx, e)
-		if err != nil {
-			return err
-		}
-		e = put
-		switch n, err := count(ctx, tx); {
-		case err != nil:
-			return err
-		case n > s.cfg.MaxEntries:
-			return errFull
-		}
-		return audit.Record(ctx, tx, "blacklist.add", "blacklist "+decimal(e.ID), detail(e))
+	out := &entryOutput{CacheControl: httpx.NoStore}
+	err = s.current.Change(ctx, func(tx pgx.Tx) (added bool, err error) {
+		out.Body, err = idempotency.Once(ctx, tx, in.Key, "blacklist.add", in.Body, func() (entryView, error) {
+			added = true
+			return s.put(ctx, tx, e)
+		})
+		return added, err
 	})
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	return &entryOutput{noStore, s.view(e)}, nil
+	return out, nil
+}
+
+// put adds an entry with its audit record.
+func (s *Service) put(ctx context.Context, tx pgx.Tx, e Entry) (none entryView, err error) {
+	if e.over(s.deps.Clock.Now()) {
+		return none, errExpired
+	}
+	if err := lock(ctx, tx); err != nil {
+		return none, err
+	}
+	if e, err = put(ctx, tx, e); err != nil {
+		return none, err
+	}
+	switch n, err := count(ctx, tx); {
+	case err != nil:
+		return none, err
+	case n > s.cfg.MaxEntries:
+		return none, errFull
+	}
+	return s.view(e), audit.Record(ctx, tx, "blacklist.add", subjectOf(e), detail(e))
 }
 
 // spell spells one value as it is compared, and finds the user of a phone.
@@ -185,10 +173,13 @@ func (s *Service) spell(ctx context.Context, kind Kind, raw string) (value strin
 		return "", 0, errNoPhone
 	}
 	if value, owner, err = s.deps.Phones.Owner(ctx, raw); err != nil {
-		return "", 0, errStore(err)
+		return "", 0, unreachable(err)
 	}
 	return value, owner, nil
 }
+
+// subjectOf names an entry in the audit log.
+func subjectOf(e Entry) string { return "blacklist " + httpx.FormatID(e.ID) }
 
 // detail is what the audit log keeps of an entry. It is kept longer than the
 // entry, so a phone is cut there too.
@@ -210,28 +201,22 @@ func (s *Service) remove(ctx context.Context, in *removeInput) (*entryOutput, er
 		return nil, err
 	}
 	var gone Entry
-	err = s.change(ctx, func(tx pgx.Tx) error {
+	err = s.current.Change(ctx, func(tx pgx.Tx) (bool, error) {
 		e, found, err := remove(ctx, tx, id)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !found {
-			return errNone
+			return false, errNone
 		}
 		gone = e
-		return audit.Record(ctx, tx, "blacklist.remove", "blacklist "+decimal(id), detail(e))
+		return true, audit.Record(ctx, tx, "blacklist.remove", subjectOf(e), detail(e))
 	})
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	return &entryOutput{noStore, s.view(gone)}, nil
+	return &entryOutput{httpx.NoStore, s.view(gone)}, nil
 }
 
-// errStore hides a failing database behind an answer that says what to do; a
-// fault is an answer already.
-func errStore(err error) error {
-	if f := fault.From(err); f.Kind != fault.Internal {
-		return f
-	}
-	return fault.New(fault.Unavailable, "unavailable", "The blacklist cannot be reached now; try again in a moment.").After(time.Second).Because(err)
-}
+// unreachable is what an operator is told of a failed query.
+func unreachable(err error) error { return httpx.Unreachable("The blacklist", err) }

@@ -14,7 +14,6 @@ import (
 // querier is a pool or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
@@ -30,17 +29,14 @@ func scanEntry(row pgx.CollectableRow) (Entry, error) {
 	return e, err
 }
 
-func readRevision(ctx context.Context, db querier) (revision int64, err error) {
-	if err := db.QueryRow(ctx, `SELECT revision FROM platform.blacklist_revision`).Scan(&revision); err != nil {
-		return 0, fmt.Errorf("read revision: %w", err)
-	}
-	return revision, nil
-}
-
-// readAll returns what is in force or will be forgotten by itself.
-func readAll(ctx context.Context, db querier) ([]Entry, error) {
-	return collect(db.Query(ctx, `SELECT `+entryColumns+` FROM platform.blacklist
+// readPicture reads what is in force or will be forgotten by itself.
+func readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
+	entries, err := collect(tx.Query(ctx, `SELECT `+entryColumns+` FROM platform.blacklist
 		WHERE expires_at IS NULL OR expires_at > clock_timestamp()`))
+	if err != nil {
+		return nil, err
+	}
+	return newPicture(entries), nil
 }
 
 // filter narrows a list; its zero value takes everything.
@@ -99,6 +95,14 @@ func withoutValues(err error) error {
 		return fmt.Errorf("SQLSTATE %s, constraint %q", pgErr.Code, pgErr.ConstraintName)
 	}
 	return err
+}
+
+// lock has one change at a time count the entries, until tx ends.
+func lock(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, `SELECT FROM platform.blacklist_revision FOR UPDATE`); err != nil {
+		return fmt.Errorf("lock the list: %w", err)
+	}
+	return nil
 }
 
 // count is how many entries there are.

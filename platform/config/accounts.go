@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"time"
 	"unicode/utf8"
+
+	"stampede/platform/sms"
 )
 
 // Accounts are the settings of accounts and of how their codes are sent.
@@ -35,10 +37,11 @@ type Accounts struct {
 	CheckAfterCodes           int    `default:"2" env:"STAMPEDE_CHECK_AFTER_CODES" help:"SMS codes for one phone in an hour after which the human check is asked for."`
 	CheckAfterAddressRequests int    `default:"3" env:"STAMPEDE_CHECK_AFTER_ADDRESS_REQUESTS" help:"SMS codes or registrations from one address in an hour after which the human check is asked for."`
 
-	SMSGatewayURL    string `name:"sms-gateway-url" default:"" env:"STAMPEDE_SMS_GATEWAY_URL" help:"Gateway that sends SMS: told of each by a signed POST, https:// (http:// on this machine only). Empty: codes cannot be sent." secret:""`
-	SMSGatewaySecret string `name:"sms-gateway-secret" default:"" env:"STAMPEDE_SMS_GATEWAY_SECRET" help:"Secret that signs these messages, at least 32 bytes; the gateway verifies with it." secret:""`
-	SMSSignature     string `name:"sms-signature" default:"Stampede" env:"STAMPEDE_SMS_SIGNATURE" help:"The shop's name at the head of each SMS, 1 to 16 characters."`
-	SandboxSMS       bool   `name:"sandbox-sms" env:"STAMPEDE_SANDBOX_SMS" help:"Send SMS to a page of this server, /sandbox/sms, instead of to phones. Never on a real shop: everybody can read the codes there."`
+	SMSGatewayURL    string   `name:"sms-gateway-url" default:"" env:"STAMPEDE_SMS_GATEWAY_URL" help:"Gateway that sends SMS: told of each by a signed POST, https:// (http:// on this machine only). Empty: codes cannot be sent." secret:""`
+	SMSGatewaySecret string   `name:"sms-gateway-secret" default:"" env:"STAMPEDE_SMS_GATEWAY_SECRET" help:"Secret that signs these messages, at least 32 bytes; the gateway verifies with it." secret:""`
+	SMSCountries     []string `name:"sms-countries" default:"+86" env:"STAMPEDE_SMS_COUNTRIES" help:"Calling prefixes of the phones that SMS are sent to, comma-separated, e.g. +86,+852: codes for dear numbers abroad are how strangers earn at a shop's cost. * alone: every country."`
+	SMSSignature     string   `name:"sms-signature" default:"Stampede" env:"STAMPEDE_SMS_SIGNATURE" help:"The shop's name at the head of each SMS, 1 to 16 characters."`
+	SandboxSMS       bool     `name:"sandbox-sms" env:"STAMPEDE_SANDBOX_SMS" help:"Send SMS to a page of this server, /sandbox/sms, instead of to phones. Never on a real shop: everybody can read the codes there."`
 
 	WechatAppID     string `default:"" env:"STAMPEDE_WECHAT_APP_ID" help:"WeChat app that shoppers log in with. Empty: no WeChat login."`
 	WechatAppSecret string `default:"" env:"STAMPEDE_WECHAT_APP_SECRET" help:"That app's secret." secret:""`
@@ -88,6 +91,9 @@ func (a Accounts) validate() error {
 }
 
 func (a Accounts) validateGateway() error {
+	if _, err := sms.ParseReach(a.SMSCountries); err != nil {
+		return fmt.Errorf("--sms-countries %w", err)
+	}
 	if n := utf8.RuneCountInString(a.SMSSignature); n < 1 || n > 16 {
 		return fmt.Errorf("--sms-signature must have 1 to 16 characters, not %d", n)
 	}

@@ -18,6 +18,9 @@ func TestWrongAccountSettingsAreNamed(t *testing.T) {
 		{"--password-memory-kib=4", "--password-memory-kib must be between"},
 		{"--password-passes=0", "--password-passes between"},
 		{"--login-per-phone=-1", "--login-per-phone must be between 0"},
+		{"--sms-countries=", "--sms-countries must be calling prefixes"},
+		{"--sms-countries=+86,852", "--sms-countries must be calling prefixes such as +86,+852, without blanks, or * alone for every country; \"852\" is none"},
+		{"--sms-countries=*,+86", "* alone"},
 		{"--sms-signature=", "--sms-signature must have 1 to 16 characters"},
 		{"--sms-gateway-url=https://sms.example.com", "give both or neither"},
 		{"--sms-gateway-url=http://sms.example.com --sms-gateway-secret=" + secret, "--sms-gateway-url must begin with https://"},
@@ -33,6 +36,7 @@ func TestWrongAccountSettingsAreNamed(t *testing.T) {
 	for _, args := range []string{
 		"--first-admin-phone=+8613800138000", "--sandbox-sms", "--sms-gateway-url=http://127.0.0.1:9000/send --sms-gateway-secret=" + secret,
 		"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-kind=mini", "--login-per-address=0",
+		"--sms-countries=+86,+852,+853,+886", "--sms-countries=*",
 	} {
 		if _, _, err := parse(t, strings.Split(args, " ")...); err != nil {
 			t.Errorf("%s: %v", args, err)

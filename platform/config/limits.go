@@ -19,8 +19,9 @@ type Limits struct {
 	ReservationsPerMinute int `default:"10" env:"STAMPEDE_RESERVATIONS_PER_MINUTE" help:"Times that one user may reserve, look or give back in a minute, over all instances; 0 is no limit."`
 	RushesPerSecond       int `default:"10" env:"STAMPEDE_RUSHES_PER_SECOND" help:"Rushes that one user may send to an instance in a second, at most 1000; 0 is no limit."`
 
-	MaxConcurrent int `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Requests that one route works on at once, the rush aside; others wait up to a second. 0 is no limit. stampede rush suggests a value."`
-	MaxInFlight   int `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Requests that all routes work on at once, the rush aside: browsing and admin get up to half of it, the rest up to 8 tenths, callbacks and orders all. 0 is no limit."`
+	MaxConcurrent int  `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Requests that one route works on at once, the rush aside; others wait up to a second. 0 is no limit. stampede rush suggests a value."`
+	MaxInFlight   int  `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Requests that all routes work on at once, the rush aside: browsing and admin get up to half of it, the rest up to 8 tenths, callbacks and orders all. 0 is no limit."`
+	FixedWait     bool `env:"STAMPEDE_FIXED_WAIT" help:"Let requests wait for a place up to a second at all times. Without it, once a line has stood for a second, newcomers wait a tenth: those whom it would not serve in time are told so at once."`
 }
 
 func (l Limits) validate() error {
@@ -72,5 +73,5 @@ func (l Limits) Paths() []httpx.Limit {
 
 // Bounds are how many requests are worked on at once.
 func (l Limits) Bounds() httpx.Bounds {
-	return httpx.Bounds{InFlight: l.MaxInFlight, OfRoute: l.MaxConcurrent}
+	return httpx.Bounds{InFlight: l.MaxInFlight, OfRoute: l.MaxConcurrent, FixedWait: l.FixedWait}
 }

@@ -107,11 +107,18 @@ func New(set *config.Server, deps Deps) (*Entrance, error) {
 	e.Blacklist, err = blacklist.New(list, blacklist.Deps{
 		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Phones: e.Accounts,
 	})
+	if err != nil {
+		return nil, err
+	}
+	e.Accounts.Heed(e.Blacklist)
+	e.qr, err = qrlogin.New(qrlogin.DefaultConfig(set.BaseURL()), qrlogin.Deps{
+		DB: deps.DB, Bus: deps.Bus, Accounts: e.Accounts, Blacklist: e.Blacklist, Revocations: e.revoked, Limits: e.Limits,
+		Log: deps.Log, Metrics: deps.Metrics,
+	})
 	return e, err
 }
 
-// openAccounts builds the accounts with their outside providers, and the QR
-// login on top of them.
+// openAccounts builds the accounts with their outside providers.
 func (e *Entrance) openAccounts(set *config.Server, deps Deps) error {
 	cfg, err := account.FromSettings(set.Accounts, deps.Key, set.PreviousKeys()...)
 	if err != nil {
@@ -135,12 +142,7 @@ func (e *Entrance) openAccounts(set *config.Server, deps Deps) error {
 		parts.WeChat = client
 		e.hangUp = append(e.hangUp, client.HangUp)
 	}
-	if e.Accounts, err = account.New(cfg, parts); err != nil {
-		return err
-	}
-	e.qr, err = qrlogin.New(qrlogin.DefaultConfig(set.BaseURL()), qrlogin.Deps{
-		DB: deps.DB, Bus: deps.Bus, Accounts: e.Accounts, Revocations: e.revoked, Limits: e.Limits, Log: deps.Log, Metrics: deps.Metrics,
-	})
+	e.Accounts, err = account.New(cfg, parts)
 	return err
 }
 
@@ -158,6 +160,7 @@ func (e *Entrance) openSMS(set *config.Server, deps Deps) (sms.Sender, error) {
 	case set.SMSGatewayURL != "":
 		gateway.URL, gateway.Secret = set.SMSGatewayURL, []byte(set.SMSGatewaySecret)
 	default:
+		deps.Log.Warn("no SMS gateway is set, so nobody can register or log in by code", "setting", "--sms-gateway-url")
 		return nil, nil //nolint:nilnil // no gateway is no sender, which the accounts know how to say
 	}
 	sender, err := sms.NewGateway(gateway, deps.Clock.Now, deps.Log)

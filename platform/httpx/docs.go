@@ -4,19 +4,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/cespare/xxhash/v2"
 	swagger "github.com/swaggo/files/v2"
 )
 
 // docsPage shows the OpenAPI document with the Swagger UI that is compiled in,
-// so that it works without the internet.
+// so that it works without the internet. UI stands for the folder of its files.
 const docsPage = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Stampede API</title>
-<link rel="stylesheet" href="/docs/ui/swagger-ui.css"><link rel="icon" href="data:,">
+<link rel="stylesheet" href="UI/swagger-ui.css"><link rel="icon" href="data:,">
 <div id="ui"></div>
-<script src="/docs/ui/swagger-ui-bundle.js"></script>
+<script src="UI/swagger-ui-bundle.js"></script>
 <script src="/docs/start.js"></script>
 `
 
@@ -56,12 +59,6 @@ func (rt *Router) ServeDocs() error {
 	if err != nil {
 		return err
 	}
-	static := func(contentType string, body []byte) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", contentType)
-			_, _ = w.Write(body) // the client may be gone
-		}
-	}
 	type row struct{ Code, English, Chinese string }
 	rows := make([]row, 0, len(titles))
 	for code, t := range titles {
@@ -72,10 +69,45 @@ func (rt *Router) ServeDocs() error {
 	if err := problemsPage.Execute(&problems, rows); err != nil {
 		return fmt.Errorf("httpx: render problem codes: %w", err)
 	}
-	rt.Mux.Get("/openapi.json", static("application/json", doc))
-	rt.Mux.Get("/docs", static("text/html; charset=utf-8", []byte(docsPage)))
-	rt.Mux.Get("/docs/start.js", static("text/javascript; charset=utf-8", []byte(docsScript)))
-	rt.Mux.Get("/docs/problems", static("text/html; charset=utf-8", []byte(problems.String())))
-	rt.Mux.Handle("/docs/ui/*", http.StripPrefix("/docs/ui/", http.FileServerFS(swagger.FS)))
+	ui, err := uiFolder()
+	if err != nil {
+		return err
+	}
+	rt.static("/openapi.json", "application/json", string(doc))
+	rt.static("/docs", "text/html; charset=utf-8", strings.ReplaceAll(docsPage, "UI/", ui))
+	rt.static("/docs/start.js", "text/javascript; charset=utf-8", docsScript)
+	rt.static("/docs/problems", "text/html; charset=utf-8", problems.String())
+	files := http.StripPrefix(ui, http.FileServerFS(swagger.FS))
+	rt.Mux.Get(ui+"*", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // a year, the longest that caches heed
+		files.ServeHTTP(w, r)
+	})
 	return nil
+}
+
+// uiFolder is the address of the Swagger UI's files. Their hash is part of it, so
+// that they may be kept for ever: other files have another address.
+func uiFolder() (string, error) {
+	hash := xxhash.New()
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
+		file, err := fs.ReadFile(swagger.FS, name)
+		if err != nil {
+			return "", fmt.Errorf("httpx: read Swagger UI: %w", err)
+		}
+		_, _ = hash.Write(file) // never fails
+	}
+	return fmt.Sprintf("/docs/ui/%x/", hash.Sum64()), nil
+}
+
+// static serves a text that stays the same while this program runs: a cache keeps
+// it, and asks by its hash whether it is still the same.
+func (rt *Router) static(path, contentType, body string) {
+	tag := fmt.Sprintf(`"%x"`, xxhash.Sum64String(body))
+	rt.Mux.Get(path, func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", contentType)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("ETag", tag)
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(body))
+	})
 }

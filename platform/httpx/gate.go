@@ -26,6 +26,9 @@ type Bounds struct {
 	// OfRoute is for each route alone, so that one that hangs does not take the
 	// places of the others.
 	OfRoute int
+	// FixedWait lets a request wait for its place equally long at all times.
+	// Otherwise it waits only briefly while a line stands, see standingWait.
+	FixedWait bool
 }
 
 // tenths is each class's share of Bounds.InFlight.
@@ -36,6 +39,11 @@ const (
 	// provider repeats a callback after some seconds anyway, and a shopper looks
 	// at a blank page.
 	longestWait = time.Second
+	// standingWait is how long it waits in a line that has not been empty for
+	// longestWait. A line absorbs a burst; one that stands only makes everybody
+	// late, whom it lets in as well as whom it refuses, and lets in no more of them.
+	// What is critical waits longestWait at all times: a refused callback comes back.
+	standingWait = 100 * time.Millisecond
 	// maxWaiting bounds the line of a class. More would not get in within
 	// longestWait.
 	maxWaiting = 1024
@@ -52,6 +60,7 @@ type gate struct {
 	inFlight [classes]int
 	ofRoute  map[string]int // by pattern; as many as there are routes
 	lines    [sheddable][]*waiter
+	since    [sheddable]time.Time // of a line that is not empty: when it began
 
 	shed *prometheus.CounterVec
 }
@@ -154,8 +163,19 @@ func (g *gate) seat(c class, route string) {
 	g.ofRoute[route]++
 }
 
-// enter reports whether a request got a place within longestWait, or before ctx
-// ended.
+// patience is how long the next in line waits. g.mu is held.
+func (g *gate) patience(c class) time.Duration {
+	switch {
+	case len(g.lines[c]) == 0:
+		g.since[c] = time.Now()
+	case c != critical && !g.bounds.FixedWait && time.Since(g.since[c]) > longestWait:
+		return standingWait
+	}
+	return longestWait
+}
+
+// enter reports whether a request got a place while it had patience, or before
+// ctx ended.
 func (g *gate) enter(ctx context.Context, c class, route string) bool {
 	g.mu.Lock()
 	if g.fits(c, route) {
@@ -167,11 +187,11 @@ func (g *gate) enter(ctx context.Context, c class, route string) bool {
 		g.mu.Unlock()
 		return false
 	}
-	me := &waiter{route, make(chan struct{})}
+	me, wait := &waiter{route, make(chan struct{})}, g.patience(c)
 	g.lines[c] = append(g.lines[c], me)
 	g.mu.Unlock()
 
-	timer := time.NewTimer(longestWait)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-me.in:

@@ -2,6 +2,7 @@ package httpx
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +146,52 @@ func TestTheLineIsBounded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Twice as many come as are served, for long. Whoever is let in has not waited in a
+// line that stands, as many are let in, and a burst may wait as ever.
+func TestAStandingLineIsShort(t *testing.T) {
+	t.Parallel()
+	const places, work, flood = 8, 10 * time.Millisecond, 10 * time.Second
+	served := map[bool]int{}
+	for _, fixed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := bounded(Bounds{InFlight: 10, FixedWait: fixed})
+			var mu sync.Mutex
+			longest := map[bool]time.Duration{} // by whether the line stood already
+			var all sync.WaitGroup
+			began := time.Now()
+			for ; time.Since(began) < flood; time.Sleep(work / (2 * places)) {
+				came := time.Now()
+				all.Go(func() {
+					in := g.enter(context.Background(), normal, "POST path")
+					mu.Lock()
+					stands := came.Sub(began) > 3*longestWait
+					longest[stands] = max(longest[stands], time.Since(came))
+					mu.Unlock()
+					if in {
+						time.Sleep(work)
+						g.leave(normal, "POST path")
+						mu.Lock()
+						served[fixed]++
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			want := standingWait
+			if fixed {
+				want = longestWait
+			}
+			if longest[false] != longestWait || longest[true] != want {
+				t.Errorf("fixed %v: waited up to %s in a burst and %s in a line that stood, want %s and %s", fixed, longest[false], longest[true], longestWait, want)
+			}
+		})
+	}
+	// Those in line when the flood ends are served as well, up to a second's work.
+	if most := int(longestWait/work) * places; served[false] < served[true]-most {
+		t.Errorf("%d were served, and %d by a fixed wait", served[false], served[true])
+	}
 }
 
 func TestClasses(t *testing.T) {

@@ -85,7 +85,7 @@ func TestMethodsThatAnAddressHasAreTold(t *testing.T) {
 	rt.Mux.Get("/things/{id}", func(http.ResponseWriter, *http.Request) {})
 	rt.Bare.Post("/rush/{path}", func(http.ResponseWriter, *http.Request) {})
 	for request, allow := range map[string]string{
-		"DELETE /things/1": "GET, POST", "PATCH /things/a%2Fb": "GET, POST", "GET /rush/x": "POST", "BREW /rush/x": "POST",
+		"DELETE /things/1": "GET, HEAD, POST", "PATCH /things/a%2Fb": "GET, HEAD, POST", "GET /rush/x": "POST", "BREW /rush/x": "POST",
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		w := httptest.NewRecorder()

@@ -64,8 +64,9 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 			}
 			w.Header().Set("X-Request-Id", req.id)
 			ctx := r.Context()
-			if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-				p, err := tokens.Admit(ctx, token)
+			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			if strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
+				p, err := tokens.Admit(ctx, strings.TrimLeft(token, " "))
 				if err != nil {
 					req.token = err
 				} else {

@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"stampede/platform/fault"
 	"stampede/platform/ratelimit"
@@ -32,7 +29,7 @@ type Problem struct { //nolint:errname // the word of RFC 9457
 	Status int    `json:"status" example:"410"`
 	Code   string `json:"code" doc:"Stable, machine-readable" example:"sold-out"`
 	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
-	Errors []any  `json:"errors,omitempty" doc:"Each invalid field with its location"`
+	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"Each field that is not valid, at most 20"`
 	// RequestID is empty where requests have no id: on the rush, and at addresses
 	// that do not exist.
 	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to tell the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
@@ -70,7 +67,15 @@ func NewProblem(err error, lang Language) *Problem {
 	if p.Status == http.StatusUnauthorized {
 		p.header.Set("WWW-Authenticate", `Bearer realm="stampede"`)
 	}
+	lang.inHeader(p.header)
 	return p
+}
+
+// inHeader tells caches that the title is written in this language because of what
+// the request asked for.
+func (lang Language) inHeader(h http.Header) {
+	h.Set("Content-Language", [...]string{English: "en", Chinese: "zh"}[lang])
+	h.Set("Vary", "Accept-Language")
 }
 
 // MarshalJSON writes the standard members and the extensions as one object.
@@ -125,106 +130,25 @@ func WriteProblemStatus(w http.ResponseWriter, r *http.Request, status int, err 
 }
 
 // logFault writes the cause of a server-side failure once, where the answer is
-// made; refusals are counted, not logged.
+// made; refusals are counted, not logged. A request that was cut, because its
+// client left or the server stops, is nobody's fault and nobody waits for the
+// answer.
 func logFault(ctx context.Context, log *slog.Logger, err error, operation string) {
-	if f := fault.From(err); f.Kind == fault.Internal {
+	switch f := fault.From(err); {
+	case f.Kind != fault.Internal:
+	case errors.Is(err, context.Canceled):
+		log.DebugContext(ctx, "request was cut", "operation", operation, "error", err)
+	default:
 		log.ErrorContext(ctx, "request failed", "operation", operation, "error", err)
 	}
 }
 
-// codes that huma's own checks produce, by status.
-var humaCodes = map[int]string{
-	http.StatusBadRequest: "bad-request", http.StatusNotFound: "not-found", http.StatusNotAcceptable: "not-acceptable",
-	http.StatusRequestTimeout: "too-slow", http.StatusRequestEntityTooLarge: "too-large",
-	http.StatusUnsupportedMediaType: "unsupported-media-type", http.StatusUnprocessableEntity: "invalid",
-	http.StatusMethodNotAllowed: "method-not-allowed",
-}
-
-func init() {
-	// huma's validation errors take the same shape as ours. These are huma's
-	// documented extension points; they are process-wide by its design.
-	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
-		if ctx == nil {
-			return humaProblem(English, status, msg, errs)
-		}
-		p := humaProblem(LanguageOf(ctx.Header("Accept-Language")), status, msg, errs)
-		p.RequestID = RequestID(ctx.Context())
-		return p
+// Unreachable hides a failing store behind an answer that says what to do: what
+// cannot be reached begins its sentence, as in "Alarms". nil, and an error that is
+// an answer already, stay as they are.
+func Unreachable(what string, err error) error {
+	if f, coded := errors.AsType[*fault.Error](err); err == nil || coded && f.Kind != fault.Internal {
+		return err
 	}
-	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
-		return humaProblem(English, status, msg, errs)
-	}
-}
-
-// humaProblem turns what huma found wrong with a request into one of our problems,
-// with a bounded list of what is wrong.
-func humaProblem(lang Language, status int, msg string, errs []error) *Problem {
-	code := humaCodes[status]
-	if code == "" {
-		code = "internal"
-	}
-	p := &Problem{Type: problemBase + code, Title: Title(code, lang), Status: status, Code: code, Detail: msg, header: http.Header{}}
-	var details []*huma.ErrorDetail
-	for _, err := range errs {
-		if d, ok := err.(huma.ErrorDetailer); ok { // huma hands the details over unwrapped
-			details = append(details, d.ErrorDetail())
-		}
-	}
-	list, left := Quote(details)
-	for _, d := range list {
-		p.Errors = append(p.Errors, d)
-	}
-	if left > 0 {
-		p.Detail += fmt.Sprintf("; errors lists the first %d of %d", maxDetails, len(details))
-	}
-	return p
-}
-
-// Bounds of what a refusal quotes from the request. huma repeats the value at
-// fault for every error, which is the whole object when a member is unknown, so
-// that the answer to a large body would be many times larger.
-const (
-	// maxDetails is more than a person mends before trying again.
-	maxDetails = 20
-	// maxQuoted shows what was sent, in characters. It bounds locations too, where
-	// the client's names of unknown members stand.
-	maxQuoted = 100
-	// maxMessage fits the longest sentence of huma, which lists the words that a
-	// field may have, in characters.
-	maxMessage = 500
-)
-
-// Quote is what a refusal may say of a request's flaws: the first of them, each
-// without the parts that can be of any size, and how many are left out.
-func Quote(flaws []*huma.ErrorDetail) (quoted []*huma.ErrorDetail, left int) {
-	for _, d := range flaws[:min(len(flaws), maxDetails)] {
-		quoted = append(quoted, short(*d))
-	}
-	return quoted, max(0, len(flaws)-maxDetails)
-}
-
-// short returns a detail without the parts that can be of any size.
-func short(d huma.ErrorDetail) *huma.ErrorDetail {
-	d.Message, d.Location = cut(d.Message, maxMessage), cut(d.Location, maxQuoted)
-	switch v := d.Value.(type) {
-	case string:
-		d.Value = cut(v, maxQuoted)
-	case json.Number:
-		d.Value = cut(v.String(), maxQuoted)
-	case bool, float64, float32, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
-	default:
-		d.Value = nil
-	}
-	return &d
-}
-
-// cut ends a text of more than most characters with an ellipsis.
-func cut(s string, most int) string {
-	n := 0
-	for i := range s {
-		if n++; n > most {
-			return s[:i] + "…"
-		}
-	}
-	return s
+	return fault.Newf(fault.Unavailable, "unavailable", "%s cannot be reached right now. Try again in a moment.", what).After(time.Second).Because(err)
 }

@@ -4,13 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/auth"
 	"stampede/platform/httpx"
 )
 
@@ -80,5 +86,29 @@ func TestARefusalListsTheWordsThatAFieldMayHave(t *testing.T) {
 	rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/words?status=lost", nil))
 	if !bytes.Contains(w.Body.Bytes(), []byte("refund_failed")) {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestARequestThatWasCutIsNoFailure: the client left, or the server stops.
+func TestARequestThatWasCutIsNoFailure(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err   error
+		level string
+	}{
+		"cut":    {fmt.Errorf("order: read: %w", context.Canceled), "level=DEBUG"},
+		"slow":   {fmt.Errorf("order: read: %w", context.DeadlineExceeded), "level=ERROR"},
+		"failed": {errors.New("order: read: the disk is gone"), "level=ERROR"},
+	} {
+		var lines bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		rt := httpx.NewRouter(auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now), log, "test", prometheus.NewRegistry())
+		httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/read/{id}", ID: "read", Summary: "Read"},
+			func(context.Context, *echoInput) (*echoOutput, error) { return nil, c.err })
+		w := httptest.NewRecorder()
+		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/read/1", strings.NewReader(`{"quantity":1}`)))
+		if told := lines.String(); strings.Count(told, "operation=read") != 1 || !strings.Contains(told, c.level+" msg=\"request ") || strings.Contains(told, "level=ERROR") != (c.level == "level=ERROR") {
+			t.Errorf("%s, answered %d: logged %s", name, w.Code, told)
+		}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -38,7 +38,8 @@ type Op struct {
 	Tag          string    // "shopper", "operator"
 	Role         auth.Role // who may call; empty is public
 	Status       int       // of success; 0 is 200
-	// Problems lists the codes a caller should be ready for, by status.
+	// Problems lists the codes a caller should be ready for, by status, beside those
+	// that follow from the rest and are documented without being listed.
 	Problems map[int]string
 	// MaxBodyBytes bounds the request body; 0 is 64 KiB, ample for any JSON we take.
 	MaxBodyBytes int64
@@ -59,35 +60,16 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	}
 	hop := huma.Operation{
 		Method: op.Method, Path: op.Path, OperationID: op.ID, Summary: op.Summary, Description: op.Description,
-		DefaultStatus: op.Status, MaxBodyBytes: op.MaxBodyBytes, Responses: map[string]*huma.Response{},
+		DefaultStatus: op.Status, MaxBodyBytes: op.MaxBodyBytes,
 	}
 	if op.Tag != "" {
 		hop.Tags = []string{op.Tag}
 	}
-	problems := map[int]string{http.StatusInternalServerError: "internal"}
+	limited := len(op.Limits) > 0 && api.Limiter != nil
+	_, takesBody := reflect.TypeFor[I]().FieldByName("Body") // as huma finds it
+	hop.Responses = api.refusals(op, takesBody, takesKey(reflect.TypeFor[I]()), limited)
 	if op.Role != "" {
 		hop.Security = []map[string][]string{{BearerScheme: {}}}
-		problems[http.StatusUnauthorized] = "no-token, bad-token"
-		problems[http.StatusForbidden] = "forbidden"
-	}
-	limited := len(op.Limits) > 0 && api.Limiter != nil
-	if limited {
-		problems[http.StatusTooManyRequests] = "rate-limited"
-	}
-	for status, codes := range op.Problems {
-		if have := problems[status]; have != "" {
-			codes = have + ", " + codes
-		}
-		problems[status] = codes
-	}
-	schema := api.Huma.OpenAPI().Components.Schemas.Schema(problemType, true, "Problem")
-	for status, codes := range problems {
-		hop.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: codes,
-			Content:     map[string]*huma.MediaType{ProblemContentType: {Schema: schema}},
-		}
-	}
-	if op.Role != "" {
 		hop.Middlewares = huma.Middlewares{authorizeFirst(api, op)}
 	}
 	if limited {

@@ -38,6 +38,7 @@ type Router struct {
 // API; two routers on one of them are a mistake in the program, and panic.
 func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer) *Router {
 	root := chi.NewRouter()
+	root.Use(headAsGet)
 	root.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "not-found", "There is nothing at this address; /docs lists what there is."))
 	})
@@ -56,11 +57,22 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 		"Errors are application/problem+json with a stable `code`; a refusal says why and when to come back."
 	cfg.DocsPath, cfg.OpenAPIPath, cfg.SchemasPath = "", "", "" // served by the docs handlers, offline
 	cfg.CreateHooks = nil                                       // no $schema member in every body
+	cfg.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
+	cfg.RejectUnknownQueryParameters = true // like unknown members of a body: a typo must not return everything
+	cfg.Servers = []*huma.Server{{URL: "/", Description: "The server that this document comes from"}}
+	cfg.Tags = tags
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		BearerScheme: {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
 	}
 	rt.Mux, rt.API = mux, API{Huma: humachi.New(mux, cfg), Log: log}
 	return rt
+}
+
+// tags are what the document sorts routes by.
+var tags = []*huma.Tag{
+	{Name: "shopper", Description: "What pages and apps of the shop call: browse, reserve, rush, order, pay, be told, and log in."},
+	{Name: "operator", Description: "What the shop's own people call: plan sales, run them, look after orders, accounts, alarms and rules."},
+	{Name: "provider", Description: "What payment providers call, signed."},
 }
 
 // Bound sets how many requests on Mux and API are worked on at once; without it
@@ -76,11 +88,14 @@ func methodsOf(mux *chi.Mux, r *http.Request) []string {
 	}
 	var allowed []string
 	for _, method := range []string{
-		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
 		http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace,
 	} {
 		if mux.Match(chi.NewRouteContext(), method, path) {
 			allowed = append(allowed, method)
+			if method == http.MethodGet {
+				allowed = append(allowed, http.MethodHead) // see headAsGet
+			}
 		}
 	}
 	return allowed

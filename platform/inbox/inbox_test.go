@@ -22,7 +22,7 @@ import (
 	"stampede/platform/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 // fresh commits one call.
 func fresh(t testing.TB, pool *pgxpool.Pool, consumer string, msgIDs ...ids.ID) map[ids.ID]bool {

@@ -12,7 +12,6 @@ import (
 
 	"stampede/platform/auth"
 	"stampede/platform/bus"
-	"stampede/platform/fault"
 	"stampede/platform/httpx"
 	"stampede/platform/ids"
 )
@@ -68,8 +67,9 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 	}, r.redriveAll)
 }
 
-// letterView is a dead letter in a list.
-type letterView struct {
+// LetterView is a dead letter in a list. It is exported, as all that is embedded in
+// an answer must be for huma to look into it.
+type LetterView struct {
 	ID        ids.ID `json:"id"`
 	Consumer  string `json:"consumer" example:"inventory-release-closed"`
 	Subject   string `json:"subject" example:"events.order.closed"`
@@ -80,8 +80,8 @@ type letterView struct {
 	CreatedAt string `json:"created_at" format:"date-time"`
 }
 
-func view(d DeadLetter) letterView {
-	return letterView{d.ID, d.Consumer, d.Subject, d.MessageID, d.Error, d.Attempts, len(d.Payload), httpx.Moment(d.CreatedAt)}
+func view(d DeadLetter) LetterView {
+	return LetterView{d.ID, d.Consumer, d.Subject, d.MessageID, d.Error, d.Attempts, len(d.Payload), httpx.Moment(d.CreatedAt)}
 }
 
 type listInput struct {
@@ -89,17 +89,9 @@ type listInput struct {
 	httpx.PageInput
 }
 
-type listOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Data       []letterView `json:"data" nullable:"false"`
-		NextCursor string       `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
-	}
-}
-
 // list answers a page of letters without their payloads, which may be large.
-func (r routes) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	f := Filter{Consumer: in.Consumer, Limit: in.Limit + 1} // one more tells of a next page
+func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[LetterView], error) {
+	f := Filter{Consumer: in.Consumer, Limit: in.Ask()}
 	if in.Cursor != "" {
 		before, err := ids.Parse(in.Cursor)
 		if err != nil || before.IsZero() {
@@ -109,20 +101,14 @@ func (r routes) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	}
 	letters, err := List(ctx, r.pool, f)
 	if err != nil {
-		return nil, answer(err)
+		return nil, unreachable(err)
 	}
-	out := &listOutput{CacheControl: "no-store"}
-	if len(letters) > in.Limit {
-		letters = letters[:in.Limit]
-		out.Body.NextCursor = letters[in.Limit-1].ID.String()
-	}
-	out.Body.Data = make([]letterView, 0, len(letters))
-	for _, d := range letters {
+	inList := func(d DeadLetter) LetterView {
 		v := view(d)
 		v.Error = beginning(v.Error)
-		out.Body.Data = append(out.Body.Data, v)
+		return v
 	}
-	return out, nil
+	return httpx.PageOf(in.PageInput, letters, inList, func(d DeadLetter) string { return d.ID.String() }), nil
 }
 
 // beginning cuts a text without cutting a letter in two.
@@ -152,7 +138,7 @@ func (in *letterInput) id() (ids.ID, error) {
 type letterOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		letterView
+		LetterView
 		// Exactly one of the two is set.
 		Payload       string `json:"payload,omitempty" doc:"The message, when it is text, as events are"`
 		PayloadBinary []byte `json:"payload_binary,omitempty" doc:"The message in base64, when it is not, as grants are"`
@@ -168,10 +154,10 @@ func (r routes) get(ctx context.Context, in *letterInput) (*letterOutput, error)
 	}
 	d, err := Get(ctx, r.pool, id)
 	if err != nil {
-		return nil, answer(err)
+		return nil, unreachable(err)
 	}
-	out := &letterOutput{CacheControl: "no-store"}
-	out.Body.letterView = view(d)
+	out := &letterOutput{CacheControl: httpx.NoStore}
+	out.Body.LetterView = view(d)
 	if utf8.Valid(d.Payload) {
 		out.Body.Payload = string(d.Payload)
 	} else {
@@ -199,12 +185,12 @@ func (r routes) redrive(ctx context.Context, in *letterInput) (*redriveOutput, e
 		err = Redrive(ctx, r.pool, r.bus, id)
 	}
 	if err != nil {
-		return nil, answer(err)
+		return nil, unreachable(err)
 	}
 	out := new(redriveOutput)
 	out.Body.Redriven = 1
 	out.Body.Left, err = r.count(ctx, d.Consumer)
-	return out, answer(err)
+	return out, unreachable(err)
 }
 
 type redriveAllInput struct {
@@ -221,11 +207,11 @@ func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOu
 	defer cancel()
 	rows, err := r.pool.Query(ctx, `SELECT id FROM platform.dead_letters WHERE consumer = $1 ORDER BY id LIMIT $2`, in.Body.Consumer, redriveAtMost)
 	if err != nil {
-		return nil, answer(err)
+		return nil, unreachable(err)
 	}
 	letters, err := pgx.CollectRows(rows, pgx.RowTo[ids.ID])
 	if err != nil {
-		return nil, answer(err)
+		return nil, unreachable(err)
 	}
 	out := new(redriveOutput)
 	for _, id := range letters {
@@ -234,7 +220,7 @@ func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOu
 		case errors.Is(err, ErrNotFound): // another operator is at it, too
 			continue
 		case err != nil && out.Body.Redriven == 0:
-			return nil, answer(err)
+			return nil, unreachable(err)
 		case err != nil:
 			// Some are on their way already, which the answer has to say, also when it
 			// was the deadline that ended the rest.
@@ -249,7 +235,7 @@ func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOu
 func (r routes) told(ctx context.Context, out *redriveOutput, consumer string) (*redriveOutput, error) {
 	var err error
 	out.Body.Left, err = r.count(ctx, consumer)
-	return out, answer(err)
+	return out, unreachable(err)
 }
 
 func (r routes) count(ctx context.Context, consumer string) (n int, err error) {
@@ -257,11 +243,5 @@ func (r routes) count(ctx context.Context, consumer string) (n int, err error) {
 	return n, err
 }
 
-// answer keeps what has an answer of its own, as from the bus, and hides a
-// failed query from the reader, who can only try again.
-func answer(err error) error {
-	if _, coded := errors.AsType[*fault.Error](err); err == nil || coded {
-		return err
-	}
-	return fault.New(fault.Unavailable, "unavailable", "Dead letters cannot be reached right now. Try again in a moment.").After(time.Second).Because(err)
-}
+// unreachable is what the reader is told of a failed query.
+func unreachable(err error) error { return httpx.Unreachable("Dead letters", err) }

@@ -35,10 +35,13 @@ func (r *Relay) recall(ctx context.Context) {
 	if created.Equal(r.recalled) || time.Now().Before(r.recallAt) {
 		return
 	}
-	rows, done, err := r.unmark(ctx, created)
-	if rows > 0 {
-		r.again.Add(float64(rows))
-		r.log.WarnContext(ctx, "EVENTS was made anew, what it had held is sent again", "rows", rows, "created", created)
+	found, done, err := r.unmark(ctx, created)
+	r.again.Add(float64(found.all))
+	switch {
+	case found.lost > 0:
+		r.log.WarnContext(ctx, "EVENTS was made anew, what it had held is sent again", "rows", found.all, "created", created)
+	case found.all > 0:
+		r.log.InfoContext(ctx, "events from about the making of EVENTS are sent once more", "rows", found.all, "created", created)
 	}
 	switch {
 	case err != nil:
@@ -49,35 +52,40 @@ func (r *Relay) recall(ctx context.Context) {
 	}
 }
 
+// recalled is how many rows were unmarked, and how many of them had been marked
+// before the stream was made and not within the margin after.
+type recalled struct{ all, lost int64 }
+
 // unmark does it a day's partition at a time, each in a transaction of its own.
 // It reports false when another relay is at work: that one may hold rows that
 // it is about to mark.
-func (r *Relay) unmark(ctx context.Context, created time.Time) (rows int64, done bool, err error) {
+func (r *Relay) unmark(ctx context.Context, created time.Time) (sum recalled, done bool, err error) {
 	var asOf time.Time // rows marked after the beginning are on the new stream
 	for age := keepDays; age >= 0; age-- {
 		n, mine, err := r.unmarkDay(ctx, age, created, &asOf)
 		if err != nil || !mine {
-			return rows, false, err
+			return sum, false, err
 		}
-		rows += n
+		sum.all += n.all
+		sum.lost += n.lost
 	}
-	return rows, true, nil
+	return sum, true, nil
 }
 
-func (r *Relay) unmarkDay(ctx context.Context, age int, created time.Time, asOf *time.Time) (rows int64, mine bool, err error) {
+func (r *Relay) unmarkDay(ctx context.Context, age int, created time.Time, asOf *time.Time) (n recalled, mine bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
 	defer cancel()
 	tx, err := r.pool.Begin(ctx)
 	if err != nil {
-		return 0, false, fmt.Errorf("outbox: begin recall: %w", err)
+		return n, false, fmt.Errorf("outbox: begin recall: %w", err)
 	}
 	defer rollback(ctx, tx)
 	if mine, err := tryLock(ctx, tx); err != nil || !mine {
-		return 0, false, err
+		return n, false, err
 	}
 	if asOf.IsZero() {
 		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(asOf); err != nil {
-			return 0, false, fmt.Errorf("outbox: read clock: %w", err)
+			return n, false, fmt.Errorf("outbox: read clock: %w", err)
 		}
 	}
 	before := created.Add(r.margin)
@@ -86,18 +94,37 @@ func (r *Relay) unmarkDay(ctx context.Context, age int, created time.Time, asOf 
 	}
 	oldest := asOf.Add(-bus.EventsMaxAge)
 	if !before.After(oldest) {
-		return 0, true, nil // the stream is older than anything that it holds
+		return n, true, nil // the stream is older than anything that it holds
 	}
-	tag, err := tx.Exec(ctx, `
-		UPDATE platform.outbox SET sent_at = NULL WHERE day = $1 AND sent_at >= $2 AND sent_at < $3`,
-		asOf.UTC().AddDate(0, 0, -age), oldest, before)
+	// Between oldest and before lies the moment up to which a mark means a loss.
+	day, lostBefore := asOf.UTC().AddDate(0, 0, -age), created
+	switch {
+	case before.Before(created):
+		lostBefore = before
+	case oldest.After(created):
+		lostBefore = oldest
+	}
+	if n.lost, err = unmarkBetween(ctx, tx, day, oldest, lostBefore); err != nil {
+		return recalled{}, false, err
+	}
+	perhaps, err := unmarkBetween(ctx, tx, day, lostBefore, before)
 	if err != nil {
-		return 0, false, fmt.Errorf("outbox: unmark rows: %w", err)
+		return recalled{}, false, err
 	}
+	n.all = n.lost + perhaps
 	if err := tx.Commit(ctx); err != nil {
-		return 0, false, fmt.Errorf("outbox: commit recall: %w", err)
+		return recalled{}, false, fmt.Errorf("outbox: commit recall: %w", err)
 	}
-	return tag.RowsAffected(), true, nil
+	return n, true, nil
+}
+
+// unmarkBetween unmarks the rows of a day that were marked in a span of time.
+func unmarkBetween(ctx context.Context, tx pgx.Tx, day, from, to time.Time) (int64, error) {
+	tag, err := tx.Exec(ctx, `UPDATE platform.outbox SET sent_at = NULL WHERE day = $1 AND sent_at >= $2 AND sent_at < $3`, day, from, to)
+	if err != nil {
+		return 0, fmt.Errorf("outbox: unmark rows: %w", err)
+	}
+	return tag.RowsAffected(), nil
 }
 
 // tryLock takes the lock of the one relay at work until tx ends.

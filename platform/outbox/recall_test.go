@@ -1,10 +1,13 @@
 package outbox_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +103,25 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	var untouched int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.outbox WHERE id = $1 AND sent_at < now() - interval '49 minutes'`, id).Scan(&untouched); err != nil || untouched != 1 {
 		t.Errorf("the row that EVENTS has was sent again (%v)", err)
+	}
+}
+
+// A restart soon after the first start loses nothing, and warns of no loss.
+func TestARestartIsNoLoss(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	add(t, pool, "first")
+	stop := run(t, outbox.New(pool, b, discard(), nil))
+	allSent(t, pool)
+	stop()
+	var said bytes.Buffer // read when the relay has ended
+	stop = run(t, outbox.New(pool, b, slog.New(slog.NewTextHandler(&said, nil)), nil))
+	next := add(t, pool, "next")
+	pgtest.Eventually(t, 10*time.Second, func() bool { l := got.list(); return len(l) > 1 && l[len(l)-1].ID == next }, "the next event arrives")
+	stop()
+	if text := said.String(); strings.Contains(text, "WARN") || !strings.Contains(text, "once more") {
+		t.Errorf("the log says %s", text)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 	"stampede/platform/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 

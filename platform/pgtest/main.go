@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -23,4 +24,18 @@ func Main(m *testing.M, checks ...func() error) {
 		}
 	}
 	os.Exit(code) //nolint:forbidigo // it is all of a TestMain
+}
+
+// MainWaiting is Main for a package whose tests mostly wait, for Postgres, a relay or a tick: eight run at once instead
+// of one per processor, unless -parallel or -cpu said otherwise.
+func MainWaiting(m *testing.M, checks ...func() error) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" || f.Name == "test.cpu" })
+	if !chosen {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
+	Main(m, checks...)
 }

@@ -21,8 +21,8 @@ type Use string
 // codeUses name the uses in each language; the words for any other stand under
 // the empty Use.
 var codeUses = map[Language]map[Use]string{
-	Chinese: {"login": "登录", "register": "注册", "reset": "重置密码", "erase": "注销账号", "": "验证"},
-	English: {"login": "logging in", "register": "registering", "reset": "resetting your password", "erase": "deleting your account", "": "verification"},
+	Chinese: {"login": "登录", "register": "注册", "reset": "重置密码", "erase": "注销账号", "bind": "绑定手机号", "": "验证"},
+	English: {"login": "logging in", "register": "registering", "reset": "resetting your password", "erase": "deleting your account", "bind": "adding this phone to your account", "": "verification"},
 }
 
 // codeTexts are the texts: signature, code, use, minutes.

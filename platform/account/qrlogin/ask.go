@@ -20,6 +20,9 @@ type asked struct {
 
 // ask opens a QR login for a device.
 func (s *Service) ask(ctx context.Context, d account.Device) (asked, error) {
+	if err := s.keepOut("qr-ask", 0, d.ID, d.Address); err != nil {
+		return asked{}, err
+	}
 	if err := s.take(ctx, ratelimit.Ask{Rule: s.cfg.PerAddress, Key: ratelimit.AddrKey(d.Address)}); err != nil {
 		return asked{}, err
 	}
@@ -31,7 +34,7 @@ func (s *Service) ask(ctx context.Context, d account.Device) (asked, error) {
 		LifetimeSeconds: s.cfg.Lifetime.Seconds(),
 	})
 	if err != nil {
-		return asked{}, errStore("ask", err)
+		return asked{}, unreachable("ask", err)
 	}
 	a.expiresAt = expiresAt
 	s.steps.WithLabelValues("asked").Inc()

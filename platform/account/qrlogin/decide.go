@@ -8,6 +8,7 @@ import (
 
 	"stampede/platform/account/qrlogin/internal/qrlogindb"
 	"stampede/platform/auth"
+	"stampede/platform/httpx"
 	"stampede/platform/ids"
 	"stampede/platform/ratelimit"
 )
@@ -24,10 +25,14 @@ const (
 )
 
 // may returns why a principal cannot scan or decide at all: a minted token has no
-// login that could be ended, and its user perhaps no account.
+// login that could be ended, and its user perhaps no account; and whoever the shop
+// keeps out lets nobody in.
 func (s *Service) may(ctx context.Context, p auth.Principal) error {
 	if p.Login == 0 {
 		return errMinted
+	}
+	if err := s.keepOut("qr-scan", p.UserID, p.Device, httpx.ClientAddr(ctx)); err != nil {
+		return err
 	}
 	return s.take(ctx, ratelimit.Ask{Rule: s.cfg.PerUser, Key: ratelimit.UserKey(p.UserID)})
 }
@@ -43,7 +48,7 @@ func (s *Service) scan(ctx context.Context, p auth.Principal, id ids.ID) (qrlogi
 		return row, "", s.whyNotScanned(ctx, id)
 	}
 	if err != nil {
-		return row, "", errStore("scan", err)
+		return row, "", unreachable("scan", err)
 	}
 	s.changed(ctx, id, scanned)
 	return row, token, nil
@@ -56,7 +61,7 @@ func (s *Service) whyNotScanned(ctx context.Context, id ids.ID) error {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errUnknown
 	case err != nil:
-		return errStore("scan", err)
+		return unreachable("scan", err)
 	case stateOf(row) == expired:
 		return errExpired
 	}
@@ -74,7 +79,7 @@ func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token
 		return errUnknown
 	}
 	if err != nil {
-		return errStore("decide", err)
+		return unreachable("decide", err)
 	}
 	if err := undecidable(row, p, token); err != nil {
 		return err
@@ -86,11 +91,11 @@ func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token
 		done, err = s.db.Deny(ctx, qrlogindb.DenyParams{ID: id, UserID: &p.UserID, LoginID: &p.Login})
 	}
 	if err != nil {
-		return errStore("decide", err)
+		return unreachable("decide", err)
 	}
 	if done == 0 { // it was decided or expired since it was read
 		if row, err = s.db.State(ctx, id); err != nil {
-			return errStore("decide", err)
+			return unreachable("decide", err)
 		}
 		if err := undecidable(row, p, token); err != nil {
 			return err

@@ -35,7 +35,7 @@ func (s *Service) picture(ctx context.Context, id ids.ID, from netip.Addr) ([]by
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, errUnknown
 	case err != nil:
-		return nil, errStore("picture", err)
+		return nil, unreachable("picture", err)
 	}
 	switch stateOf(row) {
 	case expired:

@@ -52,7 +52,7 @@ func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from net
 	}
 	row, err := s.db.State(ctx, id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return row, errStore("poll", err)
+		return row, unreachable("poll", err)
 	}
 	if err != nil || !fits(secret, row.PollHash) {
 		if err := s.take(ctx, guess); err != nil {
@@ -77,7 +77,7 @@ func (s *Service) await(ctx context.Context, row qrlogindb.StateRow, knows strin
 		row, err = s.db.State(ctx, row.ID)
 		if err != nil {
 			leave()
-			return row, errStore("poll", err)
+			return row, unreachable("poll", err)
 		}
 		if last || change == nil || stateOf(row) != knows {
 			leave()
@@ -128,7 +128,7 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 	case errors.Is(err, errTooLate):
 		row, err := s.db.State(ctx, id)
 		if err != nil {
-			return progress{}, errStore("claim", err)
+			return progress{}, unreachable("claim", err)
 		}
 		return progress{state: stateOf(row), expiresAt: row.ExpiresAt}, nil
 	case errors.Is(err, errEnded):
@@ -137,7 +137,7 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 	case errors.As(err, &refused):
 		return progress{}, err
 	case err != nil:
-		return progress{}, errStore("claim", err)
+		return progress{}, unreachable("claim", err)
 	}
 	s.deps.Revocations.Tell(ctx) // opening a login may end the user's oldest one
 	s.changed(ctx, id, claimed)

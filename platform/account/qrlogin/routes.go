@@ -4,15 +4,12 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"stampede/platform/account"
 	"stampede/platform/auth"
-	"stampede/platform/fault"
 	"stampede/platform/httpx"
 	"stampede/platform/ids"
 )
@@ -25,7 +22,10 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Ask to be logged in by a phone that scans a QR code",
 		Description: "Show the picture, keep `poll_secret` to yourself and ask `GET /api/v1/auth/qr/{qr_id}` with it. The `qr_id` alone is worth nothing. " +
 			"The login will be on the device that is stated here.",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable"},
+		Problems: map[int]string{
+			http.StatusForbidden: "login-refused", http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited",
+			http.StatusServiceUnavailable: "unavailable",
+		},
 	}, s.askRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}", ID: "poll-qr-login", Tag: "shopper",
@@ -33,7 +33,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "pending → scanned → confirmed, or denied; whatever takes too long has expired. The answer `confirmed` carries the tokens, " +
 			"to whoever asks first; after that it is `claimed`. With `wait` the answer comes when the state is another than `knows`, at the latest after that many seconds.",
 		Problems: map[int]string{
-			http.StatusForbidden: "account-disabled", http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid",
+			http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.pollRoute)
@@ -49,7 +49,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	documentImage(rt.API.Huma.OpenAPI(), base+"/{id}/image.png")
 
 	decision := map[int]string{
-		http.StatusNotFound: "not-found", http.StatusConflict: "qr-not-scanned, qr-decided", http.StatusGone: "qr-expired",
+		http.StatusForbidden: "login-refused", http.StatusNotFound: "not-found", http.StatusConflict: "qr-not-scanned, qr-decided", http.StatusGone: "qr-expired",
 		http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
 	}
 	httpx.Register(rt.API, httpx.Op{
@@ -58,7 +58,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "Tells which device asks, from where and since when: show that to the user before they confirm. The first who scans has it; " +
 			"`scan_token` belongs to this scan, user and login.",
 		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
+			http.StatusForbidden: "login-refused", http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.scanRoute)
@@ -79,34 +79,9 @@ func documentImage(doc *huma.OpenAPI, path string) {
 	ok.Content = map[string]*huma.MediaType{"image/png": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 }
 
-// noStore keeps secrets and states that change out of caches.
-const noStore = "no-store"
-
-type device struct {
-	Kind string `json:"kind" enum:"web,ios,android,wechat,desktop,other" example:"desktop"`
-	ID   string `json:"id,omitempty" maxLength:"128" doc:"The client's own name for this device, the same at each login"`
-	Name string `json:"name,omitempty" maxLength:"64" doc:"What the user knows it by; the phone shows it before they confirm" example:"Firefox on Windows"`
-}
-
-// check refuses what could not be shown as it is: an invisible or reversing
-// character in a name makes a foreign device look like one's own.
-func (d device) check() error {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
-	if strings.ContainsFunc(d.Name, hidden) || strings.ContainsFunc(d.ID, hidden) {
-		return fault.New(fault.Invalid, "invalid", "device.name and device.id consist of visible characters and spaces.")
-	}
-	if len(d.ID) > maxDeviceBytes {
-		return fault.Newf(fault.Invalid, "invalid", "device.id has at most %d bytes.", maxDeviceBytes)
-	}
-	return nil
-}
-
-// maxDeviceBytes is what a token carries of a device.
-const maxDeviceBytes = 128
-
 type askInput struct {
 	Body struct {
-		Device device `json:"device"`
+		Device account.DeviceInput `json:"device" doc:"The phone shows its name before the user confirms"`
 	}
 }
 
@@ -122,15 +97,15 @@ type askOutput struct {
 }
 
 func (s *Service) askRoute(ctx context.Context, in *askInput) (*askOutput, error) {
-	d := in.Body.Device
-	if err := d.check(); err != nil {
-		return nil, err
-	}
-	a, err := s.ask(ctx, account.Device{Kind: d.Kind, ID: d.ID, Name: d.Name, Address: httpx.ClientAddr(ctx)})
+	d, err := in.Body.Device.Device(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &askOutput{CacheControl: noStore}
+	a, err := s.ask(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	out := &askOutput{CacheControl: httpx.NoStore}
 	out.Body.QRID, out.Body.PollSecret, out.Body.URL = a.id.String(), a.secret, s.url(a.id)
 	out.Body.Image = "/api/v1/auth/qr/" + a.id.String() + "/image.png"
 	out.Body.ExpiresAt = httpx.Moment(a.expiresAt)
@@ -167,7 +142,7 @@ func (s *Service) pollRoute(ctx context.Context, in *pollInput) (*pollOutput, er
 	if err != nil {
 		return nil, err
 	}
-	out := &pollOutput{CacheControl: noStore}
+	out := &pollOutput{CacheControl: httpx.NoStore}
 	out.Body.Status, out.Body.ExpiresAt, out.Body.Tokens = p.state, httpx.Moment(p.expiresAt), p.tokens
 	if p.state == pending || p.state == scanned {
 		out.Body.PollAfterMs = pollAfter.Milliseconds()
@@ -194,7 +169,7 @@ func (s *Service) imageRoute(ctx context.Context, in *idInput) (*imageOutput, er
 	if err != nil {
 		return nil, err
 	}
-	return &imageOutput{CacheControl: noStore, ContentType: "image/png", Body: png}, nil
+	return &imageOutput{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, nil
 }
 
 type scanOutput struct {
@@ -220,7 +195,7 @@ func (s *Service) scanRoute(ctx context.Context, in *idInput) (*scanOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &scanOutput{CacheControl: noStore}
+	out := &scanOutput{CacheControl: httpx.NoStore}
 	out.Body.Device.Kind, out.Body.Device.Name = row.DeviceKind, row.DeviceName
 	if addr := address(row.Address); addr.IsValid() {
 		out.Body.Address = addr.String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,7 @@ import (
 	"stampede/platform/app"
 	"stampede/platform/auth"
 	"stampede/platform/fault"
+	"stampede/platform/httpx"
 	"stampede/platform/ratelimit"
 )
 
@@ -47,6 +49,7 @@ type Deps struct {
 	DB          *pgxpool.Pool
 	Bus         Bus
 	Accounts    Accounts
+	Blacklist   account.Blacklist // nil: nobody is kept out
 	Revocations Revocations
 	Limits      Limiter
 	Log         *slog.Logger
@@ -96,10 +99,9 @@ var (
 	errMinted     = fault.New(fault.Forbidden, "forbidden", "A minted token cannot let another device in; log in with an account.")
 )
 
-// errStore hides a failed query from the client, who can only try again.
-func errStore(operation string, err error) error {
-	return fault.New(fault.Unavailable, "unavailable", "QR logins are not available right now. Try again in a moment.").
-		After(time.Second).Because(fmt.Errorf("qrlogin: %s: %w", operation, err))
+// unreachable is what a client is told of a failed query.
+func unreachable(operation string, err error) error {
+	return httpx.Unreachable("QR logins", fmt.Errorf("qrlogin: %s: %w", operation, err))
 }
 
 // take returns the refusal of the first rule that has no room.
@@ -109,6 +111,14 @@ func (s *Service) take(ctx context.Context, asks ...ratelimit.Ask) error {
 		return fmt.Errorf("qrlogin: %w", err)
 	}
 	return d.Err()
+}
+
+// keepOut refuses whoever is listed by what is known of them.
+func (s *Service) keepOut(way string, user int64, device string, from netip.Addr) error {
+	if s.deps.Blacklist == nil {
+		return nil
+	}
+	return s.deps.Blacklist.Refuse(way, user, "", device, from)
 }
 
 // Workers returns the loops that hear of changes and remove old rows.

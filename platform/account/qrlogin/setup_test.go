@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
 	"log/slog"
 	"net/http"
@@ -30,14 +29,7 @@ import (
 	"stampede/platform/ratelimit"
 )
 
-func TestMain(m *testing.M) {
-	// Most of what these tests do is wait, so more of them run at once than there
-	// are processors.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
-	pgtest.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 var testKey = bytes.Repeat([]byte("k1"), 16)
 
@@ -184,7 +176,7 @@ func (i *instance) call(t testing.TB, method, path, body string, header ...strin
 	return a
 }
 
-const aDesktop = `{"device":{"kind":"desktop","id":"desk-1","name":"Firefox on Windows"}}`
+const aDesktop = `{"device":{"kind":"desktop","id":"desk-1","name":"Firefox\u202E on Windows"}}`
 
 // ask asks for a QR login.
 func (i *instance) asks(t testing.TB) answer {

@@ -217,7 +217,7 @@ func TestADisabledAccountIsRefused(t *testing.T) {
 // tells is found.
 func TestAPollWaitsOnlyAsLongAsItMay(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(c *Config) { c.MaxWaiting, c.RecheckEvery = 1, time.Second })
+	s := open(t, func(c *Config) { c.MaxWaiting, c.RecheckEvery = 1, 200*time.Millisecond })
 	i := s.start()
 	a := i.asks(t)
 	began := time.Now()

@@ -3,7 +3,6 @@ package revoke
 import (
 	"context"
 	"errors"
-	"flag"
 	"log/slog"
 	"net"
 	"sync"
@@ -26,14 +25,7 @@ import (
 	"stampede/platform/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	// Most of what these tests do is wait, so more of them run at once than there
-	// are processors.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
-	pgtest.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 // within is three times the promise.
 const within = 3 * staleAfter

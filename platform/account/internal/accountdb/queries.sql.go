@@ -616,6 +616,20 @@ func (q *Queries) SetPassword(ctx context.Context, arg SetPasswordParams) error 
 	return err
 }
 
+const setPhone = `-- name: SetPhone :exec
+UPDATE account.users SET phone = $1, updated_at = clock_timestamp() WHERE id = $2
+`
+
+type SetPhoneParams struct {
+	Phone *string
+	ID    int64
+}
+
+func (q *Queries) SetPhone(ctx context.Context, arg SetPhoneParams) error {
+	_, err := q.db.Exec(ctx, setPhone, arg.Phone, arg.ID)
+	return err
+}
+
 const setRole = `-- name: SetRole :exec
 UPDATE account.users SET role = $1, updated_at = clock_timestamp() WHERE id = $2
 `

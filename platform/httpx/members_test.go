@@ -1,0 +1,95 @@
+package httpx
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestWhatFaultsCarryIsDeclared reads from the source what faults are given With a
+// name. One that is not declared would be missing in the document, and one of a
+// standard member's name would be lost.
+func TestWhatFaultsCarryIsDeclared(t *testing.T) {
+	t.Parallel()
+	standard := map[string]bool{}
+	for f := range reflect.TypeFor[Problem]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		standard[name] = true
+	}
+	used := map[string]bool{"order_no": true} // the rush writes it itself
+	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2 {
+			return orSkip(err)
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			member, ok := carried(n)
+			if !ok {
+				return true
+			}
+			used[member] = true
+			switch {
+			case member == "errors": // the one standard member that faults bring
+			case standard[member]:
+				t.Errorf("%s gives a fault %q, which a problem has already", name, member)
+			case members[member] == nil:
+				t.Errorf("%s gives a fault %q, which members.go does not declare", name, member)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for member := range members {
+		if !used[member] {
+			t.Errorf("no fault carries %q any more", member)
+		}
+	}
+}
+
+// carried is the name in x.With("name", value), unless x is a logger.
+func carried(n ast.Node) (string, bool) {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || len(call.Args) != 2 {
+		return "", false
+	}
+	with, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || with.Sel.Name != "With" {
+		return "", false
+	}
+	name, ok := call.Args[0].(*ast.BasicLit)
+	if !ok {
+		return "", false
+	}
+	var of string
+	switch x := with.X.(type) {
+	case *ast.Ident:
+		of = x.Name
+	case *ast.SelectorExpr:
+		of = x.Sel.Name
+	}
+	text, err := strconv.Unquote(name.Value)
+	return text, err == nil && !strings.HasSuffix(strings.ToLower(of), "log")
+}
+
+// orSkip is err, or the word for leaving a folder out.
+func orSkip(err error) error {
+	if err != nil {
+		return err
+	}
+	return fs.SkipDir
+}

@@ -1,0 +1,189 @@
+package httpx
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
+)
+
+// What huma says when a request cannot be looked at in parts, and what we say.
+const humaCannotRead = "cannot read request body"
+
+var wholes = map[string]string{
+	humaCannotRead:              "The body ended too early or is not framed as HTTP asks for; send the request again.",
+	"request body is required":  "This address takes a JSON body, and none was sent.",
+	"request body read timeout": "The body did not arrive in time; send the request again.",
+}
+
+// huma's words for what it finds, which are variables for this purpose: ours follow
+// a field's name and make a sentence with it. Those with an error in them leave it
+// out (%.0s), because it would speak of Go.
+func init() {
+	validation.MsgUnexpectedProperty = "is not known here"
+	validation.MsgExpectedRFC3339DateTime = "must be " + aTime
+	validation.MsgExpectedRFC3339Date = "must be a date like 2026-11-11"
+	validation.MsgExpectedRFC3986URI = "must be a web address, as in https://shop.example/phone.png%.0s"
+	validation.MsgExpectedRFC3986AbsoluteURI = "must be a web address, as in https://shop.example/phone.png"
+	validation.MsgExpectedBoolean = "must be true or false"
+	validation.MsgExpectedNumber = "must be a number"
+	validation.MsgExpectedInteger = "must be a whole number"
+	validation.MsgExpectedString = "must be a text"
+	validation.MsgExpectedArray = "must be a list"
+	validation.MsgExpectedObject = "must be an object"
+	validation.MsgExpectedArrayItemsUnique = "must not have the same entry twice"
+	validation.MsgExpectedOneOf = "must be one of %s"
+	validation.MsgExpectedConst = "must be %v"
+	validation.MsgExpectedMinimumNumber = "must be at least %v"
+	validation.MsgExpectedExclusiveMinimumNumber = "must be more than %v"
+	validation.MsgExpectedMaximumNumber = "must be at most %v"
+	validation.MsgExpectedExclusiveMaximumNumber = "must be less than %v"
+	validation.MsgExpectedNumberBeMultipleOf = "must be a multiple of %v"
+	validation.MsgExpectedMinLength = "must have at least %d characters"
+	validation.MsgExpectedMaxLength = "must have at most %d characters"
+	validation.MsgExpectedBePattern = "must be %s"
+	validation.MsgExpectedMatchPattern = "must be of the form %s"
+	validation.MsgExpectedMinItems = "must have at least %d entries"
+	validation.MsgExpectedMaxItems = "must have at most %d entries"
+	validation.MsgExpectedRequiredProperty = missingMember + "%s"
+}
+
+// missingMember begins what we have huma say of the object that lacks a member,
+// to be turned into what is wrong with the member.
+const missingMember = "is missing: "
+
+// aTime is how a body writes a moment.
+const aTime = "a time with its zone, as in 2026-11-11T20:00:00+08:00"
+
+// ofParams are huma's words for parameters, which are not variables.
+var ofParams = map[string]string{
+	"required query parameter is missing": "is missing", "required header parameter is missing": "is missing", "required path parameter is missing": "is missing",
+	"invalid integer": "must be a whole number", "invalid float": "must be a number", "invalid boolean": "must be true or false",
+}
+
+const humaUnknownQuery = "unknown query parameter"
+
+// inOurWords makes a sentence with the field's name of what huma says about it,
+// without what must not be repeated.
+func inOurWords(d huma.ErrorDetail, op *huma.Operation) Flaw {
+	if says := ofParams[d.Message]; says != "" {
+		d.Message = says
+	}
+	switch {
+	case d.Message == humaUnknownQuery:
+		d.Message = "is not known here; " + knownQuery(op)
+	case strings.HasPrefix(d.Message, missingMember):
+		d.Location += "." + strings.TrimPrefix(d.Message, missingMember)
+		d.Message, d.Value = "is missing", nil
+	case d.Location == "body" && strings.HasPrefix(d.Message, "body."): // by readJSON
+		d.Location, d.Message, _ = strings.Cut(d.Message, " ")
+		d.Value = nil
+	case strings.HasPrefix(d.Message, "invalid date/time"):
+		d.Message = "must be " + aTime
+	}
+	if !quotable(d.Location, op) {
+		d.Value = nil
+	}
+	if d.Location == "body" && strings.HasPrefix(d.Message, "The body") {
+		return &d
+	}
+	_, name, inside := strings.Cut(d.Location, ".")
+	if !inside {
+		name = "The " + d.Location
+	}
+	d.Message = shorten(name, maxQuoted) + " " + plainNumber(d.Message) + "."
+	return &d
+}
+
+// knownQuery lists what an address takes in its query.
+func knownQuery(op *huma.Operation) string {
+	var names []string
+	if op != nil {
+		for _, p := range op.Parameters {
+			if p.In == "query" {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return "this address takes no query parameters"
+	}
+	return "this address takes " + strings.Join(names, ", ")
+}
+
+// plainNumber writes the bound in a sentence as people do: huma keeps bounds as
+// floats, which have an exponent when they are large, and counts one characters.
+func plainNumber(sentence string) string {
+	for many, one := range map[string]string{" 1 characters": " 1 character", " 1 entries": " 1 entry"} {
+		if start, ok := strings.CutSuffix(sentence, many); ok {
+			return start + one
+		}
+	}
+	at := strings.LastIndexByte(sentence, ' ') + 1
+	if n, err := strconv.ParseFloat(sentence[at:], 64); err == nil {
+		return sentence[:at] + strconv.FormatFloat(n, 'f', -1, 64)
+	}
+	return sentence
+}
+
+// jsonFormat is how bodies are written and read.
+var jsonFormat = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: readJSON}
+
+// readJSON reads a body, twice for each request: into a tree that the schema is
+// checked against, where numbers keep their digits, and into the input of the
+// handler. Its errors are sentences, or begin with the place of the field at fault,
+// see inOurWords.
+func readJSON(body []byte, into any) error {
+	tree, ok := into.(*any)
+	if !ok {
+		return inFields(json.Unmarshal(body, into))
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	if err := dec.Decode(tree); err != nil {
+		return asText(err, len(body))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("The body has something behind its JSON, from byte %d on.", dec.InputOffset()) //nolint:err113,revive,staticcheck // a sentence for the client
+	}
+	return nil
+}
+
+// asText tells where a body stops being JSON, without its text.
+func asText(err error, length int) error {
+	at := int64(length)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at = syntax.Offset
+	}
+	if at >= int64(length) {
+		return errors.New("The body is not JSON: it ends too early.") //nolint:err113,revive,staticcheck // as above
+	}
+	return fmt.Errorf("The body is not JSON: byte %d does not belong there.", at) //nolint:err113,revive,staticcheck // as above
+}
+
+// inFields tells which field of a body, which is as the schema wants it, does not
+// fit into its type.
+func inFields(err error) error {
+	if err == nil {
+		return nil
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		says := "must be of another type"
+		if kind := wrong.Type.Kind(); kind >= reflect.Int && kind <= reflect.Int64 {
+			says = fmt.Sprintf("must be a whole number of at most %d, written without a point", int64(1)<<(wrong.Type.Bits()-1)-1)
+		}
+		return fmt.Errorf("body.%s %s", wrong.Field, says) //nolint:err113 // read by inOurWords
+	}
+	if _, ok := errors.AsType[*time.ParseError](err); ok {
+		return fmt.Errorf("The body has a time that is not %s.", aTime) //nolint:err113,revive,staticcheck // as above
+	}
+	return errors.New("The body has a value that cannot be read as what its field is.") //nolint:err113,revive,staticcheck // as above
+}
