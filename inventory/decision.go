@@ -71,6 +71,11 @@ type Result struct {
 	Quantity int32
 }
 
+// waits reports whether the answer names a grant whose order does not exist yet.
+// Whoever asked publishes it: for the first time, or because its message may be
+// lost.
+func (r Result) waits() bool { return r.Seq != 0 }
+
 // Gate says whether the item decides at all.
 type Gate uint8
 

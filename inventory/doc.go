@@ -98,7 +98,7 @@
 //
 // events.order.refused and events.order.closed (release), events.order.paid
 // (commit). An event that meets a fenced item comes again after a pause,
-// unless its sale is over.
+// unless its sale is over and no Load is under way.
 //
 // # Lifecycle
 //

@@ -143,6 +143,7 @@ func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func
 	if known, ok := s.epochs.Load(item); ok {
 		epoch = known.(int64) //nolint:errcheck // the map holds nothing else
 	}
+	over := false
 	for range epochTurns {
 		r, err := call(epoch)
 		if err != nil {
@@ -153,11 +154,17 @@ func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func
 			s.epochs.Store(item, epoch)
 			return r, nil
 		case codeNoState, codeFenced:
-			over, err := s.over(ctx, item)
-			if err != nil || over {
+			if over {
+				return nil, nil
+			}
+			if over, err = s.over(ctx, item); err != nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("inventory: item %d is not loaded: %w", item.ID, ErrFenced)
+			if !over {
+				return nil, fmt.Errorf("inventory: item %d is not loaded: %w", item.ID, ErrFenced)
+			}
+			// The last Load may have ended between the two questions, and have
+			// written what this call is about: ask once more.
 		case codeOtherEpoch:
 			epoch = r.int(1)
 		default:
@@ -167,10 +174,14 @@ func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func
 	return nil, fmt.Errorf("inventory: item %d is loaded again and again: %w", item.ID, ErrFenced)
 }
 
-// over reports whether the item's sale has ended by Postgres's clock, or its
-// stock row is gone.
+// over reports whether nothing will write the item into Redis any more: its sale
+// has ended by Postgres's clock and no Load is under way, or its stock row is
+// gone. A Load that read an order as live writes its mark; the return of that
+// order must not be given up before.
 func (s *Service) over(ctx context.Context, item Item) (bool, error) {
-	ended, err := inventorydb.New(s.deps.DB).SaleIsOver(ctx, inventorydb.SaleIsOverParams{ItemID: item.ID, Shard: item.Shard})
+	ended, err := inventorydb.New(s.deps.DB).SaleIsOver(ctx, inventorydb.SaleIsOverParams{
+		ItemID: item.ID, Shard: item.Shard, LoadLease: loadLease(item.ID),
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return true, nil
 	}

@@ -9,7 +9,6 @@ import (
 
 	"stampede/inventory/internal/inventorydb"
 	"stampede/inventory/inventoryevent"
-	"stampede/platform/failpoint"
 	"stampede/platform/fault"
 	"stampede/platform/lease"
 )
@@ -48,10 +47,13 @@ func (s *Service) Load(ctx context.Context, itemID int64) error {
 	return err
 }
 
+// loadLease names the right to write an item into Redis, or to remove it there.
+func loadLease(itemID int64) string { return "load:" + strconv.FormatInt(itemID, 10) }
+
 // underLease runs work while this instance holds the item's lease, and cancels
 // it when the lease cannot be renewed.
 func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx context.Context, itemID, token int64) error) error {
-	l, ok, err := lease.Acquire(ctx, s.deps.DB, "load:"+strconv.FormatInt(itemID, 10), s.holder, s.cfg.LeaseTTL)
+	l, ok, err := lease.Acquire(ctx, s.deps.DB, loadLease(itemID), s.holder, s.cfg.LeaseTTL)
 	if err != nil {
 		return fmt.Errorf("inventory: load item %d: %w", itemID, err)
 	}
@@ -99,7 +101,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.reached("fenced"), failpoint.LoadFenced.Err()); err != nil {
+	if err := s.reached("fenced"); err != nil {
 		return err
 	}
 	if err := s.drain(ctx, itemID, f); err != nil {
@@ -112,7 +114,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.reached("counted"), failpoint.LoadCounted.Err()); err != nil {
+	if err := s.reached("counted"); err != nil {
 		return err
 	}
 	for _, st := range books.stocks {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/platform/redisx/redistest"
 )
 
 // epochInBooks is the epoch that a Load has written to Postgres.
@@ -62,8 +65,7 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			item, kept := b.heldAndGone()
-			promoted := redis.NewClient(&redis.Options{Addr: privateRedis(t)})
-			defer func() { _ = promoted.Close() }()
+			promoted := redistest.Start(t).Client
 			b.failpoint = func(step string) error {
 				if step != "written" {
 					return nil
@@ -212,4 +214,92 @@ func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
 	for _, err := range ends() {
 		mustFail(t, err, nil)
 	}
+}
+
+// heldPastTheEnd is an item whose Load has read an order as live when the sale
+// ends and the order is closed.
+func (b *bundle) heldPastTheEnd() (Item, func() orderevent.Order) {
+	b.t.Helper()
+	item, _ := b.loaded(onSale(1, 3))
+	no := b.written(item, 1)
+	return item, func() orderevent.Order {
+		if _, err := b.db.Exec(b.t.Context(), `UPDATE inventory.stock SET closes_at = clock_timestamp()`); err != nil {
+			b.t.Error(err)
+		}
+		return b.close(no)
+	}
+}
+
+// A Load that was under way when the sale ended still writes the marks that it
+// read: the return of such an order waits for it.
+func TestReturnsWaitForTheLastLoad(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, end := b.heldPastTheEnd()
+	var closed orderevent.Order
+	b.failpoint = func(step string) error {
+		if step == "counted" {
+			closed = end()
+			mustFail(t, b.release(t.Context(), item, []orderevent.Order{closed}), ErrFenced)
+		}
+		return nil
+	}
+	b.load(item)
+	b.mustRelease(closed)
+	mustBe(t, "remaining", b.state(item).Remaining, 3)
+	b.mustBeClean()
+}
+
+// afterFirst runs something behind a script's first answer.
+type afterFirst struct {
+	sendsTwice
+	then sync.Once
+	do   func()
+}
+
+func (h *afterFirst) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := cmd.Args(); len(args) > 1 && args[0] == "evalsha" && slices.Contains(h.hashes, args[1].(string)) {
+			h.then.Do(h.do)
+		}
+		return err
+	}
+}
+
+// The last Load may end between Redis's answer, that it is under way, and
+// Postgres's, that it is not.
+func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, end := b.heldPastTheEnd()
+	b.mustRelease(b.close(b.written(item, 2))) // Redis knows the script
+	counted, asked, ended := make(chan orderevent.Order), make(chan struct{}), make(chan error, 1)
+	b.failpoint = func(step string) error {
+		if step == "counted" {
+			counted <- end()
+			<-asked
+		}
+		return nil
+	}
+	go func() { ended <- b.Load(t.Context(), item.ID) }()
+	closed := <-counted
+	b.rdb.AddHook(&afterFirst{sendsTwice: sendsTwice{hashes: []string{releaseScript.Hash()}}, do: func() {
+		close(asked)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}})
+	b.mustRelease(closed)
+	mustBe(t, "remaining", b.state(item).Remaining, 3)
+	b.mustBeClean()
+}
+
+// written is a user's order for an item.
+func (b *bundle) written(item Item, user int64) ids.ID {
+	b.t.Helper()
+	a, epoch := one(user), b.state(item).Epoch
+	b.reserve(item, epoch, a)
+	b.write(item, epoch, a)
+	return a.No
 }

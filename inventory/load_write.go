@@ -2,14 +2,12 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/failpoint"
 	"stampede/platform/ids"
 )
 
@@ -43,7 +41,7 @@ func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) er
 			return err
 		}
 	}
-	if err := errors.Join(s.reached("written"), failpoint.LoadWritten.Err()); err != nil {
+	if err := s.reached("written"); err != nil {
 		return err
 	}
 	for range epochTurns {

@@ -10,22 +10,38 @@ import (
 // stay as short as a decision does.
 const scriptChunk = 512
 
+// Written are numbers of one item whose order rows exist.
+type Written struct {
+	Item  Item
+	Epoch int64 // under which they were granted
+	Nos   []ids.ID
+}
+
 // Persisted notes that order rows exist for numbers granted under epoch, so
 // that the queue moves on and the hold sweeper leaves them alone. It may be
 // repeated, and does nothing for an epoch that a Load has replaced.
 func (s *Service) Persisted(ctx context.Context, item Item, epoch int64, nos []ids.ID) error {
-	keys := []string{item.stateKey(), item.holdsKey(epoch)}
-	for len(nos) > 0 {
-		chunk := nos[:min(len(nos), scriptChunk)]
-		nos = nos[len(chunk):]
-		args := make([]any, 0, 1+len(chunk))
-		args = append(args, epoch)
-		for _, no := range chunk {
-			args = append(args, no.String())
-		}
-		if err := persistScript.Run(ctx, s.deps.Redis, keys, args...).Err(); err != nil {
-			return persistScript.failed(err)
+	return s.PersistedAll(ctx, []Written{{Item: item, Epoch: epoch, Nos: nos}})
+}
+
+// PersistedAll is Persisted for many items at once, in one round trip: alone,
+// each would wait for Redis to sync its log. An item that fails is returned as
+// an error and keeps none of the others back. The calls are as many as the
+// caller has items; the order writer's transaction bounds them.
+func (s *Service) PersistedAll(ctx context.Context, all []Written) error {
+	calls := make([]scriptCall, 0, len(all))
+	for _, w := range all {
+		keys := []string{w.Item.stateKey(), w.Item.holdsKey(w.Epoch)}
+		for nos := w.Nos; len(nos) > 0; {
+			chunk := nos[:min(len(nos), scriptChunk)]
+			nos = nos[len(chunk):]
+			args := make([]any, 0, 1+len(chunk))
+			args = append(args, w.Epoch)
+			for _, no := range chunk {
+				args = append(args, no.String())
+			}
+			calls = append(calls, scriptCall{keys, args})
 		}
 	}
-	return nil
+	return persistScript.runAll(ctx, s.deps.Redis, calls)
 }

@@ -39,3 +39,37 @@ func BenchmarkPersisted(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPersistedAll is the same for a transaction of many items.
+func BenchmarkPersistedAll(b *testing.B) {
+	const items, each = 64, 4
+	u := setup(b)
+	written := make([]Written, items)
+	for i := range written {
+		n := onSale(int64(i)+1, 0)
+		n.Unlimited = true
+		item, epoch := u.loaded(n)
+		written[i] = Written{Item: item, Epoch: epoch, Nos: make([]ids.ID, each)}
+	}
+	var d Decision
+	user := int64(1 << 40)
+	for b.Loop() {
+		b.StopTimer()
+		for _, w := range written {
+			attempts := make([]Attempt, each)
+			for i := range attempts {
+				user++
+				w.Nos[i] = ids.NewFor(user)
+				attempts[i] = Attempt{User: user, No: w.Nos[i], Quantity: 1}
+			}
+			if err := u.Reserve(b.Context(), w.Item, w.Epoch, attempts, &d); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		if err := u.PersistedAll(b.Context(), written); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*items*each)/b.Elapsed().Seconds(), "numbers/s")
+}

@@ -2,66 +2,25 @@ package inventory
 
 import (
 	"fmt"
-	"net"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"stampede/platform/embedded"
 	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/redisx"
+	"stampede/platform/redisx/redistest"
 )
-
-// privateRedis starts a server of the test's own, for what must not be done to
-// the shared one: settings of the whole server, and cluster mode.
-func privateRedis(t *testing.T, args ...string) (addr string) {
-	t.Helper()
-	programs, err := embedded.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := freePort(t)
-	addr = net.JoinHostPort("127.0.0.1", port)
-	dir := t.TempDir()
-	args = append([]string{
-		"--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--logfile", filepath.Join(dir, "log"),
-	}, args...)
-	cmd := exec.CommandContext(t.Context(), programs.Redis, args...)
-	cmd.Env = embedded.ChildEnv(programs.Redis) // an unpacked server needs its libraries
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // the test's context, ended before, has killed it
-	one := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = one.Close() }()
-	pgtest.Eventually(t, 20*time.Second, func() bool { return one.Ping(t.Context()).Err() == nil }, "redis-server answers")
-	return addr
-}
 
 // On a cluster a script that touched a key it does not declare, or one of
 // another slot, would fail.
 func TestOnARedisCluster(t *testing.T) {
 	t.Parallel()
-	addr := privateRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
-	node := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = node.Close() }()
-	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+	b := setup(t)
+	cluster, err := redisx.Open(t.Context(), redistest.Shards(t, 1).URL)
+	if err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 20*time.Second, func() bool {
-		return strings.Contains(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	}, "the cluster is ready")
-	b := setup(t)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{addr}, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
 	defer func() { _ = cluster.Close() }()
 	b.deps.Redis = cluster
 
@@ -90,8 +49,7 @@ func TestOnARedisCluster(t *testing.T) {
 func TestFullRedisStillTakesUnitsBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	rdb := redis.NewClient(&redis.Options{Addr: privateRedis(t)})
-	defer func() { _ = rdb.Close() }()
+	rdb := redistest.Start(t).Client
 	b.deps.Redis = rdb
 	item, epoch := b.loaded(onSale(1, 5))
 	x, y := one(1), one(2)
@@ -112,14 +70,4 @@ func TestFullRedisStillTakesUnitsBack(t *testing.T) {
 	b.mustCommit(b.pay(x.No))
 	b.mustRelease(b.close(x.No))
 	mustBe(t, "remaining", b.state(item).Remaining, 4)
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }

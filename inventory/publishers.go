@@ -18,8 +18,9 @@ import (
 //     NATS server runs inside it, so that what a predecessor was still sending
 //     died with the server that it was sent to. What had arrived is in the
 //     recovered stream, where the drain sees it. So only what this process has
-//     been granted since its start counts, and that is noted below by item. A
-//     process that has just started waits for nothing.
+//     been granted since its start counts, or been told of as granted and not
+//     written, and that is noted below by item. A process that has just started
+//     waits for nothing.
 //   - Another run. The state names another run of Redis than the one that
 //     answers, so no grant of this item was made since that run began: each
 //     decision compares the two. The deadline of the last one began before this
@@ -28,7 +29,7 @@ import (
 //
 // In all others the deadline begins at the fence.
 
-// granting is what this process has been granted of one item.
+// granting is when this process was given grants of one item to publish.
 type granting struct {
 	// deciding is read-held while Redis decides. A Load that takes it once, after
 	// its fence, has seen every grant that was made before.

@@ -93,6 +93,28 @@ func TestLoneProcessWaitsForWhatItsSweeperWasGiven(t *testing.T) {
 	}
 }
 
+// A grant that is asked for again may be published again.
+func TestLoneProcessWaitsForWhatItWasToldAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	repeated, other := b.create(onSale(1, 5)), b.create(onSale(2, 5))
+	first := one(1)
+	next := b.instance()
+	next.cfg.PublishDeadline, next.cfg.Alone = time.Minute, true
+	for item, again := range map[Item]Attempt{repeated: first, other: one(1)} {
+		b.load(item)
+		epoch := b.state(item).Epoch
+		b.reserve(item, epoch, first)
+		var d Decision
+		if err := next.Reserve(t.Context(), item, epoch, []Attempt{again}, &d); err != nil {
+			t.Fatal(err)
+		}
+		if !b.waits(next, item) {
+			t.Errorf("did not wait for a grant that was answered %v", only(t, d).Verdict)
+		}
+	}
+}
+
 // A decision that is under way when the Load fences may be a grant.
 func TestLoadSeesDecisionsUnderWay(t *testing.T) {
 	t.Parallel()

@@ -55,4 +55,12 @@ UPDATE inventory.stock SET epoch = @epoch, version = version + 1, updated_at = c
 WHERE item_id = @item_id AND shard = @shard AND epoch < @epoch;
 
 -- name: SaleIsOver :one
-SELECT closes_at <= clock_timestamp() AS over FROM inventory.stock WHERE item_id = @item_id AND shard = @shard;
+-- Whether nobody will write the item into Redis any more: its sale has ended, and no Load is under way that may have
+-- read its books before.
+SELECT (s.closes_at <= clock_timestamp() AND NOT EXISTS (
+    SELECT FROM platform.leases l WHERE l.name = @load_lease AND l.expires_at > clock_timestamp()
+))::boolean AS over FROM inventory.stock s WHERE s.item_id = @item_id AND s.shard = @shard;
+
+-- name: Progress :many
+-- How far items have come, to be held against what Redis has of them.
+SELECT item_id, shard, epoch, rev FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,11 +42,10 @@ func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts 
 		return err
 	}
 	s.metrics.reserve.Observe(time.Since(started).Seconds())
-	granted, err := into.read(r, len(attempts))
-	if err != nil {
+	if err := into.read(r, len(attempts)); err != nil {
 		return err
 	}
-	if granted > 0 {
+	if slices.ContainsFunc(into.Results, Result.waits) {
 		g.note(time.Now())
 	}
 	s.metrics.count(into)
@@ -120,31 +120,31 @@ var verdictOf = [256]struct {
 	's': {SoldOut, true}, 'h': {AllHeld, true}, 'f': {Finished, true}, 'l': {OverLimit, true},
 }
 
-// read takes over the script's answer and returns how many attempts it grants.
-func (d *Decision) read(r reply, attempts int) (granted int64, err error) {
+// read takes over the script's answer.
+func (d *Decision) read(r reply, attempts int) error {
 	gate := r.int(0)
 	if gate < 0 || gate > int64(Paused) {
-		return 0, fmt.Errorf("inventory: reserve.lua: gate %d: %w", gate, errReply)
+		return fmt.Errorf("inventory: reserve.lua: gate %d: %w", gate, errReply)
 	}
 	d.Gate = Gate(gate)
 	d.Epoch, d.Remaining, d.Committed, d.Total = r.int(1), r.int(2), r.int(3), r.int(4)
 	d.Seq, d.Persisted, d.Rel = r.int(5), r.int(6), r.int(7)
 	d.OpensIn = time.Duration(r.int(8)) * time.Millisecond
 	if d.Gate != Open {
-		return 0, nil
+		return nil
 	}
 	letters, err := r.text(reserveFigures)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if len(letters) != attempts {
-		return 0, fmt.Errorf("inventory: reserve.lua: %d verdicts for %d attempts: %w", len(letters), attempts, errReply)
+		return fmt.Errorf("inventory: reserve.lua: %d verdicts for %d attempts: %w", len(letters), attempts, errReply)
 	}
-	extra := reserveFigures + 1
+	granted, extra := int64(0), reserveFigures+1
 	for i := range len(letters) {
 		v := verdictOf[letters[i]]
 		if !v.known {
-			return 0, fmt.Errorf("inventory: reserve.lua: verdict %q: %w", letters[i], errReply)
+			return fmt.Errorf("inventory: reserve.lua: verdict %q: %w", letters[i], errReply)
 		}
 		res := Result{Verdict: v.Verdict}
 		switch v.Verdict {
@@ -154,7 +154,7 @@ func (d *Decision) read(r reply, attempts int) (granted int64, err error) {
 		case Repeated, AlreadyBought:
 			text, err := r.text(extra)
 			if err != nil {
-				return 0, err
+				return err
 			}
 			extra++
 			if v.Verdict == Repeated {
@@ -163,7 +163,7 @@ func (d *Decision) read(r reply, attempts int) (granted int64, err error) {
 				err = res.other(text)
 			}
 			if err != nil {
-				return 0, fmt.Errorf("inventory: reserve.lua: %w", err)
+				return fmt.Errorf("inventory: reserve.lua: %w", err)
 			}
 		default: // the letter says it all
 		}
@@ -174,7 +174,7 @@ func (d *Decision) read(r reply, attempts int) (granted int64, err error) {
 			d.Results[i].Seq += d.Seq - granted
 		}
 	}
-	return granted, nil
+	return nil
 }
 
 // other reads the number that stands in the way of a grant: alone, or with

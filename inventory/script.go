@@ -64,6 +64,41 @@ func (sc script) run(ctx context.Context, rdb redis.Scripter, figures int, keys 
 	return r, sc.check(r, figures)
 }
 
+// scriptCall is what one call of a script is given.
+type scriptCall struct {
+	keys []string
+	args []any
+}
+
+// tryAll makes calls in one pipeline, first by the script's hash and, on a
+// server that does not know it, once more by its text. Each call has its answer
+// or its error at its place; one that fails does not affect the others.
+func (sc script) tryAll(ctx context.Context, rdb redis.UniversalClient, calls []scriptCall) []*redis.Cmd {
+	done := make([]*redis.Cmd, len(calls))
+	for _, run := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{sc.EvalSha, sc.Eval} {
+		_, _ = rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the commands carry the errors
+			for i, c := range calls {
+				if done[i] == nil || redis.HasErrorPrefix(done[i].Err(), "NOSCRIPT") {
+					done[i] = run(ctx, pipe, c.keys, c.args...)
+				}
+			}
+			return nil
+		})
+	}
+	return done
+}
+
+// runAll is tryAll for calls whose answers say nothing. It returns the errors.
+func (sc script) runAll(ctx context.Context, rdb redis.UniversalClient, calls []scriptCall) error {
+	var failed []error
+	for _, cmd := range sc.tryAll(ctx, rdb, calls) {
+		if err := cmd.Err(); err != nil {
+			failed = append(failed, sc.failed(err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
 // check makes sure that the first elements are integers.
 func (sc script) check(r reply, figures int) error {
 	if len(r) < figures {

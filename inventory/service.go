@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"stampede/platform/failpoint"
 	"stampede/platform/ids"
 	"stampede/platform/proof"
 )
@@ -71,7 +72,8 @@ type Service struct {
 	bookCache bookCache
 	// recheck is proof.Recheck; tests shorten it.
 	recheck time.Duration
-	// failpoint lets tests end a Load between two steps, as a crash would.
+	// failpoint replaces the fail points between the steps of a Load, for tests
+	// that end one of several Services in a process.
 	failpoint func(step string) error
 }
 
@@ -85,11 +87,22 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}, nil
 }
 
+// reached is passed between two steps of a Load: a crash there is what the next
+// Load has to make good.
 func (s *Service) reached(step string) error {
-	if s.failpoint == nil {
+	if s.failpoint != nil {
+		return s.failpoint(step)
+	}
+	switch step {
+	case "fenced":
+		return failpoint.LoadFenced.Err()
+	case "counted":
+		return failpoint.LoadCounted.Err()
+	case "written":
+		return failpoint.LoadWritten.Err()
+	default: // "planned" and "drained" leave the same behind as the one before
 		return nil
 	}
-	return s.failpoint(step)
 }
 
 // AttachOrders gives the checks their view of the orders. main calls it once,

@@ -29,7 +29,8 @@ type State struct {
 	fencedFor int64 // the epoch that the Load under way will write, 0 when open
 }
 
-// Ready reports whether the item can be decided on; false asks for a Load.
+// Ready reports whether the item decides; false asks for a Load, and so may the
+// books, see Look.
 func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
 
 // stateFigures is how many integers state.lua answers for a loaded item.
@@ -57,11 +58,4 @@ func readState(r reply) (State, bool, error) {
 		ClosesAt: time.UnixMilli(r.int(10)).UTC(), Limit: r.int(11), Paused: r.int(12) == 1, Unlimited: r.int(13) == 1,
 		Fenced: r.int(14) != 0, fencedFor: r.int(14), Rebuy: r.int(15) == 1,
 	}, true, nil
-}
-
-// Ready reports whether the item is loaded, into this very Redis, and not
-// fenced. Whether it is open or paused is another question.
-func (s *Service) Ready(ctx context.Context, item Item) (bool, error) {
-	st, ok, err := s.State(ctx, item)
-	return ok && st.Ready(), err
 }

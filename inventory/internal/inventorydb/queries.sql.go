@@ -262,6 +262,43 @@ func (q *Queries) MoveStock(ctx context.Context, arg MoveStockParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const progress = `-- name: Progress :many
+SELECT item_id, shard, epoch, rev FROM inventory.stock WHERE item_id = ANY($1::bigint[])
+`
+
+type ProgressRow struct {
+	ItemID int64
+	Shard  int16
+	Epoch  int64
+	Rev    int64
+}
+
+// How far items have come, to be held against what Redis has of them.
+func (q *Queries) Progress(ctx context.Context, itemIds []int64) ([]ProgressRow, error) {
+	rows, err := q.db.Query(ctx, progress, itemIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProgressRow
+	for rows.Next() {
+		var i ProgressRow
+		if err := rows.Scan(
+			&i.ItemID,
+			&i.Shard,
+			&i.Epoch,
+			&i.Rev,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const raiseEpoch = `-- name: RaiseEpoch :execrows
 UPDATE inventory.stock SET epoch = $1, version = version + 1, updated_at = clock_timestamp()
 WHERE item_id = $2 AND shard = $3 AND epoch < $1
@@ -282,16 +319,21 @@ func (q *Queries) RaiseEpoch(ctx context.Context, arg RaiseEpochParams) (int64, 
 }
 
 const saleIsOver = `-- name: SaleIsOver :one
-SELECT closes_at <= clock_timestamp() AS over FROM inventory.stock WHERE item_id = $1 AND shard = $2
+SELECT (s.closes_at <= clock_timestamp() AND NOT EXISTS (
+    SELECT FROM platform.leases l WHERE l.name = $1 AND l.expires_at > clock_timestamp()
+))::boolean AS over FROM inventory.stock s WHERE s.item_id = $2 AND s.shard = $3
 `
 
 type SaleIsOverParams struct {
-	ItemID int64
-	Shard  int16
+	LoadLease string
+	ItemID    int64
+	Shard     int16
 }
 
+// Whether nobody will write the item into Redis any more: its sale has ended, and no Load is under way that may have
+// read its books before.
 func (q *Queries) SaleIsOver(ctx context.Context, arg SaleIsOverParams) (bool, error) {
-	row := q.db.QueryRow(ctx, saleIsOver, arg.ItemID, arg.Shard)
+	row := q.db.QueryRow(ctx, saleIsOver, arg.LoadLease, arg.ItemID, arg.Shard)
 	var over bool
 	err := row.Scan(&over)
 	return over, err

@@ -1,0 +1,82 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/inventory/internal/inventorydb"
+)
+
+// Standing is what an item in Redis is like, held against its books.
+type Standing uint8
+
+const (
+	// Unseen says nothing: Postgres or the item's Redis did not answer.
+	Unseen Standing = iota
+	// Good asks for nothing.
+	Good
+	// Behind lacks an operator's change. It decides; Apply brings the change.
+	Behind
+	// Unready asks for a Load: the item is not there, fenced, from before a restart
+	// or failover of Redis, or from before its last Load. The last happens when a
+	// server comes back as primary that had lost that role for a moment: it calls
+	// itself as before and may have what it had then. Such an item goes on deciding,
+	// and the order writer refuses every grant of it.
+	Unready
+)
+
+// Look says how each item stands, in the order of items. It costs one query and
+// one round trip to each Redis server. The error tells of items left Unseen; what
+// is said about the others holds.
+func (s *Service) Look(ctx context.Context, items []Item) ([]Standing, error) {
+	seen := make([]Standing, len(items))
+	itemIDs, calls := make([]int64, len(items)), make([]scriptCall, len(items))
+	for i, item := range items {
+		itemIDs[i], calls[i] = item.ID, scriptCall{keys: []string{item.stateKey()}}
+	}
+	// Postgres first: a Load fences its item, then raises the epoch, and opens the
+	// item under it. So what is open now under an older one was not left by a Load.
+	rows, err := inventorydb.New(s.deps.DB).Progress(ctx, itemIDs)
+	if err != nil {
+		return seen, fmt.Errorf("inventory: look at %d items: %w", len(items), err)
+	}
+	books := make(map[Key]inventorydb.ProgressRow, len(rows))
+	for _, row := range rows {
+		books[Key{ItemID: row.ItemID, Shard: row.Shard}] = row
+	}
+	var first error
+	missing := 0
+	for i, cmd := range stateScript.tryAll(ctx, s.deps.Redis, calls) {
+		raw, err := cmd.Slice()
+		var st State
+		ok := false
+		if err == nil {
+			st, ok, err = readState(raw)
+		}
+		have := books[Key{ItemID: items[i].ID, Shard: items[i].Shard}]
+		switch {
+		case err != nil:
+			missing++
+			if first == nil {
+				first = err
+			}
+		case !ok || !st.Ready() || st.Epoch < have.Epoch:
+			seen[i] = Unready
+		case st.Rev < have.Rev:
+			seen[i] = Behind
+		default:
+			seen[i] = Good
+		}
+	}
+	if first != nil {
+		return seen, fmt.Errorf("inventory: %d of %d items could not be looked at, for one: %w", missing, len(items), first)
+	}
+	return seen, nil
+}
+
+// Ready reports whether the item needs no Load. Whether it is open or paused is
+// another question.
+func (s *Service) Ready(ctx context.Context, item Item) (bool, error) {
+	seen, err := s.Look(ctx, []Item{item})
+	return seen[0] == Good || seen[0] == Behind, err
+}
