@@ -359,7 +359,7 @@ func (s *server) start(ctx context.Context) error {
 	s.entrance.Routes()
 	s.seckill.Routes(s.router)
 	s.guard.Routes(s.router)
-	s.order.Routes(s.router, s.seckill, s.payment)
+	s.order.Routes(s.router, s.seckill, s.payment, s.seckill)
 	s.payment.Routes(s.router)
 	s.notify.Routes(s.router)
 	if err := s.watchOver(); err != nil {

@@ -17,6 +17,8 @@
 //   - Nothing is pushed to anyone but the order's owner.
 //   - A socket ends with its login: [auth.Revocations] is asked again whenever a
 //     revocation came into force, and the socket closed with 1008 within a second.
+//     It does not end with its token, which a client renews every few minutes
+//     without having been away: a stolen one is shut out by ending the login.
 //
 // # Publishes, consumes
 //

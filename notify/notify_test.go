@@ -35,12 +35,18 @@ type bundle struct {
 
 func setup(t testing.TB, change func(*Config)) bundle {
 	t.Helper()
+	return setupAt(t, time.Now, change)
+}
+
+// setupAt is setup with the time that tokens are checked by.
+func setupAt(t testing.TB, now func() time.Time, change func(*Config)) bundle {
+	t.Helper()
 	cfg := DefaultConfig()
 	if change != nil {
 		change(&cfg)
 	}
 	log := slog.New(slog.DiscardHandler)
-	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
+	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), now)
 	s, err := New(cfg, Deps{Tokens: tokens, Log: log, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"stampede/platform/app"
 )
 
 // sweepEvery is how soon the sockets of an ended login are closed. Together with
@@ -15,25 +17,19 @@ const sweepEvery = 250 * time.Millisecond
 
 // closeRevoked closes the sockets whose login was ended, until ctx ends.
 func (s *Service) closeRevoked(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
 	var swept uint64
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return app.Loop{Every: sweepEvery, Do: func(ctx context.Context) error {
 		// Read before the sweep: what comes into force meanwhile has the next one.
 		version := s.deps.Tokens.Revocations().Version()
 		if version == swept {
-			continue
+			return nil
 		}
 		for i := range s.hub.shards {
 			s.hub.each(i, func(sock *socket) { s.ended(ctx, sock) })
 		}
 		swept = version
-	}
+		return nil
+	}}.Run(ctx)
 }
 
 // ended closes a socket whose login was ended with 1008 and reports whether it

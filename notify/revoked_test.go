@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"stampede/order/orderevent"
 	"stampede/platform/auth"
 	"stampede/platform/fault"
 )
@@ -107,6 +108,22 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestASocketOutlivesItsToken: clients renew it without connecting again.
+func TestASocketOutlivesItsToken(t *testing.T) {
+	t.Parallel()
+	var later atomic.Int64
+	b := setupAt(t, func() time.Time { return time.Now().Add(time.Duration(later.Load())) }, nil)
+	conn, err := b.as(t, 7, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later.Store(int64(24 * time.Hour))
+	b.change(t, orderevent.Order{UserID: 7, Title: "after its token"})
+	if got := read(t, conn); !strings.Contains(got, "after its token") {
+		t.Errorf("pushed %s", got)
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"sync"
-	"time"
 
 	"github.com/coder/websocket"
 
+	"stampede/platform/app"
 	"stampede/platform/auth"
 )
 
@@ -134,14 +134,10 @@ func (s *socket) ping(ctx context.Context) {
 
 // runPings pings one shard after the other, for ever.
 func (h *hub) runPings(ctx context.Context) error {
-	tick := time.NewTicker(h.pingStep())
-	defer tick.Stop()
-	for i := 0; ; i = (i + 1) % shardCount {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			h.each(i, func(s *socket) { go s.ping(ctx) })
-		}
-	}
+	i := 0
+	return app.Loop{Every: h.pingStep(), Do: func(ctx context.Context) error {
+		h.each(i, func(s *socket) { go s.ping(ctx) })
+		i = (i + 1) % shardCount
+		return nil
+	}}.Run(ctx)
 }

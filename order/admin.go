@@ -72,72 +72,17 @@ type statusChange struct {
 func (s *Service) adminRoutes(rt *httpx.Router, payments PaymentLister) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/orders", ID: "admin-list-orders", Tag: "operator", Role: auth.Viewer,
-		Summary:     "Orders, newest first",
-		Description: "All filters given apply together. Without user_id the newest numbers are walked back, so a rare item of long ago takes a while.",
-		Problems:    map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "Orders, newest first",
+		Description: "All filters given apply together; give `to` to begin at a time of the past. A user_id, an item_id, a session_id, an activity_id, `from` " +
+			"or `to` says where to look. What none of them narrows is walked back from the newest order; a search that takes longer than 5 s " +
+			"ends with `unavailable` and asks for one of them.",
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.adminList)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer,
 		Summary:  "An order with its payments and its history",
 		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
 	}, s.adminDetail(payments))
-}
-
-// adminListInput narrows the list; a filter that is left out takes everything.
-type adminListInput struct {
-	httpx.PageInput
-	ItemID     int64  `query:"item_id" minimum:"1"`
-	ActivityID int64  `query:"activity_id" minimum:"1"`
-	UserID     int64  `query:"user_id" minimum:"1"`
-	Status     string `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
-}
-
-type adminListOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Data       []adminDocument `json:"data" nullable:"false"`
-		NextCursor string          `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
-	}
-}
-
-// adminList answers a page of orders from Postgres. It takes a place among the
-// readings, like shoppers' lists: a question that walks far back must not hold
-// the connections that the writer needs.
-func (s *Service) adminList(ctx context.Context, in *adminListInput) (*adminListOutput, error) {
-	before, limit, err := window(in.PageInput)
-	if err != nil {
-		return nil, err
-	}
-	done, err := s.enterReading(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	p := orderdb.ListOrdersParams{Before: before, Most: int32(limit) + 1}
-	if in.ItemID != 0 {
-		p.ItemID = &in.ItemID
-	}
-	if in.ActivityID != 0 {
-		p.ActivityID = &in.ActivityID
-	}
-	if in.Status != "" {
-		p.Status = &in.Status
-	}
-	if in.UserID != 0 {
-		bucket := ids.Bucket(in.UserID) // leads to the one partition
-		p.UserID, p.Bucket = &in.UserID, &bucket
-	}
-	rows, err := orderdb.New(s.deps.DB).ListOrders(ctx, p)
-	if err != nil {
-		return nil, errReading(err)
-	}
-	out := &adminListOutput{CacheControl: noStore}
-	rows, out.Body.NextCursor = cut(rows, limit)
-	out.Body.Data = make([]adminDocument, 0, len(rows))
-	for _, r := range rows {
-		out.Body.Data = append(out.Body.Data, adminView(fromRow(r)))
-	}
-	return out, nil
 }
 
 type adminOrderOutput struct {
@@ -173,7 +118,7 @@ func (s *Service) adminDetail(payments PaymentLister) func(context.Context, *ord
 		if err != nil {
 			return nil, errReading(err)
 		}
-		out := &adminOrderOutput{CacheControl: noStore}
+		out := &adminOrderOutput{CacheControl: httpx.NoStore}
 		out.Body.Order = adminView(fromRow(row))
 		out.Body.Payments = append([]PaymentView{}, paid...) // an empty list, not null
 		out.Body.History = history(fromRow(row), changes)

@@ -35,7 +35,10 @@ const (
 //     version back once there is memory, for FillTTL at most;
 //   - Redis cannot be reached: the event subscription repeats the change until
 //     it can; an entry that outlives even that ends with its hash, CacheTTL
-//     after the last change to any order in it.
+//     after the last change to any order in it;
+//   - Redis took the change and lost it in a failover: the cache of the server
+//     that took over is emptied within a second or two, see watchTakeovers. An
+//     event that comes again after that tells what Postgres has by then.
 type cache struct {
 	rdb     redis.UniversalClient
 	ttl     time.Duration

@@ -27,7 +27,7 @@ import (
 // again. A capture that arrives meanwhile wins: step 3 finds no pending order.
 
 // Claim makes the first step for one order, on its shopper's wish. It fails
-// with ErrNotFound, ErrNotCancelable, or ErrClosing when somebody else is
+// as Missing says, with ErrNotCancelable, or with ErrClosing when somebody else is
 // closing the order already. The claim is in force for Config.ClosingFor.
 func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
 	if no.Bucket() != ids.Bucket(user) {
@@ -48,11 +48,11 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.
 	row, err = q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user:
-		return orderevent.Order{}, ErrNotFound
+		return orderevent.Order{}, s.Missing(ctx, no, user)
 	case err != nil:
 		return orderevent.Order{}, fmt.Errorf("order: read %s: %w", no, err)
 	case row.Status != orderevent.StatusPending:
-		return orderevent.Order{}, ErrNotCancelable.With("status", row.Status)
+		return orderevent.Order{}, whatItIs(ErrNotCancelable, row)
 	default:
 		return orderevent.Order{}, ErrClosing
 	}
@@ -62,6 +62,8 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.
 // passed by Postgres's clock. Several sweepers share the work: each gets
 // orders that no other has.
 func (s *Service) ClaimDue(ctx context.Context, limit int) ([]ids.ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
 	nos, err := orderdb.New(s.deps.DB).ClaimDue(ctx, orderdb.ClaimDueParams{
 		ClosingSeconds: s.cfg.ClosingFor.Seconds(), Most: int32(limit),
 	})
@@ -83,6 +85,8 @@ func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string)
 	if reason == orderevent.ReasonCanceled {
 		actor = "shopper"
 	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
 	var closed []orderevent.Order
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		closed = closed[:0] // InTx may run this again

@@ -112,6 +112,39 @@ func TestClosingIsAProtocol(t *testing.T) {
 	requireEqual(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE status = 'closed' AND reason = 'canceled' AND actor = 'shopper' AND version = 2`), 1)
 }
 
+// TestWhoAsksAfterAPushReadsNoOlderState: pushes begin with the relay, and by then
+// the cache, which polls read, has the change.
+func TestWhoAsksAfterAPushReadsNoOlderState(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := grants(s.item(2), 1, 2, 3)
+	paid, closed, refused := m.Grants[0].No, m.Grants[1].No, m.Grants[2].No
+	no := paid
+	var read []string
+	s.waker.onWake = func() {
+		o, _, err := s.cache.get(t.Context(), no)
+		if err != nil {
+			t.Error(err)
+		}
+		read = append(read, o.Status)
+	}
+	s.deliver(m)
+	no = refused
+	s.deliver(again(m))
+	no = paid
+	s.pay(paid)
+	no = closed
+	if _, err := s.Claim(t.Context(), closed, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CloseClaimed(t.Context(), []ids.ID{closed}, orderevent.ReasonCanceled); err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "what polls read when the relay is woken", read, []string{
+		orderevent.StatusPending, orderevent.StatusRefused, orderevent.StatusPaid, orderevent.StatusClosed,
+	})
+}
+
 func TestNoPaymentAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -30,6 +30,10 @@ type Config struct {
 	// Postgres, which keeps polls off Postgres while Redis is full or away.
 	// Defaults to 16 MiB, some 30,000 orders.
 	LocalCacheBytes int
+	// ListTimeout is how long a list may search; beyond it its reader is told to
+	// narrow it. It is what a person waits for, and what a search may keep a
+	// connection for. Defaults to 5 s.
+	ListTimeout time.Duration
 	// SweepEvery is how often the expiry sweeper looks without being woken.
 	// Defaults to 1 s.
 	SweepEvery time.Duration
@@ -54,6 +58,7 @@ func DefaultConfig() Config {
 		CacheMaxOrders:  1_000_000,
 		FillTTL:         time.Minute,
 		LocalCacheBytes: 16 << 20,
+		ListTimeout:     5 * time.Second,
 		SweepEvery:      time.Second,
 		SweepLimit:      500,
 		ClosingFor:      30 * time.Second,
@@ -79,6 +84,8 @@ func (c Config) Validate() error {
 		return errors.New("order: FillTTL must be between 1 s and CacheTTL")
 	case c.LocalCacheBytes < minLocalCacheBytes:
 		return errors.New("order: LocalCacheBytes must be at least 524288")
+	case c.ListTimeout < 100*time.Millisecond || c.ListTimeout > time.Minute:
+		return errors.New("order: ListTimeout must be between 100 ms and 1 min")
 	case c.SweepEvery < 10*time.Millisecond || c.SweepEvery > time.Minute:
 		return errors.New("order: SweepEvery must be between 10 ms and 1 min")
 	case c.SweepLimit < 1 || c.SweepLimit > 10000:

@@ -14,7 +14,8 @@
 //	payment       → Payable, MarkPaid inside payment's own transactions
 //	deadline      → Expiry: claim → payments closed → CloseClaimed
 //	cancel        → Claim → payments closed → CloseClaimed (payment's route)
-//	poll          → order cache → queue → Postgres
+//	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
+//	no order yet  → Missing: payment and cancel say of a number what a poll says
 //
 // The writer settles many messages set-wise and in three degrees of care: by
 // COPY, expecting every entry to become an order; by INSERT … ON CONFLICT, when

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
+	"stampede/platform/app"
 	"stampede/platform/ids"
 )
 
@@ -49,38 +50,29 @@ func NewExpiry(s *Service, payments Payments) *Expiry {
 // the next tick or, once claimed, when its claim runs out.
 func (e *Expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
-	tick := time.NewTicker(e.orders.cfg.SweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-e.orders.due:
-		}
-		e.sweep(ctx)
-	}
+	return app.Loop{
+		Every: e.orders.cfg.SweepEvery, Kick: e.orders.due, Do: e.sweep,
+		Log: e.orders.deps.Log, Failed: "due orders not claimed, trying again at the next tick",
+	}.Run(ctx)
 }
 
-// sweep closes everything that is due, a claim at a time.
-func (e *Expiry) sweep(ctx context.Context) {
+// sweep closes everything that is due, a claim at a time. It fails when nothing
+// can be claimed; what happens to a claim is logged.
+func (e *Expiry) sweep(ctx context.Context) error {
 	limit := e.orders.cfg.SweepLimit
 	for ctx.Err() == nil {
 		claimed, err := e.orders.ClaimDue(ctx, limit)
 		if err != nil {
-			if ctx.Err() == nil {
-				e.orders.deps.Log.WarnContext(ctx, "due orders not claimed, trying again at the next tick", "error", err)
-			}
-			return
+			return err
 		}
-		if len(claimed) == 0 {
-			return
+		if len(claimed) > 0 {
+			e.close(ctx, claimed)
 		}
-		e.close(ctx, claimed)
 		if len(claimed) < limit {
-			return // there was no more; what falls due meanwhile has its own timer
+			break // there was no more; what falls due meanwhile has its own timer
 		}
 	}
+	return nil
 }
 
 // close makes the second and third step for claimed orders: at once for those

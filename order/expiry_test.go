@@ -45,6 +45,13 @@ func (s *shop) runWorker(run func(context.Context) error) {
 	})
 }
 
+// sweep is one sweep, which has to claim what is due.
+func (s *shop) sweep(e *Expiry) {
+	if err := e.sweep(s.t.Context()); err != nil {
+		s.t.Error(err) // may run beside the test's goroutine
+	}
+}
+
 // stubborn closes all payments but some.
 type stubborn struct{ open []ids.ID }
 
@@ -64,13 +71,13 @@ func TestExpiryLeavesWhatItsProviderDoesNotClose(t *testing.T) {
 	b.PayWindow = 0
 	m := s.placed(b, 1, 2, 3)
 	e := NewExpiry(s.Service, stubborn{open: numbers(m)[1:2]})
-	sweep := func() { e.sweep(t.Context()); e.closing.Wait() }
+	sweep := func() { s.sweep(e); e.closing.Wait() }
 	sweep()
 	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/timeout", "pending_payment", "closed/timeout"})
 	sweep()
 	requireEqual(t, "while the claim is in force", s.count(`SELECT count(*) FROM orders.orders WHERE status = 'pending_payment' AND closing_until > clock_timestamp()`), 1)
 	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms' WHERE closing_until IS NOT NULL`)
-	NewExpiry(s.Service, noPayments{}).sweep(t.Context())
+	s.sweep(NewExpiry(s.Service, noPayments{}))
 	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/timeout", "closed/timeout", "closed/timeout"})
 	requireEqual(t, "units", s.available(b.ItemID), 5)
 }
@@ -112,7 +119,7 @@ func TestExpiryDoesNotWaitForAHangingBank(t *testing.T) {
 	banks := twoBanks{paid: numbers(first)[:2], asked: make(chan struct{}), hang: make(chan struct{})}
 	e := NewExpiry(s.Service, banks)
 	swept := make(chan struct{})
-	go func() { defer close(swept); e.sweep(t.Context()) }()
+	go func() { defer close(swept); s.sweep(e) }()
 	select {
 	case <-swept:
 	case <-time.After(10 * time.Second):
@@ -141,11 +148,11 @@ func TestExpiryBoundsWhatWaitsForBanks(t *testing.T) {
 	for range closingAtOnce {
 		e.slots <- struct{}{}
 	}
-	e.sweep(t.Context())
+	s.sweep(e)
 	requireEqual(t, "left to their claim", s.statuses(numbers(m)...), []string{"pending_payment", "pending_payment"})
 	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms' WHERE closing_until IS NOT NULL`)
 	<-e.slots
-	e.sweep(t.Context())
+	s.sweep(e)
 	e.closing.Wait()
 	requireEqual(t, "in a place", s.statuses(numbers(m)...), []string{"closed/timeout", "closed/timeout"})
 	requireEqual(t, "places taken", len(e.slots), closingAtOnce-1)

@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,10 +129,7 @@ func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]ord
 		return nil, err
 	}
 	orders := slices.Collect(maps.Values(found))
-	noRoom, err := s.cache.fill(ctx, orders)
-	if err != nil {
-		s.deps.Log.DebugContext(ctx, "order cache not filled", "error", err)
-	}
+	noRoom, err := s.fill(ctx, orders)
 	if err != nil || noRoom > 0 {
 		for i := range orders {
 			s.remember(orders[i].No, appendCached(nil, &orders[i]))
@@ -143,6 +141,29 @@ func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]ord
 		}
 	}
 	return found, nil
+}
+
+// fillPause is how long the cache is left alone that did not take what readers
+// found: while Redis hangs, each try would keep hundreds of them waiting, and
+// the process remembers what they read.
+const fillPause = time.Second
+
+// errFillPause is the reason for a filling that was not tried.
+var errFillPause = errors.New("order: the cache did not take the last filling")
+
+// fill puts what readers found into the cache. They wait for it, so that it is
+// bounded as their reading was.
+func (s *Service) fill(ctx context.Context, orders []orderevent.Order) (noRoom int, err error) {
+	if time.Now().UnixNano() < s.fillFrom.Load() {
+		return 0, errFillPause
+	}
+	ctx, cancel := context.WithTimeout(ctx, cacheRead)
+	defer cancel()
+	if noRoom, err = s.cache.fill(ctx, orders); err != nil {
+		s.fillFrom.Store(time.Now().Add(fillPause).UnixNano())
+		s.deps.Log.DebugContext(ctx, "order cache not filled", "error", err)
+	}
+	return noRoom, err
 }
 
 // readRows reads orders from Postgres; numbers without a row are left out.

@@ -19,12 +19,14 @@ var (
 	ErrNotFound      = fault.New(fault.NotFound, "not-found", "You have no order with this number.")
 	ErrNotPayable    = fault.New(fault.Conflict, "order-not-payable", "Only an order that waits for payment can be paid, and only before its deadline.")
 	ErrNotCancelable = fault.New(fault.Conflict, "order-not-cancelable", "Only an order that waits for payment can be canceled.")
+	ErrQueued        = fault.New(fault.Conflict, "order-queued", "This number is still in line; it can be paid or canceled as soon as GET /api/v1/orders/{no} says pending_payment.").After(time.Second)
 	ErrClosing       = fault.New(fault.Conflict, "order-closing", "The order is being closed; ask for it again in a moment.").After(time.Second)
 )
 
 // Payable returns the user's order with its row locked, so that neither a
 // claim nor another payment comes in between until tx ends. It fails with
-// ErrNotFound, ErrNotPayable or ErrClosing.
+// ErrNotFound, ErrNotPayable or ErrClosing. Of ErrNotFound, Missing knows more
+// once tx has ended.
 func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64) (orderevent.Order, error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.Order{}, ErrNotFound
@@ -44,13 +46,23 @@ func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64)
 	}
 	switch {
 	case row.Status != orderevent.StatusPending:
-		return orderevent.Order{}, ErrNotPayable.With("status", row.Status)
+		return orderevent.Order{}, whatItIs(ErrNotPayable, row)
 	case row.ClosingUntil != nil && row.ClosingUntil.After(now):
 		return orderevent.Order{}, ErrClosing
 	case !row.PayDeadline.After(now):
-		return orderevent.Order{}, ErrNotPayable.With("status", row.Status)
+		return orderevent.Order{}, whatItIs(ErrNotPayable, row)
 	}
 	return fromRow(row), nil
+}
+
+// whatItIs adds to an error what the order is, and why where it has come to
+// nothing, in the words for its shopper.
+func whatItIs(err *fault.Error, row orderdb.OrdersOrder) *fault.Error {
+	err = err.With("order_status", row.Status)
+	if reason := orderevent.View(fromRow(row)).Reason; reason != "" {
+		err = err.With("reason", reason)
+	}
+	return err
 }
 
 // MarkPaid turns a pending order into a paid one inside the transaction that
@@ -81,11 +93,10 @@ func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID)
 	return o, true, nil
 }
 
-// Announce is called once after the commit of a change: it counts it, puts the orders into the
-// cache at once and wakes the outbox relay. It may fail or never be called;
-// then the events, which are in the outbox, do the same a little later.
+// Announce is called once after the commit of a change: it counts it, puts the
+// orders into the cache at once and wakes the outbox relay. It may fail or never
+// be called; then the events, which are in the outbox, do the same a little later.
 func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
-	s.deps.Outbox.Wake()
 	for i := range orders {
 		s.metrics.changes.WithLabelValues(orders[i].Status, orders[i].Reason).Inc()
 	}
@@ -93,4 +104,6 @@ func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
 	if err := s.cache.put(ctx, orders); err != nil {
 		s.deps.Log.WarnContext(ctx, "order cache not updated, its subscription will repeat it", "orders", len(orders), "error", err)
 	}
+	// Last, so that whoever asks because of the push is not told an older state.
+	s.deps.Outbox.Wake()
 }

@@ -36,16 +36,18 @@ RETURNING *;
 
 -- name: ClaimDue :many
 -- Claims what is due, oldest deadline first. A row that somebody else has locked (a payment being made, another
--- sweeper) is skipped and looked at again a second later.
-UPDATE orders.orders o SET closing_until = clock_timestamp() + make_interval(secs => @closing_seconds::float8)
-FROM (
+-- sweeper) is skipped and looked at again a second later. Through arrays, whose length the planner takes for short,
+-- the rows are found by their key; joined to the rows themselves it reads every order there is.
+WITH due AS MATERIALIZED (
     SELECT bucket, order_no FROM orders.orders
     WHERE status = 'pending_payment' AND pay_deadline <= statement_timestamp()
       AND (closing_until IS NULL OR closing_until < statement_timestamp())
     ORDER BY pay_deadline
     LIMIT @most FOR UPDATE SKIP LOCKED
-) due
-WHERE o.order_no = due.order_no AND o.bucket = due.bucket
+)
+UPDATE orders.orders o SET closing_until = clock_timestamp() + make_interval(secs => @closing_seconds::float8)
+FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n
+WHERE o.order_no = n.no AND o.bucket = n.b
 RETURNING o.order_no;
 
 -- name: StockOfOrders :many
@@ -57,17 +59,16 @@ ORDER BY o.item_id, o.shard;
 
 -- name: CloseClaimed :many
 -- Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
--- rows that this transaction holds. They share one time, so that their event says it once.
+-- rows that this transaction holds. They share one time, so that their event says it once. Arrays as in ClaimDue.
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED (
     SELECT o.order_no, o.bucket
-    FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
-    JOIN orders.orders o ON o.order_no = n.no AND o.bucket = n.b
-    ORDER BY o.order_no FOR UPDATE OF o
+    FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b ORDER BY no) n
+    CROSS JOIN LATERAL (SELECT order_no, bucket FROM orders.orders WHERE order_no = n.no AND bucket = n.b FOR UPDATE) o
 ), closed AS (
     UPDATE orders.orders o
     SET status = 'closed', reason = @reason, version = o.version + 1, closing_until = NULL, updated_at = t.at
-    FROM locked, t
-    WHERE o.order_no = locked.order_no AND o.bucket = locked.bucket
+    FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n, t
+    WHERE o.order_no = n.no AND o.bucket = n.b
       AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
     RETURNING o.*
 ), recorded AS (
@@ -123,14 +124,17 @@ WHERE bucket = @bucket AND user_id = @user_id AND order_no < @before
 ORDER BY order_no DESC LIMIT @most;
 
 -- name: ListOrders :many
--- Orders for an operator, newest first.
+-- Orders for an operator, newest first, between two numbers; see onsale.go.
 SELECT * FROM orders.orders
-WHERE order_no < @before
+WHERE order_no < @before AND order_no >= @since
   AND (sqlc.narg('bucket')::smallint IS NULL OR bucket = sqlc.narg('bucket'))
   AND (sqlc.narg('user_id')::bigint IS NULL OR user_id = sqlc.narg('user_id'))
   AND (sqlc.narg('item_id')::bigint IS NULL OR item_id = sqlc.narg('item_id'))
+  AND (sqlc.narg('session_id')::bigint IS NULL OR session_id = sqlc.narg('session_id'))
   AND (sqlc.narg('activity_id')::bigint IS NULL OR activity_id = sqlc.narg('activity_id'))
   AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
+  AND (sqlc.narg('created_from')::timestamptz IS NULL OR created_at >= sqlc.narg('created_from'))
+  AND (sqlc.narg('created_to')::timestamptz IS NULL OR created_at < sqlc.narg('created_to'))
 ORDER BY order_no DESC LIMIT @most;
 
 -- name: HistoryOfOrder :many

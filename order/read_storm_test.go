@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/auth"
 	"stampede/platform/ids"
+	"stampede/platform/pgtest"
 )
 
 // statements counts what a pool asks Postgres.
@@ -58,11 +59,10 @@ func (e *edge) storm(count *statements, want, missed int, of func(i int) (user i
 		}
 	}
 	var arrived atomic.Int64
-	e.line.asked = func() {
-		if arrived.Add(1) == int64(missed) {
-			go free()
-		}
-	}
+	e.line.asked = func() { arrived.Add(1) }
+	// Whoever Redis is too slow for asks Postgres before the queue.
+	slow := func() int64 { return int64(counter(e.t, e.metrics.cacheReads.WithLabelValues("error"))) }
+	slowBefore := slow()
 	if missed == 0 {
 		free()
 	}
@@ -75,6 +75,10 @@ func (e *edge) storm(count *statements, want, missed int, of func(i int) (user i
 				e.t.Errorf("reader %d: %d %s", i, rec.Code, rec.Body)
 			}
 		})
+	}
+	if missed > 0 {
+		pgtest.Eventually(e.t, time.Minute, func() bool { return arrived.Load()+slow()-slowBefore >= int64(missed) }, "everybody who misses the cache has come")
+		free()
 	}
 	readers.Wait()
 	return count.n.Load() - before
@@ -89,7 +93,12 @@ const batches = (crowd+loadLimit-1)/loadLimit + 2*loadSlots
 func TestUnknownNumbersShareQueries(t *testing.T) {
 	t.Parallel()
 	e, count := counted(t)
-	if n := e.storm(count, http.StatusNotFound, crowd, func(int) (int64, ids.ID) { return 1, ids.NewFor(1) }); n == 0 || n > batches {
+	n := e.storm(count, http.StatusNotFound, crowd, func(int) (int64, ids.ID) { return 1, ids.NewFor(1) })
+	most := int64(batches)
+	if counter(t, e.metrics.cacheReads.WithLabelValues("error")) > 0 {
+		most *= 2 // whoever Redis was too slow for asked Postgres before the queue and after it
+	}
+	if n == 0 || n > most {
 		t.Errorf("%d unknown numbers took %d statements", crowd, n)
 	}
 	foreign := int64(2) // in another bucket than user 1

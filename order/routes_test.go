@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,11 +28,16 @@ type line struct {
 	positions map[ids.ID]int64
 	err       error
 	asked     func()
+	hangs     bool
 }
 
-func (l *line) Queued(_ context.Context, _ int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+func (l *line) Queued(ctx context.Context, _ int64, no ids.ID) (position, itemID int64, ok bool, err error) {
 	if l.asked != nil {
 		l.asked()
+	}
+	if l.hangs {
+		<-ctx.Done()
+		return 0, 0, false, ctx.Err()
 	}
 	position, ok = l.positions[no]
 	return position, 1, ok, l.err
@@ -51,14 +56,30 @@ type edge struct {
 	router *httpx.Router
 	tokens *auth.Tokens
 	line   *line
+	sales  *sales
+}
+
+// sales is seckill's part: what was on sale, by the filter that asks.
+type sales struct {
+	known         map[string]bool
+	opens, closes time.Time
+}
+
+func (s *sales) WhenOnSale(_ context.Context, item, session, activity *int64) (opens, closes time.Time, known bool, err error) {
+	for name, id := range map[string]*int64{"item": item, "session": session, "activity": activity} {
+		if id != nil && !s.known[name+" "+strconv.FormatInt(*id, 10)] {
+			return opens, closes, false, nil
+		}
+	}
+	return s.opens, s.closes, true, nil
 }
 
 func setupEdge(t *testing.T, change ...func(*Config, *Deps)) *edge {
 	t.Helper()
 	s := setup(t, change...)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
-	e := &edge{shop: s, tokens: tokens, line: &line{positions: map[ids.ID]int64{}}, router: httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())}
-	s.Routes(e.router, e.line, paidOnce{no: ids.NewFor(1)})
+	e := &edge{shop: s, tokens: tokens, line: &line{positions: map[ids.ID]int64{}}, sales: &sales{}, router: httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())}
+	s.Routes(e.router, e.line, paidOnce{no: ids.NewFor(1)}, e.sales)
 	return e
 }
 
@@ -74,6 +95,23 @@ func (e *edge) get(path string, user int64, role auth.Role) *httptest.ResponseRe
 	}
 	rec := httptest.NewRecorder()
 	e.router.ServeHTTP(rec, req)
+	return rec
+}
+
+// follow polls a number as a shopper and requires the answer's status and what its
+// body has to contain.
+func (e *edge) follow(name, no string, user int64, status int, parts ...string) *httptest.ResponseRecorder {
+	e.t.Helper()
+	rec := e.get("/api/v1/orders/"+no, user, auth.Shopper)
+	if rec.Code != status {
+		e.t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
+		return rec
+	}
+	for _, part := range parts {
+		if !strings.Contains(rec.Body.String(), part) {
+			e.t.Errorf("%s: no %s in %s", name, part, rec.Body)
+		}
+	}
 	return rec
 }
 
@@ -105,17 +143,8 @@ func TestFollowingANumber(t *testing.T) {
 		"no number":              {"xyz", 1, 404, []string{`"code":"not-found"`}},
 		"nobody":                 {entered.String(), 0, 401, []string{`"code":"no-token"`}},
 	} {
-		rec := e.get("/api/v1/orders/"+c.no, c.user, auth.Shopper)
-		if rec.Code != c.status {
-			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
-			continue
-		}
-		for _, part := range c.body {
-			if !strings.Contains(rec.Body.String(), part) {
-				t.Errorf("%s: no %s in %s", name, part, rec.Body)
-			}
-		}
-		if rec.Code == 200 && rec.Header().Get("Cache-Control") != noStore {
+		rec := e.follow(name, c.no, c.user, c.status, c.body...)
+		if rec.Code == 200 && rec.Header().Get("Cache-Control") != httpx.NoStore {
 			t.Errorf("%s: a proxy may keep it: %v", name, rec.Header())
 		}
 	}
@@ -125,10 +154,7 @@ func TestForeignNumbersCostNothing(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
 	e.line.asked = func() { t.Error("the line was asked") }
-	foreign := ids.NewFor(2)
-	if rec := e.get("/api/v1/orders/"+foreign.String(), 1, auth.Shopper); rec.Code != http.StatusNotFound {
-		t.Errorf("%d %s", rec.Code, rec.Body)
-	}
+	e.follow("another's number", ids.NewFor(2).String(), 1, http.StatusNotFound)
 	if loads := counter(t, e.metrics.loads); loads != 0 {
 		t.Errorf("Postgres was asked %.0f times", loads)
 	}
@@ -142,10 +168,8 @@ func TestFollowingSaysNothingUntrue(t *testing.T) {
 
 	// Whoever cannot ask the line must not say "not in line".
 	e.line.err = errors.New("redis is away")
-	rec := e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper)
-	if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), `"code":"unknown"`) || rec.Header().Get("Retry-After") != "1" {
-		t.Errorf("%d %v %s", rec.Code, rec.Header(), rec.Body)
-	}
+	rec := e.follow("the line is away", no.String(), 1, http.StatusServiceUnavailable, `"code":"unknown"`)
+	requireEqual(t, "come again", rec.Header().Get("Retry-After"), "1")
 	// The order is written, and the cache has lost it, right when the line says
 	// that the number has left it.
 	e.line.err = nil
@@ -154,122 +178,23 @@ func TestFollowingSaysNothingUntrue(t *testing.T) {
 		e.deliver(m)
 		e.forget(t.Context(), no)
 	}
-	rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper)
-	if rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "pending_payment") {
-		t.Errorf("%d %s", rec.Code, rec.Body)
-	}
+	e.follow("it left the line meanwhile", no.String(), 1, http.StatusOK, "pending_payment")
 	// A written order is told even if its user's mark is still in the line, and
 	// whoever is next in line is told so.
 	e.forget(t.Context(), no)
 	next := ids.NewFor(1)
 	e.line.positions[no], e.line.positions[next] = 0, 0
-	rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper)
-	if rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "pending_payment") {
-		t.Errorf("%d %s", rec.Code, rec.Body)
-	}
-	rec = e.get("/api/v1/orders/"+next.String(), 1, auth.Shopper)
-	if rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"position":0`) {
-		t.Errorf("%d %s", rec.Code, rec.Body)
-	}
+	e.follow("written, its mark is left", no.String(), 1, http.StatusOK, "pending_payment")
+	e.follow("next in line", next.String(), 1, http.StatusOK, `"position":0`)
 	// A written order is told even if the line cannot be asked.
 	e.line.err = errors.New("redis is away")
 	e.forget(t.Context(), no)
-	if rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper); rec.Code != http.StatusOK {
-		t.Errorf("%d %s", rec.Code, rec.Body)
-	}
+	e.follow("written, the line is away", no.String(), 1, http.StatusOK)
 	// Postgres away and nothing cached: unknown, not an internal error.
 	e.forget(t.Context(), no)
 	e.local.Clear()
 	e.exec(`ALTER TABLE orders.orders RENAME TO away`)
-	if rec = e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper); rec.Code != http.StatusServiceUnavailable {
-		t.Errorf("%d %s", rec.Code, rec.Body)
-	}
-}
-
-func TestListsPageByCursor(t *testing.T) {
-	t.Parallel()
-	e := setupEdge(t)
-	b, other := e.item(100), e.item(100)
-	var mine []string
-	for range 5 {
-		m := e.placed(b, 1)
-		mine = append([]string{m.Grants[0].No.String()}, mine...)
-		if _, err := e.Claim(t.Context(), m.Grants[0].No, 1); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.CloseClaimed(t.Context(), numbers(m), orderevent.ReasonCanceled); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e.placed(b, 2, 3)
-	e.placed(other, 3)
-	pages := func(path string, user int64, role auth.Role) (nos []string, requests int) {
-		t.Helper()
-		for cursor := ""; ; requests++ {
-			rec := e.get(path+"&cursor="+cursor, user, role)
-			var page struct {
-				Data []struct {
-					OrderNo string `json:"order_no"`
-				}
-				NextCursor *string `json:"next_cursor"` // there on every page
-			}
-			decode(t, rec.Body.Bytes(), &page)
-			if rec.Code != http.StatusOK {
-				t.Fatalf("%s: %d %s", path, rec.Code, rec.Body)
-			}
-			if page.NextCursor == nil || page.Data == nil {
-				t.Fatalf("%s: no page: %s", path, rec.Body)
-			}
-			for _, o := range page.Data {
-				nos = append(nos, o.OrderNo)
-			}
-			if cursor = *page.NextCursor; cursor == "" {
-				return nos, requests + 1
-			}
-		}
-	}
-	got, requests := pages("/api/v1/orders?limit=2", 1, auth.Shopper)
-	requireEqual(t, "own orders", got, mine)
-	requireEqual(t, "requests", requests, 3)
-	got, requests = pages("/api/v1/admin/orders?user_id=1&limit=3", 99, auth.Viewer)
-	requireEqual(t, "one user's orders", got, mine)
-	requireEqual(t, "pages of them", requests, 2)
-	for filter, want := range map[string]int{
-		"": 8, "&user_id=1": 5, "&item_id=1": 7, "&item_id=2": 1, "&activity_id=102": 1, "&status=closed": 5,
-		"&status=pending_payment&user_id=3": 2, "&user_id=3&item_id=2": 1, "&user_id=77": 0,
-	} {
-		if got, _ := pages("/api/v1/admin/orders?limit=3"+filter, 99, auth.Viewer); len(got) != want {
-			t.Errorf("filter %q gives %d orders, want %d", filter, len(got), want)
-		}
-	}
-	for path, want := range map[string]int{
-		"/api/v1/orders?cursor=zzz": 422, "/api/v1/orders?limit=0": 422, "/api/v1/orders?limit=101": 422,
-		"/api/v1/admin/orders?status=lost": 422, "/api/v1/admin/orders?item_id=-1": 422,
-		"/api/v1/admin/orders?cursor=zzz": 422, "/api/v1/admin/orders?limit=0": 422, "/api/v1/admin/orders?limit=101": 422,
-	} {
-		if rec := e.get(path, 99, auth.Viewer); rec.Code != want || !strings.Contains(rec.Body.String(), `"code":"invalid"`) {
-			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
-		}
-	}
-	if rec := e.get("/api/v1/admin/orders", 1, auth.Shopper); rec.Code != http.StatusForbidden {
-		t.Errorf("a shopper reads all orders: %d", rec.Code)
-	}
-}
-
-// TestListsAreDocumentedWithTheirPages: huma leaves out, without a word, what an
-// input embeds and does not export.
-func TestListsAreDocumentedWithTheirPages(t *testing.T) {
-	t.Parallel()
-	e := setupEdge(t)
-	for _, path := range []string{"/api/v1/orders", "/api/v1/admin/orders"} {
-		var names []string
-		for _, p := range e.router.API.Huma.OpenAPI().Paths[path].Get.Parameters {
-			names = append(names, p.Name)
-		}
-		if !slices.Contains(names, "limit") || !slices.Contains(names, "cursor") {
-			t.Errorf("GET %s is documented with %v only", path, names)
-		}
-	}
+	e.follow("everybody is away", no.String(), 1, http.StatusServiceUnavailable)
 }
 
 func TestAdminDetail(t *testing.T) {
@@ -362,28 +287,6 @@ func TestPollsCostPostgresNothing(t *testing.T) {
 	}
 	if n := count.queries.Load() - before; n != 0 {
 		t.Errorf("10,000 polls of 100 orders cost %d queries", n)
-	}
-}
-
-func TestListsLeaveConnectionsToOthers(t *testing.T) {
-	t.Parallel()
-	e := setupEdge(t)
-	for range cap(e.reading) {
-		e.reading <- struct{}{} // as many readers as may be
-	}
-	gone, leave := context.WithCancel(t.Context())
-	leave()
-	if _, err := e.enterReading(gone); !errors.Is(err, errBusy) {
-		t.Errorf("one reader too many: %v", err)
-	}
-	<-e.reading
-	done, err := e.enterReading(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	done()
-	if most := int(e.db.Config().MaxConns); cap(e.reading) >= most {
-		t.Errorf("%d readers on %d connections", cap(e.reading), most)
 	}
 }
 

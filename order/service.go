@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
 
 	"github.com/coocood/freecache"
 	"github.com/jackc/pgx/v5"
@@ -51,7 +54,11 @@ type Service struct {
 	cached  cachedEvents
 	local   *freecache.Cache
 	loader  *loader
-	timers  timers
+	// fillFrom is when readers fill the cache again, in nanoseconds since 1970.
+	fillFrom atomic.Int64
+	queue    Queue // set by Routes, before anybody asks
+	sales    Sales // the same
+	timers   timers
 	// reading holds a place for each list query under way; see newReading.
 	reading chan struct{}
 	// due wakes this process's sweeper. It holds one signal: more would only
@@ -86,7 +93,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Workers are the module's loops. The expiry sweeper is one more, made by
 // NewExpiry because it needs the payments.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "order-writer", Run: s.runWriter}}
+	return []app.Worker{{Name: "order-writer", Run: s.runWriter}, {Name: "order-cache-takeovers", Run: s.watchTakeovers}}
 }
 
 // cacheAttempts is how often a change is tried to be put into the cache before
@@ -114,6 +121,19 @@ func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 	var changed orderevent.Changed
 	if err := json.Unmarshal(m.Data, &changed); err != nil {
 		return fmt.Errorf("order: decode %s: %w", m.Subject, err)
+	}
+	if m.Attempt > 1 {
+		// Later changes may have been told in between, and a failover have taken the
+		// cache's memory of them: only Postgres knows whether this is news.
+		nos := make([]ids.ID, len(changed.Orders))
+		for i := range changed.Orders {
+			nos[i] = changed.Orders[i].No
+		}
+		now, err := s.readRows(ctx, nos)
+		if err != nil {
+			return err
+		}
+		changed.Orders = slices.Collect(maps.Values(now))
 	}
 	switch m.Subject {
 	case orderevent.SubjectCreated, orderevent.SubjectRefused:

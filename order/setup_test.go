@@ -27,10 +27,18 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
-// waker counts what the relay would be told.
-type waker struct{ woken atomic.Int64 }
+// waker counts what the relay would be told, and looks around when it is.
+type waker struct {
+	woken  atomic.Int64
+	onWake func()
+}
 
-func (w *waker) Wake() { w.woken.Add(1) }
+func (w *waker) Wake() {
+	w.woken.Add(1)
+	if w.onWake != nil {
+		w.onWake()
+	}
+}
 
 // shop is the module with real neighbours: Postgres, Redis, NATS, inventory.
 type shop struct {

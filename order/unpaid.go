@@ -13,7 +13,7 @@ import (
 // among the readings: the question must not hold the connections that the
 // writer needs.
 func (s *Service) OpenUnpaid(ctx context.Context, atLeast, most int) (map[int64]int64, error) {
-	done, err := s.enterReading(ctx)
+	ctx, done, err := s.enterReading(ctx)
 	if err != nil {
 		return nil, err
 	}

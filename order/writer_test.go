@@ -80,37 +80,45 @@ func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
 	}
 }
 
+// Two items, one of them in two messages, in one transaction.
 func TestWriterMarksHoldsPersisted(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	b := s.item(3)
-	if err := s.stock.Load(t.Context(), b.ItemID); err != nil {
-		t.Fatal(err)
+	state := func(b *seckillevent.Batch) inventory.State {
+		st, _, err := s.stock.State(t.Context(), inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
 	}
-	item := inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}
-	state, _, err := s.stock.State(t.Context(), item)
-	if err != nil {
-		t.Fatal(err)
+	granted := func(b *seckillevent.Batch, users ...int64) *seckillevent.Batch {
+		m := grants(b, users...)
+		var attempts []inventory.Attempt
+		for _, g := range m.Grants {
+			attempts = append(attempts, inventory.Attempt{User: g.User, No: g.No, Quantity: g.Quantity})
+		}
+		m.Epoch = state(b).Epoch
+		var d inventory.Decision
+		if err := s.stock.Reserve(t.Context(), inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}, m.Epoch, attempts, &d); err != nil {
+			t.Fatal(err)
+		}
+		return m
 	}
-	m := grants(b, 1, 2)
-	m.Epoch = state.Epoch
-	var attempts []inventory.Attempt
-	for _, g := range m.Grants {
-		attempts = append(attempts, inventory.Attempt{User: g.User, No: g.No, Quantity: g.Quantity})
+	a, b := s.item(3), s.item(2)
+	for _, item := range []*seckillevent.Batch{a, b} {
+		if err := s.stock.Load(t.Context(), item.ItemID); err != nil {
+			t.Fatal(err)
+		}
 	}
-	var d inventory.Decision
-	if err := s.stock.Reserve(t.Context(), item, m.Epoch, attempts, &d); err != nil {
-		t.Fatal(err)
+	messages := []*seckillevent.Batch{granted(a, 1, 2), granted(b, 1), granted(a, 3)}
+	requireEqual(t, "waiting", state(a).Seq-state(a).Persisted, 3)
+	s.deliver(messages...)
+	s.deliver(messages...) // a repetition marks nothing twice
+	for item, want := range map[*seckillevent.Batch]int64{a: 3, b: 1} {
+		st := state(item)
+		requireEqual(t, "persisted", st.Persisted, want)
+		requireEqual(t, "remaining", st.Remaining, int64(s.available(item.ItemID)))
 	}
-	requireEqual(t, "granted", d.Seq-d.Persisted, 2)
-	s.deliver(m)
-	s.deliver(m) // a repetition marks nothing twice
-	state, _, err = s.stock.State(t.Context(), item)
-	if err != nil {
-		t.Fatal(err)
-	}
-	requireEqual(t, "persisted", state.Persisted, 2)
-	requireEqual(t, "remaining", state.Remaining, int64(s.available(b.ItemID)))
 }
 
 func TestWriterTakesRedeliveriesAsDone(t *testing.T) {

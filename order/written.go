@@ -23,20 +23,22 @@ func sensible(g seckillevent.Grant) bool {
 	return !g.No.IsZero() && g.User > 0 && g.Quantity > 0 && g.Quantity <= maxQuantity && g.No.Bucket() == ids.Bucket(g.User)
 }
 
-// afterCommit tells what is committed to those who wait: the relay, the order
-// cache, the stock in Redis, the sweeper's timer, and NATS at last. All
+// afterCommit tells what is committed to those who wait: the order cache, the
+// relay, the stock in Redis, the sweeper's timer, and NATS at last. All
 // but the acks are help: each is repeated by somebody else if this process ends
-// here (relay's poll, order-cache subscription, hold sweeper, expiry's tick).
+// here (order-cache subscription, relay's poll, hold sweeper, expiry's tick).
 func (s *Service) afterCommit(ctx context.Context, messages []message, out settled) {
 	failpoint.AfterCommit.Pass()
 	told := s.cached.begin(out.events)
-	s.deps.Outbox.Wake()
 	ended := slices.Concat(out.created, out.refused)
 	err := s.cache.putNew(ctx, ended, visibleByWriter)
 	told(err == nil)
 	if err != nil {
 		s.deps.Log.WarnContext(ctx, "new orders not cached, their subscription will do it", "orders", len(ended), "error", err)
 	}
+	// After the cache, so that whoever asks because of the push is not told that
+	// the number waits.
+	s.deps.Outbox.Wake()
 	s.metrics.sawVisible(messages)
 	s.markPersisted(ctx, messages)
 	failpoint.BeforeAck.Pass()
@@ -71,12 +73,14 @@ func (s *Service) markPersisted(ctx context.Context, messages []message) {
 		}
 		nos[at] = have
 	}
+	written := make([]inventory.Written, 0, len(nos))
+	for at, list := range nos {
+		written = append(written, inventory.Written{Item: at.item, Epoch: at.epoch, Nos: list})
+	}
 	ctx, cancel := context.WithTimeout(ctx, cacheWrite)
 	defer cancel()
-	for at, list := range nos {
-		if err := s.deps.Stock.Persisted(ctx, at.item, at.epoch, list); err != nil {
-			s.deps.Log.WarnContext(ctx, "holds not marked persisted, the hold sweeper will do it", "item_id", at.item.ID, "numbers", len(list), "error", err)
-		}
+	if err := s.deps.Stock.PersistedAll(ctx, written); err != nil {
+		s.deps.Log.WarnContext(ctx, "holds not marked persisted, the hold sweeper will do it", "items", len(written), "error", err)
 	}
 }
 

@@ -292,6 +292,11 @@ func aDoubtfulSumWaitsForTheProvider(t *testing.T, s *shop) {
 		t.Errorf("%d ledger rows, order is %s, %d alarms", got, s.status(no), alarms)
 	}
 	s.bank.shut.Store(false)
+	negative := *n.Capture
+	negative.Amount = -negative.Amount
+	if _, err := s.settle(t.Context(), "sandbox", negative, asked); !errors.Is(err, errMismatch) {
+		t.Errorf("money that moves backwards: %v, want errMismatch", err)
+	}
 	if got, err := s.settle(t.Context(), "sandbox", *n.Capture, told); err != nil || got != outcomePaid {
 		t.Errorf("once the bank answers: %s, %v", got, err)
 	}

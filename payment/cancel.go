@@ -3,18 +3,13 @@ package payment
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/platform/auth"
+	"stampede/platform/httpx"
 	"stampede/platform/ids"
 )
-
-// bookTimeout is what claiming an order and closing it may take besides the
-// closing of its payment: far more than two transactions need, and with that
-// still within the claim.
-const bookTimeout = 5 * time.Second
 
 type cancelInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
@@ -39,7 +34,7 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, e
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CloseTimeout+bookTimeout)
 	defer stop()
 	if _, err := s.deps.Orders.Claim(ctx, no, auth.From(ctx).UserID); err != nil {
-		return nil, err
+		return nil, honest(err)
 	}
 	closable, err := s.CloseOpen(ctx, []ids.ID{no})
 	if err != nil {
@@ -47,18 +42,18 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, e
 	}
 	closed, err := s.deps.Orders.CloseClaimed(ctx, closable, orderevent.ReasonCanceled)
 	if err != nil {
-		return nil, err
+		return nil, honest(err)
 	}
 	if len(closed) == 1 {
-		return &cancelOutput{CacheControl: "private, no-store", Body: orderevent.View(closed[0])}, nil
+		return &cancelOutput{CacheControl: httpx.NoStore, Body: orderevent.View(closed[0])}, nil
 	}
 	// The money was faster, or the claim ran out before its end.
 	statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{no})
 	if err != nil {
-		return nil, fmt.Errorf("payment: read order %s: %w", no, err)
+		return nil, honest(fmt.Errorf("payment: read order %s: %w", no, err))
 	}
 	if st := statuses[no]; st != orderevent.StatusPending {
-		return nil, order.ErrNotCancelable.With("status", st)
+		return nil, order.ErrNotCancelable.With("order_status", st)
 	}
 	return nil, order.ErrClosing
 }

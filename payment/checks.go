@@ -52,7 +52,7 @@ func checkMoney(ctx context.Context, db reader) ([]proof.Violation, error) {
 				var currency string
 				err := row.Scan(&no, &owed, &net, &back, &currency)
 				return proof.Violation{Subject: "order " + no.String(), Detail: fmt.Sprintf(
-					"the order says %d %s, the ledger holds %d of which %d are to go back", owed, currency, net, back)}, err
+					"the order says %s, the ledger holds %s of which %s is to go back", money(owed, currency), money(net, currency), money(back, currency))}, err
 			},
 		},
 		query{
@@ -78,18 +78,19 @@ func checkMoney(ctx context.Context, db reader) ([]proof.Violation, error) {
 		},
 		query{
 			`
-			SELECT coalesce(l.refund_no, r.refund_no), coalesce(l.amount, 0), coalesce(r.amount, 0), count(l.provider_txn)
+			SELECT coalesce(l.refund_no, r.refund_no), coalesce(l.amount, 0), coalesce(r.amount, 0), coalesce(l.currency, r.currency), count(l.provider_txn)
 			FROM (SELECT * FROM payments.refunds WHERE status = 'succeeded') r
 			FULL JOIN (SELECT * FROM payments.ledger WHERE kind = 'refund') l USING (refund_no)
-			GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.payment_no, r.payment_no
+			GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.currency, r.currency, l.payment_no, r.payment_no
 			HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
 			ORDER BY 1 LIMIT $1`, nil,
 			func(row pgx.CollectableRow) (proof.Violation, error) {
 				var no ids.ID
 				var moved, says, n int64
-				err := row.Scan(&no, &moved, &says, &n)
+				var currency string
+				err := row.Scan(&no, &moved, &says, &currency, &n)
 				return proof.Violation{Subject: "refund " + no.String(), Detail: fmt.Sprintf(
-					"%d ledger rows of %d units for a succeeded refund of %d", n, moved, says)}, err
+					"%d ledger rows of %s for a succeeded refund of %s", n, money(moved, currency), money(says, currency))}, err
 			},
 		},
 	)
@@ -112,7 +113,7 @@ func (s *Service) checkReturned(ctx context.Context, db reader) ([]proof.Violati
 				var amount, seconds int64
 				err := row.Scan(&no, &status, &amount, &currency, &seconds, &why)
 				return proof.Violation{Subject: "refund " + no.String(), Detail: fmt.Sprintf(
-					"%d %s are %s for %d s and not back with the shopper: %s", amount, currency, status, seconds, why)}, err
+					"%s is %s for %d s and not back with the shopper: %s", money(amount, currency), status, seconds, why)}, err
 			},
 		},
 		query{
@@ -131,7 +132,7 @@ func (s *Service) checkReturned(ctx context.Context, db reader) ([]proof.Violati
 				var no ids.ID
 				err := row.Scan(&txn, &amount, &currency, &no, &status)
 				return proof.Violation{Subject: "order " + no.String(), Detail: fmt.Sprintf(
-					"capture %s of %d %s lies on an order that is %s, and no refund was requested", txn, amount, currency, status)}, err
+					"capture %s of %s lies on an order that is %s, and no refund was requested", txn, money(amount, currency), status)}, err
 			},
 		},
 	)

@@ -37,10 +37,10 @@ func TestPlantedViolations(t *testing.T) {
 		plant       string // $1 order, $2 payment, $3 a new number
 		says        string
 	}{
-		{"money without an order that owes it", "I4", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "the order says 100 CNY, the ledger holds 200"},
-		{"an order paid without money", "I4", `UPDATE orders.orders SET unit_price = 150 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says 150 CNY, the ledger holds 100"},
-		{"money in another currency", "I4", `UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says 100 USD, the ledger holds 0"},
-		{"a refund of an order that stays paid", "I4", refund + `'requested', now()`, "of which 100 are to go back"},
+		{"money without an order that owes it", "I4", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "the order says CNY 1.00, the ledger holds CNY 2.00"},
+		{"an order paid without money", "I4", `UPDATE orders.orders SET unit_price = 150 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 1.50, the ledger holds CNY 1.00"},
+		{"money in another currency", "I4", `UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says USD 1.00, the ledger holds USD 0.00"},
+		{"a refund of an order that stays paid", "I4", refund + `'requested', now()`, "of which CNY 1.00 is to go back"},
 		{"a captured payment without its money", "I4", `INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, provider_txn, amount, currency, status, expires_at)
 			SELECT 0, $3, $1, 1, 'sandbox', 'y', 1, 'CNY', 'captured', now() FROM payments.payments WHERE payment_no = $2`, "the ledger holds no capture for it"},
 		{"money of a payment that is not captured", "I4", `UPDATE payments.payments SET status = 'closed' WHERE order_no = $1 AND payment_no = $2 AND payment_no <> $3`, "it is not captured"},
@@ -49,7 +49,7 @@ func TestPlantedViolations(t *testing.T) {
 		{"a refund that moved twice", "I4", `WITH r AS (` + refund + `'succeeded', now()) ` + ledger +
 			`SELECT 'sandbox', 'refund', n::text, $2, $1, $3, 100, 'CNY', now() FROM generate_series(1, 2) n`, "2 ledger rows"},
 		{"a refund that takes too long", "I5", refund + `'requested', now() - interval '61 seconds'`, "requested for 61 s"},
-		{"a refund that failed", "I5", refund + `'failed', now()`, "are failed for"},
+		{"a refund that failed", "I5", refund + `'failed', now()`, "CNY 1.00 is failed for"},
 		{"money on a closed order", "I5", `WITH o AS (UPDATE orders.orders SET status = 'closed' WHERE order_no = $1) ` + ledger +
 			`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now() - interval '61 seconds'`, "lies on an order that is closed"},
 		{"money on no order at all", "I5", ledger + `SELECT 'sandbox', 'capture', $3::uuid::text, $2, $3, NULL, 100, 'CNY', now() - interval '61 seconds' WHERE $1::uuid IS NOT NULL`, "an order that is unknown"},

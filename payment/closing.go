@@ -1,14 +1,13 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
@@ -53,31 +52,26 @@ func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error)
 	}
 	var mu sync.Mutex
 	keep := make(map[ids.ID]bool) // orders that must not be closed
-	var errs []error
-	var g errgroup.Group
-	g.SetLimit(s.cfg.CloseParallel)
-	for _, p := range open {
-		g.Go(func() error {
-			paid, err := s.closeOne(ctx, p)
-			mu.Lock()
-			defer mu.Unlock()
-			if paid || err != nil {
-				keep[p.OrderNo] = true
-			}
-			if err != nil {
-				errs = append(errs, err)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // the functions return nil; their errors are in errs
-	closable := make([]ids.ID, 0, len(nos))
-	for _, no := range nos {
-		if !keep[no] {
-			closable = append(closable, no)
+	unheard := 0
+	var first error
+	each(ctx, s.cfg, open, func(ctx context.Context, p paymentdb.PaymentsPayment) {
+		paid, err := s.closeOne(ctx, p)
+		mu.Lock()
+		defer mu.Unlock()
+		if paid || err != nil {
+			keep[p.OrderNo] = true
 		}
+		if err != nil {
+			unheard++
+			first = cmp.Or(first, err)
+		}
+	})
+	closable := slices.DeleteFunc(slices.Clone(nos), func(no ids.ID) bool { return keep[no] })
+	if unheard > 0 {
+		// One stands for all: a provider that is away fails hundreds in the same words.
+		return closable, fmt.Errorf("payment: %d of %d payments not closed, one of them: %w", unheard, len(open), first)
 	}
-	return closable, errors.Join(errs...)
+	return closable, nil
 }
 
 // closeOne makes sure that a payment can no longer be paid, at its provider

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -20,7 +21,10 @@ func TestPaying(t *testing.T) {
 		{"start at once", startAtOnce},
 		{"start refuses", startRefuses},
 		{"start without the bank", startWithoutTheBank},
+		{"pay without the books", payWithoutTheBooks},
+		{"start in the last moment", startInTheLastMoment},
 		{"start after an end nobody told", startAfterAnEndNobodyTold},
+		{"start without a provider", startWithoutAProvider},
 		{"another provider closes the older payment", anotherProviderClosesTheOlderPayment},
 		{"a free order is paid by asking", aFreeOrderIsPaidByAsking},
 		{"start under a key", startUnderAKey},
@@ -118,7 +122,7 @@ func startRefuses(t *testing.T, s *shop) {
 		{"nobody", 0, no.String(), "", 401, "no-token"},
 		{"another shopper", user + 1, no.String(), "", 404, "not-found"},
 		{"no number", user, "x", "", 404, "not-found"},
-		{"an unknown number", user, ids.NewFor(user).String(), "", 404, "not-found"},
+		{"an unknown number", user, ids.NewFor(user).String(), "", 404, "not-entered"},
 		{"an unknown provider", user, no.String(), `{"provider":"bitcoin"}`, 422, "invalid"},
 		{"the free provider", user, no.String(), `{"provider":"free"}`, 422, "invalid"},
 		{"a closed order", closedUser, closed.String(), "", 409, "order-not-payable"},
@@ -149,6 +153,40 @@ func startWithoutTheBank(t *testing.T, s *shop) {
 	}
 }
 
+// While our own books are away, that is what the shopper is told, and not that
+// something is broken.
+func payWithoutTheBooks(t *testing.T, s *shop) {
+	no, user := s.one(100)
+	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
+	pay, cancel := s.askToPay(no, user), s.cancelOrder(no, user)
+	s.exec(`ALTER TABLE orders.away RENAME TO orders`)
+	for what, a := range map[string]answer{"pay": pay, "cancel": cancel} {
+		if a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
+			t.Errorf("%s: %d %v", what, a.status, a.body)
+		}
+	}
+}
+
+// In the last moment the bank takes no payment any more: that is the order's end
+// and no trouble of the bank's.
+func startInTheLastMoment(t *testing.T, s *shop) {
+	no, user := s.one(100)
+	s.bank.shut.Store(true)
+	path := "/api/v1/orders/" + no.String() + "/payments"
+	if a := s.post(user, path, ""); a.status != http.StatusServiceUnavailable {
+		t.Fatalf("%d %v", a.status, a.body)
+	}
+	s.bank.shut.Store(false)
+	s.exec(`WITH o AS (UPDATE orders.orders SET pay_deadline = clock_timestamp() + interval '900 milliseconds' WHERE order_no = $1 RETURNING order_no, pay_deadline)
+		UPDATE payments.payments p SET expires_at = o.pay_deadline FROM o WHERE p.order_no = o.order_no`, no)
+	if a := s.post(user, path, ""); a.status != http.StatusConflict || a.text("code") != "order-not-payable" {
+		t.Errorf("%d %v, want order-not-payable", a.status, a.body)
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1 AND status <> 'closed'`, no); n != 0 {
+		t.Errorf("%d payments stay open", n)
+	}
+}
+
 // A payment that has ended at the provider without our knowing does not block
 // the next one.
 func startAfterAnEndNobodyTold(t *testing.T, s *shop) {
@@ -167,12 +205,10 @@ func startAfterAnEndNobodyTold(t *testing.T, s *shop) {
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Never)
 	s.exec(`UPDATE payments.payments SET pay_url = '' WHERE order_no = $1`, no)
-	if a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", ""); a.status != http.StatusConflict || a.text("code") != "order-not-payable" {
+	if a := s.askToPay(no, user); a.status != http.StatusConflict || a.text("code") != "order-not-payable" {
 		t.Errorf("%d %v", a.status, a.body)
 	}
-	if got := s.status(no); got != orderevent.StatusPaid {
-		t.Errorf("the capture found on the way left the order %s", got)
-	}
+	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
 }
 
@@ -199,9 +235,7 @@ func anotherProviderClosesTheOlderPayment(t *testing.T, s *shop) {
 	if _, err := both.begin(t.Context(), no, user, "sandbox"); err == nil {
 		t.Error("a paid order got another payment")
 	}
-	if got := s.status(no); got != orderevent.StatusPaid {
-		t.Errorf("order is %s", got)
-	}
+	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
 }
 
@@ -210,20 +244,38 @@ func (s *shop) openBankBeside() (*gate, *sandbox.Client) {
 	return s.bank, s.clientOf("bank2", s.bankAt)
 }
 
+// A shop without a provider says so, and sells for nothing all the same.
+func startWithoutAProvider(t *testing.T, s *shop) {
+	none := s.instance(options{})
+	no, user := s.one(100)
+	if _, err := none.begin(t.Context(), no, user, none.first); !errors.Is(err, errNoWay) {
+		t.Errorf("%v, want errNoWay", err)
+	}
+	no, user = s.one(0)
+	if p, err := none.begin(t.Context(), no, user, none.first); err != nil || p.Status != statusCaptured {
+		t.Errorf("for nothing: %+v, %v", p, err)
+	}
+	// A payment that was begun before the shop lost its provider stays where it is.
+	no, user = s.one(100)
+	paymentNo, _ := s.startPayment(no, user)
+	if _, err := none.begin(t.Context(), no, user, none.first); !errors.Is(err, errUnavailable) || s.paymentStatus(paymentNo) != "created" {
+		t.Errorf("%v, the payment is %s", err, s.paymentStatus(paymentNo))
+	}
+	s.booksAreRight()
+}
+
 func aFreeOrderIsPaidByAsking(t *testing.T, s *shop) {
 	no, user := s.one(0)
 	s.bank.shut.Store(true) // no provider is needed
-	a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", "")
+	a := s.askToPay(no, user)
 	if a.status != http.StatusOK || a.text("status") != "captured" || a.text("provider") != "free" || a.text("pay_url") != "" {
 		t.Fatalf("%d %v", a.status, a.body)
 	}
-	if got := s.status(no); got != orderevent.StatusPaid {
-		t.Errorf("order is %s", got)
-	}
+	s.orderIs(no, orderevent.StatusPaid)
 	if n := s.events(paymentevent.SubjectCaptured, no); n != 1 {
 		t.Errorf("%d events", n)
 	}
-	if a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", ""); a.status != http.StatusConflict {
+	if a := s.askToPay(no, user); a.status != http.StatusConflict {
 		t.Errorf("again: %d", a.status)
 	}
 	s.booksAreRight()

@@ -10,6 +10,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/alarm"
+	"stampede/platform/app"
 	"stampede/platform/ids"
 )
 
@@ -17,49 +18,77 @@ import (
 // them are done within a few rounds of CloseParallel.
 const claimAtMost = 64
 
+// bookTimeout bounds what a step may wait for Postgres besides its call to a
+// provider: far more than its transactions need, and with Config.CloseTimeout
+// still within an order's claim.
+const bookTimeout = 5 * time.Second
+
 // runQueries asks providers after open payments whose callback has not come.
 func (s *Service) runQueries(ctx context.Context) error {
-	return s.loop(ctx, nil, s.queryDue) // nothing is so urgent that it could not wait for the tick
+	return s.loop(nil, s.queryDue, "open payments not asked after, trying again later").Run(ctx) // nothing is so urgent that it could not wait for the tick
 }
 
 // runRefunds asks providers for refunds, and after them.
 func (s *Service) runRefunds(ctx context.Context) error {
-	return s.loop(ctx, s.refundNow, s.refundDue)
+	return s.loop(s.refundNow, s.refundDue, "refunds not asked for, trying again later").Run(ctx)
 }
 
-// loop calls round at each tick and each wake-up until ctx ends, and again at
-// once when round found as much as it takes at a time. A failed round is
-// logged; what it left is due again later.
-func (s *Service) loop(ctx context.Context, wake <-chan struct{}, round func(context.Context) (int, error)) error {
-	tick := time.NewTicker(s.cfg.Poll)
-	defer tick.Stop()
-	for {
-		n, err := round(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "payment worker failed, trying again later", "error", err)
+// loop calls round at each tick and each kick, and again at once when it found
+// as much as it takes at a time. What a failed round left is due again later.
+func (s *Service) loop(kick <-chan struct{}, round func(context.Context) (int, error), failed string) app.Loop {
+	return app.Loop{Every: s.cfg.Poll, Kick: kick, Log: s.deps.Log, Failed: failed, Do: func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			if n, err := round(ctx); err != nil || n < claimAtMost {
+				return err
+			}
 		}
-		if n == claimAtMost && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
+		return nil
+	}}
+}
+
+// each does one payment's or refund's step, of CloseParallel at a time, with
+// room for a call to its provider and for the books.
+func each[T any](ctx context.Context, cfg Config, due []T, step func(context.Context, T)) {
+	var g errgroup.Group
+	g.SetLimit(cfg.CloseParallel)
+	for _, d := range due {
+		g.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, cfg.CallTimeout+bookTimeout)
+			defer cancel()
+			step(ctx, d)
 			return nil
-		case <-wake:
-		case <-tick.C:
-		}
+		})
 	}
+	_ = g.Wait() // the functions return nil
 }
 
 // queryDue asks after the payments whose turn it is and returns how many.
 func (s *Service) queryDue(ctx context.Context) (int, error) {
+	due, statuses, err := s.claimQueries(ctx)
+	if err != nil {
+		return 0, err
+	}
+	each(ctx, s.cfg, due, func(ctx context.Context, d paymentdb.ClaimQueriesRow) {
+		p := d.PaymentsPayment
+		// Nobody can pay an expired payment or should pay for an order that is
+		// not waiting for it: those are closed, which also tells how they stand.
+		if err := s.ask(ctx, p, d.Expired || statuses[p.OrderNo] != orderevent.StatusPending); err != nil {
+			s.deps.Log.WarnContext(ctx, "provider not heard on an open payment", "provider", p.Provider, "payment_no", p.PaymentNo,
+				"queries", p.Queries, "error", err)
+		}
+	})
+	return len(due), nil
+}
+
+// claimQueries takes the payments whose turn it is, with how their orders stand.
+func (s *Service) claimQueries(ctx context.Context) ([]paymentdb.ClaimQueriesRow, map[ids.ID]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
+	defer cancel()
 	due, err := s.q.ClaimQueries(ctx, paymentdb.ClaimQueriesParams{
 		BaseMs: s.cfg.QueryAfter.Milliseconds(), MostMs: s.cfg.QueryAtMost.Milliseconds(), AtMost: claimAtMost,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("payment: claim queries: %w", err)
-	}
-	if len(due) == 0 {
-		return 0, nil
+		return nil, nil, fmt.Errorf("payment: claim queries: %w", err)
 	}
 	nos := make([]ids.ID, len(due))
 	for i, d := range due {
@@ -67,24 +96,9 @@ func (s *Service) queryDue(ctx context.Context) (int, error) {
 	}
 	statuses, err := s.deps.Orders.Statuses(ctx, nos)
 	if err != nil {
-		return 0, fmt.Errorf("payment: read orders of open payments: %w", err)
+		return nil, nil, fmt.Errorf("payment: read orders of open payments: %w", err)
 	}
-	var g errgroup.Group
-	g.SetLimit(s.cfg.CloseParallel)
-	for _, d := range due {
-		g.Go(func() error {
-			p := d.PaymentsPayment
-			// Nobody can pay an expired payment or should pay for an order that is
-			// not waiting for it: those are closed, which also tells how they stand.
-			if err := s.ask(ctx, p, d.Expired || statuses[p.OrderNo] != orderevent.StatusPending); err != nil {
-				s.deps.Log.WarnContext(ctx, "provider not heard on an open payment", "provider", p.Provider, "payment_no", p.PaymentNo,
-					"queries", p.Queries, "error", err)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // the functions return nil
-	return len(due), nil
+	return due, statuses, nil
 }
 
 // ask finds out how a payment stands at its provider and follows it, closing it

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/platform/alarm"
@@ -17,26 +15,20 @@ import (
 // to start it, to repeat a lost request and to learn of an end whose callback
 // never came.
 func (s *Service) refundDue(ctx context.Context) (int, error) {
-	due, err := s.q.ClaimRefunds(ctx, paymentdb.ClaimRefundsParams{
+	claiming, cancel := context.WithTimeout(ctx, bookTimeout)
+	defer cancel()
+	due, err := s.q.ClaimRefunds(claiming, paymentdb.ClaimRefundsParams{
 		BaseMs: s.cfg.RefundBackoff.Milliseconds(), MostMs: s.cfg.RefundAtMost.Milliseconds(), AtMost: claimAtMost,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("payment: claim refunds: %w", err)
 	}
-	var g errgroup.Group
-	g.SetLimit(s.cfg.CloseParallel)
-	for _, r := range due {
-		g.Go(func() error {
-			s.refundOne(ctx, r)
-			return nil
-		})
-	}
-	_ = g.Wait() // the functions return nil
+	each(ctx, s.cfg, due, s.refundOne)
 	return len(due), nil
 }
 
-// refundOne makes one attempt at a refund. A failure is noted on the row and not
-// returned: the others are not to wait for it.
+// refundOne makes one attempt at a refund. A failure is noted on the row: the
+// others are not to wait for it.
 func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 	err := s.askRefund(ctx, r)
 	if ctx.Err() != nil {

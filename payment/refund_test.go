@@ -40,27 +40,31 @@ func (s *shop) closeBehindTheBank(no ids.ID, user int64) {
 	}
 }
 
+// late is an order that is closed when its money comes, and the payment that
+// brings it. The refund is requested.
+func (s *shop) late(how sandbox.Behaviour) (no, paymentNo ids.ID) {
+	s.t.Helper()
+	no, user := s.one(100)
+	paymentNo, url := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, how)
+	s.refundRequested(no, "late")
+	return no, paymentNo
+}
+
 // refundSubject is how alarms name the order's refund.
 func (s *shop) refundSubject(no ids.ID) string {
 	return "refund " + read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no).String()
 }
 
 func lateMoneyGoesBack(t *testing.T, s *shop) {
-	no, user := s.one(9900)
-	paymentNo, url := s.startPayment(no, user)
-	s.closeBehindTheBank(no, user)
-	s.payAt(url, sandbox.Duplicate)
-	s.refundRequested(no, "late")
+	no, paymentNo := s.late(sandbox.Duplicate)
 	if s.alarms("payment-late", "provider sandbox") != 1 {
 		t.Error("nobody is told of late money")
 	}
 	s.refundsDone(no)
-	if got := s.status(no); got != orderevent.StatusClosed {
-		t.Errorf("order is %s", got)
-	}
-	if got := read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, paymentNo); got != "captured" {
-		t.Errorf("payment is %s", got)
-	}
+	s.orderIs(no, orderevent.StatusClosed)
+	s.paymentIs(paymentNo, "captured")
 	if c, r := s.events(paymentevent.SubjectCaptured, no), s.events(paymentevent.SubjectRefunded, no); c != 0 || r != 1 {
 		t.Errorf("%d captured and %d refunded events", c, r)
 	}
@@ -89,9 +93,7 @@ func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *shop) {
 	s.booksAreRight() // also while the refund is under way
 	s.refundsDone(no)
 	s.booksAreRight()
-	if got := s.status(no); got != orderevent.StatusPaid {
-		t.Errorf("order is %s", got)
-	}
+	s.orderIs(no, orderevent.StatusPaid)
 	if n := s.events(paymentevent.SubjectCaptured, no); n != 1 {
 		t.Errorf("%d captured events", n)
 	}
@@ -118,11 +120,7 @@ func twoCapturesOfOnePayment(t *testing.T, s *shop) {
 }
 
 func aRefundOutlivesTheBanksAbsence(t *testing.T, s *shop) {
-	no, user := s.one(100)
-	paymentNo, url := s.startPayment(no, user)
-	s.closeBehindTheBank(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.refundRequested(no, "late")
+	no, paymentNo := s.late(sandbox.Normal)
 	refund := s.refundSubject(no)
 	s.bank.shut.Store(true)
 	s.until("the refund is stuck", func() bool {
@@ -146,22 +144,14 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *shop) {
 }
 
 func aRefundWithoutItsCallback(_ *testing.T, s *shop) {
-	no, user := s.one(100)
-	_, url := s.startPayment(no, user)
-	s.closeBehindTheBank(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.refundRequested(no, "late")
+	no, _ := s.late(sandbox.Normal)
 	s.door.lose.Store(true)
 	s.refundsDone(no) // by asking again
 	s.booksAreRight()
 }
 
 func aRefundThatFails(t *testing.T, s *shop) {
-	no, user := s.one(100)
-	_, url := s.startPayment(no, user)
-	s.closeBehindTheBank(no, user)
-	s.payAt(url, sandbox.RefundFails)
-	s.refundRequested(no, "late")
+	no, _ := s.late(sandbox.RefundFails)
 	s.refundsDone(no)
 	if got := s.refundOf(no); got != "late failed" {
 		t.Fatalf("refund is %s", got)
@@ -195,11 +185,7 @@ func aRefundThatIsRefused(t *testing.T, s *shop) {
 }
 
 func refundCallbackInAnotherSum(t *testing.T, s *shop) {
-	no, user := s.one(100)
-	paymentNo, url := s.startPayment(no, user)
-	s.closeBehindTheBank(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.refundRequested(no, "late")
+	no, paymentNo := s.late(sandbox.Normal)
 	st := provider.RefundStatus{
 		State: provider.Succeeded, Merchant: merchantNo, RefundNo: read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no), PaymentNo: paymentNo,
 		Transaction: "r1", Amount: 99, Currency: "CNY", At: time.Now(),
@@ -235,7 +221,7 @@ func providerNoLongerConfigured(t *testing.T, s *shop) {
 	if s.alarms("payment-provider-missing", "bank2") != 1 {
 		t.Error("nobody was told")
 	}
-	if a := s.post(user, "/api/v1/orders/"+no.String()+"/cancel", ""); a.status != http.StatusServiceUnavailable {
+	if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable {
 		t.Errorf("cancel: %d", a.status)
 	}
 }

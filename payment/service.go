@@ -98,11 +98,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Start paying: where to pay, and until when",
-		Description: "Send the shopper to `pay_url`. Repeating the request returns the same payment while it is open; naming another " +
+		Description: "Send the shopper to `pay_url`. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
 			"provider closes it there first. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
 		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-payable, order-closing, idempotency-in-flight",
-			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "payment-unavailable",
+			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-payable, order-closing, idempotency-in-flight",
+			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "payment-unavailable, unknown",
 		},
 	}, s.start)
 	httpx.Register(rt.API, httpx.Op{
@@ -112,8 +112,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, can be " +
 			"neither paid nor canceled for up to 30 s, and canceling may be tried again then.",
 		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-cancelable, order-closing",
-			http.StatusServiceUnavailable: "payment-unavailable",
+			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-cancelable, order-closing",
+			http.StatusServiceUnavailable: "payment-unavailable, unknown",
 		},
 	}, s.cancel)
 	s.callbackRoutes(rt)

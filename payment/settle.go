@@ -81,7 +81,9 @@ func (s *Service) settle(ctx context.Context, name string, c provider.Capture, f
 		s.raise(ctx, alarm.PaymentTransactionReused, name+" transaction "+c.Transaction, "")
 	case errors.Is(err, errMismatch):
 		s.raise(ctx, alarm.PaymentMismatch, "payment "+c.PaymentNo.String(), "")
-		// Only told captures come here, so this is asked once.
+		if from == asked {
+			break // it has been asked
+		}
 		if st, askErr := s.named[name].Query(ctx, c.PaymentNo); askErr == nil && st.State == provider.Captured {
 			return s.settle(ctx, name, st.Capture, asked)
 		}
@@ -101,6 +103,7 @@ const spanSettle = "settle payment"
 type settled struct {
 	outcome string
 	order   orderevent.Order // as it is now; set unless repeated or mismatch
+	orderNo ids.ID           // set unless repeated
 	refund  bool
 }
 
@@ -113,7 +116,7 @@ func (s *Service) settleAlone(ctx context.Context, name string, c provider.Captu
 		return err
 	})
 	if span.On() {
-		span.Set(attribute.String("order_no", out.order.No.String()), attribute.String("outcome", out.outcome))
+		span.Set(attribute.String("order_no", out.orderNo.String()), attribute.String("outcome", out.outcome))
 		span.End(err)
 	}
 	return out, err
@@ -132,6 +135,9 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 		return settled{}, err
 	}
 	fits := c.Amount == p.Amount && c.Currency == p.Currency
+	if c.Amount < 0 {
+		return settled{}, errMismatch // no money moves backwards, whoever says so
+	}
 	if !fits && from == told {
 		// A repetition of what has been settled since is acknowledged, so that the provider stops.
 		known, err := s.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
@@ -155,7 +161,7 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	if fits {
 		out, err = s.payOrder(ctx, tx, p)
 	} else {
-		err = alarm.Raise(ctx, tx, alarm.PaymentMismatch, "payment "+p.PaymentNo.String(), fmt.Sprintf("%d %s moved, %d %s were asked for.", c.Amount, c.Currency, p.Amount, p.Currency))
+		err = alarm.Raise(ctx, tx, alarm.PaymentMismatch, "payment "+p.PaymentNo.String(), fmt.Sprintf("%s moved, %s was asked for.", money(c.Amount, c.Currency), money(p.Amount, p.Currency)))
 	}
 	if err != nil {
 		return settled{}, err
@@ -163,6 +169,7 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	if _, err := q.CapturePayment(ctx, paymentdb.CapturePaymentParams{ProviderTxn: c.Transaction, PaymentNo: p.PaymentNo, Bucket: bucket}); err != nil {
 		return settled{}, err
 	}
+	out.orderNo = p.OrderNo
 	if out.outcome == outcomePaid || c.Amount <= 0 {
 		return out, nil
 	}
@@ -223,9 +230,14 @@ func (s *Service) announce(ctx context.Context, name string, c provider.Capture,
 	if out.refund {
 		s.metrics.refunds.WithLabelValues(name, "requested").Inc()
 		s.deps.Log.WarnContext(ctx, "money arrived that has to go back", "provider", name, "payment_no", c.PaymentNo,
-			"order_status", out.order.Status, "reason", out.outcome, "amount", c.Amount, "currency", c.Currency)
+			"order_no", out.orderNo, "reason", out.outcome, "money", money(c.Amount, c.Currency))
 		s.wakeRefunds()
 	}
+}
+
+// money is an amount as a person reads it, in the currency's unit.
+func money(amount int64, currency string) string {
+	return orderevent.Money{Amount: amount, Currency: currency}.String()
 }
 
 // noID is the NULL of a uuid column.

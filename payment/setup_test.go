@@ -1,18 +1,10 @@
 package payment
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"flag"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,8 +19,8 @@ import (
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/auth"
+	"stampede/platform/bus"
 	"stampede/platform/bus/bustest"
-	"stampede/platform/clock"
 	"stampede/platform/httpx"
 	"stampede/platform/ids"
 	"stampede/platform/pg"
@@ -55,60 +47,6 @@ type waker struct{}
 
 func (waker) Wake() {}
 
-// gate stands before the bank's addresses, so that a test can take the bank
-// away.
-type gate struct {
-	http.Handler
-	shut atomic.Bool
-}
-
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if g.shut.Load() {
-		panic(http.ErrAbortHandler)
-	}
-	g.Handler.ServeHTTP(w, r)
-}
-
-// recorder keeps the callbacks that arrive and may lose them on the way.
-type recorder struct {
-	http.Handler
-	lose atomic.Bool // answer nothing, hand nothing on
-
-	mu   sync.Mutex
-	came []recorded
-}
-
-// recorded is one callback as it came from the bank.
-type recorded struct {
-	path   string
-	header http.Header
-	body   []byte
-}
-
-func (d *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasSuffix(r.URL.Path, "notify") {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		d.mu.Lock()
-		d.came = append(d.came, recorded{r.URL.Path, r.Header.Clone(), body})
-		d.mu.Unlock()
-		if d.lose.Load() {
-			panic(http.ErrAbortHandler)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	d.Handler.ServeHTTP(w, r)
-}
-
-// callbacks returns what has come so far.
-func (d *recorder) callbacks() []recorded {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.came)
-}
-
 // shop is the module with real neighbours: Postgres, Redis, NATS, inventory,
 // order, and the bank on a real socket.
 type shop struct {
@@ -116,6 +54,8 @@ type shop struct {
 	t      *testing.T
 	db     *pgxpool.Pool
 	orders *order.Service
+	line   *line
+	bus    *bus.Bus
 	tokens *auth.Tokens
 	url    string
 	door   *recorder
@@ -175,7 +115,7 @@ func setup(t *testing.T, o options) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{t: t, db: db, orders: orders, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
+	s := &shop{t: t, db: db, orders: orders, line: new(line), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
 	rt := httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.door = &recorder{Handler: rt}
 	srv := httptest.NewServer(s.door)
@@ -183,6 +123,7 @@ func setup(t *testing.T, o options) *shop {
 	s.url = srv.URL
 	s.bank, s.client = s.openBank(o)
 	s.Service = s.instance(o, s.client)
+	orders.Routes(rt, s.line, s.Service, nil)
 	s.Routes(rt)
 
 	err = pg.InTx(t.Context(), db, func(tx pgx.Tx) error {
@@ -195,51 +136,6 @@ func setup(t *testing.T, o options) *shop {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// openBank serves a bank on a socket of its own, with its worker, on the
-// shop's database.
-func (s *shop) openBank(o options) (*gate, *sandbox.Client) {
-	s.t.Helper()
-	cfg := sandbox.DefaultConfig()
-	cfg.Merchant, cfg.Secret = merchantNo, bankSecret
-	cfg.CallbackBackoff, cfg.RefundDelay, cfg.Poll = 10*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond
-	if o.bank != nil {
-		o.bank(&cfg)
-	}
-	g := &gate{}
-	srv := httptest.NewServer(g)
-	s.t.Cleanup(srv.Close)
-	cfg.PublicURL = srv.URL
-	bank, err := sandbox.New(cfg, sandbox.Deps{DB: s.db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "bank", prometheus.NewRegistry())
-	bank.Routes(rt.Mux)
-	g.Handler = rt
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = bank.Workers()[0].Run(ctx)
-	}()
-	s.t.Cleanup(func() { cancel(); <-done; bank.Close() })
-	s.bankAt = srv.URL
-	return g, s.clientOf("sandbox", srv.URL)
-}
-
-func (s *shop) clientOf(name, bankURL string) *sandbox.Client {
-	s.t.Helper()
-	cfg := sandbox.DefaultClientConfig()
-	cfg.Name, cfg.Merchant, cfg.Secret, cfg.BankURL = name, merchantNo, bankSecret, bankURL
-	cfg.Backoff, cfg.BreakerDelay, cfg.BreakerFailures = time.Millisecond, time.Millisecond, 1000
-	c, err := sandbox.NewClient(cfg, clock.System{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(c.HangUp)
-	return c
 }
 
 // instance is one more process of the module on the same database.
@@ -290,159 +186,7 @@ func (s *shop) exec(sql string, args ...any) {
 	}
 }
 
-// read scans one value.
-func read[T any](s *shop, sql string, args ...any) T {
-	s.t.Helper()
-	var v T
-	if err := s.db.QueryRow(s.t.Context(), sql, args...).Scan(&v); err != nil {
-		s.t.Fatalf("%s: %v", sql, err)
-	}
-	return v
-}
-
-func (s *shop) status(no ids.ID) string {
-	return read[string](s, `SELECT status FROM orders.orders WHERE order_no = $1`, no)
-}
-
 func (s *shop) until(what string, cond func() bool) {
 	s.t.Helper()
 	pgtest.Eventually(s.t, 10*time.Second, cond, what)
-}
-
-// answer is what a request got: the status and the members of its JSON.
-type answer struct {
-	status int
-	body   map[string]any
-}
-
-func (a answer) text(member string) string { v, _ := a.body[member].(string); return v }
-
-// post sends JSON as a user; user 0 sends no token.
-func (s *shop) post(user int64, path, body string) answer {
-	a, err := s.tryPost(user, s.url+path, body)
-	if err != nil {
-		s.t.Helper()
-		s.t.Fatal(err)
-	}
-	return a
-}
-
-func (s *shop) tryPost(user int64, url, body string, headers ...string) (answer, error) {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, bytes.NewReader([]byte(body)))
-	if err != nil {
-		return answer{}, err
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if user != 0 {
-		token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Minute)
-		if err != nil {
-			return answer{}, err
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return answer{}, err
-	}
-	a := answer{status: resp.StatusCode}
-	if err := json.Unmarshal(raw, &a.body); err != nil {
-		return a, fmt.Errorf("status %d, no JSON: %q", resp.StatusCode, raw)
-	}
-	return a, nil
-}
-
-// startPayment asks for a payment and requires that there is one.
-func (s *shop) startPayment(no ids.ID, user int64) (paymentNo ids.ID, payURL string) {
-	s.t.Helper()
-	a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", "")
-	if a.status != http.StatusOK || a.text("pay_url") == "" {
-		s.t.Fatalf("start: %d %v", a.status, a.body)
-	}
-	paymentNo, err := ids.Parse(a.text("payment_no"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return paymentNo, a.text("pay_url")
-}
-
-// payAt is a shopper at the bank's page.
-func (s *shop) payAt(payURL string, behaviour sandbox.Behaviour) {
-	s.t.Helper()
-	a, err := s.tryPost(0, payURL, fmt.Sprintf(`{"behaviour":%q}`, behaviour))
-	if err != nil || a.status != http.StatusOK || a.text("status") != "captured" {
-		s.t.Fatalf("pay: %+v, %v", a, err)
-	}
-}
-
-// events counts the outbox rows of a subject that name an order.
-func (s *shop) events(subject string, no ids.ID) int {
-	return read[int](s, `SELECT count(*) FROM platform.outbox WHERE subject = $1 AND position(convert_to($2, 'UTF8') IN payload) > 0`, subject, no.String())
-}
-
-// ledger counts the ledger rows of an order.
-func (s *shop) ledger(no ids.ID, kind string) int {
-	return read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1 AND kind = $2`, no, kind)
-}
-
-// refundOf is "reason status" of the order's refund, "" without one.
-func (s *shop) refundOf(no ids.ID) string {
-	return read[string](s, `SELECT coalesce(max(reason || ' ' || status), '') FROM payments.refunds WHERE order_no = $1`, no)
-}
-
-// refundRequested waits until money of the order is to go back.
-func (s *shop) refundRequested(no ids.ID, reason string) {
-	s.t.Helper()
-	s.until("the refund is requested", func() bool { return s.refundOf(no) == reason+" requested" })
-}
-
-// refundsDone works through refunds until those of the order have ended.
-func (s *shop) refundsDone(no ids.ID) {
-	s.t.Helper()
-	s.until("every refund ends", func() bool {
-		if _, err := s.refundDue(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
-		return read[int](s, `SELECT count(*) FROM payments.refunds WHERE status = 'requested' AND order_no = $1`, no) == 0
-	})
-}
-
-// callbacksLeft counts the bank's callbacks about a payment that it has not had
-// acknowledged.
-func (s *shop) callbacksLeft(paymentNo ids.ID) int {
-	return read[int](s, `SELECT count(*) FROM sandbox.callbacks WHERE status <> 'acknowledged' AND position(convert_to($1, 'UTF8') IN body) > 0`,
-		paymentNo.String())
-}
-
-// paymentStatus is the status of a payment's row.
-func (s *shop) paymentStatus(no ids.ID) string {
-	return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, no)
-}
-
-// booksAreRight runs the module's own proofs.
-func (s *shop) booksAreRight() {
-	s.t.Helper()
-	for _, c := range s.Checks() {
-		found, err := c.Run(s.t.Context())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		for _, v := range found {
-			s.t.Errorf("%s violated: %s: %s", c.ID, v.Subject, v.Detail)
-		}
-	}
-}
-
-// alarms counts the alarms of a code about a subject.
-func (s *shop) alarms(code, subject string) int {
-	return read[int](s, `SELECT count(*) FROM platform.alarms WHERE code = $1 AND subject = $2`, code, subject)
 }

@@ -14,6 +14,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/platform/auth"
 	"stampede/platform/fault"
+	"stampede/platform/httpx"
 	"stampede/platform/idempotency"
 	"stampede/platform/ids"
 	"stampede/platform/pg"
@@ -24,13 +25,23 @@ import (
 // every paid order has a payment and the books need no exception.
 const free = "free"
 
-// errUnavailable: the provider gave no answer. Nothing is lost by asking again,
-// a payment number that was created meanwhile is found.
+// errUnavailable: the provider gave no answer, or our books did not. Nothing is
+// lost by asking again, a payment number that was created meanwhile is found.
+// Whether money has moved is not known then, and so is not told.
 var errUnavailable = fault.New(fault.Unavailable, "payment-unavailable",
-	"The payment provider does not answer. Nothing was charged; try again in a moment.").After(2 * time.Second)
+	"Payment cannot be reached right now. Try again in a moment; the order tells whether it is paid.").After(2 * time.Second)
 
-// errPaid: an open payment turned out to be paid while another was wanted.
-var errPaid = order.ErrNotPayable.With("status", orderevent.StatusPaid)
+// honest returns err as its caller is told it: what is no fault yet is a store
+// that is away.
+func honest(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
+		return err
+	}
+	return errUnavailable.Because(err)
+}
+
+// errNoWay: the shop has no provider, so that only what costs nothing can be paid.
+var errNoWay = fault.New(fault.Unavailable, "payment-unavailable", "Nothing can be paid here yet: the shop has no payment provider.")
 
 type startInput struct {
 	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
@@ -77,7 +88,7 @@ func (s *Service) start(ctx context.Context, in *startInput) (*startOutput, erro
 	doc, err := idempotency.Around(ctx, s.deps.DB, s.deps.Log, in.Key, "payment.start", startRequest{no, name}, func(ctx context.Context) (payDocument, error) {
 		p, err := s.begin(ctx, no, auth.From(ctx).UserID, name)
 		if err != nil {
-			return payDocument{}, err
+			return payDocument{}, honest(err)
 		}
 		return payDocument{
 			PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Status: p.Status, PayURL: p.PayUrl,
@@ -87,7 +98,7 @@ func (s *Service) start(ctx context.Context, in *startInput) (*startOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	return &startOutput{CacheControl: "private, no-store", Body: doc}, nil
+	return &startOutput{CacheControl: httpx.NoStore, Body: doc}, nil
 }
 
 // startAttempts bounds how often another open payment is cleared out of the way
@@ -95,64 +106,62 @@ func (s *Service) start(ctx context.Context, in *startInput) (*startOutput, erro
 const startAttempts = 3
 
 // begin returns the order's open payment at the provider, or opens one. It
-// fails with order's ErrNotFound, ErrNotPayable or ErrClosing, with an invalid
-// provider, or with payment-unavailable.
+// fails as order's Missing says, with its ErrNotPayable or ErrClosing, with an invalid
+// provider, or with payment-unavailable; the shopper who waits is told so after
+// Config.CallTimeout and what the books may take.
 func (s *Service) begin(ctx context.Context, no ids.ID, user int64, name string) (paymentdb.PaymentsPayment, error) {
 	prov, ok := s.named[name]
-	if !ok {
+	if !ok && (name != "" || len(s.named) > 0) {
 		return paymentdb.PaymentsPayment{}, fault.Newf(fault.Invalid, "invalid", "There is no payment provider %q here.", name)
 	}
+	var profile provider.Profile
+	if ok {
+		profile = prov.Profile()
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout+bookTimeout)
+	defer cancel()
 	for range startAttempts {
-		p, title, err := s.open(ctx, no, user, prov.Profile())
+		p, title, err := s.open(ctx, no, user, profile)
+		if errors.Is(err, order.ErrNotFound) {
+			err = s.deps.Orders.Missing(ctx, no, user)
+		}
 		if err != nil || p.Status == statusCaptured || p.Provider == name && p.PayUrl != "" {
 			return p, err
 		}
-		if p.Provider != name {
-			// The older payment is closed where it is before there is another one.
-			if paid, err := s.closeOne(ctx, p); err != nil {
+		if p.Provider == name {
+			p.PayUrl, err = prov.Create(ctx, provider.Charge{
+				PaymentNo: p.PaymentNo, Title: title, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
+				NotifyURL: s.notifyURL(name), ReturnURL: s.cfg.ReturnURL,
+			})
+			switch {
+			case err == nil:
+				n, err := s.q.NotePayURL(ctx, paymentdb.NotePayURLParams{PayUrl: p.PayUrl, PaymentNo: p.PaymentNo, Bucket: p.Bucket})
+				if err != nil {
+					return p, fmt.Errorf("payment: note pay URL of %s: %w", p.PaymentNo, err)
+				}
+				if n == 1 {
+					return p, nil
+				}
+				// It has ended while the provider created it. A provider that forgets
+				// closings of numbers it did not know yet now has an open payment.
+			case errors.Is(err, provider.ErrClosed):
+				// Over there it has ended and our row does not know.
+			case errors.Is(err, provider.ErrRefused) && time.Until(p.ExpiresAt) < profile.MinWindow:
+				// The last moment to pay passed on the way there; the order says so.
+			case errors.Is(err, provider.ErrRefused):
+				s.deps.Log.ErrorContext(ctx, "provider refuses a payment", "provider", name, "payment_no", p.PaymentNo, "error", err)
+				_, closeErr := s.closeOne(ctx, p) // else its expiry does it
+				return p, errUnavailable.Because(errors.Join(err, closeErr))
+			default:
+				// The row stays open: the next request creates the same number again.
 				return p, errUnavailable.Because(err)
-			} else if paid {
-				return p, errPaid
 			}
-			continue
 		}
-		url, err := prov.Create(ctx, provider.Charge{
-			PaymentNo: p.PaymentNo, Title: title, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
-			NotifyURL: s.notifyURL(name), ReturnURL: s.cfg.ReturnURL,
-		})
-		switch {
-		case errors.Is(err, provider.ErrClosed):
-			// Over there it has ended and our row does not know: find out how.
-			if paid, err := s.closeOne(ctx, p); err != nil {
-				return p, errUnavailable.Because(err)
-			} else if paid {
-				return p, errPaid
-			}
-			continue
-		case errors.Is(err, provider.ErrRefused):
-			s.deps.Log.ErrorContext(ctx, "provider refuses a payment", "provider", name, "payment_no", p.PaymentNo, "error", err)
-			if _, err := s.closeOne(ctx, p); err != nil {
-				return p, errUnavailable.Because(err)
-			}
+		// This payment is none to send a shopper to. It is closed where it is before
+		// there is another one, and if it was paid, the order is now and says so.
+		if _, err := s.closeOne(ctx, p); err != nil {
 			return p, errUnavailable.Because(err)
-		case err != nil:
-			// The row stays open: the next request creates the same number again.
-			return p, errUnavailable.Because(err)
 		}
-		n, err := s.q.NotePayURL(ctx, paymentdb.NotePayURLParams{PayUrl: url, PaymentNo: p.PaymentNo, Bucket: p.Bucket})
-		if err != nil {
-			return p, fmt.Errorf("payment: note pay URL of %s: %w", p.PaymentNo, err)
-		}
-		if n == 0 {
-			// It was closed while the provider created it. A provider that forgets
-			// closings of numbers it did not know yet now has an open payment.
-			if _, err := s.closeOne(ctx, p); err != nil {
-				s.deps.Log.WarnContext(ctx, "payment created too late and not closed, its expiry will", "payment_no", p.PaymentNo, "error", err)
-			}
-			continue
-		}
-		p.PayUrl = url
-		return p, nil
 	}
 	return paymentdb.PaymentsPayment{}, order.ErrClosing
 }
@@ -162,7 +171,8 @@ const statusCaptured = "captured"
 
 // open returns the order's open payment, at whichever provider, or writes a new
 // one down, in one transaction that holds the order's row: neither a closing
-// nor another request comes in between. An order of zero amount is paid there.
+// nor another request comes in between. An order of zero amount is paid there,
+// also where the profile is nobody's.
 func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provider.Profile) (p paymentdb.PaymentsPayment, title string, err error) {
 	var done settled
 	made := false
@@ -185,14 +195,17 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provi
 			Bucket: no.Bucket(), PaymentNo: ids.NewFor(user), OrderNo: no, UserID: user, Provider: profile.Name, Amount: o.Amount(), Currency: o.Currency,
 			ExpiresAt: o.PayDeadline, QueryAfterMs: s.cfg.QueryAfter.Milliseconds(), LeastWindowMs: profile.MinWindow.Milliseconds(),
 		}
-		if o.Amount() == 0 {
+		switch {
+		case o.Amount() == 0:
 			arg.Provider, arg.LeastWindowMs = free, 0
+		case profile.Name == "":
+			return errNoWay
 		}
 		p, err = q.StartPayment(ctx, arg)
 		if errors.Is(err, pgx.ErrNoRows) {
 			// The provider's shortest window no longer fits before the deadline, and
 			// its expiry must never lie behind ours.
-			return order.ErrNotPayable.With("status", o.Status)
+			return order.ErrNotPayable.With("order_status", o.Status)
 		}
 		if err != nil {
 			return fmt.Errorf("payment: start for %s: %w", no, err)

@@ -221,3 +221,33 @@ SELECT * FROM seckill.reservations WHERE item_id = @item_id AND user_id > @after
 -- A cap that is set on a session counts from what there is when its next reservation is made.
 -- name: ForgetReservationCounts :exec
 DELETE FROM seckill.reservation_counts WHERE item_id IN (SELECT id FROM seckill.items WHERE session_id = @session_id);
+
+-- Whose reservations are of interest to nobody any more. It goes from item to item along the key, so that it costs a
+-- step per item that has reservations and not a row for each of them.
+-- name: LongReservedItems :many
+WITH RECURSIVE reserved AS (
+    (SELECT r.item_id FROM seckill.reservations r ORDER BY r.item_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.item_id FROM seckill.reservations r WHERE r.item_id > p.item_id ORDER BY r.item_id LIMIT 1)
+    FROM reserved p WHERE p.item_id IS NOT NULL
+)
+SELECT i.id FROM reserved p JOIN seckill.items i ON i.id = p.item_id JOIN seckill.sessions s ON s.id = i.session_id
+WHERE s.closes_at < now() - make_interval(secs => @kept_seconds::float8) ORDER BY i.id;
+
+-- Some of an item's reservations; what another instance is deleting at the moment is left to it.
+-- name: ForgetReservations :execrows
+DELETE FROM seckill.reservations d USING (
+    SELECT r.item_id, r.user_id FROM seckill.reservations r WHERE r.item_id = @item_id
+    ORDER BY r.user_id LIMIT @row_limit FOR UPDATE SKIP LOCKED
+) old WHERE d.item_id = old.item_id AND d.user_id = old.user_id;
+
+-- name: ForgetReservationCount :exec
+DELETE FROM seckill.reservation_counts WHERE item_id = @item_id;
+
+-- name: WhenOnSale :one
+-- When the sessions were on sale that fit everything that is asked for.
+SELECT min(s.opens_at)::timestamptz AS opens_at, max(s.closes_at)::timestamptz AS closes_at FROM seckill.sessions s
+WHERE (sqlc.narg('session_id')::bigint IS NULL OR s.id = sqlc.narg('session_id'))
+  AND (sqlc.narg('activity_id')::bigint IS NULL OR s.activity_id = sqlc.narg('activity_id'))
+  AND (sqlc.narg('item_id')::bigint IS NULL OR s.id = (SELECT i.session_id FROM seckill.items i WHERE i.id = sqlc.narg('item_id')))
+HAVING count(*) > 0;

@@ -7,12 +7,6 @@ import (
 	"stampede/platform/ids"
 )
 
-// Money is an amount as every document carries it.
-type Money struct {
-	Amount   int64  `json:"amount" doc:"In minor units: cents, fen" example:"9900"`
-	Currency string `json:"currency" doc:"ISO 4217" example:"CNY"`
-}
-
 // timeLayout is RFC 3339 with exactly three decimals: a client that compares
 // two of our times as text must not be misled by a missing ".000".
 const timeLayout = "2006-01-02T15:04:05.000Z"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/app"
 	"stampede/platform/ids"
 )
 
@@ -52,53 +54,39 @@ func (b *Bank) run(ctx context.Context) error {
 	defer senders.Wait()
 	defer close(due)
 
-	poll := time.NewTicker(b.cfg.Poll)
-	defer poll.Stop()
 	var forgotten time.Time
-	for ctx.Err() == nil {
-		b.round(ctx, due)
+	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Log: b.log, Failed: "sandbox bank cannot use its books, trying again", Do: func(ctx context.Context) error {
+		err := b.round(ctx, due)
 		if now := time.Now(); now.Sub(forgotten) > forgetEvery {
 			forgotten = now
-			if _, err := b.q.ForgetCallbacks(ctx, forgetAtMost); err != nil && ctx.Err() == nil {
-				b.log.WarnContext(ctx, "sandbox bank could not drop old callbacks", "error", err)
-			}
+			_, forgetErr := b.q.ForgetCallbacks(ctx, forgetAtMost)
+			err = errors.Join(err, forgetErr)
 		}
-		select {
-		case <-ctx.Done():
-		case <-b.wake:
-		case <-poll.C:
-		}
-	}
-	return nil
+		return err
+	}}.Run(ctx)
 }
 
 // round settles refunds and fills due with what may be sent now.
-func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow) {
-	settled, err := b.settleRefunds(ctx)
-	if err != nil && ctx.Err() == nil {
-		b.log.WarnContext(ctx, "sandbox bank could not settle refunds", "error", err)
+func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow) error {
+	settled, refundErr := b.settleRefunds(ctx)
+	if settled == batch {
+		b.nudge()
 	}
 	free := cap(due) - len(due)
 	if free == 0 {
 		b.behind.Store(true)
-		return
+		return refundErr
 	}
 	// A stop must not cut the claim off: what Postgres has given would wait for its lease.
 	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: int32(free)})
-	if err != nil {
-		b.log.WarnContext(ctx, "sandbox bank could not claim callbacks", "error", err)
-		return
-	}
 	for _, c := range claimed {
 		due <- c // never blocks: no one else writes, and free was room enough
 	}
 	// More may be due than there was room for: the next sender to finish wakes us.
 	b.behind.Store(len(claimed) == free)
-	if settled == batch {
-		b.nudge()
-	}
+	return errors.Join(refundErr, err)
 }
 
 // lease is how long a claimed callback belongs to this process: its wait in

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"strconv"
 	"time"
 
+	"stampede/order/orderevent"
 	"stampede/platform/httpx"
 )
 
@@ -87,7 +87,7 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	left := max(p.ExpiresAt.Sub(now), 0)
 	b.render(w, r, http.StatusOK, page{
 		words: pageWords[lang], State: p.Status, FailedBefore: q.Get("failed") != "", MerchantName: b.cfg.MerchantName,
-		What: p.Title, PaymentNo: p.PaymentNo, Money: money(p.Amount, p.Currency), LeftMillis: left.Milliseconds(),
+		What: p.Title, PaymentNo: p.PaymentNo, Money: orderevent.Money{Amount: p.Amount, Currency: p.Currency}.String(), LeftMillis: left.Milliseconds(),
 		LeftText: fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60), //nolint:mnd // minutes and seconds
 		Action:   action, OtherURL: r.URL.Path + "?" + q.Encode(), ReturnURL: p.ReturnUrl,
 	})
@@ -129,16 +129,4 @@ func pageLanguage(r *http.Request) httpx.Language {
 	default:
 		return httpx.LanguageOf(r.Header.Get("Accept-Language"))
 	}
-}
-
-// withoutMinorUnits are the currencies of ISO 4217 that have none; all others
-// that a shop is likely to use have two digits.
-var withoutMinorUnits = map[string]bool{"JPY": true, "KRW": true, "VND": true, "CLP": true, "ISK": true, "XAF": true, "XOF": true}
-
-// money writes minor units for a person: 1234, CNY → "CNY 12.34".
-func money(amount int64, currency string) string {
-	if withoutMinorUnits[currency] {
-		return currency + " " + strconv.FormatInt(amount, 10)
-	}
-	return fmt.Sprintf("%s %d.%02d", currency, amount/100, amount%100) //nolint:mnd // a hundred minor units
 }

@@ -137,15 +137,3 @@ func TestPayRefusesNonsense(t *testing.T) {
 		}
 	}
 }
-
-func TestMoney(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		amount         int64
-		currency, want string
-	}{{1234, "CNY", "CNY 12.34"}, {5, "USD", "USD 0.05"}, {500, "JPY", "JPY 500"}} {
-		if got := money(tt.amount, tt.currency); got != tt.want {
-			t.Errorf("money(%d, %s) = %q, want %q", tt.amount, tt.currency, got, tt.want)
-		}
-	}
-}

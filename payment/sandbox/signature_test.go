@@ -215,6 +215,56 @@ func TestACallerWhoGivesUpDoesNotBreakTheLine(t *testing.T) {
 	}
 }
 
+// TestSignedNonsenseIsNoMessage: the bank's signature makes no sense of what it
+// covers, and a sum is a whole number of minor units.
+func TestSignedNonsenseIsNoMessage(t *testing.T) {
+	t.Parallel()
+	_, bank := signers(secret, time.Now)
+	c := clientOf(t, "http://127.0.0.1:1")
+	good := `{"event":"payment.captured","merchant":"shop-1","payment_no":"` + ids.NewFor(7).String() +
+		`","transaction":"t","amount":100,"currency":"CNY","at":"2026-01-01T00:00:00Z"}`
+	parse := func(body string) error {
+		h := http.Header{}
+		bank.sign(h, []byte(body))
+		_, err := c.Parse(h, []byte(body))
+		return err
+	}
+	if err := parse(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string][2]string{
+		"a float":                 {`:100,`, `:100.0,`},
+		"an exponent":             {`:100,`, `:1e2,`},
+		"a text for a sum":        {`:100,`, `:"100",`},
+		"beyond int64":            {`:100,`, `:9223372036854775808,`},
+		"a sum twice":             {`:100,`, `:100,"amount":1,`},
+		"a sum twice, once loud":  {`:100,`, `:100,"AMOUNT":1,`},
+		"a member nobody knows":   {`:100,`, `:100,"discount":99,`},
+		"a second message":        {`Z"}`, `Z"}{}`},
+		"no transaction":          {`"t"`, `""`},
+		"no time":                 {`,"at":"2026-01-01T00:00:00Z"`, ``},
+		"an event nobody knows":   {`captured`, `imagined`},
+		"a refund without number": {`payment.captured`, `refund.succeeded`},
+		"a number of another form": {
+			`"payment_no":"`, `"payment_no":"x`,
+		},
+	} {
+		body := strings.Replace(good, change[0], change[1], 1)
+		if body == good {
+			t.Fatalf("%s: nothing changed", name)
+		}
+		if err := parse(body); !errors.Is(err, provider.ErrUnreadable) {
+			t.Errorf("%s: %v, want ErrUnreadable", name, err)
+		}
+	}
+	// The same message in other bytes is not what was signed.
+	h := http.Header{}
+	bank.sign(h, []byte(good))
+	if _, err := c.Parse(h, []byte(strings.ReplaceAll(good, `,"`, `, "`))); !errors.Is(err, provider.ErrBadSignature) {
+		t.Errorf("encoded anew: %v, want ErrBadSignature", err)
+	}
+}
+
 // FuzzParse feeds callbacks from anyone: unsigned ones are refused as such,
 // signed ones are read or refused, and what is read is complete.
 func FuzzParse(f *testing.F) {

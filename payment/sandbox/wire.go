@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"stampede/platform/ids"
@@ -135,8 +136,9 @@ type ack struct {
 	Message string `json:"message,omitempty"`
 }
 
-// decodeStrict reads exactly one JSON object with no member that v does not
-// know: two readers of one message must never see different things in it.
+// decodeStrict reads exactly one flat JSON object with no member that v does not
+// know and none that comes twice: two readers of one message must never see
+// different things in it.
 func decodeStrict(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -146,5 +148,26 @@ func decodeStrict(body []byte, v any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("sandbox: decode: something follows the message")
 	}
-	return nil
+	return checkNames(body)
+}
+
+// checkNames refuses what the decoder lets pass in an object that it has read: a
+// member that comes twice, of which it takes the last, and one in another case.
+func checkNames(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	_, err := d.Token() // the brace
+	seen := make(map[string]bool)
+	for err == nil && d.More() {
+		var name json.Token
+		if name, err = d.Token(); err != nil {
+			break
+		}
+		s, _ := name.(string)
+		if seen[s] || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") != "" {
+			return fmt.Errorf("sandbox: decode: member %q comes twice or in another case", s)
+		}
+		seen[s] = true
+		_, err = d.Token() // its value; every member is a text, a number or null
+	}
+	return err
 }

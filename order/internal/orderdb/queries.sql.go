@@ -13,15 +13,16 @@ import (
 )
 
 const claimDue = `-- name: ClaimDue :many
-UPDATE orders.orders o SET closing_until = clock_timestamp() + make_interval(secs => $1::float8)
-FROM (
+WITH due AS MATERIALIZED (
     SELECT bucket, order_no FROM orders.orders
     WHERE status = 'pending_payment' AND pay_deadline <= statement_timestamp()
       AND (closing_until IS NULL OR closing_until < statement_timestamp())
     ORDER BY pay_deadline
     LIMIT $2 FOR UPDATE SKIP LOCKED
-) due
-WHERE o.order_no = due.order_no AND o.bucket = due.bucket
+)
+UPDATE orders.orders o SET closing_until = clock_timestamp() + make_interval(secs => $1::float8)
+FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n
+WHERE o.order_no = n.no AND o.bucket = n.b
 RETURNING o.order_no
 `
 
@@ -31,7 +32,8 @@ type ClaimDueParams struct {
 }
 
 // Claims what is due, oldest deadline first. A row that somebody else has locked (a payment being made, another
-// sweeper) is skipped and looked at again a second later.
+// sweeper) is skipped and looked at again a second later. Through arrays, whose length the planner takes for short,
+// the rows are found by their key; joined to the rows themselves it reads every order there is.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ids.ID, error) {
 	rows, err := q.db.Query(ctx, claimDue, arg.ClosingSeconds, arg.Most)
 	if err != nil {
@@ -103,14 +105,13 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 const closeClaimed = `-- name: CloseClaimed :many
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED (
     SELECT o.order_no, o.bucket
-    FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-    JOIN orders.orders o ON o.order_no = n.no AND o.bucket = n.b
-    ORDER BY o.order_no FOR UPDATE OF o
+    FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b ORDER BY no) n
+    CROSS JOIN LATERAL (SELECT order_no, bucket FROM orders.orders WHERE order_no = n.no AND bucket = n.b FOR UPDATE) o
 ), closed AS (
     UPDATE orders.orders o
     SET status = 'closed', reason = $3, version = o.version + 1, closing_until = NULL, updated_at = t.at
-    FROM locked, t
-    WHERE o.order_no = locked.order_no AND o.bucket = locked.bucket
+    FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n, t
+    WHERE o.order_no = n.no AND o.bucket = n.b
       AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
     RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at
 ), recorded AS (
@@ -151,7 +152,7 @@ type CloseClaimedRow struct {
 }
 
 // Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
-// rows that this transaction holds. They share one time, so that their event says it once.
+// rows that this transaction holds. They share one time, so that their event says it once. Arrays as in ClaimDue.
 func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]CloseClaimedRow, error) {
 	rows, err := q.db.Query(ctx, closeClaimed,
 		arg.OrderNos,
@@ -384,34 +385,45 @@ func (q *Queries) LargestLiveQuantities(ctx context.Context) ([]LargestLiveQuant
 
 const listOrders = `-- name: ListOrders :many
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at FROM orders.orders
-WHERE order_no < $1
-  AND ($2::smallint IS NULL OR bucket = $2)
-  AND ($3::bigint IS NULL OR user_id = $3)
-  AND ($4::bigint IS NULL OR item_id = $4)
-  AND ($5::bigint IS NULL OR activity_id = $5)
-  AND ($6::text IS NULL OR status = $6)
-ORDER BY order_no DESC LIMIT $7
+WHERE order_no < $1 AND order_no >= $2
+  AND ($3::smallint IS NULL OR bucket = $3)
+  AND ($4::bigint IS NULL OR user_id = $4)
+  AND ($5::bigint IS NULL OR item_id = $5)
+  AND ($6::bigint IS NULL OR session_id = $6)
+  AND ($7::bigint IS NULL OR activity_id = $7)
+  AND ($8::text IS NULL OR status = $8)
+  AND ($9::timestamptz IS NULL OR created_at >= $9)
+  AND ($10::timestamptz IS NULL OR created_at < $10)
+ORDER BY order_no DESC LIMIT $11
 `
 
 type ListOrdersParams struct {
-	Before     ids.ID
-	Bucket     *int16
-	UserID     *int64
-	ItemID     *int64
-	ActivityID *int64
-	Status     *string
-	Most       int32
+	Before      ids.ID
+	Since       ids.ID
+	Bucket      *int16
+	UserID      *int64
+	ItemID      *int64
+	SessionID   *int64
+	ActivityID  *int64
+	Status      *string
+	CreatedFrom *time.Time
+	CreatedTo   *time.Time
+	Most        int32
 }
 
-// Orders for an operator, newest first.
+// Orders for an operator, newest first, between two numbers; see onsale.go.
 func (q *Queries) ListOrders(ctx context.Context, arg ListOrdersParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, listOrders,
 		arg.Before,
+		arg.Since,
 		arg.Bucket,
 		arg.UserID,
 		arg.ItemID,
+		arg.SessionID,
 		arg.ActivityID,
 		arg.Status,
+		arg.CreatedFrom,
+		arg.CreatedTo,
 		arg.Most,
 	)
 	if err != nil {

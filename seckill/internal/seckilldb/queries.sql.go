@@ -225,6 +225,15 @@ func (q *Queries) EndDue(ctx context.Context, id int64) ([]int64, error) {
 	return items, nil
 }
 
+const forgetReservationCount = `-- name: ForgetReservationCount :exec
+DELETE FROM seckill.reservation_counts WHERE item_id = $1
+`
+
+func (q *Queries) ForgetReservationCount(ctx context.Context, itemID int64) error {
+	_, err := q.db.Exec(ctx, forgetReservationCount, itemID)
+	return err
+}
+
 const forgetReservationCounts = `-- name: ForgetReservationCounts :exec
 DELETE FROM seckill.reservation_counts WHERE item_id IN (SELECT id FROM seckill.items WHERE session_id = $1)
 `
@@ -233,6 +242,27 @@ DELETE FROM seckill.reservation_counts WHERE item_id IN (SELECT id FROM seckill.
 func (q *Queries) ForgetReservationCounts(ctx context.Context, sessionID int64) error {
 	_, err := q.db.Exec(ctx, forgetReservationCounts, sessionID)
 	return err
+}
+
+const forgetReservations = `-- name: ForgetReservations :execrows
+DELETE FROM seckill.reservations d USING (
+    SELECT r.item_id, r.user_id FROM seckill.reservations r WHERE r.item_id = $1
+    ORDER BY r.user_id LIMIT $2 FOR UPDATE SKIP LOCKED
+) old WHERE d.item_id = old.item_id AND d.user_id = old.user_id
+`
+
+type ForgetReservationsParams struct {
+	ItemID   int64
+	RowLimit int32
+}
+
+// Some of an item's reservations; what another instance is deleting at the moment is left to it.
+func (q *Queries) ForgetReservations(ctx context.Context, arg ForgetReservationsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, forgetReservations, arg.ItemID, arg.RowLimit)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const giveUpReservation = `-- name: GiveUpReservation :one
@@ -671,6 +701,39 @@ func (q *Queries) LockActivity(ctx context.Context, id int64) (LockActivityRow, 
 		&i.FirstOpening,
 	)
 	return i, err
+}
+
+const longReservedItems = `-- name: LongReservedItems :many
+WITH RECURSIVE reserved AS (
+    (SELECT r.item_id FROM seckill.reservations r ORDER BY r.item_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.item_id FROM seckill.reservations r WHERE r.item_id > p.item_id ORDER BY r.item_id LIMIT 1)
+    FROM reserved p WHERE p.item_id IS NOT NULL
+)
+SELECT i.id FROM reserved p JOIN seckill.items i ON i.id = p.item_id JOIN seckill.sessions s ON s.id = i.session_id
+WHERE s.closes_at < now() - make_interval(secs => $1::float8) ORDER BY i.id
+`
+
+// Whose reservations are of interest to nobody any more. It goes from item to item along the key, so that it costs a
+// step per item that has reservations and not a row for each of them.
+func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, longReservedItems, keptSeconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const plannedStock = `-- name: PlannedStock :many
@@ -1385,4 +1448,31 @@ UPDATE seckill.items SET load_wanted = load_wanted + 1 WHERE id = ANY($1::bigint
 func (q *Queries) WantLoad(ctx context.Context, ids []int64) error {
 	_, err := q.db.Exec(ctx, wantLoad, ids)
 	return err
+}
+
+const whenOnSale = `-- name: WhenOnSale :one
+SELECT min(s.opens_at)::timestamptz AS opens_at, max(s.closes_at)::timestamptz AS closes_at FROM seckill.sessions s
+WHERE ($1::bigint IS NULL OR s.id = $1)
+  AND ($2::bigint IS NULL OR s.activity_id = $2)
+  AND ($3::bigint IS NULL OR s.id = (SELECT i.session_id FROM seckill.items i WHERE i.id = $3))
+HAVING count(*) > 0
+`
+
+type WhenOnSaleParams struct {
+	SessionID  *int64
+	ActivityID *int64
+	ItemID     *int64
+}
+
+type WhenOnSaleRow struct {
+	OpensAt  time.Time
+	ClosesAt time.Time
+}
+
+// When the sessions were on sale that fit everything that is asked for.
+func (q *Queries) WhenOnSale(ctx context.Context, arg WhenOnSaleParams) (WhenOnSaleRow, error) {
+	row := q.db.QueryRow(ctx, whenOnSale, arg.SessionID, arg.ActivityID, arg.ItemID)
+	var i WhenOnSaleRow
+	err := row.Scan(&i.OpensAt, &i.ClosesAt)
+	return i, err
 }

@@ -1,0 +1,106 @@
+package order
+
+import (
+	"context"
+	"time"
+
+	"stampede/order/internal/orderdb"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+)
+
+// adminListInput narrows the list; a filter that is left out takes everything.
+type adminListInput struct {
+	httpx.PageInput
+	OrderNo    string    `query:"order_no" doc:"The one order of this number" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	ItemID     int64     `query:"item_id" minimum:"1"`
+	SessionID  int64     `query:"session_id" minimum:"1"`
+	ActivityID int64     `query:"activity_id" minimum:"1"`
+	UserID     int64     `query:"user_id" minimum:"1"`
+	Status     string    `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
+	From       time.Time `query:"from" doc:"Orders created at this time or later" example:"2026-11-11T20:00:00+08:00"`
+	To         time.Time `query:"to" doc:"Orders created before this time" example:"2026-11-11T21:00:00+08:00"`
+}
+
+// What is wrong with filters, and with asking for too much.
+var (
+	errBadNumber = fault.New(fault.Invalid, "invalid", "order_no is no order number: those have 32 hex digits.")
+	errNoSpan    = fault.New(fault.Invalid, "invalid", "from must be before to.")
+	errTooWide   = fault.New(fault.Unavailable, "unavailable", "Finding these orders takes too long. Narrow the list by from and to, or by a user_id, an item_id, a session_id or an activity_id.").After(time.Second)
+)
+
+// adminList answers a page of orders from Postgres. It takes a place among the
+// readings, like shoppers' lists: a question that walks far back must not hold
+// the connections that the writer needs.
+func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[adminDocument], error) {
+	p, where, err := in.query()
+	if err != nil {
+		return nil, err
+	}
+	reading, done, err := s.enterReading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	rows, err := s.listIn(reading, p, where)
+	if err != nil && reading.Err() != nil && ctx.Err() == nil {
+		return nil, errTooWide.Because(err)
+	}
+	if err != nil {
+		return nil, errReading(err)
+	}
+	return httpx.PageOf(in.PageInput, rows, func(r orderdb.OrdersOrder) adminDocument { return adminView(fromRow(r)) }, placeOfRow), nil
+}
+
+// listIn reads a page where its orders can be.
+func (s *Service) listIn(ctx context.Context, p orderdb.ListOrdersParams, where numberSpan) ([]orderdb.OrdersOrder, error) {
+	sold, err := s.onSale(ctx, p.ItemID, p.SessionID, p.ActivityID)
+	if err != nil {
+		return nil, err
+	}
+	where = where.within(sold)
+	p.Since, p.Before = where.since, where.before
+	return orderdb.New(s.deps.DB).ListOrders(ctx, p)
+}
+
+// query checks the filters and tells what of them bounds the numbers.
+func (in *adminListInput) query() (p orderdb.ListOrdersParams, where numberSpan, err error) {
+	p.Most = int32(in.Ask()) //nolint:gosec // a page is small
+	where = everyNumber
+	if where.before, err = pageBelow(in.PageInput); err != nil {
+		return p, where, err
+	}
+	p.ItemID, p.SessionID, p.ActivityID, p.UserID = given(in.ItemID), given(in.SessionID), given(in.ActivityID), given(in.UserID)
+	p.Status = given(in.Status)
+	if in.UserID != 0 {
+		p.Bucket = new(ids.Bucket(in.UserID)) // leads to the one partition
+	}
+	if in.OrderNo != "" {
+		no, err := ids.Parse(in.OrderNo)
+		if err != nil {
+			return p, where, errBadNumber.Because(err)
+		}
+		p.Bucket = new(no.Bucket()) // of another user than user_id's there is none by both
+		where = where.within(only(no))
+	}
+	if !in.From.IsZero() {
+		p.CreatedFrom = &in.From
+	}
+	if !in.To.IsZero() {
+		p.CreatedTo = &in.To
+	}
+	if p.CreatedFrom != nil && p.CreatedTo != nil && !in.From.Before(in.To) {
+		return p, where, errNoSpan
+	}
+	return p, where.within(createdIn(p.CreatedFrom, p.CreatedTo)), nil
+}
+
+// given is a filter's value, nil when it is left out.
+func given[T comparable](v T) *T {
+	var none T
+	if v == none {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,85 @@
+package order
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/platform/app"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+)
+
+// A Redis that took over has an order as it was before its last change, and the
+// event that told the change was handled by its predecessor.
+func TestTheCacheOfARedisThatTookOverIsEmptied(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	const mark = "order-cache:run"
+	workers := s.Workers()
+	at := slices.IndexFunc(workers, func(w app.Worker) bool { return w.Name == "order-cache-takeovers" })
+	if at < 0 {
+		t.Fatal("no worker looks after the cache")
+	}
+	// A process lives until its Redis has been looked after.
+	live := func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- workers[at].Run(ctx) }()
+		pgtest.Eventually(t, 10*time.Second, func() bool {
+			text, err := s.rdb.Info(ctx, "server").Result()
+			run, _ := s.rdb.Get(ctx, mark).Result()
+			return err == nil && run != "" && strings.Contains(text, "run_id:"+run)
+		}, "the run to be noted")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	cached := func(no ids.ID) bool {
+		_, ok, err := s.cache.get(t.Context(), no)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	live()
+	old := orderevent.Order{No: ids.NewFor(1), UserID: 1, Version: 1, Status: orderevent.StatusPending}
+	if err := s.cache.putNew(t.Context(), []orderevent.Order{old}, visibleByWriter); err != nil {
+		t.Fatal(err)
+	}
+	if live(); !cached(old.No) {
+		t.Error("another process emptied the cache of the same Redis")
+	}
+	if err := s.rdb.Set(t.Context(), mark, "the run of its predecessor", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if live(); cached(old.No) {
+		t.Error("an order of the predecessor's is told by the Redis that took over")
+	}
+}
+
+// An event that could not be put at first comes again after a later change was
+// told and a failover has emptied the cache of it.
+func TestAnEventThatComesAgainTellsOfNow(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	no := s.placed(s.item(5), 1).Grants[0].No
+	data := orderevent.Pack([]orderevent.Order{s.order(no)})[0]
+	if _, err := s.db.Exec(t.Context(), `UPDATE orders.orders SET status = 'paid', version = 2 WHERE order_no = $1`, no); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cache.empty(t.Context(), s.rdb); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cacheChanged(t.Context(), bus.Msg{ID: ids.New(), Subject: orderevent.SubjectCreated, Data: data, Attempt: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if o, ok, err := s.cache.get(t.Context(), no); err != nil || !ok || o.Version != 2 || o.Status != orderevent.StatusPaid {
+		t.Errorf("the cache tells %+v (%t, %v), want the order as paid", o, ok, err)
+	}
+}

@@ -1,0 +1,129 @@
+package order
+
+import (
+	"context"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+)
+
+// Queue knows the numbers that were granted and are not orders yet; seckill
+// implements it and main wires it, because order may not import seckill.
+type Queue interface {
+	// Queued reports whether the user's number waits for the order writer, and
+	// how many grants stand before it. It must answer with an error, not with
+	// false, while it cannot know (Redis away, item fenced): false is told to the
+	// shopper as "not in line". A number whose order is written is not queued; it
+	// may be told as queued at position 0.
+	Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error)
+}
+
+// What a shopper reads of a number without an order.
+var (
+	errNotEntered = fault.New(fault.NotFound, "not-entered", "This number holds nothing. If its rush was refused, that is final; if it got no answer, or one that says so, the same path may be sent again.")
+	errUnknown    = fault.New(fault.Unavailable, "unknown", "Whether this number is in line cannot be told right now. Ask again in a moment.").After(time.Second)
+)
+
+// follow answers a poll.
+func (s *Service) follow(ctx context.Context, in *orderInput) (*orderOutput, error) {
+	no, err := in.number()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := s.find(ctx, no, auth.From(ctx).UserID)
+	if err != nil {
+		return nil, err
+	}
+	return &orderOutput{CacheControl: httpx.NoStore, Body: doc}, nil
+}
+
+// Missing tells a shopper why Payable found no order of theirs by this number:
+// what a poll would say, as an error. A number that is queued, or was until a
+// moment ago, is ErrQueued.
+func (s *Service) Missing(ctx context.Context, no ids.ID, user int64) error {
+	if s.queue == nil {
+		return ErrNotFound // nobody asked for Routes, so nobody rushes here
+	}
+	if _, err := s.find(ctx, no, user); err != nil {
+		return err
+	}
+	return ErrQueued
+}
+
+// queueRead bounds the wait for the queue, which looks into Redis, as cacheRead
+// does for the cache.
+const queueRead = cacheRead
+
+// find returns what a user's number is: an order or queued. It fails with
+// ErrNotFound, errNotEntered, or errUnknown while nobody knows.
+//
+// The order of asking matters: the cache knows written orders, the queue knows
+// granted numbers, and only what neither knows costs a look at Postgres. That
+// look comes last, so that a number which left the queue in between is found
+// there; it is never answered from memory, because "not in line" invites the
+// shopper to rush again.
+//
+// While Redis does not answer, neither would the queue, so that Postgres comes
+// first: whoever has an order waits for Redis once and not at every step.
+func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.Document, error) {
+	if no.Bucket() != ids.Bucket(user) {
+		return orderevent.Document{}, ErrNotFound // somebody else's number, told without any lookup
+	}
+	o, found, cacheErr := s.cache.get(ctx, no)
+	if cacheErr != nil {
+		s.deps.Log.DebugContext(ctx, "order cache not readable, asking Postgres", "error", cacheErr)
+		var err error
+		if o, found, err = s.written(ctx, no); err != nil {
+			return orderevent.Document{}, errUnknown.Because(err)
+		}
+	}
+	var queued bool
+	if !found {
+		position, inLine, queueErr := s.inLine(ctx, no, user)
+		if queueErr == nil && inLine && position > 0 {
+			return orderevent.QueuedView(no, position), nil
+		}
+		// With nobody before it the number is being written or has been, and the
+		// cache may have dropped it since; Postgres knows which.
+		if cacheErr == nil || queueErr == nil {
+			var err error
+			if o, found, err = s.written(ctx, no); err != nil {
+				return orderevent.Document{}, errUnknown.Because(err)
+			}
+		}
+		if !found && queueErr != nil {
+			return orderevent.Document{}, errUnknown.Because(queueErr)
+		}
+		queued = inLine
+	}
+	switch {
+	case found && o.UserID != user:
+		return orderevent.Document{}, ErrNotFound
+	case found:
+		return orderevent.View(o), nil
+	case queued:
+		return orderevent.QueuedView(no, 0), nil
+	default:
+		return orderevent.Document{}, errNotEntered
+	}
+}
+
+// written looks for an order in Postgres, or in what this process just read there.
+func (s *Service) written(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
+	if o, known, _ := s.recall(no); known {
+		return o, true, nil
+	}
+	return s.loader.load(ctx, no)
+}
+
+// inLine asks the queue for a number.
+func (s *Service) inLine(ctx context.Context, no ids.ID, user int64) (position int64, ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queueRead)
+	defer cancel()
+	position, _, ok, err = s.queue.Queued(ctx, user, no)
+	return position, ok, err
+}

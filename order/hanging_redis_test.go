@@ -1,0 +1,113 @@
+package order
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/platform/redisx"
+)
+
+// wire stands between the module and its Redis. While it is held, Redis hangs:
+// connections stand and open, and nothing comes through.
+type wire struct{ sync.RWMutex }
+
+// carry copies one direction of a connection until either end closes.
+func (w *wire) carry(to, from net.Conn) {
+	defer func() { _ = to.Close() }()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		w.RLock()
+		_, err = to.Write(buf[:n])
+		w.RUnlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// overWire gives the module a Redis of its own behind the wire.
+func overWire(t *testing.T, w *wire) func(*Config, *Deps) {
+	t.Helper()
+	server, err := url.Parse(pgtest.RedisURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, address, path := "tcp", server.Host, server.Path
+	if server.Scheme == "unix" {
+		network, address, path = "unix", server.Path, "/"+server.Query().Get("db")
+	}
+	door, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed right below
+	if err != nil {
+		t.Fatal(err)
+	}
+	var carriers sync.WaitGroup
+	t.Cleanup(carriers.Wait)
+	t.Cleanup(func() { _ = door.Close() })
+	carriers.Go(func() {
+		for {
+			client, err := door.Accept()
+			if err != nil {
+				return
+			}
+			redis, err := net.Dial(network, address) //nolint:noctx // a local server
+			if err != nil {
+				t.Error(err)
+				_ = client.Close()
+				return
+			}
+			carriers.Go(func() { w.carry(redis, client) })
+			carriers.Go(func() { w.carry(client, redis) })
+		}
+	})
+	rdb, err := redisx.Open(t.Context(), (&url.URL{Scheme: "redis", User: server.User, Host: door.Addr().String(), Path: path}).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	return func(_ *Config, d *Deps) { d.Redis = rdb }
+}
+
+// While Redis hangs, who has an order is told of it by Postgres, after one wait
+// for Redis: neither the queue, which looks there, too, nor the filling of the
+// cache is waited for again.
+func TestAnOrderIsToldWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	var w wire
+	e := setupEdge(t, overWire(t, &w))
+	m := e.placed(e.item(5), 1, 2)
+	asked := 0
+	e.line.asked = func() { asked++ }
+	e.line.hangs = true
+	w.Lock()
+	defer w.Unlock()
+	// The first waits for the cache and for its filling, the second for the cache;
+	// three times that.
+	const bound = 3 * 3 * cacheRead
+	begin := time.Now()
+	e.follow("the first", m.Grants[0].No.String(), 1, http.StatusOK, "pending_payment")
+	e.follow("the second", m.Grants[1].No.String(), 2, http.StatusOK, "pending_payment")
+	if took := time.Since(begin); took > bound || asked > 0 {
+		t.Errorf("two orders were told after %s, the queue was asked %d times", took, asked)
+	}
+	begin = time.Now()
+	if rec := e.get("/api/v1/orders", 1, auth.Shopper); rec.Code != http.StatusOK || time.Since(begin) > bound {
+		t.Errorf("the list: %d after %s", rec.Code, time.Since(begin))
+	}
+	// Without an order nobody knows, and that is said as soon.
+	begin = time.Now()
+	e.follow("no order", ids.NewFor(1).String(), 1, http.StatusServiceUnavailable, `"code":"unknown"`)
+	if took := time.Since(begin); took > bound {
+		t.Errorf("nobody knows, told after %s", took)
+	}
+}

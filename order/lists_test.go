@@ -1,0 +1,196 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/platform/auth"
+	"stampede/platform/ids"
+)
+
+func TestListsPageByCursor(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	b, other := e.item(100), e.item(100)
+	var mine []string
+	for range 5 {
+		m := e.placed(b, 1)
+		mine = append([]string{m.Grants[0].No.String()}, mine...)
+		if _, err := e.Claim(t.Context(), m.Grants[0].No, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.CloseClaimed(t.Context(), numbers(m), orderevent.ReasonCanceled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.placed(b, 2, 3)
+	e.placed(other, 3)
+	pages := func(path string, user int64, role auth.Role) (nos []string, requests int) {
+		t.Helper()
+		for cursor := ""; ; requests++ {
+			rec := e.get(path+"&cursor="+cursor, user, role)
+			var page struct {
+				Data []struct {
+					OrderNo string `json:"order_no"`
+				}
+				NextCursor *string `json:"next_cursor"` // there on every page
+			}
+			decode(t, rec.Body.Bytes(), &page)
+			if rec.Code != http.StatusOK {
+				t.Fatalf("%s: %d %s", path, rec.Code, rec.Body)
+			}
+			if page.NextCursor == nil || page.Data == nil {
+				t.Fatalf("%s: no page: %s", path, rec.Body)
+			}
+			for _, o := range page.Data {
+				nos = append(nos, o.OrderNo)
+			}
+			if cursor = *page.NextCursor; cursor == "" {
+				return nos, requests + 1
+			}
+		}
+	}
+	got, requests := pages("/api/v1/orders?limit=2", 1, auth.Shopper)
+	requireEqual(t, "own orders", got, mine)
+	requireEqual(t, "requests", requests, 3)
+	got, requests = pages("/api/v1/admin/orders?user_id=1&limit=3", 99, auth.Viewer)
+	requireEqual(t, "one user's orders", got, mine)
+	requireEqual(t, "pages of them", requests, 2)
+	hour := func(from int) string { // of now, as a query carries it
+		return url.QueryEscape(time.Now().Add(time.Duration(from) * time.Hour).Format(time.RFC3339))
+	}
+	for filter, want := range map[string]int{
+		"&session_id=7": 8, "&session_id=8": 0, "&order_no=" + mine[1]: 1, "&order_no=" + mine[1] + "&user_id=3": 0, "&order_no=" + ids.NewFor(1).String(): 0,
+		"&from=" + hour(-1): 8, "&to=" + hour(-1): 0, "&from=" + hour(1): 0, "&to=" + hour(1): 8, "&user_id=1&from=" + hour(-1) + "&to=" + hour(1): 5,
+		"": 8, "&user_id=1": 5, "&item_id=1": 7, "&item_id=2": 1, "&activity_id=102": 1, "&status=closed": 5,
+		"&status=pending_payment&user_id=3": 2, "&user_id=3&item_id=2": 1, "&user_id=77": 0,
+	} {
+		if got, _ := pages("/api/v1/admin/orders?limit=3"+filter, 99, auth.Viewer); len(got) != want {
+			t.Errorf("filter %q gives %d orders, want %d", filter, len(got), want)
+		}
+	}
+	backwards := "/api/v1/admin/orders?from=" + hour(1) + "&to=" + hour(0)
+	for path, want := range map[string]int{
+		backwards: 422, "/api/v1/orders?cursor=zzz": 422, "/api/v1/orders?limit=0": 422, "/api/v1/orders?limit=101": 422,
+		"/api/v1/admin/orders?status=lost": 422, "/api/v1/admin/orders?item_id=-1": 422,
+		"/api/v1/admin/orders?session_id=0": 422, "/api/v1/admin/orders?order_no=7": 422, "/api/v1/admin/orders?from=yesterday": 422,
+		"/api/v1/admin/orders?cursor=zzz": 422, "/api/v1/admin/orders?limit=0": 422, "/api/v1/admin/orders?limit=101": 422,
+	} {
+		if rec := e.get(path, 99, auth.Viewer); rec.Code != want || !strings.Contains(rec.Body.String(), `"code":"invalid"`) {
+			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+		}
+	}
+	if rec := e.get("/api/v1/admin/orders", 1, auth.Shopper); rec.Code != http.StatusForbidden {
+		t.Errorf("a shopper reads all orders: %d", rec.Code)
+	}
+}
+
+// TestListsAreDocumentedWithTheirPages: huma leaves out, without a word, what an
+// input embeds and does not export.
+func TestListsAreDocumentedWithTheirPages(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	for _, path := range []string{"/api/v1/orders", "/api/v1/admin/orders"} {
+		var names []string
+		for _, p := range e.router.API.Huma.OpenAPI().Paths[path].Get.Parameters {
+			names = append(names, p.Name)
+		}
+		if !slices.Contains(names, "limit") || !slices.Contains(names, "cursor") {
+			t.Errorf("GET %s is documented with %v only", path, names)
+		}
+	}
+}
+
+func TestListsLeaveConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	for range cap(e.reading) {
+		e.reading <- struct{}{} // as many readers as may be
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, _, err := e.enterReading(gone); !errors.Is(err, errBusy) {
+		t.Errorf("one reader too many: %v", err)
+	}
+	<-e.reading
+	_, done, err := e.enterReading(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if most := int(e.db.Config().MaxConns); cap(e.reading) >= most {
+		t.Errorf("%d readers on %d connections", cap(e.reading), most)
+	}
+}
+
+// TestListsOfLongAgoBeginThere: what an item, a session or a time narrows begins at its sale, and does not walk there over what was
+// sold since.
+func TestListsOfLongAgoBeginThere(t *testing.T) {
+	t.Parallel()
+	const since = 5_000
+	e := setupEdge(t, oneConnection(t))
+	b := e.item(10)
+	m := e.placed(b, 1, 2, 3)
+	monthAgo := time.Now().AddDate(0, 0, -30)
+	*e.sales = sales{known: map[string]bool{"item 1": true, "session 7": true, "activity 101": true}, opens: monthAgo.Add(-time.Hour), closes: monthAgo.Add(time.Hour)}
+	var old ids.ID
+	for _, g := range m.Grants { // numbers of that time
+		old = firstAt(g.No.Time().Add(-30 * 24 * time.Hour))
+		copy(old[6:], g.No[6:])
+		e.exec(`UPDATE orders.orders SET order_no = $2, created_at = created_at - interval '30 days' WHERE order_no = $1`, g.No, old)
+	}
+	day := func(n int) string { return url.QueryEscape(time.Now().AddDate(0, 0, n).Format(time.RFC3339)) }
+	other := e.item(10)
+	e.past(other.ItemID, since)
+	for filter, want := range map[string]int{
+		"item_id=1": 3, "activity_id=101": 3, "item_id=1&activity_id=101": 3, "session_id=7": 3, "session_id=7&status=paid": 0, "order_no=" + old.String(): 1,
+		"from=" + day(-31) + "&to=" + day(-29): 3, "to=" + day(-29) + "&limit=3": 3,
+	} {
+		scanned, fetched := e.readBy(func() {
+			rec := e.get("/api/v1/admin/orders?"+filter, 99, auth.Viewer)
+			if n := strings.Count(rec.Body.String(), `"order_no"`); rec.Code != http.StatusOK || n != want {
+				t.Errorf("%s: %d, %d orders: %s", filter, rec.Code, n, rec.Body)
+			}
+		})
+		if scanned+fetched > 100 {
+			t.Errorf("%s: %d orders cost reading %d rows", filter, want, scanned+fetched)
+		}
+	}
+	if n, err := e.onSale(t.Context(), new(int64), new(int64), new(int64)); err != nil || n != everyNumber {
+		t.Errorf("an item that was never on sale: %+v, %v", n, err)
+	}
+}
+
+// A list that has to search for too long ends and says how to narrow it; the
+// connection it had is there for others.
+func TestAListThatSearchesTooLongSaysSo(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t, func(c *Config, _ *Deps) { c.ListTimeout = 100 * time.Millisecond })
+	hold, err := e.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hold.Exec(t.Context(), `LOCK TABLE orders.orders IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	rec := e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer)
+	if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "Narrow the list by from and to") || rec.Header().Get("Retry-After") == "" {
+		t.Errorf("the operator's list: %d %s", rec.Code, rec.Body)
+	}
+	if rec := e.get("/api/v1/orders", 1, auth.Shopper); rec.Code != http.StatusServiceUnavailable {
+		t.Errorf("the shopper's list: %d %s", rec.Code, rec.Body)
+	}
+	if err := hold.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rec := e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer); rec.Code != http.StatusOK {
+		t.Errorf("when it may read again: %d %s", rec.Code, rec.Body)
+	}
+}

@@ -1,0 +1,97 @@
+package order
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"stampede/platform/ids"
+)
+
+// numberSpan is the numbers from since on and below before. A number carries the time
+// it was minted at, so that most filters of a list say between which numbers to
+// look: it begins there instead of walking there over every order since, and
+// the orders need no index by item, session or time that each of them would
+// pay for.
+type numberSpan struct{ since, before ids.ID }
+
+var everyNumber = numberSpan{before: last}
+
+// within returns the numbers that are in both.
+func (n numberSpan) within(other numberSpan) numberSpan {
+	if bytes.Compare(other.since[:], n.since[:]) > 0 {
+		n.since = other.since
+	}
+	if bytes.Compare(other.before[:], n.before[:]) < 0 {
+		n.before = other.before
+	}
+	return n
+}
+
+// only is one number.
+func only(no ids.ID) numberSpan {
+	next := no
+	for i := len(next) - 1; i >= 0; i-- {
+		if next[i]++; next[i] != 0 {
+			break
+		}
+	}
+	return numberSpan{since: no, before: next}
+}
+
+const (
+	// mintedAround is how far outside its sale an item's numbers may have been
+	// minted: paths are handed out minutes before the opening, by machines whose
+	// clocks differ. A list reads that much more of the table, which is little.
+	mintedAround = time.Hour
+	// writtenWithin is how long before its order a number was minted at most: a
+	// path lives for minutes, and the order writer may have been behind.
+	writtenWithin = time.Hour
+	// clocksDiffer is how much later than its order a number may seem to have been
+	// minted.
+	clocksDiffer = time.Minute
+)
+
+// createdIn returns between which numbers the orders lie that were created in a
+// span of time; nil has no bound.
+func createdIn(from, to *time.Time) numberSpan {
+	n := everyNumber
+	if from != nil {
+		n.since = firstAt(from.Add(-writtenWithin))
+	}
+	if to != nil {
+		n.before = firstAt(to.Add(clocksDiffer))
+	}
+	return n
+}
+
+// Sales says when something was on sale.
+type Sales interface {
+	// WhenOnSale returns the first opening and the last closing of the sessions
+	// that fit the item, the session and the activity, where each may be nil for
+	// any; known is false when there is none.
+	WhenOnSale(ctx context.Context, item, session, activity *int64) (opens, closes time.Time, known bool, err error)
+}
+
+// onSale returns the numbers between which the orders of an item lie, of a
+// session's items, or of an activity's: they were minted while it was on sale.
+// nil is any; what was never on sale has no bounds.
+func (s *Service) onSale(ctx context.Context, item, session, activity *int64) (numberSpan, error) {
+	if item == nil && session == nil && activity == nil {
+		return everyNumber, nil
+	}
+	opens, closes, known, err := s.sales.WhenOnSale(ctx, item, session, activity)
+	if err != nil || !known {
+		return everyNumber, err
+	}
+	return numberSpan{since: firstAt(opens.Add(-mintedAround)), before: firstAt(closes.Add(mintedAround))}, nil
+}
+
+// firstAt sorts before every number that is minted at that time or later.
+func firstAt(at time.Time) (no ids.ID) {
+	ms := uint64(max(at.UnixMilli(), 0)) //nolint:gosec // not negative
+	for i := range 6 {
+		no[i] = byte(ms >> (40 - 8*i))
+	}
+	return no
+}

@@ -1,0 +1,87 @@
+package order
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+)
+
+// past fills the table with a shop's past: many orders of one item, paid
+// long ago, by users who do not matter. They get their numbers in Postgres, for
+// which any will do.
+func (s *shop) past(item int64, orders int) {
+	s.t.Helper()
+	s.exec(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
+		SELECT i % 1024, gen_random_uuid(), i + 1000000, $1::bigint, 100 + $1::bigint, 8, 1, 1, 100, 'CNY', 'x', 'paid', now() FROM generate_series(1, $2::int) i`, item, orders)
+	s.exec(`ANALYZE orders.orders`)
+}
+
+// readBy runs do and returns how many rows of orders Postgres read for it, by
+// scans of whole partitions and by index. The pool has one connection, whose
+// figures it can be made to tell.
+func (s *shop) readBy(do func()) (scanned, fetched int) {
+	s.t.Helper()
+	figures := func() (scanned, fetched int) {
+		s.exec(`SELECT pg_stat_force_next_flush()`)
+		if err := s.db.QueryRow(s.t.Context(), `SELECT sum(seq_tup_read)::int, sum(coalesce(idx_tup_fetch, 0))::int FROM pg_stat_user_tables WHERE schemaname = 'orders'`).Scan(&scanned, &fetched); err != nil {
+			s.t.Fatal(err)
+		}
+		return scanned, fetched
+	}
+	scannedBefore, fetchedBefore := figures()
+	do()
+	scanned, fetched = figures()
+	return scanned - scannedBefore, fetched - fetchedBefore
+}
+
+// oneConnection makes the module's pool one of a single connection.
+func oneConnection(t *testing.T) func(*Config, *Deps) {
+	t.Helper()
+	return func(_ *Config, d *Deps) {
+		cfg := d.DB.Config().Copy()
+		cfg.MaxConns = 1
+		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		d.DB = pool
+	}
+}
+
+// TestExpiryReadsOnlyWhatIsDue: the orders of past sales, of which there are ever
+// more, cost it nothing.
+func TestExpiryReadsOnlyWhatIsDue(t *testing.T) {
+	t.Parallel()
+	const due, past = 300, 40_000
+	s := setup(t, oneConnection(t))
+	b := s.item(due)
+	b.PayWindow = 0
+	users := make([]int64, due)
+	for i := range users {
+		users[i] = int64(i) + 1
+	}
+	s.placed(b, users...)
+	s.past(b.ItemID+1, past)
+	var claimed []ids.ID
+	scanned, fetched := s.readBy(func() {
+		var err error
+		if claimed, err = s.ClaimDue(t.Context(), due); err != nil || len(claimed) != due {
+			t.Fatalf("claimed %d, %v", len(claimed), err)
+		}
+	})
+	if scanned > 0 || fetched > 5*due {
+		t.Errorf("claiming %d due orders scanned %d rows and fetched %d", due, scanned, fetched)
+	}
+	scanned, fetched = s.readBy(func() {
+		if closed, err := s.CloseClaimed(t.Context(), claimed, orderevent.ReasonTimeout); err != nil || len(closed) != due {
+			t.Fatalf("closed %d, %v", len(closed), err)
+		}
+	})
+	if scanned > 0 || fetched > 5*due {
+		t.Errorf("closing %d orders scanned %d rows and fetched %d", due, scanned, fetched)
+	}
+}

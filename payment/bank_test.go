@@ -1,0 +1,130 @@
+package payment
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/payment/sandbox"
+	"stampede/platform/clock"
+	"stampede/platform/httpx"
+)
+
+// gate stands before the bank's addresses, so that a test can take the bank
+// away.
+type gate struct {
+	http.Handler
+	shut atomic.Bool
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.shut.Load() {
+		panic(http.ErrAbortHandler)
+	}
+	g.Handler.ServeHTTP(w, r)
+}
+
+// recorder keeps the callbacks that arrive and may lose them on the way.
+type recorder struct {
+	http.Handler
+	lose atomic.Bool // answer nothing, hand nothing on
+
+	mu   sync.Mutex
+	came []recorded
+}
+
+// recorded is one callback as it came from the bank.
+type recorded struct {
+	path   string
+	header http.Header
+	body   []byte
+}
+
+func (d *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "notify") {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		d.mu.Lock()
+		d.came = append(d.came, recorded{r.URL.Path, r.Header.Clone(), body})
+		d.mu.Unlock()
+		if d.lose.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	d.Handler.ServeHTTP(w, r)
+}
+
+// callbacks returns what has come so far.
+func (d *recorder) callbacks() []recorded {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.came)
+}
+
+// openBank serves a bank on a socket of its own, with its worker, on the
+// shop's database.
+func (s *shop) openBank(o options) (*gate, *sandbox.Client) {
+	s.t.Helper()
+	cfg := sandbox.DefaultConfig()
+	cfg.Merchant, cfg.Secret = merchantNo, bankSecret
+	cfg.CallbackBackoff, cfg.RefundDelay, cfg.Poll = 10*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond
+	if o.bank != nil {
+		o.bank(&cfg)
+	}
+	g := &gate{}
+	srv := httptest.NewServer(g)
+	s.t.Cleanup(srv.Close)
+	cfg.PublicURL = srv.URL
+	bank, err := sandbox.New(cfg, sandbox.Deps{DB: s.db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "bank", prometheus.NewRegistry())
+	bank.Routes(rt.Mux)
+	g.Handler = rt
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = bank.Workers()[0].Run(ctx)
+	}()
+	s.t.Cleanup(func() { cancel(); <-done; bank.Close() })
+	s.bankAt = srv.URL
+	return g, s.clientOf("sandbox", srv.URL)
+}
+
+func (s *shop) clientOf(name, bankURL string) *sandbox.Client {
+	s.t.Helper()
+	cfg := sandbox.DefaultClientConfig()
+	cfg.Name, cfg.Merchant, cfg.Secret, cfg.BankURL = name, merchantNo, bankSecret, bankURL
+	cfg.Backoff, cfg.BreakerDelay, cfg.BreakerFailures = time.Millisecond, time.Millisecond, 1000
+	c, err := sandbox.NewClient(cfg, clock.System{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.HangUp)
+	return c
+}
+
+// payAt is a shopper at the bank's page.
+func (s *shop) payAt(payURL string, behaviour sandbox.Behaviour) {
+	s.t.Helper()
+	a, err := s.tryPost(0, payURL, fmt.Sprintf(`{"behaviour":%q}`, behaviour))
+	if err != nil || a.status != http.StatusOK || a.text("status") != "captured" {
+		s.t.Fatalf("pay: %+v, %v", a, err)
+	}
+}

@@ -1,0 +1,104 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/seckill/seckillevent"
+)
+
+// line is the queue of granted numbers, filled by a test.
+type line struct {
+	mu      sync.Mutex
+	waiting map[ids.ID]int64 // number → position
+	err     error
+}
+
+func (l *line) set(waiting map[ids.ID]int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting, l.err = waiting, err
+}
+
+func (l *line) Queued(_ context.Context, _ int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	position, ok = l.waiting[no]
+	return position, 1, ok, l.err
+}
+
+// Who pays or cancels right after a 202, when the order writer has not come yet,
+// is told what a poll tells: that the number is in line, and to come again.
+func TestANumberInLineIsNoMissingOrder(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	user := s.user.Add(1)
+	first, next, twice, never := ids.NewFor(user), ids.NewFor(user), ids.NewFor(user), ids.NewFor(user)
+	grant := func(no ids.ID) {
+		t.Helper()
+		m := seckillevent.Batch{
+			ID: ids.New(), ItemID: s.item, ActivityID: 9, SessionID: 5, UnitPrice: 100, Currency: "CNY", Title: "x", PayWindow: time.Minute,
+			Grants: []seckillevent.Grant{{No: no, User: user, Quantity: 1, Seq: 1}},
+		}
+		if err := s.bus.Publish(t.Context(), seckillevent.GrantsSubject(s.item), m.ID, m.Encode(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(what string, no ids.ID, poll, status int, code string) {
+		t.Helper()
+		if a := s.get(user, "/api/v1/orders/"+no.String()); a.status != poll {
+			t.Errorf("%s: a poll is answered %d %v", what, a.status, a.body)
+		}
+		for how, a := range map[string]answer{"pay": s.askToPay(no, user), "cancel": s.cancelOrder(no, user)} {
+			if a.status != status || a.text("code") != code {
+				t.Errorf("%s: %s is answered %d %v, want %d %s", what, how, a.status, a.body, status, code)
+			}
+			if come := code == "order-queued" || code == "unknown"; come && a.header.Get("Retry-After") != "1" {
+				t.Errorf("%s: %s: come again after %q", what, how, a.header.Get("Retry-After"))
+			}
+		}
+	}
+	grant(first)
+	s.line.set(map[ids.ID]int64{first: 0, next: 2000}, nil)
+	is("the next to be written", first, http.StatusOK, http.StatusConflict, "order-queued")
+	is("far behind", next, http.StatusOK, http.StatusConflict, "order-queued")
+	is("never granted", never, http.StatusNotFound, http.StatusNotFound, "not-entered")
+	pay := "/api/v1/orders/" + first.String() + "/payments"
+	if a := s.keyed(user, pay, "k", ""); a.text("code") != "order-queued" {
+		t.Errorf("under a key: %d %v", a.status, a.body)
+	}
+	s.line.set(nil, errors.New("redis is away"))
+	is("nobody can tell", never, http.StatusServiceUnavailable, http.StatusServiceUnavailable, "unknown")
+	s.line.set(nil, nil)
+
+	writing, stop := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		if err := s.orders.Workers()[0].Run(writing); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { stop(); writer.Wait() })
+	s.until("the order is written", func() bool { return s.written(first) })
+	if a := s.keyed(user, pay, "k", ""); a.status != http.StatusOK || a.text("pay_url") == "" {
+		t.Errorf("the same request, now that there is an order: %d %v", a.status, a.body)
+	}
+	grant(twice) // while the first is live
+	s.until("the second is refused", func() bool { return s.written(twice) })
+	for code, a := range map[string]answer{"order-not-payable": s.askToPay(twice, user), "order-not-cancelable": s.cancelOrder(twice, user)} {
+		if a.status != http.StatusConflict || a.text("code") != code || a.text("order_status") != orderevent.StatusRefused || a.text("reason") != orderevent.ReasonDuplicate {
+			t.Errorf("a refused number: %d %v", a.status, a.body)
+		}
+	}
+}
+
+// written reports whether the order writer has been there.
+func (s *shop) written(no ids.ID) bool {
+	return read[int](s, `SELECT count(*) FROM orders.orders WHERE order_no = $1`, no) == 1
+}

@@ -1,0 +1,106 @@
+package payment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"stampede/platform/auth"
+	"stampede/platform/ids"
+)
+
+// answer is what a request got: the status and the members of its JSON.
+type answer struct {
+	status int
+	header http.Header
+	body   map[string]any
+}
+
+func (a answer) text(member string) string { v, _ := a.body[member].(string); return v }
+
+// post sends JSON as a user; user 0 sends no token.
+func (s *shop) post(user int64, path, body string) answer {
+	a, err := s.tryPost(user, s.url+path, body)
+	if err != nil {
+		s.t.Helper()
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+// get is post without a body.
+func (s *shop) get(user int64, path string) answer {
+	s.t.Helper()
+	a, err := s.try(http.MethodGet, user, s.url+path, "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+func (s *shop) tryPost(user int64, url, body string, headers ...string) (answer, error) {
+	return s.try(http.MethodPost, user, url, body, headers...)
+}
+
+func (s *shop) try(method string, user int64, url, body string, headers ...string) (answer, error) {
+	req, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return answer{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if user != 0 {
+		token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Minute)
+		if err != nil {
+			return answer{}, err
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{status: resp.StatusCode, header: resp.Header}
+	if err := json.Unmarshal(raw, &a.body); err != nil {
+		return a, fmt.Errorf("status %d, no JSON: %q", resp.StatusCode, raw)
+	}
+	return a, nil
+}
+
+// askToPay is POST orders/{no}/payments, cancelOrder POST orders/{no}/cancel.
+func (s *shop) askToPay(no ids.ID, user int64) answer {
+	s.t.Helper()
+	return s.post(user, "/api/v1/orders/"+no.String()+"/payments", "")
+}
+
+func (s *shop) cancelOrder(no ids.ID, user int64) answer {
+	s.t.Helper()
+	return s.post(user, "/api/v1/orders/"+no.String()+"/cancel", "")
+}
+
+// startPayment asks for a payment and requires that there is one.
+func (s *shop) startPayment(no ids.ID, user int64) (paymentNo ids.ID, payURL string) {
+	s.t.Helper()
+	a := s.askToPay(no, user)
+	if a.status != http.StatusOK || a.text("pay_url") == "" {
+		s.t.Fatalf("start: %d %v", a.status, a.body)
+	}
+	paymentNo, err := ids.Parse(a.text("payment_no"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return paymentNo, a.text("pay_url")
+}
