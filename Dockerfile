@@ -32,7 +32,7 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags 
 FROM debian:bookworm-slim AS demo
 # postgresql-common comes first, so that it can be told not to create a cluster: stampede makes its own.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates postgresql-common redis-server tzdata \
+    && apt-get install -y --no-install-recommends ca-certificates postgresql-common redis-server tzdata wget \
     && echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf \
     && apt-get install -y --no-install-recommends postgresql-15 \
     && rm -rf /var/lib/apt/lists/* \
@@ -40,10 +40,14 @@ RUN apt-get update \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/stampede --shell /usr/sbin/nologin stampede \
     && install -d -o 10001 -g 10001 -m 0700 /var/lib/stampede
 COPY --from=build /out/stampede /usr/local/bin/stampede
-ENV STAMPEDE_DATA=/var/lib/stampede
+# The public URL is where the command above publishes the port. Published elsewhere, it needs another one.
+ENV STAMPEDE_DATA=/var/lib/stampede STAMPEDE_PUBLIC_URL=http://127.0.0.1:8080
 VOLUME /var/lib/stampede
 EXPOSE 8080
 USER 10001:10001
+# As below; the first start also makes a database cluster.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
+    CMD ["wget", "-q", "-O", "/dev/null", "http://127.0.0.1:9180/readyz"]
 ENTRYPOINT ["stampede"]
 CMD ["run", "--listen", ":8080"]
 
@@ -56,9 +60,9 @@ RUN apk add --no-cache ca-certificates tzdata \
     && install -d -o 10001 -g 10001 -m 0700 /var/lib/stampede
 COPY --from=build /out/stampede /usr/local/bin/stampede
 # Inside a container loopback reaches nobody. The ops listener stays on loopback, for the health check below; set
-# STAMPEDE_OPS_LISTEN to let a scraper in.
-ENV STAMPEDE_LISTEN=:8080 STAMPEDE_DATA=/var/lib/stampede
-# Holds JetStream's files where no NATS URL is given.
+# STAMPEDE_OPS_LISTEN to let a scraper in. The folder holds JetStream's files where no NATS URL is given; the default is
+# below the working directory, which here is / and root's.
+ENV STAMPEDE_LISTEN=:8080 STAMPEDE_NATS_DIR=/var/lib/stampede/nats
 VOLUME /var/lib/stampede
 EXPOSE 8080
 # The number, so that Kubernetes can see that it is not root.

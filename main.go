@@ -4,14 +4,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -61,7 +59,7 @@ type commands struct {
 	Config    cli.Config       `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
 	Token     cli.Token        `cmd:"" help:"Mint access tokens with the signing key."`
 	Rush      cli.Rush         `cmd:"" help:"Play shoppers against a running server and report."`
-	Verify    cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation."`
+	Verify    cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not look."`
 	Bench     cli.Bench        `cmd:"" help:"Measure each stage beside its bare floor on this machine, in some minutes."`
 	Version   cli.PrintVersion `cmd:"" help:"Print the version."`
 	BenchPart cli.BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`
@@ -130,19 +128,19 @@ func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
 
 // proveStores is verify: it reads the stores without serving, proves the books
 // and holds them against what shoppers were told.
-func proveStores(ctx context.Context, stores config.Stores, item int64, told []proof.Told, out io.Writer) (_ bool, err error) {
+func proveStores(ctx context.Context, stores config.Stores, item int64, told []proof.Told, out io.Writer) (_ []proof.Outcome, err error) {
 	set, err := config.Defaults()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	log := telemetry.Logger("error", "text", os.Stderr)
 	s := &server{set: &set, log: log, app: app.New(log), registry: telemetry.Registry()}
 	defer func() { err = errors.Join(err, s.app.Stop(context.WithoutCancel(ctx))) }()
 	if err := s.openPools(ctx, stores); err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := s.openBooks(nil); err != nil {
-		return false, err
+		return nil, err
 	}
 	outcomes := s.prove(ctx)
 	if told != nil {
@@ -150,12 +148,16 @@ func proveStores(ctx context.Context, stores config.Stores, item int64, told []p
 	}
 	rows, err := s.inventory.Books(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if item != 0 {
 		rows = slices.DeleteFunc(rows, func(r inventory.BookRow) bool { return r.ItemID != item })
+		if len(rows) == 0 {
+			_, err = fmt.Fprintf(out, "Item %d has no books: no item of that number was published.\n\n", item)
+			return outcomes, errors.Join(err, proof.Write(out, outcomes))
+		}
 	}
-	return proof.AllOK(outcomes), errors.Join(inventory.WriteBooks(out, rows), proof.Write(out, outcomes))
+	return outcomes, errors.Join(inventory.WriteBooks(out, rows), proof.Write(out, outcomes))
 }
 
 // open connects to the stores and builds the modules; nothing runs yet. What it
@@ -169,7 +171,7 @@ func (s *server) open(ctx context.Context, stores config.Stores, key string) err
 	if err := s.openStores(ctx, stores); err != nil {
 		return err
 	}
-	s.natsDir = cmp.Or(stores.NATSDir, filepath.Join("data", "nats"))
+	s.natsDir = stores.NATSDir
 	s.bus, err = bus.Open(ctx, bus.Config{
 		URL: stores.NATSURL, StoreDir: s.natsDir, MaxGrantsBytes: s.set.GrantsMaxMiB << 20, MaxEventsBytes: s.set.EventsMaxMiB << 20,
 		PublishDeadline: s.set.PublishDeadline, Log: s.log, Metrics: s.registry, Trace: s.trace,
@@ -347,10 +349,7 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	s.app.OnStop("consumers", func(ctx context.Context) error { stop(ctx); return nil })
-	if err := s.seckill.Catalogue.Refresh(ctx); err != nil {
-		return err
-	}
-	if err := errors.Join(s.entrance.Load(ctx), s.guard.Load(ctx)); err != nil {
+	if err := errors.Join(s.seckill.Catalogue.Refresh(ctx), s.entrance.Load(ctx), s.guard.Load(ctx)); err != nil {
 		return err
 	}
 	s.app.Go("workers", workers...)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,25 +12,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
-
-// binary builds the server once for all tests that need a process of its own.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "stampede-binary-")
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(dir, "stampede")
-	cmd := exec.Command("go", "build", "-o", name, ".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return name, nil
-})
 
 // process is a `stampede run` of its own.
 type process struct {
@@ -188,6 +172,35 @@ func TestRunNamesAPortThatIsTaken(t *testing.T) {
 	}
 	if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
 		t.Error("data was created although nothing could be served")
+	}
+}
+
+// TestCtrlCDuringTheStartIsNoFault interrupts the first step that takes long, the creation of the cluster.
+func TestCtrlCDuringTheStartIsNoFault(t *testing.T) {
+	t.Parallel()
+	data := dataDir(t)
+	p := startRun(t, data)
+	p.out.await(t, `(find Postgres)`, time.Minute, p.ended)
+	if code := p.end(t, syscall.SIGINT, 30*time.Second); code != 130 {
+		t.Errorf("exit %d, want 130", code)
+	}
+	if said := p.out.String(); !strings.HasSuffix(said, "stampede: interrupted before it was done\n") || strings.Contains(said, "did not start") {
+		t.Errorf("it said:\n%s", said)
+	}
+	if left := childrenOf(data); left != "" {
+		t.Errorf("processes are left behind:\n%s", left)
+	}
+}
+
+// TestConfigPrintsWhateverIsSet: whoever asks wants to see what is wrong.
+func TestConfigPrintsWhateverIsSet(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"config", "--listen=nowhere"}, &out, &errs); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	if !strings.Contains(out.String(), "nowhere") || !strings.Contains(errs.String(), "serve would refuse this: --listen must be host:port") {
+		t.Errorf("printed\n%s%s", out.String(), errs.String())
 	}
 }
 

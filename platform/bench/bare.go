@@ -30,9 +30,6 @@ type address struct {
 	Addr string `json:"addr"`
 }
 
-// BarePartName is the name of the part that Bare is.
-const BarePartName = "bare"
-
 // ballastBytes is about what the server's caches hold. A process with next to
 // nothing on its heap collects garbage after every few thousand requests and
 // pays for that with a third of its processor time; the floor must not lose by
@@ -40,10 +37,10 @@ const BarePartName = "bare"
 // neither work nor memory.
 const ballastBytes = 64 << 20
 
-// Bare is the floor of everything that speaks HTTP: one handler that answers the
+// bare is the floor of everything that speaks HTTP: one handler that answers the
 // same bytes to everybody, on the listener that the server uses, with its bounds.
 // It is told the answer and says where it listens.
-func Bare(ctx context.Context, in io.Reader, out io.Writer) error {
+func bare(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := json.NewDecoder(bufio.NewReader(in))
 	var a answer
 	if err := lines.Decode(&a); err != nil {
@@ -73,7 +70,7 @@ func Bare(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // startBare starts a bare handler that answers like a, and tells its address.
 func startBare(ctx context.Context, rig *Rig, a answer) (*Child, string, error) {
-	child, err := rig.Part(ctx, BarePartName)
+	child, err := rig.Part(ctx, barePartName)
 	if err != nil {
 		return nil, "", err
 	}

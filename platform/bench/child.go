@@ -41,6 +41,16 @@ type Part func(ctx context.Context, in io.Reader, out io.Writer) error
 // maxLineBytes bounds one line of a conversation with a child.
 const maxLineBytes = 1 << 20
 
+// Parts are the children that this package brings, by name.
+func Parts() map[string]Part {
+	return map[string]Part{barePartName: bare, storesPartName: serveStores}
+}
+
+const (
+	barePartName   = "bare"
+	storesPartName = "stores"
+)
+
 // Part starts a part as a child. It ends with the rig, or by End.
 func (r *Rig) Part(ctx context.Context, name string) (*Child, error) {
 	c, err := r.spawn(ctx, PartCommand, name)
@@ -58,12 +68,27 @@ func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
 	cmd := exec.Command(r.exe, args...) //nolint:gosec,noctx // this program; ended by End
 	// A Ctrl-C of the terminal is for this process, which then ends its children.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c := &Child{cmd: cmd, done: make(chan struct{})}
-	cmd.Stderr = &c.errs
-	var err error
-	if c.in, err = cmd.StdinPipe(); err != nil {
+	if r.needsStores != nil {
+		cmd.ExtraFiles = []*os.File{r.needsStores} // the child knows nothing of it
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
 		return nil, fmt.Errorf("bench: start %s: %w", args[0], err)
 	}
+	c, err := start(cmd, in)
+	if err != nil {
+		return nil, err
+	}
+	r.onClose(c.End)
+	// Whoever waits for a line of a child is released when the run is interrupted.
+	context.AfterFunc(ctx, func() { _ = c.in.Close(); _ = cmd.Process.Signal(syscall.SIGTERM) })
+	return c, nil
+}
+
+// start starts a command as a child that is told things through in.
+func start(cmd *exec.Cmd, in io.WriteCloser) (*Child, error) {
+	c := &Child{cmd: cmd, in: in, done: make(chan struct{})}
+	cmd.Stderr = &c.errs
 	// A pipe of our own: exec's would be closed by Wait, with the last lines in it.
 	var out *io.PipeWriter
 	c.out, out = io.Pipe()
@@ -71,16 +96,15 @@ func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
 	c.lines = bufio.NewScanner(c.out)
 	c.lines.Buffer(nil, maxLineBytes)
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("bench: start %s: %w", args[0], err)
+		return nil, fmt.Errorf("bench: start %s: %w", cmd.Args[1], err)
 	}
 	go func() {
-		c.err = cmd.Wait()
+		if err := cmd.Wait(); err != nil {
+			c.err = errors.New(err.Error()) // without the child's exit code, which is not this process's
+		}
 		_ = out.Close()
 		close(c.done)
 	}()
-	r.onClose(c.End)
-	// Whoever waits for a line of a child is released when the run is interrupted.
-	context.AfterFunc(ctx, func() { _ = c.in.Close(); _ = cmd.Process.Signal(syscall.SIGTERM) })
 	return c, nil
 }
 
@@ -130,8 +154,14 @@ func (c *Child) failed(err error) error {
 // End ends the child in order, and hard when ctx ends first. A child that has
 // ended already is no error.
 func (c *Child) End(ctx context.Context) error {
-	_, _ = c.in.Close(), c.out.Close()        // what it still says interests nobody
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
+	return c.await(ctx)
+}
+
+// await ends the child's input, which ends the child, and waits for that; hard
+// when it takes too long or ctx ends first.
+func (c *Child) await(ctx context.Context) error {
+	_, _ = c.in.Close(), c.out.Close() // what it still says interests nobody
 	select {
 	case <-c.done:
 		return nil
@@ -167,13 +197,4 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(bytes.TrimSpace(t.buf))
-}
-
-// Executable is the file of this program.
-func Executable() (string, error) {
-	name, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("bench: find this program: %w", err)
-	}
-	return name, nil
 }

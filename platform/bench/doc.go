@@ -19,11 +19,12 @@
 // # What is started
 //
 // A [Rig] is a private stack in a temporary folder, ended and deleted with the
-// run: Postgres and Redis as `stampede run` starts them (append-only file and
-// write-ahead log synced always), and for the stages that speak HTTP the server
-// as a child process, as it would run beside those stores. Floors that serve are
-// children of the same program, on the same listener with the same bounds, so
-// that both sides meet the same generator over the same loopback.
+// run, also when that is killed: Postgres and Redis as `stampede run` starts them
+// (append-only file and write-ahead log synced always), and for the stages that
+// speak HTTP the server as a child process, as it would run beside those stores.
+// Floors that serve are children of the same program, on the same listener with
+// the same bounds, so that both sides meet the same generator over the same
+// loopback.
 //
 // Modules export the stages that need their insides; this package has those that
 // only speak HTTP. main lists them. Nothing here is safe for concurrent use: one

@@ -42,7 +42,9 @@ func (r *Rig) usage() usage {
 			if below == "" {
 				below = r.nameOf(p)
 			}
-			u[below] += p.cpu
+			if below != "" { // else it does nothing but wait
+				u[below] += p.cpu
+			}
 			walk(p.pid, below)
 		}
 	}

@@ -20,24 +20,26 @@ import (
 
 	"stampede/platform/auth"
 	"stampede/platform/bus"
-	"stampede/platform/embedded"
 	"stampede/platform/pg"
 	"stampede/platform/redisx"
 )
 
 // Rig is a private stack for one run of measurements.
 type Rig struct {
-	exe       string
-	dir       string
-	key       string
-	stack     *embedded.Stack
-	tokens    *auth.Tokens
-	server    *Server
-	closers   []func(context.Context) error // the last is called first
-	names     map[int]string                // what the report calls a child, by process id
-	databases int
-	users     int64
-	quick     bool
+	exe    string
+	dir    string
+	key    string
+	stores storesReady
+	tokens *auth.Tokens
+	server *Server
+	// needsStores keeps the stores alive as long as anybody holds it; every child
+	// does.
+	needsStores *os.File
+	closers     []func(context.Context) error // the last is called first
+	names       map[int]string                // what the report calls a child, by process id
+	databases   int
+	users       int64
+	quick       bool
 }
 
 // firstUser is where the shoppers' ids begin, apart from the operators' below.
@@ -67,11 +69,9 @@ func NewRig(ctx context.Context, executable string) (_ *Rig, err error) {
 	r.tokens = auth.NewTokens([]byte(r.key), time.Now)
 	// A million shoppers' marks need more room than a demo's.
 	const redisMemoryBytes = 2 << 30
-	r.stack, err = embedded.Start(ctx, embedded.Config{DataDir: filepath.Join(dir, "stores"), RedisMaxMemoryBytes: redisMemoryBytes})
-	if err != nil {
+	if r.stores, err = r.startStores(ctx, redisMemoryBytes); err != nil {
 		return nil, err
 	}
-	r.onClose(r.stack.Stop)
 	return r, nil
 }
 
@@ -120,7 +120,7 @@ func (r *Rig) Database(ctx context.Context, conns int32) (*pgxpool.Pool, error) 
 // newDatabase copies the stack's own database, which is migrated at the first
 // call and used for nothing else: a copy takes a tenth of the time.
 func (r *Rig) newDatabase(ctx context.Context) (address string, err error) {
-	u, err := url.Parse(r.stack.DatabaseURL)
+	u, err := url.Parse(r.stores.DatabaseURL)
 	if err != nil {
 		return "", fmt.Errorf("bench: parse the database URL: %w", err)
 	}
@@ -149,7 +149,7 @@ func (r *Rig) newDatabase(ctx context.Context) (address string, err error) {
 // Redis empties the second of the server's numbered databases, which the server
 // itself never looks at, and returns a client on it that closes with the rig.
 func (r *Rig) Redis(ctx context.Context) (redis.UniversalClient, error) {
-	rdb, err := redisx.Open(ctx, r.stack.RedisURL+"?db=1")
+	rdb, err := redisx.Open(ctx, r.stores.RedisURL+"?db=1")
 	if err != nil {
 		return nil, err
 	}

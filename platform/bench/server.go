@@ -41,8 +41,8 @@ func (r *Rig) Server(ctx context.Context, flags ...string) (*Server, error) {
 		return nil, err
 	}
 	child, err := r.spawn(ctx, append([]string{
-		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--sandbox-bank",
-		"--database-url=" + database, "--redis-url=" + r.stack.RedisURL, "--nats-dir=" + filepath.Join(r.dir, "nats"),
+		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--sandbox-bank", "--end-with-input",
+		"--database-url=" + database, "--redis-url=" + r.stores.RedisURL, "--nats-dir=" + filepath.Join(r.dir, "nats"),
 		"--signing-key=" + r.key,
 	}, flags...)...)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Rig) Server(ctx context.Context, flags ...string) (*Server, error) {
 			continue
 		}
 		child.OpsURL = string(m[2])
-		s := &Server{Child: child, URL: string(m[1]), DatabaseURL: database, RedisURL: r.stack.RedisURL, Key: r.key, rig: r}
+		s := &Server{Child: child, URL: string(m[1]), DatabaseURL: database, RedisURL: r.stores.RedisURL, Key: r.key, rig: r}
 		s.Addr = strings.TrimPrefix(s.URL, "http://")
 		r.server = s
 		return s, nil

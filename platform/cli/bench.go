@@ -80,7 +80,7 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	defer func() { err = errors.Join(err, rig.Close(ctx)) }()
 	report, err := bench.Run(ctx, rig, chosen, cfg)
 	if err != nil {
-		return err
+		return cutShort(ctx, err)
 	}
 	if err := printReport(io.Out, report, c.JSON); err != nil {
 		return fmt.Errorf("write the report: %w", err)
@@ -89,6 +89,15 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 		return ErrShort
 	}
 	return nil
+}
+
+// cutShort is err, or the interrupt that explains it: the children end with the
+// run, and whoever talks to them complains of that.
+func cutShort(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // choose returns the stages of these names, all when there are none.
@@ -126,10 +135,10 @@ type BenchPart struct {
 
 // Run plays a part until the standard input ends.
 func (c *BenchPart) Run(ctx context.Context, io Streams) error {
-	if c.Name == bench.BarePartName {
-		return bench.Bare(ctx, os.Stdin, io.Out)
+	part, ok := bench.Parts()[c.Name]
+	if !ok {
+		part, ok = c.Parts[c.Name]
 	}
-	part, ok := c.Parts[c.Name]
 	if !ok {
 		return fmt.Errorf("there is no part %q", c.Name)
 	}

@@ -26,7 +26,8 @@ func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error
 	plan := scalePlans[c.Scale]
 	plan.Progress = out.Err
 	plan.Prove = func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.Told) (bool, error) {
-		return prove(ctx, config.Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told, out.Err)
+		outcomes, err := prove(ctx, config.Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told, out.Err)
+		return err == nil && proof.AllOK(outcomes), err
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -40,7 +41,7 @@ func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error
 	defer func() { err = errors.Join(err, rig.Close(ctx)) }()
 	report, err := bench.Scale(ctx, rig, plan)
 	if err != nil {
-		return err
+		return cutShort(ctx, err)
 	}
 	if err := errors.Join(printReport(out.Out, report, c.JSON), c.plot(report)); err != nil {
 		return fmt.Errorf("write the report: %w", err)

@@ -5,10 +5,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -22,10 +24,9 @@ import (
 type Streams struct{ Out, Err io.Writer }
 
 // Prover proves the books in some stores, holds them against what shoppers were
-// told, and reports whether nothing is violated. It writes the verdicts and the
-// books of one item, of all where item is 0. Without told (nil), what clients
-// were told is not checked.
-type Prover func(ctx context.Context, stores config.Stores, item int64, told []proof.Told, out io.Writer) (bool, error)
+// told, and returns the verdicts. It writes them, and the books of one item, of
+// all where item is 0. Without told (nil), what clients were told is not checked.
+type Prover func(ctx context.Context, stores config.Stores, item int64, told []proof.Told, out io.Writer) ([]proof.Outcome, error)
 
 // Books says where the books are; without URLs they are those of `run`.
 type Books struct {
@@ -53,35 +54,59 @@ type Verify struct {
 	ClientLog string `type:"existingfile" help:"What shoppers were told, written by stampede rush --log, to hold the books against."`
 }
 
-// errNotProved makes verify exit 1 after the table has said why.
-var errNotProved = errors.New("the books are not proved, see above")
+var (
+	// errNotProved makes verify exit 1 after the table has said why.
+	errNotProved = errors.New("the books are not proved, see above")
+	errNotMade   = errors.New("a check could not be made, see above")
+)
+
+// blindError is a verify that could not look, which is not a verdict: whoever
+// runs it every night must tell a closed port from a broken book.
+type blindError struct{ err error }
+
+func (e blindError) Error() string { return e.err.Error() }
+func (e blindError) Unwrap() error { return e.err }
+
+// ExitCode is exitBlind.
+func (e blindError) ExitCode() int { return exitBlind }
 
 // Run proves the books.
 func (c *Verify) Run(ctx context.Context, io Streams, prove Prover) error {
+	outcomes, err := c.look(ctx, io, prove)
+	switch {
+	case err != nil:
+		return blindError{err}
+	case slices.ContainsFunc(outcomes, func(o proof.Outcome) bool { return len(o.Violations) > 0 }):
+		return errNotProved
+	case !proof.AllOK(outcomes):
+		return blindError{errNotMade}
+	}
+	return nil
+}
+
+func (c *Verify) look(ctx context.Context, io Streams, prove Prover) ([]proof.Outcome, error) {
 	stack, err := config.ReadStack(c.Data)
 	stores := c.stores(stack)
 	if stores.DatabaseURL == "" || stores.RedisURL == "" {
-		return err
+		return nil, err
 	}
 	if err := stores.Validate(); err != nil {
-		return err
+		return nil, err
 	}
 	var told []proof.Told
 	if c.ClientLog != "" {
 		if told, err = loadgen.ReadLogFile(c.ClientLog); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	ok, err := prove(ctx, stores, c.Item, told, io.Out)
-	switch {
-	case err != nil && c.DatabaseURL == "":
-		return fmt.Errorf("the stores of %s do not answer; is `stampede run --data %s` running? %w", c.Data, c.Data, err)
-	case err != nil:
-		return err
-	case !ok:
-		return errNotProved
+	err = reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL))
+	if _, unusable := errors.AsType[*storeError](err); unusable && c.DatabaseURL == "" && c.RedisURL == "" {
+		return nil, fmt.Errorf("the stores of %s do not answer: start `stampede run --data %s`, or name others with --database-url and --redis-url", c.Data, c.Data)
 	}
-	return nil
+	if err != nil {
+		return nil, err
+	}
+	return prove(ctx, stores, c.Item, told, io.Out)
 }
 
 // Migrate is `stampede migrate`.
@@ -91,6 +116,9 @@ type Migrate struct {
 
 // Run migrates.
 func (c *Migrate) Run(ctx context.Context, io Streams) error {
+	if err := reach(ctx, database(c.DatabaseURL)); err != nil {
+		return err
+	}
 	if err := pg.Migrate(ctx, c.DatabaseURL); err != nil {
 		return err
 	}
@@ -98,18 +126,30 @@ func (c *Migrate) Run(ctx context.Context, io Streams) error {
 	return err
 }
 
-// Config is `stampede config`.
+// Config is `stampede config`. What it prints may be wrong, which is when one
+// wants to see it: its settings are of types without the Validate of their own
+// that would be called before.
 type Config struct {
-	config.Server `embed:""`
-	config.Stores `embed:""`
+	Server unchecked       `embed:""`
+	Stores uncheckedStores `embed:""`
 }
 
-// Validate lets the settings be printed whatever they are.
-func (c *Config) Validate() error { return nil }
+type (
+	unchecked       config.Server
+	uncheckedStores config.Stores
+)
 
-// Run prints the effective settings of serve.
+// Run prints the effective settings of serve, and says so where serve would
+// refuse them.
 func (c *Config) Run(command *kong.Context, io Streams) error {
-	return config.Print(io.Out, command.Selected().Flags)
+	if err := config.Print(io.Out, command.Selected().Flags); err != nil {
+		return err
+	}
+	err := cmp.Or(config.Server(c.Server).Validate(), config.Stores(c.Stores).Validate(), config.CheckKey(c.Server.SigningKey))
+	if err != nil {
+		_, _ = fmt.Fprintln(io.Err, "\nserve would refuse this:", err)
+	}
+	return nil
 }
 
 // Version is this binary's, as the build set it.

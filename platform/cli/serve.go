@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	stdio "io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"stampede/platform/app"
@@ -44,7 +47,8 @@ type Run struct {
 	DemoEvery     time.Duration `default:"3m" env:"STAMPEDE_DEMO_EVERY" help:"Time between two openings of the demo sale, at least 10s."`
 }
 
-// Validate finds what can be wrong before anything is started.
+// Validate finds what can be wrong before anything is started. The embedded
+// settings are validated by themselves.
 func (c *Run) Validate() error {
 	if c.SigningKey != "" {
 		if err := config.CheckKey(c.SigningKey); err != nil {
@@ -54,12 +58,11 @@ func (c *Run) Validate() error {
 	if c.DemoEvery < demo.MinEvery {
 		return fmt.Errorf("--demo-every must be at least %s, not %s", demo.MinEvery, c.DemoEvery)
 	}
-	return c.Server.Validate()
+	return nil
 }
 
 // Run starts the stack, then serves.
 func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version) error {
-	began := time.Now()
 	if c.Fresh && !c.Yes {
 		if err := embedded.ConfirmFresh(c.Data, os.Stdin, io.Err); err != nil {
 			return err
@@ -72,12 +75,14 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		steps++
 		_, _ = fmt.Fprintf(io.Out, "%2d  %-46s %5.1f s\n", steps, name, took.Seconds())
 	}
+	var began time.Time // when what follows the stores began
 	start := func(ctx context.Context, a *app.App) (config.Stores, string, <-chan error, error) {
 		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step})
 		if err != nil {
 			return config.Stores{}, "", nil, err
 		}
 		a.OnStop("postgres and redis", parts.Stop)
+		began = time.Now()
 		for _, notice := range parts.Notices {
 			_, _ = fmt.Fprintln(io.Err, notice)
 		}
@@ -95,9 +100,12 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		if err := show.Routes(s.Router); err != nil {
 			return err
 		}
+		if c.PublicURL == "" && c.OnlyHere() { // a public URL on loopback is a forwarded port's
+			warnOnlyHere(ctx, s.Log, c.BaseURL())
+		}
 		s.App.OnStop("demo", show.Stop)
 		s.App.Go("demo sales", show.Workers()...)
-		step("NATS, schema, modules, demo sale", time.Since(began))
+		step("start NATS, schema, modules, demo sale", time.Since(began))
 		_, err = fmt.Fprintf(io.Out, "\nStampede %s is ready.\n  Live page   %s/\n  API         %s/docs\n  Health      http://%s/readyz\n  Try         %s rush --demo --data %s\nCtrl-C stops it in order; the data stays there.\n",
 			version, c.BaseURL(), c.BaseURL(), c.OpsListen, os.Args[0], c.Data)
 		return err
@@ -108,6 +116,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 type Serve struct {
 	config.Server `embed:""`
 	config.Stores `embed:""`
+	EndWithInput  bool `hidden:"" help:"End when the standard input does, as a child of bench."`
 }
 
 // Run serves with given stores.
@@ -115,16 +124,42 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 	if err := config.CheckKey(c.SigningKey); err != nil {
 		return err
 	}
+	if c.NATSURL == "" {
+		// Of whatever folder it was started in: the whole name shows when that was another one.
+		dir, err := filepath.Abs(cmp.Or(c.NATSDir, filepath.Join("data", "nats")))
+		if err != nil {
+			return fmt.Errorf("find the folder of the embedded NATS: %w", err)
+		}
+		c.NATSDir = dir
+	}
+	if c.EndWithInput {
+		ended, end := context.WithCancel(ctx)
+		defer end()
+		ctx = ended
+		go func() { _, _ = stdio.Copy(stdio.Discard, os.Stdin); end() }()
+	}
 	// Nothing of the stores is this process's: there is nothing to start, nothing
 	// to stop and nobody who tells of their death.
-	start := func(context.Context, *app.App) (config.Stores, string, <-chan error, error) {
-		return c.Stores, c.SigningKey, nil, nil
+	start := func(ctx context.Context, _ *app.App) (config.Stores, string, <-chan error, error) {
+		return c.Stores, c.SigningKey, nil, reach(ctx, allOf(c.Stores)...)
 	}
 	return serve(ctx, io, &c.Server, start, func(s Parts) error {
 		if err := web.Pages(s.Router, web.Shop); err != nil {
 			return err
 		}
+		if c.OnlyHere() {
+			warnOnlyHere(ctx, s.Log, c.BaseURL())
+		}
+		if c.NATSURL == "" {
+			_, _ = fmt.Fprintf(io.Out, "The embedded NATS keeps its streams in %s (--nats-dir)\n", c.NATSDir)
+		}
 		_, err := fmt.Fprintf(io.Out, "Stampede %s serves %s; health at http://%s/readyz\n", version, c.BaseURL(), c.OpsListen)
 		return err
 	})
+}
+
+// warnOnlyHere says that everybody else is sent to their own machine.
+func warnOnlyHere(ctx context.Context, log *slog.Logger, url string) {
+	log.WarnContext(ctx, "others reach this server, but its links lead to loopback: give --public-url (STAMPEDE_PUBLIC_URL) the address that shoppers and payment providers use",
+		"links_begin_with", url)
 }

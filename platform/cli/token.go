@@ -2,9 +2,9 @@ package cli
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"stampede/platform/auth"
@@ -20,6 +20,22 @@ type Token struct {
 
 	SigningKey string `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key. Default: the one in --data." secret:""`
 	Data       string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run."`
+}
+
+// Validate finds what can be wrong before anything is minted. The most tokens
+// are what rush plays at most: a file of them for another load tool.
+func (c *Token) Validate() error {
+	switch {
+	case c.User < 1:
+		return fmt.Errorf("--user must be an id from 1, not %d", c.User)
+	case c.Count < 1 || c.Count > 10_000_000:
+		return fmt.Errorf("--count must be between 1 and 10000000, not %d", c.Count)
+	case c.User > math.MaxInt64-int64(c.Count)+1:
+		return fmt.Errorf("--count %d leads beyond the greatest user id, which is %d", c.Count, int64(math.MaxInt64))
+	case c.Lifetime <= 0:
+		return fmt.Errorf("--lifetime must be a positive duration, not %s", c.Lifetime)
+	}
+	return nil
 }
 
 // Run mints the tokens and writes them.
@@ -38,18 +54,8 @@ func (c *Token) Run(io Streams) error {
 	return c.write(io.Out)
 }
 
-// write mints and prints. The most that it mints is what rush plays at most: a
-// file of tokens for another load tool.
+// write mints and prints.
 func (c *Token) write(w io.Writer) error {
-	if c.Count < 1 || c.Count > 10_000_000 {
-		return fmt.Errorf("--count must be between 1 and 10000000, not %d", c.Count)
-	}
-	if c.User < 1 {
-		return errors.New("--user must be a positive id")
-	}
-	if c.Lifetime <= 0 {
-		return errors.New("--lifetime must be positive")
-	}
 	tokens := auth.NewTokens([]byte(c.SigningKey), time.Now)
 	buf := bufio.NewWriter(w) // a system call for each of millions of lines would be most of the work
 	for i := range int64(c.Count) {

@@ -5,7 +5,9 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,15 +34,15 @@ type Server struct {
 	TraceSample   float64 `default:"0.01" env:"STAMPEDE_TRACE_SAMPLE" help:"Share of the requests and rushes that are traced, 0 to 1."`
 
 	TimeZone        string        `default:"Asia/Shanghai" env:"STAMPEDE_TIME_ZONE" help:"The shop's IANA time zone, for business dates such as midnight."`
-	PreheatLead     time.Duration `default:"30m" env:"STAMPEDE_PREHEAT_LEAD" help:"How long before the opening an item's stock is loaded into Redis, as a duration."`
+	PreheatLead     time.Duration `default:"30m" env:"STAMPEDE_PREHEAT_LEAD" help:"How long before the opening an item's stock is loaded into Redis, as a duration between 1m and 24h."`
 	PreheatMidnight bool          `env:"STAMPEDE_PREHEAT_MIDNIGHT" help:"Load at 00:00 of the day of the opening, in the shop's time zone, instead of preheat-lead ahead."`
 
-	LaneCapacity    int           `default:"4096" env:"STAMPEDE_LANE_CAPACITY" help:"Attempts that may wait in one item's lane; beyond it the answer is too-hot."`
-	WriterLagMax    int64         `default:"20000" env:"STAMPEDE_WRITER_LAG_MAX" help:"Grants of one item that may wait for their order; beyond it the answer is too-hot."`
-	PublishDeadline time.Duration `default:"5s" env:"STAMPEDE_PUBLISH_DEADLINE" help:"How long a publish with an unclear outcome is repeated before the shopper is told unknown, as a duration."`
-	OrderCacheTTL   time.Duration `default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays in the Redis cache, as a duration."`
+	LaneCapacity    int           `default:"4096" env:"STAMPEDE_LANE_CAPACITY" help:"Attempts that may wait in one item's lane, 64 to 1048576; beyond it the answer is too-hot."`
+	WriterLagMax    int64         `default:"20000" env:"STAMPEDE_WRITER_LAG_MAX" help:"Grants of one item that may wait for their order, 1000 to 10000000; beyond it the answer is too-hot."`
+	PublishDeadline time.Duration `default:"5s" env:"STAMPEDE_PUBLISH_DEADLINE" help:"How long a publish with an unclear outcome is repeated before the shopper is told unknown, as a duration between 100ms and 1m."`
+	OrderCacheTTL   time.Duration `default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays in the Redis cache, as a duration between 1m and 720h."`
 
-	MaxSockets     int `default:"30000" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each."`
+	MaxSockets     int `default:"30000" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, 1 to 10000000, about 17 KiB each."`
 	Sockets        `embed:""`
 	OriginPatterns []string `env:"STAMPEDE_ORIGINS" help:"Other hosts whose pages may open a WebSocket here, comma-separated; * matches within a label."`
 
@@ -50,12 +52,12 @@ type Server struct {
 	ConnsPayment   int32 `default:"8" env:"STAMPEDE_CONNS_PAYMENT" help:"Postgres connections for payments and callbacks, which must answer however busy the rush is."`
 	ConnsPlatform  int32 `default:"6" env:"STAMPEDE_CONNS_PLATFORM" help:"Postgres connections for the outbox relay, leases and checks."`
 
-	GrantsMaxMiB int64 `name:"grants-max-mib" default:"512" env:"STAMPEDE_GRANTS_MAX_MIB" help:"Most MiB of grants that wait for the order writer; keep it well below the free disk."`
-	EventsMaxMiB int64 `name:"events-max-mib" default:"1024" env:"STAMPEDE_EVENTS_MAX_MIB" help:"Most MiB of events kept for consumers; when full, events wait in the outbox."`
+	GrantsMaxMiB int64 `name:"grants-max-mib" default:"512" env:"STAMPEDE_GRANTS_MAX_MIB" help:"Most MiB of grants that wait for the order writer, 1 to 1048576; keep it well below the free disk."`
+	EventsMaxMiB int64 `name:"events-max-mib" default:"1024" env:"STAMPEDE_EVENTS_MAX_MIB" help:"Most MiB of events kept for consumers, 1 to 1048576; when full, events wait in the outbox."`
 
 	AlarmWebhookURL    string        `name:"alarm-webhook-url" default:"" env:"STAMPEDE_ALARM_WEBHOOK_URL" help:"Address that is told of alarms by a signed POST, https:// (http:// on this machine only). Empty: nobody." secret:""`
 	AlarmWebhookSecret string        `default:"" env:"STAMPEDE_ALARM_WEBHOOK_SECRET" help:"Secret that signs these messages, at least 32 bytes; the receiver verifies with it." secret:""`
-	KeepRecords        time.Duration `default:"2160h" env:"STAMPEDE_KEEP_RECORDS" help:"How long dead letters, and alarms that are not seen any more, are kept, as a duration; 2160h are 90 days."`
+	KeepRecords        time.Duration `default:"2160h" env:"STAMPEDE_KEEP_RECORDS" help:"How long dead letters, alarms that are not seen any more, and reservations after the end of their session are kept, as a duration; 2160h are 90 days."`
 	SettleAfter        time.Duration `default:"15m" env:"STAMPEDE_SETTLE_AFTER" help:"How long after its sale an item's keys stay in Redis at least, as a duration between 1m and 720h."`
 
 	Accounts   `embed:""`
@@ -64,8 +66,8 @@ type Server struct {
 	Risk       `embed:""`
 
 	SandboxBank  bool          `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: everybody can pay there without money."`
-	StopTimeout  time.Duration `default:"10s" env:"STAMPEDE_STOP_TIMEOUT" help:"Hard limit for an orderly stop, as a duration."`
-	DrainTimeout time.Duration `default:"4s" env:"STAMPEDE_DRAIN_TIMEOUT" help:"How long requests under way may take during a stop, as a duration."`
+	StopTimeout  time.Duration `default:"10s" env:"STAMPEDE_STOP_TIMEOUT" help:"Hard limit for an orderly stop, as a duration between 1s and 10m."`
+	DrainTimeout time.Duration `default:"4s" env:"STAMPEDE_DRAIN_TIMEOUT" help:"How long requests under way may take during a stop, as a duration shorter than stop-timeout."`
 }
 
 // leastKeep is longer than anything on the bus, so that a record is not gone
@@ -76,8 +78,12 @@ const leastKeep = 7 * 24 * time.Hour
 // one sentence about the first setting that is wrong.
 func (s Server) Validate() error {
 	for name, addr := range map[string]string{"listen": s.Listen, "ops-listen": s.OpsListen} {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return fmt.Errorf("--%s must be host:port, e.g. 127.0.0.1:8080 or :8080, not %q", name, addr)
+		_, port, err := net.SplitHostPort(addr)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			return fmt.Errorf("--%s must be host:port with a port up to 65535, e.g. 127.0.0.1:8080 or :8080, not %q", name, addr)
 		}
 	}
 	if s.Listen == s.OpsListen && !strings.HasSuffix(s.Listen, ":0") {
@@ -89,16 +95,12 @@ func (s Server) Validate() error {
 			return fmt.Errorf("--public-url must be like https://sale.example.com, not %q", s.PublicURL)
 		}
 	}
-	if _, err := time.LoadLocation(s.TimeZone); err != nil {
+	// Go takes no name for UTC and "Local" for whatever the machine is set to: two instances would differ.
+	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
 		return fmt.Errorf("--time-zone must be an IANA name such as Asia/Shanghai, not %q", s.TimeZone)
 	}
-	for name, d := range map[string]time.Duration{
-		"preheat-lead": s.PreheatLead, "publish-deadline": s.PublishDeadline, "order-cache-ttl": s.OrderCacheTTL,
-		"stop-timeout": s.StopTimeout, "drain-timeout": s.DrainTimeout,
-	} {
-		if d <= 0 {
-			return fmt.Errorf("--%s must be a positive duration such as 30s, not %s", name, d)
-		}
+	if err := s.validateBounds(); err != nil {
+		return err
 	}
 	if err := s.Keys.validate(); err != nil {
 		return err
@@ -132,28 +134,6 @@ func (s Server) Validate() error {
 	if s.KeepRecords < leastKeep {
 		return fmt.Errorf("--keep-records must be at least %s: younger dead letters may still be needed, not %s", leastKeep, s.KeepRecords)
 	}
-	if s.SettleAfter < time.Minute || s.SettleAfter > 30*24*time.Hour {
-		return fmt.Errorf("--settle-after must be between 1m and 720h, not %s", s.SettleAfter)
-	}
-	if s.DrainTimeout >= s.StopTimeout {
-		return fmt.Errorf("--drain-timeout (%s) must be shorter than --stop-timeout (%s): the stop has more to do than drain requests", s.DrainTimeout, s.StopTimeout)
-	}
-	for name, n := range map[string]int64{
-		"lane-capacity": int64(s.LaneCapacity), "writer-lag-max": s.WriterLagMax, "max-sockets": int64(s.MaxSockets),
-		"grants-max-mib": s.GrantsMaxMiB, "events-max-mib": s.EventsMaxMiB,
-	} {
-		if n < 1 {
-			return fmt.Errorf("--%s must be at least 1, not %d", name, n)
-		}
-	}
-	for name, n := range map[string]int32{
-		"conns-seckill": s.ConnsSeckill, "conns-inventory": s.ConnsInventory, "conns-order": s.ConnsOrder,
-		"conns-payment": s.ConnsPayment, "conns-platform": s.ConnsPlatform,
-	} {
-		if n < 2 || n > 1000 {
-			return fmt.Errorf("--%s must be between 2 and 1000 connections, not %d", name, n)
-		}
-	}
 	return nil
 }
 
@@ -173,6 +153,20 @@ func (s Server) LocalURL() string {
 		host = "127.0.0.1"
 	}
 	return "http://" + net.JoinHostPort(host, port)
+}
+
+// OnlyHere reports whether others can reach this server but are sent to an
+// address that is each machine's own: the links that payment providers and
+// browsers get begin with BaseURL.
+func (s Server) OnlyHere() bool {
+	host, _, _ := net.SplitHostPort(s.Listen) // validated
+	u, err := url.Parse(s.BaseURL())
+	return err == nil && !loopback(host) && loopback(u.Hostname())
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // Defaults returns the settings of a server that was given no flags: the

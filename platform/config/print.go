@@ -3,8 +3,8 @@ package config
 import (
 	"fmt"
 	"io"
-	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -33,38 +33,61 @@ func Print(w io.Writer, flags []*kong.Flag) error {
 // show is a flag's value as one word of a table. A flag is secret by its own tag,
 // beside its help text, so that nobody can add one and forget a list elsewhere.
 func show(f *kong.Flag) string {
-	v := f.Target
-	if v.Kind() == reflect.Slice {
-		if f.Tag.Has("secret") && v.Len() > 0 {
-			return fmt.Sprintf("(set, %d of them)", v.Len())
-		}
-		return fmt.Sprint(v.Interface())
-	}
-	text := fmt.Sprint(v.Interface())
-	if !f.Tag.Has("secret") {
-		if text == "" {
+	secret := f.Tag.Has("secret")
+	if f.Target.Kind() == reflect.Slice {
+		switch {
+		case f.Target.Len() == 0:
 			return "(empty)"
+		case secret:
+			return fmt.Sprintf("(set, %d of them)", f.Target.Len())
 		}
-		return text
+		return fmt.Sprint(f.Target.Interface())
 	}
-	return hide(text)
+	text := fmt.Sprint(f.Target.Interface())
+	switch {
+	case text == "":
+		return "(empty)"
+	case strings.Contains(text, "://"):
+		// Also where it is no secret: who put a password into it meant it for the other side only.
+		return Places(text)
+	case secret:
+		return fmt.Sprintf("(set, %d bytes)", len(text))
+	}
+	return text
 }
 
-// hide replaces a secret: a URL loses user, password and query, anything else
-// everything.
-func hide(secret string) string {
-	if secret == "" {
-		return "(not set)"
+// Places is what of a URL says where it leads, without its credentials; of
+// several, as a NATS cluster has them, what of each does.
+func Places(text string) string {
+	urls := strings.Split(text, ",")
+	if slices.ContainsFunc(urls, func(u string) bool { return !strings.Contains(u, "://") }) {
+		urls = []string{text} // the commas are within one
 	}
-	if scheme, rest, ok := strings.Cut(secret, "://"); ok {
-		if i := strings.LastIndex(rest, "@"); i >= 0 {
-			rest = rest[i+1:]
-		}
-		rest, _, _ = strings.Cut(rest, "?")
-		if p, err := url.PathUnescape(rest); err == nil {
-			rest = p
-		}
-		return scheme + "://" + rest
+	for i, u := range urls {
+		scheme, rest, _ := strings.Cut(u, "://")
+		urls[i] = scheme + "://" + place(scheme, rest)
 	}
-	return fmt.Sprintf("(set, %d bytes)", len(secret))
+	return strings.Join(urls, ",")
+}
+
+// place keeps host and database of what follows a URL's scheme. The path of a web
+// address goes with its credentials: many services put the secret of a webhook
+// there. Nothing is kept where an @ follows the host: a password with a slash in
+// it, which should have been escaped, would be taken for a path.
+func place(scheme, rest string) string {
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	host, path := rest[strings.LastIndex(rest[:end], "@")+1:end], rest[end:]
+	if strings.Contains(path, "@") {
+		return "…"
+	}
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	if len(path) > 1 && strings.HasPrefix(scheme, "http") {
+		path = "/…"
+	}
+	return host + path
 }

@@ -35,7 +35,13 @@ func writeStack(dir string, s Stack) error {
 	}
 	name := filepath.Join(dir, stackFile)
 	tmp := name + ".new"
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("config: note the stack: %w", err)
+	}
+	_, err = f.Write(raw)
+	// Through to the disk before the name points to it: after a power cut, an empty note would have lost the key.
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("config: note the stack: %w", err)
 	}
 	if err := os.Rename(tmp, name); err != nil {
@@ -55,7 +61,8 @@ func ReadStack(dir string) (Stack, error) {
 	}
 	var s Stack
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return Stack{}, fmt.Errorf("config: %s is damaged; remove it and start `stampede run` again: %w", stackFile, err)
+		return Stack{}, fmt.Errorf("%s is damaged; remove it and start `stampede run` again, which makes a new signing key: %w",
+			filepath.Join(dir, stackFile), err)
 	}
 	return s, nil
 }

@@ -10,9 +10,9 @@ import (
 
 // Stores names the servers that `serve` uses.
 type Stores struct {
-	DatabaseURL string `required:"" env:"STAMPEDE_DATABASE_URL" help:"PostgreSQL 15 or newer, postgres://user:password@host/database." secret:""`
-	RedisURL    string `required:"" env:"STAMPEDE_REDIS_URL" help:"Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:""`
-	NATSURL     string `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222. Empty: embedded, and this process is the only instance." secret:""`
+	DatabaseURL string `default:"" env:"STAMPEDE_DATABASE_URL" help:"Required. PostgreSQL 15 or newer, postgres://user:password@host/database." secret:""`
+	RedisURL    string `default:"" env:"STAMPEDE_REDIS_URL" help:"Required. Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:""`
+	NATSURL     string `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222; the servers of a cluster with commas between. Empty: embedded, and this process is the only instance." secret:""`
 	NATSDir     string `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: ./data/nats."`
 }
 
@@ -25,7 +25,11 @@ func (s Stores) Validate() error {
 		return errors.New("--database-url must be like postgres://user:password@host/database")
 	}
 	if _, err := redisx.Parse(s.RedisURL); err != nil {
-		return fmt.Errorf("--redis-url: %w", err)
+		// Such an error repeats the URL, and with it the password.
+		if bad, ok := errors.AsType[*url.Error](err); ok {
+			err = bad.Err
+		}
+		return fmt.Errorf("--redis-url must be like redis://:password@host:6379/0: %w", err)
 	}
 	if s.NATSURL != "" {
 		if u, err := url.Parse(s.NATSURL); err != nil || (u.Scheme != "nats" && u.Scheme != "tls") || u.Host == "" {

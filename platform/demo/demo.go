@@ -69,12 +69,12 @@ type Service struct {
 	ctx   context.Context //nolint:containedctx // the life of crowds, which outlive the request that sent them
 }
 
-// sale is one planned opening.
+// sale is one planned opening, as the API shows items.
 type sale struct {
-	ItemID    string    `json:"item_id"`
+	ItemID    string    `json:"id"`
 	SessionID string    `json:"session_id"`
 	Title     string    `json:"title"`
-	Stock     int       `json:"stock"`
+	Stock     int       `json:"total"`
 	ListPrice any       `json:"list_price"`
 	SalePrice any       `json:"sale_price"`
 	OpensAt   time.Time `json:"opens_at"`

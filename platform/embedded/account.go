@@ -1,7 +1,9 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -108,12 +110,11 @@ func (a account) blockedAt(dir string) string {
 // canEnter asks the system for this process's own account, and reads the mode bits for another.
 func (a account) canEnter(folder string) bool {
 	if !a.switched {
-		err := unix.Access(folder, unix.X_OK)
-		return err == nil || err == unix.ENOENT || err == unix.ENOTDIR // a raw errno, never wrapped
+		return unix.Access(folder, unix.X_OK) != unix.EACCES // a raw errno, never wrapped
 	}
 	info, err := os.Stat(folder)
 	if err != nil {
-		return os.IsNotExist(err)
+		return !errors.Is(err, fs.ErrPermission) // whatever else is wrong shows when the folder is made
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -51,6 +51,25 @@ func TestOrdinaryUserStartsAndOwnsTheData(t *testing.T) {
 	}
 }
 
+// TestUserWithoutAName is a container that was started under any number.
+func TestUserWithoutAName(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		return // only root can become nobody in particular
+	}
+	const uid = 2_000_000_011 // far from what systems and user namespaces give away
+	binary := testBinary(t)
+	home := filepath.Dir(emptyDataDir(t))
+	if err := os.Chown(home, uid, -1); err != nil {
+		t.Fatal(err)
+	}
+	_, line := startHelper(t, binary, filepath.Join(home, "data"), &syscall.Credential{Uid: uid, Gid: uid})
+	want := fmt.Sprintf(conditions[CodeNamelessUser].sentence, uid)
+	if line != want {
+		t.Errorf("got  %s\nwant %s", line, want)
+	}
+}
+
 func TestFolderThatTheAccountCannotEnter(t *testing.T) {
 	t.Parallel()
 	closed := filepath.Dir(emptyDataDir(t))

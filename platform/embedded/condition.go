@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"syscall"
 )
 
@@ -29,6 +30,8 @@ const (
 	CodeChildFailed    Code = "child-failed"
 	CodeChildEnded     Code = "child-ended"
 	CodeDataUnreadable Code = "data-unreadable"
+	CodeNoSockets      Code = "socket-folder-refused"
+	CodeNamelessUser   Code = "account-nameless"
 )
 
 // condition is what a code means to the shell and to a human. Sentences are format strings; the callers of fail pass
@@ -58,7 +61,9 @@ var conditions = map[Code]condition{
 	CodeUnsafeSockets:  {22, `The folder for the sockets, %s, belongs to somebody else or is open to others: remove it, or set TMPDIR to a folder of your own.`},
 	CodeChildFailed:    {23, `%s did not start; its last words are in %s.`},
 	CodeChildEnded:     {24, `%s ended by itself; its last words are in %s.`},
-	CodeDataUnreadable: {25, `The data folder %s cannot be used: %s.`},
+	CodeDataUnreadable: {25, `The data folder %s cannot be used (%s): put that right, or choose another folder with --data.`},
+	CodeNoSockets:      {26, `The folder for the sockets, %s, cannot be made (%s): set TMPDIR to a short folder of your own.`},
+	CodeNamelessUser:   {27, `Postgres refuses to run as the user id %d, which has no name on this machine: start as an account that has one.`},
 }
 
 // StartError says why the servers cannot run, and what to do about it.
@@ -115,6 +120,9 @@ func reason(err error) string {
 	}
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err.Error()
 	}
 	return err.Error()
 }

@@ -126,7 +126,9 @@ func TestConditions(t *testing.T) {
 				return Config{DataDir: dir}
 			},
 			code: CodeDataUnreadable, exit: 25,
-			sentence: func(dir string) string { return "The data folder " + dir + " cannot be used: not a directory." },
+			sentence: func(dir string) string {
+				return "The data folder " + dir + " cannot be used (not a directory): put that right, or choose another folder with --data."
+			},
 		},
 		{
 			name: "a server that cannot start",
@@ -174,6 +176,18 @@ func TestConditions(t *testing.T) {
 			assertCondition(t, hideFreeSpace(err), tt.code, tt.exit, tt.sentence(dir))
 		})
 	}
+
+	t.Run("a temporary folder that is not there", func(t *testing.T) {
+		t.Parallel()
+		acc, err := accountFor(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(emptyDataDir(t), "stampede-0")
+		_, err = openSockets(path, acc)
+		assertCondition(t, err, CodeNoSockets, 26,
+			"The folder for the sockets, "+path+", cannot be made (no such file or directory): set TMPDIR to a short folder of your own.")
+	})
 
 	t.Run("programs that are missing or too old", func(t *testing.T) {
 		t.Parallel()

@@ -42,16 +42,6 @@ type dataDir struct {
 	takenFrom string
 }
 
-// hasData says whether dir holds data of an earlier start, so that a command can ask before it starts over. A folder
-// that does not exist holds none.
-func hasData(dir string) (bool, error) {
-	_, err := os.Stat(filepath.Join(dir, markerName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, dataError(dir, err)
-}
-
 // openData creates or checks the folder, and locks it. Nothing is written to a folder that is not ours.
 func openData(path string, acc account, fresh bool) (_ *dataDir, err error) {
 	// The folder itself may belong to root still: it is given to the account below. What lies above it is not ours.
@@ -176,6 +166,9 @@ func (d *dataDir) refuseNewer() error {
 		return err
 	}
 	var m marker
+	if len(raw) == 0 {
+		return nil // a first start that was killed right here; prepare writes it
+	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return fmt.Errorf("%s: %w", markerName, err)
 	}
@@ -204,12 +197,8 @@ func (d *dataDir) wipe() error {
 
 // prepare writes the marker, makes the folders, and gives everything to the account.
 func (d *dataDir) prepare() error {
-	if _, err := d.root.Stat(markerName); errors.Is(err, fs.ErrNotExist) {
-		raw, err := json.Marshal(marker{Format: dataFormat})
-		if err != nil {
-			return err
-		}
-		if err := d.root.WriteFile(markerName, append(raw, '\n'), 0o600); err != nil {
+	if info, err := d.root.Stat(markerName); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		if err := d.writeMarker(); err != nil {
 			return dataError(d.path, err)
 		}
 	}
@@ -219,6 +208,28 @@ func (d *dataDir) prepare() error {
 		}
 	}
 	return dataError(d.path, d.giveToAccount())
+}
+
+// writeMarker writes the marker through to the disk: after a power cut, servers' data beside an empty marker, or none,
+// would be nobody's.
+func (d *dataDir) writeMarker() error {
+	raw, err := json.Marshal(marker{Format: dataFormat})
+	if err != nil {
+		return err
+	}
+	f, err := d.root.OpenFile(markerName, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	folder, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // giveToAccount makes the account the owner of all that lies in the folder. The walk is skipped when the folder is the

@@ -227,6 +227,7 @@ func versionOf(path string, pattern *regexp.Regexp) (version string, major int) 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = ChildEnv(path)
+	cmd.WaitDelay = time.Second // a child of its own may hold the output open
 	out, err := cmd.Output()
 	if err != nil {
 		return "", 0

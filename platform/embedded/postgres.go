@@ -108,6 +108,11 @@ func (s *Stack) createCluster(ctx context.Context, cfg Config) error {
 			if strings.Contains(tail, "No space left on device") {
 				return fail(CodeDiskFull, errors.New(tail), s.data.path)
 			}
+			// A container may be started under any number. Asking the system first would miss accounts that only C
+			// libraries can look up, so Postgres is asked.
+			if strings.Contains(tail, "could not look up effective user ID") {
+				return fail(CodeNamelessUser, nil, s.data.acc.uid)
+			}
 			return fail(CodeChildFailed, fmt.Errorf("initdb: %w\n%s", err, tail), "Postgres", log.Name())
 		}
 		return dataError(s.data.path, s.data.root.Rename(unfinished, "postgres"))

@@ -52,11 +52,11 @@ func openSockets(path string, acc account) (*socketDir, error) {
 	if err := os.Mkdir(path, 0o700); err == nil {
 		if acc.switched {
 			if err := os.Lchown(path, acc.uid, acc.gid); err != nil {
-				return nil, fmt.Errorf("socket folder: %w", err)
+				return nil, fail(CodeNoSockets, err, path, reason(err))
 			}
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("socket folder: %w", err)
+		return nil, fail(CodeNoSockets, nil, path, reason(err))
 	}
 	info, err := os.Lstat(path)
 	if err != nil {

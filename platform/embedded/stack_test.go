@@ -306,6 +306,10 @@ func TestPortError(t *testing.T) {
 	assertCondition(t, PortError("--ops-listen", "192.0.2.1:8080", err), CodePortRefused, 11,
 		"The address 192.0.2.1:8080 cannot be listened on ("+syscall.EADDRNOTAVAIL.Error()+"): choose another with --ops-listen.")
 
+	_, err = net.Listen("tcp", "127.0.0.1:99999") // no such port
+	assertCondition(t, PortError("--listen", "127.0.0.1:99999", errors.Join(err)), CodePortRefused, 11,
+		"The address 127.0.0.1:99999 cannot be listened on (address 99999: invalid port): choose another with --listen.")
+
 	if err := PortError("--listen", addr, nil); err != nil {
 		t.Errorf("no error became %v", err)
 	}

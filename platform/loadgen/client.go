@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"stampede/platform/humancheck"
 	"stampede/platform/ids"
 )
 
@@ -50,6 +51,11 @@ func (a answer) ok() bool { return a.status < 400 }
 
 // do sends one request. An error means that no answer came.
 func (c *client) do(ctx context.Context, method, path, token string, body any) (answer, error) {
+	return c.send(ctx, method, path, token, "", body)
+}
+
+// send is do with the solution of a human check, where it is not empty.
+func (c *client) send(ctx context.Context, method, path, token, proof string, body any) (answer, error) {
 	var reader io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -68,6 +74,9 @@ func (c *client) do(ctx context.Context, method, path, token string, body any) (
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if proof != "" {
+		req.Header.Set(humancheck.Header, proof)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -133,11 +142,17 @@ func codeOf(err error) string {
 // The documents of the API that the tool reads.
 type (
 	itemView struct {
-		ID         string    `json:"id"`
-		Title      string    `json:"title"`
-		Status     string    `json:"status"`
-		OpensAt    time.Time `json:"opens_at"`
-		ServerTime time.Time `json:"server_time"`
+		ID           string     `json:"id"`
+		ActivityID   string     `json:"activity_id"`
+		Title        string     `json:"title"`
+		Status       string     `json:"status"`
+		OpensAt      time.Time  `json:"opens_at"`
+		ClosesAt     time.Time  `json:"closes_at"`
+		LimitPerUser int        `json:"limit_per_user"`
+		HumanCheck   string     `json:"human_check"`
+		ReserveFrom  *time.Time `json:"reservation_opens_at"` // nil when no reservation is asked for
+		ReserveUntil *time.Time `json:"reservation_closes_at"`
+		ServerTime   time.Time  `json:"server_time"`
 	}
 	orderView struct {
 		OrderNo     ids.ID `json:"order_no"`

@@ -12,6 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/time/rate"
 
+	"stampede/platform/humancheck"
 	"stampede/platform/ids"
 	"stampede/platform/loadgen/wire"
 )
@@ -29,6 +30,7 @@ type Crowd struct {
 	base     time.Time // what the shoppers' times count from
 	shoppers []shopper
 
+	door  *door        // what they pass before they get paths
 	done  atomic.Int64 // shoppers through with what is under way
 	tally *tally
 
@@ -66,7 +68,7 @@ func NewCrowd(cfg CrowdConfig) *Crowd {
 	return &Crowd{
 		client: newClient(cfg.BaseURL, cfg.Connections), conns: cfg.Connections, items: cfg.Items,
 		quantity: max(cfg.Quantity, 1), token: func(user int64) (string, error) { return cfg.Token(cfg.FirstUser + user) },
-		base: time.Now(), shoppers: make([]shopper, cfg.Shoppers), tally: newTally(),
+		base: time.Now(), shoppers: make([]shopper, cfg.Shoppers), door: newDoor(false, false), tally: newTally(),
 	}
 }
 
@@ -93,7 +95,7 @@ func (c *Crowd) FetchPaths(ctx context.Context) (issued int, refused map[string]
 			return
 		}
 		sent := time.Now()
-		code, err := c.fetchPath(w, i)
+		code, err := c.fetchPath(ctx, w, i)
 		took := time.Since(sent)
 		if err == nil {
 			mu.Lock()
@@ -117,24 +119,26 @@ func (c *Crowd) FetchPaths(ctx context.Context) (issued int, refused map[string]
 }
 
 // fetchPath gets one shopper a path; code says why there is none.
-func (c *Crowd) fetchPath(w *hand, i int) (code string, err error) {
+func (c *Crowd) fetchPath(ctx context.Context, w *hand, i int) (code string, err error) {
 	token, err := c.token(int64(i))
 	if err != nil {
 		return "", err
 	}
-	w.target = append(strconv.AppendInt(append(w.target[:0], "/api/v1/items/"...), c.item(i), 10), "/rush-path"...)
+	target := itemTarget(c.item(i), "/rush-path")
 	w.body = append(strconv.AppendInt(append(w.body[:0], `{"quantity":`...), int64(c.quantity), 10), '}')
-	if err := w.link.do(post, string(w.target), token, w.body, &w.resp); err != nil {
-		return "", err
+	if c.door.worksForPaths() {
+		code, err = c.doProved(ctx, humancheck.PurposeRush, c.item(i), target, token, w.body, &w.resp)
+	} else {
+		code, err = refusedWith(&w.resp, w.link.do(post, target, token, w.body, &w.resp))
 	}
-	if w.resp.Status >= 400 {
-		return string(codeOfAnswer(&w.resp)), nil
+	if code != "" || err != nil {
+		return code, err
 	}
 	path, okPath := textMember(w.resp.Body, `"path"`)
 	number, okNo := textMember(w.resp.Body, `"order_no"`)
 	no, err := ids.Parse(string(number))
 	if !okPath || !okNo || err != nil {
-		return "", fmt.Errorf("loadgen: %s answered something unreadable: %.80q", w.target, w.resp.Body)
+		return "", fmt.Errorf("loadgen: %s answered something unreadable: %.80q", target, w.resp.Body)
 	}
 	s := &c.shoppers[i]
 	s.path, s.no = w.keep(path), no
@@ -238,7 +242,7 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 	s := &c.shoppers[i]
 	s.sent = time.Since(c.base)
 	if s.path == "" {
-		code, err := c.fetchPath(w, i)
+		code, err := c.fetchPath(ctx, w, i)
 		if err != nil {
 			code = answerNone
 		}
@@ -275,10 +279,10 @@ const attemptSends = 3
 
 // hand is what one connection's goroutine works with.
 type hand struct {
-	link         link
-	resp         wire.Response
-	target, body []byte
-	room         strings.Builder
+	link link
+	resp wire.Response
+	body []byte
+	room strings.Builder
 }
 
 // keepChunkBytes is how much room for paths is made at once. A path of its own

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -32,6 +31,8 @@ type shop struct {
 	unclear bool           // the first rush of every path is answered "unknown"
 	base    string         // for the bank's address
 	paid    map[string]int // payments by number
+
+	doorOfShop // see door_test.go
 }
 
 func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +41,13 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/"); {
 	case parts[0] == "items" && len(parts) == 2:
-		_ = json.NewEncoder(w).Encode(map[string]any{"id": parts[1], "title": "Phone", "opens_at": time.Now().Add(-time.Minute), "server_time": time.Now()})
+		_ = json.NewEncoder(w).Encode(s.item(parts[1]))
+	case parts[0] == "items" && parts[2] != "rush-path":
+		s.atDoor(w, r, parts[2], token)
+	case parts[0] == "items" && s.asksWork && !s.reserves && !s.proved(r, "rush", token):
+		refuse(w, http.StatusForbidden, "human-check-required")
+	case parts[0] == "items" && s.reserves && !s.reserved[token]:
+		refuse(w, http.StatusForbidden, "no-reservation-held")
 	case parts[0] == "items":
 		user, _ := strconv.ParseInt(token, 10, 64)
 		no := ids.NewFor(user)
@@ -73,18 +80,14 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *shop) rush(w http.ResponseWriter, no string) {
 	s.rushed[no]++
-	refuse := func(status int, code string) {
-		w.WriteHeader(status)
-		_, _ = fmt.Fprintf(w, `{"title":"no","code":"%s"}`, code)
-	}
 	switch {
 	case s.unclear && s.rushed[no] == 1:
-		refuse(http.StatusServiceUnavailable, "unknown")
+		refuse(w, http.StatusServiceUnavailable, "unknown")
 	case s.hot != nil && !s.hot[no]:
 		s.hot[no] = true
-		refuse(http.StatusTooManyRequests, "too-hot")
+		refuse(w, http.StatusTooManyRequests, "too-hot")
 	case s.units == 0:
-		refuse(http.StatusConflict, "all-held")
+		refuse(w, http.StatusConflict, "all-held")
 	default:
 		s.units--
 		w.WriteHeader(http.StatusAccepted)
@@ -92,8 +95,14 @@ func (s *shop) rush(w http.ResponseWriter, no string) {
 	}
 }
 
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `{"title":"no","code":"%s"}`, code)
+}
+
 func open(t *testing.T, s *shop) string {
 	t.Helper()
+	s.reserved, s.used = map[string]bool{}, map[string]bool{}
 	s.orders, s.rushed, s.paid = map[string]int{}, map[string]int{}, map[string]int{}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)

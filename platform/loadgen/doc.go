@@ -2,8 +2,10 @@
 // app would, against a server it knows only by URL and signing key. It keeps a
 // log of what every shopper was told, so that the books can be held against it.
 //
-// A run has four phases. Prepare: tokens are minted, sockets opened and rush
-// paths fetched while the item has not opened yet. Fire: every shopper sends
+// A run has five phases. Door: where the item asks for it, every shopper reserves
+// and does the proof of work, before anything is measured; what a program cannot do
+// is said in one sentence instead. Prepare: tokens are minted, sockets opened and
+// rush paths fetched while the item has not opened yet. Fire: every shopper sends
 // the attempt, at a rate or as fast as the connections allow. Follow: every
 // winner polls and listens until the order is there, and the chosen share pays
 // at the bank. Report: latencies, answers and what did not add up.

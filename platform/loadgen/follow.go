@@ -36,6 +36,7 @@ const (
 type followers struct {
 	ctx     context.Context //nolint:containedctx // the pollers' life
 	cancel  context.CancelFunc
+	pollers []*poller
 	lines   []chan *trail // to the pollers
 	next    atomic.Int64
 	group   sync.WaitGroup // the pollers
@@ -50,7 +51,7 @@ func (r *run) startFollowers(ctx context.Context) *followers {
 	for range min(pollers, r.cfg.Connections) {
 		//nolint:contextcheck // followers' own context is made of ctx right above
 		p := &poller{run: r, winners: &f.winners, payers: &f.payers, link: r.client.newLink(f.ctx), news: make(chan *trail, newsPlaces), payments: make(chan payment)}
-		f.lines = append(f.lines, p.news)
+		f.lines, f.pollers = append(f.lines, p.news), append(f.pollers, p)
 		f.group.Go(func() { p.work(f.ctx) })
 	}
 	return f
@@ -71,11 +72,14 @@ func (f *followers) add(t *trail) {
 	}
 }
 
-// end stops the pollers.
+// end stops the pollers. Nobody is added any more.
 func (f *followers) end() {
 	f.cancel()
 	f.group.Wait()
 	_ = f.payers.Wait() // they return no errors
+	for _, p := range f.pollers {
+		p.dismiss()
+	}
 }
 
 // poller follows its winners over one connection.
@@ -122,6 +126,21 @@ func (p *poller) work(ctx context.Context) {
 			t := heap.Pop(&p.open).(*trail) //nolint:errcheck // the heap holds nothing else
 			p.ask(t)
 			p.step(ctx, t)
+		}
+	}
+}
+
+// dismiss lets go of winners that were handed over as the poller ended.
+func (p *poller) dismiss() {
+	for {
+		select {
+		case t := <-p.news:
+			if !p.known[t] && t.due.IsZero() {
+				p.known[t] = true
+				p.winners.Done()
+			}
+		default:
+			return
 		}
 	}
 }

@@ -11,6 +11,26 @@ import (
 	"stampede/platform/pgtest"
 )
 
+// TestAWinnerWhoComesTooLateIsLetGo: the pollers have ended with the play, and
+// nobody must wait for a winner that was handed over after that.
+func TestAWinnerWhoComesTooLateIsLetGo(t *testing.T) {
+	t.Parallel()
+	r := &run{cfg: Config{Connections: 1}, Crowd: NewCrowd(CrowdConfig{BaseURL: "http://127.0.0.1:1", Items: []int64{1}, Shoppers: 1, Connections: 1, Token: mint})}
+	f := r.startFollowers(t.Context())
+	f.cancel()
+	f.group.Wait()
+	f.winners.Add(1)
+	f.lines[0] <- newTrail(0)
+	f.end()
+	done := make(chan struct{})
+	go func() { f.winners.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the play waits for a winner whom nobody follows")
+	}
+}
+
 // TestPushesDuringAPaymentDoNotPayAgain: a winner hears of the order by push
 // while the payment is already under way.
 func TestPushesDuringAPaymentDoNotPayAgain(t *testing.T) {

@@ -12,6 +12,7 @@ type Snapshot struct {
 	Phase   string           `json:"phase"`
 	Done    int64            `json:"done"`
 	Total   int64            `json:"total"` // 0 where the phase only waits
+	Waits   time.Duration    `json:"-"`     // to the end of such a phase; 0 where it has none
 	Answers map[string]int64 `json:"answers"`
 }
 
@@ -21,13 +22,20 @@ func (r *run) snapshot() Snapshot {
 	if phase == "settle" {
 		done = r.settled.Load() // followers are at work long before their phase begins
 	}
-	return Snapshot{Phase: phase, Done: done, Total: r.total.Load(), Answers: r.tally.counts()}
+	s := Snapshot{Phase: phase, Done: done, Total: r.total.Load(), Answers: r.tally.counts()}
+	if end := r.waits.Load(); end != nil {
+		s.Waits = max(time.Until(*end), 0)
+	}
+	return s
 }
 
 // How often a bar is redrawn on a terminal, and a line written elsewhere.
 const (
 	redrawEvery = 100 * time.Millisecond
 	lineEvery   = 2 * time.Second
+	// countdownLines is about how many lines a countdown has from each moment on: a
+	// log that waits for a day is not a log of seconds.
+	countdownLines = 10
 )
 
 // showProgress draws until the returned function is called; it may be called
@@ -58,7 +66,7 @@ func (r *run) showProgress() (stop func()) {
 				case r.cfg.Progress == nil:
 				case r.cfg.Terminal:
 					_, _ = fmt.Fprint(r.cfg.Progress, "\r\x1b[K"+s.line())
-				case now.Sub(lastLine) >= lineEvery:
+				case now.Sub(lastLine) >= max(lineEvery, s.Waits/countdownLines):
 					lastLine = now
 					_, _ = fmt.Fprintln(r.cfg.Progress, s.line())
 				}
@@ -73,9 +81,13 @@ func (r *run) showProgress() (stop func()) {
 // stays within 80.
 const barWidth = 30
 
-// line is the bar with its figures, or the phase alone where nothing is counted.
+// line is the bar with its figures, or the countdown of a phase that only waits.
 func (s Snapshot) line() string {
-	if s.Total == 0 {
+	switch {
+	case s.Total == 0 && s.Waits > 0:
+		left := (s.Waits + time.Second - 1).Truncate(time.Second)
+		return fmt.Sprintf("%s, %s to go, until %s", s.Phase, left, clockTime(time.Now().Add(left)))
+	case s.Total == 0:
 		return s.Phase + " …"
 	}
 	filled := int(min(s.Done, s.Total) * barWidth / s.Total)

@@ -30,7 +30,8 @@ type Report struct {
 	// are under way when each takes as long as the slowest in a hundred. 0 when no
 	// paths were fetched ahead.
 	MaxConcurrent int              `json:"suggested_max_concurrent,omitempty"`
-	Outcomes      map[string]int64 `json:"outcomes"` // winners by the last status they were told
+	Door          *DoorReport      `json:"door,omitempty"` // nil when the item asked for nothing
+	Outcomes      map[string]int64 `json:"outcomes"`       // winners by the last status they were told
 	Troubles      map[string]int64 `json:"troubles,omitempty"`
 	Violations    []Violation      `json:"violations"`
 
@@ -63,8 +64,9 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 
 // report adds the crowd up after everybody has settled or the wait was given up.
 // A shopper counts as a winner who was told 202, and also one who got no answer:
-// whether that attempt won is for the order's status to say.
-func (r *run) report(began time.Duration, v Volley) *Report {
+// whether that attempt won is for the order's status to say. Of a play that was cut
+// short nobody can say that an order never came.
+func (r *run) report(began time.Duration, v Volley, short bool) *Report {
 	rep := &Report{
 		ItemID: r.cfg.ItemID, Title: r.item.Title, Shoppers: len(r.shoppers), Sockets: r.sockets.open,
 		Seconds: v.Elapsed.Seconds(), PerSecond: v.PerSecond(), Outcomes: map[string]int64{},
@@ -84,12 +86,15 @@ func (r *run) report(began time.Duration, v Volley) *Report {
 		}
 		if status == "" {
 			status = "still queued"
-			if s.answer == idNone {
+			switch {
+			case s.answer == idNone && short:
+				status = "not known"
+			case s.answer == idNone:
 				status = "never arrived"
 			}
 		}
 		rep.Outcomes[status]++
-		if s.answer == idQueued && seen == 0 {
+		if s.answer == idQueued && seen == 0 && !short {
 			r.tally.violate(s.no.String(), "was answered 202 and had no end when the run gave up waiting")
 		}
 		if seen != 0 {
@@ -106,9 +111,12 @@ func (r *run) report(began time.Duration, v Volley) *Report {
 	}
 	rep.Latency = map[string]Latency{
 		"refusal": v.Refusal, "grant": v.Grant, "order visible": summarize(visible), "push": summarize(push),
-		"path": r.asked.took,
 	}
-	rep.MaxConcurrent = underWay(r.asked.perSecond, r.asked.took)
+	rep.Door = r.door.report()
+	if !r.door.worksForPaths() { // else it says how long this machine took for the work
+		rep.Latency["path"] = r.asked.took
+		rep.MaxConcurrent = underWay(r.asked.perSecond, r.asked.took)
+	}
 	rep.Answers, rep.Chart = r.tally.counts(), r.tally.chart()
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()

@@ -5,17 +5,32 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Write prints the report for a person.
 func (rep *Report) Write(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d shoppers rushed item %d %q in %.2f s: %.0f answers/s\n\n", rep.Shoppers, rep.ItemID, rep.Title, rep.Seconds, rep.PerSecond)
+	var sent int64
+	for _, n := range rep.Answers {
+		sent += n
+	}
+	who := strconv.Itoa(rep.Shoppers)
+	if sent < int64(rep.Shoppers) { // the play was cut short
+		who = fmt.Sprintf("%d of %d", sent, rep.Shoppers)
+	}
+	fmt.Fprintf(&b, "%s shoppers rushed item %d %q in %.2f s: %.0f answers/s\n\n", who, rep.ItemID, rep.Title, rep.Seconds, rep.PerSecond)
+	rep.writeDoor(&b)
 	rep.writeChart(&b)
 	b.WriteString("answers\n")
-	for _, kv := range byCount(rep.Answers) {
-		fmt.Fprintf(&b, "  %-18s %9d  %5.1f %%\n", kv.key, kv.n, 100*float64(kv.n)/float64(max(rep.Shoppers, 1)))
+	answers := byCount(rep.Answers)
+	width := 18 // as in the other tables
+	for _, kv := range answers {
+		width = max(width, len(kv.key))
+	}
+	for _, kv := range answers {
+		fmt.Fprintf(&b, "  %-*s %9d  %5.1f %%\n", width, kv.key, kv.n, 100*float64(kv.n)/float64(max(rep.Shoppers, 1)))
 	}
 	fmt.Fprintf(&b, "\n%-15s %9s %9s %9s %9s %9s\n", "latency (ms)", "count", "p50", "p90", "p99", "max")
 	for _, name := range []string{"path", "refusal", "grant", "order visible", "push"} {
@@ -40,6 +55,26 @@ func (rep *Report) Write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeDoor says what was done before the rush.
+func (rep *Report) writeDoor(b *strings.Builder) {
+	d := rep.Door
+	if d == nil {
+		return
+	}
+	fmt.Fprintf(b, "at the door, %.2f s ahead of the rush:\n", d.Seconds)
+	if d.Reserved > 0 || len(d.Refused) > 0 {
+		fmt.Fprintf(b, "  %-18s %9d\n", "reserved", d.Reserved)
+	}
+	for _, kv := range byCount(d.Refused) {
+		fmt.Fprintf(b, "  %-18s %9d  no reservation\n", kv.key, kv.n)
+	}
+	if d.Proofs.Count > 0 {
+		fmt.Fprintf(b, "  %-18s %9d  of %d bits; each took a core here p50 %.1f ms, p99 %.1f ms\n",
+			"proofs of work", d.Proofs.Count, d.Difficulty, d.Proofs.P50, d.Proofs.P99)
+	}
+	b.WriteByte('\n')
 }
 
 // chartRows bounds the chart to what fits a screen; longer runs merge seconds.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -21,14 +19,21 @@ type run struct {
 
 	phase     atomic.Value // string
 	total     atomic.Int64
-	won       atomic.Int64 // winners so far, to choose those who pay
-	settled   atomic.Int64 // winners whom nobody needs to follow any more
+	waits     atomic.Pointer[time.Time] // the end of a phase that only waits
+	won       atomic.Int64              // winners so far, to choose those who pay
+	settled   atomic.Int64              // winners whom nobody needs to follow any more
 	sockets   *sockets
 	followers *followers
 }
 
-// Run plays the shoppers and reports. An error means that the play could not be
-// carried out; refusals and broken promises are in the report.
+// ErrInterrupted comes with the report of what was told until ctx ended.
+var ErrInterrupted = errors.New("the play was interrupted: the report is of what shoppers were told until then, and nothing after it was looked at")
+
+// Run plays the shoppers and reports. An error without a report means that the
+// play could not be carried out; refusals and broken promises are in the report.
+// When ctx ends after the first attempt was sent there are both, the error being
+// ErrInterrupted: what shoppers were told by then can still be held against the
+// books.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -40,46 +45,28 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	r.phase.Store("look")
 	defer r.Close()
 	if err := r.look(ctx); err != nil {
-		return nil, err
+		return nil, r.why(ctx, err)
 	}
 	stopProgress := r.showProgress()
 	defer stopProgress()
+	defer func() { r.sockets.close() }()
 	if err := r.prepare(ctx); err != nil {
-		return nil, err
+		return nil, r.why(ctx, err)
 	}
-	defer r.sockets.close()
 	if err := r.waitForOpening(ctx); err != nil {
-		return nil, err
+		return nil, r.why(ctx, err)
 	}
 	r.followers = r.startFollowers(ctx)
 	defer r.followers.end()
 	began := time.Since(r.base)
-	volley, err := r.rush(ctx)
-	if err != nil {
-		return nil, err
-	}
+	volley := r.rush(ctx)
 	r.settle(ctx)
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("the play was interrupted: %w", err)
-	}
 	stopProgress()
-	return r.report(began, volley), nil
-}
-
-// look reads the item once: it must exist, and its clock tells the opening.
-func (r *run) look(ctx context.Context) error {
-	sent := time.Now()
-	if err := r.client.call(ctx, http.MethodGet, "/api/v1/items/"+strconv.FormatInt(r.cfg.ItemID, 10), "", nil, &r.item); err != nil {
-		if codeOf(err) == "not-found" {
-			return fmt.Errorf("there is no item %d at %s; GET /api/v1/sessions lists what is on sale", r.cfg.ItemID, r.cfg.BaseURL)
-		}
-		return fmt.Errorf("could not read item %d at %s; is the server running there? %w", r.cfg.ItemID, r.cfg.BaseURL, err)
+	rep := r.report(began, volley, ctx.Err() != nil)
+	if ctx.Err() != nil {
+		return rep, ErrInterrupted
 	}
-	trip := time.Since(sent)
-	if !r.item.ServerTime.IsZero() {
-		r.offset = r.item.ServerTime.Sub(sent.Add(trip / 2))
-	}
-	return nil
+	return rep, nil
 }
 
 // prefetch bounds how long paths are fetched ahead: a path lives 120 s, and the
@@ -89,46 +76,65 @@ const prefetch = 60 * time.Second
 // pathsFrom is how long before the opening the server issues paths.
 const pathsFrom = 2 * time.Minute
 
-// prepare opens sockets and fetches paths. Shoppers whose path did not come in
-// time fetch it as they fire.
+// prepare goes through the door, opens sockets and fetches paths. Shoppers whose
+// path did not come in time fetch it as they fire.
 func (r *run) prepare(ctx context.Context) error {
-	// A key that signs nothing is found out once and not by every shopper.
-	if _, err := r.token(0); err != nil {
+	if r.door.reserve {
+		if err := r.reserve(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.wait(ctx, "wait for paths", r.until(r.item.OpensAt)-pathsFrom); err != nil {
 		return err
 	}
+	// After the wait, which may be days: a socket does not outlive its token.
 	var err error
 	if r.sockets, err = openSockets(ctx, r); err != nil {
 		return err
 	}
-	opening := r.untilOpening()
-	if wait := opening - pathsFrom; wait > 0 {
-		r.begin("wait for paths", 0)
-		if err := sleep(ctx, wait); err != nil {
-			return err
-		}
+	phase := "fetch paths"
+	if r.door.worksForPaths() {
+		phase = "work for paths"
 	}
-	r.begin("fetch paths", len(r.shoppers))
-	fetchCtx, cancel := context.WithTimeout(ctx, max(r.untilOpening(), 0)+prefetch)
+	r.begin(phase, len(r.shoppers))
+	fetchCtx, cancel := context.WithTimeout(ctx, max(r.until(r.item.OpensAt), 0)+prefetch)
 	defer cancel()
+	began := time.Now()
 	r.FetchPaths(fetchCtx)
+	r.door.took += time.Since(began)
 	return ctx.Err()
 }
 
-func (r *run) untilOpening() time.Duration { return r.item.OpensAt.Sub(time.Now().Add(r.offset)) }
+// reserveMargin is more than our idea of the server's clock is off: reserving is no
+// race.
+const reserveMargin = time.Second
 
-// waitForOpening ends a moment after the opening by the server's clock. The
-// margin is half a tick of common timers: nobody profits from being refused.
-func (r *run) waitForOpening(ctx context.Context) error {
-	wait := r.untilOpening() + 5*time.Millisecond
-	if wait <= 0 {
+// reserve has everybody reserve, once that is open. Who holds a reservation
+// already gets the same answer again, also after it has closed.
+func (r *run) reserve(ctx context.Context) error {
+	if err := r.wait(ctx, "wait for the reservation", r.until(*r.item.ReserveFrom)+reserveMargin); err != nil {
+		return err
+	}
+	if r.until(*r.item.ReserveUntil) < 0 {
 		return nil
 	}
-	r.begin("wait for the opening", 0)
-	return sleep(ctx, wait)
+	r.begin("reserve", len(r.shoppers))
+	began := time.Now()
+	r.Reserve(ctx)
+	r.door.took = time.Since(began)
+	return ctx.Err()
+}
+
+// openingMargin is half a tick of common timers: nobody profits from being refused.
+const openingMargin = 5 * time.Millisecond
+
+// waitForOpening ends a moment after the opening by the server's clock.
+func (r *run) waitForOpening(ctx context.Context) error {
+	return r.wait(ctx, "wait for the opening", r.until(r.item.OpensAt)+openingMargin)
 }
 
 // rush sends every attempt once and has every winner followed.
-func (r *run) rush(ctx context.Context) (Volley, error) {
+func (r *run) rush(ctx context.Context) Volley {
 	r.begin("rush", len(r.shoppers))
 	f := firing{after: func(w *hand, i int) {
 		s := &r.shoppers[i]
@@ -150,7 +156,7 @@ func (r *run) rush(ctx context.Context) (Volley, error) {
 		// tens of thousands a second.
 		f.pace = rate.NewLimiter(rate.Limit(r.cfg.Rate), max(1, int(r.cfg.Rate/100)))
 	}
-	return r.fire(ctx, f), ctx.Err()
+	return r.fire(ctx, f)
 }
 
 // settle waits until nobody needs to be followed any more, at most the
@@ -168,17 +174,36 @@ func (r *run) settle(ctx context.Context) {
 	<-finished
 }
 
+// why is what ended a play before anything was rushed: where ctx did, not what broke
+// because of it.
+func (r *run) why(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("interrupted in the phase %q; nothing was rushed", r.snapshot().Phase)
+}
+
 func (r *run) begin(phase string, total int) {
 	r.phase.Store(phase)
 	r.done.Store(0)
 	r.total.Store(int64(total))
+	r.waits.Store(nil)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// wait is a phase of its own that takes so long, if that is positive.
+func (r *run) wait(ctx context.Context, phase string, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	r.begin(phase, 0)
+	end := time.Now().Add(d)
+	r.waits.Store(&end)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return errors.New("interrupted while waiting for the opening")
-	case <-time.After(d):
+		return ctx.Err()
+	case <-timer.C:
 		return nil
 	}
 }

@@ -96,6 +96,9 @@ func (r *run) listen(ctx context.Context, conn *websocket.Conn, t *trail) {
 
 // close hangs up on the server, whose own way of ending sockets is not measured.
 func (so *sockets) close() {
+	if so == nil {
+		return // the play ended before they were opened
+	}
 	so.cancel()
 	so.group.Wait()
 }

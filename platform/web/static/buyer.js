@@ -1,153 +1,204 @@
-import { t } from "./words.js";
+// Buyer is one shopper's way through one item: reservation, human check, path, rush,
+// line, order, payment. It touches no page; what happened goes to `hears`:
+//
+//   step(text, kind, key)  a line to show: kind is done, wait or bad, a key replaces
+//                          the line that was said under it before
+//   changed()              order, reserved or busy are others now
+//
+// What it knows of an order comes from pushes; polling goes on beside them and must
+// tell the same.
+import { bearer, call, mayAct } from "./api.js";
+import { firstChallenge, withProof } from "./door.js";
+import { askLogin } from "./login.js";
+import { serverNow } from "./clock.js";
+import { explain, t } from "./words.js";
 
-const api = "/api/v1";
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+const pathsFrom = 120_000; // ms before the opening that paths are issued from
+const jitter = 1000; // ms that shoppers spread over, who would all ask at that moment
+// The same path is one attempt: sending it again after one of these gives the same
+// answer or a first one, never a second unit.
+const again = ["too-hot", "unknown", "fenced", "not-started", "paused", "unavailable", "draining"];
+const sends = 5;
 
-// Buyer is the visitor as a shopper: path, rush, line, order, payment. What it
-// shows comes from pushes; polling goes on beside them and must tell the same.
 export class Buyer {
-  #steps; #button; #cancel; #now; #token; #socket; #sale; #order; #busy = false; #timer; #line;
+  order; busy = false;
+  reserved; // true or false once it is known
+  pushed; // the last status that a push told
+  #item; #hears; #timer; #socket; #retry = 0; #gone = false;
 
-  constructor(steps, button, cancel, now) {
-    this.#steps = steps;
-    this.#button = button;
-    this.#cancel = cancel;
-    this.#now = now;
-    button.onclick = () => (this.#order?.status === "pending_payment" ? this.#pay() : this.#buy());
-    cancel.onclick = () => this.#call("POST", `/orders/${this.#order.order_no}/cancel`).catch((e) => this.#say(e.message, "bad"));
+  constructor(item, hears) {
+    this.#item = item;
+    this.#hears = hears;
+    this.#resume();
   }
 
-  // offer tells which sale is on; a new one starts a new attempt.
-  offer(sale) {
-    if (sale && sale.item_id !== this.#sale?.item_id && !this.#busy && this.#order?.status !== "pending_payment") {
-      this.#sale = sale;
-      this.#order = undefined;
-      this.#steps.replaceChildren();
+  get #key() { return `stampede-attempt-${this.#item.id}`; }
+
+  // leave ends what goes on in the background.
+  leave() {
+    this.#gone = true;
+    clearTimeout(this.#timer);
+    this.#socket?.close();
+  }
+
+  // #resume finds out what there is already: a page that is loaded again must not
+  // lose anybody's place.
+  async #resume() {
+    if (!mayAct()) return;
+    const no = sessionStorage.getItem(this.#key);
+    if (no) {
+      this.order = { order_no: no, status: "queued" };
+      this.#listen();
+      this.#poll(no, 0);
     }
-    const open = this.#sale && Date.parse(this.#sale.closes_at) > this.#now();
-    this.#button.disabled = this.#busy || !(open || this.#order?.status === "pending_payment") || this.#order?.status === "paid";
-    this.#button.textContent = this.#order?.status === "pending_payment" ? t("pay") : this.#order?.status === "paid" ? t("step_paid") : this.#order ? t("buyAgain") : t("buy");
-    this.#cancel.hidden = this.#order?.status !== "pending_payment";
+    if (this.#item.reservation_opens_at) {
+      this.reserved = await call("GET", `items/${this.#item.id}/reservation`).then(() => true, (e) => (e.status === 404 ? false : undefined));
+      this.#hears.changed();
+    }
   }
 
-  #say(text, kind = "done") {
-    const li = Object.assign(document.createElement("li"), { textContent: text, className: kind });
-    this.#steps.append(li);
-    return li;
-  }
-
-  async #call(method, path, body, token = this.#token) {
-    const headers = { Authorization: `Bearer ${token}` };
-    if (body) headers["Content-Type"] = "application/json";
-    const answer = await fetch(api + path, { method, headers, body: body && JSON.stringify(body) });
-    const doc = await answer.json();
-    if (!answer.ok) throw Object.assign(new Error(doc.title), { code: doc.code, doc });
-    return doc;
-  }
-
-  async #login() {
-    if (this.#token) return;
-    const answer = await fetch("/demo/me", { method: "POST" });
-    this.#token = (await answer.json()).token;
-    this.#listen();
-  }
-
-  #listen() {
-    const url = new URL(api + "/ws", location.href);
-    url.protocol = url.protocol.replace("http", "ws");
-    this.#socket = new WebSocket(url, ["stampede.v1", `bearer.${this.#token}`]);
-    this.#socket.onmessage = (e) => {
-      const m = JSON.parse(e.data);
-      if (m.type === "order") this.#heard(m.order, "via_push");
-    };
-    this.#socket.onclose = () => setTimeout(() => this.#listen(), 1000 + Math.random() * 2000);
-  }
-
-  async #buy() {
-    this.#busy = true;
-    this.#order = undefined;
-    this.#line = undefined;
-    this.#steps.replaceChildren();
+  // #act runs one thing at a time, for somebody who is logged in or a guest.
+  async #act(work) {
+    if (this.busy || !(mayAct() || (await askLogin()))) return;
+    this.busy = true;
+    this.#hears.changed();
     try {
-      await this.#login();
-      const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-      // Paths are issued from two minutes before the opening; asking at a random
-      // moment spreads the shoppers.
-      const issued = Date.parse(this.#sale.opens_at) - 120_000;
-      if (this.#now() < issued) await wait(issued - this.#now() + Math.random() * 1000);
-      const p = await this.#call("POST", `/items/${this.#sale.item_id}/rush-path`, { quantity: 1 });
-      this.#say(t("step_path"));
-      const usable = Date.parse(p.usable_from);
-      if (this.#now() < usable) {
-        const li = this.#say(t("step_wait"), "");
-        await wait(usable - this.#now() + 5);
-        li.className = "done";
-      }
-      const ticket = await this.#rush(p.path, wait);
-      this.#say(t("step_rush"));
-      this.#order = { order_no: p.order_no, status: ticket.status ?? "queued" };
-      this.#showLine(ticket.position ?? 0);
-      this.#poll(p.order_no, ticket.poll_after_ms ?? 200);
+      await work();
     } catch (e) {
-      if (e.code === "already-bought" && e.doc.order_no) this.#poll(e.doc.order_no, 0);
-      this.#say(`${t("step_refused")}: ${e.message}`, "bad");
+      this.#hears.step(explain(e), "bad");
     } finally {
-      this.#busy = false;
-      this.offer(this.#sale);
+      this.busy = false;
+      this.#hears.changed();
     }
   }
 
-  // The same path is one attempt: sending it again after "too hot" or an unclear
-  // outcome gives the same answer or a first one, never a second unit.
-  async #rush(path, wait) {
-    for (let attempt = 0; ; attempt++) {
+  #proved(purpose, work) {
+    return withProof(work, { first: firstChallenge(this.#item, purpose), say: (text) => this.#hears.step(text, "wait", "door") });
+  }
+
+  reserve() {
+    return this.#act(async () => {
+      await this.#proved("reservation", (proof) => call("POST", `items/${this.#item.id}/reservation`, { proof }));
+      this.reserved = true;
+      this.#hears.step(t("step_reserved"), "done", "door");
+    });
+  }
+
+  buy() {
+    return this.#act(async () => {
+      this.order = undefined;
+      this.#listen();
+      const early = Date.parse(this.#item.opens_at) - pathsFrom - serverNow();
+      if (early > 0) {
+        this.#hears.step(t("step_early"), "wait", "door");
+        await wait(early + Math.random() * jitter);
+      }
+      const p = await this.#proved("rush", (proof) => call("POST", `items/${this.#item.id}/rush-path`, { proof, body: { quantity: 1 } }));
+      this.#hears.step(t("step_path"), "done", "door");
+      const left = Date.parse(p.usable_from) - serverNow();
+      if (left > 0) {
+        this.#hears.step(t("step_wait"), "wait", "wait");
+        await wait(left + 5);
+        this.#hears.step(t("step_wait"), "done", "wait");
+      }
+      sessionStorage.setItem(this.#key, p.order_no); // from here on the number may be in line
+      await this.#rush(p);
+    });
+  }
+
+  async #rush({ path, order_no }) {
+    for (let i = 1; ; i++) {
       try {
-        return await this.#call("POST", `/rush/${path}`);
+        const ticket = await call("POST", `rush/${path}`);
+        this.order = { order_no, status: "queued" };
+        this.#hears.step(t("step_rush"), "done");
+        if ((ticket.status ?? "queued") === "queued") this.#line(ticket.position ?? 0);
+        this.#poll(order_no, ticket.poll_after_ms ?? 200);
+        return;
       } catch (e) {
-        if (attempt === 4 || !["too-hot", "unknown", "fenced", "not-started", "paused"].includes(e.code)) throw e;
+        if (e.code === "already-bought" && e.doc.order_no) {
+          this.order = { order_no: e.doc.order_no, status: "queued" };
+          this.#poll(e.doc.order_no, 0);
+          throw e;
+        }
+        if (i === sends || !(again.includes(e.code) || e instanceof TypeError)) {
+          // Of an unclear end the number tells; any other refusal is final for it.
+          if (e.code === "unknown" || e instanceof TypeError) this.#poll(order_no, 1000);
+          else sessionStorage.removeItem(this.#key);
+          throw e;
+        }
         await wait(300 + Math.random() * 700);
       }
     }
   }
 
-  #showLine(position) {
-    this.#line ??= this.#say("", "");
-    this.#line.textContent = `${t("step_line")} ${position}`;
-  }
+  #line(position) { this.#hears.step(`${t("step_line")} ${position}`, "wait", "line"); }
 
-  async #poll(no, after) {
+  #poll(no, after) {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(async () => {
       try {
-        const o = await this.#call("GET", `/orders/${no}`);
+        const o = await call("GET", `orders/${no}`);
         this.#heard(o, "via_poll");
         if (o.status === "queued") this.#poll(no, o.poll_after_ms ?? 500);
         else if (o.status === "pending_payment") this.#poll(no, 3000);
-      } catch {
-        this.#poll(no, 2000);
+      } catch (e) {
+        if (e.code !== "not-entered" && e.code !== "not-found") return this.#poll(no, 2000);
+        sessionStorage.removeItem(this.#key); // not in line, and never was
+        this.order = undefined;
+        this.#hears.changed();
       }
     }, after);
   }
 
   #heard(o, via) {
-    if (this.#order && o.order_no !== this.#order.order_no) return;
-    if (o.status === "queued") return this.#showLine(o.position ?? 0);
-    if (this.#order?.status === o.status) return;
+    if (o.order_no !== this.order?.order_no) return;
+    if (o.status === "queued") return this.#line(o.position ?? 0);
+    if (this.order.status === o.status) return;
     // An older answer that was overtaken by a push is not news.
-    if (this.#order?.version && o.version && o.version < this.#order.version) return;
-    this.#order = o;
-    if (this.#line) this.#line.className = "done";
-    const step = { pending_payment: "step_order", paid: "step_paid", closed: "step_closed", refused: "step_refused" }[o.status] ?? o.status;
-    this.#say(`${t(step)} ${t(via)}`, o.status === "refused" || o.status === "closed" ? "bad" : "done");
-    this.offer(this.#sale);
-    document.body.dataset.order = o.status;
+    if (this.order.version && o.version && o.version < this.order.version) return;
+    const key = this.order.status === "queued" ? "line" : undefined; // its place in line is news no more
+    this.order = o;
+    const bad = ["refused", "closed", "refunded"].includes(o.status);
+    if (bad) sessionStorage.removeItem(this.#key);
+    this.#hears.step(`${t(`step_${o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""} ${t(via)}`, bad ? "bad" : "done", key);
+    this.#hears.changed();
   }
 
-  async #pay() {
-    try {
-      const p = await this.#call("POST", `/orders/${this.#order.order_no}/payments`, {});
-      window.open(p.pay_url, "_blank", "noopener");
-    } catch (e) {
-      this.#say(e.message, "bad");
-    }
+  // #listen opens the socket that pushes come by, and again when it was closed. A
+  // browser cannot set a header on it, so the token travels as a subprotocol.
+  async #listen() {
+    if (this.#gone || this.#socket) return;
+    this.#socket = { close() {} }; // somebody is at it
+    const later = () => {
+      this.#socket = undefined;
+      if (!this.#gone) setTimeout(() => this.#listen(), Math.min(30_000, 1000 * 2 ** this.#retry++) * (1 + Math.random()));
+    };
+    const token = await bearer().catch(() => undefined);
+    if (!token || this.#gone) return later();
+    const url = new URL("/api/v1/ws", location.href);
+    url.protocol = url.protocol.replace("http", "ws");
+    const socket = new WebSocket(url, ["stampede.v1", `bearer.${token}`]);
+    socket.onopen = () => { this.#retry = 0; };
+    socket.onmessage = (e) => {
+      const m = JSON.parse(e.data);
+      if (m.type !== "order") return;
+      this.#heard(m.order, "via_push");
+      this.pushed = m.order.status;
+    };
+    socket.onclose = later;
+    this.#socket = socket;
+  }
+
+  cancel() {
+    return this.#act(() => call("POST", `orders/${this.order.order_no}/cancel`));
+  }
+
+  pay() {
+    return this.#act(async () => {
+      const p = await call("POST", `orders/${this.order.order_no}/payments`, { body: {} });
+      if (p.pay_url) window.open(p.pay_url, "_blank", "noopener");
+    });
   }
 }

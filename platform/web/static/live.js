@@ -1,129 +1,110 @@
-import { t, translate, money } from "./words.js";
-import { Buyer } from "./buyer.js";
+// The live page of `stampede run`: a sale every few minutes, a crowd to send at it,
+// the books while it runs and their proof.
+import { el } from "./dom.js";
+import { allowGuests, call, problem, send } from "./api.js";
 import { drawChart } from "./chart.js";
+import { countdown } from "./sale.js";
 import { serverNow } from "./clock.js";
+import { answerName, explain, t, translate } from "./words.js";
 
-translate();
 const $ = (id) => document.getElementById(id);
-let state = { sale: null };
-
-const buyer = new Buyer($("steps"), $("buy"), $("cancel"), serverNow);
+const crowdSize = 10_000;
 const samples = []; // answers per quarter second: {granted, refused}
-let lastAnswers = { granted: 0, refused: 0 };
+let last = { granted: 0, refused: 0 };
+let proving = false;
 
-// The stream carries the sale, the crowd and the books four times a second.
-function listen() {
+export function show(main) {
+  allowGuests(document.body.dataset.guests);
+  main.append($("live").content.cloneNode(true));
+  translate(main);
+  $("send").onclick = sendCrowd;
+  $("prove").onclick = prove;
+  // The stream carries the sale, the crowd and the books four times a second.
   const source = new EventSource("/demo/live");
-  source.onmessage = (e) => show(JSON.parse(e.data));
-  source.onerror = () => { $("phase").textContent = t("lost"); };
+  source.onmessage = (e) => update(JSON.parse(e.data));
+  source.onerror = () => { $("lost").hidden = false; };
 }
 
-function show(next) {
-  state = next;
-  showSale(next);
-  showCrowd(next);
-  showBooks(next.books);
-  buyer.offer(next.sale);
-}
-
-function showSale({ sale }) {
-  if (!sale) {
-    $("phase").textContent = t("waiting");
-    return;
+function update({ sale, crowd, books }) {
+  $("lost").hidden = true;
+  if (sale) {
+    const none = books?.total > 0 && books.remaining === 0;
+    $("sale").show({ ...sale, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
+  } else if (!$("sale").shown) {
+    $("sale").replaceChildren(el("p", { className: "dim" }, t("waiting")));
   }
-  $("title").textContent = `${sale.title} · ${sale.stock} ${t("units")}`;
-  $("price").replaceChildren(money(sale.sale_price), Object.assign(document.createElement("s"), { textContent: money(sale.list_price) }));
+  showCrowd(crowd, sale);
+  showBooks(books);
 }
 
-function tick() {
-  const { sale } = state;
-  if (!sale) return;
-  const left = Date.parse(sale.opens_at) - serverNow();
-  const until = Date.parse(sale.closes_at) - serverNow();
-  const clock = (ms) => {
-    const s = Math.max(0, Math.ceil(ms / 1000));
-    return `${String(Math.floor(s / 60)).padStart(2, "0")}:${String(s % 60).padStart(2, "0")}`;
-  };
-  $("phase").textContent = left > 0 ? t("opensIn") : until > 0 ? t("onSale") : t("over");
-  $("countdown").textContent = clock(left > 0 ? left : until);
+// figures writes labels and numbers; the elements stay, so that nothing flickers.
+function figures(box, rows) {
+  while (box.children.length > rows.length) box.lastChild.remove();
+  rows.forEach(([label, value], i) => {
+    const cell = box.children[i] ?? box.appendChild(el("div", {}, el("b"), el("span")));
+    cell.firstChild.textContent = value.toLocaleString();
+    cell.lastChild.textContent = label;
+  });
 }
 
-function figures(el, rows) {
-  el.replaceChildren(...rows.map(([label, value]) => {
-    const div = document.createElement("div");
-    const b = Object.assign(document.createElement("b"), { textContent: Number(value).toLocaleString() });
-    div.append(b, Object.assign(document.createElement("span"), { textContent: label }));
-    return div;
-  }));
-}
-
-function showCrowd({ crowd }) {
+function showCrowd(crowd, sale) {
   const answers = crowd?.answers ?? {};
   const granted = answers.queued ?? 0;
   const all = Object.values(answers).reduce((a, b) => a + b, 0);
-  if (all < lastAnswers.granted + lastAnswers.refused) lastAnswers = { granted: 0, refused: 0 };
-  if (crowd?.phase === "rush" || all > lastAnswers.granted + lastAnswers.refused) {
-    samples.push({ granted: granted - lastAnswers.granted, refused: all - granted - lastAnswers.refused });
+  if (all < last.granted + last.refused) last = { granted: 0, refused: 0 };
+  if (crowd?.phase === "rush" || all > last.granted + last.refused) {
+    samples.push({ granted: granted - last.granted, refused: all - granted - last.refused });
     if (samples.length > 120) samples.shift();
     drawChart($("chart"), samples);
   }
-  lastAnswers = { granted, refused: all - granted };
+  last = { granted, refused: all - granted };
   const refusals = Object.entries(answers).filter(([code]) => code !== "queued").sort((a, b) => b[1] - a[1]);
-  figures($("funnel"), [[t("attempts"), all], [t("inLine"), granted], ...refusals.slice(0, 4).map(([code, n]) => [code, n])]);
-  const running = Boolean(crowd?.running);
-  $("send").disabled = running || !state.sale;
-  $("progress").value = crowd?.total ? crowd.done / crowd.total : running ? null : 0;
-  if (!crowd) $("run").textContent = t("idle");
-  else if (crowd.error) $("run").textContent = crowd.error;
-  else if (crowd.phase === "wait for the opening" || crowd.phase === "wait for paths") $("run").textContent = t("sendWait");
-  else $("run").textContent = crowd.summary || (crowd.total ? `${crowd.phase} ${crowd.done.toLocaleString()} / ${crowd.total.toLocaleString()}` : crowd.phase);
+  figures($("funnel"), [[t("attempts"), all], [t("inLine"), granted], ...refusals.slice(0, 4).map(([code, n]) => [answerName(code), n])]);
+  const running = Boolean(crowd?.running), waits = running && crowd.phase.startsWith("wait");
+  $("send").disabled = running || !sale;
+  if (crowd?.total && !waits) $("progress").value = crowd.done / crowd.total;
+  else if (running) $("progress").removeAttribute("value");
+  else $("progress").value = 0;
+  $("run").textContent = !crowd ? t("idle") : crowd.error ? crowd.error
+    : waits ? `${t("sendWait")}${sale ? ` ${countdown(Date.parse(sale.opens_at) - serverNow())}` : ""}`
+      : crowd.summary || `${t(`phase_${crowd.phase}`)}${crowd.total ? ` ${crowd.done.toLocaleString()} / ${crowd.total.toLocaleString()}` : " …"}`;
 }
 
 function showBooks(books) {
   if (!books) return;
-  const parts = { sold: books.sold, held: books.held, free: books.remaining };
-  for (const [name, n] of Object.entries(parts)) {
-    $("bar").querySelector("." + name).style.width = `${(100 * n) / Math.max(1, books.total)}%`;
+  for (const [name, n] of Object.entries({ sold: books.sold, held: books.held, free: books.remaining })) {
+    $("bar").querySelector(`.${name}`).style.width = `${(100 * n) / Math.max(1, books.total)}%`;
   }
-  figures($("books"), [["total", books.total], ["sold", books.sold], ["held", books.held], ["remaining", books.remaining], ["difference", books.difference]]
-    .map(([key, n]) => [t(key), n]));
+  figures($("books"), ["total", "sold", "held", "remaining", "difference"].map((key) => [t(key), books[key]]));
+  $("books").lastChild.className = books.difference === 0 ? "ok" : "bad";
 }
 
-$("send").onclick = async () => {
+async function sendCrowd() {
   $("send").disabled = true;
   samples.length = 0;
-  const answer = await fetch("/demo/shoppers", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ shoppers: 10000 }) });
-  if (!answer.ok) $("run").textContent = (await answer.json()).title;
-};
-
-$("prove").onclick = async () => {
-  $("prove").disabled = true;
-  $("outcomes").textContent = t("proving");
+  drawChart($("chart"), samples);
   try {
-    const answer = await fetch("/demo/prove", { method: "POST" });
-    const body = await answer.json();
-    if (!answer.ok) throw new Error(body.title);
-    const table = document.createElement("table");
-    table.innerHTML = "<tr><th></th><th></th><th></th></tr>";
-    table.rows[0].cells[1].textContent = t("check");
-    table.rows[0].cells[2].textContent = t("verdict");
-    for (const o of body.outcomes) {
-      const row = table.insertRow();
-      row.insertCell().textContent = o.id;
-      row.insertCell().textContent = o.name;
-      const verdict = row.insertCell();
-      const good = !o.error && o.violations.length === 0;
-      verdict.className = good ? "ok" : "bad";
-      verdict.textContent = good ? t("ok") : o.error || `${t("violated")}: ${o.violations.slice(0, 3).map((v) => `${v.subject} ${v.detail}`).join("; ")}`;
-    }
-    $("outcomes").replaceChildren(table);
-    document.body.dataset.proved = String(body.ok);
+    await send("POST", "/demo/shoppers", { body: { shoppers: crowdSize } });
   } catch (e) {
-    $("outcomes").textContent = e.message;
-  } finally {
-    $("prove").disabled = false;
+    $("run").textContent = explain(e);
   }
-};
+}
 
-setInterval(tick, 200);
-listen();
+async function prove() {
+  if (proving) return;
+  proving = $("prove").disabled = true;
+  $("outcomes").replaceChildren(el("p", { className: "dim" }, t("proving")));
+  try {
+    const { ok, outcomes } = await call("POST", "/demo/prove");
+    const verdict = (o) => o.error || (o.violations.length > 0 ? `${t("violated")}: ${o.violations.slice(0, 3).map((v) => `${v.subject} ${v.detail}`).join("; ")}` : t("ok"));
+    const good = (o) => !o.error && o.violations.length === 0;
+    $("outcomes").replaceChildren(el("div", { className: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, el("th"), el("th", {}, t("check")), el("th", {}, t("verdict")))),
+      el("tbody", {}, ...outcomes.map((o) => el("tr", {}, el("td", { className: "dim" }, o.id), el("td", {}, o.name), el("td", { className: good(o) ? "ok" : "bad" }, verdict(o))))))));
+    $("proof").dataset.proved = String(ok);
+  } catch (e) {
+    $("outcomes").replaceChildren(problem(explain(e)));
+  } finally {
+    proving = $("prove").disabled = false;
+  }
+}

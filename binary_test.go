@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sync"
+)
+
+// builtVersion is what the program under test is told to be.
+const builtVersion = "v0.0.0-tested"
+
+// imageBuild finds the command with which the Dockerfile builds the program.
+var imageBuild = regexp.MustCompile(`(?m)^RUN (.*\bgo build\b.*) -o /out/stampede \.$`)
+
+// binary builds the program once, for all tests that need a process of their own: with the image's own command, so that
+// what they prove is true of the image, and a machine with a cold cache compiles everything for it only once.
+var binary = sync.OnceValues(func() (string, error) {
+	dockerfile, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		return "", err
+	}
+	command := imageBuild.FindSubmatch(dockerfile)
+	if command == nil {
+		return "", errors.New("the Dockerfile builds no /out/stampede")
+	}
+	dir, err := os.MkdirTemp("", "stampede-binary-")
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "stampede")
+	// It goes through a shell, as in the image; only the place of the result differs.
+	cmd := exec.Command("sh", "-c", string(command[1])+` -o "$OUT" .`)
+	cmd.Env = append(os.Environ(), "OUT="+name, "VERSION="+builtVersion, "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return name, nil
+})

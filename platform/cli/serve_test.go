@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/auth"
+	"stampede/platform/config"
+	"stampede/platform/httpx"
+)
+
+// TestServeSaysWhatNobodyAskedFor: links that lead others to their own machine,
+// and the folder that the streams are in.
+func TestServeSaysWhatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
+	here, err := filepath.Abs(filepath.Join("data", "nats"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		listen, public, nats string
+		warned               bool
+	}{
+		{":8080", "", "", true},
+		{":8080", "http://localhost:8080", "nats://h:4222", true},
+		{":8080", "https://sale.example.com", "", false},
+		{"127.0.0.1:8080", "", "nats://h:4222", false},
+	} {
+		var out, log bytes.Buffer
+		serve := func(_ context.Context, _ Streams, _ *config.Server, _ Stack, show func(Parts) error) error {
+			lines := slog.New(slog.NewTextHandler(&log, nil))
+			return show(Parts{Log: lines, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
+		}
+		cmd := Serve{
+			Server: config.Server{Listen: c.listen, PublicURL: c.public, SigningKey: key},
+			Stores: config.Stores{NATSURL: c.nats},
+		}
+		if err := cmd.Run(t.Context(), Streams{Out: &out, Err: &out}, serve, "test"); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "STAMPEDE_PUBLIC_URL"); got != c.warned {
+			t.Errorf("%+v: logged %q", c, log.String())
+		}
+		if got := strings.Contains(out.String(), "keeps its streams in "+here+" (--nats-dir)\n"); got != (c.nats == "") {
+			t.Errorf("%+v: printed %q", c, out.String())
+		}
+	}
+}

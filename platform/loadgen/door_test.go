@@ -1,0 +1,197 @@
+package loadgen
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// doorOfShop is what the shop asks for before it gives out paths.
+type doorOfShop struct {
+	asksWork, reserves bool
+	human              string          // of the item; for kinds that a program cannot pass
+	closed             bool            // the reservation
+	places             int             // reservations that there are
+	reserved           map[string]bool // by token
+	used               map[string]bool // proofs
+}
+
+func (s *shop) item(id string) map[string]any {
+	now := time.Now()
+	v := map[string]any{
+		"id": id, "activity_id": "7", "title": "Phone", "opens_at": now.Add(-time.Minute), "closes_at": now.Add(time.Minute), "server_time": now,
+		"limit_per_user": 1, "human_check": s.human,
+	}
+	if s.asksWork {
+		v["human_check"] = "pow"
+	}
+	if s.reserves {
+		until := now.Add(time.Minute)
+		if s.closed {
+			until = now.Add(-time.Second)
+		}
+		v["reservation_opens_at"], v["reservation_closes_at"] = now.Add(-time.Hour), until
+	}
+	return v
+}
+
+// bitsOfShop is little work: 16 hashes on average.
+const bitsOfShop = 4
+
+// proved takes a proof of work for one purpose and shopper, once.
+func (s *shop) proved(r *http.Request, purpose, token string) bool {
+	proof := strings.TrimPrefix(r.Header.Get("Human-Check"), "pow:")
+	if proof == "" {
+		return false
+	}
+	sum := sha256.Sum256([]byte(proof))
+	fresh := !s.used[proof]
+	s.used[proof] = true
+	return fresh && strings.HasPrefix(proof, purpose+"-"+token+".") && sum[0]>>(8-bitsOfShop) == 0
+}
+
+func (s *shop) atDoor(w http.ResponseWriter, r *http.Request, what, token string) {
+	switch {
+	case token == "forged":
+		refuse(w, http.StatusUnauthorized, "bad-token")
+	case what == "challenge":
+		_, _ = fmt.Fprintf(w, `{"kind":"pow","challenge":"%s-%s","difficulty":%d}`, r.URL.Query().Get("purpose"), token, bitsOfShop)
+	case r.Method == http.MethodGet && s.reserved[token]:
+		_, _ = w.Write([]byte(`{}`))
+	case r.Method == http.MethodGet:
+		refuse(w, http.StatusNotFound, "not-found")
+	case s.asksWork && !s.proved(r, "reservation", token):
+		refuse(w, http.StatusForbidden, "human-check-required")
+	case len(s.reserved) == s.places:
+		refuse(w, http.StatusConflict, "reservation-full")
+	default:
+		s.reserved[token] = true
+		w.WriteHeader(http.StatusCreated)
+	}
+}
+
+func playOf(base string) Config {
+	cfg := DefaultConfig()
+	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare, cfg.Token = base, 1, 40, 16, 0, 0, mint
+	return cfg
+}
+
+// TestShoppersWorkForTheirPaths where the item asks for a proof of work.
+func TestShoppersWorkForTheirPaths(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 10, doorOfShop: doorOfShop{asksWork: true}}
+	rep, err := Run(t.Context(), playOf(open(t, s)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Answers["queued"] != 10 || rep.Answers["all-held"] != 30 || rep.Door == nil || rep.Door.Proofs.Count != 40 || rep.Door.Difficulty != bitsOfShop {
+		t.Errorf("%+v, at the door %+v", rep.Answers, rep.Door)
+	}
+	if _, told := rep.Latency["path"]; told || rep.MaxConcurrent != 0 {
+		t.Error("the time for the work passes for the server's")
+	}
+	var out bytes.Buffer
+	if err := rep.Write(&out); err != nil || !strings.Contains(out.String(), "proofs of work") {
+		t.Errorf("%v; the report does not name the work:\n%s", err, out.String())
+	}
+}
+
+// TestShoppersReserveFirst with the work done for that, and who got no place is told
+// so at the door.
+func TestShoppersReserveFirst(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 10, doorOfShop: doorOfShop{asksWork: true, reserves: true, places: 25}}
+	rep, err := Run(t.Context(), playOf(open(t, s)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := rep.Door; d == nil || d.Reserved != 25 || d.Refused["reservation-full"] != 15 || d.Proofs.Count != 40 {
+		t.Errorf("at the door %+v", rep.Door)
+	}
+	if rep.Answers["queued"] != 10 || rep.Answers["all-held"] != 15 || rep.Answers["path: no-reservation-held"] != 15 {
+		t.Errorf("%v", rep.Answers)
+	}
+}
+
+// TestWhatCannotBePlayedIsSaidFirst in one sentence, before anything is sent in
+// numbers.
+func TestWhatCannotBePlayedIsSaidFirst(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		shop   *shop
+		change func(*Config)
+	}{
+		"a check of kind slide, which a program cannot pass": {shop: &shop{doorOfShop: doorOfShop{human: "slide"}}},
+		"its reservation closed at":                          {shop: &shop{doorOfShop: doorOfShop{reserves: true, closed: true}}},
+		"is this its signing key?":                           {&shop{}, func(c *Config) { c.Token = func(int64) (string, error) { return "forged", nil } }},
+		"a shopper may have 1 of item 1, not --quantity 3":   {&shop{}, func(c *Config) { c.Quantity = 3 }},
+	} {
+		cfg := playOf(open(t, c.shop))
+		if c.change != nil {
+			c.change(&cfg)
+		}
+		if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if len(c.shop.rushed) > 0 {
+			t.Errorf("%q was found out by rushing", want)
+		}
+	}
+}
+
+// TestAPlayThatIsCutShortStillReports what shoppers were told, without calling
+// anything a broken promise that was only not looked at any more.
+func TestAPlayThatIsCutShortStillReports(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 40}
+	cfg := playOf(open(t, s))
+	cfg.Rate, cfg.Connections = 20, 1
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cfg.Observe = func(snap Snapshot) {
+		if snap.Answers[answerQueued] > 0 {
+			cancel()
+		}
+	}
+	rep, err := Run(ctx, cfg)
+	if !errors.Is(err, ErrInterrupted) || rep == nil {
+		t.Fatalf("%v, report %v", err, rep)
+	}
+	if got := rep.Answers[answerQueued]; got < 1 || got > 39 || len(rep.Violations) > 0 {
+		t.Errorf("%d in line, violations %v", got, rep.Violations)
+	}
+	told := 0
+	for _, e := range rep.Entries {
+		if e.Answer == answerQueued {
+			told++
+		}
+	}
+	if int64(told) != rep.Answers[answerQueued] {
+		t.Errorf("the log knows %d of %d in line", told, rep.Answers[answerQueued])
+	}
+}
+
+// TestAPlayThatIsCutShortBeforeItsRushSaysWhere it was.
+func TestAPlayThatIsCutShortBeforeItsRushSaysWhere(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := playOf(open(t, &shop{}))
+	cfg.Token = func(int64) (string, error) { cancel(); return "1", nil }
+	if rep, err := Run(ctx, cfg); rep != nil || err == nil || !strings.Contains(err.Error(), "interrupted in the phase") {
+		t.Errorf("%v, %v", rep, err)
+	}
+}
+
+func TestACountdownSaysUntilWhen(t *testing.T) {
+	t.Parallel()
+	got := Snapshot{Phase: "wait for the opening", Waits: 90*time.Second - time.Millisecond}.line()
+	if !strings.HasPrefix(got, "wait for the opening, 1m30s to go, until 2") {
+		t.Error(got)
+	}
+}

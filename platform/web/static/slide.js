@@ -1,0 +1,41 @@
+// The slide captcha: a tile that is dragged sideways to its gap, with the finger,
+// the mouse or the arrow keys.
+import { el } from "./dom.js";
+import { t } from "./words.js";
+
+// askSlide shows a picture and returns the tile's left edge in its pixels;
+// undefined when the shopper gave up.
+export function askSlide({ background, tile, width, height, tile_x, tile_y, tile_width }) {
+  const piece = el("img", { src: tile, alt: "", className: "tile", draggable: false });
+  const track = el("input", { type: "range", min: 0, max: width - tile_width, value: tile_x, autofocus: true, attrs: { "aria-label": t("slideHint") } });
+  const dialog = el("dialog", { className: "slide" },
+    el("form", { method: "dialog" },
+      el("h2", {}, t("slide")),
+      el("p", { className: "dim" }, t("slideHint")),
+      el("div", { className: "picture" }, el("img", { src: background, alt: "", draggable: false }), piece),
+      track,
+      el("div", { className: "row end" }, el("button", { className: "second", value: "", formNoValidate: true }, t("cancelCheck")), el("button", { value: "ok" }, t("done")))));
+  // The form's first button is what Enter presses, and giving up is not meant then.
+  track.onkeydown = (e) => { if (e.key === "Enter") { e.preventDefault(); dialog.close("ok"); } };
+  const picture = piece.parentElement;
+  picture.style.cssText = `width:${width}px;height:${height}px`;
+  piece.style.top = `${tile_y}px`;
+  const place = () => { piece.style.left = `${track.value}px`; };
+  track.oninput = place;
+  place();
+  piece.onpointerdown = (e) => {
+    e.preventDefault();
+    const from = Number(track.value) - e.clientX;
+    piece.setPointerCapture(e.pointerId);
+    piece.onpointermove = (m) => { track.value = from + m.clientX; place(); };
+  };
+  piece.onpointerup = () => { piece.onpointermove = null; };
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((done) => {
+    dialog.onclose = () => {
+      dialog.remove();
+      done(dialog.returnValue === "ok" ? Number(track.value) : undefined);
+    };
+  });
+}
