@@ -127,7 +127,7 @@ func TestPlantedViolationsAreSeen(t *testing.T) {
 		{"order/writer_test.go", "stampede/payment", false},
 		{"order/writer.go", "stampede/payment", false},
 		{"inventory/load.go", "stampede/order", false},
-		{"seckill/lane.go", "stampede/order", false},
+		{"seckill/rush/lane.go", "stampede/order", false},
 		{"notify/hub.go", "stampede/order", false},
 		{"platform/bus/bus.go", "stampede/order/orderevent", false},
 		{"platform/bus/bus.go", "stampede/seckill", false},

@@ -44,6 +44,7 @@ import (
 	"stampede/platform/telemetry/tracing"
 	"stampede/seckill"
 	"stampede/seckill/guard"
+	"stampede/seckill/rush"
 )
 
 // version is set by the build with -ldflags "-X main.version=…".
@@ -70,7 +71,7 @@ func table() *commands {
 	return &commands{
 		Bench: cli.Bench{All: []bench.Stage{
 			// Those without a server first, so that none runs beside them.
-			inventory.DecisionStage(), seckill.PublishStage(), order.WriterStage(),
+			inventory.DecisionStage(), rush.PublishStage(), order.WriterStage(),
 			bench.Refusal(), bench.Paths(), bench.Whole(), notify.PushStage(),
 		}},
 		BenchPart: cli.BenchPart{Parts: notify.PushParts()},
@@ -299,8 +300,9 @@ func (s *server) openDoors(key []byte) error {
 	for _, p := range s.payment.Profiles() {
 		saleCfg.ShortestPayWindow = max(saleCfg.ShortestPayWindow, p.MinWindow)
 	}
-	saleCfg.Rush.LaneCapacity, saleCfg.Rush.MaxWriterLag = s.set.LaneCapacity, s.set.WriterLagMax
+	saleCfg.Rush.LaneCapacity, saleCfg.Rush.MaxWriterLag, saleCfg.Rush.PublishDeadline = s.set.LaneCapacity, s.set.WriterLagMax, s.set.PublishDeadline
 	saleCfg.Rush.PreviousSigningKeys, saleCfg.Rush.PathLimits = s.set.PreviousKeys(), s.set.Paths()
+	saleCfg.CanPay = len(s.payment.Profiles()) > 0
 	saleCfg.Verifier = s.entrance.Human.Offers(humancheck.Verifier)
 	deps := seckill.Deps{
 		DB: s.pools["seckill"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay, Clock: s.clock,
@@ -358,7 +360,7 @@ func (s *server) start(ctx context.Context) error {
 	s.entrance.Routes()
 	s.seckill.Routes(s.router)
 	s.guard.Routes(s.router)
-	s.order.Routes(s.router, s.seckill, s.payment, s.seckill)
+	s.order.Routes(s.router, s.seckill.Rush, s.payment, s.seckill)
 	s.payment.Routes(s.router)
 	s.notify.Routes(s.router)
 	if err := s.watchOver(); err != nil {
@@ -376,7 +378,7 @@ func (s *server) watchOver() error {
 	}
 	samples := slices.Concat(s.inventory.Samples(), seckill.Checks(s.pools["seckill"], s.inventory))
 	workers, err := alarm.Workers(pool, alarm.Webhook{URL: s.set.AlarmWebhookURL, Secret: s.set.AlarmWebhookSecret}, parts, s.log, s.registry,
-		outbox.Behind(pool), s.seckill.FencedProbe(), alarm.Sampled(alarm.SampleEvery, samples))
+		outbox.Behind(pool), s.seckill.Rush.FencedProbe(), alarm.Sampled(alarm.SampleEvery, samples))
 	if err != nil {
 		return err
 	}

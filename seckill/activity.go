@@ -1,12 +1,12 @@
 package seckill
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -84,22 +84,9 @@ func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 	f.activityDoor(a)
 }
 
-// name checks the name of an activity or session.
-func (f *flaws) name(location, name string) {
-	n := utf8.RuneCountInString(name)
-	f.add(n >= 1 && n <= maxNameRunes && strings.TrimSpace(name) != "" && printable(name), location, name,
-		"A name has 1 to %d characters, none of them a control character.", maxNameRunes)
-}
-
 // moment refuses years that only a wrong unit or a missing value produces.
 func (f *flaws) moment(location string, t time.Time) {
 	f.add(t.Year() >= 2000 && t.Year() < 2200, location, t, "A time lies in the years 2000 to 2199.")
-}
-
-// printable refuses what breaks a log line or a page and what Postgres cannot
-// keep.
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 // createActivity adds a draft with all that came along.
@@ -259,6 +246,9 @@ func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityV
 	if err := f.err(); err != nil {
 		return activityView{}, err
 	}
+	if unchanged(viewActivity(&before), viewActivity(&row)) {
+		return tree[0].view(), nil
+	}
 	if err := c.updateActivity(ctx, &row); err != nil {
 		return activityView{}, err
 	}
@@ -298,4 +288,15 @@ func activitySubject(id int64) string { return fmt.Sprintf("activity %d", id) }
 // edited is an edit's detail in the audit log.
 func edited(before, after any) any {
 	return map[string]any{"before": before, "after": after}
+}
+
+// unchanged reports whether an edit leaves a row as it is, in all that its view
+// shows. Such an edit keeps the version: others would be refused for nothing.
+func unchanged(before, after any) bool {
+	was, err := json.Marshal(before)
+	if err != nil {
+		return false
+	}
+	is, err := json.Marshal(after)
+	return err == nil && bytes.Equal(was, is)
 }

@@ -25,14 +25,14 @@ func (s sale) stockItem(t testing.TB, perActivity bool) inventory.Item {
 // settled runs preheat rounds until nothing is owed any more and returns what
 // Redis then has.
 func (d *desk) settled(s sale, perActivity bool, what string, want func(inventory.State) bool) inventory.State {
-	d.t.Helper()
-	item := s.stockItem(d.t, perActivity)
+	d.T.Helper()
+	item := s.stockItem(d.T, perActivity)
 	var st inventory.State
-	eventually(d.t, what, func() bool {
+	eventually(d.T, what, func() bool {
 		var ok bool
 		var err error
-		if st, ok, err = d.stock.State(d.t.Context(), item); err != nil {
-			d.t.Fatal(err)
+		if st, ok, err = d.Stock.State(d.T.Context(), item); err != nil {
+			d.T.Fatal(err)
 		}
 		return ok && st.Ready() && want(st)
 	})
@@ -44,7 +44,7 @@ func (d *desk) settled(s sale, perActivity bool, what string, want func(inventor
 func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	defer d.running(d.svc.preheat.run)()
+	defer d.Run(d.svc.preheat.run)()
 	s := d.publish(10 * time.Minute) // within the preheat's lead
 	st := d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Total == 10 })
 	epoch := st.Epoch
@@ -81,7 +81,7 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	patch("items", s.item, `"title":"Another title"`)
 	patch("activities", s.activity, `"one_item_per_user":true`)
 	d.settled(s, true, "one item per user", newer(func(inventory.State) bool { return true }))
-	if _, ok, err := d.stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
+	if _, ok, err := d.Stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
 		t.Errorf("the keys under the old rule are still there: %v %v", ok, err)
 	}
 	// The title is no affair of the stock: no Load for it.
@@ -95,7 +95,7 @@ func TestDeletingScheduledThings(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(10 * time.Minute)
-	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"items/" + s.item, "sessions/" + s.session} {
@@ -114,7 +114,7 @@ func TestDeletingScheduledThings(t *testing.T) {
 	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, s.item); n != 0 {
 		t.Error("the deleted item still has a stock row")
 	}
-	if _, ok, err := d.stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
+	if _, ok, err := d.Stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
 		t.Errorf("the deleted item is still in Redis: %v %v", ok, err)
 	}
 	d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.session, nil)
@@ -152,20 +152,19 @@ func TestAddedStockReachesRedis(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(-time.Minute)
-	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
-		t.Fatal(err)
-	}
+	d.svc.preheat.round(t.Context())
+	d.svc.preheat.line.workers.Wait()
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.item+"/stock", `{"add":5}`)
 	st := d.settled(s, false, "the added units", func(st inventory.State) bool { return st.Remaining == 15 })
-	// The same by the event alone, and again by the repair: neither adds twice.
+	// The same by the event alone, and again by the preheat's round: neither adds twice.
 	d.deliver()
-	d.svc.preheat.repair(t.Context())
+	d.svc.preheat.round(t.Context())
 	if again := d.settled(s, false, "the same", func(inventory.State) bool { return true }); again.Remaining != 15 || again.Epoch != st.Epoch {
 		t.Errorf("after repeating: %+v", again)
 	}
 	d.sql(`UPDATE inventory.stock SET total = total + 3, available = available + 3, rev = rev + 1 WHERE item_id = $1`, s.item)
-	d.svc.preheat.repair(t.Context())
-	if st := d.settled(s, false, "the repair", func(inventory.State) bool { return true }); st.Remaining != 18 {
-		t.Errorf("a change that only Postgres knew was not repaired: %+v", st)
+	d.svc.preheat.round(t.Context())
+	if st := d.settled(s, false, "the round", func(inventory.State) bool { return true }); st.Remaining != 18 {
+		t.Errorf("a change that only Postgres knew did not get there: %+v", st)
 	}
 }

@@ -61,6 +61,18 @@ func (b *branch) stock() []inventory.NewStock {
 	return all
 }
 
+// firstOpening is when the activity begins to run; the zero time without a
+// session.
+func (b *branch) firstOpening() time.Time {
+	var first time.Time
+	for i := range b.sessions {
+		if at := b.sessions[i].session.OpensAt; i == 0 || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
 // session finds a session of the activity by its id.
 func (b *branch) session(id int64) (*twig, bool) {
 	for i := range b.sessions {

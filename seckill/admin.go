@@ -20,12 +20,12 @@ type (
 	}
 	listingSessions struct {
 		httpx.PageInput
-		ActivityID string `query:"activity_id" doc:"Only sessions of this activity"`
+		ActivityID int64 `query:"activity_id" minimum:"1" doc:"Only sessions of this activity"`
 	}
 	listingItems struct {
 		httpx.PageInput
-		ActivityID string `query:"activity_id" doc:"Only items of this activity"`
-		SessionID  string `query:"session_id" doc:"Only items of this session"`
+		ActivityID int64 `query:"activity_id" minimum:"1" doc:"Only items of this activity"`
+		SessionID  int64 `query:"session_id" minimum:"1" doc:"Only items of this session"`
 	}
 	listingAudit struct {
 		httpx.PageInput
@@ -42,21 +42,21 @@ func (s *Service) adminRoutes(api httpx.API) {
 	s.itemRoutes(api)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: adminBase + "/audit", ID: "list-audit", Summary: "What operators did, newest first",
-		Tag: "operator", Role: auth.Viewer, Problems: listProblems,
+		Tag: "operator", Role: auth.Viewer,
 	}, s.listAudit)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: adminBase + "/items/{id}/funnel", ID: "item-funnel",
 		Summary: "An item's attempts, units and books at this moment", Tag: "operator", Role: auth.Viewer, Problems: readProblems,
 	}, s.itemFunnel)
-	s.registerAdmissionRead(api)
+	s.admissionRoutes(api)
 }
 
 // activityRoutes registers what is done with whole activities. The moves of their
 // life are one POST each, named by the action and without a body.
 func (s *Service) activityRoutes(api httpx.API) {
 	const base = adminBase + "/activities"
-	createRoute(api, base, "activity", "Create a draft, with its sessions and items if they come along", s.createActivity)
-	httpx.Register(api, readOp(base, "list-activities", "Activities, newest first", listProblems),
+	createRoute(api, base, "activity", "Create a draft, with its sessions and items if they come along", nil, s.createActivity)
+	httpx.Register(api, readOp(base, "list-activities", "Activities, newest first", nil),
 		func(ctx context.Context, in *listing) (*bodyOf[page[activityView]], error) {
 			return listPage(&in.PageInput, viewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillActivity, error) {
@@ -69,18 +69,18 @@ func (s *Service) activityRoutes(api httpx.API) {
 		summary string
 		do      func(context.Context, int64) (activityView, error)
 	}{
-		{actPublish, "Show a draft to shoppers and plan its stock", s.publish},
+		{actPublish, "Show a draft to shoppers and plan its stock; editable_until in the answer says how long it can still be changed", s.publish},
 		{actPause, "Refuse new rushes until it is resumed", s.pause},
 		{actResume, "Take rushes again", s.resume},
 		{actTerminate, "End the activity for good; queued grants are still written and stay payable", s.terminate},
 	} {
-		op := writeOp(http.MethodPost, base+"/{id}/"+string(move.act), string(move.act)+"-activity", move.summary, http.StatusOK)
+		op := writeOp(http.MethodPost, base+"/{id}/"+string(move.act), string(move.act)+"-activity", move.summary, http.StatusOK, moveProblems)
 		op.Description = "Asking again for what already is, is answered with the activity as it is, and leaves no trace."
 		httpx.Register(api, op, func(ctx context.Context, in *ByID) (*bodyOf[activityView], error) {
 			return answerByID(in.ID, func(id int64) (activityView, error) { return move.do(ctx, id) })
 		})
 	}
-	clone := writeOp(http.MethodPost, base+"/{id}/clone", "clone-activity", "Make a draft of an activity in any state, at other times", http.StatusCreated)
+	clone := writeOp(http.MethodPost, base+"/{id}/clone", "clone-activity", "Make a draft of an activity in any state, at other times", http.StatusCreated, readProblems)
 	clone.Description = "Rules, sessions and items come along, moved by the same distance on the shop's clock; what was agreed to be oversold too."
 	makeRoute(api, clone, s.cloneActivity)
 }
@@ -88,20 +88,16 @@ func (s *Service) activityRoutes(api httpx.API) {
 // sessionRoutes registers what is done with sessions.
 func (s *Service) sessionRoutes(api httpx.API) {
 	const base = adminBase + "/sessions"
-	createRoute(api, base, "session", "Add a session to an activity, with its items if they come along", s.createSession)
-	httpx.Register(api, readOp(base, "list-admin-sessions", "Sessions, newest first", listProblems),
+	createRoute(api, base, "session", "Add a session to an activity, with its items if they come along", editProblems, s.createSession)
+	httpx.Register(api, readOp(base, "list-admin-sessions", "Sessions, newest first", nil),
 		func(ctx context.Context, in *listingSessions) (*bodyOf[page[sessionView]], error) {
-			activityID, err := filterID(in.ActivityID)
-			if err != nil {
-				return nil, err
-			}
 			return listPage(&in.PageInput, viewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillSession, error) {
-					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: activityID, RowLimit: limit})
+					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID, RowLimit: limit})
 				})
 		})
 	rowRoutes(api, base, "session", s.readSession, s.editSession, s.deleteSession)
-	repeat := writeOp(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK)
+	repeat := writeOp(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK, editProblems)
 	repeat.Description = "At the same times on the shop's clock. Each day is a session of its own; days that were made before are left as they are and listed."
 	makeRoute(api, repeat, s.repeatSession)
 }
@@ -111,20 +107,12 @@ func (s *Service) sessionRoutes(api httpx.API) {
 // and an edit must not do either in passing.
 func (s *Service) itemRoutes(api httpx.API) {
 	const base = adminBase + "/items"
-	createRoute(api, base, "item", "Add an item to a session", s.createItem)
-	httpx.Register(api, readOp(base, "list-admin-items", "Items, newest first", listProblems),
+	createRoute(api, base, "item", "Add an item to a session", editProblems, s.createItem)
+	httpx.Register(api, readOp(base, "list-admin-items", "Items, newest first", nil),
 		func(ctx context.Context, in *listingItems) (*bodyOf[page[itemView]], error) {
-			activityID, err := filterID(in.ActivityID)
-			if err != nil {
-				return nil, err
-			}
-			sessionID, err := filterID(in.SessionID)
-			if err != nil {
-				return nil, err
-			}
 			out, err := listPage(&in.PageInput, viewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {
-					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: activityID, SessionID: sessionID, RowLimit: limit})
+					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: in.ActivityID, SessionID: in.SessionID, RowLimit: limit})
 				})
 			if err != nil {
 				return nil, err
@@ -133,8 +121,8 @@ func (s *Service) itemRoutes(api httpx.API) {
 		})
 	httpx.Register(api, readOp(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids", listReservationProblems), s.listReservations)
 	rowRoutes(api, base, "item", s.readItem, s.editItem, s.deleteItem)
-	makeRoute(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale", http.StatusOK), s.addStock)
-	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell an item beyond its stock, by a share of it", http.StatusOK)
+	makeRoute(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, at any time until the end", http.StatusOK, stockProblems), s.addStock)
+	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell an item beyond its stock, by a share of it", http.StatusOK, editProblems)
 	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The agreement counts as part of the item's total everywhere, also in what verify proves."
 	httpx.Register(api, oversell, func(ctx context.Context, in *editing[agreement]) (*bodyOf[itemView], error) {
 		return answerByID(in.ID, func(id int64) (itemView, error) { return s.setOversell(ctx, id, in.Body) })

@@ -2,65 +2,73 @@ package seckill
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/audit"
 	"stampede/platform/auth"
+	"stampede/platform/fault"
 	"stampede/platform/httpx"
+	"stampede/platform/pg"
+	"stampede/seckill/catalogue"
 )
 
-// registerAdmissionRead registers the route that shows an item's admission rate;
-// the one that sets it stands with the lanes.
-func (s *Service) registerAdmissionRead(api httpx.API) {
+// admission is how fast an item's line may be entered.
+type admission struct {
+	PerSecond int `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance lets into the line; 0 lifts the bound"`
+}
+
+// admissionInput sets an item's rate.
+type admissionInput struct {
+	ID   string `path:"id" doc:"The item" example:"42"`
+	Body admission
+}
+
+// admissionRoutes registers how the valve before an item's line is read and set.
+func (s *Service) admissionRoutes(api httpx.API) {
+	const path = adminBase + "/items/{id}/admission"
+	httpx.Register(api, readOp(path, "read-admission-rate", "How fast an item's line may be entered on each instance", readProblems),
+		func(ctx context.Context, in *ByID) (*bodyOf[admission], error) {
+			return answerByID(in.ID, func(id int64) (admission, error) { return s.admission(ctx, id) })
+		})
 	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: adminBase + "/items/{id}/admission", ID: "read-admission-rate", Tag: "operator", Role: auth.Viewer,
-		Summary: "How fast an item's line may be entered on each instance", Problems: readProblems,
-	}, func(ctx context.Context, in *ByID) (*bodyOf[Admission], error) {
-		return answerByID(in.ID, func(id int64) (Admission, error) { return s.admission(ctx, id) })
+		Method: http.MethodPut, Path: path, ID: "set-admission-rate", Tag: "operator", Role: auth.Operator,
+		Summary:     "Bound how fast an item's line may be entered",
+		Description: "Takes effect on every instance at once. Attempts above the rate are answered 429 too-hot; nobody who may already hold a unit is.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: codeForbiddenTransition, http.StatusUnprocessableEntity: "invalid",
+		},
+	}, func(ctx context.Context, in *admissionInput) (*bodyOf[admission], error) {
+		return answerByID(in.ID, func(id int64) (admission, error) { return s.setAdmission(ctx, id, in.Body) })
 	})
 }
 
-// admission reads the rate where every instance reads it, so that what is shown
-// is what is in force.
-func (s *Service) admission(ctx context.Context, id int64) (Admission, error) {
+// admission reads the rate of an item, also of one that nobody has published.
+func (s *Service) admission(ctx context.Context, id int64) (admission, error) {
 	if _, err := s.readItem(ctx, id); err != nil {
-		return Admission{}, err
+		return admission{}, err
 	}
-	perSecond, err := s.deps.Redis.HGet(ctx, admissionKey, strconv.FormatInt(id, 10)).Int()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return Admission{}, fmt.Errorf("seckill: read admission rate of item %d: %w", id, err)
-	}
-	return Admission{PerSecond: perSecond}, nil
+	perSecond, err := s.Rush.Admission(ctx, id)
+	return admission{PerSecond: perSecond}, err
 }
 
-// forgetAdmissions drops the rates of items that are long over, so that the
-// hash does not grow with every sale.
-func (s *Service) forgetAdmissions(ctx context.Context) error {
-	// The rates first: a rate is set for an item that is published already, so the catalogue that is read
-	// afterwards knows every living item among them.
-	fields, err := s.deps.Redis.HKeys(ctx, admissionKey).Result()
+// setAdmission sets the rate of an item on sale.
+func (s *Service) setAdmission(ctx context.Context, id int64, in admission) (admission, error) {
+	item, ok := s.Catalogue.Item(id)
+	if !ok {
+		return admission{}, fault.New(fault.NotFound, "not-found", "There is no such item on sale.")
+	}
+	if !item.OnSale {
+		return admission{}, fault.New(fault.Conflict, codeForbiddenTransition, "The item's sale is over; nobody is let into its line any more.")
+	}
+	// The log is written first: a rate that is in force without an entry would be
+	// worse than an entry whose rate Redis did not take.
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		return audit.Record(ctx, tx, "item.admission", catalogue.ItemSubject(id), in)
+	})
 	if err != nil {
-		return fmt.Errorf("seckill: list admission rates: %w", err)
+		return admission{}, err
 	}
-	if err := s.Catalogue.Refresh(ctx); err != nil {
-		return err
-	}
-	var over []string
-	for _, field := range fields {
-		id, err := strconv.ParseInt(field, 10, 64)
-		if _, known := s.Catalogue.Item(id); err != nil || !known {
-			over = append(over, field)
-		}
-	}
-	if len(over) == 0 {
-		return nil
-	}
-	if err := s.deps.Redis.HDel(ctx, admissionKey, over...).Err(); err != nil {
-		return fmt.Errorf("seckill: forget admission rates: %w", err)
-	}
-	return nil
+	return in, s.Rush.SetAdmission(ctx, id, in.PerSecond)
 }

@@ -35,6 +35,11 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 	if r := a.as(auth.Shopper, http.MethodGet, path, nil); r.status != http.StatusForbidden {
 		t.Errorf("a shopper sees it: %d %s", r.status, r.raw)
 	}
+	for _, role := range []auth.Role{auth.Shopper, auth.Viewer} {
+		if r := a.as(role, http.MethodPut, path, `{"per_second":1}`); r.status != http.StatusForbidden {
+			t.Errorf("a %s sets it: %d %s", role, r.status, r.raw)
+		}
+	}
 }
 
 // TestAdmissionRatesGoWithTheirItems: what is over for a day is forgotten, what
@@ -47,9 +52,12 @@ func TestAdmissionRatesGoWithTheirItems(t *testing.T) {
 		d.do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.item+"/admission", `{"per_second":7}`)
 	}
 	d.sql(`UPDATE seckill.activities SET status = 'ended', starts_at = now() - interval '3 days', ends_at = now() - interval '2 days' WHERE id = $1`, over.activity)
-	d.svc.keepHouse(t.Context())
-	rates, err := d.rdb.HGetAll(t.Context(), admissionKey).Result()
-	if err != nil || len(rates) != 1 || rates[living.item] != "7" {
-		t.Errorf("kept %v (%v), want the rate of item %s", rates, err, living.item)
+	if err := d.svc.keepHouse(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range map[sale]int{living: 7, over: 0} {
+		if rate, err := d.svc.Rush.Admission(t.Context(), s.stockItem(t, false).ID); err != nil || rate != want {
+			t.Errorf("item %s is let in at %d (%v), want %d", s.item, rate, err, want)
+		}
 	}
 }

@@ -3,12 +3,14 @@ package seckill
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
 	"stampede/platform/audit"
+	"stampede/platform/auth"
 	"stampede/platform/outbox"
 	"stampede/platform/pg"
 	"stampede/seckill/internal/seckilldb"
@@ -32,6 +34,7 @@ type change struct {
 	apply    []int64          // items whose stock row changed; Redis is to be told
 	load     []int64          // items that are to be loaded again
 	forget   []inventory.Item // what Redis holds of items that are no more
+	did      []slog.Attr      // what the log is told; the edits of a plan are in the audit log alone
 }
 
 // afterCommit bounds what a request still does once its change is committed.
@@ -57,6 +60,9 @@ func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *
 	})
 	if err != nil {
 		return err
+	}
+	if done.did != nil {
+		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "sale changed by an operator", append(done.did, slog.Int64("actor", auth.From(ctx).UserID))...)
 	}
 	done.carryOut(context.WithoutCancel(ctx))
 	return nil

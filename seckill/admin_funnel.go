@@ -16,8 +16,8 @@ type funnelView struct {
 	Loaded   bool             `json:"loaded" doc:"Redis decides on the item; false while it is being prepared"`
 	Epoch    int64            `json:"epoch" doc:"Loads so far"`
 	Queued   int64            `json:"queued" doc:"Grants whose order is not written yet"`
-	Stock    int32            `json:"stock" doc:"Units of goods put on sale"`
-	Oversell int32            `json:"oversell" doc:"Units on sale beyond the stock by agreement; the books' total holds both"`
+	Stock    *int32           `json:"stock" doc:"Units of goods put on sale; null when unlimited"`
+	Oversell *int32           `json:"oversell" doc:"Units on sale beyond the stock by agreement; the books' total holds both; null when unlimited"`
 	Books    funnelBooks      `json:"books"`
 }
 
@@ -51,7 +51,10 @@ func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 		return funnelView{}, err
 	}
 	v := funnelView{
-		ItemID: rowID(id), At: timestamp(s.deps.Clock.Now()), Answers: s.Funnel(id), Stock: plan.Stock, Oversell: plan.OnSale - plan.Stock,
+		ItemID: rowID(id), At: timestamp(s.deps.Clock.Now()), Answers: s.Rush.Funnel(id), Stock: plan.Stock,
+	}
+	if !plan.Unlimited {
+		v.Oversell = new(*plan.OnSale - *plan.Stock)
 	}
 	for _, n := range v.Answers {
 		v.Attempts += n

@@ -14,12 +14,12 @@ import (
 
 // Problems that several routes may answer with.
 var (
-	readProblems  = map[int]string{http.StatusNotFound: "not-found"}
-	listProblems  = map[int]string{http.StatusUnprocessableEntity: "invalid"}
-	writeProblems = map[int]string{
-		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch",
-		http.StatusConflict: "not-editable, frozen, forbidden-transition, stale-version, idempotency-in-flight",
-	}
+	readProblems = map[int]string{http.StatusNotFound: "not-found"}
+	// editProblems are of what counts as an edit of the activity, see actEdit.
+	editProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen"}
+	patchProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen, stale-version"}
+	stockProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition"}
+	moveProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, frozen"}
 )
 
 // What the kinds take and answer with. Whose POST makes something carries a key,
@@ -48,8 +48,8 @@ type (
 )
 
 // createRoute registers POST base.
-func createRoute[D, V any](api httpx.API, base, what, summary string, do func(context.Context, string, D) (V, error)) {
-	httpx.Register(api, writeOp(http.MethodPost, base, "create-"+what, summary, http.StatusCreated),
+func createRoute[D, V any](api httpx.API, base, what, summary string, problems map[int]string, do func(context.Context, string, D) (V, error)) {
+	httpx.Register(api, writeOp(http.MethodPost, base, "create-"+what, summary, http.StatusCreated, problems),
 		func(ctx context.Context, in *creating[D]) (*bodyOf[V], error) {
 			v, err := do(ctx, in.Key, in.Body)
 			if err != nil {
@@ -74,11 +74,13 @@ func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Cont
 		func(ctx context.Context, in *ByID) (*bodyOf[V], error) {
 			return answerByID(in.ID, func(id int64) (V, error) { return get(ctx, id) })
 		})
-	httpx.Register(api, writeOp(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what, http.StatusOK),
+	change := writeOp(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what, http.StatusOK, patchProblems)
+	change.Description = "What is left out, or null, stays as it is. `version` is the one that GET answered; it rises only when something changed."
+	httpx.Register(api, change,
 		func(ctx context.Context, in *editing[P]) (*bodyOf[V], error) {
 			return answerByID(in.ID, func(id int64) (V, error) { return edit(ctx, id, in.Body) })
 		})
-	httpx.Register(api, writeOp(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent),
+	httpx.Register(api, writeOp(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent, editProblems),
 		func(ctx context.Context, in *ByID) (*noBody, error) {
 			id, err := httpx.ParseID(in.ID)
 			if err != nil {
@@ -98,9 +100,9 @@ func readOp(path, id, summary string, problems map[int]string) httpx.Op {
 const maxWriteBytes = 4 << 20
 
 // writeOp heads a request that changes something, which viewers may not send.
-func writeOp(method, path, id, summary string, status int) httpx.Op {
+func writeOp(method, path, id, summary string, status int, problems map[int]string) httpx.Op {
 	return httpx.Op{
 		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
-		Problems: writeProblems, MaxBodyBytes: maxWriteBytes,
+		Problems: problems, MaxBodyBytes: maxWriteBytes,
 	}
 }

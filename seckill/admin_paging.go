@@ -41,14 +41,6 @@ func listPage[R, V any](in *httpx.PageInput, view func(*R) V, id func(*R) int64,
 	return out, nil
 }
 
-// filterID reads an optional id from a query; 0 filters nothing.
-func filterID(raw string) (int64, error) {
-	if raw == "" {
-		return 0, nil
-	}
-	return httpx.ParseID(raw)
-}
-
 // A cursor is the last row's id, wrapped so that nobody counts on that.
 func writeCursor(id int64) string {
 	return base64.RawURLEncoding.EncodeToString(strconv.AppendInt(nil, id, 10))

@@ -2,7 +2,6 @@ package seckill
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/platform/alarm"
 	"stampede/platform/audit"
 	"stampede/platform/auth"
 	"stampede/platform/bus"
@@ -21,15 +21,21 @@ import (
 	"stampede/platform/ids"
 	"stampede/platform/pgtest"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/seckillevent"
 )
+
+// yard is a shop that operators plan.
+type yard struct{ *seckilltest.Yard }
+
+func newYard(t testing.TB) *yard { t.Helper(); return &yard{seckilltest.New(t)} }
 
 // desk is one whole instance of the module with an operator in front of it.
 type desk struct {
 	*yard
 	svc    *Service
 	rt     *httpx.Router
-	clock  *testClock
+	clock  *seckilltest.Clock
 	tokens map[auth.Role]string
 }
 
@@ -38,28 +44,27 @@ type silentWaker struct{}
 func (silentWaker) Wake() {}
 
 func (y *yard) desk(change ...func(*Config, *Deps)) *desk {
-	y.t.Helper()
-	d := &desk{yard: y, clock: new(testClock), tokens: map[auth.Role]string{}}
+	y.T.Helper()
+	d := &desk{yard: y, clock: new(seckilltest.Clock), tokens: map[auth.Role]string{}}
 	cfg := DefaultConfig()
-	cfg.BrowseCacheBytes = 512 << 10
+	cfg.BrowseCacheBytes, cfg.CanPay = 512<<10, true
 	deps := Deps{
-		DB: y.db, Redis: y.rdb, Bus: y.bus, Stock: y.newStock(), Outbox: silentWaker{}, Clock: d.clock,
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Orders: y.orders, SigningKey: testKey,
+		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.NewStock(), Outbox: silentWaker{}, Clock: d.clock,
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Orders: y.Orders, SigningKey: seckilltest.Key,
 	}
 	for _, f := range change {
 		f(&cfg, &deps)
 	}
 	var err error
 	if d.svc, err = New(cfg, deps); err != nil {
-		y.t.Fatal(err)
+		y.T.Fatal(err)
 	}
-	y.t.Cleanup(d.svc.rush.lanes.drain)
-	tokens := auth.NewTokens(testKey, time.Now)
+	tokens := auth.NewTokens(seckilltest.Key, time.Now)
 	d.rt = httpx.NewRouter(tokens, deps.Log, "test", prometheus.NewRegistry())
 	d.svc.Routes(d.rt)
 	for user, role := range []auth.Role{auth.Shopper, auth.Viewer, auth.Operator} {
 		if d.tokens[role], err = tokens.Mint(auth.Principal{UserID: int64(user) + 70, Role: role}, time.Hour); err != nil {
-			y.t.Fatal(err)
+			y.T.Fatal(err)
 		}
 	}
 	return d
@@ -96,7 +101,7 @@ func (r reply) id(t testing.TB, path ...any) string {
 
 // as calls the API in a role; body is JSON text or anything to encode.
 func (d *desk) as(role auth.Role, method, path string, body any, headers ...string) reply {
-	d.t.Helper()
+	d.T.Helper()
 	var in io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -105,11 +110,11 @@ func (d *desk) as(role auth.Role, method, path string, body any, headers ...stri
 	default:
 		raw, err := json.Marshal(b)
 		if err != nil {
-			d.t.Fatal(err)
+			d.T.Fatal(err)
 		}
 		in = bytes.NewReader(raw)
 	}
-	req := httptest.NewRequestWithContext(d.t.Context(), method, path, in)
+	req := httptest.NewRequestWithContext(d.T.Context(), method, path, in)
 	req.Header.Set("Content-Type", "application/json")
 	if role != "" {
 		req.Header.Set("Authorization", "Bearer "+d.tokens[role])
@@ -122,7 +127,7 @@ func (d *desk) as(role auth.Role, method, path string, body any, headers ...stri
 	r := reply{status: rec.Code, header: rec.Header(), raw: rec.Body.Bytes()}
 	if len(r.raw) > 0 {
 		if err := json.Unmarshal(r.raw, &r.body); err != nil {
-			d.t.Fatalf("%s %s: %d %s: %v", method, path, r.status, r.raw, err)
+			d.T.Fatalf("%s %s: %d %s: %v", method, path, r.status, r.raw, err)
 		}
 	}
 	return r
@@ -130,10 +135,10 @@ func (d *desk) as(role auth.Role, method, path string, body any, headers ...stri
 
 // do calls the API as an operator and insists on a status.
 func (d *desk) do(want int, method, path string, body any, headers ...string) reply {
-	d.t.Helper()
+	d.T.Helper()
 	r := d.as(auth.Operator, method, path, body, headers...)
 	if r.status != want {
-		d.t.Fatalf("%s %s: %d, want %d: %s", method, path, r.status, want, r.raw)
+		d.T.Fatalf("%s %s: %d, want %d: %s", method, path, r.status, want, r.raw)
 	}
 	return r
 }
@@ -143,7 +148,7 @@ type sale struct{ activity, session, item string }
 
 // draft creates a sale that opens after a while and lasts an hour.
 func (d *desk) draft(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
-	d.t.Helper()
+	d.T.Helper()
 	now := time.Now().UTC()
 	item := map[string]any{
 		"sku": "phone", "title": "A phone", "list_price": map[string]any{"amount": 20000, "currency": "CNY"},
@@ -157,12 +162,12 @@ func (d *desk) draft(opensIn time.Duration, change ...func(activity, session, it
 	session["items"] = []any{item}
 	activity["sessions"] = []any{session}
 	r := d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities", activity)
-	return sale{r.id(d.t, "id"), r.id(d.t, "sessions", 0, "id"), r.id(d.t, "sessions", 0, "items", 0, "id")}
+	return sale{r.id(d.T, "id"), r.id(d.T, "sessions", 0, "id"), r.id(d.T, "sessions", 0, "items", 0, "id")}
 }
 
 // publish creates and publishes a sale.
 func (d *desk) publish(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
-	d.t.Helper()
+	d.T.Helper()
 	s := d.draft(opensIn, change...)
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
 	return s
@@ -170,18 +175,18 @@ func (d *desk) publish(opensIn time.Duration, change ...func(activity, session, 
 
 // sql runs a statement that the API has no way to do, such as moving time.
 func (d *desk) sql(statement string, args ...any) {
-	d.t.Helper()
-	if _, err := d.db.Exec(d.t.Context(), statement, args...); err != nil {
-		d.t.Fatal(err)
+	d.T.Helper()
+	if _, err := d.DB.Exec(d.T.Context(), statement, args...); err != nil {
+		d.T.Fatal(err)
 	}
 }
 
 // number reads one number from the database.
 func (d *desk) number(query string, args ...any) int64 {
-	d.t.Helper()
+	d.T.Helper()
 	var n int64
-	if err := d.db.QueryRow(d.t.Context(), query, args...).Scan(&n); err != nil {
-		d.t.Fatal(err)
+	if err := d.DB.QueryRow(d.T.Context(), query, args...).Scan(&n); err != nil {
+		d.T.Fatal(err)
 	}
 	return n
 }
@@ -195,17 +200,17 @@ type trace struct {
 // trace returns the whole audit log, newest first, and how many events of changes
 // there were.
 func (d *desk) trace() (actions []audit.Entry, events int64) {
-	d.t.Helper()
-	actions, err := audit.List(d.t.Context(), d.db, audit.Filter{})
+	d.T.Helper()
+	actions, err := audit.List(d.T.Context(), d.DB, audit.Filter{})
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	return actions, d.number(`SELECT count(*) FROM platform.outbox WHERE subject = $1`, seckillevent.SubjectChanged)
 }
 
 // traced runs fn and returns what it left behind, oldest action first.
 func (d *desk) traced(fn func()) trace {
-	d.t.Helper()
+	d.T.Helper()
 	before, events := d.trace()
 	fn()
 	after, now := d.trace()
@@ -222,30 +227,25 @@ func (tr trace) String() string { return fmt.Sprintf("%v and %d events", tr.acti
 // deliver hands the events in the outbox to the module's shared subscription,
 // as the relay and the bus would.
 func (d *desk) deliver() {
-	d.t.Helper()
-	rows, err := d.db.Query(d.t.Context(), `SELECT id, payload FROM platform.outbox WHERE subject = $1 AND sent_at IS NULL`, seckillevent.SubjectChanged)
+	d.T.Helper()
+	rows, err := d.DB.Query(d.T.Context(), `SELECT id, payload FROM platform.outbox WHERE subject = $1 AND sent_at IS NULL`, seckillevent.SubjectChanged)
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var id ids.ID
 		var payload []byte
 		if err := rows.Scan(&id, &payload); err != nil {
-			d.t.Fatal(err)
+			d.T.Fatal(err)
 		}
-		if err := d.svc.viewSubscription().Handle(d.t.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}); err != nil {
-			d.t.Fatal(err)
+		if err := d.svc.viewSubscription().Handle(d.T.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}); err != nil {
+			d.T.Fatal(err)
 		}
 	}
 	if err := rows.Err(); err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
-}
-
-// running runs workers until the returned function is called or the test ends.
-func (d *desk) running(worker func(context.Context) error) (stop func()) {
-	return (&instance{yard: d.yard}).run(worker)
 }
 
 // eventually waits for something that another goroutine does.
@@ -262,4 +262,13 @@ func (d *desk) forgetBrowse() {
 
 type activityRow = seckilldb.SeckillActivity
 
-func (y *yard) queries() *seckilldb.Queries { return seckilldb.New(y.db) }
+func (y *yard) queries() *seckilldb.Queries { return seckilldb.New(y.DB) }
+
+func (d *desk) raised(code alarm.Code) []alarm.Alarm {
+	d.T.Helper()
+	l, err := alarm.List(d.T.Context(), d.DB, alarm.Filter{Code: code})
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	return l
+}

@@ -224,7 +224,7 @@ func TestIdempotencyKey(t *testing.T) {
 	d.do(http.StatusOK, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", "k2")
 
 	// While one request holds the key another is told to wait.
-	tx, err := d.db.Begin(t.Context())
+	tx, err := d.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

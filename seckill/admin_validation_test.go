@@ -28,18 +28,18 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		message  string
 	}{
 		{"no name", func(a, _, _ map[string]any) { a["name"] = "" }, "body.name", "1 to 120 characters"},
-		{"blank name", func(a, _, _ map[string]any) { a["name"] = "  " }, "body.name", "1 to 120 characters"},
+		{"blank name", func(a, _, _ map[string]any) { a["name"] = "  " }, "body.name", "nothing to see"},
 		{"long name", func(a, _, _ map[string]any) { a["name"] = strings.Repeat("长", 121) }, "body.name", "1 to 120 characters"},
 		{"line break", func(a, _, _ map[string]any) { a["name"] = "a\nb" }, "body.name", "control character"},
 		{"ends first", func(a, _, _ map[string]any) { a["ends_at"] = now.Add(-100 * time.Hour) }, "body.ends_at", "ends after it starts"},
 		{"too long", func(a, _, _ map[string]any) { a["ends_at"] = now.Add(400 * 24 * time.Hour) }, "body.ends_at", "366 days"},
 		{"the year 1", func(a, _, _ map[string]any) { a["starts_at"] = "0001-01-01T00:00:00Z" }, "body.starts_at", "2000 to 2199"},
-		{"no limit", func(a, _, _ map[string]any) { a["limit_per_user"] = 1001 }, "body.limit_per_user", "<= 1000"},
-		{"short window", func(a, _, _ map[string]any) { a["payment_window_seconds"] = 9 }, "body.payment_window_seconds", ">= 10"},
+		{"no limit", func(a, _, _ map[string]any) { a["limit_per_user"] = 1001 }, "body.limit_per_user", "at most 1000"},
+		{"short window", func(a, _, _ map[string]any) { a["payment_window_seconds"] = 9 }, "body.payment_window_seconds", "at least 10"},
 		{"zero share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0 }, "body.payment_window_share", "above 0"},
 		{"both windows", func(a, _, _ map[string]any) { a["payment_window_share"], a["payment_window_seconds"] = 0.5, 60 }, "body.payment_window_share", "not both"},
 		{"tiny share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0.001 }, s + ".closes_at", "below 10 seconds"},
-		{"unknown field", func(a, _, _ map[string]any) { a["nonsense"] = 1 }, "body.nonsense", "unexpected property"},
+		{"unknown field", func(a, _, _ map[string]any) { a["nonsense"] = 1 }, "body.nonsense", "is not known here"},
 		{"session outside", func(a, _, _ map[string]any) { a["starts_at"] = now.Add(90 * time.Minute) }, s + ".opens_at", "no earlier than its activity"},
 		{"session late", func(_, s, _ map[string]any) { s["closes_at"] = now.Add(90 * time.Hour) }, s + ".closes_at", "no later than its activity"},
 		{"session short", func(_, s, _ map[string]any) { s["closes_at"] = s["opens_at"] }, s + ".closes_at", "at least 10 seconds"},
@@ -49,13 +49,13 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		{"hostless image", func(_, _, i map[string]any) { i["image_url"] = "https:///p.png" }, i + ".image_url", "names a host"},
 		{"image with password", func(_, _, i map[string]any) { i["image_url"] = "https://u:p@h/p.png" }, i + ".image_url", "names a host"},
 		{"dearer than listed", func(_, _, i map[string]any) { i["sale_price"] = price(20001, "CNY") }, i + ".sale_price.amount", "no more than the list price"},
-		{"negative price", func(_, _, i map[string]any) { i["sale_price"] = price(-1, "CNY") }, i + ".sale_price.amount", ">= 0"},
-		{"price with decimals", func(_, _, i map[string]any) { i["sale_price"] = price(1.5, "CNY") }, i + ".sale_price.amount", "integer"},
-		{"price in text", func(_, _, i map[string]any) { i["sale_price"] = price("1", "CNY") }, i + ".sale_price.amount", "integer"},
+		{"negative price", func(_, _, i map[string]any) { i["sale_price"] = price(-1, "CNY") }, i + ".sale_price.amount", "at least 0"},
+		{"price with decimals", func(_, _, i map[string]any) { i["sale_price"] = price(1.5, "CNY") }, i + ".sale_price.amount", "a whole number"},
+		{"price in text", func(_, _, i map[string]any) { i["sale_price"] = price("1", "CNY") }, i + ".sale_price.amount", "a whole number"},
 		{"two currencies", func(_, _, i map[string]any) { i["sale_price"] = price(1, "EUR") }, i + ".sale_price.currency", "same currency"},
-		{"no currency", func(_, _, i map[string]any) { i["list_price"] = price(1, "rmb") }, i + ".list_price.currency", "pattern"},
+		{"no currency", func(_, _, i map[string]any) { i["list_price"] = price(1, "rmb") }, i + ".list_price.currency", "of the form"},
 		{"no stock", func(_, _, i map[string]any) { i["stock"] = 0 }, i + ".stock", "at least one unit"},
-		{"too much stock", func(_, _, i map[string]any) { i["stock"] = 10_000_001 }, i + ".stock", "<= 1e+07"},
+		{"too much stock", func(_, _, i map[string]any) { i["stock"] = 10_000_001 }, i + ".stock", "at most 10000000"},
 		{"unlimited with stock", func(_, _, i map[string]any) { i["unlimited"] = true }, i + ".stock", "unlimited item has no stock"},
 	} {
 		now := time.Now().UTC()
@@ -109,6 +109,21 @@ func TestRefusalsStayShort(t *testing.T) {
 	}
 	if quoted := errs[0].(map[string]any)["value"].(string); quoted != strings.Repeat("长", 100)+"…" {
 		t.Errorf("quotes %d bytes of what was sent", len(quoted))
+	}
+}
+
+// TestListFiltersThatAreNoIDs are refused by their names: an id that nothing has
+// would be an empty list, and hide the mistake.
+func TestListFiltersThatAreNoIDs(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	for query, field := range map[string]string{
+		"sessions?activity_id=abc": "query.activity_id", "items?activity_id=-1": "query.activity_id", "items?session_id=0": "query.session_id",
+		"items?session_id=9223372036854775808": "query.session_id", "audit?actor=1.5": "query.actor",
+	} {
+		if r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/"+query, nil); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), `"`+field+`"`) {
+			t.Errorf("%s: %d %s", query, r.status, r.raw)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type activityView struct {
 	HumanCheck           string        `json:"human_check" enum:"none,pow,slide,verifier"`
 	HumanCheckRate       int32         `json:"human_check_rate" doc:"Paths a minute above which a second check is asked for; 0 never"`
 	Exclusive            bool          `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
+	EditableUntil        *timestamp    `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on it takes more stock, a pause or its termination, but no edit; it is past at once when the activity is published later than that"`
 	Version              int32         `json:"version" doc:"Send it back with an edit"`
 	CreatedAt            timestamp     `json:"created_at"`
 	UpdatedAt            timestamp     `json:"updated_at"`
@@ -36,10 +37,10 @@ type sessionView struct {
 	Name                string     `json:"name"`
 	OpensAt             timestamp  `json:"opens_at"`
 	ClosesAt            timestamp  `json:"closes_at"`
-	ReservationOpensAt  *timestamp `json:"reservation_opens_at" doc:"null when no reservation is asked for"`
-	ReservationClosesAt *timestamp `json:"reservation_closes_at"`
+	ReservationOpensAt  *timestamp `json:"reservation_opens_at" nullable:"true" doc:"null when no reservation is asked for"`
+	ReservationClosesAt *timestamp `json:"reservation_closes_at" nullable:"true"`
 	ReservationCap      float64    `json:"reservation_cap" doc:"The most reservations of an item, as a multiple of its stock; 0 is no cap"`
-	RepeatOf            *rowID     `json:"repeat_of" doc:"The session that this one repeats on another day; null for one of its own"`
+	RepeatOf            *rowID     `json:"repeat_of" nullable:"true" doc:"The session that this one repeats on another day; null for one of its own"`
 	Version             int32      `json:"version" doc:"Send it back with an edit"`
 	CreatedAt           timestamp  `json:"created_at"`
 	UpdatedAt           timestamp  `json:"updated_at"`
@@ -52,10 +53,10 @@ type itemView struct {
 	SessionID  rowID `json:"session_id"`
 	ActivityID rowID `json:"activity_id"`
 	Goods
-	Stock           int32     `json:"stock" doc:"Units of goods put on sale so far; the funnel says how many are left"`
+	Stock           *int32    `json:"stock" doc:"Units of goods put on sale so far; the funnel says how many are left; null when unlimited"`
 	OversellPercent int16     `json:"oversell_percent" doc:"Units on sale beyond the stock by agreement, as a share of it"`
 	OversellReason  string    `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %"`
-	OnSale          int32     `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); 0 when unlimited"`
+	OnSale          *int32    `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); null when unlimited"`
 	Unlimited       bool      `json:"unlimited"`
 	LimitPerUser    int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
 	Reservations    *int64    `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
@@ -98,11 +99,15 @@ func viewSession(s *seckilldb.SeckillSession) sessionView {
 }
 
 func viewItem(i *seckilldb.SeckillItem) itemView {
-	return itemView{
-		ID: rowID(i.ID), SessionID: rowID(i.SessionID), ActivityID: rowID(i.ActivityID), Goods: goodsOf(i), Stock: i.Stock,
-		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, OnSale: unitsOnSale(i), Unlimited: i.Unlimited,
+	v := itemView{
+		ID: rowID(i.ID), SessionID: rowID(i.SessionID), ActivityID: rowID(i.ActivityID), Goods: goodsOf(i),
+		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, Unlimited: i.Unlimited,
 		LimitPerUser: optional(i.LimitPerUser, 0), Version: i.Version, CreatedAt: timestamp(i.CreatedAt), UpdatedAt: timestamp(i.UpdatedAt),
 	}
+	if !i.Unlimited {
+		v.Stock, v.OnSale = new(i.Stock), new(unitsOnSale(i))
+	}
+	return v
 }
 
 // viewTwig is a session with its items.
@@ -119,6 +124,9 @@ func (b *branch) view() activityView {
 	v := viewActivity(&b.activity)
 	for i := range b.sessions {
 		v.Sessions = append(v.Sessions, viewTwig(&b.sessions[i]))
+	}
+	if opens := b.firstOpening(); b.activity.Status == statusScheduled && !opens.IsZero() {
+		v.EditableUntil = new(timestamp(opens.Add(-freezeBefore)))
 	}
 	return v
 }

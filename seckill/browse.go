@@ -14,6 +14,7 @@ import (
 	"stampede/platform/clock"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
+	"stampede/seckill/catalogue"
 )
 
 // stateReaders is how many stock states one answer reads at a time: enough to
@@ -27,7 +28,7 @@ var errCannotBrowse = fault.New(fault.Unavailable, "unavailable", "The shop wind
 // Redis, for anybody, without a token.
 type browser struct {
 	deps      Deps
-	catalogue *Catalogue
+	catalogue *catalogue.Catalogue
 	views     *viewStore
 	cache     *browseCache
 	list      sessionList
@@ -36,9 +37,9 @@ type browser struct {
 }
 
 // newBrowser makes the shop window; it reads nothing yet.
-func newBrowser(cfg Config, deps Deps, catalogue *Catalogue, views *viewStore) *browser {
+func newBrowser(cfg Config, deps Deps, items *catalogue.Catalogue, views *viewStore) *browser {
 	b := &browser{
-		deps: deps, catalogue: catalogue, views: views, clock: deps.Clock,
+		deps: deps, catalogue: items, views: views, clock: deps.Clock,
 		cache: &browseCache{kept: freecache.NewCache(cfg.BrowseCacheBytes), now: deps.Clock.Now},
 		built: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_browse_built_total", Help: "Browse answers made from Redis, because none was kept in memory.",
@@ -73,7 +74,9 @@ func (b *browser) routes(api httpx.API) {
 	notThere := map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"}
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/sessions", ID: "list-sessions", Tag: "shopper",
-		Summary:  "Sessions that are open, will open, or closed within the last hour; those that open first come first",
+		Summary: "Sessions that are open, will open, or closed within the last hour, in this order",
+		Description: "Running sessions come first, the one that closes soonest in front; then upcoming ones, the one that opens soonest in front; " +
+			"then those that ended, the last one in front. The pages of one walk keep the order of its first page.",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, b.listSessions)
 	httpx.Register(api, httpx.Op{
@@ -173,7 +176,7 @@ func (b *browser) stored(ctx context.Context, sessionID int64, read func() (stor
 	if err != nil || ok {
 		return s, ok, err
 	}
-	activityID, known := b.catalogue.activityOf(sessionID)
+	activityID, known := b.catalogue.ActivityOf(sessionID)
 	if !known {
 		return s, false, nil
 	}
@@ -190,7 +193,7 @@ func (b *browser) withStates(ctx context.Context, s *storedSession) ([]shopItem,
 	g.SetLimit(stateReaders)
 	for i := range s.items {
 		g.Go(func() error {
-			stock := (&Item{ID: int64(s.items[i].ID), ActivityID: int64(s.ActivityID), PerActivity: s.PerActivity}).Stock()
+			stock := (&catalogue.Item{ID: int64(s.items[i].ID), ActivityID: int64(s.ActivityID), PerActivity: s.PerActivity}).Stock()
 			state, ok, err := b.deps.Stock.State(ctx, stock)
 			if err != nil {
 				return err

@@ -1,15 +1,10 @@
 package seckill
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,20 +32,21 @@ type sessionList struct {
 
 // keptSessions is an immutable state of the list.
 type keptSessions struct {
-	all     []storedSession // in the order of opening, then of ids
+	all     sessionOrder
 	expires time.Time
 }
 
 // fresh returns what is kept unless it is too old.
-func (l *sessionList) fresh(now time.Time) ([]storedSession, bool) {
+func (l *sessionList) fresh(now time.Time) (sessionOrder, bool) {
 	if k := l.kept.Load(); k != nil && now.Before(k.expires) {
 		return k.all, true
 	}
-	return nil, false
+	return sessionOrder{}, false
 }
 
 type listSessionsInput struct {
 	httpx.PageInput
+	Status string `query:"status" enum:"running,upcoming,ended" doc:"Only sessions whose window is open (running, paused or not), will open (upcoming), or is over (ended)"`
 	Conditional
 }
 
@@ -66,14 +62,19 @@ func (b *browser) listSessions(ctx context.Context, in *listSessionsInput) (*sho
 		return nil, errCannotBrowse.Because(err)
 	}
 	now := b.clock.Now()
-	start, _ := slices.BinarySearchFunc(all, from, func(s storedSession, p place) int { return comparePlaces(placeOf(&s), p) })
+	if in.Cursor == "" {
+		from.at = all.lastTurn(now)
+	}
 	body := page[shopSession]{Data: make([]shopSession, 0, in.Limit)}
-	for i := start; i < len(all); i++ {
+	for s, at := range all.from(from) {
+		if in.Status != "" && in.Status != listParts[at.part] {
+			continue
+		}
 		if len(body.Data) == in.Limit {
-			body.NextCursor = writePlace(placeOf(&all[i]))
+			body.NextCursor = at.cursor()
 			break
 		}
-		body.Data = append(body.Data, shopSessionOf(&all[i], now))
+		body.Data = append(body.Data, shopSessionOf(s, now))
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -83,7 +84,7 @@ func (b *browser) listSessions(ctx context.Context, in *listSessionsInput) (*sho
 }
 
 // listable returns the sessions to list, from memory while that is fresh.
-func (b *browser) listable(ctx context.Context) ([]storedSession, error) {
+func (b *browser) listable(ctx context.Context) (sessionOrder, error) {
 	if all, ok := b.list.fresh(b.clock.Now()); ok {
 		return all, nil
 	}
@@ -100,15 +101,16 @@ func (b *browser) listable(ctx context.Context) ([]storedSession, error) {
 		if err != nil {
 			return nil, err
 		}
-		b.list.kept.Store(&keptSessions{all: all, expires: b.clock.Now().Add(browseLeast + rand.N(browseJitter))}) //nolint:gosec // jitter is no secret
-		return all, nil
+		order := orderSessions(all)
+		b.list.kept.Store(&keptSessions{all: order, expires: b.clock.Now().Add(browseLeast + rand.N(browseJitter))}) //nolint:gosec // jitter is no secret
+		return order, nil
 	})
 	select {
 	case r := <-flight:
-		all, _ := r.Val.([]storedSession)
+		all, _ := r.Val.(sessionOrder)
 		return all, r.Err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return sessionOrder{}, ctx.Err()
 	}
 }
 
@@ -122,43 +124,5 @@ func (b *browser) readSessions(ctx context.Context) ([]storedSession, error) {
 			all, _, err = b.views.headers(ctx, from, listMost)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all, func(x, y storedSession) int { return comparePlaces(placeOf(&x), placeOf(&y)) })
-	return all, nil
-}
-
-// place is where a session stands in the list.
-type place struct{ opensMillis, id int64 }
-
-func placeOf(s *storedSession) place { return place{time.Time(s.OpensAt).UnixMilli(), int64(s.ID)} }
-
-func comparePlaces(a, b place) int {
-	return cmp.Or(cmp.Compare(a.opensMillis, b.opensMillis), cmp.Compare(a.id, b.id))
-}
-
-// writePlace makes a cursor of the first session of the next page.
-func writePlace(p place) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", p.opensMillis, p.id))
-}
-
-// readPlace is the inverse; no cursor is the beginning of the list.
-func readPlace(cursor string) (place, error) {
-	if cursor == "" {
-		return place{opensMillis: -1 << 62}, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return place{}, httpx.ErrCursor
-	}
-	ms, id, ok := strings.Cut(string(raw), ".")
-	p := place{}
-	if p.opensMillis, err = strconv.ParseInt(ms, 10, 64); err != nil || !ok {
-		return place{}, httpx.ErrCursor
-	}
-	if p.id, err = strconv.ParseInt(id, 10, 64); err != nil {
-		return place{}, httpx.ErrCursor
-	}
-	return p, nil
+	return all, err
 }

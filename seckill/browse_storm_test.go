@@ -12,6 +12,8 @@ import (
 
 	"github.com/coocood/freecache"
 	"github.com/redis/go-redis/v9"
+
+	"stampede/seckill/internal/seckilltest"
 )
 
 // stillClock stands still until it is moved, so that no answer grows old while a
@@ -42,14 +44,14 @@ type window struct {
 
 // lookups counts the commands that a client sends, without those that open a
 // connection; a pipeline counts as one.
-type lookups struct{ redisCalls }
+type lookups struct{ seckilltest.RedisCalls }
 
 func opensConnection(cmd redis.Cmder) bool {
 	return slices.Contains([]string{"hello", "client", "auth", "select"}, cmd.Name())
 }
 
 func (l *lookups) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	counted := l.redisCalls.ProcessHook(next)
+	counted := l.RedisCalls.ProcessHook(next)
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if opensConnection(cmd) {
 			return next(ctx, cmd)
@@ -59,7 +61,7 @@ func (l *lookups) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (l *lookups) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	counted := l.redisCalls.ProcessPipelineHook(next)
+	counted := l.RedisCalls.ProcessPipelineHook(next)
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if len(cmds) > 0 && opensConnection(cmds[0]) {
 			return next(ctx, cmds)
@@ -73,7 +75,7 @@ func newWindow(t *testing.T) *window {
 	y := newYard(t)
 	w := &window{still: newStillClock(), commands: new(lookups)}
 	pool, queries := y.counted()
-	rdb := redis.NewClient(y.rdb.Options())
+	rdb := redis.NewClient(y.Redis.Options())
 	t.Cleanup(func() { _ = rdb.Close() })
 	w.queries = queries
 	w.desk = y.desk(func(_ *Config, deps *Deps) { deps.DB, deps.Redis, deps.Clock = pool, rdb, w.still })
@@ -85,18 +87,18 @@ func newWindow(t *testing.T) *window {
 // crowd has so many look at the same moment and returns what that asked of
 // Postgres and Redis.
 func (w *window) crowd(browsers, want int, path func(i int) string) (queries, commands int64) {
-	w.t.Helper()
-	queries, commands = w.queries.n.Load(), w.commands.n.Load()
+	w.T.Helper()
+	queries, commands = w.queries.n.Load(), w.commands.N.Load()
 	var readers sync.WaitGroup
 	for i := range browsers {
 		readers.Go(func() {
 			if r := w.as("", http.MethodGet, path(i), nil); r.status != want {
-				w.t.Errorf("%s: %d %s", path(i), r.status, r.raw)
+				w.T.Errorf("%s: %d %s", path(i), r.status, r.raw)
 			}
 		})
 	}
 	readers.Wait()
-	return w.queries.n.Load() - queries, w.commands.n.Load() - commands
+	return w.queries.n.Load() - queries, w.commands.N.Load() - commands
 }
 
 // Penetration: ids that nobody published, those of drafts among them, never get
@@ -172,7 +174,7 @@ func TestAHotPageIsMadeOnce(t *testing.T) {
 		}
 		lose := func() {
 			w.forgetBrowse()
-			if err := w.rdb.FlushDB(t.Context()).Err(); err != nil {
+			if err := w.Redis.FlushDB(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/ids"
+	"stampede/seckill/internal/seckilltest"
 )
 
 // counter counts the statements of a pool.
@@ -29,27 +30,15 @@ func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDat
 
 // counted is a second pool on the same database that counts its statements.
 func (y *yard) counted() (*pgxpool.Pool, *counter) {
-	y.t.Helper()
-	cfg, c := y.db.Config(), new(counter)
+	y.T.Helper()
+	cfg, c := y.DB.Config(), new(counter)
 	cfg.ConnConfig.Tracer = c
-	pool, err := pgxpool.NewWithConfig(y.t.Context(), cfg)
+	pool, err := pgxpool.NewWithConfig(y.T.Context(), cfg)
 	if err != nil {
-		y.t.Fatal(err)
+		y.T.Fatal(err)
 	}
-	y.t.Cleanup(pool.Close)
+	y.T.Cleanup(pool.Close)
 	return pool, c
-}
-
-// redisCalls counts the commands that a client sends.
-type redisCalls struct{ n atomic.Int64 }
-
-func (c *redisCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (c *redisCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { c.n.Add(1); return next(ctx, cmd) }
-}
-
-func (c *redisCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { c.n.Add(1); return next(ctx, cmds) }
 }
 
 // TestBrowseNeedsNoPostgres asks for everything again and again, through caches
@@ -60,7 +49,7 @@ func TestBrowseNeedsNoPostgres(t *testing.T) {
 	pool, queries := y.counted()
 	d := y.desk(func(_ *Config, deps *Deps) { deps.DB = pool })
 	s := d.publish(-time.Minute)
-	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.svc.views.ensure(t.Context()); err != nil {
@@ -99,7 +88,7 @@ func TestBrowseShowsTheItem(t *testing.T) {
 	s := d.publish(-time.Minute, func(activity, _, item map[string]any) {
 		activity["limit_per_user"], item["limit_per_user"], activity["payment_window_share"] = 5, 2, 0.5
 	})
-	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
 		t.Fatal(err)
 	}
 	r := d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil)
@@ -122,7 +111,7 @@ func TestBrowseShowsTheItem(t *testing.T) {
 		t.Errorf("the same again: %d %s", again.status, again.raw)
 	}
 	// What is left changes, and so does the tag.
-	if err := d.stock.Reserve(t.Context(), s.stockItem(t, false), d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 2}}, &inventory.Decision{}); err != nil {
+	if err := d.Stock.Reserve(t.Context(), s.stockItem(t, false), d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 2}}, &inventory.Decision{}); err != nil {
 		t.Fatal(err)
 	}
 	d.forgetBrowse()
@@ -138,15 +127,15 @@ func TestBrowseShowsTheItem(t *testing.T) {
 }
 
 func (d *desk) epoch(s sale) int64 {
-	d.t.Helper()
-	st, ok, err := d.stock.State(d.t.Context(), s.stockItem(d.t, false))
+	d.T.Helper()
+	st, ok, err := d.Stock.State(d.T.Context(), s.stockItem(d.T, false))
 	if err != nil || !ok {
-		d.t.Fatal(ok, err)
+		d.T.Fatal(ok, err)
 	}
 	return st.Epoch
 }
 
-// TestTheSessionList pages through sessions in the order of their opening.
+// TestTheSessionList pages through sessions in every status.
 func TestTheSessionList(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -170,14 +159,14 @@ func TestTheSessionList(t *testing.T) {
 		}
 		cursor = r.text("next_cursor")
 	}
-	want := []string{over.session, open.session, soon.session, late.session}
+	want := []string{open.session, soon.session, late.session, over.session}
 	if strings.Join(seen, " ") != strings.Join(want, " ") {
 		t.Errorf("listed %v, want %v (draft is %s)", seen, want, draft.session)
 	}
 	if statuses[over.session] != shopEnded || statuses[open.session] != shopOnSale || statuses[late.session] != shopUpcoming {
 		t.Errorf("statuses: %v", statuses)
 	}
-	d.clock.advance(3 * time.Hour) // the open one closed two hours ago
+	d.clock.Advance(3 * time.Hour) // the open one closed two hours ago
 	d.forgetBrowse()
 	if r := d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions", nil); strings.Contains(string(r.raw), `"id":"`+open.session+`"`) {
 		t.Errorf("a session that closed long ago is listed: %s", r.raw)
@@ -191,14 +180,14 @@ func TestTheSessionList(t *testing.T) {
 func TestHerd(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
-	calls := new(redisCalls)
-	rdb := redis.NewClient(y.rdb.Options())
+	calls := new(seckilltest.RedisCalls)
+	rdb := redis.NewClient(y.Redis.Options())
 	t.Cleanup(func() { _ = rdb.Close() })
 	d := y.desk(func(_ *Config, deps *Deps) { deps.Redis = rdb })
 	s := d.publish(time.Hour)
 	rdb.AddHook(calls)
 	herd := func(path string, want int) int64 {
-		before := calls.n.Load()
+		before := calls.N.Load()
 		var g errgroup.Group
 		for range 100 {
 			g.Go(func() error {
@@ -209,7 +198,7 @@ func TestHerd(t *testing.T) {
 			})
 		}
 		_ = g.Wait()
-		return calls.n.Load() - before
+		return calls.N.Load() - before
 	}
 	// One look each, a second one for those that came between the flight's end and the cache's entry.
 	for path, want := range map[string]int{"/api/v1/sessions/" + s.session: 200, "/api/v1/sessions/424242": 404} {
@@ -227,7 +216,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	s := d.publish(time.Hour)
 	d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions", nil)
 	for _, path := range []string{"/api/v1/sessions/" + s.session, "/api/v1/items/" + s.item, "/api/v1/sessions"} {
-		if err := d.rdb.FlushDB(t.Context()).Err(); err != nil {
+		if err := d.Redis.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		d.forgetBrowse()
@@ -235,10 +224,10 @@ func TestRedisComesBackEmpty(t *testing.T) {
 			t.Errorf("%s: %s", path, r.raw)
 		}
 	}
-	if err := d.rdb.FlushDB(t.Context()).Err(); err != nil {
+	if err := d.Redis.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	defer d.running(d.svc.runViews)()
+	defer d.Run(d.svc.runViews)()
 	eventually(t, "the views come back by themselves", func() bool {
 		_, whole, err := d.svc.views.headers(t.Context(), time.Now(), 10)
 		return err == nil && whole
@@ -281,14 +270,14 @@ func TestAnOlderViewNeverReplacesANewer(t *testing.T) {
 }
 
 func (d *desk) tree(activityID int64) branch {
-	d.t.Helper()
-	row, err := d.queries().Activity(d.t.Context(), activityID)
+	d.T.Helper()
+	row, err := d.queries().Activity(d.T.Context(), activityID)
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
-	tree, err := readTree(d.t.Context(), d.queries(), []activityRow{row})
+	tree, err := readTree(d.T.Context(), d.queries(), []activityRow{row})
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	return tree[0]
 }
@@ -354,7 +343,7 @@ func TestNothingIsCountedOfAnUnlimitedItem(t *testing.T) {
 		}
 	}
 	figures(shopPreparing)
-	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
 		t.Fatal(err)
 	}
 	figures(shopOnSale)

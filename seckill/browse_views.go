@@ -21,8 +21,8 @@ const (
 // Entry is what a shopper has to do before a rush path is given out. It is
 // exported because huma documents embedded fields of exported types only.
 type Entry struct {
-	ReservationOpensAt  *timestamp `json:"reservation_opens_at" doc:"From when an item can be reserved; null when no reservation is asked for"`
-	ReservationClosesAt *timestamp `json:"reservation_closes_at" doc:"Until when; only those who reserved it in time get a rush path"`
+	ReservationOpensAt  *timestamp `json:"reservation_opens_at" nullable:"true" doc:"From when an item can be reserved; null when no reservation is asked for"`
+	ReservationClosesAt *timestamp `json:"reservation_closes_at" nullable:"true" doc:"Until when; only those who reserved it in time get a rush path"`
 	HumanCheck          string     `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person; pow is earned at the reservation where there is one"`
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/proof"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -62,16 +63,16 @@ func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([
 		delete(total, p.ID)
 		switch {
 		case !ok:
-			found = append(found, proof.Violation{Subject: itemSubject(p.ID), Detail: "The item is published and has no stock row."})
+			found = append(found, proof.Violation{Subject: catalogue.ItemSubject(p.ID), Detail: "The item is published and has no stock row."})
 		case !p.Unlimited && have != p.OnSale:
 			found = append(found, proof.Violation{
-				Subject: itemSubject(p.ID),
+				Subject: catalogue.ItemSubject(p.ID),
 				Detail:  fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.OnSale, have),
 			})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(total)) {
-		found = append(found, proof.Violation{Subject: itemSubject(id), Detail: "There is a stock row for an item that is not published."})
+		found = append(found, proof.Violation{Subject: catalogue.ItemSubject(id), Detail: "There is a stock row for an item that is not published."})
 	}
 	return found, nil
 }

@@ -1,7 +1,6 @@
 package seckill
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,49 +8,24 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/order/orderevent"
 	"stampede/platform/ids"
 )
-
-// orderBooks is what inventory's books ask the orders.
-type orderBooks struct{ *testOrders }
-
-func (o orderBooks) LiveUnits(context.Context) (map[int64]inventory.Units, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	units := map[int64]inventory.Units{}
-	for _, row := range o.all {
-		u := units[row.ItemID]
-		switch row.Status {
-		case orderevent.StatusPending:
-			u.Held += int64(row.Quantity)
-		case orderevent.StatusPaid:
-			u.Sold += int64(row.Quantity)
-		}
-		units[row.ItemID] = u
-	}
-	return units, nil
-}
-
-func (o orderBooks) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
-	return o.Known(ctx, nos)
-}
 
 // TestFunnel watches two units on their way.
 func TestFunnel(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	d.svc.deps.Stock.AttachOrders(orderBooks{d.orders})
+	d.svc.deps.Stock.AttachOrders(d.Orders)
 	s := d.publish(-time.Minute)
 	path := "/api/v1/admin/items/" + s.item + "/funnel"
 	r := d.do(http.StatusOK, http.MethodGet, path, nil)
 	if books := r.body["books"].(map[string]any); r.body["loaded"] != false || books["total"] != 10.0 || books["available"] != 10.0 || books["difference"] != 0.0 {
 		t.Errorf("before the load: %s", r.raw)
 	}
-	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
 		t.Fatal(err)
 	}
-	err := d.stock.Reserve(t.Context(), s.stockItem(t, false), 1, []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}, {User: 6, No: ids.NewFor(6), Quantity: 1}}, &inventory.Decision{})
+	err := d.Stock.Reserve(t.Context(), s.stockItem(t, false), 1, []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}, {User: 6, No: ids.NewFor(6), Quantity: 1}}, &inventory.Decision{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +44,7 @@ func TestFunnel(t *testing.T) {
 func TestStockFollowsThePlan(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	d.svc.deps.Stock.AttachOrders(orderBooks{d.orders})
+	d.svc.deps.Stock.AttachOrders(d.Orders)
 	check := d.svc.Checks()[0]
 	a, b, c := d.publish(time.Hour), d.publish(time.Hour), d.publish(time.Hour)
 	d.draft(time.Hour)

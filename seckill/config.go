@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 	_ "time/tzdata" // a container without zone files knows the shop's zone all the same
+
+	"stampede/seckill/rush"
 )
 
 // Config is how the module behaves. The zero value is not valid; start from
@@ -29,6 +31,9 @@ type Config struct {
 	// provider in use can keep; an activity with a shorter one is not published.
 	// 10 s … 1 h. Defaults to 10 s, the shortest an activity may ask for.
 	ShortestPayWindow time.Duration
+	// CanPay says that a payment provider is set up; without one nothing that costs
+	// money is published. Defaults to false.
+	CanPay bool
 	// Verifier says that an outside verifier of human checks is there; without one
 	// an activity that asks for it is not published. Defaults to false.
 	Verifier bool
@@ -37,8 +42,8 @@ type Config struct {
 	// Defaults to 32 MiB: sessions of some forty items are kept, a thousand at once.
 	BrowseCacheBytes int
 
-	// Rush is the half of the module that takes rushes.
-	Rush RushConfig
+	// Rush is how rushes are admitted.
+	Rush rush.Config
 }
 
 // DefaultConfig is safe for a small shop on one machine.
@@ -49,7 +54,7 @@ func DefaultConfig() Config {
 		PreheatAlarmAfter: 3,
 		ShortestPayWindow: minPayWindow,
 		BrowseCacheBytes:  32 << 20,
-		Rush:              DefaultRushConfig(),
+		Rush:              rush.DefaultConfig(),
 	}
 }
 

@@ -25,7 +25,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 	total := func() int64 { return d.number(`SELECT total FROM inventory.stock WHERE item_id = $1`, s.item) }
 	run := 0
 	f.Fuzz(func(t *testing.T, key, other string) {
-		d.t = t
+		d.T = t
 		if total() > 1_000_000 || key == "" || other == "" {
 			return // the stock has an end, and no key is no promise
 		}

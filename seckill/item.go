@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"unicode/utf8"
+	"strings"
 
 	"stampede/platform/pg"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -51,7 +52,7 @@ type itemPatch struct {
 	ListPrice    *money  `json:"list_price,omitempty"`
 	SalePrice    *money  `json:"sale_price,omitempty"`
 	Stock        *int32  `json:"stock,omitempty" minimum:"0" maximum:"10000000"`
-	Unlimited    *bool   `json:"unlimited,omitempty"`
+	Unlimited    *bool   `json:"unlimited,omitempty" doc:"true drops the stock; false needs one"`
 	LimitPerUser *int32  `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
 }
 
@@ -93,19 +94,13 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	}
 }
 
-// text checks a text of a bounded number of characters.
-func (f *flaws) text(location, s string, least, most int) {
-	n := utf8.RuneCountInString(s)
-	f.add(n >= least && n <= most && printable(s), location, s, "This has %d to %d characters, none of them a control character.", least, most)
-}
-
 // validImage accepts what a browser may load without running anything.
 func validImage(s string) bool {
 	if s == "" {
 		return true
 	}
 	u, err := url.Parse(s)
-	return err == nil && len(s) <= maxImageURLBytes && printable(s) && (u.Scheme == "http" || u.Scheme == "https") &&
+	return err == nil && len(s) <= maxImageURLBytes && inEncoding(s) && !strings.ContainsFunc(s, unruly) && (u.Scheme == "http" || u.Scheme == "https") &&
 		u.Host != "" && u.User == nil
 }
 
@@ -145,7 +140,7 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 	if err != nil {
 		return out, orTakenSKU(err, location, row.Sku, "insert item")
 	}
-	err = c.record(ctx, "item.create", itemSubject(out.ID), viewItem(&out))
+	err = c.record(ctx, "item.create", catalogue.ItemSubject(out.ID), viewItem(&out))
 	return out, err
 }
 
@@ -158,9 +153,6 @@ func orTakenSKU(err error, location, sku, operation string) error {
 	}
 	return fmt.Errorf("seckill: %s: %w", operation, err)
 }
-
-// itemSubject names an item in the audit log.
-func itemSubject(id int64) string { return fmt.Sprintf("item %d", id) }
 
 // readItem returns an item.
 func (s *Service) readItem(ctx context.Context, id int64) (itemView, error) {

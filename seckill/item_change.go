@@ -3,8 +3,10 @@ package seckill
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"stampede/inventory"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -26,6 +28,9 @@ func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemVie
 		if err := f.err(); err != nil {
 			return err
 		}
+		if out = viewItem(&row); unchanged(viewItem(&old), out) {
+			return nil
+		}
 		row, err = c.q.UpdateItem(ctx, seckilldb.UpdateItemParams{
 			ID: id, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl, ListPrice: row.ListPrice,
 			SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited, LimitPerUser: row.LimitPerUser,
@@ -37,7 +42,7 @@ func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemVie
 			return err
 		}
 		out = viewItem(&row)
-		return c.record(ctx, "item.edit", itemSubject(id), edited(viewItem(&old), out))
+		return c.record(ctx, "item.edit", catalogue.ItemSubject(id), edited(viewItem(&old), out))
 	})
 	return out, err
 }
@@ -52,8 +57,11 @@ func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, str
 	row.Spec = optional(in.Spec, row.Spec)
 	row.ImageUrl = optional(in.ImageURL, row.ImageUrl)
 	row.ListPrice, row.SalePrice, row.Currency = list.Amount, sale.Amount, list.Currency
-	row.Stock = optional(in.Stock, row.Stock)
 	row.Unlimited = optional(in.Unlimited, row.Unlimited)
+	if in.Unlimited != nil && row.Unlimited {
+		row.Stock = 0 // there is nothing to count; who sends a stock along is told so
+	}
+	row.Stock = optional(in.Stock, row.Stock)
 	if in.LimitPerUser != nil {
 		row.LimitPerUser = ownLimit(*in.LimitPerUser)
 	}
@@ -74,7 +82,7 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 		if err := c.changedBelow(ctx, before); err != nil {
 			return err
 		}
-		return c.record(ctx, "item.delete", itemSubject(id), viewItem(&old))
+		return c.record(ctx, "item.delete", catalogue.ItemSubject(id), viewItem(&old))
 	})
 }
 
@@ -122,11 +130,12 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &added}); err != nil {
 		return itemView{}, fmt.Errorf("seckill: add stock to item %d: %w", id, err)
 	}
+	c.did = []slog.Attr{slog.String("action", string(actAddStock)), slog.Int64("item_id", id), slog.Int("units", int(units))}
 	c.apply = append(c.apply, id) // carried to Redis once this has been committed
 	if err := c.touch(ctx); err != nil {
 		return itemView{}, err
 	}
-	return viewItem(&row), c.record(ctx, "item.add-stock", itemSubject(id), map[string]int32{"added": units, "stock": row.Stock, "on_sale": unitsOnSale(&row)})
+	return viewItem(&row), c.record(ctx, "item.add-stock", catalogue.ItemSubject(id), map[string]int32{"added": units, "stock": row.Stock, "on_sale": unitsOnSale(&row)})
 }
 
 // lockItem locks the activity of an item for an action and reads all of it.

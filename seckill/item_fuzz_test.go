@@ -30,16 +30,18 @@ func FuzzImageURL(f *testing.F) {
 
 // FuzzPlace: a cursor is read as what it was written from, or refused.
 func FuzzPlace(f *testing.F) {
-	f.Add("", int64(0), int64(1))
-	f.Add("MTIuMzQ", int64(-1), int64(1<<62))
-	f.Fuzz(func(t *testing.T, cursor string, ms, id int64) {
+	f.Add("", int64(0), uint8(0), int64(0), int64(1))
+	f.Add("MTIgMSAzNCA1", int64(-1), partEnded, int64(-1<<63), int64(1<<62)) // 12 1 34 5
+	f.Add("MTIgOSAzNCA1", int64(1), uint8(9), int64(1), int64(1))            // 12 9 34 5
+	f.Fuzz(func(t *testing.T, cursor string, at int64, part uint8, key, id int64) {
 		if p, err := readPlace(cursor); err == nil && cursor != "" {
-			if again, err := readPlace(writePlace(p)); err != nil || again != p {
+			if again, err := readPlace(p.cursor()); err != nil || again != p {
 				t.Errorf("%q: %v, then %v %v", cursor, p, again, err)
 			}
 		}
-		if p, err := readPlace(writePlace(place{ms, id})); err != nil || p != (place{ms, id}) {
-			t.Errorf("%d %d: %v %v", ms, id, p, err)
+		want := place{at, part, key, id}
+		if p, err := readPlace(want.cursor()); (err == nil) != (part <= partEnded) || err == nil && p != want {
+			t.Errorf("%v: %v %v", want, p, err)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -72,7 +73,7 @@ func (s *Service) setOversell(ctx context.Context, id int64, in agreement) (item
 			return err
 		}
 		out = viewItem(&row)
-		return c.record(ctx, "item.oversell", itemSubject(id), map[string]any{
+		return c.record(ctx, "item.oversell", catalogue.ItemSubject(id), map[string]any{
 			"reason": in.Reason, "before": agreedOn(&old), "after": agreedOn(&row),
 		})
 	})

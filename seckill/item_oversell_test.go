@@ -47,7 +47,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	d := y.desk()
-	d.svc.deps.Stock.AttachOrders(orderBooks{d.orders})
+	d.svc.deps.Stock.AttachOrders(d.Orders)
 	s := d.draft(-time.Minute) // 10 units
 	path := "/api/v1/admin/items/" + s.item
 	var r reply
@@ -62,7 +62,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	}
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
 	item := s.stockItem(t, false)
-	if err := d.stock.Load(t.Context(), item.ID); err != nil {
+	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
 		t.Fatal(err)
 	}
 	grant := func(from, users int64) (granted int) {
@@ -71,7 +71,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 			attempts[u] = inventory.Attempt{User: from + u, No: ids.NewFor(from + u), Quantity: 1}
 		}
 		var into inventory.Decision
-		if err := d.stock.Reserve(t.Context(), item, d.epoch(s), attempts, &into); err != nil {
+		if err := d.Stock.Reserve(t.Context(), item, d.epoch(s), attempts, &into); err != nil {
 			t.Fatal(err)
 		}
 		for _, result := range into.Results {
@@ -139,7 +139,7 @@ func TestAnAgreementIsNoShoppersAffair(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.status, said)
 		}
 	}
-	kept, err := d.rdb.HGetAll(t.Context(), viewKeyPrefix+s.session).Result()
+	kept, err := d.Redis.HGetAll(t.Context(), viewKeyPrefix+s.session).Result()
 	if err != nil || strings.Contains(fmt.Sprint(kept), "oversell") {
 		t.Errorf("what the shop window is made of: %v %v", kept, err)
 	}
@@ -150,7 +150,7 @@ func TestAnAgreementIsNoShoppersAffair(t *testing.T) {
 func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	defer d.running(d.svc.preheat.run)()
+	defer d.Run(d.svc.preheat.run)()
 	s := d.publish(10 * time.Minute)
 	path := "/api/v1/admin/items/" + s.item + "/oversell"
 	d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Total == 10 })
@@ -184,7 +184,7 @@ func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 		}
 	}
 	var before, after, reason string
-	if err := d.db.QueryRow(t.Context(), `SELECT detail->'before'->>'percent', detail->'after'->>'percent', detail->>'reason' FROM platform.audit
+	if err := d.DB.QueryRow(t.Context(), `SELECT detail->'before'->>'percent', detail->'after'->>'percent', detail->>'reason' FROM platform.audit
 		WHERE action = 'item.oversell' AND subject = $1 AND actor = 72 ORDER BY id DESC LIMIT 1`, "item "+s.item).Scan(&before, &after, &reason); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestWrongAgreements(t *testing.T) {
 		for _, c := range []struct{ method, path, body, code, want string }{
 			{http.MethodPut, s.item + "/oversell", `{"percent":101,"reason":"x"}`, "invalid", "100"},
 			{http.MethodPut, s.item + "/oversell", `{"percent":-1,"reason":"x"}`, "invalid", "body.percent"},
-			{http.MethodPut, s.item + "/oversell", `{"percent":1.5,"reason":"x"}`, "invalid", "integer"},
+			{http.MethodPut, s.item + "/oversell", `{"percent":1.5,"reason":"x"}`, "invalid", "a whole number"},
 			{http.MethodPut, s.item + "/oversell", `{"reason":"x"}`, "invalid", "percent"},
 			{http.MethodPut, s.item + "/oversell", `{"percent":1}`, "invalid", "needs a reason"},
 			{http.MethodPut, s.item + "/oversell", `{"percent":1,"reason":"  "}`, "invalid", "needs a reason"},

@@ -21,7 +21,8 @@ const (
 
 // freezeBefore is how long before its first opening an activity takes no more
 // edits: whoever sees a countdown at a minute may rely on what it says, and a
-// Load that an edit asks for has this long to be done.
+// Load that an edit asks for has this long to be done. Stock may be added: that
+// needs no Load, because its revision brings it into whatever Redis has.
 const freezeBefore = 60 * time.Second
 
 // phase is where an activity stands at one moment: its status, refined by the
@@ -57,7 +58,7 @@ const (
 var allowed = map[phase][]action{
 	phaseDraft:      {actEdit, actDelete, actPublish, actClone},
 	phaseScheduled:  {actEdit, actDelete, actPause, actResume, actTerminate, actAddStock, actClone},
-	phaseFrozen:     {actPause, actTerminate, actClone},
+	phaseFrozen:     {actPause, actResume, actTerminate, actAddStock, actClone},
 	phaseRunning:    {actPause, actResume, actTerminate, actAddStock, actClone},
 	phaseEnded:      {actClone},
 	phaseTerminated: {actClone},

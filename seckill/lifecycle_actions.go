@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"stampede/inventory"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -33,7 +35,7 @@ func (c *change) publishable(b *branch) flaws {
 	items := 0
 	for i := range b.sessions {
 		t := &b.sessions[i]
-		location := fmt.Sprintf("sessions[%d]", t.session.ID)
+		location := sessionSubject(t.session.ID)
 		items += len(t.items)
 		f.add(len(t.items) > 0, location, nil, "Session %q has no item.", t.session.Name)
 		f.add(t.session.ClosesAt.After(c.at), location, t.session.ClosesAt, "Session %q is over already.", t.session.Name)
@@ -45,13 +47,19 @@ func (c *change) publishable(b *branch) flaws {
 	return f
 }
 
-// payable refuses payment windows that a provider in use cannot keep. It is
-// asked at the publication and at every edit after it.
+// payable refuses prices that nobody could pay here, and payment windows that a
+// provider in use cannot keep. It is asked at the publication and at every edit
+// after it.
 func (c *change) payable(f *flaws, b *branch) {
 	for i := range b.sessions {
 		session := &b.sessions[i].session
+		for j := range b.sessions[i].items {
+			item := &b.sessions[i].items[j]
+			f.add(item.SalePrice == 0 || c.s.cfg.CanPay, catalogue.ItemSubject(item.ID), item.SalePrice,
+				"No payment provider is set up on this server, so nobody could pay for %q: give it a sale price of 0, or have the server started with a provider (--sandbox-bank to practise).", item.Title)
+		}
 		window := payWindow(&b.activity, session)
-		f.add(window >= c.s.cfg.ShortestPayWindow, fmt.Sprintf("sessions[%d]", session.ID), window.String(),
+		f.add(window >= c.s.cfg.ShortestPayWindow, sessionSubject(session.ID), window.String(),
 			"A payment provider in use needs %v to take a payment; the window of session %q is %v.", c.s.cfg.ShortestPayWindow, session.Name, window)
 	}
 }
@@ -121,6 +129,7 @@ func (s *Service) act(ctx context.Context, id int64, act action, fn func(ctx con
 			return err
 		}
 		c.announce = true
+		c.did = []slog.Attr{slog.String("action", string(act)), slog.Int64("activity_id", id)}
 		tree[0].activity = c.activity
 		out = tree[0].view()
 		return c.record(ctx, "activity."+string(act), activitySubject(id),

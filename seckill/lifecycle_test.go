@@ -18,7 +18,7 @@ import (
 
 // in brings a new sale into a phase.
 func (d *desk) in(p phase, paused bool) sale {
-	d.t.Helper()
+	d.T.Helper()
 	var s sale
 	if p == phaseDraft {
 		return d.draft(2 * time.Hour)
@@ -58,7 +58,7 @@ const (
 
 // try asks for an action on a sale.
 func (d *desk) try(s sale, act action) reply {
-	d.t.Helper()
+	d.T.Helper()
 	base := "/api/v1/admin/activities/" + s.activity
 	switch act {
 	case actEdit:
@@ -79,7 +79,7 @@ func (d *desk) try(s sale, act action) reply {
 	case actPublish, actPause, actResume, actTerminate:
 		return d.as(auth.Operator, http.MethodPost, base+"/"+string(act), nil)
 	}
-	d.t.Fatalf("no way to try %s", act)
+	d.T.Fatalf("no way to try %s", act)
 	return reply{}
 }
 
@@ -125,8 +125,8 @@ func TestEveryTransition(t *testing.T) {
 		{phaseDraft, false, [11]string{quiet, quiet, ok, no, no, no, no, quiet, quiet, quiet, none}, "A draft can be edited, published, cloned or deleted, nothing else."},
 		{phaseScheduled, false, [11]string{ok, ok, same, ok, same, ok, ok, quiet, ok, ok, quiet}, ""},
 		{phaseScheduled, true, [11]string{ok, ok, same, same, ok, ok, ok, quiet, ok, ok, quiet}, ""},
-		{phaseFrozen, false, [11]string{frozen, frozen, same, ok, same, ok, frozen, quiet, frozen, frozen, quiet}, "An activity within 60 s of its opening can be paused, terminated or cloned, nothing else."},
-		{phaseFrozen, true, [11]string{frozen, frozen, same, same, frozen, ok, frozen, quiet, frozen, frozen, quiet}, "A paused activity within 60 s of its opening can be terminated or cloned, nothing else."},
+		{phaseFrozen, false, [11]string{frozen, frozen, same, ok, same, ok, ok, quiet, frozen, frozen, quiet}, "An activity within 60 s of its opening can be paused, terminated, given more stock or cloned, nothing else."},
+		{phaseFrozen, true, [11]string{frozen, frozen, same, same, ok, ok, ok, quiet, frozen, frozen, quiet}, "A paused activity within 60 s of its opening can be resumed, terminated, given more stock or cloned, nothing else."},
 		{phaseRunning, false, [11]string{edit, edit, same, ok, same, ok, ok, quiet, edit, edit, quiet}, "A running activity can be paused, terminated, given more stock or cloned, nothing else."},
 		{phaseRunning, true, [11]string{edit, edit, same, same, ok, ok, ok, quiet, edit, edit, quiet}, "A paused running activity can be resumed, terminated, given more stock or cloned, nothing else."},
 		{phaseEnded, false, [11]string{edit, edit, no, no, no, no, no, quiet, edit, edit, no}, "An ended activity can only be cloned."},
@@ -208,13 +208,13 @@ func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(-time.Minute)
-	if err := d.stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
 		t.Fatal(err)
 	}
 	base, item := "/api/v1/admin/activities/"+s.activity, s.stockItem(t, false)
 	gate := func() inventory.Gate {
 		var into inventory.Decision
-		err := d.stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}}, &into)
+		err := d.Stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}}, &into)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestLifecycleWorker(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.in(phaseRunning, false)
-	defer d.running(d.svc.runLifecycle)()
+	defer d.Run(d.svc.runLifecycle)()
 	eventually(t, "the activity runs", func() bool {
 		return d.number(`SELECT count(*) FROM seckill.activities WHERE id = $1 AND status = 'running'`, s.activity) == 1
 	})

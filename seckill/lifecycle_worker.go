@@ -2,11 +2,13 @@ package seckill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/app"
 	"stampede/platform/audit"
 	"stampede/platform/idempotency"
 	"stampede/platform/outbox"
@@ -21,40 +23,28 @@ const (
 	// status up to date itself.
 	lifecycleEvery = time.Second
 	// housekeepingEvery is often enough for a table that grows by a row per
-	// creating request.
+	// creating request, and for entries of a few bytes in Redis.
 	housekeepingEvery = time.Hour
 )
 
 // runLifecycle moves activities on by Postgres's clock until ctx ends. Every
 // instance runs it; a conditional update lets one of them win.
 func (s *Service) runLifecycle(ctx context.Context) error {
-	tick := time.NewTicker(lifecycleEvery)
-	defer tick.Stop()
-	var swept time.Time
-	for {
-		if err := s.advanceAll(ctx); err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "activities not moved on", "error", err)
-		}
-		if time.Since(swept) >= housekeepingEvery {
-			swept = time.Now()
-			s.keepHouse(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	if !s.cfg.CanPay {
+		s.deps.Log.WarnContext(ctx, "no payment provider is set up: only free items can be published, and open orders cannot be paid")
 	}
+	return app.Loop{Every: lifecycleEvery, Do: s.advanceAll, Log: s.deps.Log, Failed: "activities not moved on"}.Run(ctx)
+}
+
+// runHousekeeping keeps house until ctx ends.
+func (s *Service) runHousekeeping(ctx context.Context) error {
+	return app.Loop{Every: housekeepingEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "what is long over not forgotten"}.Run(ctx)
 }
 
 // keepHouse forgets what nobody will ask for any more.
-func (s *Service) keepHouse(ctx context.Context) {
-	if _, err := idempotency.Forget(ctx, s.deps.DB); err != nil && ctx.Err() == nil {
-		s.deps.Log.WarnContext(ctx, "old idempotency keys not forgotten", "error", err)
-	}
-	if err := s.forgetAdmissions(ctx); err != nil && ctx.Err() == nil {
-		s.deps.Log.WarnContext(ctx, "old admission rates not forgotten", "error", err)
-	}
+func (s *Service) keepHouse(ctx context.Context) error {
+	_, err := idempotency.Forget(ctx, s.deps.DB)
+	return errors.Join(err, s.Rush.ForgetAdmissions(ctx), s.views.trim(ctx, s.deps.Clock.Now()))
 }
 
 // advanceAll makes the transitions that are due and returns when they are

@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/inventory"
 	"stampede/platform/ids"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -19,9 +22,6 @@ const (
 	// roundTimeout bounds one look over the items, so that a hanging server does
 	// not keep the worker from stopping.
 	roundTimeout = 5 * time.Second
-	// repairEvery is how often changes are brought into Redis that their own
-	// request and event failed to bring there. Each costs one read per item.
-	repairEvery = 10 * time.Second
 	// healPause is the least time between two looks at one item that rushes asked
 	// for.
 	healPause = 200 * time.Millisecond
@@ -32,7 +32,7 @@ const (
 // untrue. Every instance runs one; a lease lets one of them load an item.
 type preheater struct {
 	deps       Deps
-	catalogue  *Catalogue
+	catalogue  *catalogue.Catalogue
 	alarmAfter int
 	holder     string
 
@@ -43,9 +43,9 @@ type preheater struct {
 	loads *prometheus.CounterVec
 }
 
-func newPreheater(cfg Config, deps Deps, catalogue *Catalogue) *preheater {
+func newPreheater(cfg Config, deps Deps, items *catalogue.Catalogue) *preheater {
 	p := &preheater{
-		deps: deps, catalogue: catalogue, alarmAfter: cfg.PreheatAlarmAfter, holder: ids.New().String(),
+		deps: deps, catalogue: items, alarmAfter: cfg.PreheatAlarmAfter, holder: ids.New().String(),
 		items: make(map[int64]*preheatRecord), line: loadLine{parallel: preheatParallel},
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_loads_total", Help: "Loads that the preheat started, by how they ended.",
@@ -61,40 +61,34 @@ func (p *preheater) run(ctx context.Context) error {
 	tick := time.NewTicker(preheatEvery)
 	defer tick.Stop()
 	defer p.line.workers.Wait() // each Load reports its own error
-	var repaired time.Time
-	look := func() {
-		p.round(ctx)
-		if time.Since(repaired) >= repairEvery {
-			repaired = time.Now()
-			p.repair(ctx)
-		}
-	}
-	for look(); ; {
+	for p.round(ctx); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			look()
-		case id := <-p.catalogue.heal:
+			p.round(ctx)
+		case id := <-p.catalogue.Fenced():
 			p.healOne(ctx, id)
 		}
 	}
 }
 
-// round looks at every item that is due and starts the Loads that are needed.
-// The looking is one query and one short script per item, so it is done here,
-// item after item, and the Loads begin when all have been looked at: then the
-// most urgent ones come first.
+// round looks at every item that is due, starts the Loads that are needed and
+// brings changes into Redis that neither their own request nor their event could.
+// The Loads begin when all items have been looked at: then the most urgent ones
+// come first. An item whose node of Redis does not answer is left to a later
+// round and keeps none of the others waiting.
 func (p *preheater) round(ctx context.Context) {
 	defer p.work(ctx)
 	now := p.deps.Clock.Now()
-	var due []*Item
+	var due []*catalogue.Item
 	var dueIDs []int64
+	var stock []inventory.Item
 	known := make(map[int64]bool)
 	for _, item := range p.catalogue.Items() {
 		known[item.ID] = true
-		if dueForRedis(item, now) {
-			due, dueIDs = append(due, item), append(dueIDs, item.ID)
+		if item.DueInRedis(now) {
+			due, dueIDs, stock = append(due, item), append(dueIDs, item.ID), append(stock, item.Stock())
 		}
 	}
 	p.trim(known)
@@ -108,15 +102,21 @@ func (p *preheater) round(ctx context.Context) {
 		p.complain(ctx, fmt.Errorf("seckill: look for owed loads: %w", err))
 		return // without Postgres nothing can be loaded either
 	}
-	for _, item := range due {
-		ready, err := p.deps.Stock.Ready(look, item.Stock())
-		if err != nil {
-			p.complain(ctx, err)
-			return // what keeps one from being looked at keeps all
+	standings, failed := p.deps.Stock.Look(look, stock)
+	for i, item := range due {
+		switch standings[i] {
+		case inventory.Unseen:
+			continue // nor could it be loaded
+		case inventory.Behind:
+			failed = errors.Join(failed, p.deps.Stock.Apply(look, item.ID))
+		default:
 		}
-		if !ready || slices.Contains(owed, item.ID) {
+		if standings[i] == inventory.Unready || slices.Contains(owed, item.ID) {
 			p.start(item, false)
 		}
+	}
+	if failed != nil {
+		p.complain(ctx, failed)
 	}
 }
 
@@ -124,7 +124,7 @@ func (p *preheater) round(ctx context.Context) {
 // at the earliest, so that a thousand fenced rushes are one look.
 func (p *preheater) healOne(ctx context.Context, id int64) {
 	item, ok := p.catalogue.Item(id)
-	if !ok || !dueForRedis(item, p.deps.Clock.Now()) || !p.mayHeal(id) {
+	if !ok || !item.DueInRedis(p.deps.Clock.Now()) || !p.mayHeal(id) {
 		return
 	}
 	look, cancel := context.WithTimeout(ctx, roundTimeout)
@@ -137,32 +137,10 @@ func (p *preheater) healOne(ctx context.Context, id int64) {
 	}
 }
 
-// complain logs what kept this round from looking, unless the process stops.
+// complain logs what could not be looked at or brought up to date, unless the
+// process stops.
 func (p *preheater) complain(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		p.deps.Log.WarnContext(ctx, "items not looked at", "error", err)
-	}
-}
-
-// dueForRedis reports whether an item has to be decidable in Redis. An item
-// that is closed needs no Load: late returns are Postgres's alone.
-func dueForRedis(item *Item, now time.Time) bool {
-	return item.OnSale && !now.Before(item.PreheatAt) && now.Before(item.ClosesAt)
-}
-
-// repair brings committed changes of living items into Redis once more. Only
-// newer revisions count there, so it changes nothing where all is well.
-func (p *preheater) repair(ctx context.Context) {
-	now := p.deps.Clock.Now()
-	for _, item := range p.catalogue.Items() {
-		if !dueForRedis(item, now) {
-			continue
-		}
-		if err := p.deps.Stock.Apply(ctx, item.ID); err != nil {
-			if ctx.Err() == nil {
-				p.deps.Log.WarnContext(ctx, "changes not brought into redis", "item_id", item.ID, "error", err)
-			}
-			return // what keeps one from it keeps all; the next round tries again
-		}
 	}
 }

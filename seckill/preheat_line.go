@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"stampede/seckill/catalogue"
 )
 
 // preheatParallel bounds the Loads that this instance has under way. A Load
@@ -25,13 +27,13 @@ type loadLine struct {
 }
 
 type waitingLoad struct {
-	item   *Item
+	item   *catalogue.Item
 	wanted bool // a shopper has met it
 }
 
 // next takes the item whose Load is most urgent: what shoppers ask for, then
 // what is on sale, then what opens soonest.
-func (l *loadLine) next(now time.Time) *Item {
+func (l *loadLine) next(now time.Time) *catalogue.Item {
 	rank := func(w waitingLoad) int {
 		switch {
 		case w.wanted:
@@ -66,7 +68,7 @@ func (l *loadLine) hurry(id int64) {
 
 // start puts an item in line for its Load, unless this instance is at it or it
 // failed a moment ago.
-func (p *preheater) start(item *Item, wanted bool) {
+func (p *preheater) start(item *catalogue.Item, wanted bool) {
 	p.mu.Lock()
 	r := p.record(item.ID)
 	switch {

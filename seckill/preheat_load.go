@@ -9,6 +9,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/alarm"
 	"stampede/platform/lease"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -73,7 +74,7 @@ func (p *preheater) mayHeal(id int64) bool {
 
 // underLease loads the item if that is still needed once this instance alone
 // may: another one may have done it between the look and the lease.
-func (p *preheater) underLease(ctx context.Context, item *Item) error {
+func (p *preheater) underLease(ctx context.Context, item *catalogue.Item) error {
 	held, ok, err := lease.Acquire(ctx, p.deps.DB, "preheat:"+rowID(item.ID).String(), p.holder, preheatLeaseTTL)
 	if err != nil || !ok {
 		return err // another instance is at it
@@ -94,7 +95,7 @@ func (p *preheater) underLease(ctx context.Context, item *Item) error {
 
 // needed reports whether the item has to be loaded, and which request of an
 // edit a Load that starts now will answer.
-func (p *preheater) needed(ctx context.Context, item *Item) (needed bool, wanted int32, err error) {
+func (p *preheater) needed(ctx context.Context, item *catalogue.Item) (needed bool, wanted int32, err error) {
 	ready, err := p.deps.Stock.Ready(ctx, item.Stock())
 	if err != nil {
 		return false, 0, fmt.Errorf("seckill: look at item %d: %w", item.ID, err)
@@ -111,8 +112,6 @@ func (p *preheater) needed(ctx context.Context, item *Item) (needed bool, wanted
 func (p *preheater) load(ctx context.Context, id int64, wanted int32) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	began := time.Now()
-	p.deps.Log.InfoContext(ctx, "item load begins", "item_id", id)
 	if err := p.deps.Stock.Load(ctx, id); err != nil {
 		return fmt.Errorf("seckill: load item %d: %w", id, err)
 	}
@@ -120,7 +119,6 @@ func (p *preheater) load(ctx context.Context, id int64, wanted int32) error {
 		return fmt.Errorf("seckill: note load of item %d: %w", id, err)
 	}
 	p.loads.WithLabelValues("done").Inc()
-	p.deps.Log.InfoContext(ctx, "item loaded", "item_id", id, "took", time.Since(began))
 	return nil
 }
 
@@ -150,7 +148,7 @@ func (p *preheater) loadEnded(ctx context.Context, id int64, err error) {
 	if failures < p.alarmAfter {
 		return
 	}
-	raised := alarm.Raise(ctx, p.deps.DB, alarm.PreheatFailed, itemSubject(id), fmt.Sprintf("%d times in a row, at last: %v", failures, err))
+	raised := alarm.Raise(ctx, p.deps.DB, alarm.PreheatFailed, catalogue.ItemSubject(id), fmt.Sprintf("%d times in a row, at last: %v", failures, err))
 	if raised != nil {
 		p.deps.Log.WarnContext(ctx, "alarm not raised", "code", string(alarm.PreheatFailed), "item_id", id, "error", raised)
 	}

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/alarm"
 	"stampede/platform/ids"
 	"stampede/platform/pgtest"
+	"stampede/seckill/catalogue"
 )
 
 // TestTwoInstancesLoadOnce: with both looking at the same item as often as
@@ -66,29 +67,15 @@ func TestPreheatTimes(t *testing.T) {
 		return v
 	}
 	opens := at("2026-11-11T10:00:00+08:00")
-	if got := newCatalogue(cfg, Deps{}).preheatAt(opens); !got.Equal(at("2026-11-11T09:30:00+08:00")) {
+	if got := newPublishedPlan(cfg, nil).preheatAt(opens); !got.Equal(at("2026-11-11T09:30:00+08:00")) {
 		t.Errorf("by the lead: %v", got)
 	}
 	cfg.PreheatAtMidnight = true
-	if got := newCatalogue(cfg, Deps{}).preheatAt(opens); !got.Equal(at("2026-11-11T00:00:00+08:00")) {
+	if got := newPublishedPlan(cfg, nil).preheatAt(opens); !got.Equal(at("2026-11-11T00:00:00+08:00")) {
 		t.Errorf("at midnight: %v", got)
 	}
-	if got := newCatalogue(cfg, Deps{}).preheatAt(at("2026-11-11T00:10:00+08:00")); !got.Equal(at("2026-11-10T23:40:00+08:00")) {
+	if got := newPublishedPlan(cfg, nil).preheatAt(at("2026-11-11T00:10:00+08:00")); !got.Equal(at("2026-11-10T23:40:00+08:00")) {
 		t.Errorf("ten minutes past midnight: %v", got)
-	}
-	now := time.Now()
-	for name, c := range map[string]struct {
-		item Item
-		want bool
-	}{
-		"due":       {Item{OnSale: true, PreheatAt: now, ClosesAt: now.Add(1)}, true},
-		"too early": {Item{OnSale: true, PreheatAt: now.Add(1), ClosesAt: now.Add(2)}, false},
-		"closed":    {Item{OnSale: true, PreheatAt: now.Add(-2), ClosesAt: now}, false},
-		"withdrawn": {Item{PreheatAt: now.Add(-1), ClosesAt: now.Add(1)}, false},
-	} {
-		if got := dueForRedis(&c.item, now); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
 	}
 }
 
@@ -99,10 +86,10 @@ func TestPreheatFollowsTheClock(t *testing.T) {
 	s := d.publish(40 * time.Minute)
 	round := func() { d.svc.preheat.round(t.Context()); d.svc.preheat.line.workers.Wait() }
 	round()
-	if _, ok, err := d.stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
+	if _, ok, err := d.Stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
 		t.Fatalf("loaded 40 minutes ahead: %v", err)
 	}
-	d.clock.advance(11 * time.Minute)
+	d.clock.Advance(11 * time.Minute)
 	round()
 	if n := d.epoch(s); n != 1 {
 		t.Errorf("epoch %d", n)
@@ -118,11 +105,11 @@ func TestRedisLostIsHealed(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(-time.Minute)
-	defer d.running(d.svc.preheat.run)()
+	defer d.Run(d.svc.preheat.run)()
 	ready := func(inventory.State) bool { return true }
 	d.settled(s, false, "the first load", ready)
 	for range 3 {
-		if err := d.rdb.FlushDB(t.Context()).Err(); err != nil {
+		if err := d.Redis.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		for range 1000 {
@@ -147,7 +134,7 @@ func TestFailedLoadsAskForAPerson(t *testing.T) {
 		began := time.Now()
 		p.loadEnded(t.Context(), id, broken)
 		waits = append(waits, p.record(id).notUntil.Sub(began).Truncate(time.Second))
-		list, err := alarm.List(t.Context(), d.db, alarm.Filter{Open: true, Limit: 10})
+		list, err := alarm.List(t.Context(), d.DB, alarm.Filter{Open: true, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +149,7 @@ func TestFailedLoadsAskForAPerson(t *testing.T) {
 	p.start(item, true)
 	p.work(t.Context())
 	p.line.workers.Wait()
-	if _, ok, _ := d.stock.State(t.Context(), item.Stock()); ok {
+	if _, ok, _ := d.Stock.State(t.Context(), item.Stock()); ok {
 		t.Error("tried again without waiting")
 	}
 	p.loadEnded(t.Context(), id, nil)
@@ -213,7 +200,7 @@ func TestEveryItemInLineIsLoaded(t *testing.T) {
 	d.svc.preheat.round(t.Context())
 	d.svc.preheat.line.workers.Wait()
 	for _, s := range all {
-		if ready, err := d.stock.Ready(t.Context(), s.stockItem(t, false)); err != nil || !ready {
+		if ready, err := d.Stock.Ready(t.Context(), s.stockItem(t, false)); err != nil || !ready {
 			t.Errorf("item %s: ready %v, error %v", s.item, ready, err)
 		}
 	}
@@ -225,12 +212,12 @@ func TestWhatIsWantedMostIsLoadedFirst(t *testing.T) {
 	now := time.Now()
 	p := newYard(t).desk().svc.preheat
 	for id, opens := range map[int64]time.Duration{1: time.Hour, 2: time.Minute, 3: -time.Minute, 4: 0, 5: 2 * time.Hour, 6: 3 * time.Hour} {
-		p.start(&Item{ID: id, OpensAt: now.Add(opens)}, id == 5)
+		p.start(&catalogue.Item{ID: id, OpensAt: now.Add(opens)}, id == 5)
 	}
 	if p.mayHeal(6) {
 		t.Error("an item that waits is looked at again")
 	}
-	p.start(&Item{ID: 5}, true) // waits already
+	p.start(&catalogue.Item{ID: 5}, true) // waits already
 	var order []int64
 	for len(p.line.waiting) > 0 {
 		order = append(order, p.line.next(now).ID)
@@ -255,7 +242,7 @@ func TestStopLeavesWhatWaits(t *testing.T) {
 	if len(p.line.waiting) != 0 || p.record(item.ID).busy {
 		t.Error("an item still waits for a Load that nobody will make")
 	}
-	if _, ok, _ := d.stock.State(t.Context(), item.Stock()); ok {
+	if _, ok, _ := d.Stock.State(t.Context(), item.Stock()); ok {
 		t.Error("a Load began after the stop")
 	}
 }
@@ -276,22 +263,22 @@ func TestRestartSellsAtOnce(t *testing.T) {
 	for n, s := range all {
 		item := s.stockItem(t, false)
 		attempt := inventory.Attempt{User: int64(n) + 1, No: ids.NewFor(int64(n) + 1), Quantity: 1}
-		if err := y.stock.Reserve(t.Context(), item, before.epoch(s), []inventory.Attempt{attempt}, &granted); err != nil || granted.Seq != 1 {
+		if err := y.Stock.Reserve(t.Context(), item, before.epoch(s), []inventory.Attempt{attempt}, &granted); err != nil || granted.Seq != 1 {
 			t.Fatal(granted, err)
 		}
 	}
-	y.setState("run_id", strings.Repeat("0", 40))
+	y.SetState("run_id", strings.Repeat("0", 40))
 
 	after := y.desk(func(_ *Config, d *Deps) {
-		d.Stock = y.newStock(func(c *inventory.Config) { c.Alone, c.PublishDeadline = true, time.Minute })
+		d.Stock = y.NewStock(func(c *inventory.Config) { c.Alone, c.PublishDeadline = true, time.Minute })
 	})
 	if err := after.svc.Catalogue.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	defer after.running(after.svc.preheat.run)()
+	defer after.Run(after.svc.preheat.run)()
 	pgtest.Eventually(t, 2*time.Second, func() bool {
 		for _, s := range all {
-			if ready, err := y.stock.Ready(t.Context(), s.stockItem(t, false)); err != nil || !ready {
+			if ready, err := y.Stock.Ready(t.Context(), s.stockItem(t, false)); err != nil || !ready {
 				return false
 			}
 		}

@@ -1,7 +1,6 @@
 package seckill
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,24 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
-	"stampede/order/orderevent"
 	"stampede/platform/app"
 	"stampede/platform/bus"
 	"stampede/platform/clock"
 	"stampede/platform/httpx"
-	"stampede/platform/ids"
 	"stampede/platform/ratelimit"
 	"stampede/platform/telemetry/tracing"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/rush"
 )
-
-// Orders is what seckill asks about order numbers; order implements it and
-// main wires it, because seckill may not import order.
-type Orders interface {
-	// Known returns the status of each number that Postgres has a row for.
-	Known(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
-	// Get returns an order from the cache or Postgres; false when it has none.
-	Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error)
-}
 
 // Waker is told that an outbox row was committed, so that it need not wait for
 // the next poll.
@@ -44,7 +34,7 @@ type Deps struct {
 	Clock   clock.Clock // the Redis server's time, by estimate
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	Orders  Orders
+	Orders  rush.Orders
 	// SigningKey is the process's key; each purpose derives its own from it.
 	SigningKey []byte
 	Trace      *tracing.Tracer // nil is off
@@ -56,11 +46,11 @@ type Deps struct {
 type Service struct {
 	cfg       Config
 	deps      Deps
-	Catalogue *Catalogue
+	Catalogue *catalogue.Catalogue
+	Rush      *rush.Service
 	views     *viewStore
 	browser   *browser
 	preheat   *preheater
-	rush      *rush
 }
 
 // New returns the module. It reads nothing yet: the catalogue is empty until
@@ -73,12 +63,19 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil || deps.Orders == nil || len(deps.SigningKey) == 0 {
 		return nil, errors.New("seckill: every dependency is required")
 	}
-	s := &Service{cfg: cfg, deps: deps, Catalogue: newCatalogue(cfg, deps), views: &viewStore{deps: deps}}
-	s.browser = newBrowser(cfg, deps, s.Catalogue, s.views)
-	s.preheat = newPreheater(cfg, deps, s.Catalogue)
-	var err error
-	if s.rush, err = newRush(cfg, deps, s.Catalogue); err != nil {
-		return nil, fmt.Errorf("seckill: %w", err)
+	items, err := catalogue.New(newPublishedPlan(cfg, deps.DB), deps.Log, deps.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("seckill: register the catalogue's metrics: %w", err)
+	}
+	s := &Service{cfg: cfg, deps: deps, Catalogue: items, views: &viewStore{deps: deps}}
+	s.browser = newBrowser(cfg, deps, items, s.views)
+	s.preheat = newPreheater(cfg, deps, items)
+	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
+		Catalogue: items, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
+		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace, Repeats: deps.Repeats,
+	})
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -87,12 +84,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 func (s *Service) Routes(rt *httpx.Router) {
 	s.adminRoutes(rt.API)
 	s.browser.routes(rt.API)
-	s.rush.routes(rt)
+	s.Rush.Routes(rt)
 }
 
 // Subscriptions are what the module listens to on EVENTS.
 func (s *Service) Subscriptions() []bus.Subscription {
-	return append([]bus.Subscription{s.Catalogue.subscription(), s.viewSubscription()}, s.rush.subscriptions()...)
+	return []bus.Subscription{s.Catalogue.Subscription(), s.viewSubscription()}
 }
 
 // Workers are the module's loops.
@@ -100,7 +97,8 @@ func (s *Service) Workers() []app.Worker {
 	return append([]app.Worker{
 		{Name: "seckill-catalogue", Run: s.Catalogue.Run},
 		{Name: "seckill-lifecycle", Run: s.runLifecycle},
+		{Name: "seckill-housekeeping", Run: s.runHousekeeping},
 		{Name: "seckill-views", Run: s.runViews},
 		{Name: "seckill-preheat", Run: s.preheat.run},
-	}, s.rush.workers()...)
+	}, s.Rush.Workers()...)
 }

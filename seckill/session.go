@@ -214,6 +214,10 @@ func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (s
 		if err := f.err(); err != nil {
 			return err
 		}
+		if unchanged(viewSession(&t.session), viewSession(&row)) {
+			out = viewTwig(t)
+			return nil
+		}
 		if row, err = c.updateSession(ctx, &t.session, &row); err != nil {
 			return err
 		}

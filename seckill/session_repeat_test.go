@@ -14,7 +14,7 @@ import (
 
 // openings lists when the sessions of an activity open.
 func (d *desk) openings(s sale) []string {
-	d.t.Helper()
+	d.T.Helper()
 	r := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity, nil)
 	var all []string
 	for _, v := range r.body["sessions"].([]any) {

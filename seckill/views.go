@@ -24,6 +24,8 @@ const (
 	viewIndexKey = "sv-index"
 	// viewOfActivityPrefix + activity: set of the sessions written for it.
 	viewOfActivityPrefix = "sv-of:"
+	// viewTakeovers begins the keys that say for which server the views were renewed.
+	viewTakeovers = "sv-takeovers:"
 )
 
 const (

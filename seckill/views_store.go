@@ -61,7 +61,7 @@ func (v *viewStore) sync(ctx context.Context, activityID int64) error {
 // more.
 func (v *viewStore) write(ctx context.Context, b *branch) error {
 	kept := make(map[string]bool, len(b.sessions))
-	forgetAt := b.activity.EndsAt.Add(catalogueKept)
+	forgetAt := b.activity.EndsAt.Add(publishedFor)
 	for i := range b.sessions {
 		id := b.sessions[i].session.ID
 		kept[strconv.FormatInt(id, 10)] = true
@@ -137,28 +137,34 @@ func (v *viewStore) ensure(ctx context.Context) error {
 
 // rebuild writes the views of everything published and marks the index whole.
 func (v *viewStore) rebuild(ctx context.Context) error {
+	_, err := v.writeAll(ctx)
+	return err
+}
+
+// writeAll is rebuild, and tells which sessions are published.
+func (v *viewStore) writeAll(ctx context.Context) (published map[int64]bool, err error) {
 	var tree []branch
-	err := snapshot(ctx, v.deps.DB, func(q *seckilldb.Queries) error {
-		activities, err := q.PublishedActivities(ctx, catalogueKept.Seconds())
-		if err != nil {
-			return fmt.Errorf("seckill: read published activities: %w", err)
-		}
-		tree, err = readTree(ctx, q, activities)
+	err = snapshot(ctx, v.deps.DB, func(q *seckilldb.Queries) (err error) {
+		tree, err = publishedTree(ctx, q)
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	published = make(map[int64]bool)
 	for i := range tree {
 		if err := v.write(ctx, &tree[i]); err != nil {
-			return err
+			return nil, err
+		}
+		for k := range tree[i].sessions {
+			published[tree[i].sessions[k].session.ID] = true
 		}
 	}
 	if err := v.deps.Redis.ZAdd(ctx, viewIndexKey, redis.Z{Score: math.Inf(1), Member: viewIndexWhole}).Err(); err != nil {
-		return fmt.Errorf("seckill: mark view index whole: %w", err)
+		return nil, fmt.Errorf("seckill: mark view index whole: %w", err)
 	}
 	v.deps.Log.InfoContext(ctx, "browse views rebuilt", "activities", len(tree))
-	return nil
+	return published, nil
 }
 
 // restore writes one activity's views again, once for everybody who misses one
@@ -185,7 +191,7 @@ func (v *viewStore) coalesced(ctx context.Context, key string, fn func(context.C
 
 // trim forgets index entries of sessions whose views are forgotten.
 func (v *viewStore) trim(ctx context.Context, now time.Time) error {
-	before := strconv.FormatInt(now.Add(-catalogueKept).UnixMilli(), 10)
+	before := strconv.FormatInt(now.Add(-publishedFor).UnixMilli(), 10)
 	if err := v.deps.Redis.ZRemRangeByScore(ctx, viewIndexKey, "-inf", "("+before).Err(); err != nil {
 		return fmt.Errorf("seckill: trim view index: %w", err)
 	}

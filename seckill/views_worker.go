@@ -3,20 +3,20 @@ package seckill
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"stampede/platform/app"
 	"stampede/platform/bus"
+	"stampede/platform/redisx"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/seckillevent"
 )
 
-const (
-	// viewsEvery is how soon views come back by themselves after Redis lost them.
-	viewsEvery = 2 * time.Second
-	// trimEvery keeps the index from growing; an entry too many costs a few bytes.
-	trimEvery = time.Hour
-)
+// viewsEvery is how soon views come back by themselves after Redis lost them or
+// failed over.
+const viewsEvery = 2 * time.Second
 
 // viewSubscription repeats what a change's own request does after its commit,
 // until it has worked: views are written, stock changes brought into Redis. One
@@ -52,24 +52,14 @@ func (s *Service) applyAll(ctx context.Context, activityID int64) error {
 	return nil
 }
 
-// runViews writes the views again whenever Redis has lost them, until ctx ends.
+// runViews writes the views again whenever Redis has lost them or may show older
+// ones, until ctx ends.
 func (s *Service) runViews(ctx context.Context) error {
-	tick := time.NewTicker(viewsEvery)
-	defer tick.Stop()
-	var trimmed time.Time
-	for {
-		err := s.views.ensure(ctx)
-		if err == nil && time.Since(trimmed) >= trimEvery {
-			trimmed = time.Now()
-			err = s.views.trim(ctx, s.deps.Clock.Now())
-		}
-		if err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "browse views not looked after", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	takeovers := redisx.NewTakeovers(s.deps.Redis, viewTakeovers)
+	return app.Loop{
+		Every: viewsEvery, Log: s.deps.Log, Failed: "browse views not looked after",
+		Do: func(ctx context.Context) error {
+			return errors.Join(s.views.ensure(ctx), takeovers.Look(ctx, s.views.renew))
+		},
+	}.Run(ctx)
 }

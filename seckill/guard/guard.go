@@ -7,6 +7,7 @@ package guard
 import (
 	"context"
 	"slices"
+	"time"
 
 	"stampede/platform/app"
 	"stampede/platform/bus"
@@ -14,23 +15,27 @@ import (
 	"stampede/platform/entrance"
 	"stampede/platform/httpx"
 	"stampede/seckill"
+	"stampede/seckill/challenge"
 	"stampede/seckill/reservation"
 	"stampede/seckill/risk"
 )
 
 // Guard is the checks and what stands behind them.
 type Guard struct {
-	sale         *seckill.Service
-	entrance     *entrance.Entrance
 	risk         *risk.Service
 	reservations *reservation.Service
-	limit        httpx.Limit // of reserving
+	challenges   *challenge.Service
+	limit        httpx.Limit   // of reserving
+	keep         time.Duration // of reservations, after their session
 }
 
 // New builds the checks and sets them before the sale's paths. deps are the
 // sale's own. It reads nothing; see Load.
 func New(set *config.Server, sale *seckill.Service, e *entrance.Entrance, orders risk.Orders, deps seckill.Deps) (*Guard, error) {
-	g := &Guard{sale: sale, entrance: e, limit: set.Reservations()}
+	g := &Guard{
+		challenges: &challenge.Service{Catalogue: sale.Catalogue, Human: e.Human, Clock: deps.Clock, PathLead: sale.Rush.PathLead()},
+		limit:      set.Reservations(), keep: set.KeepRecords,
+	}
 	rules := risk.DefaultConfig()
 	rules.MaxOffenders, rules.KeepDecisions, rules.ClaimKeep = set.RiskMaxOffenders, set.RiskKeepDecisions, set.ClaimKeep
 	var err error
@@ -49,8 +54,8 @@ func New(set *config.Server, sale *seckill.Service, e *entrance.Entrance, orders
 	}
 	// What reads memory goes first; the claim goes last, because it takes something
 	// that comes back later than the others refuse.
-	sale.Guard(g.risk.Watch(g.risk.Door, g.reservations.Check, seckill.HumanDoor(e.Human, e.Limits, g.reservations), g.risk.Participate)...)
-	sale.OnOverLimit(g.risk.Refused)
+	sale.Rush.Guard(g.risk.Watch(g.risk.Door, g.reservations.Check, challenge.Door(e.Human, e.Limits, g.reservations), g.risk.Participate)...)
+	sale.Rush.OnOverLimit(g.risk.Refused)
 	return g, nil
 }
 
@@ -61,7 +66,7 @@ func (g *Guard) Load(ctx context.Context) error { return g.risk.Refresh(ctx) }
 func (g *Guard) Routes(rt *httpx.Router) {
 	g.risk.Routes(rt)
 	g.reservations.Routes(rt.API, g.limit)
-	g.sale.ChallengeRoutes(rt, g.entrance.Human)
+	g.challenges.Routes(rt)
 }
 
 // Subscriptions are what the checks listen to on EVENTS.
@@ -69,5 +74,5 @@ func (g *Guard) Subscriptions() []bus.Subscription { return g.risk.Subscriptions
 
 // Workers are the checks' loops.
 func (g *Guard) Workers() []app.Worker {
-	return slices.Concat(g.risk.Workers(), []app.Worker{g.sale.ChallengeWorker(g.entrance.Human)})
+	return slices.Concat(g.risk.Workers(), []app.Worker{g.challenges.Worker(), g.reservations.Worker(g.keep)})
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"stampede/seckill"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/rush"
 )
 
 // BenchmarkReserve is what one instance gives out, over its API, to 64 shoppers at
@@ -43,7 +44,7 @@ func BenchmarkCheck(b *testing.B) {
 	s.sql(`ANALYZE seckill.reservations`)
 	free := *s.item
 	free.ReserveFrom, free.ReserveUntil = time.Time{}, time.Time{}
-	run := func(name string, d *desk, item *seckill.Item) {
+	run := func(name string, d *desk, item *catalogue.Item) {
 		b.Run(name, func(b *testing.B) {
 			var next atomic.Int64
 			now := s.clock.Now()
@@ -51,7 +52,7 @@ func BenchmarkCheck(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(p *testing.PB) {
 				for p.Next() {
-					if err := d.svc.Check(context.Background(), &seckill.Applicant{User: next.Add(1)%users + 1, Item: item, Now: now}); err != nil {
+					if err := d.svc.Check(context.Background(), &rush.Applicant{User: next.Add(1)%users + 1, Item: item, Now: now}); err != nil {
 						b.Error(err)
 					}
 				}

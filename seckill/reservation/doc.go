@@ -53,6 +53,8 @@
 //
 // # Lifecycle
 //
-// There is nothing to start or stop. What is under way ends by itself within
-// lookupTimeout or giveTimeout, also when everybody who waited for it has left.
+// What is under way ends by itself within lookupTimeout or giveTimeout, also when
+// everybody who waited for it has left. One worker deletes, in bounded steps, the
+// reservations of sessions that ended longer ago than records are kept; their
+// items then show none.
 package reservation

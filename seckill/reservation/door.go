@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"stampede/platform/httpx"
-	"stampede/seckill"
+	"stampede/seckill/rush"
 )
 
-// Check is a seckill.DoorCheck: where the session asks for a reservation, only
+// Check is a rush.DoorCheck: where the session asks for a reservation, only
 // those who hold one pass. Without an answer from Postgres nobody does.
-func (s *Service) Check(ctx context.Context, a *seckill.Applicant) error {
+func (s *Service) Check(ctx context.Context, a *rush.Applicant) error {
 	if a.Item.ReserveUntil.IsZero() {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (s *Service) Check(ctx context.Context, a *seckill.Applicant) error {
 }
 
 // Proved reports whether a user passed a human check when reserving an item, so
-// that none is asked for at the path; it is what seckill.HumanDoor asks. An error
+// that none is asked for at the path; it is what challenge.Door asks. An error
 // says that nobody knows at the moment.
 func (s *Service) Proved(ctx context.Context, user, itemID int64) (bool, error) {
 	item, ok := s.deps.Items.Item(itemID)

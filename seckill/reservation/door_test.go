@@ -13,7 +13,7 @@ import (
 	"stampede/platform/auth"
 	"stampede/platform/fault"
 	"stampede/platform/ids"
-	"stampede/seckill"
+	"stampede/seckill/rush"
 )
 
 // closed is how long the reservation of settled is closed: long enough for its
@@ -32,7 +32,7 @@ func settled(t testing.TB, n int) *shop {
 
 // check asks an instance's door about a user.
 func (s *shop) check(d *desk, user int64) error {
-	return d.svc.Check(context.Background(), &seckill.Applicant{User: user, Item: s.item, Now: s.clock.Now()})
+	return d.svc.Check(context.Background(), &rush.Applicant{User: user, Item: s.item, Now: s.clock.Now()})
 }
 
 func code(err error) string {

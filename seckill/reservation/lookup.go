@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/ids"
-	"stampede/seckill"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -58,7 +58,7 @@ const (
 
 // find returns what is known of a user and an item whose session asks for
 // reservations.
-func (s *Service) find(ctx context.Context, item *seckill.Item, user int64) (answer, error) {
+func (s *Service) find(ctx context.Context, item *catalogue.Item, user int64) (answer, error) {
 	q := &question{user: user, item: item.ID, expires: item.ClosesAt.Add(setKept).UnixMilli()}
 	if s.deps.Clock.Now().Sub(item.ReserveUntil) > settleAfter {
 		q.settled = item.ReserveUntil.UnixMilli()

@@ -12,7 +12,7 @@ import (
 
 	"stampede/platform/humancheck"
 	"stampede/platform/redlock"
-	"stampede/seckill"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -39,7 +39,7 @@ type applicant struct {
 }
 
 // reserve gives a user the reservation of an item, or the one that there is.
-func (s *Service) reserve(ctx context.Context, item *seckill.Item, who applicant) (held, error) {
+func (s *Service) reserve(ctx context.Context, item *catalogue.Item, who applicant) (held, error) {
 	now := s.deps.Clock.Now()
 	switch {
 	case item.ReserveUntil.IsZero():
@@ -75,7 +75,7 @@ func (s *Service) reserve(ctx context.Context, item *seckill.Item, who applicant
 
 // heldStill answers after the window closed: to those who hold one, what they
 // were told before. Most who come now hold none, so the caches are asked first.
-func (s *Service) heldStill(ctx context.Context, item *seckill.Item, user int64) (held, error) {
+func (s *Service) heldStill(ctx context.Context, item *catalogue.Item, user int64) (held, error) {
 	have, err := s.find(ctx, item, user)
 	if err != nil {
 		return held{}, err
@@ -100,7 +100,7 @@ func (s *Service) read(ctx context.Context, item, user int64) (held, error) {
 
 // giveUp takes a user's reservation back while the window is open. That there is
 // none is no mistake.
-func (s *Service) giveUp(ctx context.Context, item *seckill.Item, user int64) error {
+func (s *Service) giveUp(ctx context.Context, item *catalogue.Item, user int64) error {
 	if item.ReserveUntil.IsZero() {
 		return errNotAsked
 	}

@@ -7,7 +7,7 @@ import (
 
 	"stampede/platform/auth"
 	"stampede/platform/httpx"
-	"stampede/seckill"
+	"stampede/seckill/catalogue"
 )
 
 // Request names the item; the shopper is the token's.
@@ -61,7 +61,7 @@ func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 }
 
 // item finds what a path names.
-func (s *Service) item(rawID string) (*seckill.Item, error) {
+func (s *Service) item(rawID string) (*catalogue.Item, error) {
 	id, err := httpx.ParseID(rawID)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (s *Service) remove(ctx context.Context, in *Request) (*struct{}, error) {
 }
 
 // told is the answer about a reservation.
-func told(item *seckill.Item, h held, err error) (*Answer, error) {
+func told(item *catalogue.Item, h held, err error) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"stampede/platform/gather"
 	"stampede/platform/humancheck"
 	"stampede/platform/redlock"
-	"stampede/seckill"
+	"stampede/seckill/catalogue"
 )
 
 // clockTolerance is how far this process's idea of the time may be off before it
@@ -25,7 +25,7 @@ const clockTolerance = time.Second
 
 // Items is the catalogue: what is published.
 type Items interface {
-	Item(id int64) (*seckill.Item, bool)
+	Item(id int64) (*catalogue.Item, bool)
 }
 
 // Human makes the human check; humancheck.Service is one.

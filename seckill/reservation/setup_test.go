@@ -31,6 +31,7 @@ import (
 	"stampede/platform/ids"
 	"stampede/platform/pgtest"
 	"stampede/seckill"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/reservation"
 )
 
@@ -55,7 +56,7 @@ type shop struct {
 	*desk
 
 	activity, session string
-	item              *seckill.Item
+	item              *catalogue.Item
 }
 
 // desk is one instance of the reservations with its metrics and its router.
@@ -82,7 +83,9 @@ func open(t testing.TB, change ...plan) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.sale, err = seckill.New(seckill.DefaultConfig(), seckill.Deps{
+	cfg := seckill.DefaultConfig()
+	cfg.CanPay = true
+	s.sale, err = seckill.New(cfg, seckill.Deps{
 		DB: s.db, Redis: s.rdb, Bus: b, Stock: stock, Outbox: noWaker{}, Clock: s.clock, Log: quiet,
 		Metrics: prometheus.NewRegistry(), Orders: noOrders{}, SigningKey: testKey,
 	})
@@ -90,7 +93,7 @@ func open(t testing.TB, change ...plan) *shop {
 		t.Fatal(err)
 	}
 	s.desk = s.instance(s.pool(s.db.Config()), s.rdb)
-	s.sale.Guard(s.svc.Check)
+	s.sale.Rush.Guard(s.svc.Check)
 	s.publish(change)
 	return s
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"stampede/seckill"
+	"stampede/seckill/rush"
 )
 
 // Config is what an operator may set.
@@ -31,7 +31,7 @@ type Config struct {
 // DefaultConfig is what Stampede runs with when nothing is set.
 func DefaultConfig() Config {
 	return Config{
-		PathLifetime:  seckill.DefaultConfig().Rush.PathLifetime,
+		PathLifetime:  rush.DefaultConfig().PathLifetime,
 		ClaimGrace:    time.Minute,
 		ClaimKeep:     time.Hour,
 		KeepDecisions: 90 * 24 * time.Hour,

@@ -56,7 +56,7 @@ func (s *Service) countOnce(ctx context.Context, turn *lease.Turn, due *jobs) er
 	if err != nil || !mine {
 		return err
 	}
-	if s.current.Load().has(OpenUnpaid, s.deps.Clock.Now()) {
+	if s.current.Now().has(OpenUnpaid, s.deps.Clock.Now()) {
 		if err := s.recount(ctx, OpenUnpaid); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *Service) countOnce(ctx context.Context, turn *lease.Turn, due *jobs) er
 
 // recount counts every rule of a kind anew.
 func (s *Service) recount(ctx context.Context, kind Kind) error {
-	p, now := s.current.Load(), s.deps.Clock.Now()
+	p, now := s.current.Now(), s.deps.Clock.Now()
 	for i := range p.rules {
 		if r := &p.rules[i]; r.Kind == kind && !r.over(now) {
 			if err := s.remark(ctx, r); err != nil {

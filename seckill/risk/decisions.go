@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stampede/platform/ids"
-	"stampede/seckill"
+	"stampede/seckill/rush"
 )
 
 // What came of a decision that restricted somebody.
@@ -39,7 +39,7 @@ type decision struct {
 
 // decide puts a decision in line to be stored. It never waits: a shopper's answer
 // does not depend on it.
-func (s *Service) decide(a *seckill.Applicant, rule int64, note ruleNote, in inputs, result string) {
+func (s *Service) decide(a *rush.Applicant, rule int64, note ruleNote, in inputs, result string) {
 	s.metrics.decisions.WithLabelValues(result).Inc()
 	d := decision{at: a.Now, user: a.User, item: a.Item.ID, activity: a.Item.ActivityID, rule: rule, no: a.OrderNo, result: result}
 	var err error

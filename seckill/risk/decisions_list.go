@@ -51,9 +51,9 @@ func scanDecision(row pgx.CollectableRow) (DecisionView, error) {
 	if err := row.Scan(&id, &at, &user, &item, &activity, &v.OrderNo, &rule, &note, &seen, &v.Result); err != nil {
 		return v, err
 	}
-	v.ID, v.At, v.UserID, v.ItemID, v.ActivityID = decimal(id), httpx.Moment(at), decimal(user), decimal(item), decimal(activity)
+	v.ID, v.At, v.UserID, v.ItemID, v.ActivityID = httpx.FormatID(id), httpx.Moment(at), httpx.FormatID(user), httpx.FormatID(item), httpx.FormatID(activity)
 	if rule != 0 {
-		v.RuleID = decimal(rule)
+		v.RuleID = httpx.FormatID(rule)
 	}
 	if err := json.Unmarshal(note, &v.Rule); err != nil {
 		return v, err

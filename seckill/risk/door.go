@@ -11,22 +11,22 @@ import (
 	"time"
 
 	"stampede/platform/fault"
-	"stampede/seckill"
+	"stampede/seckill/rush"
 )
 
 // errNotAvailable is all that a refused shopper learns.
 var errNotAvailable = fault.New(fault.Forbidden, "not-available", "This item is not available to you right now.")
 
-// Door is the check of blacklist and rules, a seckill.DoorCheck. It reads memory
+// Door is the check of blacklist and rules, a rush.DoorCheck. It reads memory
 // only, so it belongs before the checks that cost something.
-func (s *Service) Door(ctx context.Context, a *seckill.Applicant) error {
+func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
 	if s.deps.Blacklist != nil {
 		if e, listed := s.deps.Blacklist.Listed(a.User, "", a.Device, a.Address); listed {
 			s.decide(a, 0, ruleNote{Blacklist: e.ID, Kind: string(e.Kind)}, inputs{}, resultRefused)
 			return errNotAvailable
 		}
 	}
-	marks := s.current.Load().marks[a.User]
+	marks := s.current.Now().marks[a.User]
 	if len(marks) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (s *Service) Door(ctx context.Context, a *seckill.Applicant) error {
 }
 
 // apply weakens or refuses the path by every rule that hits the applicant.
-func (s *Service) apply(_ context.Context, a *seckill.Applicant, marks []mark) error {
+func (s *Service) apply(_ context.Context, a *rush.Applicant, marks []mark) error {
 	refused := false
 	for _, m := range marks {
 		if m.rule.over(a.Now) || !m.until.After(a.Now) {
@@ -90,10 +90,10 @@ func (s *Service) lucky(user, item int64, r *Rule) bool {
 // kind refusals_per_minute. What nobody can do anything about (a store that is
 // away), and being asked for a proof that was not sent yet, is no refusal; nor is
 // what a rule refused, or whoever is hit once would stay so by asking.
-func (s *Service) Watch(checks ...seckill.DoorCheck) []seckill.DoorCheck {
-	watched := make([]seckill.DoorCheck, len(checks))
+func (s *Service) Watch(checks ...rush.DoorCheck) []rush.DoorCheck {
+	watched := make([]rush.DoorCheck, len(checks))
 	for i, check := range checks {
-		watched[i] = func(ctx context.Context, a *seckill.Applicant) error {
+		watched[i] = func(ctx context.Context, a *rush.Applicant) error {
 			err := check(ctx, a)
 			if err != nil && counts(err) {
 				s.Refused(a.User)

@@ -9,8 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"stampede/platform/pg"
 )
 
 // querier is a pool or a transaction.
@@ -128,33 +126,5 @@ func (s *Service) remark(ctx context.Context, r *Rule) error {
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, func(tx pgx.Tx) (bool, error) { return setMarks(ctx, tx, r.ID, hits) })
-}
-
-// change runs fn in a transaction and, when it changed what instances know,
-// raises the revision in it and tells them after the commit. This instance has
-// seen the change when change returns.
-func (s *Service) change(ctx context.Context, fn func(tx pgx.Tx) (changed bool, err error)) error {
-	changed := false
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		var err error
-		if changed, err = fn(tx); err != nil || !changed {
-			return err
-		}
-		// Last: the row is everybody's, and whoever waits for it holds nothing long.
-		if _, err := tx.Exec(ctx, `UPDATE risk.revision SET revision = revision + 1`); err != nil {
-			return fmt.Errorf("raise revision: %w", err)
-		}
-		return nil
-	})
-	if err != nil || !changed {
-		return err
-	}
-	if err := s.deps.Bus.Broadcast(subjectChanged, nil); err != nil {
-		s.deps.Log.WarnContext(ctx, "broadcast failed, the poll will do it", "subject", subjectChanged, "error", err)
-	}
-	if err := s.Refresh(ctx); err != nil {
-		s.deps.Log.WarnContext(ctx, "rules not read after a change, the poll will do it", "error", err)
-	}
-	return nil
+	return s.current.Change(ctx, func(tx pgx.Tx) (bool, error) { return setMarks(ctx, tx, r.ID, hits) })
 }

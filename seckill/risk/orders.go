@@ -144,7 +144,7 @@ func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) er
 		if len(hits) == 0 {
 			continue
 		}
-		if err := s.change(ctx, func(tx pgx.Tx) (bool, error) { return putMarks(ctx, tx, rules[i].ID, hits) }); err != nil {
+		if err := s.current.Change(ctx, func(tx pgx.Tx) (bool, error) { return putMarks(ctx, tx, rules[i].ID, hits) }); err != nil {
 			return err
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/fault"
+	"stampede/platform/httpx"
 	"stampede/platform/ids"
-	"stampede/seckill"
+	"stampede/seckill/rush"
 )
 
 // takeClaim takes or prolongs a user's claim in one statement, whose row lock
@@ -37,15 +38,15 @@ func errElsewhere(activity int64, name string) error {
 	return fault.Newf(fault.Conflict, "one-activity",
 		"You are taking part in %q already, and one shopper takes part in one of these activities at a time. "+
 			"If you buy nothing there you are free again a few minutes later.", name).
-		With("activity_id", decimal(activity)).With("activity", name)
+		With("activity_id", httpx.FormatID(activity)).With("activity", name)
 }
 
 var errClaims = fault.New(fault.Unavailable, "unavailable", "Whether you take part in another activity cannot be looked up now; try again in a moment.").After(time.Second)
 
-// Participate is the check of the participation claim, a seckill.DoorCheck. It
+// Participate is the check of the participation claim, a rush.DoorCheck. It
 // takes something that comes back by itself, but later than other checks refuse,
 // so it belongs behind them.
-func (s *Service) Participate(ctx context.Context, a *seckill.Applicant) error {
+func (s *Service) Participate(ctx context.Context, a *rush.Applicant) error {
 	if !a.Item.OnePerUser {
 		return nil
 	}

@@ -11,13 +11,13 @@ import (
 	"stampede/platform/fault"
 	"stampede/platform/ids"
 	"stampede/platform/pgtest"
-	"stampede/seckill"
+	"stampede/seckill/catalogue"
 )
 
 func TestHundredParallelClaimsGiveOneActivity(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
-	var items []*seckill.Item
+	var items []*catalogue.Item
 	for range 10 {
 		items = append(items, y.activity("one of ten", true))
 	}
@@ -87,7 +87,7 @@ func TestOtherActivitiesCostNoQuery(t *testing.T) {
 type shopper struct {
 	*instance
 	user int64
-	item *seckill.Item
+	item *catalogue.Item
 }
 
 func (s shopper) path() ids.ID {

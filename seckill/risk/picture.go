@@ -2,17 +2,15 @@ package risk
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// picture is the active rules and whom they hit, at one revision; immutable.
+// picture is the active rules and whom they hit, at one moment; immutable.
 type picture struct {
-	revision int64
-	rules    []Rule
-	marks    map[int64][]mark // by user; only the few
+	rules []Rule
+	marks map[int64][]mark // by user; only the few
 }
 
 // mark is one rule's hit.
@@ -34,36 +32,14 @@ func (p *picture) has(kind Kind, now time.Time) bool {
 
 // Refresh reads rules and marks if they have changed since the last time. Call
 // it before serving: until then no rule hits anybody.
-func (s *Service) Refresh(ctx context.Context) error {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	var revision int64
-	err := s.deps.DB.QueryRow(ctx, `SELECT revision FROM risk.revision`).Scan(&revision)
-	if err == nil && revision != s.current.Load().revision {
-		err = s.read(ctx)
-	}
-	if err != nil {
-		s.metrics.refreshFailures.Inc()
-		return fmt.Errorf("risk: refresh: %w", err)
-	}
-	return nil
-}
+func (s *Service) Refresh(ctx context.Context) error { return s.current.Refresh(ctx) }
 
-// read replaces the picture. Revision, rules and marks are of one moment.
-func (s *Service) read(ctx context.Context) error {
-	tx, err := s.deps.DB.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it only read
+// readPicture reads rules and marks of one moment.
+func (s *Service) readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
 	p := &picture{marks: map[int64][]mark{}}
-	if err := tx.QueryRow(ctx, `SELECT revision FROM risk.revision`).Scan(&p.revision); err != nil {
-		return err
-	}
+	var err error
 	if p.rules, err = activeRules(ctx, tx); err != nil {
-		return err
+		return nil, err
 	}
 	byID := make(map[int64]*Rule, len(p.rules))
 	for i := range p.rules {
@@ -73,7 +49,7 @@ func (s *Service) read(ctx context.Context) error {
 	rows, err := tx.Query(ctx, `SELECT rule_id, user_id, count, until FROM risk.marks
 		WHERE until > clock_timestamp() ORDER BY count DESC, user_id LIMIT $1`, s.cfg.MaxOffenders)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var rule, user int64
 	var m mark
@@ -83,8 +59,7 @@ func (s *Service) read(ctx context.Context) error {
 		}
 		return nil
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	s.current.Store(p)
-	return nil
+	return p, nil
 }

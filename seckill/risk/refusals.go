@@ -70,7 +70,7 @@ func (s *Service) flushRefusals(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("count refusals: %w", err)
 	}
-	p := s.current.Load()
+	p := s.current.Now()
 	for i := range p.rules {
 		r := &p.rules[i]
 		if r.Kind != Refusals || r.over(now) {
@@ -85,7 +85,7 @@ func (s *Service) flushRefusals(ctx context.Context) error {
 		if len(hit) == 0 {
 			continue
 		}
-		if err := s.change(ctx, func(tx pgx.Tx) (bool, error) { return putMarks(ctx, tx, r.ID, hit) }); err != nil {
+		if err := s.current.Change(ctx, func(tx pgx.Tx) (bool, error) { return putMarks(ctx, tx, r.ID, hit) }); err != nil {
 			return err
 		}
 	}

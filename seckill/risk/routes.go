@@ -3,16 +3,11 @@ package risk
 import (
 	"context"
 	"net/http"
-	"strconv"
-	"time"
 
 	"stampede/platform/auth"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
 )
-
-// noStore keeps what is known of shoppers out of caches.
-const noStore = "no-store"
 
 var (
 	errNoRule   = fault.New(fault.NotFound, "not-found", "There is no such rule; it may have been removed already.")
@@ -20,28 +15,8 @@ var (
 	errKindStay = fault.New(fault.Invalid, "invalid", "A rule keeps its kind; remove it and make another one.")
 )
 
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
-
-// errStore hides a failing store behind an answer that says what to do; a fault
-// is an answer already.
-func errStore(err error) error {
-	if f := fault.From(err); f.Kind != fault.Internal {
-		return f
-	}
-	return fault.New(fault.Unavailable, "unavailable", "The rules cannot be reached now; try again in a moment.").After(time.Second).Because(err)
-}
-
-// place reads a cursor, which is the id that the page before ended with.
-func place(cursor string) (int64, error) {
-	if cursor == "" {
-		return 0, nil
-	}
-	id, err := strconv.ParseInt(cursor, 10, 64)
-	if err != nil || id <= 0 {
-		return 0, httpx.ErrCursor
-	}
-	return id, nil
-}
+// unreachable is what an operator is told of a failed store.
+func unreachable(err error) error { return httpx.Unreachable("The rules", err) }
 
 // Routes registers the operators' routes.
 func (s *Service) Routes(rt *httpx.Router) {
@@ -62,7 +37,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			"`later` lets the path be used some milliseconds after the opening, `chance` gives a path with a probability that is drawn " +
 			"once for each item, `none` gives none. All rules that hit somebody apply together. In force on every instance within a second.",
 		Problems: map[int]string{
-			http.StatusConflict: "list-full", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
+			http.StatusConflict: "list-full, idempotency-in-flight", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.addRule)
 	httpx.Register(rt.API, httpx.Op{
@@ -94,28 +69,14 @@ type decisionsInput struct {
 	httpx.PageInput
 }
 
-type decisionsOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Data       []DecisionView `json:"data" nullable:"false"`
-		NextCursor string         `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
-	}
-}
-
-func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*decisionsOutput, error) {
-	before, err := place(in.Cursor)
+func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*httpx.PageOutput[DecisionView], error) {
+	before, err := in.BeforeID()
 	if err != nil {
 		return nil, err
 	}
-	rows, err := readDecisions(ctx, s.deps.DB, in.UserID, in.RuleID, before, in.Limit+1) // one more tells of a next page
+	rows, err := readDecisions(ctx, s.deps.DB, in.UserID, in.RuleID, before, in.Ask())
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	out := &decisionsOutput{CacheControl: noStore}
-	if len(rows) > in.Limit {
-		rows = rows[:in.Limit]
-		out.Body.NextCursor = rows[in.Limit-1].ID
-	}
-	out.Body.Data = append([]DecisionView{}, rows...) // an empty list, not null
-	return out, nil
+	return httpx.PageOf(in.PageInput, rows, func(d DecisionView) DecisionView { return d }, func(d DecisionView) string { return d.ID }), nil
 }

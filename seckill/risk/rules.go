@@ -9,6 +9,7 @@ import (
 	"stampede/platform/audit"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
+	"stampede/platform/idempotency"
 )
 
 // RuleInput is a rule as an operator writes it.
@@ -39,7 +40,7 @@ type RuleView struct {
 
 func (s *Service) view(r Rule) RuleView {
 	v := RuleView{
-		ID: decimal(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: r.Action,
+		ID: httpx.FormatID(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: r.Action,
 		Amount: r.Amount, Note: r.Note, InForce: !r.over(s.deps.Clock.Now()),
 		CreatedAt: httpx.Moment(r.CreatedAt), UpdatedAt: httpx.Moment(r.UpdatedAt),
 	}
@@ -67,33 +68,16 @@ func (s *Service) rule(in *RuleInput) (Rule, error) {
 
 type rulesInput struct{ httpx.PageInput }
 
-type rulesOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Data       []RuleView `json:"data" nullable:"false"`
-		NextCursor string     `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
-	}
-}
-
-func (s *Service) listRules(ctx context.Context, in *rulesInput) (*rulesOutput, error) {
-	before, err := place(in.Cursor)
+func (s *Service) listRules(ctx context.Context, in *rulesInput) (*httpx.PageOutput[RuleView], error) {
+	before, err := in.BeforeID()
 	if err != nil {
 		return nil, err
 	}
-	rules, err := listRules(ctx, s.deps.DB, before, in.Limit+1) // one more tells of a next page
+	rules, err := listRules(ctx, s.deps.DB, before, in.Ask())
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	out := &rulesOutput{CacheControl: noStore}
-	if len(rules) > in.Limit {
-		rules = rules[:in.Limit]
-		out.Body.NextCursor = decimal(rules[in.Limit-1].ID)
-	}
-	out.Body.Data = make([]RuleView, 0, len(rules))
-	for _, r := range rules {
-		out.Body.Data = append(out.Body.Data, s.view(r))
-	}
-	return out, nil
+	return httpx.PageOf(in.PageInput, rules, s.view, func(r Rule) string { return httpx.FormatID(r.ID) }), nil
 }
 
 type ruleOutput struct {
@@ -101,14 +85,17 @@ type ruleOutput struct {
 	Body         RuleView
 }
 
-type addRuleInput struct{ Body RuleInput }
+type addRuleInput struct {
+	idempotency.Header
+	Body RuleInput
+}
 
 func (s *Service) addRule(ctx context.Context, in *addRuleInput) (*ruleOutput, error) {
 	r, err := s.rule(&in.Body)
 	if err != nil {
 		return nil, err
 	}
-	return s.storeRule(ctx, "risk-rule.add", r, errTooMany, insertRule)
+	return s.storeRule(ctx, "risk-rule.add", in.Key, r, errTooMany, insertRule)
 }
 
 type changeRuleInput struct {
@@ -126,7 +113,7 @@ func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOut
 		return nil, err
 	}
 	r.ID = id
-	return s.storeRule(ctx, "risk-rule.change", r, errNoRule, func(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
+	return s.storeRule(ctx, "risk-rule.change", "", r, errNoRule, func(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
 		stored, found, err := updateRule(ctx, tx, r)
 		if err != nil || found {
 			return stored, found, err
@@ -140,33 +127,38 @@ func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOut
 	})
 }
 
-// storeRule stores one rule, with those whom it hits and its audit record.
-func (s *Service) storeRule(ctx context.Context, action string, r Rule, missing *fault.Error,
+// storeRule stores one rule, with those whom it hits and its audit record; once for
+// an Idempotency-Key.
+func (s *Service) storeRule(ctx context.Context, action, key string, r Rule, missing *fault.Error,
 	put func(context.Context, pgx.Tx, Rule) (Rule, bool, error),
 ) (*ruleOutput, error) {
 	// Before the transaction: what is counted elsewhere may take its time.
 	hits, err := s.hits(ctx, s.deps.DB, &r, nil)
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	err = s.change(ctx, func(tx pgx.Tx) (bool, error) {
-		stored, ok, err := put(ctx, tx, r)
-		if err != nil {
-			return false, err
-		}
-		if !ok {
-			return false, missing
-		}
-		if _, err := setMarks(ctx, tx, stored.ID, hits); err != nil {
-			return false, err
-		}
-		r.ID, r.CreatedAt, r.UpdatedAt = stored.ID, stored.CreatedAt, stored.UpdatedAt
-		return true, audit.Record(ctx, tx, action, "risk rule "+decimal(r.ID), s.view(stored))
+	out := &ruleOutput{CacheControl: httpx.NoStore}
+	err = s.current.Change(ctx, func(tx pgx.Tx) (stored bool, err error) {
+		out.Body, err = idempotency.Once(ctx, tx, key, action, r, func() (none RuleView, err error) {
+			rule, ok, err := put(ctx, tx, r)
+			if err != nil {
+				return none, err
+			}
+			if !ok {
+				return none, missing
+			}
+			if _, err := setMarks(ctx, tx, rule.ID, hits); err != nil {
+				return none, err
+			}
+			stored = true
+			return s.view(rule), audit.Record(ctx, tx, action, "risk rule "+httpx.FormatID(rule.ID), s.view(rule))
+		})
+		return stored, err
 	})
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	return &ruleOutput{noStore, s.view(r)}, nil
+	return out, nil
 }
 
 type removeRuleInput struct {
@@ -179,7 +171,7 @@ func (s *Service) removeRule(ctx context.Context, in *removeRuleInput) (*ruleOut
 		return nil, err
 	}
 	var gone Rule
-	err = s.change(ctx, func(tx pgx.Tx) (bool, error) {
+	err = s.current.Change(ctx, func(tx pgx.Tx) (bool, error) {
 		r, found, err := deleteRule(ctx, tx, id)
 		if err != nil {
 			return false, err
@@ -188,12 +180,12 @@ func (s *Service) removeRule(ctx context.Context, in *removeRuleInput) (*ruleOut
 			return false, errNoRule
 		}
 		gone = r
-		return true, audit.Record(ctx, tx, "risk-rule.remove", "risk rule "+decimal(id), s.view(r))
+		return true, audit.Record(ctx, tx, "risk-rule.remove", "risk rule "+httpx.FormatID(id), s.view(r))
 	})
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	return &ruleOutput{noStore, s.view(gone)}, nil
+	return &ruleOutput{httpx.NoStore, s.view(gone)}, nil
 }
 
 // shownHits is how many users a dry run names; the count is of all.
@@ -213,20 +205,23 @@ type tryRuleOutput struct {
 	}
 }
 
-func (s *Service) tryRule(ctx context.Context, in *addRuleInput) (*tryRuleOutput, error) {
+// tryRuleInput takes no Idempotency-Key: nothing is stored.
+type tryRuleInput struct{ Body RuleInput }
+
+func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*tryRuleOutput, error) {
 	r, err := s.rule(&in.Body)
 	if err != nil {
 		return nil, err
 	}
 	hits, err := s.hits(ctx, s.deps.DB, &r, nil)
 	if err != nil {
-		return nil, errStore(err)
+		return nil, unreachable(err)
 	}
-	out := &tryRuleOutput{CacheControl: noStore}
+	out := &tryRuleOutput{CacheControl: httpx.NoStore}
 	out.Body.Count = len(hits)
 	out.Body.Data = []hitView{}
 	for _, h := range hits[:min(len(hits), shownHits)] {
-		v := hitView{UserID: decimal(h.User), Count: h.Count}
+		v := hitView{UserID: httpx.FormatID(h.User), Count: h.Count}
 		if h.Until.Before(never) {
 			v.Until = httpx.Moment(h.Until)
 		}

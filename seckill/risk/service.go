@@ -3,12 +3,8 @@ package risk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,23 +15,14 @@ import (
 	"stampede/platform/blacklist"
 	"stampede/platform/bus"
 	"stampede/platform/clock"
+	"stampede/platform/follow"
 	"stampede/platform/ids"
-	"stampede/seckill"
+	"stampede/seckill/catalogue"
 )
 
-// subjectChanged tells every instance to look at the revision.
-const subjectChanged = "broadcast.risk.changed"
-
-const (
-	// pollEvery is how late an instance that missed the broadcast is.
-	pollEvery = 500 * time.Millisecond
-	// readTimeout keeps a Postgres that hangs from holding the loop for long.
-	readTimeout = 3 * time.Second
-)
-
-// Items are what is on sale; *seckill.Catalogue is one.
+// Items are what is on sale; *catalogue.Catalogue is one.
 type Items interface {
-	Items() []*seckill.Item
+	Items() []*catalogue.Item
 }
 
 // Orders is what is asked about orders; order implements it and main wires it.
@@ -74,8 +61,7 @@ type Service struct {
 	chanceKey []byte
 	holder    string // this process, for the turn of counting
 
-	current  atomic.Pointer[picture]
-	reading  sync.Mutex // one reading at a time, so that a later one is newer
+	current  *follow.Picture[picture]
 	queue    chan decision
 	refusals refusals
 }
@@ -97,27 +83,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, metrics: m, chanceKey: auth.Derive(deps.SigningKey, "risk-chance"), holder: ids.New().String(),
 		queue: make(chan decision, maxQueued), refusals: refusals{pending: map[int64]int64{}},
 	}
-	s.current.Store(&picture{revision: -1})
+	s.current = follow.New(follow.Part[picture]{
+		Name: "risk", Table: "risk.revision", Read: s.readPicture, Failures: m.refreshFailures, DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
+	}, &picture{})
 	return s, nil
 }
 
 // Workers are the package's loops.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{
-		{Name: "risk-rules", Run: s.keepFresh},
+		{Name: "risk-rules", Run: s.current.Run},
 		{Name: "risk-decisions", Run: s.storeDecisions},
 		{Name: "risk-count", Run: s.keepCounting},
 	}
-}
-
-// keepFresh follows the revision and flushes what this instance has counted.
-func (s *Service) keepFresh(ctx context.Context) error {
-	kicks, stop, err := s.deps.Bus.Kicks(subjectChanged)
-	if err != nil {
-		return fmt.Errorf("risk: %w", err)
-	}
-	defer stop()
-	return app.Loop{
-		Every: pollEvery, Kick: kicks, Do: s.Refresh, Log: s.deps.Log, Failed: "risk rules not read, the last ones stay in force",
-	}.Run(ctx)
 }

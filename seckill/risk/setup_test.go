@@ -27,10 +27,11 @@ import (
 	"stampede/platform/httpx"
 	"stampede/platform/ids"
 	"stampede/platform/pgtest"
-	"stampede/seckill"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/rush"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 var (
 	testKey    = []byte("0123456789abcdef0123456789abcdef")
@@ -44,9 +45,9 @@ func (c *testClock) Now() time.Time          { return time.Now().Add(time.Durati
 func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
 // onSale stands for the catalogue.
-type onSale []*seckill.Item
+type onSale []*catalogue.Item
 
-func (s onSale) Items() []*seckill.Item { return s }
+func (s onSale) Items() []*catalogue.Item { return s }
 
 // openOrders stands for the order module.
 type openOrders map[int64]int64
@@ -77,10 +78,10 @@ func newYard(t testing.TB) *yard {
 }
 
 // activity plans an activity that runs for an hour more, with one item.
-func (y *yard) activity(name string, exclusive bool) *seckill.Item {
+func (y *yard) activity(name string, exclusive bool) *catalogue.Item {
 	y.t.Helper()
 	now := time.Now()
-	item := &seckill.Item{
+	item := &catalogue.Item{
 		ID: int64(len(y.sale)) + 1, SessionID: 1, OnePerUser: exclusive, OnSale: true, PayWindow: 15 * time.Minute,
 		OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), UserLimit: 1,
 	}
@@ -152,14 +153,14 @@ func (i *instance) work() (stop func()) {
 }
 
 // applicant asks for a path as the seckill module would.
-func (i *instance) applicant(user int64, item *seckill.Item) *seckill.Applicant {
-	return &seckill.Applicant{
+func (i *instance) applicant(user int64, item *catalogue.Item) *rush.Applicant {
+	return &rush.Applicant{
 		User: user, Item: item, Quantity: 1, OrderNo: ids.NewFor(user), Now: i.clock.Now(), UsableFrom: item.OpensAt, PayWithin: item.PayWindow,
 	}
 }
 
 // asks takes a user through the check of the claim.
-func (i *instance) asks(user int64, item *seckill.Item) (ids.ID, error) {
+func (i *instance) asks(user int64, item *catalogue.Item) (ids.ID, error) {
 	i.t.Helper()
 	a := i.applicant(user, item)
 	return a.OrderNo, i.Participate(i.t.Context(), a)
@@ -176,7 +177,7 @@ func (i *instance) tell(subject string, orders ...orderevent.Order) {
 }
 
 // order is an order as an event tells of it.
-func order(user int64, item *seckill.Item, no ids.ID, status string, version int32) orderevent.Order {
+func order(user int64, item *catalogue.Item, no ids.ID, status string, version int32) orderevent.Order {
 	at := time.Now().UTC()
 	return orderevent.Order{
 		No: no, UserID: user, ItemID: item.ID, ActivityID: item.ActivityID, SessionID: 1, Quantity: 1, UnitPrice: 100, Currency: "CNY",
@@ -185,7 +186,7 @@ func order(user int64, item *seckill.Item, no ids.ID, status string, version int
 }
 
 // unpaid closes so many orders of a user unpaid.
-func (i *instance) unpaid(user int64, item *seckill.Item, n int) {
+func (i *instance) unpaid(user int64, item *catalogue.Item, n int) {
 	i.t.Helper()
 	var orders []orderevent.Order
 	for range n {
@@ -211,8 +212,8 @@ func (y *yard) count(query string, args ...any) (n int) {
 	return n
 }
 
-// call asks the instance's operator routes.
-func (i *instance) call(role auth.Role, method, path, body string) (int, map[string]any) {
+// call asks the instance's operator routes; header holds names and values in turn.
+func (i *instance) call(role auth.Role, method, path, body string, header ...string) (int, map[string]any) {
 	i.t.Helper()
 	if i.rt == nil {
 		i.rt = httpx.NewRouter(testTokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
@@ -227,6 +228,9 @@ func (i *instance) call(role auth.Role, method, path, body string) (int, map[str
 		i.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
+	for n := 0; n+1 < len(header); n += 2 {
+		req.Header.Set(header[n], header[n+1])
+	}
 	rec := httptest.NewRecorder()
 	i.rt.ServeHTTP(rec, req)
 	raw, err := io.ReadAll(rec.Body)
@@ -268,3 +272,5 @@ func requireFault(t testing.TB, what string, err error, code string) {
 		t.Fatalf("%s: %q (%v), want %q", what, got, err, code)
 	}
 }
+
+func decimal(n int64) string { return httpx.FormatID(n) }

@@ -1,0 +1,109 @@
+package catalogue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stampede/platform/bus"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilltest"
+)
+
+// TestLooksAllocateNothing; not in parallel, because it counts what the whole
+// process allocates.
+func TestLooksAllocateNothing(t *testing.T) {
+	c := seckilltest.NewShelf(t, &catalogue.Item{ID: 7}).Catalogue
+	if got := testing.AllocsPerRun(100, func() { c.Item(7); c.Item(8) }); got != 0 {
+		t.Errorf("a look allocates %v times", got)
+	}
+}
+
+// TestAPictureIsReplacedAsAWhole when the plan says something else, and only then.
+func TestAPictureIsReplacedAsAWhole(t *testing.T) {
+	t.Parallel()
+	shelf := seckilltest.NewShelf(t, &catalogue.Item{ID: 9, SessionID: 3, ActivityID: 2}, &catalogue.Item{ID: 7})
+	if items := shelf.Items(); len(items) != 2 || items[0].ID != 7 || items[1].ID != 9 {
+		t.Errorf("items in the order of %+v", items)
+	}
+	if activity, ok := shelf.ActivityOf(3); !ok || activity != 2 {
+		t.Errorf("session 3 is of activity %d, %v", activity, ok)
+	}
+	before := shelf.Reads()
+	if err := shelf.Refresh(t.Context()); err != nil || shelf.Reads() != before {
+		t.Errorf("an unchanged plan was read again (%v)", err)
+	}
+	shelf.Plan(&catalogue.Item{ID: 8})
+	shelf.Fail(errors.New("broken on purpose"))
+	if err := shelf.Refresh(t.Context()); err == nil || len(shelf.Items()) != 2 {
+		t.Errorf("a failed refresh (%v) left %d items", err, len(shelf.Items()))
+	}
+	shelf.Fail(nil)
+	if err := shelf.Refresh(t.Context()); err != nil || len(shelf.Items()) != 1 {
+		t.Errorf("after it (%v) there are %d items", err, len(shelf.Items()))
+	}
+	if _, ok := shelf.Item(7); ok {
+		t.Error("an item that was withdrawn is still known")
+	}
+}
+
+// TestChangesAreFound at once by their event, and by the poll where the event was
+// lost.
+func TestChangesAreFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shelf := seckilltest.NewShelf(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- shelf.Run(ctx) }()
+		synctest.Wait()
+		known := func(id int64) bool {
+			synctest.Wait()
+			_, ok := shelf.Item(id)
+			return ok
+		}
+		began := time.Now()
+		shelf.Plan(&catalogue.Item{ID: 7})
+		for range 3 { // more than there is room for; the first answers them all
+			if err := shelf.Subscription().Handle(ctx, bus.Msg{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !known(7) || time.Since(began) != 0 {
+			t.Errorf("with its event known: %v, after %v", known(7), time.Since(began))
+		}
+		shelf.Plan(&catalogue.Item{ID: 8})
+		if known(8) {
+			t.Error("nobody said that there is an item 8")
+		}
+		<-time.After(2 * time.Second) // of the bubble
+		if !known(8) {
+			t.Error("the poll has not found item 8")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHealNeverWaits: what does not fit is dropped.
+func TestHealNeverWaits(t *testing.T) {
+	t.Parallel()
+	c := seckilltest.NewShelf(t).Catalogue
+	for id := range int64(1000) {
+		c.Heal(id)
+	}
+	for id := range int64(256) {
+		if got := <-c.Fenced(); got != id {
+			t.Fatalf("item %d, want %d", got, id)
+		}
+	}
+	select {
+	case id := <-c.Fenced():
+		t.Errorf("item %d is one too many", id)
+	default:
+	}
+}

@@ -1,0 +1,48 @@
+package catalogue
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/inventory"
+)
+
+// Item is what is known about an item on sale, read-only: one instance is shared
+// by every request until the next refresh replaces it.
+type Item struct {
+	ID, SessionID, ActivityID  int64
+	SKU, Title, Spec, ImageURL string
+	ListPrice, SalePrice       int64 // minor units
+	Currency                   string
+	Total                      int32 // units put on sale so far, with what is oversold by agreement; Stock() is what inventory calls the item
+	Unlimited                  bool
+	UserLimit                  int32 // units per user, from 1
+	PerActivity                bool  // one item of the activity per user
+	OpensAt, ClosesAt          time.Time
+	PayWindow                  time.Duration
+	Paused                     bool
+	OnSale                     bool // published, and neither ended nor terminated
+	PreheatAt                  time.Time
+	Rebuy                      bool // a user may buy again after the unpaid order closed
+
+	HumanCheck                string    // none, pow, slide or verifier
+	HumanCheckRate            int32     // paths a minute above which a second check is asked for; 0 never
+	OnePerUser                bool      // the activity is exclusive: a user takes part in one such at a time
+	ReserveFrom, ReserveUntil time.Time // when it can be reserved; both zero when no reservation is asked for
+	ReserveCap                float64   // the most reservations, as a multiple of the stock; 0 is no cap
+}
+
+// Stock names the item's keys for inventory.
+func (i *Item) Stock() inventory.Item {
+	return inventory.Item{ID: i.ID, ActivityID: i.ActivityID, PerActivity: i.PerActivity}
+}
+
+// DueInRedis reports whether the item has to be decidable in Redis at a moment:
+// from its preheat until it closes. An item that is closed needs no Load: late
+// returns are Postgres's alone.
+func (i *Item) DueInRedis(now time.Time) bool {
+	return i.OnSale && !now.Before(i.PreheatAt) && now.Before(i.ClosesAt)
+}
+
+// ItemSubject names an item in the audit log, in alarms and in proofs.
+func ItemSubject(id int64) string { return fmt.Sprintf("item %d", id) }

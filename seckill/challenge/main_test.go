@@ -1,0 +1,11 @@
+package challenge
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"stampede/platform/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }

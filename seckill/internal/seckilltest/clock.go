@@ -1,0 +1,43 @@
+package seckilltest
+
+import (
+	"sync/atomic"
+	"time"
+
+	"stampede/platform/clock"
+)
+
+// Clock is the time that an instance believes in: the machine's, and what the
+// test has added. The zero value is ready. Safe for concurrent use.
+type Clock struct{ offset atomic.Int64 }
+
+// Now is the moment.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
+
+// Advance moves the clock, from now on.
+func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// WrongClocks are machines whose clock on the wall is far off.
+var WrongClocks = map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute, "right": 0}
+
+// OffBy is the clock of an instance whose machine is wrong, after it has asked
+// Redis.
+func (y *Yard) OffBy(wrong time.Duration) *clock.Server {
+	y.T.Helper()
+	c := clock.NewServer(y.Redis)
+	c.Local = func() time.Time { return time.Now().Add(wrong) }
+	if err := c.Sample(y.T.Context()); err != nil {
+		y.T.Fatal(err)
+	}
+	return c
+}
+
+// RedisTime is the time that openings go by.
+func (y *Yard) RedisTime() time.Time {
+	y.T.Helper()
+	now, err := y.Redis.Time(y.T.Context()).Result()
+	if err != nil {
+		y.T.Fatal(err)
+	}
+	return now
+}

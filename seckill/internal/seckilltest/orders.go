@@ -1,0 +1,127 @@
+package seckilltest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/seckill/seckillevent"
+)
+
+// Orders is the order module in small.
+type Orders struct {
+	mu  sync.Mutex
+	all map[ids.ID]orderevent.Order
+	// Twice counts numbers that a second message tried to create.
+	Twice int
+}
+
+func newOrders() *Orders { return &Orders{all: map[ids.ID]orderevent.Order{}} }
+
+func (o *Orders) create(b *seckillevent.Batch, g seckillevent.Grant) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.all[g.No]; ok {
+		o.Twice++
+		return
+	}
+	o.all[g.No] = orderevent.Order{
+		No: g.No, UserID: g.User, ItemID: b.ItemID, ActivityID: b.ActivityID, PerActivity: b.PerActivity, Epoch: b.Epoch, Quantity: g.Quantity,
+		Status: orderevent.StatusPending, UpdatedAt: time.Now(),
+	}
+}
+
+// Set gives a number a status, as the order module does of its own accord, and
+// returns its order.
+func (o *Orders) Set(no ids.ID, status string) orderevent.Order {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	row := o.all[no]
+	row.Status, row.UpdatedAt = status, time.Now()
+	o.all[no] = row
+	return row
+}
+
+// Count is how many orders there are.
+func (o *Orders) Count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.all)
+}
+
+// Known returns the status of each number that has an order.
+func (o *Orders) Known(_ context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := map[ids.ID]string{}
+	for _, no := range nos {
+		if row, ok := o.all[no]; ok {
+			known[no] = row.Status
+		}
+	}
+	return known, nil
+}
+
+// Get returns an order.
+func (o *Orders) Get(_ context.Context, no ids.ID) (orderevent.Order, bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	row, ok := o.all[no]
+	return row, ok, nil
+}
+
+// Holds is what a Load asks: who holds units of an item, and who has held some a moment ago.
+func (o *Orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Gone, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, row := range o.all {
+		switch {
+		case row.ItemID != itemID:
+		case row.Status == orderevent.StatusPending || row.Status == orderevent.StatusPaid:
+			live = append(live, inventory.Held{No: row.No, User: row.UserID, Quantity: row.Quantity, Paid: row.Status == orderevent.StatusPaid})
+		default:
+			recent = append(recent, inventory.Gone{No: row.No, Until: row.UpdatedAt.Add(4 * time.Minute)})
+		}
+	}
+	return live, recent, nil
+}
+
+// Closed are the orders of an item that were closed unpaid.
+func (o *Orders) Closed(_ context.Context, _ pgx.Tx, itemID int64) (closed []inventory.Closed, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, row := range o.all {
+		if row.ItemID == itemID && row.Status == orderevent.StatusClosed {
+			closed = append(closed, inventory.Closed{No: row.No, User: row.UserID})
+		}
+	}
+	return closed, nil
+}
+
+// LiveUnits is what inventory's books ask: the units of live orders by item.
+func (o *Orders) LiveUnits(context.Context) (map[int64]inventory.Units, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	units := map[int64]inventory.Units{}
+	for _, row := range o.all {
+		u := units[row.ItemID]
+		switch row.Status {
+		case orderevent.StatusPending:
+			u.Held += int64(row.Quantity)
+		case orderevent.StatusPaid:
+			u.Sold += int64(row.Quantity)
+		}
+		units[row.ItemID] = u
+	}
+	return units, nil
+}
+
+// Statuses is Known for inventory's books.
+func (o *Orders) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+	return o.Known(ctx, nos)
+}

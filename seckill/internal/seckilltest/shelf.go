@@ -1,0 +1,87 @@
+package seckilltest
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/seckill/catalogue"
+)
+
+// Shelf is a plan that the test fills, and the catalogue of it.
+type Shelf struct {
+	*catalogue.Catalogue
+	t testing.TB
+
+	mu    sync.Mutex
+	items []*catalogue.Item
+	shown int // how often the items were replaced
+	err   error
+	reads int
+}
+
+// NewShelf returns a catalogue that shows the items.
+func NewShelf(t testing.TB, items ...*catalogue.Item) *Shelf {
+	t.Helper()
+	s := &Shelf{t: t}
+	var err error
+	if s.Catalogue, err = catalogue.New(s, slog.New(slog.DiscardHandler), prometheus.NewRegistry()); err != nil {
+		t.Fatal(err)
+	}
+	s.Show(items...)
+	return s
+}
+
+// Show replaces what is published, and has the catalogue see it.
+func (s *Shelf) Show(items ...*catalogue.Item) {
+	s.t.Helper()
+	s.Plan(items...)
+	if err := s.Refresh(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Plan replaces what is published; the catalogue does not know of it yet.
+func (s *Shelf) Plan(items ...*catalogue.Item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items, s.shown = items, s.shown+1
+}
+
+// Fail makes the plan unreadable, and with nil readable again.
+func (s *Shelf) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// Reads is how often the whole plan was read.
+func (s *Shelf) Reads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
+// Fingerprint tells one set of items from the next.
+func (s *Shelf) Fingerprint(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strconv.Itoa(s.shown), s.err
+}
+
+// Published are the items.
+func (s *Shelf) Published(ctx context.Context) (catalogue.Published, error) {
+	fingerprint, err := s.Fingerprint(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	p := catalogue.Published{Fingerprint: fingerprint, Items: append([]*catalogue.Item(nil), s.items...), Sessions: map[int64]int64{}}
+	for _, item := range s.items {
+		p.Sessions[item.SessionID] = item.ActivityID
+	}
+	return p, err
+}

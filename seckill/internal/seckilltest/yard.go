@@ -1,0 +1,167 @@
+// Package seckilltest is the ground that seckill's tests stand on: a shop's real
+// Postgres, Redis and NATS with inventory's books, an order module and an order
+// writer in small, a clock that can be moved, and a catalogue that the test fills.
+package seckilltest
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/bus/bustest"
+	"stampede/platform/ids"
+	"stampede/platform/pg"
+	"stampede/platform/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+// Key is the signing key of every instance.
+var Key = []byte("0123456789abcdef0123456789abcdef")
+
+// Yard is one shop's Postgres, Redis, NATS and books, with any number of
+// instances on it.
+type Yard struct {
+	T      testing.TB
+	DB     *pgxpool.Pool
+	Redis  *redis.Client
+	Bus    *bus.Bus
+	Stock  *inventory.Service
+	Orders *Orders
+	events map[string]func(context.Context, bus.Msg) error // inventory's, by subject
+	ids    *atomic.Int64
+}
+
+// New opens a shop for one test, which is closed with it.
+func New(t testing.TB) *Yard {
+	t.Helper()
+	y := &Yard{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), ids: new(atomic.Int64)}
+	y.Stock = y.NewStock()
+	y.events = map[string]func(context.Context, bus.Msg) error{}
+	for _, s := range y.Stock.Subscriptions() {
+		y.events[s.Filter] = s.Handle
+	}
+	return y
+}
+
+// In is the same shop for a part of the test.
+func (y *Yard) In(t testing.TB) *Yard {
+	t.Helper()
+	part := *y
+	part.T = t
+	return &part
+}
+
+// NewStock is inventory as one more process would have it.
+func (y *Yard) NewStock(change ...func(*inventory.Config)) *inventory.Service {
+	cfg := inventory.DefaultConfig()
+	cfg.PublishDeadline = 10 * time.Millisecond // what a Load waits for lanes, which are quick here
+	for _, f := range change {
+		f(&cfg)
+	}
+	stock, err := inventory.New(cfg, inventory.Deps{
+		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Holds: y.Orders, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		y.T.Fatal(err)
+	}
+	return stock
+}
+
+// Item puts an item on sale with so many units, open since a minute.
+func (y *Yard) Item(units int32, change ...func(*catalogue.Item)) *catalogue.Item {
+	y.T.Helper()
+	now := time.Now().Truncate(time.Millisecond)
+	it := &catalogue.Item{
+		ID: y.ids.Add(1), ActivityID: 1, SessionID: 1, SKU: "sku", Title: "A thing", Currency: "CNY", ListPrice: 200, SalePrice: 100,
+		Total: units, UserLimit: 1, OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), PayWindow: 15 * time.Minute, OnSale: true, Rebuy: true,
+	}
+	for _, f := range change {
+		f(it)
+	}
+	err := pg.InTx(y.T.Context(), y.DB, func(tx pgx.Tx) error {
+		return y.Stock.Create(y.T.Context(), tx, inventory.NewStock{
+			Item: it.Stock(), Total: it.Total, Unlimited: it.Unlimited, UserLimit: it.UserLimit, Rebuy: it.Rebuy, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
+		})
+	})
+	if err != nil {
+		y.T.Fatal(err)
+	}
+	y.Load(it)
+	return it
+}
+
+// Load loads an item into Redis.
+func (y *Yard) Load(it *catalogue.Item) {
+	y.T.Helper()
+	if err := y.Stock.Load(y.T.Context(), it.ID); err != nil {
+		y.T.Fatal(err)
+	}
+}
+
+// Close closes an order unpaid, which gives its units back.
+func (y *Yard) Close(no ids.ID) {
+	y.T.Helper()
+	row, _, _ := y.Orders.Get(y.T.Context(), no)
+	y.move(y.T.Context(), y.Stock.Return, row.ItemID, row.Quantity)
+	y.end(no, orderevent.StatusClosed, orderevent.SubjectClosed)
+}
+
+// Pay marks an order paid, which makes its units sold.
+func (y *Yard) Pay(no ids.ID) {
+	y.T.Helper()
+	y.end(no, orderevent.StatusPaid, orderevent.SubjectPaid)
+}
+
+func (y *Yard) end(no ids.ID, status, subject string) {
+	y.T.Helper()
+	data, err := json.Marshal(orderevent.Changed{Orders: []orderevent.Order{y.Orders.Set(no, status)}})
+	if err != nil {
+		y.T.Fatal(err)
+	}
+	if err := y.Deliver(subject, data); err != nil {
+		y.T.Fatal(err)
+	}
+}
+
+// Deliver hands inventory an event about orders.
+func (y *Yard) Deliver(subject string, data []byte) error {
+	return y.events[subject](y.T.Context(), bus.Msg{Subject: subject, Data: data})
+}
+
+// Run runs a worker until the returned function is called or the test ends.
+func (y *Yard) Run(worker func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := worker(ctx); err != nil {
+			y.T.Errorf("worker: %v", err)
+		}
+	}()
+	var once sync.Once
+	stop = func() { once.Do(func() { cancel(); <-done }) }
+	y.T.Cleanup(stop)
+	return stop
+}
+
+// SetState writes a field into the state that Redis keeps of every item.
+func (y *Yard) SetState(field string, value any) {
+	y.T.Helper()
+	for _, key := range y.Redis.Keys(y.T.Context(), "*:state").Val() {
+		if err := y.Redis.HSet(y.T.Context(), key, field, value).Err(); err != nil {
+			y.T.Fatalf("%s: %v", key, err)
+		}
+	}
+}

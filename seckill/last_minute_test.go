@@ -1,0 +1,69 @@
+package seckill
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/auth"
+)
+
+// TestEditableUntilSaysWhenEditsEnd: at the publication, whenever the activity is
+// read, and truly.
+func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	for opensIn, want := range map[time.Duration]int{time.Hour: http.StatusOK, 30 * time.Second: http.StatusConflict} {
+		s := d.draft(opensIn)
+		path := "/api/v1/admin/activities/" + s.activity
+		draft := d.do(http.StatusOK, http.MethodGet, path, nil)
+		if v, said := draft.body["editable_until"]; said {
+			t.Errorf("a draft says %v", v)
+		}
+		opens, err := time.Parse(time.RFC3339, draft.body["sessions"].([]any)[0].(map[string]any)["opens_at"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, r := range map[string]reply{
+			"published": d.do(http.StatusOK, http.MethodPost, path+"/publish", nil),
+			"read":      d.do(http.StatusOK, http.MethodGet, path, nil),
+		} {
+			if r.text("editable_until") != utc(opens.Add(-time.Minute)) {
+				t.Errorf("opens in %v, %s: editable until %q", opensIn, what, r.text("editable_until"))
+			}
+		}
+		if r := d.as(auth.Operator, http.MethodPatch, path, `{"version":1,"name":"Other"}`); r.status != want {
+			t.Errorf("opens in %v, an edit: %d %s", opensIn, r.status, r.raw)
+		}
+		if v, said := d.do(http.StatusOK, http.MethodPost, path+"/terminate", nil).body["editable_until"]; said {
+			t.Errorf("a terminated activity says %v", v)
+		}
+	}
+}
+
+// TestStockIsAddedInTheLastMinute, before the item's first Load, after it and
+// while it owes one, and every unit is on sale once.
+func TestStockIsAddedInTheLastMinute(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(30 * time.Second)
+	add := func() {
+		t.Helper()
+		d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.item+"/stock", `{"add":1}`)
+	}
+	item := s.stockItem(t, false)
+	add()
+	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
+		t.Fatal(err)
+	}
+	add()
+	d.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1`)
+	add()
+	defer d.Run(d.svc.preheat.run)()
+	eventually(t, "the Load is done", func() bool { return d.number(`SELECT count(*) FROM seckill.items WHERE load_wanted > load_done`) == 0 })
+	d.settled(s, false, "13 units on sale", func(st inventory.State) bool { return st.Total == 13 && st.Remaining == 13 })
+	if n := d.number(`SELECT total FROM inventory.stock WHERE item_id = $1`, item.ID); n != 13 {
+		t.Errorf("Postgres has %d units", n)
+	}
+}

@@ -1,0 +1,42 @@
+package seckill
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTheLogNamesWhoChangedTheSale: one line for each action that shoppers feel at
+// once, none for one that changed nothing.
+func TestTheLogNamesWhoChangedTheSale(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	d := newYard(t).desk(func(_ *Config, deps *Deps) { deps.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	s := d.draft(time.Hour)
+	var want []string
+	for _, act := range []action{actPublish, actPublish, actPause, actPause, actResume, actAddStock, actTerminate} {
+		if r := d.try(s, act); r.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", act, r.status, r.raw)
+		}
+		line := "action=" + string(act) + " activity_id=" + s.activity + " actor=72"
+		if act == actAddStock {
+			line = "action=add-stock item_id=" + s.item + " units=1 actor=72"
+		}
+		if !slices.Contains(want, line) {
+			want = append(want, line)
+		}
+	}
+	var said []string
+	for line := range strings.Lines(log.String()) {
+		if _, what, ok := strings.Cut(line, `level=INFO msg="sale changed by an operator" `); ok {
+			said = append(said, strings.TrimSpace(what))
+		}
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package seckill
-
-const raceEnabled = false

@@ -1,0 +1,55 @@
+package seckill
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+)
+
+// TestNothingIsSoldThatNobodyCanPay: without a payment provider what costs money
+// is not published, nor brought into a published activity; what is free is.
+func TestNothingIsSoldThatNobodyCanPay(t *testing.T) {
+	t.Parallel()
+	const said = "No payment provider is set up on this server, so nobody could pay for \\\"A phone\\\": give it a sale price of 0"
+	d := newYard(t).desk(func(cfg *Config, _ *Deps) { cfg.CanPay = false })
+	refused := func(what, method, path string, body any, location string) {
+		t.Helper()
+		tr := d.traced(func() {
+			r := d.as(auth.Operator, method, path, body)
+			if r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), said) || !strings.Contains(string(r.raw), `"`+location+`"`) {
+				t.Errorf("%s: %d %s", what, r.status, r.raw)
+			}
+		})
+		if tr.String() != "[] and 0 events" {
+			t.Errorf("%s left %v", what, tr)
+		}
+	}
+	s := d.draft(time.Hour)
+	refused("publishing", http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil, "item "+s.item)
+
+	free := d.publish(time.Hour, func(_, _, item map[string]any) { item["sale_price"] = map[string]any{"amount": 0, "currency": "CNY"} })
+	price := `{"version":1,"sale_price":{"amount":1,"currency":"CNY"}}`
+	refused("a price for what is published", http.MethodPatch, "/api/v1/admin/items/"+free.item, price, "item "+free.item)
+	d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/items/"+free.item, `{"version":1,"title":"A free phone"}`)
+}
+
+// TestAServerWithoutAProviderSaysSo at its start, to whoever reads the log.
+func TestAServerWithoutAProviderSaysSo(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	for canPay, want := range map[bool]int{true: 0, false: 1} {
+		var log bytes.Buffer
+		d := y.desk(func(cfg *Config, deps *Deps) {
+			cfg.CanPay, deps.Log = canPay, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		d.Run(d.svc.runLifecycle)() // started and ended
+		if n := strings.Count(log.String(), "no payment provider is set up"); n != want {
+			t.Errorf("can pay %v: said %d times:\n%s", canPay, n, &log)
+		}
+	}
+}

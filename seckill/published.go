@@ -1,0 +1,104 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// publishedFor is how long an activity stays in sight after its end: long enough
+// that shoppers with a late rush, an open order or an old link are told that it
+// ended rather than that it never was.
+const publishedFor = 24 * time.Hour
+
+// publishedPlan reads what is published, for the catalogue.
+type publishedPlan struct {
+	db         *pgxpool.Pool
+	lead       time.Duration // of the preheat, before the opening
+	atMidnight bool          // preheat at 00:00 of the opening's day where that is earlier
+	zone       *time.Location
+}
+
+func newPublishedPlan(cfg Config, db *pgxpool.Pool) *publishedPlan {
+	return &publishedPlan{db: db, lead: cfg.PreheatLead, atMidnight: cfg.PreheatAtMidnight, zone: cfg.zone()}
+}
+
+// Fingerprint differs whenever Published would give something else.
+func (p *publishedPlan) Fingerprint(ctx context.Context) (string, error) {
+	return fingerprint(ctx, seckilldb.New(p.db))
+}
+
+func fingerprint(ctx context.Context, q *seckilldb.Queries) (string, error) {
+	f, err := q.CatalogueFingerprint(ctx, publishedFor.Seconds())
+	if err != nil {
+		return "", fmt.Errorf("seckill: read catalogue fingerprint: %w", err)
+	}
+	return f, nil
+}
+
+// Published reads everything from one snapshot of the database.
+func (p *publishedPlan) Published(ctx context.Context) (catalogue.Published, error) {
+	var tree []branch
+	var out catalogue.Published
+	err := snapshot(ctx, p.db, func(q *seckilldb.Queries) (err error) {
+		if out.Fingerprint, err = fingerprint(ctx, q); err != nil {
+			return err
+		}
+		tree, err = publishedTree(ctx, q)
+		return err
+	})
+	if err != nil {
+		return catalogue.Published{}, err
+	}
+	out.Sessions = make(map[int64]int64)
+	for i := range tree {
+		for j := range tree[i].sessions {
+			t := &tree[i].sessions[j]
+			out.Sessions[t.session.ID] = tree[i].activity.ID
+			for k := range t.items {
+				out.Items = append(out.Items, p.item(&tree[i].activity, &t.session, &t.items[k]))
+			}
+		}
+	}
+	return out, nil
+}
+
+// publishedTree reads every activity that is in sight, with what is below it.
+func publishedTree(ctx context.Context, q *seckilldb.Queries) ([]branch, error) {
+	activities, err := q.PublishedActivities(ctx, publishedFor.Seconds())
+	if err != nil {
+		return nil, fmt.Errorf("seckill: read published activities: %w", err)
+	}
+	return readTree(ctx, q, activities)
+}
+
+// item puts an item together from its three rows.
+func (p *publishedPlan) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) *catalogue.Item {
+	return &catalogue.Item{
+		ID: i.ID, SessionID: s.ID, ActivityID: a.ID, SKU: i.Sku, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageUrl,
+		ListPrice: i.ListPrice, SalePrice: i.SalePrice, Currency: i.Currency, Total: unitsOnSale(i), Unlimited: i.Unlimited,
+		UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
+		PayWindow: payWindow(a, s), Paused: a.Paused, OnSale: a.Status == statusScheduled || a.Status == statusRunning,
+		PreheatAt: p.preheatAt(s.OpensAt), Rebuy: a.RebuyAfterClose, HumanCheck: a.HumanCheck, HumanCheckRate: a.HumanCheckRate,
+		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt), ReserveCap: s.ReservationCap,
+	}
+}
+
+// preheatAt is when an item that opens then is first loaded.
+func (p *publishedPlan) preheatAt(opensAt time.Time) time.Time {
+	at := opensAt.Add(-p.lead)
+	if !p.atMidnight {
+		return at
+	}
+	y, m, d := opensAt.In(p.zone).Date()
+	// A sale at 00:10 would have ten minutes only; the lead is the least there is.
+	if midnight := time.Date(y, m, d, 0, 0, 0, 0, p.zone); midnight.Before(at) {
+		return midnight
+	}
+	return at
+}

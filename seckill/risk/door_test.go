@@ -1,0 +1,45 @@
+package risk
+
+import (
+	"net/netip"
+	"testing"
+
+	"stampede/platform/blacklist"
+	"stampede/platform/fault"
+	"stampede/seckill/rush"
+)
+
+// list stands for the blacklist.
+type list map[string]bool
+
+func (l list) Listed(user int64, _, device string, addr netip.Addr) (blacklist.Entry, bool) {
+	if l[decimal(user)] || l[device] || l[addr.String()] {
+		return blacklist.Entry{ID: 4, Kind: blacklist.Device, Reason: "secret"}, true
+	}
+	return blacklist.Entry{}, false
+}
+
+func TestWhoIsListedIsToldNothing(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	item := y.activity("sale", false)
+	i := y.instance(func(_ *Config, d *Deps) { d.Blacklist = list{"1": true, "stolen": true, "192.0.2.1": true} })
+	stop := i.work()
+	for _, change := range []func(*rush.Applicant){
+		func(a *rush.Applicant) { a.User = 1 },
+		func(a *rush.Applicant) { a.Device = "stolen" },
+		func(a *rush.Applicant) { a.Address = netip.MustParseAddr("192.0.2.1") },
+	} {
+		a := i.applicant(2, item)
+		if err := i.Door(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		change(a)
+		err := i.Door(t.Context(), a)
+		requireFault(t, "listed", err, "not-available")
+		requireEqual(t, "words", fault.From(err).Detail, "This item is not available to you right now.")
+	}
+	stop()
+	requireEqual(t, "decisions", y.count(`SELECT count(*) FROM risk.decisions WHERE rule_id = 0 AND result = 'refused' AND rule->>'blacklist' = '4'`), 3)
+	requireEqual(t, "reasons kept", y.count(`SELECT count(*) FROM risk.decisions WHERE rule::text LIKE '%secret%'`), 0)
+}

@@ -1,0 +1,75 @@
+package risk
+
+import (
+	"net/http"
+	"testing"
+
+	"stampede/platform/auth"
+)
+
+// A dry run restricts nobody and names exactly those whom the same rule then hits.
+func TestDryRunEqualsTheRealHits(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	item := y.activity("sale", false)
+	i := y.instance()
+	for user := range int64(150) {
+		i.unpaid(user+1, item, int(user%4)) // 0 to 3 unpaid closings
+		y.open[user+1] = user % 5           // 0 to 4 open orders
+		for range user % 6 {
+			i.Refused(user + 1) // 0 to 5 refusals
+		}
+	}
+	y.exec(`UPDATE risk.holds SET closed_at = closed_at - interval '8 days' WHERE user_id % 10 = 3`) // not within a week
+	if err := i.flushRefusals(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range []string{
+		`{"kind":"unpaid_holds","threshold":2,"window_seconds":604800,"action":"none"}`,
+		`{"kind":"open_unpaid","threshold":3,"action":"none"}`,
+		`{"kind":"refusals_per_minute","threshold":4,"action":"none"}`,
+	} {
+		code, dry := i.call(auth.Operator, http.MethodPost, "/rules/dry-run", rule)
+		if code != http.StatusOK {
+			t.Fatalf("%d %v", code, dry)
+		}
+		for user := range int64(150) {
+			if err := i.Door(t.Context(), i.applicant(user+1, item)); err != nil {
+				t.Fatalf("the dry run refused user %d", user+1)
+			}
+		}
+		id := i.addRule(rule)
+		hit := map[string]bool{}
+		for user := range int64(150) {
+			if i.Door(t.Context(), i.applicant(user+1, item)) != nil {
+				hit[decimal(user+1)] = true
+			}
+		}
+		named := map[string]bool{}
+		for _, h := range dry["data"].([]any) {
+			named[h.(map[string]any)["user_id"].(string)] = true
+		}
+		if len(hit) == 0 || len(hit) == 150 {
+			t.Fatalf("%s hit %d", rule, len(hit))
+		}
+		requireEqual(t, "users of "+rule, named, hit)
+		requireEqual(t, "count of "+rule, dry["count"], any(float64(len(hit))))
+		if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
+			t.Fatalf("%d %v", code, doc)
+		}
+	}
+	requireEqual(t, "marks of removed rules", y.count(`SELECT count(*) FROM risk.marks`), 0)
+}
+
+func TestDryRunNamesAHundredAndCountsAll(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	i := y.instance()
+	for user := range int64(130) {
+		y.open[user+1] = 2 + user
+	}
+	_, dry := i.call(auth.Viewer, http.MethodPost, "/rules/dry-run", `{"kind":"open_unpaid","threshold":2,"action":"none"}`)
+	if dry["count"] != 130.0 || len(dry["data"].([]any)) != 100 || dry["data"].([]any)[0].(map[string]any)["user_id"] != "130" {
+		t.Fatalf("%v users, %d named", dry["count"], len(dry["data"].([]any)))
+	}
+}

@@ -1,0 +1,51 @@
+package risk
+
+import (
+	"context"
+	"testing"
+
+	"stampede/platform/fault"
+	"stampede/platform/pgtest"
+	"stampede/seckill/rush"
+)
+
+// Refusals of the watched checks count over all instances; a store that is away
+// and the question for a proof do not.
+func TestRefusalsPerMinute(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	item := y.activity("sale", false)
+	one, two := y.instance(), y.instance()
+	one.work()
+	two.work()
+	one.addRule(`{"kind":"refusals_per_minute","threshold":6,"action":"later","amount":300000}`)
+	says := map[int64]error{
+		1: fault.New(fault.TooMany, "rate-limited", "Slower."),
+		2: fault.New(fault.Forbidden, "human-check-required", "Prove it."),
+		3: fault.New(fault.Unavailable, "unavailable", "Away."),
+		4: errNotAvailable, // by a rule
+	}
+	for _, i := range []*instance{one, two} {
+		check := i.Watch(func(_ context.Context, a *rush.Applicant) error { return says[a.User] })[0]
+		for user := range int64(5) {
+			for range 4 { // eight in all, but four on each instance
+				if err := check(t.Context(), i.applicant(user, item)); (err != nil) != (says[user] != nil) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	later := func(i *instance, user int64) bool {
+		a := i.applicant(user, item)
+		if err := i.Door(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		return a.UsableFrom.After(item.OpensAt)
+	}
+	pgtest.Eventually(t, inForce, func() bool { return later(one, 1) && later(two, 1) }, "refusals of both instances counted together")
+	for user := range int64(5) {
+		if user != 1 && (later(one, user) || later(two, user)) {
+			t.Errorf("user %d is hit", user)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package rush
+
+import (
+	"context"
+
+	"golang.org/x/time/rate"
+
+	"stampede/seckill/catalogue"
+)
+
+// strangerRate is how many refused attempts a second this instance looks into
+// although nothing here says that their number was granted: after a restart, or
+// when another instance granted it. A look is a read or two in Redis and, for a
+// number without an order, one by key in Postgres; so many take a twentieth of
+// what the smallest machine can do, however large the crowd before a paused sale
+// is. Whoever comes beyond that is refused as everybody is, and told where to
+// ask.
+const strangerRate = 500
+
+func newStrangerLimit() *rate.Limiter { return rate.NewLimiter(strangerRate, strangerRate) }
+
+// again looks whether an attempt that is refused for its item's sake has had its
+// grant: then it is a repetition, which is answered as the first time whatever
+// has become of the sale, and the refusal would be wrong. It returns the verdict
+// to answer with.
+func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, refused verdict) verdict {
+	switch refused.outcome {
+	case outEnded, outPaused, outFenced, outUnavailable:
+	default:
+		return refused // decided on the attempt itself, or before anything could be granted
+	}
+	told, known := r.lanes.numbers.get(t.no)
+	if !known {
+		told.position = noPosition
+	}
+	if !told.stored && !r.mayHold(t) && !r.strangers.Allow() {
+		return refused
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.ReserveTimeout)
+	defer cancel()
+	if order, ok, err := r.deps.Orders.Get(ctx, t.no); err == nil && ok {
+		return verdict{outcome: outRepeated, settled: true, status: order.Status}
+	}
+	if item != nil {
+		if position, _, ok, err := r.queuedFor(ctx, item, t.user, t.no, told); err == nil && ok {
+			return verdict{outcome: outRepeated, position: position}
+		}
+	}
+	if told.stored {
+		// Redis and Postgres cannot tell now; the message that is stored can.
+		return verdict{outcome: outRepeated, position: told.position}
+	}
+	return refused
+}
+
+// mayHold reports whether the item's filter has the user.
+func (r *Service) mayHold(t *token) bool {
+	l := r.lanes.find(t.item)
+	return l != nil && l.flag.mayHold(t.user)
+}

@@ -1,0 +1,186 @@
+package rush
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/ids"
+	"stampede/seckill/catalogue"
+)
+
+// countedOrders counts how often an order is asked for.
+type countedOrders struct {
+	Orders
+	asked atomic.Int64
+}
+
+func (o *countedOrders) Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
+	o.asked.Add(1)
+	return o.Orders.Get(ctx, no)
+}
+
+// refusing are ways in which an item's sale refuses everybody.
+var refusing = map[string]struct {
+	how    func(i *instance, it *catalogue.Item)
+	status int
+	code   string
+	unsure bool // Redis does not vouch for a hold whose order is not there
+}{
+	"paused": {status: 503, code: "paused", how: func(i *instance, it *catalogue.Item) { i.change(it, inventory.Change{Paused: new(true)}) }},
+	"fenced": {status: 503, code: "fenced", how: func(i *instance, _ *catalogue.Item) { i.SetState("fenced", 99) }},
+	"another run of Redis": {status: 503, code: "fenced", unsure: true, how: func(i *instance, _ *catalogue.Item) {
+		i.SetState("run_id", strings.Repeat("0", 40))
+	}},
+	"over by the window": {status: 410, code: "ended", how: func(i *instance, it *catalogue.Item) {
+		over := *it
+		over.ClosesAt = time.Now().Add(-time.Minute)
+		i.shelf.Show(&over)
+	}},
+	"over by Redis": {status: 410, code: "ended", how: func(i *instance, it *catalogue.Item) {
+		i.change(it, inventory.Change{ClosesAt: new(time.Now().Add(-time.Second))})
+	}},
+	"terminated": {status: 410, code: "ended", how: func(i *instance, it *catalogue.Item) {
+		over := *it
+		over.OnSale = false
+		i.shelf.Show(&over)
+	}},
+	"forgotten": {status: 410, code: "ended", unsure: true, how: func(i *instance, _ *catalogue.Item) { i.shelf.Show() }},
+	"stream unhealthy": {status: 503, code: "unavailable", how: func(i *instance, _ *catalogue.Item) {
+		i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, healthy: func() error { return errors.New("broken on purpose") }}
+	}},
+}
+
+// A 202 is repeated while the sale refuses everybody else, by the instance that
+// gave it and, as far as Redis and the orders can tell, by one that has just
+// started.
+func TestRepeatedPathIsAnsweredWhateverBecomesOfTheSale(t *testing.T) {
+	t.Parallel()
+	for name, c := range refusing {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t)
+			it := y.Item(10)
+			old, fresh := y.instance([]*catalogue.Item{it}), y.instance([]*catalogue.Item{it})
+			old.buy(1, it)
+			bought, closed, queued := old.issue(2, it, 1), old.issue(3, it, 1), old.issue(4, it, 1)
+			for _, p := range []PathGrant{bought, closed} {
+				if a := old.send(p.Path); a.Status != http.StatusAccepted {
+					t.Fatalf("%+v", a)
+				}
+			}
+			y.SettleAll(3)
+			y.Close(parse(t, closed.OrderNo))
+			first := old.send(queued.Path)
+			if first.Status != http.StatusAccepted || first.State != statusQueued {
+				t.Fatalf("%+v", first)
+			}
+			never := old.issue(5, it, 1)
+			for _, i := range []*instance{old, fresh} {
+				c.how(i, it)
+			}
+			is := func(who string, a answer, p PathGrant, state string) {
+				t.Helper()
+				if a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != state {
+					t.Errorf("%s: %+v", who, a)
+				}
+			}
+			refused := func(who string, a answer) {
+				t.Helper()
+				if a.Status != c.status || a.Code != c.code {
+					t.Errorf("%s: %+v", who, a)
+				}
+			}
+			for who, i := range map[string]*instance{"the same instance": old, "another instance": fresh} {
+				is(who+", with an order", i.send(bought.Path), bought, orderevent.StatusPending)
+				is(who+", with a closed order", i.send(closed.Path), closed, orderevent.StatusClosed)
+				again := i.send(queued.Path)
+				if i == fresh && c.unsure {
+					refused(who+", in line", again)
+				} else if is(who+", in line", again, queued, statusQueued); again.Position > first.Position {
+					t.Errorf("position %d after %d", again.Position, first.Position)
+				}
+				refused(who+", a stranger", i.send(never.Path))
+			}
+			if old.rush.Funnel(it.ID)["repeated"] != 3 && name != "forgotten" {
+				t.Errorf("funnel %v", old.rush.Funnel(it.ID))
+			}
+		})
+	}
+}
+
+// A grant whose publication stayed unknown was never answered 202, and is not
+// answered so from memory.
+func TestUnknownPublicationIsNoProof(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(func() error) error { return errors.New("lost on purpose") }}
+	p, a := i.buy(1, it)
+	if a.Code != "unknown" {
+		t.Fatalf("%+v", a)
+	}
+	i.SetState("run_id", strings.Repeat("0", 40))
+	if a := i.send(p.Path); a.Code != "fenced" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// However many strangers come to a paused sale, few of them are looked into,
+// and holders are not kept out by that.
+func TestStrangersOfAPausedSaleAreLookedIntoWithinABound(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	holder, _ := i.buy(1, it)
+	orders := &countedOrders{Orders: y.Orders}
+	i.rush.deps.Orders = orders
+	const looks = 5
+	i.rush.strangers = rate.NewLimiter(0, looks)
+	i.change(it, inventory.Change{Paused: new(true)})
+	for u := range int64(50) {
+		if a := i.send(i.issue(100+u, it, 1).Path); a.Code != "paused" {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if n := orders.asked.Load(); n != looks {
+		t.Errorf("%d strangers were looked into, the bound is %d", n, looks)
+	}
+	if a := i.send(holder.Path); a.Status != http.StatusAccepted {
+		t.Errorf("the holder: %+v", a)
+	}
+}
+
+// Without rebuy a closed order is the last one, and its path says what became
+// of it.
+func TestWithoutRebuyAClosedOrderIsAlreadyBought(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(1, func(it *catalogue.Item) { it.Rebuy = false })
+	i := y.instance([]*catalogue.Item{it})
+	p, _ := i.buy(1, it)
+	y.SettleAll(1)
+	y.Close(parse(t, p.OrderNo))
+	for range 2 {
+		if _, a := i.buy(1, it); a.Status != http.StatusConflict || a.Code != "already-bought" || a.OrderNo != p.OrderNo {
+			t.Errorf("buying again: %+v", a)
+		}
+		if a := i.send(p.Path); a.Status != http.StatusAccepted || a.State != orderevent.StatusClosed {
+			t.Errorf("the same path: %+v", a)
+		}
+		y.Load(it)
+	}
+	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
+		t.Errorf("the unit is somebody else's: %+v", a)
+	}
+}

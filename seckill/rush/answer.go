@@ -1,0 +1,223 @@
+package rush
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+)
+
+// outcome is what became of one request to rush: the code of its answer, or how
+// it ended without one.
+type outcome uint8
+
+const (
+	outNone          outcome = iota // no answer yet
+	outQueued                       // 202: granted now
+	outRepeated                     // 202: this number has had its grant before
+	outLeft                         // the client went away while waiting; nothing was taken
+	outAlreadyBought                // the first of the refusals
+	outSoldOut
+	outAllHeld
+	outNotEnough
+	outOverLimit
+	outNotStarted
+	outEnded
+	outBadPath
+	outPathExpired
+	outTooLarge
+	outTooHot
+	outRateLimited
+	outFenced
+	outPaused
+	outUnavailable
+	outDraining
+	outUnknown
+	outcomes // how many there are
+)
+
+// String is the code, as answers, metrics and the funnel write it.
+func (o outcome) String() string {
+	switch o {
+	case outNone:
+		return "none"
+	case outQueued:
+		return "queued"
+	case outRepeated:
+		return "repeated"
+	case outLeft:
+		return "left"
+	default:
+		return refusals[o].Code
+	}
+}
+
+// refusals are the answers that are not 202. None of them blames a shopper who
+// may hold a unit: each that can meet one says where to ask.
+var refusals = [outcomes]*fault.Error{
+	outAlreadyBought: fault.New(fault.Conflict, "already-bought", "You hold or have held units of this item, or of this activity, under the number in order_no."),
+	outSoldOut:       fault.New(fault.Gone, "sold-out", "Every unit is paid for."),
+	outAllHeld:       fault.New(fault.Conflict, "all-held", "Every unit is held, some not paid yet; the same path may be sent again."),
+	outNotEnough:     fault.New(fault.Conflict, "not-enough", "Ask for a path with a smaller quantity."),
+	outOverLimit:     fault.New(fault.Invalid, "over-limit", "Ask for a path with a smaller quantity."),
+	outNotStarted:    fault.New(fault.TooEarly, "not-started", "Send the same path again at usable_from."),
+	outEnded:         fault.New(fault.Gone, "ended", "Nothing is granted any more. If you rushed before, ask for your order by its number."),
+	outBadPath:       fault.New(fault.Forbidden, "bad-path", "Ask for a new path; send it as it was given."),
+	outPathExpired:   fault.New(fault.Forbidden, "path-expired", "Ask for a new path. If you rushed before, ask for your order by its number."),
+	outTooLarge:      fault.New(fault.TooLarge, "too-large", "A rush has no body; the path says it all."),
+	outTooHot:        fault.New(fault.TooMany, "too-hot", "This attempt was not taken; the same path may be sent again.").After(time.Second),
+	outRateLimited:   fault.New(fault.TooMany, "rate-limited", "You send rushes faster than anybody is served; the same path may be sent again.").After(time.Second),
+	outFenced:        fault.New(fault.Unavailable, "fenced", "The item is being loaded; the same path may be sent again.").After(time.Second),
+	outPaused:        fault.New(fault.Unavailable, "paused", "The shop has paused this sale; the same path may be sent again.").After(2 * time.Second),
+	outUnavailable:   fault.New(fault.Unavailable, "unavailable", "Grants cannot be written down right now, so this attempt was not taken; the same path may be sent again.").After(2 * time.Second),
+	outDraining:      fault.New(fault.Unavailable, "draining", "This attempt was not taken; the same path may be sent again.").After(time.Second),
+	outUnknown:       fault.New(fault.Unavailable, "unknown", "Ask for your order by its number; the answer is there within seconds.").After(time.Second),
+}
+
+// rendered is a refusal made ready in every language, so that the answer most
+// requests of a sale get costs no work.
+type rendered struct {
+	status int
+	body   [2][]byte   // by httpx.Language
+	length [2][]string // Content-Length
+	retry  []string    // Retry-After; nil says nothing
+}
+
+var (
+	ready       = renderRefusals()
+	numerals    = renderNumerals()
+	problemType = []string{httpx.ProblemContentType}
+	jsonType    = []string{"application/json"}
+)
+
+func renderRefusals() (all [outcomes]rendered) {
+	for o, f := range refusals {
+		if f == nil {
+			continue
+		}
+		r := rendered{status: httpx.StatusOf(f.Kind)}
+		for _, lang := range []httpx.Language{httpx.English, httpx.Chinese} {
+			r.body[lang] = renderProblem(f, lang)
+			r.length[lang] = []string{strconv.Itoa(len(r.body[lang]))}
+		}
+		if f.RetryAfter > 0 {
+			r.retry = []string{strconv.Itoa(wholeSeconds(f.RetryAfter))}
+		}
+		all[o] = r
+	}
+	return all
+}
+
+func renderProblem(f *fault.Error, lang httpx.Language) []byte {
+	body, err := json.Marshal(httpx.NewProblem(f, lang))
+	if err != nil {
+		panic("seckill: render " + f.Code + ": " + err.Error()) // strings and an int cannot fail to encode
+	}
+	return append(body, '\n')
+}
+
+// maxNumeral is the highest header value that is ready: the length of an answer
+// with a number in it, and the ten minutes that a path is given out ahead at
+// most, in seconds.
+const maxNumeral = 1023
+
+func renderNumerals() (all [maxNumeral + 1][]string) {
+	for n := range all {
+		all[n] = []string{strconv.Itoa(n)}
+	}
+	return all
+}
+
+// wholeSeconds rounds up: coming too early would only be refused again.
+func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// refuse writes a refusal. wait replaces the refusal's own Retry-After when it
+// is above 0. It allocates nothing itself; the header map is net/http's.
+func refuse(w http.ResponseWriter, lang httpx.Language, o outcome, wait time.Duration) {
+	r := &ready[o]
+	h := w.Header()
+	h["Content-Type"] = problemType
+	h["Content-Length"] = r.length[lang]
+	switch {
+	case wait > 0:
+		h["Retry-After"] = numerals[min(wholeSeconds(wait), maxNumeral)]
+	case r.retry != nil:
+		h["Retry-After"] = r.retry
+	}
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body[lang]) // the client may be gone; there is nobody left to tell
+}
+
+// bodies keeps buffers for the answers that carry a number.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func writeBody(w http.ResponseWriter, status int, contentType []string, fill func(b []byte) []byte) {
+	buf := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
+	defer bodies.Put(buf)
+	buf.Reset()
+	buf.Write(fill(buf.AvailableBuffer()))
+	h := w.Header()
+	h["Content-Type"] = contentType
+	if buf.Len() <= maxNumeral { // net/http finds out by itself otherwise
+		h["Content-Length"] = numerals[buf.Len()]
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes()) // as above
+}
+
+// writeAlreadyBought refuses with the number that the user holds under.
+func writeAlreadyBought(w http.ResponseWriter, lang httpx.Language, other ids.ID) {
+	r := &ready[outAlreadyBought]
+	writeBody(w, r.status, problemType, func(b []byte) []byte {
+		b = append(b, `{"order_no":"`...)
+		b, _ = other.AppendText(b) // never fails
+		b = append(b, `",`...)
+		return append(b, r.body[lang][1:]...)
+	})
+}
+
+// Ticket is the body of a 202: the number's place in the line, or what has
+// become of it.
+type Ticket struct {
+	OrderNo     string `json:"order_no" doc:"The number to ask for, the one that came with the path" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
+	Status      string `json:"status" doc:"queued, or the order's status when there is an order already" example:"queued"`
+	Position    int64  `json:"position" doc:"Grants that will be written before this one; never rises" example:"1200"`
+	PollAfterMS int64  `json:"poll_after_ms" doc:"When asking GET /api/v1/orders/{order_no} makes sense, in milliseconds" example:"260"`
+}
+
+// statusQueued is a number's status while it has no order row.
+const statusQueued = "queued"
+
+// writeTicket answers 202.
+func writeTicket(w http.ResponseWriter, no ids.ID, status string, position int64) {
+	writeBody(w, http.StatusAccepted, jsonType, func(b []byte) []byte {
+		b = append(b, `{"order_no":"`...)
+		b, _ = no.AppendText(b) // never fails
+		b = append(b, `","status":"`...)
+		b = append(b, status...) // our own words, nothing to escape
+		b = append(b, `","position":`...)
+		b = strconv.AppendInt(b, position, 10)
+		b = append(b, `,"poll_after_ms":`...)
+		b = strconv.AppendInt(b, pollAfter(position).Milliseconds(), 10)
+		return append(b, '}', '\n')
+	})
+}
+
+// pollAfter is when the order of somebody at a position is likely to be there:
+// the writer's own delay, and its work on those before at 20,000 a second, the
+// least it does on a small machine. The upper bound keeps a wrong guess from
+// being noticed.
+func pollAfter(position int64) time.Duration {
+	const (
+		soonest  = 200 * time.Millisecond
+		latest   = 5 * time.Second
+		perGrant = time.Second / 20_000
+	)
+	return min(soonest+time.Duration(min(position, 1_000_000))*perGrant, latest)
+}

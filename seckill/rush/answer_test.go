@@ -1,0 +1,61 @@
+package rush
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stampede/platform/httpx"
+)
+
+// What shoppers read is part of the API: a change shows in the golden file.
+// With STAMPEDE_UPDATE_GOLDEN=1 the test writes the file anew.
+func TestRefusalsGolden(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for o := outQueued; o < outcomes; o++ {
+		r := &ready[o]
+		if r.status == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %d, Retry-After %v\n", o, r.status, r.retry)
+		for _, lang := range []httpx.Language{httpx.English, httpx.Chinese} {
+			b.Write(r.body[lang])
+			if want := fmt.Sprint(len(r.body[lang])); r.length[lang][0] != want {
+				t.Errorf("%s: Content-Length %v, want %s", o, r.length[lang], want)
+			}
+		}
+	}
+	file := filepath.Join("testdata", "refusals.txt")
+	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") == "1" {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), b.String()); d != "" {
+		t.Fatal(d)
+	}
+}
+
+func TestPollAfterGrowsWithTheLineWithinBounds(t *testing.T) {
+	t.Parallel()
+	for position, want := range map[int64]time.Duration{
+		0: 200 * time.Millisecond, 1000: 250 * time.Millisecond, 20_000: 1200 * time.Millisecond, 1 << 60: 5 * time.Second,
+	} {
+		if got := pollAfter(position); got != want {
+			t.Errorf("%d: %v, want %v", position, got, want)
+		}
+	}
+}

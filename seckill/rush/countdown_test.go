@@ -1,0 +1,80 @@
+package rush
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilltest"
+)
+
+// An instance whose machine is ten minutes off lets nobody through before the
+// opening and refuses nobody after it, both by Redis's clock.
+func TestNobodyIsEarlyAtAnInstanceTenMinutesOff(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range seckilltest.WrongClocks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t)
+			opens := y.RedisTime().Add(1500 * time.Millisecond).Truncate(time.Millisecond)
+			it := y.Item(1000, func(it *catalogue.Item) { it.OpensAt = opens })
+			i := y.instance([]*catalogue.Item{it})
+			i.rush.clock = y.OffBy(wrong)
+			defer y.Write()()
+
+			early, through := 0, 0
+			for user := int64(1); through < 3; user++ {
+				p := i.issue(user, it, 1)
+				if want := opens.UTC().Format(timeFormat); p.UsableFrom != want {
+					t.Fatalf("usable from %s, want %s", p.UsableFrom, want)
+				}
+				before := y.RedisTime()
+				a := i.send(p.Path)
+				after := y.RedisTime()
+				switch {
+				case a.Status == http.StatusTooEarly && before.Before(opens):
+					early++
+				case a.Status == http.StatusAccepted && !after.Before(opens):
+					through++
+				default:
+					t.Fatalf("%s before the opening (%s after the answer): %d %s", opens.Sub(before), opens.Sub(after), a.Status, a.Code)
+				}
+			}
+			if early == 0 {
+				t.Error("nobody tried before the opening")
+			}
+		})
+	}
+}
+
+// Paths are given out from two minutes before the opening and live for two, by
+// Redis's clock, whatever the machine believes.
+func TestPathsAtAnInstanceTenMinutesOff(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	now := y.RedisTime()
+	soon := y.Item(10, func(it *catalogue.Item) { it.OpensAt = now.Add(110 * time.Second) })
+	later := y.Item(10, func(it *catalogue.Item) { it.OpensAt = now.Add(130 * time.Second) })
+	open := y.Item(10)
+	over := y.Item(10, func(it *catalogue.Item) { it.ClosesAt = now.Add(-2 * time.Second) })
+	for name, wrong := range seckilltest.WrongClocks {
+		i := y.instance([]*catalogue.Item{soon, later, open, over})
+		i.rush.clock = y.OffBy(wrong)
+		if _, err := i.tryIssue(1, soon.ID, 1); err != nil {
+			t.Errorf("%s: within the lead: %v", name, err)
+		}
+		if _, err := i.tryIssue(1, later.ID, 1); !errors.Is(err, ErrTooEarly) {
+			t.Errorf("%s: ahead of the lead: %v", name, err)
+		}
+		if _, err := i.tryIssue(1, over.ID, 1); !errors.Is(err, ErrSaleEnded) {
+			t.Errorf("%s: after the end: %v", name, err)
+		}
+		p := i.issue(1, open, 1)
+		expires, err := time.Parse(timeFormat, p.ExpiresAt)
+		if lives := expires.Sub(y.RedisTime()); err != nil || (lives-i.rush.cfg.PathLifetime).Abs() > time.Second {
+			t.Errorf("%s: a path lives for %s, %v", name, lives, err)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package rush
+
+import (
+	"context"
+
+	"stampede/inventory"
+	"stampede/platform/ids"
+)
+
+// faultyStream fails where it is told to and is the real bus elsewhere.
+type faultyStream struct {
+	grantStream
+	healthy func() error
+	publish func(send func() error) error
+}
+
+func (s *faultyStream) Healthy(ctx context.Context) error {
+	if s.healthy != nil {
+		return s.healthy()
+	}
+	return s.grantStream.Healthy(ctx)
+}
+
+func (s *faultyStream) Publish(ctx context.Context, subject string, id ids.ID, data []byte) error {
+	send := func() error { return s.grantStream.Publish(ctx, subject, id, data) }
+	if s.publish != nil {
+		return s.publish(send)
+	}
+	return send()
+}
+
+// faultyStock decides as told and is the real stock elsewhere.
+type faultyStock struct {
+	stock
+	reserve func(n int, decide func() error) error
+}
+
+func (s *faultyStock) Reserve(ctx context.Context, item inventory.Item, epoch int64, as []inventory.Attempt, into *inventory.Decision) error {
+	decide := func() error { return s.stock.Reserve(ctx, item, epoch, as, into) }
+	if s.reserve != nil {
+		return s.reserve(len(as), decide)
+	}
+	return decide()
+}

@@ -1,0 +1,52 @@
+package rush
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"stampede/platform/alarm"
+	"stampede/platform/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+// An item on sale whose keys Redis has lost, and that nobody loads.
+func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	open := y.Item(10)
+	later := y.Item(10, func(it *catalogue.Item) { it.OpensAt = time.Now().Add(10 * time.Minute) })
+	i := y.instance([]*catalogue.Item{open, later})
+	raised := func() []alarm.Alarm {
+		l, err := alarm.List(t.Context(), y.DB, alarm.Filter{Code: alarm.ItemFenced})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	probe := i.rush.FencedProbe()
+	if found, err := probe.Look(t.Context()); err != nil || len(found) != 0 {
+		t.Fatalf("loaded items: %+v, %v", found, err)
+	}
+	if err := y.Redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	probe.For, probe.Every = 0, 20*time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- alarm.NewWatch(y.DB, slog.New(slog.DiscardHandler), probe).Run(ctx) }()
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(raised()) > 0 }, "the alarm")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if l := raised(); len(l) != 1 || l[0].Subject != catalogue.ItemSubject(open.ID) {
+		t.Errorf("alarms %+v", l)
+	}
+	// An item whose sale is over misses nothing.
+	i.clock.Advance(365 * 24 * time.Hour)
+	if found, err := probe.Look(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("ended items: %+v, %v", found, err)
+	}
+}

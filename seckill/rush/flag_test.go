@@ -1,0 +1,238 @@
+package rush
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/coocood/freecache"
+	"pgregory.net/rapid"
+
+	"stampede/inventory"
+)
+
+func newTestFlag(change ...func(*Config)) *soldOut {
+	cfg := DefaultConfig()
+	cfg.FlagLife = time.Minute // tests end flags by seeing returns, not by waiting
+	for _, f := range change {
+		f(&cfg)
+	}
+	return newSoldOut(7, cfg, freecache.NewCache(flagCacheBytes))
+}
+
+func nothing(epoch, seq, rel int64) *inventory.Decision {
+	return &inventory.Decision{Epoch: epoch, Seq: seq, Rel: rel, Total: 10}
+}
+
+func holders(all ...int64) users {
+	return func(context.Context, int64, int) ([]int64, error) { return all, nil }
+}
+
+// raiseAt does as a batch without grants: it reads the holders where they are
+// not known.
+func (f *soldOut) raiseAt(ctx context.Context, d *inventory.Decision, as outcome, read users, now time.Time) error {
+	if f.raise(d, as) {
+		return nil
+	}
+	err := f.cover(ctx, d, read, now)
+	f.raise(d, as)
+	return err
+}
+
+func mustRaise(t *testing.T, f *soldOut, d *inventory.Decision, as outcome, read users) {
+	t.Helper()
+	if err := f.raiseAt(t.Context(), d, as, read, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFlagRefusesStrangersAndNoHolder(t *testing.T) {
+	t.Parallel()
+	f := newTestFlag()
+	if _, up := f.refuses(1); up {
+		t.Fatal("up before anything happened")
+	}
+	mustRaise(t, f, nothing(1, 10, 0), outAllHeld, holders(100, 101))
+	if o, up := f.refuses(1); !up || o != outAllHeld {
+		t.Fatalf("a stranger got %v, %v", o, up)
+	}
+	for _, u := range []int64{100, 101} {
+		if _, up := f.refuses(u); up {
+			t.Fatalf("holder %d was refused", u)
+		}
+	}
+	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, nil)
+	if o, _ := f.refuses(1); o != outSoldOut {
+		t.Fatalf("the kind did not follow the last decision: %v", o)
+	}
+}
+
+func TestFlagIsEndedByReturnsAndLoads(t *testing.T) {
+	t.Parallel()
+	for name, clear := range map[string]func(*soldOut){
+		"return": func(f *soldOut) { f.see(3, 6) },
+		"load":   func(f *soldOut) { f.see(4, 0) },
+	} {
+		f := newTestFlag()
+		mustRaise(t, f, nothing(3, 10, 5), outSoldOut, holders())
+		f.see(3, 5)
+		f.see(2, 99)
+		if _, up := f.refuses(1); !up {
+			t.Fatalf("%s: ended by what was known already", name)
+		}
+		clear(f)
+		if _, up := f.refuses(1); up {
+			t.Fatalf("%s: still up", name)
+		}
+		// A decision that was made before the return arrives late.
+		mustRaise(t, f, nothing(3, 10, 5), outSoldOut, holders())
+		if _, up := f.refuses(1); up {
+			t.Fatalf("%s: raised again by an old decision", name)
+		}
+	}
+}
+
+func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
+	t.Parallel()
+	f := newTestFlag(func(c *Config) { c.MaxFilterHolders = 1024 })
+	d := nothing(1, 10, 0)
+	d.Remaining = 1
+	mustRaise(t, f, d, outSoldOut, holders())
+	if _, up := f.refuses(1); up {
+		t.Fatal("up with a unit left")
+	}
+	broken := errors.New("Redis is gone")
+	err := f.raiseAt(t.Context(), nothing(1, 10, 0), outSoldOut,
+		func(context.Context, int64, int) ([]int64, error) { return nil, broken }, time.Now())
+	if !errors.Is(err, broken) {
+		t.Fatalf("got %v", err)
+	}
+	if _, up := f.refuses(1); up {
+		t.Fatal("up without knowing the holders")
+	}
+	// Within the interval nothing is read again; after it, too many holders keep
+	// the flag down for good.
+	many := func(_ context.Context, _ int64, limit int) ([]int64, error) { return make([]int64, limit), nil }
+	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, func(context.Context, int64, int) ([]int64, error) {
+		t.Fatal("read twice within the interval")
+		return nil, nil
+	})
+	if err := f.raiseAt(t.Context(), nothing(1, 10, 0), outSoldOut, many, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, up := f.refuses(1); up {
+		t.Fatal("up with more holders than the filter takes")
+	}
+}
+
+// With all grants made here the holders are read once; a grant made elsewhere
+// makes them be read again.
+func TestFlagReadsHoldersOnlyWhenGrantsWereMadeElsewhere(t *testing.T) {
+	t.Parallel()
+	f := newTestFlag()
+	reads := 0
+	read := func(context.Context, int64, int) ([]int64, error) { reads++; return []int64{100}, nil }
+	raise := func(d *inventory.Decision, at time.Duration) {
+		t.Helper()
+		if err := f.raiseAt(t.Context(), d, outAllHeld, read, time.Now().Add(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raise(nothing(1, 10, 0), 0)
+	f.see(1, 2)
+	f.remember(1, 10, []grant{{200, 11}, {201, 12}})
+	raise(nothing(1, 12, 2), time.Hour)
+	if _, up := f.refuses(1); reads != 1 || !up {
+		t.Fatalf("%d readings, up %v; want 1, true", reads, up)
+	}
+	if _, up := f.refuses(201); up {
+		t.Fatal("who was granted here was refused")
+	}
+	f.remember(1, 10, []grant{{300, 14}}) // 13 was granted by another instance
+	raise(nothing(1, 14, 2), 2*time.Hour)
+	if reads != 2 {
+		t.Fatalf("%d readings, want 2", reads)
+	}
+	raise(nothing(2, 0, 0), 3*time.Hour) // and after a Load
+	if reads != 3 {
+		t.Fatalf("%d readings, want 3", reads)
+	}
+}
+
+// A filter that has seen far more users than there are holders claims strangers;
+// it is replaced by one of those who hold now.
+func TestACrowdedFilterIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	f := newTestFlag()
+	mustRaise(t, f, nothing(1, 10, 0), outAllHeld, holders(1, 2))
+	gone := make([]grant, 3*minFilterHolders)
+	for k := range gone {
+		gone[k] = grant{int64(k) + 100, int64(k) + 11}
+	}
+	f.remember(1, 10, gone)
+	d := nothing(1, int64(len(gone))+10, 5)
+	if f.raise(d, outAllHeld) {
+		t.Fatal("raised beside a crowded filter")
+	}
+	if err := f.raiseAt(t.Context(), d, outAllHeld, holders(1, 3), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, up := f.refuses(gone[0].user); !up || !f.mayHold(1) || !f.mayHold(3) || f.crowded() {
+		t.Fatal("the new filter has not just those who hold now")
+	}
+}
+
+// The model: a coverage reaches seq exactly when every grant in (base, seq] has
+// been added, and it may say no a little longer, never yes too early.
+func TestCoverageNeverClaimsAGap(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		base := rapid.Int64Range(0, 5).Draw(r, "base")
+		c := coverage{valid: true, epoch: 1, base: base, last: base}
+		seqs := rapid.SliceOfDistinct(rapid.Int64Range(1, 20), func(v int64) int64 { return v }).Draw(r, "seqs")
+		have := map[int64]bool{}
+		for _, s := range seqs {
+			c.add(1, s)
+			c.add(2, s+100) // another epoch's grants do not count
+			have[s] = true
+			for seq := base; seq <= 20; seq++ {
+				gap := false
+				for k := base + 1; k <= seq; k++ {
+					gap = gap || !have[k]
+				}
+				if c.reaches(1, seq) && gap {
+					r.Fatalf("claims %d from base %d with %v", seq, base, have)
+				}
+			}
+		}
+		all := true
+		for k := base + 1; k <= c.last; k++ {
+			all = all && have[k]
+		}
+		if all && !c.reaches(1, c.last) {
+			r.Fatalf("has everything to %d from base %d and denies it", c.last, base)
+		}
+	})
+}
+
+func TestFlagAllocatesNothing(t *testing.T) {
+	f := newTestFlag()
+	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, holders(100))
+	if n := testing.AllocsPerRun(1000, func() { f.refuses(1) }); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+func BenchmarkFlagRefuses(b *testing.B) {
+	f := newTestFlag()
+	if err := f.raiseAt(b.Context(), nothing(1, 10, 0), outSoldOut, holders(100), time.Now()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			f.refuses(1)
+		}
+	})
+}

@@ -1,0 +1,69 @@
+package rush
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/coocood/freecache"
+
+	"stampede/platform/ids"
+)
+
+// idleLane is a lane without workers: what enters stays until it is taken out.
+func idleLane() *lane {
+	return newLane(1, &lanes{cfg: DefaultConfig(), flags: freecache.NewCache(flagCacheBytes)})
+}
+
+// BenchmarkLaneEnter is the admission to the line, by how an attempt fares; each
+// that gets in is taken out again, as a worker does.
+func BenchmarkLaneEnter(b *testing.B) {
+	for name, prepare := range map[string]func(*lane){
+		"taken":    func(*lane) {},
+		"rated":    func(l *lane) { l.admit(1_000_000_000) },
+		"no_place": func(l *lane) { l.places.Store(0) },
+		"lagging":  func(l *lane) { l.hotUntil.Store(time.Now().Add(time.Hour).UnixNano()) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			l := idleLane()
+			prepare(l)
+			now := time.Now()
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				a := &attempt{user: 7, no: ids.NewFor(7), quantity: 1}
+				for pb.Next() {
+					if _, in := l.enter(a, now); in {
+						<-l.queue
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkTicket is the 202 of a granted attempt.
+func BenchmarkTicket(b *testing.B) {
+	no := ids.NewFor(7)
+	w := &sink{header: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		writeTicket(w, no, statusQueued, 1200)
+	}
+}
+
+func TestTheWayThroughTheLaneAllocatesNothing(t *testing.T) {
+	l := idleLane()
+	a := &attempt{user: 7, no: ids.NewFor(7), quantity: 1}
+	w := &sink{header: http.Header{}}
+	now := time.Now()
+	n := testing.AllocsPerRun(1000, func() {
+		if _, in := l.enter(a, now); !in {
+			t.Fatal("not let in")
+		}
+		<-l.queue
+		writeTicket(w, a.no, statusQueued, 1200)
+	})
+	if n >= 1 && !raceEnabled {
+		t.Fatalf("%v allocations", n)
+	}
+}

@@ -1,0 +1,69 @@
+package rush
+
+import (
+	"context"
+
+	"stampede/platform/failpoint"
+	"stampede/platform/ids"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/seckillevent"
+)
+
+// publish writes the batch's grants down and answers those who got them. The
+// 202 stands for a message that is on disk; without that certainty the answer
+// is unknown, and the units stay with their number: the sweeper will find the
+// order, or publish again.
+func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
+	ls := w.lane.line
+	b := &w.batch
+	w.addRepeats()
+	describe(b, item, w.decision.Epoch)
+	w.message = b.Encode(w.message[:0])
+
+	// The bus repeats the same message until then; a Load waits no longer.
+	ctx, cancel := context.WithDeadline(ctx, w.publishBy)
+	defer cancel()
+	err := failpoint.AfterLua.Err()
+	if err == nil {
+		err = ls.bus.Publish(ctx, seckillevent.GrantsSubject(item.ID), b.ID, w.message)
+	}
+	if err == nil {
+		err = failpoint.AfterPublish.Err()
+	}
+	ls.metrics.countPublished(len(w.granted), len(w.repeats), err)
+
+	for i, a := range w.granted {
+		position := w.position(w.grants[i].seq)
+		// Remembered also when the outcome is unknown: that is when it is asked for.
+		ls.numbers.put(a.no, told{item: item.ID, position: position, stored: err == nil})
+		if err != nil {
+			a.answer(verdict{outcome: outUnknown})
+			continue
+		}
+		a.answer(verdict{outcome: outQueued, position: position})
+	}
+	for _, r := range w.repeats {
+		position := w.position(r.grant.Seq)
+		ls.numbers.put(r.grant.No, told{item: item.ID, position: position, stored: err == nil})
+		switch {
+		case err != nil:
+			r.attempt.answer(verdict{outcome: outUnknown})
+		case r.grant.No != r.attempt.no:
+			r.attempt.answer(verdict{outcome: outAlreadyBought, other: r.grant.No})
+		default:
+			r.attempt.answer(verdict{outcome: outRepeated, position: position})
+		}
+	}
+	if err != nil {
+		w.complain("grants may not be written down; the sweeper will settle them", err)
+	}
+}
+
+// describe fills in all of a batch but its grants, under a new message id.
+func describe(b *seckillevent.Batch, item *catalogue.Item, epoch int64) {
+	b.ID = ids.New()
+	b.ItemID, b.ActivityID, b.SessionID = item.ID, item.ActivityID, item.SessionID
+	b.Shard, b.Epoch = item.Stock().Shard, epoch
+	b.UnitPrice, b.Currency, b.Title = item.SalePrice, item.Currency, item.Title
+	b.PayWindow, b.PerActivity = item.PayWindow, item.PerActivity
+}

@@ -1,0 +1,94 @@
+package rush
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+// What was certainly not stored is not given back by hand either, and who was
+// not granted anything hears so at once.
+func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(1)
+	i := y.instance([]*catalogue.Item{it})
+	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(func() error) error { return errors.New("broken on purpose") }}
+	p := i.issue(1, it, 1)
+	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "unknown" || a.RetryAfter != "1" {
+		t.Fatalf("%+v", a)
+	}
+	if st := i.state(it); st.Remaining != 0 || st.Seq != 1 {
+		t.Fatalf("%+v", st)
+	}
+	position, item, ok, err := i.rush.Queued(t.Context(), 1, parse(t, p.OrderNo))
+	if err != nil || !ok || item != it.ID || position != 1 {
+		t.Fatalf("asking for the number: %d %d %v %v", position, item, ok, err)
+	}
+}
+
+// streamDown takes the instance's stream of grants away until it stores false.
+func (i *instance) streamDown() *atomic.Bool {
+	down := new(atomic.Bool)
+	down.Store(true)
+	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(send func() error) error {
+		if down.Load() {
+			return errors.New("broken on purpose")
+		}
+		return send()
+	}}
+	return down
+}
+
+// A 202 stands for a message that is on disk, also when the path is sent again:
+// while the first publication failed, the repetition is unknown, and the first
+// one that succeeds carries the grant.
+func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(1)
+	i := y.instance([]*catalogue.Item{it})
+	down := i.streamDown()
+	p := i.issue(1, it, 1)
+	for range 2 {
+		if a := i.send(p.Path); a.Code != "unknown" {
+			t.Fatalf("while nothing is stored: %+v", a)
+		}
+	}
+	down.Store(false)
+	if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != "queued" {
+		t.Fatalf("once it can be stored: %+v", a)
+	}
+	y.Write()
+	pgtest.Eventually(t, 5*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the repeated grant")
+}
+
+// The number in already-bought is as much a promise as the one in a 202: it is
+// named only once its message is on disk, with the units that it holds.
+func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(3, func(it *catalogue.Item) { it.UserLimit = 2 })
+	i := y.instance([]*catalogue.Item{it})
+	down := i.streamDown()
+	first, second := i.issue(1, it, 2), i.issue(1, it, 1)
+	for _, p := range []PathGrant{first, second} {
+		if a := i.send(p.Path); a.Code != "unknown" {
+			t.Fatalf("while nothing is stored: %+v", a)
+		}
+	}
+	down.Store(false)
+	if a := i.send(second.Path); a.Status != http.StatusConflict || a.Code != "already-bought" || a.OrderNo != first.OrderNo {
+		t.Fatalf("once it can be stored: %+v", a)
+	}
+	y.Write()
+	pgtest.Eventually(t, 5*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the number that was named")
+	if o, ok, err := y.Orders.Get(t.Context(), parse(t, first.OrderNo)); err != nil || !ok || o.Quantity != 2 {
+		t.Fatalf("the order: %+v, %v, %v", o, ok, err)
+	}
+}

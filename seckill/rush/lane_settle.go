@@ -1,0 +1,161 @@
+package rush
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/ids"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/seckillevent"
+)
+
+// settle answers by the decision, raises the flag and publishes the grants. It
+// calls decided, after which the next batch may be gathered, before it publishes.
+// Where the item has sold out the flag is up by then, so that those who wait need
+// not be asked about.
+func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided func()) {
+	l, d := w.lane, &w.decision
+	switch d.Gate {
+	case inventory.Open:
+	case inventory.Fenced:
+		answerAll(w.asked, verdict{outcome: outFenced})
+		l.line.catalogue.Heal(l.item)
+		return
+	case inventory.NotStarted:
+		answerAll(w.asked, verdict{outcome: outNotStarted, wait: d.OpensIn})
+		return
+	case inventory.Ended:
+		answerAll(w.asked, verdict{outcome: outEnded})
+		return
+	case inventory.Paused:
+		answerAll(w.asked, verdict{outcome: outPaused})
+		return
+	default:
+		answerAll(w.asked, verdict{outcome: outUnknown})
+		return
+	}
+
+	w.granted, w.grants, w.repeats = w.granted[:0], w.grants[:0], w.repeats[:0]
+	w.batch.Grants = w.batch.Grants[:0]
+	nothingLeft := outNone
+	for i, a := range w.asked {
+		r := &d.Results[i]
+		switch r.Verdict {
+		case inventory.Granted:
+			w.granted = append(w.granted, a)
+			w.grants = append(w.grants, grant{a.user, r.Seq})
+			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, PayWithin: a.within, Seq: r.Seq})
+		case inventory.Repeated:
+			if w.unsure(a.no, r.Seq) {
+				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, PayWithin: a.within, Seq: r.Seq}})
+			}
+		case inventory.AlreadyBought:
+			if w.unsure(r.Other, r.Seq) {
+				// What the other number's path said of the window is not known here; it is
+				// the same shopper's, and the message that comes first decides.
+				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: r.Other, User: a.user, Quantity: r.Quantity, PayWithin: a.within, Seq: r.Seq}})
+			}
+		case inventory.SoldOut:
+			nothingLeft = outSoldOut
+		case inventory.AllHeld:
+			nothingLeft = outAllHeld
+		default:
+		}
+	}
+	if len(w.granted) > 0 && !item.Unlimited {
+		l.flag.remember(d.Epoch, d.Total, w.grants)
+	}
+	next := 0
+	for i, a := range w.asked {
+		switch {
+		case d.Results[i].Verdict == inventory.Granted:
+		case next < len(w.repeats) && w.repeats[next].index == i:
+			next++ // answered once published
+		default:
+			a.answer(w.refusal(&d.Results[i]))
+		}
+	}
+	publishes := len(w.granted)+len(w.repeats) > 0
+	if nothingLeft != outNone && !l.flag.raise(d, nothingLeft) && !publishes {
+		// Nobody in this batch waits any more, so there is time for reading. A batch
+		// that has grants to publish leaves it to the next one.
+		w.cover(ctx, item)
+		l.flag.raise(d, nothingLeft)
+	}
+	if publishes {
+		decided()
+		w.publish(ctx, item)
+	}
+}
+
+// repeat is an attempt whose answer names a number that holds units already: its
+// own, or another one of the same user.
+type repeat struct {
+	index   int // in asked
+	attempt *attempt
+	grant   seckillevent.Grant // what the named number holds
+}
+
+// unsure reports whether a number with the grant seq, 0 if its order exists, may
+// be named in an answer only after its message was published (once more): it is
+// in this very batch, another worker or instance is publishing it, or the answer
+// of the first decision was lost. To name it, as queued or as already bought, is
+// a promise that only Redis would know of; the writer takes a number once.
+func (w *laneWorker) unsure(no ids.ID, seq int64) bool {
+	if seq == 0 {
+		return false
+	}
+	told, known := w.lane.line.numbers.get(no)
+	return !known || !told.stored
+}
+
+// addRepeats puts the repeated grants into the message, each number once.
+func (w *laneWorker) addRepeats() {
+	for _, r := range w.repeats {
+		if !slices.ContainsFunc(w.batch.Grants, func(g seckillevent.Grant) bool { return g.No == r.grant.No }) {
+			w.batch.Grants = append(w.batch.Grants, r.grant)
+		}
+	}
+}
+
+// refusal is the answer to an attempt that was not granted now.
+func (w *laneWorker) refusal(r *inventory.Result) verdict {
+	switch r.Verdict {
+	case inventory.Repeated:
+		// Without a sequence number the order row exists already.
+		return verdict{outcome: outRepeated, settled: r.Seq == 0, position: w.position(r.Seq)}
+	case inventory.Finished:
+		return verdict{outcome: outRepeated, settled: true, finished: true}
+	case inventory.AlreadyBought:
+		return verdict{outcome: outAlreadyBought, other: r.Other}
+	case inventory.NotEnough:
+		return verdict{outcome: outNotEnough}
+	case inventory.SoldOut:
+		return verdict{outcome: outSoldOut}
+	case inventory.AllHeld:
+		return verdict{outcome: outAllHeld}
+	case inventory.OverLimit:
+		return verdict{outcome: outOverLimit}
+	default:
+		return verdict{outcome: outUnknown}
+	}
+}
+
+// position is how many grants of this epoch are still to be written before seq.
+func (w *laneWorker) position(seq int64) int64 { return max(0, seq-w.decision.Persisted) }
+
+// cover reads the item's holders for the flag's filter. Those who wait in the
+// lane wait for it too; else they would all be asked about in vain.
+func (w *laneWorker) cover(ctx context.Context, item *catalogue.Item) {
+	l := w.lane
+	ctx, cancel := context.WithTimeout(ctx, l.line.cfg.ReserveTimeout)
+	defer cancel()
+	err := l.flag.cover(ctx, &w.decision, func(ctx context.Context, epoch int64, limit int) ([]int64, error) {
+		return l.line.stock.Users(ctx, item.Stock(), epoch, limit)
+	}, time.Now())
+	if err != nil {
+		w.complain("holders could not be read for the sold-out flag", err)
+	}
+}

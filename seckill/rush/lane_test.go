@@ -1,0 +1,152 @@
+package rush
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+func TestFullLaneIsTooHot(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(1000)
+	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.LaneCapacity, c.MinPlaces = 16, 16 })
+	g := i.gate()
+	l := i.rush.lanes.open(it.ID)
+	all := busy(t, l, g, 1)
+	for k := range int64(16) {
+		all = append(all, mustEnter(t, l, waiter(t.Context(), 100+k)))
+	}
+	if a := i.send(i.issue(500, it, 1).Path); a.Status != http.StatusTooManyRequests || a.Code != "too-hot" || a.RetryAfter != "1" {
+		t.Fatalf("%+v", a)
+	}
+	g.open()
+	for _, a := range all {
+		if v := a.wait(t); v.outcome != outQueued {
+			t.Fatalf("who got in was answered %v", v.outcome)
+		}
+	}
+}
+
+// Beyond the places that what is left allows, strangers are sent away, and who
+// may hold a unit is not.
+func TestPlacesFollowWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(2)
+	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.MinPlaces = 1 })
+	held, a := i.buy(1, it)
+	if a.Status != http.StatusAccepted {
+		t.Fatalf("%+v", a)
+	}
+	g := i.gate()
+	l := i.rush.lanes.find(it.ID)
+	waiting := busy(t, l, g, 10)
+	for k := range int64(3) { // one unit is left
+		waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 100+k)))
+	}
+	if o, in := l.enter(waiter(t.Context(), 200), time.Now()); in || o != outTooHot {
+		t.Fatalf("the fourth place for one unit: %v, %v", o, in)
+	}
+	again := make(chan answer, 1)
+	go func() { again <- i.send(held.Path) }()
+	pgtest.Eventually(t, 5*time.Second, func() bool { return len(l.queue) == 4 }, "the holder was let in")
+	g.open()
+	if a := <-again; a.Status != http.StatusAccepted || a.OrderNo != held.OrderNo {
+		t.Fatalf("the holder: %+v", a)
+	}
+	for _, w := range waiting {
+		w.wait(t)
+	}
+	// A return lifts the bound: how many came back is not known here.
+	if l.places.Load() < 0 {
+		t.Fatal("no bound after a decision")
+	}
+	l.returned(l.epoch.Load(), 99)
+	if l.places.Load() >= 0 {
+		t.Fatal("bound after a return")
+	}
+}
+
+func TestLaggingWriterIsTooHotForAWhile(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	l := i.rush.lanes.open(it.ID)
+	now := time.Now()
+	lag := i.rush.cfg.MaxWriterLag
+	l.learn(&inventory.Decision{Epoch: 1, Remaining: 1000, Seq: lag + 7, Persisted: 7}, false, now)
+	if _, in := l.enter(waiter(t.Context(), 1), now); !in {
+		t.Fatal("refused at the bound")
+	}
+	l.learn(&inventory.Decision{Epoch: 1, Remaining: 1000, Seq: lag + 8, Persisted: 7}, false, now)
+	if o, in := l.enter(waiter(t.Context(), 2), now.Add(i.rush.cfg.HotFor-1)); in || o != outTooHot {
+		t.Fatalf("above the bound: %v, %v", o, in)
+	}
+	if _, in := l.enter(waiter(t.Context(), 3), now.Add(i.rush.cfg.HotFor)); !in {
+		t.Fatal("nobody is let in to see whether the writer caught up")
+	}
+}
+
+func TestAttemptOfAClientThatLeftIsDropped(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	g := i.gate()
+	l := i.rush.lanes.open(it.ID)
+	first := busy(t, l, g, 1)
+	ctx, leave := context.WithCancel(t.Context())
+	left, stayed := mustEnter(t, l, waiter(ctx, 50)), mustEnter(t, l, waiter(t.Context(), 51))
+	leave()
+	g.open()
+	for _, a := range append(first, stayed) {
+		if v := a.wait(t); v.outcome != outQueued {
+			t.Fatalf("%v", v.outcome)
+		}
+	}
+	if v := left.wait(t); v.outcome != outLeft {
+		t.Fatalf("who left was answered %v", v.outcome)
+	}
+	if st := i.state(it); st.Seq != 2 {
+		t.Fatalf("%d grants, want 2", st.Seq)
+	}
+}
+
+// When an item sells out, those who wait are answered without asking Redis.
+func TestWhoWaitsAtTheSellOutIsAnsweredFromMemory(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(1)
+	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
+	if _, a := i.buy(1, it); a.Status != http.StatusAccepted {
+		t.Fatalf("%+v", a)
+	}
+	g := i.gate()
+	l := i.rush.lanes.find(it.ID)
+	first := busy(t, l, g, 10)
+	var waiting []*attempt
+	for k := range int64(50) {
+		waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 100+k)))
+	}
+	// The decision raises the flag before more are taken.
+	g.pass <- struct{}{}
+	for _, a := range waiting {
+		if v := a.wait(t); v.outcome != outAllHeld {
+			t.Fatalf("%v", v.outcome)
+		}
+	}
+	if n := g.total.Load(); n != 1 {
+		t.Fatalf("Redis was asked about %d attempts, want 1", n)
+	}
+	g.open()
+	for _, a := range first {
+		a.wait(t)
+	}
+}

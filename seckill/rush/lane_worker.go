@@ -1,0 +1,195 @@
+package rush
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"stampede/inventory"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/seckillevent"
+)
+
+// laneWorker turns what waits in a lane into batches. Its slices are reused
+// from batch to batch; nothing in them outlives one.
+type laneWorker struct {
+	lane     *lane
+	waiting  []*attempt // as taken from the queue
+	asked    []*attempt // those of them that Redis was asked about
+	attempts []inventory.Attempt
+	decision inventory.Decision
+	// publishBy is when what this batch was granted is published or never will be.
+	publishBy time.Time
+
+	granted []*attempt
+	grants  []grant
+	repeats []repeat // who is told of holds whose message this instance cannot vouch for
+	batch   seckillevent.Batch
+	message []byte
+}
+
+func newLaneWorker(l *lane) *laneWorker {
+	return &laneWorker{
+		lane:     l,
+		waiting:  make([]*attempt, 0, inventory.MaxBatch),
+		asked:    make([]*attempt, 0, inventory.MaxBatch),
+		attempts: make([]inventory.Attempt, 0, inventory.MaxBatch),
+	}
+}
+
+// run works until the lane has ended and everybody in it has an answer.
+func (w *laneWorker) run() {
+	for w.turn() {
+	}
+}
+
+// turn takes a batch through the lane; false when the lane has ended. One worker
+// at a time gathers and asks: two at once would each take half of what waits.
+func (w *laneWorker) turn() bool {
+	w.lane.deciding.Lock()
+	a, ok := <-w.lane.queue
+	if !ok {
+		w.lane.deciding.Unlock()
+		return false
+	}
+	w.take(a)
+	w.work()
+	return true
+}
+
+// take gathers a batch: the attempt that ended the wait, then what is there.
+func (w *laneWorker) take(first *attempt) {
+	w.waiting = append(w.waiting[:0], first)
+	for len(w.waiting) < cap(w.waiting) {
+		select {
+		case a, ok := <-w.lane.queue:
+			if !ok {
+				return
+			}
+			w.waiting = append(w.waiting, a)
+		default:
+			return
+		}
+	}
+}
+
+// work answers everybody in the batch.
+//
+//nolint:contextcheck // a batch belongs to nobody in it
+func (w *laneWorker) work() {
+	// Clients do not take part in the batch's context: one that leaves must not
+	// end the decision about the others.
+	ctx := context.Background()
+	l := w.lane
+	decided := sync.OnceFunc(l.deciding.Unlock)
+	defer decided()
+	if l.line.trace.On() {
+		followed, span := w.follow(ctx)
+		ctx = followed
+		defer func() { span.End(nil) }()
+	}
+	item, ok := l.line.catalogue.Item(l.item)
+	if !ok || !item.OnSale {
+		answerAll(w.waiting, verdict{outcome: outEnded})
+		return
+	}
+	if l.hasEnded() {
+		answerAll(w.waiting, verdict{outcome: outDraining})
+		return
+	}
+	if w.sift(); len(w.asked) == 0 {
+		return
+	}
+	// What Redis grants must be written down. While that is not possible, nothing
+	// is granted.
+	if err := l.line.bus.Healthy(ctx); err != nil {
+		w.complain("grants are refused because their stream is unhealthy", err)
+		answerAll(w.asked, verdict{outcome: outUnavailable})
+		return
+	}
+	if err := w.reserve(ctx, item); err != nil {
+		// Redis may have decided all the same. The holds it may have made are the
+		// sweeper's; giving them back here could give back what a repeat took.
+		w.complain("decision failed", err)
+		w.suspect(item)
+		answerAll(w.asked, verdict{outcome: outUnknown})
+		return
+	}
+	w.settle(ctx, item, decided)
+}
+
+// sift answers those who need no decision: who has left, and whom the flag
+// refuses because the item sold out while they waited.
+func (w *laneWorker) sift() {
+	w.asked, w.attempts = w.asked[:0], w.attempts[:0]
+	for _, a := range w.waiting {
+		if a.ctx.Err() != nil {
+			a.answer(verdict{outcome: outLeft})
+			continue
+		}
+		if o, refused := w.lane.flag.refuses(a.user); refused {
+			a.answer(verdict{outcome: o})
+			continue
+		}
+		w.asked = append(w.asked, a)
+		w.attempts = append(w.attempts, inventory.Attempt{User: a.user, No: a.no, Quantity: a.quantity})
+	}
+}
+
+// reserve asks Redis, twice when the item was loaded since the last decision.
+func (w *laneWorker) reserve(ctx context.Context, item *catalogue.Item) (err error) {
+	l := w.lane
+	ctx, cancel := context.WithTimeout(ctx, l.line.cfg.ReserveTimeout)
+	defer cancel()
+	l.line.metrics.batch.Observe(float64(len(w.attempts)))
+	// Counted from before the question: a Load waits as long from its fence on,
+	// which no grant of this batch came after.
+	w.publishBy = time.Now().Add(l.line.cfg.PublishDeadline)
+
+	d, epoch := &w.decision, l.epoch.Load()
+	ctx, span := l.line.trace.Child(ctx, spanReserve)
+	defer func() { span.End(err) }()
+	if err := l.line.stock.Reserve(ctx, item.Stock(), epoch, w.attempts, d); err != nil {
+		return err
+	}
+	if d.Gate == inventory.Fenced && d.Epoch != 0 && d.Epoch != epoch {
+		if err := l.line.stock.Reserve(ctx, item.Stock(), d.Epoch, w.attempts, d); err != nil {
+			return err
+		}
+	}
+	if d.Gate != inventory.Fenced {
+		l.epoch.Store(d.Epoch)
+		l.learn(d, item.Unlimited, time.Now())
+		if d.Gate == inventory.Open && len(d.Results) != len(w.attempts) {
+			return errors.New("seckill: Redis answered another number of attempts than it was asked")
+		}
+	}
+	return nil
+}
+
+// suspect puts those who were asked about into the filter although no answer
+// came: Redis may hand them a unit yet, and who may hold one is not refused.
+func (w *laneWorker) suspect(item *catalogue.Item) {
+	if item.Unlimited {
+		return // has no flag
+	}
+	w.grants = w.grants[:0]
+	for _, a := range w.asked {
+		w.grants = append(w.grants, grant{user: a.user})
+	}
+	w.lane.flag.remember(0, int64(item.Total), w.grants)
+}
+
+func (w *laneWorker) complain(what string, err error) {
+	if w.lane.quiet.ok(time.Now()) {
+		//nolint:sloglint // every caller passes a literal
+		w.lane.line.log.Error(what, "item_id", w.lane.item, "attempts", len(w.asked), "error", err)
+	}
+}
+
+func answerAll(as []*attempt, v verdict) {
+	for _, a := range as {
+		a.answer(v)
+	}
+}

@@ -1,0 +1,136 @@
+package rush
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coocood/freecache"
+
+	"stampede/inventory"
+	"stampede/inventory/inventoryevent"
+	"stampede/platform/ids"
+	"stampede/platform/telemetry/tracing"
+	"stampede/seckill/catalogue"
+)
+
+// stock is what lanes, the line and the sweeper ask of inventory.
+type stock interface {
+	Reserve(ctx context.Context, item inventory.Item, epoch int64, attempts []inventory.Attempt, into *inventory.Decision) error
+	Users(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]int64, error)
+	Hold(ctx context.Context, item inventory.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error)
+	StaleHolds(ctx context.Context, item inventory.Item, olderThan time.Duration, limit int) ([]inventory.StaleHold, error)
+	Persisted(ctx context.Context, item inventory.Item, epoch int64, nos []ids.ID) error
+}
+
+// grantStream is what lanes and the sweeper ask of the bus.
+type grantStream interface {
+	Healthy(ctx context.Context) error
+	Publish(ctx context.Context, subject string, id ids.ID, data []byte) error
+	GrantsLast(ctx context.Context) (uint64, error)
+	GrantsDone(ctx context.Context, itemID int64, upTo uint64) (bool, error)
+}
+
+// lanes are all lanes of this instance and what they share. A lane begins with
+// the first attempt for an item on sale and ends when the item is gone from the
+// catalogue, or when the process stops.
+type lanes struct {
+	cfg       Config
+	catalogue *catalogue.Catalogue
+	stock     stock
+	bus       grantStream
+	flags     *freecache.Cache
+	numbers   *numbers
+	metrics   *metrics
+	log       *slog.Logger
+	trace     *tracing.Tracer
+
+	all      itemIndex[lane]
+	workers  sync.WaitGroup
+	draining atomic.Bool
+	rates    atomic.Pointer[map[int64]int] // admission rates by item, per second
+}
+
+// flagCacheBytes is freecache's smallest, room for some ten thousand flags.
+const flagCacheBytes = 512 << 10
+
+// find returns an item's lane, nil when there is none.
+func (ls *lanes) find(item int64) *lane { return ls.all.find(item) }
+
+// open returns an item's lane and begins it if need be; nil while draining.
+func (ls *lanes) open(item int64) *lane {
+	return ls.all.findOrAdd(item, func() *lane {
+		if ls.draining.Load() {
+			return nil
+		}
+		l := newLane(item, ls)
+		l.admit(ls.rate(item))
+		l.begin()
+		return l
+	})
+}
+
+// endGone ends the lanes of items that can not be bought any more.
+func (ls *lanes) endGone(onSale func(item int64) bool) {
+	for _, l := range ls.all.drop(func(item int64) bool { return !onSale(item) }) {
+		l.end()
+	}
+}
+
+// drain ends every lane and returns when everybody who waited has an answer and
+// the batches under way are finished.
+func (ls *lanes) drain() {
+	ls.draining.Store(true)
+	ls.endGone(func(int64) bool { return false })
+	ls.workers.Wait()
+}
+
+// depths tells how many wait in each lane.
+func (ls *lanes) depths(yield func(item int64, waiting int)) {
+	for item, l := range ls.all.items() {
+		yield(item, len(l.queue))
+	}
+}
+
+// rate is the admission rate that is set for an item, 0 for none.
+func (ls *lanes) rate(item int64) int {
+	if m := ls.rates.Load(); m != nil {
+		return (*m)[item]
+	}
+	return 0
+}
+
+// setRates replaces all admission rates.
+func (ls *lanes) setRates(rates map[int64]int) {
+	ls.rates.Store(&rates)
+	for item, l := range ls.all.items() {
+		l.admit(rates[item])
+	}
+}
+
+// onReturned clears the flag of an item whose units came back.
+func (ls *lanes) onReturned(data []byte) {
+	var e inventoryevent.Returned
+	if err := json.Unmarshal(data, &e); err != nil {
+		ls.log.Warn("broadcast could not be read", "subject", inventoryevent.SubjectReturned, "error", err)
+		return
+	}
+	if l := ls.find(e.ItemID); l != nil {
+		l.returned(e.Epoch, e.Rel)
+	}
+}
+
+// onLoaded takes note of an item's new epoch; flags of the one before end.
+func (ls *lanes) onLoaded(data []byte) {
+	var e inventoryevent.Loaded
+	if err := json.Unmarshal(data, &e); err != nil {
+		ls.log.Warn("broadcast could not be read", "subject", inventoryevent.SubjectLoaded, "error", err)
+		return
+	}
+	if l := ls.find(e.ItemID); l != nil {
+		l.returned(e.Epoch, 0)
+	}
+}

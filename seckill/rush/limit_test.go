@@ -1,0 +1,68 @@
+package rush
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"stampede/platform/ratelimit"
+	"stampede/seckill/catalogue"
+)
+
+func repeats(t testing.TB, perSecond int) *ratelimit.Repeats {
+	t.Helper()
+	r, err := ratelimit.NewRepeats(perSecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A path that is sent over and over gets its one answer until its user is over the
+// limit; then it is refused before Redis, for that user alone, and not for long.
+func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	i.rush.deps.Repeats = repeats(t, 10)
+	p := i.issue(1, it, 1)
+	for n := range 10 {
+		if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
+			t.Fatalf("rush %d: %+v", n, a)
+		}
+	}
+	// The ten may have taken long enough for another one; not for a hundred.
+	refused := answer{Status: http.StatusAccepted}
+	for n := 0; n < 100 && refused.Status == http.StatusAccepted; n++ {
+		refused = i.send(p.Path)
+	}
+	if refused.Code != "rate-limited" || refused.Status != http.StatusTooManyRequests || refused.RetryAfter != "1" {
+		t.Errorf("%+v, want rate-limited", refused)
+	}
+	if got := i.rush.metrics.funnel(it.ID)["rate-limited"]; got != 1 {
+		t.Errorf("the funnel counts %d refusals, want 1", got)
+	}
+	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
+		t.Errorf("another user: %+v", a)
+	}
+	i.clock.Advance(time.Second)
+	if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
+		t.Errorf("a second later: %+v", a)
+	}
+}
+
+// While the flag is up nobody is counted: refusing costs less than counting.
+func TestTheFlagAnswersBeforeTheLimit(t *testing.T) {
+	t.Parallel()
+	i, req := soldOutShop(t)
+	i.rush.deps.Repeats = repeats(t, 1)
+	for range 10 {
+		w := httptest.NewRecorder()
+		i.rt.ServeHTTP(w, req)
+		if w.Code != http.StatusConflict {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+}

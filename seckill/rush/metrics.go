@@ -1,0 +1,165 @@
+package rush
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/fault"
+)
+
+// tally counts answers by outcome, exactly.
+type tally [outcomes]atomic.Int64
+
+// maxTallies bounds the items whose tallies are kept. Above it those of items
+// that have left the catalogue go; a shop has a few dozen items a day.
+const maxTallies = 4096
+
+// metrics is everything that a rush measures. Answers are counted in our
+// own atomics, because a labelled counter costs several times as much and the
+// funnel needs exact figures per item anyway.
+type metrics struct {
+	answers tally
+	perItem itemIndex[tally]
+
+	paths     *prometheus.CounterVec
+	batch     prometheus.Histogram
+	published [publications]prometheus.Counter
+	swept     *prometheus.CounterVec
+}
+
+// publication is what became of a grant that was written down.
+type publication uint8
+
+const (
+	grantStored    publication = iota // on disk, told 202
+	grantRepeated                     // on disk once more, because nobody could vouch for the first time
+	grantUncertain                    // told unknown; the sweeper settles it
+	publications                      // how many there are
+)
+
+func (p publication) String() string { return [...]string{"stored", "repeated", "unknown"}[p] }
+
+// pathIssued is the code under which a path that was handed out is counted;
+// refusals are counted under theirs.
+const pathIssued = "issued"
+
+func newMetrics(reg prometheus.Registerer, depths func(yield func(item int64, waiting int))) (*metrics, error) {
+	m := &metrics{
+		paths: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_paths_total",
+			Help: "Rush paths asked for, by code: issued, or why none was.",
+		}, []string{"code"}),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "stampede_seckill_lane_batch_attempts",
+			Help: "Attempts of a lane that were decided by one call of Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_swept_holds_total",
+			Help: "Stale holds that the sweeper settled, by what it did: persisted, republished.",
+		}, []string{"how"}),
+	}
+	m.paths.WithLabelValues(pathIssued) // from the first scrape on, so that the first rate is right
+	m.swept.WithLabelValues("persisted")
+	m.swept.WithLabelValues("republished")
+	published := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "stampede_seckill_grants_published_total",
+		Help: "Grants published to the order writer, by outcome: stored, repeated (stored once more), unknown.",
+	}, []string{"outcome"})
+	for p := range publications {
+		m.published[p] = published.WithLabelValues(p.String())
+	}
+	for _, c := range []prometheus.Collector{m.paths, m.batch, published, m.swept, &collector{m, depths}} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// count counts an answer about an item. known is false for items that are not
+// in the catalogue, which get no tally of their own.
+func (m *metrics) count(item int64, known bool, o outcome) {
+	m.answers[o].Add(1)
+	if !known {
+		return
+	}
+	t := m.perItem.find(item)
+	if t == nil {
+		t = m.perItem.findOrAdd(item, func() *tally { return new(tally) })
+	}
+	t[o].Add(1)
+}
+
+// countPath counts a request for a path.
+func (m *metrics) countPath(err error) {
+	code := pathIssued
+	if err != nil {
+		code = fault.From(err).Code // one of a handful, all written in this module
+	}
+	m.paths.WithLabelValues(code).Inc()
+}
+
+// countPublished counts the grants of one message.
+func (m *metrics) countPublished(fresh, repeated int, err error) {
+	if err != nil {
+		m.published[grantUncertain].Add(float64(fresh + repeated))
+		return
+	}
+	m.published[grantStored].Add(float64(fresh))
+	m.published[grantRepeated].Add(float64(repeated))
+}
+
+// funnel is the answers about one item by code; only those that happened.
+func (m *metrics) funnel(item int64) map[string]int64 {
+	f := make(map[string]int64)
+	t := m.perItem.find(item)
+	if t == nil {
+		return f
+	}
+	for o := outQueued; o < outcomes; o++ {
+		if n := t[o].Load(); n > 0 {
+			f[o.String()] = n
+		}
+	}
+	return f
+}
+
+// trim keeps the tallies within their bound.
+func (m *metrics) trim(published func(item int64) bool) {
+	if len(m.perItem.items()) > maxTallies {
+		m.perItem.drop(func(item int64) bool { return !published(item) })
+	}
+}
+
+// rushCollector hands the tallies and the lanes' depths to Prometheus.
+type collector struct {
+	metrics *metrics
+	depths  func(yield func(item int64, waiting int))
+}
+
+var (
+	answersDesc = prometheus.NewDesc("stampede_seckill_rush_answers_total",
+		"Answers to rushes by code; left counts clients that went away while waiting.", []string{"code"}, nil)
+	waitingDesc = prometheus.NewDesc("stampede_seckill_lane_waiting",
+		"Attempts waiting in an item's lane on this instance.", []string{"item"}, nil)
+)
+
+// Describe lists what Collect sends.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	out <- answersDesc
+	out <- waitingDesc
+}
+
+// Collect sends the figures of this moment.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	for o := outQueued; o < outcomes; o++ {
+		out <- prometheus.MustNewConstMetric(answersDesc, prometheus.CounterValue,
+			float64(c.metrics.answers[o].Load()), o.String())
+	}
+	c.depths(func(item int64, waiting int) {
+		out <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue,
+			float64(waiting), strconv.FormatInt(item, 10))
+	})
+}

@@ -1,0 +1,148 @@
+package rush
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"stampede/platform/ids"
+)
+
+// A rush path is the credential of one attempt: a fixed binary payload and a
+// truncated HMAC over it, in unpadded base64url. Fixed offsets instead of a
+// general format keep the check free of allocations and give each path exactly
+// one spelling, so that a path can be compared, counted and logged as text.
+//
+//	 0  1  version
+//	 1  1  key id
+//	 2  8  user
+//	10  8  item
+//	18  2  quantity
+//	20 16  order number
+//	36  6  usable from, Unix milliseconds
+//	42  6  expires at, Unix milliseconds
+//	48 16  first half of HMAC-SHA256 over bytes 0 … 47
+//
+// Version 2 is the path of a shopper who has less time to pay than others. Its
+// times count from pathEpoch, which saves a byte of each for that window; so a
+// path has one length, and version 1 stays what nearly everybody gets.
+//
+//	36  5  usable from, milliseconds since pathEpoch
+//	41  5  expires at, likewise
+//	46  2  payment window, seconds, from 1
+const (
+	pathVersion = 1
+	// pathVersionShort carries a payment window.
+	pathVersionShort = 2
+
+	pathKeyAt      = 1
+	pathUserAt     = 2
+	pathItemAt     = 10
+	pathQuantityAt = 18
+	pathNumberAt   = 20
+	pathFromAt     = 36
+	pathUntilAt    = 42
+	pathMACAt      = 48
+
+	pathShortUntilAt = 41
+	pathWindowAt     = 46
+	// pathEpoch is 2020-01-01 UTC in Unix milliseconds: five bytes of milliseconds
+	// reach from there into the year 2054.
+	pathEpoch = 1_577_836_800_000
+
+	// pathMACBytes is 128 bits: a path lives four minutes at most, and one guess
+	// costs a request.
+	pathMACBytes = 16
+	pathBytes    = pathMACAt + pathMACBytes
+	// pathTextBytes is the length of every path as text.
+	pathTextBytes = (pathBytes*8 + 5) / 6
+)
+
+// errBadPath says nothing about what is wrong with a path: whoever made one up
+// learns only that it was not ours.
+var errBadPath = errors.New("seckill: not a rush path of ours")
+
+// pathEncoding refuses stray bits in the last character. It would still skip
+// line breaks, which the fixed length rules out.
+var pathEncoding = base64.RawURLEncoding.Strict()
+
+// token is what a rush path says: this user may try once to get this many units
+// of this item, under this order number, between these two times.
+type token struct {
+	user     int64
+	item     int64
+	quantity int32 // 1 … 65535
+	no       ids.ID
+	from     int64 // Unix milliseconds; the opening
+	until    int64 // Unix milliseconds
+	// payWithin is the payment window in seconds, up to 65535, where it is shorter
+	// than the item's; 0 where it is the item's.
+	payWithin int32
+}
+
+// put writes the payload without its MAC.
+func (t *token) put(b *[pathBytes]byte, key byte) {
+	b[0], b[pathKeyAt] = pathVersion, key
+	binary.BigEndian.PutUint64(b[pathUserAt:], uint64(t.user))         //nolint:gosec // the bits, read back the same way
+	binary.BigEndian.PutUint64(b[pathItemAt:], uint64(t.item))         //nolint:gosec // likewise
+	binary.BigEndian.PutUint16(b[pathQuantityAt:], uint16(t.quantity)) //nolint:gosec // sign refuses more
+	copy(b[pathNumberAt:], t.no[:])
+	if t.payWithin > 0 {
+		b[0] = pathVersionShort
+		putShortMillis(b[pathFromAt:pathShortUntilAt], t.from-pathEpoch)
+		putShortMillis(b[pathShortUntilAt:pathWindowAt], t.until-pathEpoch)
+		binary.BigEndian.PutUint16(b[pathWindowAt:], uint16(t.payWithin)) //nolint:gosec // sign refuses more
+		return
+	}
+	putMillis(b[pathFromAt:pathUntilAt], t.from)
+	putMillis(b[pathUntilAt:pathMACAt], t.until)
+}
+
+// take reads a payload whose MAC has been checked.
+func (t *token) take(b *[pathBytes]byte) {
+	t.user = int64(binary.BigEndian.Uint64(b[pathUserAt:])) //nolint:gosec // the bits that put wrote
+	t.item = int64(binary.BigEndian.Uint64(b[pathItemAt:])) //nolint:gosec // likewise
+	t.quantity = int32(binary.BigEndian.Uint16(b[pathQuantityAt:]))
+	copy(t.no[:], b[pathNumberAt:pathFromAt])
+	if b[0] == pathVersionShort {
+		t.from = shortMillis(b[pathFromAt:pathShortUntilAt]) + pathEpoch
+		t.until = shortMillis(b[pathShortUntilAt:pathWindowAt]) + pathEpoch
+		t.payWithin = int32(binary.BigEndian.Uint16(b[pathWindowAt:]))
+		return
+	}
+	t.payWithin = 0
+	t.from = millis(b[pathFromAt:pathUntilAt])
+	t.until = millis(b[pathUntilAt:pathMACAt])
+}
+
+// sane reports whether t can be written without losing anything.
+func (t *token) sane() bool {
+	least, most := int64(0), int64(1<<48-1) // up to the year 10889
+	if t.payWithin > 0 {
+		least, most = pathEpoch, pathEpoch+1<<40-1
+	}
+	return t.user > 0 && t.item > 0 && t.quantity >= 1 && t.quantity <= math.MaxUint16 && !t.no.IsZero() &&
+		t.payWithin >= 0 && t.payWithin <= math.MaxUint16 && t.from >= least && t.from <= t.until && t.until <= most
+}
+
+func putMillis(b []byte, ms int64) {
+	_ = b[5]
+	b[0], b[1], b[2] = byte(ms>>40), byte(ms>>32), byte(ms>>24)
+	b[3], b[4], b[5] = byte(ms>>16), byte(ms>>8), byte(ms)
+}
+
+func millis(b []byte) int64 {
+	_ = b[5]
+	return int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5])
+}
+
+func putShortMillis(b []byte, ms int64) {
+	_ = b[4]
+	b[0], b[1], b[2], b[3], b[4] = byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms)
+}
+
+func shortMillis(b []byte) int64 {
+	_ = b[4]
+	return int64(b[0])<<32 | int64(b[1])<<24 | int64(b[2])<<16 | int64(b[3])<<8 | int64(b[4])
+}

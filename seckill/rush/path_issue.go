@@ -1,0 +1,147 @@
+package rush
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"time"
+
+	"stampede/platform/auth"
+	"stampede/platform/fault"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+)
+
+// What a path can be refused for.
+var (
+	ErrItemUnknown = fault.New(fault.NotFound, "not-found", "There is no such item; GET /api/v1/sessions lists what is on sale.")
+	ErrTooEarly    = fault.New(fault.TooEarly, "not-started", "Paths are given out shortly before the opening; spread your requests over that time.")
+	ErrSaleEnded   = fault.New(fault.Gone, "ended", "The sale of this item has ended.")
+	errOverLimit   = fault.New(fault.Invalid, "over-limit", "Ask for at most the number of units in limit.")
+)
+
+// PathRequest asks for a rush path.
+type PathRequest struct {
+	ID    string `path:"id" doc:"The item" example:"42"`
+	Proof string `header:"Human-Check" maxLength:"4096" doc:"The solution of a challenge, where the activity asks for one"`
+	Body  *PathOrder
+}
+
+// PathOrder is what the shopper wants of the item.
+type PathOrder struct {
+	Quantity int32 `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units, up to the item's limit per user; 1 when left out"`
+}
+
+// PathAnswer is the answer to PathRequest.
+type PathAnswer struct{ Body PathGrant }
+
+// PathGrant is a rush path and what a client needs to use it.
+type PathGrant struct {
+	Path       string `json:"path" doc:"The credential of one attempt; keep it to yourself"`
+	OrderNo    string `json:"order_no" doc:"The number of this attempt and of the order it may become" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
+	UsableFrom string `json:"usable_from" format:"date-time" doc:"When the path may be sent; the opening"`
+	ExpiresAt  string `json:"expires_at" format:"date-time"`
+	RushURL    string `json:"rush_url" format:"uri-reference" doc:"POST here, without a body or token"`
+}
+
+// timeFormat is RFC 3339 with milliseconds, as every time in the API.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// PathLead is how long before its opening paths for an item are given out.
+func (r *Service) PathLead() time.Duration { return r.cfg.PathLead }
+
+// issue hands out a path. All that can be checked ahead of the rush is checked
+// here. Paths are handed out during a pause too: it may end within the path's
+// life, and Redis refuses as long as it lasts.
+func (r *Service) issue(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	item, ok := r.catalogue.Item(id)
+	if !ok {
+		return nil, ErrItemUnknown
+	}
+	now := r.clock.Now()
+	if !item.OnSale || now.After(item.ClosesAt) {
+		return nil, ErrSaleEnded
+	}
+	if wait := item.OpensAt.Add(-r.cfg.PathLead).Sub(now); wait > 0 {
+		return nil, ErrTooEarly.After(wait)
+	}
+	quantity := int32(1)
+	if in.Body != nil && in.Body.Quantity != 0 {
+		quantity = in.Body.Quantity
+	}
+	if quantity < 1 || quantity > item.UserLimit {
+		return nil, errOverLimit.With("limit", item.UserLimit)
+	}
+	who := auth.From(ctx)
+	a := Applicant{
+		User: who.UserID, Device: who.Device, Address: httpx.ClientAddr(ctx), Item: item, Quantity: quantity,
+		OrderNo: ids.NewFor(who.UserID), Proof: in.Proof, Now: now, UsableFrom: item.OpensAt, PayWithin: item.PayWindow,
+	}
+	if err := r.admit(ctx, &a); err != nil {
+		return nil, err
+	}
+	t := token{user: a.User, item: id, quantity: quantity, no: a.OrderNo, from: a.UsableFrom.UnixMilli(), payWithin: r.payWithin(&a)}
+	start := now
+	if a.UsableFrom.After(now) {
+		start = a.UsableFrom
+	}
+	t.until = start.Add(r.cfg.PathLifetime).UnixMilli()
+	path, err := r.keys.sign(t)
+	if err != nil {
+		return nil, err
+	}
+	r.lanes.numbers.put(t.no, told{item: id, position: noPosition})
+	return &PathAnswer{PathGrant{
+		Path: path, OrderNo: t.no.String(), RushURL: rushPrefix + path,
+		UsableFrom: time.UnixMilli(t.from).UTC().Format(timeFormat),
+		ExpiresAt:  time.UnixMilli(t.until).UTC().Format(timeFormat),
+	}}, nil
+}
+
+// payWithin is the payment window, in seconds, of an applicant who has less time
+// than others; 0 for everybody else. It is never so short that a provider in use
+// could not take the payment, and at most the 18 hours that a path can say.
+func (r *Service) payWithin(a *Applicant) int32 {
+	if a.PayWithin >= a.Item.PayWindow {
+		return 0
+	}
+	// Up to the next whole second, which is what a path can say.
+	window := (max(a.PayWithin, r.deps.ShortestPay) + time.Second - 1).Truncate(time.Second)
+	if window >= a.Item.PayWindow {
+		return 0
+	}
+	return int32(min(window/time.Second, math.MaxUint16)) //nolint:gosec // bounded by the minimum
+}
+
+// registerIssue adds the route.
+func (r *Service) registerIssue(api httpx.API) {
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/items/{id}/rush-path", ID: "issue-rush-path", Tag: "shopper", Role: auth.Shopper,
+		Summary: "Get a rush path",
+		Description: "Everything that can be checked ahead is checked here, so that the rush itself is one request without a token. " +
+			"Paths are given out from two minutes before the opening (the shop may choose another lead); spread your requests over that time. " +
+			"One path is one attempt under one order number, and sending it again gives the same answer. " +
+			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
+		Limits: r.cfg.PathLimits,
+		OverLimit: func(ctx context.Context) {
+			if r.overLimit != nil {
+				r.overLimit(auth.From(ctx).UserID)
+			}
+		},
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusGone: "ended", http.StatusTooEarly: "not-started",
+			http.StatusUnprocessableEntity: "over-limit, invalid",
+			http.StatusForbidden:           "no-reservation-held, human-check-required, human-check-failed, not-available",
+			http.StatusConflict:            "one-activity",
+			http.StatusServiceUnavailable:  "unavailable, human-check-unavailable",
+		},
+	}, func(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
+		out, err := r.issue(ctx, in)
+		r.metrics.countPath(err)
+		return out, err
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package rush
+
+const raceEnabled = false

@@ -1,0 +1,113 @@
+package rush
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+// clocked notes when Redis was asked last, for a decision or for stale holds, and
+// until when the publication of what it answered may go on. Its user calls one
+// after the other.
+type clocked struct {
+	stock
+	grantStream
+	asked, by time.Time
+}
+
+func (c *clocked) Reserve(ctx context.Context, item inventory.Item, epoch int64, as []inventory.Attempt, into *inventory.Decision) error {
+	c.asked = time.Now()
+	return c.stock.Reserve(ctx, item, epoch, as, into)
+}
+
+func (c *clocked) StaleHolds(ctx context.Context, item inventory.Item, olderThan time.Duration, limit int) ([]inventory.StaleHold, error) {
+	c.asked = time.Now()
+	return c.stock.StaleHolds(ctx, item, olderThan, limit)
+}
+
+func (c *clocked) Publish(ctx context.Context, subject string, id ids.ID, data []byte) error {
+	c.by, _ = ctx.Deadline()
+	return c.grantStream.Publish(ctx, subject, id, data)
+}
+
+// check wants a deadline that began after a moment and before the question.
+func (c *clocked) check(t *testing.T, what string, after time.Time, deadline time.Duration) {
+	t.Helper()
+	if c.by.Before(after.Add(deadline)) || c.by.After(c.asked.Add(deadline)) {
+		t.Errorf("%s may be published until %v after the question, want at most %v", what, c.by.Sub(c.asked), deadline)
+	}
+	c.by = time.Time{}
+}
+
+// A Load waits for publications from its fence on, so their time runs from before
+// Redis was asked, for grants, for repetitions and for what the sweeper sends
+// again.
+func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(5)
+	i := y.instance([]*catalogue.Item{it}, quick)
+	deadline := i.rush.cfg.PublishDeadline
+	c := &clocked{stock: i.rush.stock, grantStream: i.Bus}
+	i.rush.lanes.stock, i.rush.lanes.bus = c, c
+
+	began := time.Now()
+	path, _ := i.buy(1, it)
+	c.check(t, "a grant", began, deadline)
+
+	i.rush.lanes.numbers.cache.Clear() // as after a restart
+	began = time.Now()
+	i.send(path.Path)
+	c.check(t, "a repetition", began, deadline)
+
+	s := newSweeper(i.rush.cfg, i.rush.deps, c, c, i.rush.metrics)
+	s.notes = map[int64]map[ids.ID]*note{}
+	lose := i.Run(func(ctx context.Context) error {
+		return y.Bus.ConsumeGrants(ctx, func(_ context.Context, batch []bus.Msg) {
+			for _, m := range batch {
+				if err := m.Ack(); err != nil {
+					t.Errorf("ack: %v", err)
+				}
+			}
+		})
+	})
+	defer lose()
+	round := uint64(0)
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		round++
+		began = time.Now()
+		if err := s.sweepItem(t.Context(), it, round); err != nil {
+			t.Error(err)
+		}
+		return !c.by.IsZero()
+	}, "the sweeper published")
+	c.check(t, "a stale hold", began, deadline)
+}
+
+// What Redis granted so late that a Load may not have waited for it is neither
+// published nor promised.
+func TestAGrantAfterTheDeadlineIsUnknown(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(5)
+	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.PublishDeadline = 100 * time.Millisecond })
+	i.rush.lanes.stock = &faultyStock{stock: i.rush.stock, reserve: func(_ int, decide func() error) error {
+		over := time.After(i.rush.cfg.PublishDeadline)
+		err := decide()
+		<-over
+		return err
+	}}
+	if _, a := i.buy(1, it); a.Status != http.StatusServiceUnavailable || a.Code != "unknown" {
+		t.Fatalf("%+v", a)
+	}
+	if n, err := y.Bus.GrantsBacklog(t.Context()); err != nil || n != 0 {
+		t.Fatalf("%d messages were published (%v)", n, err)
+	}
+}

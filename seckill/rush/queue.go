@@ -1,0 +1,141 @@
+package rush
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coocood/freecache"
+
+	"stampede/inventory"
+	"stampede/platform/ids"
+	"stampede/seckill/catalogue"
+)
+
+// numbers remembers which item an order number is for and what its shopper was
+// told. It is bounded and may forget; what it says is never wrong.
+type numbers struct{ cache *freecache.Cache }
+
+// told is what this instance remembers of a number.
+type told struct {
+	item     int64
+	position int64 // the lowest that its shopper was told, or noPosition
+	stored   bool  // its grant is in the stream: it is an order, or becomes one or a refusal
+}
+
+// numberLife is how long a number may be asked for while it has no order: a path
+// lives four minutes, and a backlog of the writer is measured in seconds.
+const numberLife = 10 * time.Minute
+
+// noPosition stands for a number whose shopper was told no position yet.
+const noPosition = int64(1) << 62
+
+func newNumbers(maxBytes int) *numbers { return &numbers{freecache.NewCache(maxBytes)} }
+
+// put remembers a number.
+func (n *numbers) put(no ids.ID, t told) {
+	var v [toldBytes]byte
+	binary.LittleEndian.PutUint64(v[:8], uint64(t.item))     //nolint:gosec // bits, read back by get
+	binary.LittleEndian.PutUint64(v[8:], uint64(t.position)) //nolint:gosec // bits, read back by get
+	if t.stored {
+		v[16] = 1
+	}
+	// The only errors are about sizes, which are fixed.
+	_ = n.cache.Set(no[:], v[:], wholeSeconds(numberLife))
+}
+
+// get returns what put remembered last.
+func (n *numbers) get(no ids.ID) (told, bool) {
+	var buf [toldBytes]byte
+	v, err := n.cache.GetWithBuf(no[:], buf[:])
+	if err != nil || len(v) != len(buf) {
+		return told{}, false
+	}
+	return told{
+		item:     int64(binary.LittleEndian.Uint64(v[:8])), //nolint:gosec // the bits that put wrote
+		position: int64(binary.LittleEndian.Uint64(v[8:])), //nolint:gosec // as above
+		stored:   v[16] == 1,
+	}, true
+}
+
+// toldBytes is the item, the position and whether it is stored.
+const toldBytes = 8 + 8 + 1
+
+// Queued reports whether a user's number was granted and waits to become an
+// order: its item and how many grants will be written before it. The position
+// never rises from one answer to the next. An error means that nobody knows,
+// which is not the same as false.
+func (r *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+	if no.Bucket() != ids.Bucket(user) {
+		return 0, 0, false, nil // somebody else's number
+	}
+	return r.queued(ctx, user, no)
+}
+
+func (r *Service) queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+	if t, known := r.lanes.numbers.get(no); known {
+		if it, published := r.catalogue.Item(t.item); published {
+			return r.queuedFor(ctx, it, user, no, t)
+		}
+	}
+	var unclear error
+	for _, it := range r.catalogue.Items() {
+		if !r.issuedFor(no, it) {
+			continue
+		}
+		position, itemID, ok, err = r.queuedFor(ctx, it, user, no, told{position: noPosition})
+		if ok {
+			return position, itemID, true, nil
+		}
+		unclear = errors.Join(unclear, err)
+	}
+	return 0, 0, false, unclear
+}
+
+// issuedFor reports whether a number may be for an item, by the time it carries:
+// numbers are minted with a path, which is given out only around the sale.
+func (r *Service) issuedFor(no ids.ID, it *catalogue.Item) bool {
+	minted := no.Time()
+	return minted.After(it.OpensAt.Add(-r.cfg.PathLead-clockSpread)) && minted.Before(it.ClosesAt.Add(clockSpread))
+}
+
+// clockSpread is how far the clock that minted a number may be from the one
+// that reads it, with room: the guess only saves a question to Redis.
+const clockSpread = 10 * time.Second
+
+func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
+	held, _, seq, persisted, ok, err := r.stock.Hold(ctx, it.Stock(), user)
+	if errors.Is(err, inventory.ErrFenced) && r.clock.Now().After(it.ClosesAt) {
+		return 0, 0, false, r.settledWithoutState(ctx, it, err)
+	}
+	if err != nil {
+		return 0, 0, false, fmt.Errorf("seckill: ask for a number's place: %w", err)
+	}
+	// A hold without a place in the epoch has its order row.
+	if !ok || held != no || seq == 0 {
+		return 0, 0, false, nil
+	}
+	position = min(max(0, seq-persisted), t.position)
+	if position < t.position {
+		t.item, t.position = it.ID, position
+		r.lanes.numbers.put(no, t)
+	}
+	return position, it.ID, true, nil
+}
+
+// settledWithoutState returns nil when nothing of an ended item waits to be
+// written, so that its missing state means that its keys were removed; else it
+// returns why.
+func (r *Service) settledWithoutState(ctx context.Context, it *catalogue.Item, why error) error {
+	last, err := r.lanes.bus.GrantsLast(ctx)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	done, err := r.lanes.bus.GrantsDone(ctx, it.ID, last)
+	if err != nil || !done {
+		return errors.Join(why, err)
+	}
+	return nil
+}

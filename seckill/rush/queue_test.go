@@ -1,0 +1,134 @@
+package rush
+
+import (
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+func TestQueued(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(100)
+	other := y.Item(100)
+	a, b := y.instance([]*catalogue.Item{it, other}), y.instance([]*catalogue.Item{other, it})
+	const shoppers = 20
+	var nos []ids.ID
+	for u := range int64(shoppers) {
+		p, got := a.buy(u+1, it)
+		if got.Status != http.StatusAccepted || got.Position != u+1 {
+			t.Fatalf("%+v", got)
+		}
+		nos = append(nos, parse(t, p.OrderNo))
+	}
+	never := a.issue(500, it, 1)
+	// Told to be third, one is not told to be tenth, whatever Redis says.
+	a.rush.lanes.numbers.put(nos[9], told{item: it.ID, position: 3})
+	if position, _, _, _ := a.rush.Queued(t.Context(), 10, nos[9]); position != 3 {
+		t.Fatalf("told to be third, now %d", position)
+	}
+	a.rush.lanes.numbers.put(nos[9], told{item: it.ID, position: noPosition})
+	// The instance that granted knows the item at once; the other one finds it.
+	for n, i := range []*instance{a, b} {
+		for u, no := range nos {
+			position, item, ok, err := i.rush.Queued(t.Context(), int64(u)+1, no)
+			if err != nil || !ok || item != it.ID || position != int64(u)+1 {
+				t.Fatalf("instance %d, shopper %d: %d %d %v %v", n, u+1, position, item, ok, err)
+			}
+		}
+		if _, _, ok, err := i.rush.Queued(t.Context(), 500, parse(t, never.OrderNo)); ok || err != nil {
+			t.Fatalf("a number that was never used is in line: %v %v", ok, err)
+		}
+		if _, _, ok, err := i.rush.Queued(t.Context(), 2, nos[0]); ok || err != nil {
+			t.Fatalf("somebody else's number is in line: %v %v", ok, err)
+		}
+	}
+}
+
+// However the writer goes on, nobody's position rises from one poll to the next.
+func TestPositionNeverRises(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(200)
+	i := y.instance([]*catalogue.Item{it})
+	const shoppers = 60
+	nos := make([]ids.ID, shoppers)
+	last := make([]int64, shoppers)
+	for u := range nos {
+		p, a := i.buy(int64(u)+1, it)
+		nos[u], last[u] = parse(t, p.OrderNo), a.Position
+	}
+	poll := func() (sum int64) {
+		for u, no := range nos {
+			position, _, ok, err := i.rush.Queued(t.Context(), int64(u)+1, no)
+			if err != nil {
+				t.Fatalf("shopper %d: %v", u+1, err)
+			}
+			if !ok {
+				position = 0 // the order is written
+			}
+			if position > last[u] {
+				t.Fatalf("shopper %d went from %d to %d", u+1, last[u], position)
+			}
+			last[u] = position
+			sum += position
+		}
+		return sum
+	}
+	poll()
+	y.Write()
+	next := int64(1000)
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		i.buy(next, it) // others join behind
+		next++
+		return poll() == 0 && next > 1010
+	}, "everybody's turn came")
+}
+
+// A number whose place cannot be told is not told to be out of line.
+func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	p, _ := i.buy(1, it)
+	if err := y.Redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	no := parse(t, p.OrderNo)
+	if _, _, _, err := i.rush.Queued(t.Context(), 1, no); err == nil {
+		t.Fatal("sure about a number although its item's state is gone")
+	}
+	// After the end of the sale the state is removed on purpose: then what is on
+	// its way decides.
+	i.clock.Advance(2 * time.Hour)
+	if _, _, _, err := i.rush.Queued(t.Context(), 1, no); err == nil {
+		t.Fatal("sure although its grant is still to be written")
+	}
+	y.SettleAll(1)
+	if _, _, ok, err := i.rush.Queued(t.Context(), 1, no); ok || err != nil {
+		t.Fatalf("nothing is left to wait for: %v %v", ok, err)
+	}
+}
+
+func TestNumbersRememberWithoutAllocating(t *testing.T) {
+	n := newNumbers(512 << 10)
+	no := ids.NewFor(1)
+	if _, ok := n.get(no); ok {
+		t.Fatal("knows a number it was never told")
+	}
+	for _, want := range []told{{math.MaxInt64, noPosition, false}, {1, 2, true}, {1, 2, false}} {
+		n.put(no, want)
+		if got, ok := n.get(no); !ok || got != want {
+			t.Fatalf("%+v %v", got, ok)
+		}
+	}
+	if a := testing.AllocsPerRun(100, func() { n.put(no, told{item: 1, position: 2}); n.get(no) }); a != 0 {
+		t.Fatalf("%v allocations", a)
+	}
+}

@@ -1,0 +1,159 @@
+package rush
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/platform/httpx"
+	"stampede/platform/pg"
+	"stampede/seckill/catalogue"
+)
+
+// change makes an operator's change to an item in Postgres and Redis.
+func (y *yard) change(it *catalogue.Item, c inventory.Change) {
+	y.T.Helper()
+	err := pg.InTx(y.T.Context(), y.DB, func(tx pgx.Tx) error { return y.Stock.Change(y.T.Context(), tx, it.ID, c) })
+	if err == nil {
+		err = y.Stock.Apply(y.T.Context(), it.ID)
+	}
+	if err != nil {
+		y.T.Fatal(err)
+	}
+}
+
+// Every refusal: its status, its code, when to come back, and that nothing was
+// taken from the stock.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	broken := errors.New("broken on purpose")
+	soon := func(it *catalogue.Item) { it.OpensAt = it.OpensAt.Add(2 * time.Minute) } // in a minute
+	pair := func(it *catalogue.Item) { it.UserLimit = 2 }
+	send := func(i *instance, it *catalogue.Item) answer { return i.send(i.issue(1, it, 1).Path) }
+
+	for name, c := range map[string]struct {
+		item   func(*catalogue.Item)
+		rush   func(i *instance, it *catalogue.Item) answer
+		status int
+		code   string
+		retry  int // seconds; the long ones may have begun to run
+	}{
+		"made up": {status: 403, code: "bad-path", rush: func(i *instance, _ *catalogue.Item) answer { return i.send("made-up") }},
+		"forged": {status: 403, code: "bad-path", rush: func(i *instance, it *catalogue.Item) answer {
+			p := i.issue(1, it, 1).Path
+			return i.send(p[:30] + strings.Map(func(r rune) rune { return r ^ 1 }, p[30:31]) + p[31:])
+		}},
+		"with a body": {status: 413, code: "too-large", rush: func(i *instance, it *catalogue.Item) answer {
+			return i.do(httptest.NewRequest(http.MethodPost, i.issue(1, it, 1).RushURL, strings.NewReader(strings.Repeat("x", maxBodyBytes+1))))
+		}},
+		"expired": {status: 403, code: "path-expired", rush: func(i *instance, it *catalogue.Item) answer {
+			p := i.issue(1, it, 1)
+			i.clock.Advance(i.rush.cfg.PathLifetime + 2*time.Second)
+			return i.send(p.Path)
+		}},
+		"before the path": {item: soon, status: 425, code: "not-started", retry: 60, rush: send},
+		"before the window": {status: 425, code: "not-started", retry: 30, rush: func(i *instance, it *catalogue.Item) answer {
+			p := i.issue(1, it, 1)
+			later := *it
+			later.OpensAt = time.Now().Add(30 * time.Second)
+			i.shelf.Show(&later)
+			return i.send(p.Path)
+		}},
+		"before the opening by Redis": {item: soon, status: 425, code: "not-started", retry: 60, rush: func(i *instance, it *catalogue.Item) answer {
+			i.clock.Advance(time.Minute + time.Second)
+			return send(i, it)
+		}},
+		"after the window": {item: func(it *catalogue.Item) { it.ClosesAt = time.Now().Add(30 * time.Second) }, status: 410, code: "ended", rush: func(i *instance, it *catalogue.Item) answer {
+			p := i.issue(1, it, 1)
+			i.clock.Advance(32 * time.Second)
+			return i.send(p.Path)
+		}},
+		"after the end by Redis": {status: 410, code: "ended", rush: func(i *instance, it *catalogue.Item) answer {
+			p := i.issue(1, it, 1)
+			over := time.Now().Add(-time.Second)
+			i.change(it, inventory.Change{ClosesAt: &over})
+			return i.send(p.Path)
+		}},
+		"terminated": {status: 410, code: "ended", rush: func(i *instance, it *catalogue.Item) answer {
+			p := i.issue(1, it, 1)
+			gone := *it
+			gone.OnSale = false
+			i.shelf.Show(&gone)
+			return i.send(p.Path)
+		}},
+		"gone": {status: 410, code: "ended", rush: func(i *instance, it *catalogue.Item) answer {
+			p := i.issue(1, it, 1)
+			i.shelf.Show()
+			return i.send(p.Path)
+		}},
+		"paused": {status: 503, code: "paused", retry: 2, rush: func(i *instance, it *catalogue.Item) answer {
+			yes := true
+			i.change(it, inventory.Change{Paused: &yes})
+			return send(i, it)
+		}},
+		"over the limit by Redis": {item: pair, status: 422, code: "over-limit", rush: func(i *instance, it *catalogue.Item) answer {
+			p := i.issue(1, it, 2)
+			one := int32(1)
+			i.change(it, inventory.Change{UserLimit: &one})
+			return i.send(p.Path)
+		}},
+		"more than is left": {item: func(it *catalogue.Item) { pair(it); it.Total = 1 }, status: 409, code: "not-enough", rush: func(i *instance, it *catalogue.Item) answer {
+			return i.send(i.issue(1, it, 2).Path)
+		}},
+		"unhealthy stream": {status: 503, code: "unavailable", retry: 2, rush: func(i *instance, it *catalogue.Item) answer {
+			i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, healthy: func() error { return broken }}
+			return send(i, it)
+		}},
+		"Redis failing": {status: 503, code: "unknown", retry: 1, rush: func(i *instance, it *catalogue.Item) answer {
+			i.rush.lanes.stock = &faultyStock{stock: i.rush.stock, reserve: func(int, func() error) error { return broken }}
+			return send(i, it)
+		}},
+		"draining": {status: 503, code: "draining", retry: 1, rush: func(i *instance, it *catalogue.Item) answer {
+			i.rush.lanes.drain()
+			return send(i, it)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := &yard{y.In(t)}
+			it := y.Item(5, func(it *catalogue.Item) {
+				if c.item != nil {
+					c.item(it)
+				}
+			})
+			i := y.instance([]*catalogue.Item{it})
+			a := c.rush(i, it)
+			retry, _ := strconv.Atoi(a.RetryAfter) // 0 without one
+			if a.Status != c.status || a.Code != c.code || retry > c.retry || retry < c.retry-c.retry/3 {
+				t.Fatalf("got %d %s, Retry-After %q", a.Status, a.Code, a.RetryAfter)
+			}
+			if st := i.state(it); st.Seq != 0 || st.Remaining != int64(it.Total) {
+				t.Fatalf("something was taken: %+v", st)
+			}
+		})
+	}
+}
+
+// Every refusal that is rendered ahead has a title in both languages.
+func TestRefusalsHaveTitles(t *testing.T) {
+	t.Parallel()
+	for o := outQueued; o < outcomes; o++ {
+		f := refusals[o]
+		if f == nil {
+			continue
+		}
+		for _, lang := range []httpx.Language{httpx.English, httpx.Chinese} {
+			if httpx.Title(f.Code, lang) == f.Code {
+				t.Errorf("%s has no title in language %d", f.Code, lang)
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package rush
+
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/httpx"
+)
+
+// Routes registers the routes of rushes. The rush itself stands outside every
+// middleware and is documented by hand.
+func (r *Service) Routes(rt *httpx.Router) {
+	rt.Direct(http.MethodPost, rushPrefix, r)
+	r.registerIssue(rt.API)
+	document(rt.API.Huma.OpenAPI())
+}
+
+// document describes the plain handler in the OpenAPI document.
+func document(doc *huma.OpenAPI) {
+	schemas := doc.Components.Schemas
+	ticket := schemas.Schema(reflect.TypeFor[Ticket](), true, "Ticket")
+	problem := schemas.Schema(reflect.TypeFor[httpx.Problem](), true, "Problem")
+	responses := map[string]*huma.Response{
+		"202": {
+			Description: "In line under order_no, or what has become of it when this path was sent before. Queued is not won: ask for the order.",
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: ticket}},
+		},
+	}
+	// From the same table that answers, so that no refusal can be missing here.
+	for o := outQueued; o < outcomes; o++ {
+		if refusals[o] == nil {
+			continue
+		}
+		status := strconv.Itoa(ready[o].status)
+		if have := responses[status]; have != nil {
+			have.Description += ", " + o.String()
+			continue
+		}
+		responses[status] = &huma.Response{
+			Description: o.String(),
+			Content:     map[string]*huma.MediaType{httpx.ProblemContentType: {Schema: problem}},
+		}
+	}
+	doc.AddOperation(&huma.Operation{
+		Method: http.MethodPost, Path: rushPrefix + "{path}", OperationID: "rush", Tags: []string{"shopper"},
+		Summary: "Rush",
+		Description: "One path is one attempt. Send it from usable_from on, without a body; it needs no token, the path is the credential. " +
+			"Sending it again gives the same answer, also when the first answer was lost: a 202, or 409 already-bought with the number in order_no. " +
+			"After 503 unknown ask GET /api/v1/orders/{order_no}; after every other refusal with Retry-After the same path may be sent again.",
+		Parameters: []*huma.Param{{
+			Name: "path", In: "path", Required: true, Description: "path of POST /api/v1/items/{id}/rush-path",
+			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(pathTextBytes), MaxLength: new(pathTextBytes)},
+		}},
+		Responses: responses,
+	})
+}

@@ -1,0 +1,152 @@
+package rush
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"stampede/platform/failpoint"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+	"stampede/platform/telemetry/tracing"
+	"stampede/seckill/catalogue"
+)
+
+// rushPrefix is what stands before the path in the URL.
+const rushPrefix = "/api/v1/rush/"
+
+// maxBodyBytes tolerates the empty object that some clients send with every
+// POST. Nothing of it is read.
+const maxBodyBytes = 1024
+
+// ServeHTTP answers POST /api/v1/rush/{path}. The path is the credential: there
+// is no token, no middleware and no parsing but its own. The questions are
+// ordered by what they cost, because most requests of a sale end at the flag;
+// until they enter a lane they allocate nothing.
+func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	lang := language(req.Header["Accept-Language"])
+	if req.ContentLength > maxBodyBytes {
+		r.metrics.count(0, false, outTooLarge)
+		refuse(w, lang, outTooLarge, 0)
+		return
+	}
+	var t token
+	path, _ := strings.CutPrefix(req.URL.Path, rushPrefix)
+	if r.keys.verify(path, &t) != nil {
+		r.metrics.count(0, false, outBadPath)
+		refuse(w, lang, outBadPath, 0)
+		return
+	}
+	now := r.clock.Now()
+	item, known := r.catalogue.Item(t.item)
+	v := r.door(&t, item, now)
+	if v.outcome == outNone {
+		v = r.inLine(req, &t)
+	}
+	v = r.again(req.Context(), &t, item, v)
+	r.metrics.count(t.item, known, v.outcome)
+	r.write(w, req, lang, t.no, v)
+}
+
+// door says why an attempt is refused from memory, outNone when it is not. Times
+// are compared with a tolerance: what is close is left to Redis and its one
+// clock.
+func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
+	ms, tolerance := now.UnixMilli(), r.cfg.ClockTolerance
+	switch {
+	case ms > t.until+tolerance.Milliseconds():
+		return verdict{outcome: outPathExpired}
+	case ms < t.from-tolerance.Milliseconds():
+		return verdict{outcome: outNotStarted, wait: time.Duration(t.from-ms) * time.Millisecond}
+	case item == nil || !item.OnSale:
+		return verdict{outcome: outEnded}
+	case ms < t.from && t.from > item.OpensAt.UnixMilli():
+		// A path that is usable later than the opening is strict to the millisecond:
+		// Redis knows the opening alone.
+		return verdict{outcome: outNotStarted, wait: time.Duration(t.from-ms) * time.Millisecond}
+	}
+	if l := r.lanes.find(t.item); l != nil {
+		if o, refused := l.flag.refuses(t.user); refused {
+			return verdict{outcome: o}
+		}
+	}
+	switch {
+	case now.Before(item.OpensAt.Add(-tolerance)):
+		return verdict{outcome: outNotStarted, wait: item.OpensAt.Sub(now)}
+	case now.After(item.ClosesAt.Add(tolerance)):
+		return verdict{outcome: outEnded}
+	}
+	if wait, ok := r.deps.Repeats.Allow(t.user, ms); !ok {
+		return verdict{outcome: outRateLimited, wait: wait}
+	}
+	return verdict{}
+}
+
+// inLine takes an attempt through its lane. It waits without a limit of its
+// own: the lane answers everybody it took, within the deadlines of Redis and of
+// the bus.
+func (r *Service) inLine(req *http.Request, t *token) verdict {
+	l := r.lanes.open(t.item)
+	if l == nil {
+		return verdict{outcome: outDraining}
+	}
+	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
+	a.ctx, a.user, a.no, a.quantity, a.within = req.Context(), t.user, t.no, t.quantity, t.payWithin
+	if r.deps.Trace.On() {
+		a.span = r.follow(t)
+	}
+	v := verdict{}
+	if o, in := l.enter(a, time.Now()); in {
+		<-a.done
+		v = a.verdict
+		endAttempt(a, v)
+	} else {
+		v.outcome = o
+	}
+	a.ctx, a.span = nil, tracing.Span{}
+	attempts.Put(a)
+	return v
+}
+
+// write answers the request.
+func (r *Service) write(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
+	switch v.outcome {
+	case outQueued:
+		failpoint.Before202.Pass()
+		writeTicket(w, no, statusQueued, v.position)
+	case outRepeated:
+		r.writeRepeated(w, req, lang, no, v)
+	case outAlreadyBought:
+		writeAlreadyBought(w, lang, v.other)
+	case outLeft:
+		// Nobody should be there to read it. Whoever is all the same, because it was
+		// our side that ended the request, has not been granted anything.
+		refuse(w, lang, outDraining, 0)
+	default:
+		refuse(w, lang, v.outcome, v.wait)
+	}
+}
+
+// writeRepeated answers a number that has had its grant: with its place while it
+// waits, else with what has become of it.
+func (r *Service) writeRepeated(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
+	switch {
+	case !v.settled:
+		writeTicket(w, no, statusQueued, v.position)
+		return
+	case v.status != "":
+		writeTicket(w, no, v.status, 0)
+		return
+	}
+	order, ok, err := r.deps.Orders.Get(req.Context(), no)
+	switch {
+	case err == nil && ok:
+		writeTicket(w, no, order.Status, 0)
+	case v.finished:
+		// The number lost its units again, so "queued" would be a lie; which end it
+		// came to is for the order to say.
+		refuse(w, lang, outUnknown, 0)
+	default:
+		writeTicket(w, no, statusQueued, 0)
+	}
+}

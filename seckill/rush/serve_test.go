@@ -1,0 +1,68 @@
+package rush
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"stampede/seckill/catalogue"
+)
+
+func TestSoldOutWhenAllIsPaid(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(1)
+	i := y.instance([]*catalogue.Item{it})
+	p, a := i.buy(1, it)
+	if a.Status != http.StatusAccepted {
+		t.Fatalf("%+v", a)
+	}
+	y.SettleAll(1)
+	y.Pay(parse(t, p.OrderNo))
+	for range 2 { // by Redis, then by the flag
+		req := httptest.NewRequest(http.MethodPost, i.issue(2, it, 1).RushURL, nil)
+		req.Header.Set("Accept-Language", "zh-CN,zh;q=0.9")
+		if a := i.do(req); a.Status != http.StatusGone || a.Code != "sold-out" || a.Title != "已售罄" {
+			t.Fatalf("%+v", a)
+		}
+		mustBeUp(t, i, it, outSoldOut)
+	}
+}
+
+// A fenced item asks to be loaded, and sells again once it is.
+func TestFencedItemIsHealed(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(5)
+	i := y.instance([]*catalogue.Item{it})
+	held, a := i.buy(1, it)
+	if a.Status != http.StatusAccepted {
+		t.Fatalf("%+v", a)
+	}
+	y.SettleAll(1)
+	if err := y.Redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := i.issue(2, it, 1)
+	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "fenced" || a.RetryAfter != "1" {
+		t.Fatalf("without its keys: %+v", a)
+	}
+	select {
+	case id := <-i.shelf.Fenced():
+		if err := y.Stock.Load(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(10 * time.Second): // the lane asks just after it has answered
+		t.Fatal("nobody was asked to load the item")
+	}
+	if a := i.send(p.Path); a.Status != http.StatusAccepted {
+		t.Fatalf("after the Load: %+v", a)
+	}
+	if a := i.send(held.Path); a.Status != http.StatusAccepted || a.OrderNo != held.OrderNo {
+		t.Fatalf("who had bought before: %+v", a)
+	}
+	if st := i.state(it); st.Remaining != 3 {
+		t.Fatalf("%d left, want 3", st.Remaining)
+	}
+}

@@ -1,0 +1,147 @@
+package rush
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/coocood/freecache"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/time/rate"
+
+	"stampede/inventory"
+	"stampede/inventory/inventoryevent"
+	"stampede/order/orderevent"
+	"stampede/platform/app"
+	"stampede/platform/bus"
+	"stampede/platform/clock"
+	"stampede/platform/ids"
+	"stampede/platform/ratelimit"
+	"stampede/platform/telemetry/tracing"
+	"stampede/seckill/catalogue"
+)
+
+// Orders is what a rush asks about order numbers; order implements it and main
+// wires it, because seckill does not import order.
+type Orders interface {
+	// Known returns the status of each number that Postgres has a row for.
+	Known(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
+	// Get returns an order from the cache or Postgres; false when it has none.
+	Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error)
+}
+
+// Deps are what rushes work with; all are required unless they say otherwise.
+type Deps struct {
+	Catalogue *catalogue.Catalogue
+	DB        *pgxpool.Pool // for the sweeper alone: its lease and its alarm
+	Redis     redis.UniversalClient
+	Bus       *bus.Bus
+	Stock     *inventory.Service
+	Orders    Orders
+	Clock     clock.Clock // the Redis server's time, by estimate
+	Log       *slog.Logger
+	Metrics   prometheus.Registerer
+	// SigningKey is the process's key, from which the paths' own is derived.
+	SigningKey []byte
+	// ShortestPay is the shortest payment window that every provider in use takes;
+	// no path gives less.
+	ShortestPay time.Duration
+	Trace       *tracing.Tracer // nil is off
+	// Repeats bounds how often a user sends rushes to this instance; nil does not.
+	Repeats *ratelimit.Repeats
+}
+
+// Service hands out paths and takes rushes. Safe for concurrent use.
+type Service struct {
+	cfg       Config
+	deps      Deps
+	catalogue *catalogue.Catalogue
+	clock     clock.Clock
+	keys      *pathKeys
+	stock     stock
+	lanes     *lanes
+	metrics   *metrics
+	ratesMu   sync.Mutex // one reading of the admission rates at a time
+	strangers *rate.Limiter
+	checks    []DoorCheck      // of those who ask for a path
+	overLimit func(user int64) // hears of those who ask too often; may be nil
+}
+
+// New returns a rush over what the catalogue shows. It reads nothing yet.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Catalogue == nil || deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Stock == nil || deps.Orders == nil ||
+		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
+		return nil, errors.New("seckill: a rush lacks a dependency")
+	}
+	ring, err := newPathKeys(append([][]byte{deps.SigningKey}, cfg.PreviousSigningKeys...)...)
+	if err != nil {
+		return nil, err
+	}
+	ls := &lanes{
+		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, bus: deps.Bus,
+		flags: freecache.NewCache(flagCacheBytes), numbers: newNumbers(cfg.NumberMemoryBytes), log: deps.Log, trace: deps.Trace,
+	}
+	if ls.metrics, err = newMetrics(deps.Metrics, ls.depths); err != nil {
+		return nil, fmt.Errorf("seckill: register the rush's metrics: %w", err)
+	}
+	return &Service{
+		cfg: cfg, deps: deps, catalogue: deps.Catalogue, clock: deps.Clock,
+		keys: ring, stock: deps.Stock, lanes: ls, metrics: ls.metrics, strangers: newStrangerLimit(),
+	}, nil
+}
+
+// Funnel is how this instance answered rushes for an item since it started, by
+// code: "queued" and "repeated" are the 202s, "left" those whose client went
+// away in line, everything else the refusals' codes.
+func (r *Service) Funnel(itemID int64) map[string]int64 { return r.metrics.funnel(itemID) }
+
+// Workers are the loops of a rush.
+func (r *Service) Workers() []app.Worker {
+	return []app.Worker{
+		{Name: "seckill-lanes", Run: r.keepLanes},
+		{Name: "seckill-holds", Run: newSweeper(r.cfg, r.deps, r.stock, r.lanes.bus, r.metrics).Run},
+	}
+}
+
+// laneCare is how often lanes are looked after. The lane of an item that is
+// gone costs two sleeping goroutines, so there is no hurry.
+const laneCare = 2 * time.Second
+
+// keepLanes listens for returned units, ends the lanes of items that are gone,
+// and drains all of them when ctx ends. Handlers must be done by then: the
+// process stops serving before it stops its workers.
+func (r *Service) keepLanes(ctx context.Context) error {
+	r.lanes.draining.Store(false)
+	for subject, fn := range map[string]func([]byte){
+		inventoryevent.SubjectReturned: r.lanes.onReturned,
+		inventoryevent.SubjectLoaded:   r.lanes.onLoaded,
+		subjectAdmission:               func([]byte) { r.readRates(ctx) },
+	} {
+		stop, err := r.deps.Bus.OnBroadcast(subject, fn)
+		if err != nil {
+			return fmt.Errorf("seckill: listen to %s: %w", subject, err)
+		}
+		defer stop() //nolint:gocritic // three of them, for as long as the lanes
+	}
+	defer r.lanes.drain()
+	return app.Loop{Every: laneCare, Do: r.careForLanes}.Run(ctx)
+}
+
+// careForLanes is one round: it never fails.
+func (r *Service) careForLanes(ctx context.Context) error {
+	r.readRates(ctx)
+	r.lanes.endGone(func(item int64) bool {
+		it, ok := r.catalogue.Item(item)
+		return ok && it.OnSale
+	})
+	r.metrics.trim(func(item int64) bool { _, ok := r.catalogue.Item(item); return ok })
+	return nil
+}

@@ -1,0 +1,171 @@
+package rush
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/inventory"
+	"stampede/platform/auth"
+	"stampede/platform/httpx"
+	"stampede/platform/ids"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilltest"
+)
+
+// yard is a shop whose instances hand out paths and take rushes.
+type yard struct{ *seckilltest.Yard }
+
+func newYard(t testing.TB) *yard { t.Helper(); return &yard{seckilltest.New(t)} }
+
+// instance is one process of the shop.
+type instance struct {
+	*yard
+	shelf *seckilltest.Shelf
+	rush  *Service
+	rt    *httpx.Router
+	clock *seckilltest.Clock
+}
+
+// instance starts a process that sells the items.
+func (y *yard) instance(items []*catalogue.Item, change ...func(*Config)) *instance {
+	y.T.Helper()
+	return y.signing(seckilltest.Key, items, change...)
+}
+
+// signing is instance with a signing key of its own.
+func (y *yard) signing(key []byte, items []*catalogue.Item, change ...func(*Config)) *instance {
+	y.T.Helper()
+	cfg := DefaultConfig()
+	for _, f := range change {
+		f(&cfg)
+	}
+	i := &instance{yard: y, shelf: seckilltest.NewShelf(y.T, items...), clock: new(seckilltest.Clock)}
+	deps := Deps{
+		Catalogue: i.shelf.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
+		Metrics: prometheus.NewRegistry(), SigningKey: key, ShortestPay: 10 * time.Second,
+	}
+	var err error
+	if i.rush, err = New(cfg, deps); err != nil {
+		y.T.Fatal(err)
+	}
+	i.rt = httpx.NewRouter(auth.NewTokens(key, time.Now), deps.Log, "test", prometheus.NewRegistry())
+	i.rush.Routes(i.rt)
+	y.T.Cleanup(i.rush.lanes.drain)
+	return i
+}
+
+// work runs the worker that listens for returns and tends the lanes, until the
+// returned function is called.
+func (i *instance) work() (stop func()) { return i.Run(i.rush.keepLanes) }
+
+// issue gets a path for a user.
+func (i *instance) issue(user int64, it *catalogue.Item, quantity int32) PathGrant {
+	i.T.Helper()
+	answer, err := i.tryIssue(user, it.ID, quantity)
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	return answer.Body
+}
+
+func (i *instance) tryIssue(user, item int64, quantity int32) (*PathAnswer, error) {
+	ctx := auth.Into(i.T.Context(), auth.Principal{UserID: user, Role: auth.Shopper})
+	return i.rush.issue(ctx, &PathRequest{ID: strconv.FormatInt(item, 10), Body: &PathOrder{Quantity: quantity}})
+}
+
+// answer is what a rush came to.
+type answer struct {
+	Status     int
+	Header     http.Header
+	Code       string `json:"code"`
+	Title      string `json:"title"`
+	OrderNo    string `json:"order_no"`
+	State      string `json:"status"`
+	Position   int64  `json:"position"`
+	PollAfter  int64  `json:"poll_after_ms"`
+	RetryAfter string
+}
+
+// UnmarshalJSON reads tickets and problems, whose status differs in kind.
+func (a *answer) UnmarshalJSON(data []byte) error {
+	type plain answer
+	raw := struct {
+		*plain
+		Status any `json:"status"`
+	}{plain: (*plain)(a)}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	switch v := raw.Status.(type) {
+	case string:
+		a.State = v
+	case float64:
+		if int(v) != a.Status {
+			return errors.New("the problem's status is not the answer's")
+		}
+	}
+	return nil
+}
+
+// send rushes with a path, by the router that shoppers reach.
+func (i *instance) send(path string) answer {
+	return i.do(httptest.NewRequest(http.MethodPost, rushPrefix+path, nil))
+}
+
+func (i *instance) do(req *http.Request) answer {
+	rec := httptest.NewRecorder()
+	i.rt.ServeHTTP(rec, req)
+	res := rec.Result()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		i.T.Error(err)
+	}
+	a := answer{Status: res.StatusCode, Header: res.Header, RetryAfter: res.Header.Get("Retry-After")}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &a); err != nil {
+			i.T.Errorf("%d %s: %v", res.StatusCode, body, err)
+		}
+		if res.ContentLength != int64(len(body)) {
+			i.T.Errorf("Content-Length %d for %d bytes", res.ContentLength, len(body))
+		}
+		if strings.Contains(res.Header.Get("Content-Type"), "problem") == (res.StatusCode == http.StatusAccepted) {
+			i.T.Errorf("%d as %s", res.StatusCode, res.Header.Get("Content-Type"))
+		}
+	}
+	return a
+}
+
+// buy gets a path and rushes with it.
+func (i *instance) buy(user int64, it *catalogue.Item) (PathGrant, answer) {
+	i.T.Helper()
+	p := i.issue(user, it, 1)
+	return p, i.send(p.Path)
+}
+
+func (i *instance) state(it *catalogue.Item) inventory.State {
+	i.T.Helper()
+	st, ok, err := i.Stock.State(i.T.Context(), it.Stock())
+	if err != nil || !ok {
+		i.T.Fatalf("state of item %d: %v %v", it.ID, ok, err)
+	}
+	return st
+}
+
+func parse(t testing.TB, no string) ids.ID {
+	t.Helper()
+	id, err := ids.Parse(no)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}

@@ -1,0 +1,220 @@
+package rush
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/alarm"
+	"stampede/platform/ids"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/seckillevent"
+)
+
+// sweepAtMost bounds the holds of one item that one round looks into. More than
+// that many at once are an outage, and the next rounds take the rest.
+const sweepAtMost = 8 * inventory.MaxBatch
+
+// sweep makes one round over the catalogue. An item that fails is logged and
+// does not keep the others waiting.
+func (s *sweeper) sweep(ctx context.Context, round uint64) {
+	for _, item := range s.catalogue.Items() {
+		if err := s.sweepItem(ctx, item, round); err != nil && ctx.Err() == nil && s.quiet.ok(time.Now()) {
+			s.log.ErrorContext(ctx, "stale holds could not be settled", "item_id", item.ID, "error", err)
+		}
+	}
+}
+
+// sweepItem is one round over an item's stale holds. A hold is noted when it is
+// first seen, published again once the stream has passed the place noted with it,
+// and reported once that did not help either.
+func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uint64) error {
+	publishBy := time.Now().Add(s.cfg.PublishDeadline)
+	stale, err := s.stock.StaleHolds(ctx, item.Stock(), s.cfg.StaleHold, sweepAtMost)
+	if err != nil {
+		return fmt.Errorf("list stale holds: %w", err)
+	}
+	stale = distinct(stale)
+	if len(stale) == 0 {
+		delete(s.notes, item.ID)
+		return nil
+	}
+	notes := s.notes[item.ID]
+	if notes == nil {
+		notes = make(map[ids.ID]*note, len(stale))
+		s.notes[item.ID] = notes
+	}
+	// First the stream, then Postgres: a message that is gone from the stream now
+	// has its row in Postgres by the time we look there.
+	done, err := s.done(ctx, item, notes)
+	if err != nil {
+		return err
+	}
+	nos := make([]ids.ID, len(stale))
+	for i, h := range stale {
+		nos[i] = h.No
+	}
+	known, err := s.orders.Known(ctx, nos)
+	if err != nil {
+		return fmt.Errorf("ask for orders: %w", err)
+	}
+	if err := s.persisted(ctx, item, stale, known); err != nil {
+		return err
+	}
+
+	var fresh, lost, stuck []inventory.StaleHold
+	for _, h := range stale {
+		if _, ok := known[h.No]; ok {
+			delete(notes, h.No)
+			continue
+		}
+		n := notes[h.No]
+		switch {
+		case n == nil:
+			fresh = append(fresh, h)
+			continue
+		case !done[n.upTo]:
+		case n.republished:
+			stuck = append(stuck, h)
+		default:
+			lost = append(lost, h)
+		}
+		n.round = round
+	}
+	if err := s.republish(ctx, item, lost, notes, publishBy); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, fresh, notes, round); err != nil {
+		return err
+	}
+	for no, n := range notes {
+		if n.round != round {
+			delete(notes, no) // settled by somebody else in the meantime
+		}
+	}
+	return s.complain(ctx, item, stuck)
+}
+
+// done tells for each of the noted places in the stream whether nothing of the
+// item at or before it is left.
+func (s *sweeper) done(ctx context.Context, item *catalogue.Item, notes map[ids.ID]*note) (map[uint64]bool, error) {
+	done := make(map[uint64]bool)
+	for _, n := range notes {
+		if _, asked := done[n.upTo]; asked {
+			continue
+		}
+		d, err := s.bus.GrantsDone(ctx, item.ID, n.upTo)
+		if err != nil {
+			return nil, fmt.Errorf("ask for the grants' backlog: %w", err)
+		}
+		done[n.upTo] = d
+	}
+	return done, nil
+}
+
+// persisted marks the holds whose order row was found.
+func (s *sweeper) persisted(ctx context.Context, item *catalogue.Item, stale []inventory.StaleHold, known map[ids.ID]string) error {
+	byEpoch := make(map[int64][]ids.ID)
+	for _, h := range stale {
+		if _, ok := known[h.No]; ok {
+			byEpoch[h.Epoch] = append(byEpoch[h.Epoch], h.No)
+		}
+	}
+	for epoch, nos := range byEpoch {
+		if err := s.stock.Persisted(ctx, item.Stock(), epoch, nos); err != nil {
+			return fmt.Errorf("mark holds persisted: %w", err)
+		}
+		s.metrics.swept.WithLabelValues("persisted").Add(float64(len(nos)))
+	}
+	return nil
+}
+
+// distinct drops repetitions: Redis may name a hold twice while their hash grows.
+func distinct(stale []inventory.StaleHold) []inventory.StaleHold {
+	seen := make(map[ids.ID]bool, len(stale))
+	return slices.DeleteFunc(stale, func(h inventory.StaleHold) bool {
+		twice := seen[h.No]
+		seen[h.No] = true
+		return twice
+	})
+}
+
+// republish sends the grants again that no message and no order row stands for,
+// until the deadline that began before they were read: a Load waits as long for
+// them. What is left then is read again in the next round.
+func (s *sweeper) republish(ctx context.Context, item *catalogue.Item, lost []inventory.StaleHold, notes map[ids.ID]*note, by time.Time) error {
+	// A message has one epoch. Nearly always there is but one.
+	slices.SortStableFunc(lost, func(a, b inventory.StaleHold) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	for len(lost) > 0 {
+		n := 1
+		for n < len(lost) && n < inventory.MaxBatch && lost[n].Epoch == lost[0].Epoch {
+			n++
+		}
+		if err := s.republishBatch(ctx, item, lost[:n], notes, by); err != nil {
+			return err
+		}
+		lost = lost[n:]
+	}
+	return nil
+}
+
+// republishBatch sends lost grants once more as one message, and notes where the
+// stream stood behind it.
+func (s *sweeper) republishBatch(ctx context.Context, item *catalogue.Item, lost []inventory.StaleHold, notes map[ids.ID]*note, by time.Time) error {
+	var b seckillevent.Batch
+	describe(&b, item, lost[0].Epoch)
+	// A payment window shorter than the sale's was in the lost message alone. The
+	// shopper gets the sale's: an outage is no offence.
+	for _, h := range lost {
+		b.Grants = append(b.Grants, seckillevent.Grant{No: h.No, User: h.User, Quantity: h.Quantity, Seq: h.Seq})
+	}
+	publishing, cancel := context.WithDeadline(ctx, by)
+	defer cancel()
+	publishErr := s.bus.Publish(publishing, seckillevent.GrantsSubject(item.ID), b.ID, b.Encode(nil))
+	last, err := s.bus.GrantsLast(ctx)
+	if err != nil {
+		// Where to wait for is not known; sending again later costs a message.
+		return errors.Join(publishErr, fmt.Errorf("ask for the last grant: %w", err))
+	}
+	for _, g := range b.Grants {
+		n := notes[g.No]
+		n.upTo = last
+		// A message that was not certainly stored is looked for like any other,
+		// and sent again when it is not there.
+		n.republished = publishErr == nil
+	}
+	if publishErr != nil {
+		return fmt.Errorf("publish stale grants again: %w", publishErr)
+	}
+	s.metrics.swept.WithLabelValues("republished").Add(float64(len(b.Grants)))
+	s.log.WarnContext(ctx, "grants published again", "item_id", item.ID, "epoch", b.Epoch, "grants", len(b.Grants))
+	return nil
+}
+
+// watch notes how far the stream has come, for holds seen for the first time.
+func (s *sweeper) watch(ctx context.Context, fresh []inventory.StaleHold, notes map[ids.ID]*note, round uint64) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	last, err := s.bus.GrantsLast(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the last grant: %w", err)
+	}
+	for _, h := range fresh {
+		notes[h.No] = &note{upTo: last, round: round}
+	}
+	return nil
+}
+
+// complain raises the alarm about holds that neither became orders nor were
+// refused although their grants were published again and taken.
+func (s *sweeper) complain(ctx context.Context, item *catalogue.Item, stuck []inventory.StaleHold) error {
+	if len(stuck) == 0 {
+		return nil
+	}
+	return alarm.Raise(ctx, s.db, alarm.HoldStuck, catalogue.ItemSubject(item.ID), fmt.Sprintf("Order number %s and %d more.", stuck[0].No, len(stuck)-1))
+}

@@ -1,0 +1,171 @@
+package rush
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"stampede/platform/alarm"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+func quick(c *Config) {
+	c.StaleHold, c.SweepEvery = 100*time.Millisecond, 20*time.Millisecond
+}
+
+func (i *instance) sweeper() *sweeper {
+	return newSweeper(i.rush.cfg, i.rush.deps, i.rush.stock, i.rush.lanes.bus, i.rush.metrics)
+}
+
+func (i *instance) swept(how string) float64 {
+	return testutil.ToFloat64(i.rush.metrics.swept.WithLabelValues(how))
+}
+
+// A publication that fails is told as unknown; the sweeper publishes again, and
+// every unit ends up in exactly one order.
+func TestSweeperRepublishesWhatWasNeverStored(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it}, quick)
+	lost, storedAfterAll := errors.New("lost"), errors.New("answer lost")
+	outcomes := []error{lost, storedAfterAll, nil, lost}
+	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(send func() error) error {
+		next := outcomes[0]
+		if outcomes = outcomes[1:]; errors.Is(next, lost) {
+			return next
+		}
+		return errors.Join(send(), next)
+	}}
+	var paths []PathGrant
+	for u := range int64(4) {
+		p, a := i.buy(u+1, it)
+		if want := map[bool]string{true: "", false: "unknown"}[u == 2]; a.Code != want {
+			t.Fatalf("shopper %d: %+v", u+1, a)
+		}
+		paths = append(paths, p)
+	}
+	i.rush.lanes.bus = i.Bus
+	y.Write()
+	i.Run(i.sweeper().Run)
+	pgtest.Eventually(t, 10*time.Second, func() bool { st := i.state(it); return st.Persisted == 4 }, "every hold settled")
+	if y.Orders.Count() != 4 {
+		t.Fatalf("%d orders", y.Orders.Count())
+	}
+	for _, p := range paths {
+		if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != "pending_payment" {
+			t.Fatalf("%+v", a)
+		}
+	}
+	// The sweeper counts after the writer may have been at it.
+	pgtest.Eventually(t, 5*time.Second, func() bool { return i.swept("republished") == 2 }, "two counted as published again")
+	if y.Orders.Twice != 0 {
+		t.Fatalf("%d came twice", y.Orders.Twice)
+	}
+}
+
+// A backlog is left alone: whatever waits in the stream is not published again.
+func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it}, quick)
+	for u := range int64(5) {
+		i.buy(u+1, it)
+	}
+	s := i.sweeper()
+	s.notes = map[int64]map[ids.ID]*note{}
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		stale, err := i.rush.stock.StaleHolds(t.Context(), it.Stock(), i.rush.cfg.StaleHold, 10)
+		return err == nil && len(stale) == 5
+	}, "the holds became stale")
+	for round := range uint64(20) {
+		if err := s.sweepItem(t.Context(), it, round+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if backlog, err := y.Bus.GrantsBacklog(t.Context()); err != nil || backlog != 5 {
+		t.Fatalf("%d messages (%v), want 5", backlog, err)
+	}
+	y.SettleAll(5)
+	if err := s.sweepItem(t.Context(), it, 100); err != nil || len(s.notes) != 0 {
+		t.Fatalf("%v, notes %v", err, s.notes)
+	}
+}
+
+// The order exists but its writer died before it said so.
+func TestSweeperMarksWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it}, quick)
+	p, _ := i.buy(1, it)
+	y.Orders.Set(parse(t, p.OrderNo), "pending_payment")
+	i.Run(i.sweeper().Run)
+	pgtest.Eventually(t, 5*time.Second, func() bool { return i.swept("persisted") == 1 }, "marked persisted")
+	if i.state(it).Persisted != 1 || i.swept("republished") != 0 {
+		t.Fatal("published instead of marked")
+	}
+}
+
+// A grant that the writer takes and makes nothing of is published once more and
+// then a person's business.
+func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it}, quick)
+	i.buy(1, it)
+	var eaten atomic.Int64
+	i.Run(func(ctx context.Context) error {
+		return y.Bus.ConsumeGrants(ctx, func(_ context.Context, batch []bus.Msg) {
+			for _, m := range batch {
+				eaten.Add(1)
+				if err := m.Ack(); err != nil {
+					t.Errorf("ack: %v", err)
+				}
+			}
+		})
+	})
+	i.Run(i.sweeper().Run)
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		all, err := alarm.List(t.Context(), y.DB, alarm.Filter{Open: true, Limit: 10})
+		return err == nil && len(all) == 1 && all[0].Code == alarm.HoldStuck && all[0].Subject == "item 1"
+	}, "the alarm")
+	if n := eaten.Load(); n != 2 {
+		t.Fatalf("published %d times, want 2", n)
+	}
+}
+
+// Two instances share the work by a lease; the second takes over at once when
+// the first stops.
+func TestOneInstanceSweeps(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	a, b := y.instance([]*catalogue.Item{it}, quick), y.instance([]*catalogue.Item{it}, quick)
+	stop := a.Run(a.sweeper().Run)
+	holder := func() (name string) {
+		_ = y.DB.QueryRow(t.Context(), `SELECT holder FROM platform.leases WHERE name = $1 AND expires_at > clock_timestamp()`, sweepLease).Scan(&name)
+		return name
+	}
+	pgtest.Eventually(t, 5*time.Second, func() bool { return holder() != "" }, "the first leads")
+	first := holder()
+	b.Run(b.sweeper().Run)
+	p, _ := a.buy(1, it)
+	y.Orders.Set(parse(t, p.OrderNo), "pending_payment")
+	pgtest.Eventually(t, 5*time.Second, func() bool { return a.swept("persisted") == 1 }, "the first sweeps")
+	if b.swept("persisted") != 0 || holder() != first {
+		t.Fatal("both sweep")
+	}
+	stop()
+	pgtest.Eventually(t, 5*time.Second, func() bool { h := holder(); return h != "" && h != first }, "the second takes over")
+}

@@ -1,0 +1,66 @@
+package seckill
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/auth"
+)
+
+// TestTextsAreLegible: what stands on pages beside other people's text is taken
+// when it can be read there and harms nothing.
+func TestTextsAreLegible(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"A phone":                    "",
+		"限量版跑鞋（红）":                   "",
+		"👩‍👩‍👧 ❤️ 1️⃣":               "", // joiners and variation selectors
+		"هاتف نقال":                  "", // runs from right to left by itself
+		"क्\u200dष":                  "", // a joiner that the script needs
+		"":                           "1 to 5 characters",
+		"too long":                   "1 to 5 characters",
+		" \u00a0\u3000":              "nothing to see",
+		"\u200b":                     "nothing to see",
+		"\u200d\ufe0f":               "nothing to see",
+		"\u3164\u2800":               "nothing to see",
+		"a\u202eb":                   "direction of writing",
+		"a\u2066b":                   "direction of writing",
+		"a\nb":                       "line break",
+		"a\u2028b":                   "line break",
+		"a\x00b":                     "control character",
+		"a\u0085b":                   "control character",
+		"a\xffb":                     "UTF-8",
+		"a" + string('\ufffd') + "b": "UTF-8",
+	} {
+		most := 20
+		if strings.HasPrefix(want, "1 to 5") {
+			most = 5
+		}
+		var f flaws
+		f.text("body.title", text, 1, most)
+		switch {
+		case want == "" && len(f) > 0:
+			t.Errorf("%q is refused: %s", text, f[0].Message)
+		case want != "" && (len(f) != 1 || !strings.Contains(f[0].Message, want)):
+			t.Errorf("%q: %d flaws, want one about %q: %v", text, len(f), want, f)
+		}
+	}
+	var f flaws
+	if f.text("body.spec", "", 0, 5); len(f) > 0 {
+		t.Errorf("an empty text that may be empty: %s", f[0].Message)
+	}
+}
+
+// TestBytesThatAreNotUTF8AreNotKept: they come out of the decoder as U+FFFD.
+func TestBytesThatAreNotUTF8AreNotKept(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	now := time.Now().UTC()
+	body := `{"name":"` + "caf\xe9" + `","starts_at":"` + now.Format(time.RFC3339) + `","ends_at":"` + now.Add(time.Hour).Format(time.RFC3339) + `"}`
+	r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/activities", body)
+	if r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "not sent as UTF-8") {
+		t.Errorf("%d %s", r.status, r.raw)
+	}
+}
