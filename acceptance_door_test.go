@@ -126,7 +126,7 @@ func (d *door) ask(method, path, token, body string, headers ...string) func(*te
 		for i := 0; i < len(headers); i += 2 {
 			req.Header.Set(headers[i], headers[i+1])
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := checked(t).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -154,7 +154,7 @@ func (in *instance) call(t *testing.T, method, path, token string, body any) (st
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := checked(t).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,6 +243,11 @@ func TestVerifyNamesAPlantedViolation(t *testing.T) {
 	if code != 1 || !strings.Contains(out.String(), "77") {
 		t.Errorf("verify: exit %d, want 1 naming item 77\n%s\n%s", code, out.String(), errs.String())
 	}
+	out.Reset()
+	code = run(t.Context(), []string{"verify", "--item=78", "--database-url=" + pool.Config().ConnString(), "--redis-url=" + redisURL}, &out, &errs)
+	if want := "Item 78 has no books: no item of that number was published."; code != 1 || !strings.HasPrefix(out.String(), want) {
+		t.Errorf("verify of an unknown item: exit %d, want 1 and %q\n%s", code, want, out.String())
+	}
 }
 
 func TestCommandLine(t *testing.T) {
@@ -256,12 +261,14 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"version"}, 0, "stampede "},
 		{nil, 0, "Usage: stampede"},
 		{[]string{"--help"}, 0, "verify"},
-		{[]string{"sell"}, 2, "unexpected argument sell"},
+		{[]string{"sell"}, 2, "unexpected argument sell\nTry: stampede --help\n"},
+		{[]string{"serve", "--preheat-lead=30"}, 2, `--preheat-lead: a duration has a unit, as 30s, 5m and 1h30m have; "30" is none`},
 		{[]string{"serve"}, 2, "--database-url and --redis-url are needed"},
 		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1"}, 1, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=changeme-changeme-changeme-changeme"}, 1, "example"},
 		{[]string{"serve", "--database-url=mysql://h/d", "--redis-url=redis://h:1"}, 2, "--database-url must be like"},
-		{[]string{"token", "--user=0", "--signing-key=" + testKey}, 1, "--user must be a positive id"},
+		{[]string{"token", "--user=0", "--signing-key=" + testKey}, 2, "--user must be an id from 1, not 0\nTry: stampede token --help\n"},
+		{[]string{"token", "--user=9223372036854775807", "--count=2", "--signing-key=" + testKey}, 2, "--count 2 leads beyond the greatest user id"},
 		{[]string{"token", "--user=1", "--role=root", "--signing-key=" + testKey}, 2, "--role must be one of"},
 		{[]string{"token", "--user=1", "--data=" + empty}, 1, "no stack is known there"},
 		{[]string{"rush", "--item=1", "--data=" + empty}, 1, "no signing key"},
@@ -271,7 +278,9 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"rush", "--item=1", "--demo", "--data=" + empty, "--signing-key=" + testKey}, 1, "either --item or --demo"},
 		{[]string{"run", "--demo-every=1s", "--data=" + empty}, 2, "--demo-every must be at least 10s"},
 		{[]string{"run", "--signing-key=short", "--data=" + empty}, 2, "STAMPEDE_SIGNING_KEY"},
-		{[]string{"verify", "--data=" + empty}, 1, "no stack is known there"},
+		{[]string{"verify", "--data=" + empty}, 3, "no stack is known there"},
+		{[]string{"verify", "--database-url=postgres://h.invalid/d", "--redis-url=redis://h.invalid:1"}, 3, "The host of postgres://h.invalid/d has no address here"},
+		{[]string{"migrate", "--database-url=postgres://h.invalid/d"}, 31, "correct --database-url (STAMPEDE_DATABASE_URL)"},
 	} {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), c.args, &out, &errs)

@@ -156,7 +156,7 @@ func (g guarded) path(t *testing.T, token, item, solution string) (status int, d
 	if solution != "" {
 		req.Header.Set("Human-Check", solution)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := checked(t).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

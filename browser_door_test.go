@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/auth"
+	"stampede/platform/pgtest"
+)
+
+// askingSale is a sale that asks something of shoppers before it gives out paths.
+type askingSale struct {
+	human   string        // the kind of the human check
+	opensIn time.Duration // with reserve, reservations are taken until then
+	reserve bool
+}
+
+// planAsked publishes a sale with one item and returns the item's id.
+func (in *instance) planAsked(t *testing.T, a askingSale) string {
+	t.Helper()
+	type object = map[string]any
+	now := time.Now()
+	opens, closes := now.Add(a.opensIn), now.Add(10*time.Minute)
+	session := object{"name": "door", "opens_at": opens, "closes_at": closes, "items": []object{{
+		"sku": "phone", "title": "Phone", "stock": 20,
+		"list_price": object{"amount": 599900, "currency": "CNY"}, "sale_price": object{"amount": 9900, "currency": "CNY"},
+	}}}
+	if a.reserve {
+		session["reservation_opens_at"], session["reservation_closes_at"] = now, opens
+	}
+	operator := mint(t, 1, auth.Operator)
+	status, made := in.call(t, http.MethodPost, "/api/v1/admin/activities", operator, object{
+		"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "sessions": []object{session},
+	})
+	if status != http.StatusCreated {
+		t.Fatalf("plan: %d %v", status, made)
+	}
+	id, _ := made["id"].(string)
+	if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/activities/"+id+"/publish", operator, nil); status >= http.StatusBadRequest {
+		t.Fatalf("publish: %d %v", status, doc)
+	}
+	raw, err := json.Marshal(made["sessions"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sessions []struct{ Items []struct{ ID string } }
+	if err := json.Unmarshal(raw, &sessions); err != nil || len(sessions) != 1 || len(sessions[0].Items) != 1 {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	if !a.reserve { // else it is loaded while shoppers reserve
+		in.awaitLoaded(t, sessions[0].Items[0].ID)
+	}
+	return sessions[0].Items[0].ID
+}
+
+// itemPage opens the page of an item for somebody who is logged in, with a token such
+// as other systems of the shop mint.
+func itemPage(t *testing.T, in *instance, item string, user int64) chromedp.Action {
+	t.Helper()
+	login := fmt.Sprintf(`{"access":%q,"refresh":"none","until":%d,"user":"%d"}`, mint(t, user, auth.Shopper), time.Now().Add(time.Hour).UnixMilli(), user)
+	return chromedp.Tasks{
+		chromedp.Navigate(in.url + "/static/words.js"), // anything of the same origin
+		chromedp.Evaluate(`localStorage.setItem("stampede-login", `+strconv.Quote(login)+`)`, nil),
+		chromedp.Navigate(in.url + "/?item=" + item),
+	}
+}
+
+// TestThePageGoesThroughTheDoor with a reservation and a proof of work, and with a
+// slide that is put wrong first.
+func TestThePageGoesThroughTheDoor(t *testing.T) {
+	t.Parallel()
+	redisURL := pgtest.RedisURL(t)
+	first := browser(t)
+	in := serveInstance(t, pgtest.DatabaseURL(t), redisURL, "--human-check-difficulty=14", "--challenges-per-minute=0")
+	do(first, t, "open a tab", chromedp.Navigate(in.url+"/"))
+	puzzle := in.planAsked(t, askingSale{human: "slide"})
+	reserved := in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 8 * time.Second})
+
+	var steps string
+	do(first, t, "reserve, work, wait for the opening, buy",
+		itemPage(t, in, reserved, 7), click("#reserve"), until(`document.querySelector("sale-card").dataset.reserved === "true"`),
+		click("#buy"), ordered("pending_payment"), chromedp.Text("#steps", &steps, chromedp.ByQuery))
+	if !strings.Contains(steps, "waiting for the opening") {
+		t.Errorf("the page did not wait for the opening:\n%s", steps)
+	}
+	late := visitor(first, t)
+	do(late, t, "come without a reservation", itemPage(t, in, reserved, 8), click("#buy"),
+		until(`document.querySelector("#steps").textContent.includes("Only for shoppers with a reservation")`))
+
+	opts, err := redis.ParseURL(redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { _ = rdb.Close() })
+	do(late, t, "be asked to slide", itemPage(t, in, puzzle, 9), click("#buy"), until(`document.querySelector("dialog.slide")`))
+	do(late, t, "put the slide wrong", slideTo(tileAnswer(t, rdb)+50),
+		until(`document.querySelector("#steps").textContent.includes("not passed") && document.querySelector("dialog.slide")`))
+	do(late, t, "put the slide right", slideTo(tileAnswer(t, rdb)), ordered("pending_payment"))
+}
+
+// slideTo moves the tile's left edge and says that it is there.
+func slideTo(x int) chromedp.Action {
+	return chromedp.Evaluate(`{ const s = document.querySelector("dialog.slide input"); s.value = `+strconv.Itoa(x%236)+`; s.dispatchEvent(new Event("input"));
+		document.querySelector('dialog.slide button[value="ok"]').click() }`, nil)
+}
+
+// tileAnswer is where the tile of the one slide that is out belongs, as the server
+// keeps it.
+func tileAnswer(t *testing.T, rdb *redis.Client) int {
+	t.Helper()
+	var x int
+	pgtest.Eventually(t, 15*time.Second, func() bool {
+		keys, err := rdb.Keys(t.Context(), "human:slide:*").Result()
+		if err != nil || len(keys) != 1 {
+			return false
+		}
+		x, err = rdb.Get(t.Context(), keys[0]).Int()
+		return err == nil
+	}, "one slide is out")
+	return x
+}
+
+// TestRushGoesThroughTheDoor: practice does the work that the item asks for, and
+// says what it cannot do.
+func TestRushGoesThroughTheDoor(t *testing.T) {
+	t.Parallel()
+	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
+	in := serveInstance(t, databaseURL, redisURL, "--human-check-difficulty=10")
+	play := func(item string) (code int, out, errs bytes.Buffer) {
+		code = run(t.Context(), []string{
+			"rush", "--item=" + item, "--shoppers=60", "--conns=16", "--sockets=0", "--pay=50%", "--url=" + in.url, "--signing-key=" + testKey,
+			"--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir(),
+		}, &out, &errs)
+		return code, out, errs
+	}
+	code, out, errs := play(in.planAsked(t, askingSale{human: "pow", opensIn: time.Second}))
+	if code != 0 || !strings.Contains(out.String(), "proofs of work            60  of 10 bits") {
+		t.Errorf("with work: exit %d\n%s%s", code, out.String(), errs.String())
+	}
+	code, out, errs = play(in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 4 * time.Second}))
+	if code != 0 || !strings.Contains(out.String(), "reserved                  60") {
+		t.Errorf("with a reservation: exit %d\n%s%s", code, out.String(), errs.String())
+	}
+	code, out, errs = play(in.planAsked(t, askingSale{human: "slide"}))
+	if code != 1 || !strings.Contains(errs.String(), "a check of kind slide, which a program cannot pass") {
+		t.Errorf("with a slide: exit %d\n%s%s", code, out.String(), errs.String())
+	}
+}

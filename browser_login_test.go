@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"stampede/platform/pgtest"
+)
+
+// TestAPhoneLogsADesktopIn: the desktop shows a code; the phone, which is not logged
+// in, logs in by SMS, is shown which device asks, and confirms. Then two tabs of the
+// desktop need a new token at once.
+func TestAPhoneLogsADesktopIn(t *testing.T) {
+	t.Parallel()
+	desktop := browser(t)
+	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms")
+	var address string
+	do(desktop, t, "show the code",
+		chromedp.Navigate(in.url+"/"), click("login-box button"), click(".tabs button:nth-child(3)"),
+		until(`document.querySelector("qr-login img")?.naturalWidth === 256`),
+		chromedp.Evaluate(`document.querySelector("qr-login").dataset.url`, &address))
+
+	phone := visitor(desktop, t)
+	do(phone, t, "scan it without a login",
+		chromedp.Navigate(address), until(`document.querySelector('#confirm[data-state="login"] form')`),
+		chromedp.Evaluate(`document.querySelector("form").phone.value = "13800138000"`, nil), click("form button[type=button]"),
+		until(`document.querySelector("form").textContent.includes("on its way")`))
+	do(phone, t, "log in by SMS and be asked",
+		chromedp.Evaluate(`document.querySelector("form").code.value = "`+smsCode(t, in, "+8613800138000")+`"`, nil), click("form .end button"),
+		until(`document.querySelector('#confirm[data-state="asked"]')?.textContent.includes("Chrome, Linux")`))
+	do(desktop, t, "see that it was scanned", until(`document.querySelector("qr-login").textContent.includes("Confirm on the phone")`))
+	do(phone, t, "confirm", click("#allow"), until(`document.querySelector('#confirm[data-state="done"]')`))
+	do(desktop, t, "be logged in", until(`document.querySelector("login-box").textContent.includes("138****8000") && !document.querySelector("dialog")`))
+
+	// The token is made to look old, and both tabs ask for it at the same moment.
+	other, cancel := chromedp.NewContext(desktop)
+	defer cancel()
+	do(other, t, "open a second tab", chromedp.Navigate(in.url+"/"), until(`document.querySelector("login-box").textContent.includes("138****8000")`))
+	const renew = `(async () => {
+		const { bearer } = await import("/static/api.js")
+		const channel = new BroadcastChannel("test")
+		window.renewed = new Promise((done) => { channel.onmessage = async () => done(Boolean(await bearer())) })
+	})()`
+	do(desktop, t, "get ready", chromedp.Evaluate(renew, nil, awaitPromise))
+	do(other, t, "get ready", chromedp.Evaluate(renew, nil, awaitPromise))
+	do(desktop, t, "let the token end", chromedp.Evaluate(`{
+		const login = JSON.parse(localStorage.getItem("stampede-login"))
+		localStorage.setItem("stampede-login", JSON.stringify({ ...login, until: 0 }))
+		const channel = new BroadcastChannel("test")
+		channel.postMessage("now")
+		channel.close()
+	}`, nil))
+	refreshes := 0
+	for name, tab := range map[string]*struct {
+		ok    bool
+		asked int
+	}{"desktop": {}, "other": {}} {
+		ctx := desktop
+		if name == "other" {
+			ctx = other
+		}
+		do(ctx, t, "renew the token", chromedp.Evaluate(`window.renewed`, &tab.ok, awaitPromise),
+			chromedp.Evaluate(`performance.getEntriesByType("resource").filter((r) => r.name.endsWith("/auth/refresh")).length`, &tab.asked))
+		if !tab.ok {
+			t.Errorf("%s: the login is gone", name)
+		}
+		refreshes += tab.asked
+	}
+	if refreshes != 1 {
+		t.Errorf("two tabs used a refresh token %d times, want once", refreshes)
+	}
+	do(other, t, "log out", click("login-box button"))
+	do(desktop, t, "be logged out as well", until(`document.querySelector("login-box").textContent.includes("Log in")`))
+}
+
+// smsCode is the code that the sandbox's gateway has for a phone.
+func smsCode(t *testing.T, in *instance, phone string) (code string) {
+	t.Helper()
+	pgtest.Eventually(t, 15*time.Second, func() bool {
+		_, doc := in.call(t, "GET", "/sandbox/sms?format=json&phone="+url.QueryEscape(phone), "", nil)
+		raw, _ := json.Marshal(doc) // what was decoded can be encoded
+		code = regexp.MustCompile(`[0-9]{6}`).FindString(regexp.MustCompile(`"text":"[^"]*"`).FindString(string(raw)))
+		return code != ""
+	}, "the SMS is there")
+	return code
+}

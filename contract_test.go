@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// contract is a transport that holds every answer of the API to the OpenAPI
+// document: its status is documented for the route, its content type for the
+// status, and the body is valid, without a member that the document does not know.
+// A client that was generated from the document believes all of this.
+type contract struct{ t *testing.T }
+
+// checked is an HTTP client whose calls are held to the contract.
+func checked(t *testing.T) *http.Client {
+	t.Helper()
+	return &http.Client{Transport: contract{t}}
+}
+
+// RoundTrip asks, and looks at the answer before the caller does. What is outside
+// of /api/v1 are pages, and not in the document.
+func (c contract) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil || !strings.HasPrefix(req.URL.Path, "/api/v1/") {
+		return resp, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	doc, err := documented()
+	if err == nil {
+		err = doc.check(c.t.Name(), req, resp, body)
+	}
+	if err != nil {
+		c.t.Errorf("%s %s answered %d, against the OpenAPI document: %v\n%.1000s", req.Method, req.URL.Path, resp.StatusCode, err, body)
+	}
+	return resp, nil
+}
+
+// document is the OpenAPI document, made ready to look at answers.
+type document struct {
+	tree   map[string]any
+	routes *chi.Mux // finds the documented route of an address
+
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
+	schemas  map[string]*jsonschema.Schema
+	seen     map[string]map[string]bool // by test: the operations that have answered with success
+}
+
+// documented reads the committed document, of which another test knows that it is
+// the served one.
+var documented = sync.OnceValues(func() (*document, error) {
+	raw, err := os.ReadFile("platform/httpx/openapi.json")
+	if err != nil {
+		return nil, err
+	}
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	d := &document{
+		tree: tree.(map[string]any), routes: chi.NewRouter(), compiler: jsonschema.NewCompiler(),
+		schemas: map[string]*jsonschema.Schema{}, seen: map[string]map[string]bool{},
+	}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	d.compiler.AssertFormat()
+	for route, methods := range d.at("paths") {
+		for method := range methods.(map[string]any) {
+			d.routes.Method(strings.ToUpper(method), route, http.NotFoundHandler())
+		}
+	}
+	return d, d.compiler.AddResource("openapi.json", tree)
+})
+
+// at is the object that stands at a path of the document; nil is none.
+func (d *document) at(path ...string) map[string]any {
+	node := d.tree
+	for _, step := range path {
+		node, _ = node[step].(map[string]any)
+	}
+	return node
+}
+
+// check compares an answer with the document and notes whose success was seen.
+func (d *document) check(test string, req *http.Request, resp *http.Response, body []byte) error {
+	method := req.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	found := chi.NewRouteContext()
+	if !d.routes.Match(found, method, req.URL.EscapedPath()) {
+		if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed {
+			return fmt.Errorf("there is no such route")
+		}
+		return d.valid(body, "components", "schemas", "Problem")
+	}
+	status := strconv.Itoa(resp.StatusCode)
+	route := []string{"paths", found.RoutePattern(), strings.ToLower(method), "responses", status}
+	answer := d.at(route...)
+	if answer == nil {
+		return fmt.Errorf("the route is documented with other statuses only")
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		d.note(test, method+" "+found.RoutePattern())
+	}
+	contents := d.at(append(route, "content")...)
+	if len(contents) == 0 || len(body) == 0 {
+		if len(body) > 0 || len(contents) > 0 && req.Method != http.MethodHead {
+			return fmt.Errorf("the body has %d bytes, and %d content types are documented", len(body), len(contents))
+		}
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	if contents["*/*"] != nil {
+		return nil // whatever its reader wants
+	}
+	if contents[kind] == nil {
+		return fmt.Errorf("the content type %s is not documented", kind)
+	}
+	if !strings.HasSuffix(kind, "json") {
+		return nil
+	}
+	return d.valid(body, append(route, "content", kind, "schema")...)
+}
+
+func (d *document) note(test, operation string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen[test] == nil {
+		d.seen[test] = map[string]bool{}
+	}
+	d.seen[test][operation] = true
+}
+
+// valid holds a JSON body to the schema at a path of the document.
+func (d *document) valid(body []byte, path ...string) error {
+	schema, err := d.schema(path)
+	if err != nil {
+		return err
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(value)
+}
+
+func (d *document) schema(path []string) (*jsonschema.Schema, error) {
+	pointer := "openapi.json#"
+	for _, step := range path {
+		pointer += "/" + url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(step))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.schemas[pointer] == nil {
+		schema, err := d.compiler.Compile(pointer)
+		if err != nil {
+			return nil, err
+		}
+		d.schemas[pointer] = schema
+	}
+	return d.schemas[pointer], nil
+}
