@@ -46,14 +46,15 @@ func (s *Service) Look(ctx context.Context, items []Item) ([]Standing, error) {
 	}
 	var first error
 	missing := 0
-	for i, cmd := range stateScript.tryAll(ctx, s.deps.Redis, calls) {
-		raw, err := cmd.Slice()
+	answers := stateScript.tryAll(ctx, s.deps.Redis, calls)
+	for i, item := range items {
+		raw, err := answers[i].Slice()
 		var st State
 		ok := false
 		if err == nil {
 			st, ok, err = readState(raw)
 		}
-		have := books[Key{ItemID: items[i].ID, Shard: items[i].Shard}]
+		have := books[Key{ItemID: item.ID, Shard: item.Shard}]
 		switch {
 		case err != nil:
 			missing++

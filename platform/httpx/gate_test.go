@@ -161,7 +161,7 @@ func TestAStandingLineIsShort(t *testing.T) {
 			longest := map[bool]time.Duration{} // by whether the line stood already
 			var all sync.WaitGroup
 			began := time.Now()
-			for ; time.Since(began) < flood; time.Sleep(work / (2 * places)) {
+			for ; time.Since(began) < flood; <-time.After(work / (2 * places)) {
 				came := time.Now()
 				all.Go(func() {
 					in := g.enter(context.Background(), normal, "POST path")
@@ -170,7 +170,7 @@ func TestAStandingLineIsShort(t *testing.T) {
 					longest[stands] = max(longest[stands], time.Since(came))
 					mu.Unlock()
 					if in {
-						time.Sleep(work)
+						<-time.After(work)
 						g.leave(normal, "POST path")
 						mu.Lock()
 						served[fixed]++
