@@ -93,8 +93,8 @@ func TestThePageGoesThroughTheDoor(t *testing.T) {
 		t.Errorf("the page did not wait for the opening:\n%s", steps)
 	}
 	late := visitor(first, t)
-	do(late, t, "come without a reservation", itemPage(t, in, reserved, 8), click("#buy"),
-		until(`document.querySelector("#steps").textContent.includes("Only for shoppers with a reservation")`))
+	do(late, t, "come without a reservation", itemPage(t, in, reserved, 8),
+		until(`document.querySelector("#note")?.textContent.includes("only those who reserved") && document.querySelector("#buy").disabled`))
 
 	opts, err := redis.ParseURL(redisURL)
 	if err != nil {
