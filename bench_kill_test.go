@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,8 +31,8 @@ func TestAKilledBenchLeavesNothing(t *testing.T) {
 			p.cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 			p.start(t)
 			// The floor's child starts when the server has answered.
-			pgtest.Eventually(t, time.Minute, func() bool { return strings.Contains(childrenBelow(p.cmd.Process.Pid), "bench-part bare") }, "bench to be at work")
-			before := childrenOf(temp)
+			pgtest.Eventually(t, time.Minute, func() bool { return strings.Contains(childrenBelow(t, p.cmd.Process.Pid), "bench-part bare") }, "bench to be at work")
+			before := childrenOf(t, temp)
 			for _, want := range []string{"postgres", "redis", " serve "} {
 				if !strings.Contains(before, want) {
 					t.Fatalf("there is no %s to leave behind:\n%s", want, before)
@@ -45,7 +44,7 @@ func TestAKilledBenchLeavesNothing(t *testing.T) {
 			}
 			left := func() string {
 				files, err := filepath.Glob(filepath.Join(temp, "*"))
-				return fmt.Sprint(childrenOf(temp), files, err)
+				return fmt.Sprint(childrenOf(t, temp), files, err)
 			}
 			pgtest.Eventually(t, time.Minute, func() bool { return left() == fmt.Sprint("", []string(nil), nil) }, "no process and no file")
 		})
@@ -54,12 +53,3 @@ func TestAKilledBenchLeavesNothing(t *testing.T) {
 
 // exitInterrupted is what a shell makes of SIGINT.
 const exitInterrupted = 130
-
-// childrenBelow lists the command lines of a process's own children.
-func childrenBelow(pid int) string {
-	out, err := exec.Command("pgrep", "-fa", "-P", strconv.Itoa(pid)).Output()
-	if err != nil {
-		return "" // pgrep found none
-	}
-	return string(out)
-}

@@ -151,7 +151,7 @@ func TestRunFromNothingToTheEnd(t *testing.T) {
 	if code := again.end(t, syscall.SIGINT, 30*time.Second); code != 0 { // 10 s are promised
 		t.Errorf("Ctrl-C: exit %d", code)
 	}
-	if left := childrenOf(data); left != "" {
+	if left := childrenOf(t, data); left != "" {
 		t.Errorf("processes are left behind:\n%s", left)
 	}
 }
@@ -187,7 +187,7 @@ func TestCtrlCDuringTheStartIsNoFault(t *testing.T) {
 	if said := p.out.String(); !strings.HasSuffix(said, "stampede: interrupted before it was done\n") || strings.Contains(said, "did not start") {
 		t.Errorf("it said:\n%s", said)
 	}
-	if left := childrenOf(data); left != "" {
+	if left := childrenOf(t, data); left != "" {
 		t.Errorf("processes are left behind:\n%s", left)
 	}
 }
@@ -229,13 +229,4 @@ func fetch(t *testing.T, url string) (status int, body []byte) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, body
-}
-
-// childrenOf lists processes whose command line names the data folder.
-func childrenOf(data string) string {
-	out, err := exec.Command("pgrep", "-fa", data).Output()
-	if err != nil {
-		return "" // pgrep found none
-	}
-	return string(out)
 }

@@ -331,5 +331,5 @@ func TestTrimMakesRoomWhenAllHaveConsumed(t *testing.T) {
 	eventually(t, 5*time.Second, "five are trimmed", func() bool { return trim() == uint64(published-5) })
 	mustPublish(t, b, "events.a", "fits again")
 	open()
-	eventually(t, 5*time.Second, "the rest is trimmed below half", func() bool { return trim() < uint64(published)/2 })
+	eventually(t, 15*time.Second, "the rest is trimmed below half", func() bool { return trim() < uint64(published)/2 })
 }
