@@ -115,30 +115,12 @@ func (d *door) post(path, token, body string, headers ...string) func(*testing.T
 func (d *door) ask(method, path, token, body string, headers ...string) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, d.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		for i := 0; i < len(headers); i += 2 {
-			req.Header.Set(headers[i], headers[i+1])
-		}
-		resp, err := checked(t).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		g := got{status: resp.StatusCode}
-		if g.body, err = io.ReadAll(resp.Body); err != nil {
-			t.Fatal(err)
-		}
+		status, header, body := exchange(t, method, d.url+path, token, body, headers...)
+		g := got{status: status, body: body}
 		var problem struct {
 			Code string `json:"code"`
 		}
-		if resp.Header.Get("Content-Type") == "application/problem+json" && json.Unmarshal(g.body, &problem) == nil {
+		if header.Get("Content-Type") == "application/problem+json" && json.Unmarshal(g.body, &problem) == nil {
 			g.code = problem.Code
 		}
 		return g

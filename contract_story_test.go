@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -68,25 +67,9 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 // object comes back as nil.
 func (s *story) ask(t *testing.T, method, path, token, body string, want int, headers ...string) map[string]any {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.url+"/api/v1/"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := checked(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != want {
-		t.Errorf("%s %s: %d, want %d: %.600s %v", method, path, resp.StatusCode, want, raw, err)
+	status, _, raw := exchange(t, method, s.url+"/api/v1/"+path, token, body, headers...)
+	if status != want {
+		t.Errorf("%s %s: %d, want %d: %.600s", method, path, status, want, raw)
 	}
 	var doc map[string]any
 	_ = json.Unmarshal(raw, &doc) // pictures are none

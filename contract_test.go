@@ -52,6 +52,32 @@ func (c contract) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// exchange sends a request with a JSON body, as nobody where token is empty, and
+// reads the answer, which is held to the document.
+func exchange(t *testing.T, method, url, token, body string, headers ...string) (status int, header http.Header, raw []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := checked(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if raw, err = io.ReadAll(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, raw
+}
+
 // document is the OpenAPI document, made ready to look at answers.
 type document struct {
 	tree   map[string]any

@@ -141,10 +141,10 @@ func (b *Bus) connect(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 0 {
 		return fmt.Errorf("bus: connect to NATS: %w", ctx.Err())
 	}
-	// Schedules came with 2.12; an older server would refuse the stream with a
-	// sentence that names no cause.
-	if major, minor := serverVersion(nc.ConnectedServerVersion()); major < 2 || major == 2 && minor < 12 {
-		return fmt.Errorf("bus: NATS at %s is version %s; 2.12 or newer is needed", nc.ConnectedUrlRedacted(), nc.ConnectedServerVersion())
+	// An older server would refuse the stream with a sentence that names no cause.
+	leastMajor, leastMinor := serverVersion(MinVersion)
+	if major, minor := serverVersion(nc.ConnectedServerVersion()); major < leastMajor || major == leastMajor && minor < leastMinor {
+		return fmt.Errorf("bus: NATS at %s is version %s; %s or newer is needed", nc.ConnectedUrlRedacted(), nc.ConnectedServerVersion(), MinVersion)
 	}
 	b.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(replyTimeout), jetstream.WithPublishAsyncTimeout(b.cfg.PublishDeadline))
 	if err != nil {

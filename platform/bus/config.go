@@ -11,6 +11,9 @@ import (
 	"stampede/platform/telemetry/tracing"
 )
 
+// MinVersion is the oldest NATS server that will do: schedules came with it.
+const MinVersion = "2.12"
+
 // Config says where the messages live and how many may wait.
 type Config struct {
 	// URL of an outside NATS 2.12 or newer, "nats://host:4222,…". Empty starts

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 
+	"stampede/platform/bus"
 	"stampede/platform/config"
 	"stampede/platform/pg"
 	"stampede/platform/redisx"
@@ -44,7 +45,7 @@ func redisStore(url string) store {
 }
 
 func natsStore(url string) store {
-	return store{name: "NATS", least: leastNATS, flag: "--nats-url", variable: "STAMPEDE_NATS_URL", url: url, look: lookAtNATS}
+	return store{name: "NATS", least: bus.MinVersion, flag: "--nats-url", variable: "STAMPEDE_NATS_URL", url: url, look: lookAtNATS}
 }
 
 // reach looks at each store once, before anything is built on them. Whoever gave
@@ -114,9 +115,6 @@ func lookAtRedis(ctx context.Context, url string) error {
 	}
 	return errors.Join(err, rdb.Close())
 }
-
-// leastNATS is the version that brought scheduled messages, see platform/bus.
-const leastNATS = "2.12"
 
 func lookAtNATS(ctx context.Context, url string) error {
 	deadline, _ := ctx.Deadline() // there is one, see reach

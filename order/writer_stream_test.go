@@ -1,0 +1,160 @@
+package order
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+	"stampede/seckill/seckillevent"
+)
+
+func TestWriterWaitsForPostgres(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.MaxRetryDelay = 50 * time.Millisecond })
+	m := grants(s.item(5), 1)
+	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
+	msg := envelope(t, 1, m.Encode(nil), m.ID)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		s.write(t.Context(), nil, []bus.Msg{msg.Msg})
+	}()
+	pgtest.Eventually(t, 10*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 2 }, "two attempts fail")
+	if msg.acked.Load() != 0 {
+		t.Error("acknowledged although nothing is written")
+	}
+	s.exec(`ALTER TABLE orders.away RENAME TO orders`)
+	<-finished
+	requireEqual(t, "acks", msg.acked.Load(), 1)
+	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"pending_payment"})
+}
+
+func TestWriterStopsWithoutAcknowledging(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := grants(s.item(5), 1)
+	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
+	msg, bad := envelope(t, 1, m.Encode(nil), m.ID), envelope(t, 2, nil, ids.New())
+	stop := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		s.write(t.Context(), stop, []bus.Msg{msg.Msg, bad.Msg})
+	}()
+	pgtest.Eventually(t, 10*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 1 }, "an attempt fails")
+	close(stop)
+	<-finished
+	requireEqual(t, "acks", []int64{msg.acked.Load(), bad.acked.Load()}, []int64{0, 1})
+}
+
+func TestWriterSplitsLargeFetches(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.MaxOrdersPerTx = 3 })
+	b := s.item(100)
+	var fetch []*seckillevent.Batch
+	for i := range int64(5) {
+		fetch = append(fetch, grants(b, 10*i+1, 10*i+2))
+	}
+	fetch = append(fetch, grants(b, 91, 92, 93, 94)) // larger than the bound: alone
+	s.deliver(fetch...)
+	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders WHERE status = 'pending_payment'`), 14)
+	requireEqual(t, "transactions", s.count(`SELECT count(DISTINCT xmin::text) FROM orders.orders`), 6)
+}
+
+func TestWriterWorksOffTheStream(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(1000)
+	ctx := t.Context()
+	var all []ids.ID
+	for i := range int64(20) {
+		m := grants(b, 100*i+1, 100*i+2, 100*i+3)
+		all = append(all, numbers(m)...)
+		if err := s.bus.Publish(ctx, seckillevent.GrantsSubject(m.ItemID), m.ID, m.Encode(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	workers := s.Workers()
+	for range 2 { // two instances share the work
+		done := make(chan error, 1)
+		running, stop := contextWithStop(t)
+		go func() { done <- workers[0].Run(running) }()
+		t.Cleanup(func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		backlog, err := s.bus.GrantsBacklog(ctx)
+		return err == nil && backlog == 0
+	}, "the stream is empty")
+	for i, status := range s.statuses(all...) {
+		if status != orderevent.StatusPending {
+			t.Fatalf("grant %d is %q", i, status)
+		}
+	}
+	requireEqual(t, "units", s.available(b.ItemID), 940)
+}
+
+// A stop has one deadline for all that the writer has in hand, however many
+// transactions that takes.
+func TestWriterHasOneDeadlineAfterTheStop(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.MaxOrdersPerTx = 1 })
+	b := s.item(10)
+	s.exec(`CREATE FUNCTION orders.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM pg_sleep(CASE WHEN (SELECT count(*) FROM orders.orders) < 3 THEN 0.8 ELSE 60 END); RETURN NULL; END $$`)
+	s.exec(`CREATE TRIGGER slow AFTER INSERT ON orders.orders FOR EACH STATEMENT EXECUTE FUNCTION orders.slow()`)
+	var msgs []bus.Msg
+	var all []sent
+	for user := range int64(4) { // two that take their time, one that hangs, one behind it
+		m := grants(b, user+1)
+		all = append(all, envelope(t, uint64(user)+1, m.Encode(nil), m.ID)) //nolint:gosec // small
+		msgs = append(msgs, all[user].Msg)
+	}
+	stop := make(chan struct{})
+	close(stop)
+	began := time.Now()
+	s.write(t.Context(), stop, msgs)
+	if took := time.Since(began); took > stopGrace+time.Second {
+		t.Errorf("the writer went on for %s", took)
+	}
+	requireEqual(t, "acks", []int64{all[0].acked.Load(), all[1].acked.Load(), all[2].acked.Load(), all[3].acked.Load()}, []int64{1, 1, 0, 0})
+	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 2)
+}
+
+// Grants that are redriven and still cannot be orders become a letter that can
+// be redriven once more: its batch is new to the inbox.
+func TestLettersOfLettersStayFresh(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := grants(s.item(5), 1, 2)
+	m.Grants[1].Quantity = 0
+	s.deliver(m)
+	seen := map[ids.ID]bool{m.ID: true}
+	for range 3 {
+		var id ids.ID
+		var payload []byte
+		if err := s.db.QueryRow(t.Context(), `DELETE FROM platform.dead_letters RETURNING id, payload`).Scan(&id, &payload); err != nil {
+			t.Fatal(err)
+		}
+		var letter seckillevent.Batch
+		if err := letter.Decode(payload); err != nil {
+			t.Fatal(err)
+		}
+		if seen[letter.ID] {
+			t.Fatalf("the inbox knows %s already", letter.ID)
+		}
+		seen[letter.ID] = true
+		msg := envelope(t, 1, payload, id)
+		s.write(t.Context(), t.Context().Done(), []bus.Msg{msg.Msg})
+		requireEqual(t, "acks", msg.acked.Load(), 1)
+	}
+}
