@@ -36,6 +36,7 @@ import (
 	"stampede/platform/httpx"
 	"stampede/platform/humancheck"
 	"stampede/platform/inbox"
+	"stampede/platform/lineage"
 	"stampede/platform/outbox"
 	"stampede/platform/pg"
 	"stampede/platform/proof"
@@ -217,11 +218,7 @@ func (s *server) openStores(ctx context.Context, stores config.Stores) error {
 	if err := s.openPools(ctx, stores); err != nil {
 		return err
 	}
-	warnings, err := redisx.Check(ctx, s.redis)
-	for _, w := range warnings {
-		s.log.WarnContext(ctx, "redis setting", "warning", w)
-	}
-	if err != nil {
+	if err := redisx.Check(ctx, s.redis, func(w string) { s.log.WarnContext(ctx, "redis setting", "warning", w) }); err != nil {
 		return err
 	}
 	if stores.NATSURL == "" {
@@ -233,7 +230,11 @@ func (s *server) openStores(ctx context.Context, stores config.Stores) error {
 		s.app.OnStop("instance lock", alone.Close)
 		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: alone.Keep(s.end)})
 	}
-	return nil
+	line, err := lineage.Open(ctx, s.pools["platform"], s.redis, s.log)
+	if err == nil {
+		s.app.Go("lineage", app.Worker{Name: "lineage", Run: line.Run})
+	}
+	return err
 }
 
 func (s *server) openPools(ctx context.Context, stores config.Stores) error {
@@ -250,13 +251,12 @@ func (s *server) openPools(ctx context.Context, stores config.Stores) error {
 		s.app.OnStop("pool "+name, func(ctx context.Context) error { return pg.Close(ctx, pool) })
 	}
 	s.app.OnReady("postgres", s.pools["platform"].Ping)
-	rdb, err := redisx.Open(ctx, stores.RedisURL)
-	if err != nil {
+	var err error
+	if s.redis, err = redisx.Open(ctx, stores.RedisURL); err != nil {
 		return err
 	}
-	s.redis = rdb
-	s.app.OnStop("redis", func(context.Context) error { return rdb.Close() })
-	s.app.OnReady("redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() })
+	s.app.OnStop("redis", func(context.Context) error { return s.redis.Close() })
+	s.app.OnReady("redis", func(ctx context.Context) error { return s.redis.Ping(ctx).Err() })
 	return nil
 }
 

@@ -9,9 +9,8 @@
 //
 // # Invariants
 //
-//   - A slow client never slows anybody else: each socket has a queue of
-//     [Config.QueueLen] messages and a deadline of [Config.WriteTimeout] per
-//     write; whoever exceeds either is closed with status 1013 (try again
+//   - A slow client never slows anybody else: each socket has a queue of 16
+//     messages and a deadline of 5 s per write; whoever exceeds either is closed with status 1013 (try again
 //     later), counted, and expected to poll and reconnect.
 //   - One user holds at most [Config.MaxPerUser] sockets on an instance.
 //   - Nothing is pushed to anyone but the order's owner.

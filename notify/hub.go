@@ -3,7 +3,6 @@ package notify
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // shardCount splits the hub's lock: enough that ten thousand pushes a second
@@ -114,7 +113,3 @@ func (h *hub) each(i int, fn func(*socket)) {
 		fn(s)
 	}
 }
-
-// pingStep is the time between two shards' pings, so that ten thousand pings
-// spread over the whole interval.
-func (h *hub) pingStep() time.Duration { return h.cfg.PingEvery / shardCount }

@@ -304,7 +304,7 @@ func TestAClientWithoutPongIsDropped(t *testing.T) {
 		h, _, c := slowSetup(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = h.runPings(ctx) }()
-		time.Sleep(h.cfg.PingEvery + time.Second) //nolint:forbidigo // the bubble's clock
+		time.Sleep(pingEvery + time.Second) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
 		cancel()
 		synctest.Wait()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/order/orderevent"
 	"stampede/platform/app"
@@ -42,15 +43,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	auto := promauto.With(deps.Metrics)
 	m := metrics{
-		sockets: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."}),
-		pushed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
-		slow:    prometheus.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
-	}
-	for _, c := range []prometheus.Collector{m.sockets, m.pushed, m.slow} {
-		if err := deps.Metrics.Register(c); err != nil {
-			return nil, fmt.Errorf("notify: register metrics: %w", err)
-		}
+		sockets: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."}),
+		pushed:  auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
+		slow:    auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
 	}
 	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m)}, nil
 }
@@ -105,15 +102,9 @@ func (s *Service) Stop(ctx context.Context) error {
 			group.Go(func() { sock.closeWith(websocket.StatusGoingAway, "the server is restarting") })
 		})
 	}
-	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }()
-	patience := time.NewTimer(closePatience)
-	defer patience.Stop()
-	select {
-	case <-done:
-	case <-patience.C: // who is silent has been told all the same
-	case <-ctx.Done():
-	}
+	ctx, cancel := context.WithTimeout(ctx, closePatience)
+	defer cancel()
+	_ = app.Await(ctx, group.Wait) // who is silent has been told all the same
 	return nil
 }
 

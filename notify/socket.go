@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -33,6 +34,21 @@ type socket struct {
 	closing bool
 }
 
+const (
+	// queueLen is how many messages wait for one socket before it counts as slow.
+	// An order changes about four times in its life; 16 leaves room for several
+	// orders at once.
+	queueLen = 16
+	// writeTimeout is how long one write may take before the socket counts as slow.
+	writeTimeout = 5 * time.Second
+	// pingEvery is the interval at which each idle socket is pinged, below the 60 s
+	// after which common proxies cut silent connections.
+	pingEvery = 30 * time.Second
+	// pingStep is the time between two shards' pings, so that ten thousand pings
+	// spread over the whole interval.
+	pingStep = pingEvery / shardCount
+)
+
 // greeting is the first message on every socket; it tells nobody of an order.
 var greeting = []byte(`{"type":"hello"}`)
 
@@ -44,7 +60,7 @@ func (s *socket) enqueue(message []byte) {
 	if s.closing {
 		return
 	}
-	if len(s.queue) >= s.hub.cfg.QueueLen {
+	if len(s.queue) >= queueLen {
 		s.closing = true
 		s.queue = nil
 		go s.dropSlow()
@@ -59,7 +75,7 @@ func (s *socket) enqueue(message []byte) {
 
 // flush writes until the queue is empty.
 //
-//nolint:contextcheck // a message outlives whoever queued it; WriteTimeout bounds each
+//nolint:contextcheck // a message outlives whoever queued it; writeTimeout bounds each
 func (s *socket) flush() {
 	for {
 		s.mu.Lock()
@@ -76,7 +92,7 @@ func (s *socket) flush() {
 		}
 		s.mu.Unlock()
 
-		ctx, cancel := context.WithTimeout(context.Background(), s.hub.cfg.WriteTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		err := s.conn.Write(ctx, websocket.MessageText, message)
 		slow := ctx.Err() != nil
 		cancel()
@@ -125,7 +141,7 @@ func (s *socket) closeWith(code websocket.StatusCode, reason string) {
 // ping drops the socket when the client does not answer within the write
 // time-out.
 func (s *socket) ping(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.hub.cfg.WriteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if err := s.conn.Ping(ctx); err != nil {
 		s.drop()
@@ -135,7 +151,7 @@ func (s *socket) ping(ctx context.Context) {
 // runPings pings one shard after the other, for ever.
 func (h *hub) runPings(ctx context.Context) error {
 	i := 0
-	return app.Loop{Every: h.pingStep(), Do: func(ctx context.Context) error {
+	return app.Loop{Every: pingStep, Do: func(ctx context.Context) error {
 		h.each(i, func(s *socket) { go s.ping(ctx) })
 		i = (i + 1) % shardCount
 		return nil

@@ -13,7 +13,7 @@ import (
 
 func TestAClientWithoutATokenIsToldSo(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { c.AuthTimeout = 20 * time.Millisecond })
+	b := setup(t, func(c *Config) { c.AuthTimeout = 200 * time.Millisecond })
 	for name, says := range map[string]string{"silent": "", "half a message": strings.Repeat(" ", 6<<10)} {
 		conn, _, err := websocket.Dial(t.Context(), b.url, nil)
 		if err != nil {

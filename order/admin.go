@@ -26,20 +26,20 @@ type PaymentLister interface {
 type PaymentView struct {
 	PaymentNo   ids.ID           `json:"payment_no"`
 	Provider    string           `json:"provider" example:"sandbox"`
-	Status      string           `json:"status" enum:"created,captured,closed"`
+	Status      string           `json:"status" enum:"created,captured,closed" doc:"created: open at the provider; captured: paid; closed: it cannot be paid any more"`
 	Amount      orderevent.Money `json:"amount"`
 	ProviderTxn string           `json:"provider_txn,omitempty" doc:"The provider's own number, once captured"`
 	CreatedAt   string           `json:"created_at" format:"date-time"`
 	UpdatedAt   string           `json:"updated_at" format:"date-time"`
-	Refunds     []RefundView     `json:"refunds,omitempty"`
+	Refunds     []RefundView     `json:"refunds,omitempty" nullable:"false" doc:"Left out where there is none"`
 }
 
 // RefundView is a refund as an operator reads it beside its payment.
 type RefundView struct {
 	RefundNo  ids.ID           `json:"refund_no"`
 	Amount    orderevent.Money `json:"amount"`
-	Reason    string           `json:"reason" example:"late"`
-	Status    string           `json:"status" enum:"requested,succeeded,failed"`
+	Reason    string           `json:"reason" example:"late" doc:"Why the money goes back"`
+	Status    string           `json:"status" enum:"requested,succeeded,failed" doc:"requested: asked of the provider, not done yet; failed: the provider will not do it"`
 	CreatedAt string           `json:"created_at" format:"date-time"`
 	UpdatedAt string           `json:"updated_at" format:"date-time"`
 }
@@ -52,19 +52,19 @@ type adminDocument struct {
 	Reason string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,blocked,timeout,canceled"`
 	UserID string `json:"user_id"`
 	Epoch  int64  `json:"epoch" doc:"The Load of the item under which the unit was granted"`
-	Shard  int16  `json:"shard"`
+	Shard  int16  `json:"shard" doc:"The part of the item's stock that the unit is from"`
 }
 
 // adminView renders an order for an operator.
 func adminView(o orderevent.Order) adminDocument {
-	return adminDocument{Document: orderevent.View(o), Reason: o.Reason, UserID: decimal(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
+	return adminDocument{Document: orderevent.View(o), Reason: o.Reason, UserID: httpx.FormatID(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
 }
 
 // statusChange is one line of an order's history.
 type statusChange struct {
-	Version int32  `json:"version"`
+	Version int32  `json:"version" doc:"The order's after this change"`
 	Status  string `json:"status"`
-	Reason  string `json:"reason,omitempty"`
+	Reason  string `json:"reason,omitempty" doc:"Why it was refused or closed"`
 	Actor   string `json:"actor" doc:"system, shopper, or the payment that brought the money" example:"payment 0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
 	At      string `json:"at" format:"date-time"`
 }
@@ -89,8 +89,8 @@ type adminOrderOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		Order    adminDocument  `json:"order"`
-		Payments []PaymentView  `json:"payments"`
-		History  []statusChange `json:"history" doc:"Oldest first"`
+		Payments []PaymentView  `json:"payments" nullable:"false" doc:"Oldest first, with their refunds"`
+		History  []statusChange `json:"history" nullable:"false" doc:"Oldest first"`
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 type adminListInput struct {
 	httpx.PageInput
 	OrderNo    string    `query:"order_no" doc:"The one order of this number" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	ItemID     int64     `query:"item_id" minimum:"1"`
-	SessionID  int64     `query:"session_id" minimum:"1"`
-	ActivityID int64     `query:"activity_id" minimum:"1"`
-	UserID     int64     `query:"user_id" minimum:"1"`
-	Status     string    `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
+	ItemID     int64     `query:"item_id" minimum:"1" doc:"Only of this item"`
+	SessionID  int64     `query:"session_id" minimum:"1" doc:"Only of this session"`
+	ActivityID int64     `query:"activity_id" minimum:"1" doc:"Only of this activity"`
+	UserID     int64     `query:"user_id" minimum:"1" doc:"Only of this user"`
+	Status     string    `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"Only in this state"`
 	From       time.Time `query:"from" doc:"Orders created at this time or later" example:"2026-11-11T20:00:00+08:00"`
 	To         time.Time `query:"to" doc:"Orders created before this time" example:"2026-11-11T21:00:00+08:00"`
 }

@@ -3,10 +3,10 @@ package order
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"stampede/platform/alarm"
+	"stampede/platform/httpx"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // complain asks for a person when a batch does not get written. The batch is
 // tried on meanwhile; what cannot be recorded because Postgres does not answer
-// is in the log.
+// is in the log, and recorded once a batch was written.
 func (s *Service) complain(ctx context.Context, failures int, messages []message, cause error) {
 	if failures < stuckAttempts {
 		return
@@ -30,10 +30,20 @@ func (s *Service) complain(ctx context.Context, failures int, messages []message
 	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
 	defer cancel()
 	detail := fmt.Sprintf("%d messages, the first about item %d, failed %d times: %v", len(messages), messages[0].batch.ItemID, failures, cause)
-	if err := alarm.Raise(ctx, s.deps.DB, alarm.WriterStuck, stuckSubject, detail); err != nil {
-		s.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarm.WriterStuck), "error", err)
+	if err := s.late.Raise(ctx, s.deps.DB, alarm.WriterStuck, stuckSubject, detail); err != nil {
+		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarm.WriterStuck), "error", err)
+	}
+}
+
+// unstuck records what Postgres did not take while it took no batches either. The
+// batch is written, so the record must not hold up the next one for long.
+func (s *Service) unstuck(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
+	defer cancel()
+	if err := s.late.Record(ctx, s.deps.DB); err != nil {
+		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarm.WriterStuck), "error", err)
 	}
 }
 
 // itemSubject is how alarms name an item.
-func itemSubject(item int64) string { return "item " + strconv.FormatInt(item, 10) }
+func itemSubject(item int64) string { return "item " + httpx.FormatID(item) }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"stampede/platform/alarm"
 	"stampede/platform/bus"
 	"stampede/platform/pgtest"
@@ -41,4 +43,28 @@ func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 	<-written
 	requireEqual(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})
 	requireEqual(t, "acknowledged", m.acked.Load(), 1)
+}
+
+// While the writer was stuck, Postgres did not take the alarm either: it is recorded
+// when the batch is written.
+func TestAlarmOfAnOutageIsRecordedAfterwards(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.MaxRetryDelay = 50 * time.Millisecond })
+	s.exec(`CREATE FUNCTION orders.planted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'planted' USING ERRCODE = '57P03'; END $$`)
+	s.exec(`CREATE TRIGGER planted BEFORE INSERT ON orders.orders FOR EACH ROW EXECUTE FUNCTION orders.planted();
+		CREATE TRIGGER planted BEFORE INSERT ON platform.alarms FOR EACH ROW EXECUTE FUNCTION orders.planted()`)
+	b := grants(s.item(3), 1, 2)
+	m := envelope(t, 1, b.Encode(nil), b.ID)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
+	}()
+	pgtest.Eventually(t, 20*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) > stuckAttempts+1 }, "an alarm that is not taken")
+	s.exec(`DROP TRIGGER planted ON platform.alarms; DROP TRIGGER planted ON orders.orders`)
+	<-written
+	l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.WriterStuck})
+	if err != nil || len(l) != 1 || l[0].Count < 2 || !l[0].FirstSeen.Before(l[0].LastSeen) {
+		t.Errorf("alarms %+v, %v; want one, seen since its first failure", l, err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
+	"stampede/platform/httpx"
 	"stampede/platform/ids"
 	"stampede/platform/proof"
 )
@@ -37,7 +38,7 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	}
 	for _, r := range items {
 		violations = append(violations, proof.Violation{
-			Subject: "item " + decimal(r.ItemID), Detail: fmt.Sprintf("User %d has %d live orders for it.", r.UserID, r.Live),
+			Subject: itemSubject(r.ItemID), Detail: fmt.Sprintf("User %d has %d live orders for it.", r.UserID, r.Live),
 		})
 	}
 	activities, err := q.UsersWithSeveralItems(ctx, violationLimit)
@@ -46,7 +47,7 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	}
 	for _, r := range activities {
 		violations = append(violations, proof.Violation{
-			Subject: "activity " + decimal(r.ActivityID),
+			Subject: "activity " + httpx.FormatID(r.ActivityID),
 			Detail:  fmt.Sprintf("User %d has %d live orders in it; its rule allows one item.", r.UserID, r.Live),
 		})
 	}
@@ -65,7 +66,7 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	for _, r := range largest {
 		if limit, ok := limits[r.ItemID]; ok && r.Quantity > limit {
 			violations = append(violations, proof.Violation{
-				Subject: "item " + decimal(r.ItemID), Detail: fmt.Sprintf("A live order has %d units; a user may have %d.", r.Quantity, limit),
+				Subject: itemSubject(r.ItemID), Detail: fmt.Sprintf("A live order has %d units; a user may have %d.", r.Quantity, limit),
 			})
 		}
 	}

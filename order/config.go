@@ -26,10 +26,6 @@ type Config struct {
 	// It is short because a fill may lose a race against a change that Redis had
 	// no memory for; it bounds how stale such an order can be. Defaults to 60 s.
 	FillTTL time.Duration
-	// LocalCacheBytes bounds the process's own memory of what it just read from
-	// Postgres, which keeps polls off Postgres while Redis is full or away.
-	// Defaults to 16 MiB, some 30,000 orders.
-	LocalCacheBytes int
 	// ListTimeout is how long a list may search; beyond it its reader is told to
 	// narrow it. It is what a person waits for, and what a search may keep a
 	// connection for. Defaults to 5 s.
@@ -52,22 +48,18 @@ type Config struct {
 // DefaultConfig is what Stampede runs with when nothing is set.
 func DefaultConfig() Config {
 	return Config{
-		MaxOrdersPerTx:  4096,
-		MaxRetryDelay:   5 * time.Second,
-		CacheTTL:        24 * time.Hour,
-		CacheMaxOrders:  1_000_000,
-		FillTTL:         time.Minute,
-		LocalCacheBytes: 16 << 20,
-		ListTimeout:     5 * time.Second,
-		SweepEvery:      time.Second,
-		SweepLimit:      500,
-		ClosingFor:      30 * time.Second,
-		StuckAfter:      time.Minute,
+		MaxOrdersPerTx: 4096,
+		MaxRetryDelay:  5 * time.Second,
+		CacheTTL:       24 * time.Hour,
+		CacheMaxOrders: 1_000_000,
+		FillTTL:        time.Minute,
+		ListTimeout:    5 * time.Second,
+		SweepEvery:     time.Second,
+		SweepLimit:     500,
+		ClosingFor:     30 * time.Second,
+		StuckAfter:     time.Minute,
 	}
 }
-
-// minLocalCacheBytes is freecache's own floor.
-const minLocalCacheBytes = 512 << 10
 
 // Validate reports the first setting that cannot work.
 func (c Config) Validate() error {
@@ -82,8 +74,6 @@ func (c Config) Validate() error {
 		return errors.New("order: CacheMaxOrders must be at least 10000")
 	case c.FillTTL < time.Second || c.FillTTL > c.CacheTTL:
 		return errors.New("order: FillTTL must be between 1 s and CacheTTL")
-	case c.LocalCacheBytes < minLocalCacheBytes:
-		return errors.New("order: LocalCacheBytes must be at least 524288")
 	case c.ListTimeout < 100*time.Millisecond || c.ListTimeout > time.Minute:
 		return errors.New("order: ListTimeout must be between 100 ms and 1 min")
 	case c.SweepEvery < 10*time.Millisecond || c.SweepEvery > time.Minute:

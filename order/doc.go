@@ -61,7 +61,8 @@
 //
 // New starts nothing. The writer ends when its context does: the transaction
 // under way gets 3 s, what is not acknowledged comes again. The sweeper ends
-// between two sweeps. While Postgres is away the writer retries with back-off
+// between two sweeps. A third worker empties the cache of a Redis that took over
+// from another. While Postgres is away the writer retries with back-off
 // and acknowledges nothing; while Redis is away orders are written all the
 // same, and polls share two connections to Postgres.
 package order

@@ -29,7 +29,7 @@ var (
 )
 
 // follow answers a poll.
-func (s *Service) follow(ctx context.Context, in *orderInput) (*orderOutput, error) {
+func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[orderevent.Document], error) {
 	no, err := in.number()
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *Service) follow(ctx context.Context, in *orderInput) (*orderOutput, err
 	if err != nil {
 		return nil, err
 	}
-	return &orderOutput{CacheControl: httpx.NoStore, Body: doc}, nil
+	return httpx.Answer(doc), nil
 }
 
 // Missing tells a shopper why Payable found no order of theirs by this number:

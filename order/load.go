@@ -26,6 +26,10 @@ const (
 	// counts whole seconds on the clock, so this lasts 0 to 1 s: never longer than
 	// the second in which a change has to become visible.
 	localSeconds = 1
+	// localCacheBytes bounds the process's own memory of what it just read from
+	// Postgres, which keeps polls off Postgres while Redis is full or away: some
+	// 30,000 orders.
+	localCacheBytes = 16 << 20
 )
 
 // loader reads orders from Postgres for many readers at once: whoever finds a

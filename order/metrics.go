@@ -1,10 +1,10 @@
 package order
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/order/orderevent"
 )
@@ -38,37 +38,38 @@ const (
 	visibleByReader = "reader"
 )
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) *metrics {
+	auto := promauto.With(reg)
 	const namespace, subsystem = "stampede", "order"
 	opts := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}
 	}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{
+		return auto.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets,
 		})
 	}
 	m := &metrics{
-		written: prometheus.NewCounterVec(opts("grants_written_total",
+		written: auto.NewCounterVec(opts("grants_written_total",
 			"Grants that the order writer brought to their end, by result: created, or refused as duplicate, shortfall, interrupted, blocked; "+
 				"known had its end before; malformed are dead letters, a message that cannot be read counting once."), []string{"result"}),
 		writeTime: histogram("write_seconds", "Time from taking grants to their orders' commit, with retries.",
 			prometheus.ExponentialBuckets(0.001, 2, 15)),
 		batchSize: histogram("write_batch_grants", "Grants per writer transaction.", prometheus.ExponentialBuckets(1, 2, 15)),
-		writeErrors: prometheus.NewCounter(opts("write_failures_total",
+		writeErrors: auto.NewCounter(opts("write_failures_total",
 			"Writer transactions that Postgres did not take and that were tried again.")),
-		visible: prometheus.NewCounterVec(opts("visible_total",
+		visible: auto.NewCounterVec(opts("visible_total",
 			"New orders and refusals that became readable in the cache, by who put them there: writer, event, reader. "+
 				"One that left the cache and is read again counts again."), []string{"by"}),
 		// The commit takes a few ms; a minute is the outage after which every queued
 		// number must have come to its end.
 		visibleTime: histogram("visible_seconds", "Age of a message of grants, by the time in its id, when its orders had become readable.",
 			prometheus.ExponentialBuckets(0.002, 2, 16)),
-		cacheReads: prometheus.NewCounterVec(opts("cache_reads_total", "Reads of the order cache, by result: hit, miss, error."), []string{"result"}),
-		cachePuts: prometheus.NewCounterVec(opts("cache_puts_total",
+		cacheReads: auto.NewCounterVec(opts("cache_reads_total", "Reads of the order cache, by result: hit, miss, error."), []string{"result"}),
+		cachePuts: auto.NewCounterVec(opts("cache_puts_total",
 			"Changed orders put into the cache, by result: stored, kept, no_room."), []string{"result"}),
-		loads: prometheus.NewCounter(opts("postgres_reads_total", "Order numbers that had to be asked of Postgres.")),
-		changes: prometheus.NewCounterVec(opts("changes_total",
+		loads: auto.NewCounter(opts("postgres_reads_total", "Order numbers that had to be asked of Postgres.")),
+		changes: auto.NewCounterVec(opts("changes_total",
 			"Orders that changed their status after they were written, by the status they have now and, where it was closed, the reason."), []string{"status", "reason"}),
 	}
 	// What can happen on the usual way is there from the first scrape on, so that
@@ -88,14 +89,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m.changes.WithLabelValues(orderevent.StatusPaid, "")
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonTimeout)
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonCanceled)
-	for _, c := range []prometheus.Collector{
-		m.written, m.writeTime, m.batchSize, m.writeErrors, m.visible, m.visibleTime, m.cacheReads, m.cachePuts, m.loads, m.changes,
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("order: register metrics: %w", err)
-		}
-	}
-	return m, nil
+	return m
 }
 
 // sawVisible notes how old the messages' grants were when their orders became

@@ -1,6 +1,8 @@
 package order
 
 import (
+	"slices"
+
 	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/platform/ids"
@@ -46,7 +48,7 @@ func ration(entries []entry, batches []*seckillevent.Batch, known map[ids.ID]boo
 		key := inventory.Key{ItemID: b.ItemID, Shard: b.Shard}
 		left, limited := available[key]
 		switch {
-		case anyOf(taken, of):
+		case slices.ContainsFunc(of, func(o userOf) bool { return taken[o] }):
 			e.reason = orderevent.ReasonDuplicate
 			refused = append(refused, e)
 		case limited && e.grant.Quantity > left:
@@ -64,13 +66,4 @@ func ration(entries []entry, batches []*seckillevent.Batch, known map[ids.ID]boo
 		}
 	}
 	return accepted, refused
-}
-
-func anyOf(taken map[userOf]bool, of []userOf) bool {
-	for _, o := range of {
-		if taken[o] {
-			return true
-		}
-	}
-	return false
 }

@@ -3,7 +3,6 @@ package order
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"stampede/order/internal/orderdb"
@@ -46,11 +45,6 @@ func (in *orderInput) number() (ids.ID, error) {
 		return ids.ID{}, ErrNotFound.Because(err)
 	}
 	return no, nil
-}
-
-type orderOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         orderevent.Document
 }
 
 // last sorts after every number.
@@ -122,6 +116,3 @@ var errBusy = fault.New(fault.Unavailable, "unavailable", "Too many lists are be
 func errReading(err error) error {
 	return fault.New(fault.Unavailable, "unavailable", "Orders cannot be read right now. Try again in a moment.").After(time.Second).Because(err)
 }
-
-// decimal writes an id as documents carry it.
-func decimal(id int64) string { return strconv.FormatInt(id, 10) }

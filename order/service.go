@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/coocood/freecache"
 	"github.com/jackc/pgx/v5"
@@ -18,6 +19,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
+	"stampede/platform/alarm"
 	"stampede/platform/app"
 	"stampede/platform/bus"
 	"stampede/platform/ids"
@@ -64,6 +66,8 @@ type Service struct {
 	// due wakes this process's sweeper. It holds one signal: more would only
 	// make it look again for what it has just closed.
 	due chan struct{}
+	// late holds the alarms that Postgres did not take.
+	late alarm.Late
 }
 
 // New returns the module; nothing runs until its workers do.
@@ -75,14 +79,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("order: every dependency is required")
 	}
-	m, err := newMetrics(deps.Metrics)
-	if err != nil {
-		return nil, err
-	}
+	m := newMetrics(deps.Metrics)
 	s := &Service{
 		cfg: cfg, deps: deps, metrics: m,
 		cache:   newCache(deps.Redis, cfg, m),
-		local:   freecache.NewCache(cfg.LocalCacheBytes),
+		local:   freecache.NewCache(localCacheBytes),
 		reading: newReading(deps.DB.Config().MaxConns),
 		due:     make(chan struct{}, 1),
 	}
@@ -111,6 +112,11 @@ func (s *Service) Subscriptions() []bus.Subscription {
 	}
 }
 
+// replayAge is from when on an event is a repetition, of those that EVENTS lost,
+// rather than news, which is told within a second. A backlog that is as old costs
+// one read of Postgres per event.
+const replayAge = 5 * time.Second
+
 // cacheChanged puts an event's orders into the cache. It is the second way in:
 // the writer does it right after its commit, and whoever dies in between leaves
 // it to this.
@@ -122,9 +128,11 @@ func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 	if err := json.Unmarshal(m.Data, &changed); err != nil {
 		return fmt.Errorf("order: decode %s: %w", m.Subject, err)
 	}
-	if m.Attempt > 1 {
+	replayed := !m.ID.IsZero() && time.Since(m.ID.Time()) > replayAge
+	if m.Attempt > 1 || replayed {
 		// Later changes may have been told in between, and a failover have taken the
-		// cache's memory of them: only Postgres knows whether this is news.
+		// cache's memory of them, or all of it be lost: only Postgres knows whether this
+		// is news. What it has no more is no news either.
 		nos := make([]ids.ID, len(changed.Orders))
 		for i := range changed.Orders {
 			nos[i] = changed.Orders[i].No
@@ -135,8 +143,8 @@ func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 		}
 		changed.Orders = slices.Collect(maps.Values(now))
 	}
-	switch m.Subject {
-	case orderevent.SubjectCreated, orderevent.SubjectRefused:
+	switch {
+	case !replayed && (m.Subject == orderevent.SubjectCreated || m.Subject == orderevent.SubjectRefused):
 		return s.cache.putNew(ctx, changed.Orders, visibleByEvent)
 	default:
 		return s.cache.put(ctx, changed.Orders)

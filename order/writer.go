@@ -1,6 +1,7 @@
 package order
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,16 +64,7 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 		messages = append(messages, message{Msg: m, batch: batch})
 	}
 	// Entries are taken in stream order, which a redelivery may have disturbed.
-	slices.SortStableFunc(messages, func(a, b message) int {
-		switch {
-		case a.Seq < b.Seq:
-			return -1
-		case a.Seq > b.Seq:
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.Seq, b.Seq) })
 	for len(messages) > 0 && ctx.Err() == nil {
 		n, entries := 0, 0
 		for n < len(messages) && (n == 0 || entries+len(messages[n].batch.Grants) <= s.cfg.MaxOrdersPerTx) {
@@ -101,6 +93,9 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 		switch {
 		case err == nil:
 			s.metrics.writeTime.Observe(time.Since(began).Seconds())
+			if failures >= stuckAttempts {
+				s.unstuck(context.WithoutCancel(ctx))
+			}
 			// Also in the last moment: what is committed is told and acknowledged.
 			s.afterCommit(context.WithoutCancel(ctx), messages, out)
 			return true

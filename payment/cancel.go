@@ -15,14 +15,9 @@ type cancelInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 }
 
-type cancelOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         orderevent.Document
-}
-
 // cancel closes an order on its shopper's wish, by the protocol that expiry
 // uses: claim, close the payment at its provider, close the order.
-func (s *Service) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, error) {
+func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[orderevent.Document], error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
@@ -45,7 +40,7 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, e
 		return nil, honest(err)
 	}
 	if len(closed) == 1 {
-		return &cancelOutput{CacheControl: httpx.NoStore, Body: orderevent.View(closed[0])}, nil
+		return httpx.Answer(orderevent.View(closed[0])), nil
 	}
 	// The money was faster, or the claim ran out before its end.
 	statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{no})

@@ -8,7 +8,8 @@ import (
 // Config is what an operator may set.
 type Config struct {
 	// ReturnURL is where a provider's page sends the shopper's browser after
-	// paying; empty leaves the shopper there.
+	// paying, with the order's number in the query (?order=…); empty leaves the
+	// shopper there.
 	ReturnURL string
 	// CallTimeout bounds one call to a provider with its retries. Defaults to
 	// 10 s: a shopper waits on a creation no longer.

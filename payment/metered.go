@@ -20,48 +20,41 @@ type metered struct {
 	complain func(ctx context.Context, call string, err error)
 }
 
-// measure is deferred around one call.
-func (p metered) measure(ctx context.Context, call string, began time.Time, err *error) {
+// measured carries out one call within its time and counts it.
+func measured[T any](ctx context.Context, p metered, call string, ask func(context.Context) (T, error)) (T, error) {
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, err := ask(limited)
 	p.m.calls.WithLabelValues(p.name, call).Observe(time.Since(began).Seconds())
 	// What the provider refuses or calls closed is an answer.
-	if *err == nil || errors.Is(*err, provider.ErrRefused) || errors.Is(*err, provider.ErrClosed) {
+	if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) {
 		p.trouble.answered()
-		return
+		return answer, err
 	}
 	p.m.failures.WithLabelValues(p.name, call).Inc()
 	if p.trouble.failed(time.Now()) {
-		p.complain(ctx, call, *err)
+		p.complain(ctx, call, err)
 	}
+	return answer, err
 }
 
 // Create implements provider.Provider.
 func (p metered) Create(ctx context.Context, c provider.Charge) (payURL string, err error) {
-	defer p.measure(ctx, "create", time.Now(), &err)
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
-	return p.Provider.Create(ctx, c)
+	return measured(ctx, p, "create", func(ctx context.Context) (string, error) { return p.Provider.Create(ctx, c) })
 }
 
 // Query implements provider.Provider.
-func (p metered) Query(ctx context.Context, no ids.ID) (s provider.Status, err error) {
-	defer p.measure(ctx, "query", time.Now(), &err)
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
-	return p.Provider.Query(ctx, no)
+func (p metered) Query(ctx context.Context, no ids.ID) (provider.Status, error) {
+	return measured(ctx, p, "query", func(ctx context.Context) (provider.Status, error) { return p.Provider.Query(ctx, no) })
 }
 
 // Close implements provider.Provider.
-func (p metered) Close(ctx context.Context, no ids.ID) (s provider.Status, err error) {
-	defer p.measure(ctx, "close", time.Now(), &err)
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
-	return p.Provider.Close(ctx, no)
+func (p metered) Close(ctx context.Context, no ids.ID) (provider.Status, error) {
+	return measured(ctx, p, "close", func(ctx context.Context) (provider.Status, error) { return p.Provider.Close(ctx, no) })
 }
 
 // Refund implements provider.Provider.
-func (p metered) Refund(ctx context.Context, r provider.Return) (s provider.RefundStatus, err error) {
-	defer p.measure(ctx, "refund", time.Now(), &err)
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
-	return p.Provider.Refund(ctx, r)
+func (p metered) Refund(ctx context.Context, r provider.Return) (provider.RefundStatus, error) {
+	return measured(ctx, p, "refund", func(ctx context.Context) (provider.RefundStatus, error) { return p.Provider.Refund(ctx, r) })
 }

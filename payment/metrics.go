@@ -1,9 +1,8 @@
 package payment
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // metrics of the module. Labels are bounded: providers are configured,
@@ -17,34 +16,29 @@ type metrics struct {
 	failures  *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		started: prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics(reg prometheus.Registerer) *metrics {
+	auto := promauto.With(reg)
+	return &metrics{
+		started: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_started_total", Help: "Payments made for orders; asking again for one that is open makes none.",
 		}, []string{"provider"}),
-		captures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		captures: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_captures_total", Help: "Money that arrived, by what it was: paid, late, duplicate, mismatch, repeated.",
 		}, []string{"provider", "outcome"}),
-		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		callbacks: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_callbacks_total", Help: "Callbacks of providers, by answer: taken, bad_signature, unreadable, refused, failed.",
 		}, []string{"provider", "answer"}),
-		refunds: prometheus.NewCounterVec(prometheus.CounterOpts{
+		refunds: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_refunds_total", Help: "Refunds, by event: requested, succeeded, failed.",
 		}, []string{"provider", "event"}),
-		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		calls: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stampede_payment_provider_call_seconds", Help: "Time that a call to a provider took, with its retries.",
 			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"provider", "call"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		failures: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_provider_call_failures_total", Help: "Calls to a provider that ended without an answer.",
 		}, []string{"provider", "call"}),
 	}
-	for _, c := range []prometheus.Collector{m.started, m.captures, m.callbacks, m.refunds, m.calls, m.failures} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("payment: register metrics: %w", err)
-		}
-	}
-	return m, nil
 }
 
 // know makes a provider's series, so that they are there from the first scrape

@@ -59,10 +59,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("payment: every dependency is required")
 	}
-	m, err := newMetrics(deps.Metrics)
-	if err != nil {
-		return nil, err
-	}
+	m := newMetrics(deps.Metrics)
 	s := &Service{
 		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
 		refundNow: make(chan struct{}, 1),

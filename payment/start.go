@@ -68,13 +68,8 @@ type payDocument struct {
 	ExpiresAt string           `json:"expires_at" format:"date-time" doc:"The provider takes no money from then on"`
 }
 
-type startOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         payDocument
-}
-
 // start is POST orders/{no}/payments.
-func (s *Service) start(ctx context.Context, in *startInput) (*startOutput, error) {
+func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[payDocument], error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
@@ -98,7 +93,7 @@ func (s *Service) start(ctx context.Context, in *startInput) (*startOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	return &startOutput{CacheControl: httpx.NoStore, Body: doc}, nil
+	return httpx.Answer(doc), nil
 }
 
 // startAttempts bounds how often another open payment is cleared out of the way
@@ -131,7 +126,7 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, name string)
 		if p.Provider == name {
 			p.PayUrl, err = prov.Create(ctx, provider.Charge{
 				PaymentNo: p.PaymentNo, Title: title, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
-				NotifyURL: s.notifyURL(name), ReturnURL: s.cfg.ReturnURL,
+				NotifyURL: s.notifyURL(name), ReturnURL: s.returnURL(p.OrderNo),
 			})
 			switch {
 			case err == nil:
@@ -164,6 +159,15 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, name string)
 		}
 	}
 	return paymentdb.PaymentsPayment{}, order.ErrClosing
+}
+
+// returnURL is where the shopper's browser goes after paying. It names the order: the
+// tab, or the browser, that comes back may know of nothing.
+func (s *Service) returnURL(no ids.ID) string {
+	if s.cfg.ReturnURL == "" {
+		return ""
+	}
+	return s.cfg.ReturnURL + "?order=" + no.String()
 }
 
 // statusCaptured is a payment row's status once its money has moved.

@@ -19,15 +19,15 @@ func Time(t time.Time) string { return t.UTC().Format(timeLayout) }
 // and poll_after_ms. Ids are text because JavaScript's numbers end at 2^53.
 type Document struct {
 	OrderNo     ids.ID `json:"order_no" doc:"The number of the attempt, known since the rush path" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
+	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"queued: in line; pending_payment: to be paid by pay_deadline; closed: not paid in time or canceled; refused: never an order, see reason"`
 	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,not-available,timeout,canceled"`
-	Position    *int64 `json:"position,omitempty" doc:"Grants before this one that are not orders yet; only while queued"`
+	Position    *int64 `json:"position,omitempty" doc:"Place in line: 1 is the next to become an order, 0 is becoming one; only while queued"`
 	PollAfterMS int64  `json:"poll_after_ms,omitempty" doc:"When asking again makes sense, in milliseconds; only while queued"`
 	ItemID      string `json:"item_id,omitempty"`
 	ActivityID  string `json:"activity_id,omitempty"`
 	SessionID   string `json:"session_id,omitempty"`
 	Title       string `json:"title,omitempty" doc:"As it was when the unit was granted"`
-	Quantity    int32  `json:"quantity,omitempty"`
+	Quantity    int32  `json:"quantity,omitempty" doc:"Units"`
 	UnitPrice   *Money `json:"unit_price,omitempty"`
 	Amount      *Money `json:"amount,omitempty" doc:"unit_price × quantity"`
 	PayDeadline string `json:"pay_deadline,omitempty" format:"date-time" doc:"By the server's clock; see /api/v1/time"`

@@ -36,11 +36,6 @@ type Provider interface {
 	// Refund asks for money back, or, when the number was asked for before,
 	// tells how that stands. ErrRefused: this refund can never be made.
 	Refund(ctx context.Context, r Return) (RefundStatus, error)
-	Callbacks
-}
-
-// Callbacks is how the provider speaks to us on its own account.
-type Callbacks interface {
 	// Parse verifies a callback on its raw body and reads it. ErrBadSignature:
 	// the provider did not send this, or not lately; ErrUnreadable: it did, but
 	// this is no message we know. It must be safe on any input.

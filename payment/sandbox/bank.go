@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
 	"stampede/platform/app"
@@ -49,18 +50,19 @@ func New(cfg Config, deps Deps) (*Bank, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	auto := promauto.With(deps.Metrics)
 	b := &Bank{
 		cfg: cfg, db: deps.DB, q: sandboxdb.New(deps.DB), log: deps.Log, wake: make(chan struct{}, 1),
 		outward: &http.Client{
-			Timeout: cfg.CallbackTimeout,
+			Timeout: callbackTimeout,
 			// A merchant that redirects its callbacks is misconfigured; following would sign for a stranger.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport:     &http.Transport{MaxConnsPerHost: cfg.Parallel, MaxIdleConnsPerHost: cfg.Parallel, IdleConnTimeout: 30 * time.Second},
 		},
-		captures: prometheus.NewCounter(prometheus.CounterOpts{
+		captures: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_payment_sandbox_captures_total", Help: "Payments that the sandbox bank took money for.",
 		}),
-		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		callbacks: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_sandbox_callbacks_total", Help: "Attempts to deliver a callback, by result: acknowledged, retried, given_up.",
 		}, []string{"result"}),
 	}
@@ -68,11 +70,6 @@ func New(cfg Config, deps Deps) (*Bank, error) {
 	mac := hmac.New(sha256.New, cfg.Secret)
 	mac.Write([]byte("stampede sandbox bank/pay page"))
 	b.pageKey = mac.Sum(nil)
-	for _, c := range []prometheus.Collector{b.captures, b.callbacks} {
-		if err := deps.Metrics.Register(c); err != nil {
-			return nil, err
-		}
-	}
 	return b, nil
 }
 

@@ -22,6 +22,8 @@ const (
 	batch = 64
 	// callbackBackoffMost is the longest wait between two attempts.
 	callbackBackoffMost = 5 * time.Minute
+	// callbackTimeout is how long the merchant may take to answer one attempt.
+	callbackTimeout = 5 * time.Second
 	// claimTimeout bounds a claim, which a stop waits for.
 	claimTimeout = 2 * time.Second
 	// forgetEvery is how often callbacks that ended a day ago are dropped.
@@ -92,7 +94,7 @@ func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow
 // lease is how long a claimed callback belongs to this process: its wait in
 // due behind a full buffer of slow deliveries, plus its own.
 func (b *Bank) lease() time.Duration {
-	return time.Duration(batch/b.cfg.Parallel+2) * b.cfg.CallbackTimeout
+	return time.Duration(batch/b.cfg.Parallel+2) * callbackTimeout
 }
 
 // deliver makes one attempt and writes down what came of it. Once ctx has ended

@@ -218,7 +218,7 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 	return out, nil
 }
 
-// Parse implements provider.Callbacks.
+// Parse implements provider.Provider.
 func (c *Client) Parse(h http.Header, body []byte) (provider.Notice, error) {
 	if err := c.bank.verify(h, body); err != nil {
 		return provider.Notice{}, fmt.Errorf("%w: %w", provider.ErrBadSignature, err)
@@ -260,7 +260,7 @@ func (c *Client) Parse(h http.Header, body []byte) (provider.Notice, error) {
 	return provider.Notice{Refund: r}, nil
 }
 
-// Answer implements provider.Callbacks.
+// Answer implements provider.Provider.
 func (c *Client) Answer(err error) provider.Reply {
 	a, status := ack{Code: ackWord}, http.StatusOK
 	switch {

@@ -24,9 +24,6 @@ type Config struct {
 	// with each, up to callbackBackoffMost. Defaults to 1 s: eight attempts then
 	// span about two minutes, longer than a restart takes.
 	CallbackBackoff time.Duration
-	// CallbackTimeout is how long the merchant may take to answer one attempt.
-	// Defaults to 5 s.
-	CallbackTimeout time.Duration
 	// RefundDelay is how long a refund stays in processing. Defaults to 500 ms,
 	// enough for a person to see that it is not instant.
 	RefundDelay time.Duration
@@ -45,7 +42,7 @@ const minSecretBytes = 32
 // be set by the caller.
 func DefaultConfig() Config {
 	return Config{
-		MerchantName: "Stampede", CallbackAttempts: 8, CallbackBackoff: time.Second, CallbackTimeout: 5 * time.Second,
+		MerchantName: "Stampede", CallbackAttempts: 8, CallbackBackoff: time.Second,
 		RefundDelay: 500 * time.Millisecond, Poll: 250 * time.Millisecond, Parallel: 16,
 	}
 }
@@ -65,8 +62,8 @@ func (c Config) Validate() error {
 	if c.CallbackAttempts < 1 || c.Parallel < 1 {
 		errs = append(errs, errors.New("sandbox: attempts and parallel callbacks are at least 1"))
 	}
-	if c.CallbackBackoff <= 0 || c.CallbackTimeout <= 0 || c.Poll <= 0 || c.RefundDelay < 0 {
-		errs = append(errs, errors.New("sandbox: back-off, time-out and poll interval are above 0, the refund delay at least 0"))
+	if c.CallbackBackoff <= 0 || c.Poll <= 0 || c.RefundDelay < 0 {
+		errs = append(errs, errors.New("sandbox: back-off and poll interval are above 0, the refund delay at least 0"))
 	}
 	return errors.Join(errs...)
 }

@@ -12,7 +12,6 @@ import (
 	"stampede/platform/auth"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
-	"stampede/platform/pg"
 )
 
 var (
@@ -93,7 +92,7 @@ func (s *Service) EndLogins(ctx context.Context, user int64) error {
 
 // change runs do on a locked user, and hurries the news of it.
 func (s *Service) change(ctx context.Context, user int64, do func(tx pgx.Tx, u accountdb.AccountUser) error) error {
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	return s.inTx(ctx, fmt.Sprintf("change user %d", user), func(tx pgx.Tx) error {
 		u, err := accountdb.New(tx).LockUser(ctx, user)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
@@ -105,9 +104,4 @@ func (s *Service) change(ctx context.Context, user int64, do func(tx pgx.Tx, u a
 		}
 		return do(tx, u)
 	})
-	if err != nil {
-		return asFault(fmt.Sprintf("change user %d", user), err)
-	}
-	s.deps.Revoke.Tell(ctx)
-	return nil
 }

@@ -4,8 +4,9 @@
 //
 // Schema account: users, their WeChat identities, SMS codes, logins. A user is
 // known by a phone, by a WeChat account, or by both, of which the second can be
-// added later; a password is a third way in for those with a phone. Access tokens are platform/auth's, and ending them
-// before they expire is platform/auth/revoke's; this package says when.
+// added later; a password is a third way in for those with a phone. Access tokens
+// are platform/auth's, and ending them before they expire is
+// platform/auth/revoke's; this package says when.
 //
 // # Logins and tokens
 //

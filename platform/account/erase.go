@@ -11,7 +11,6 @@ import (
 	"stampede/platform/audit"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
-	"stampede/platform/pg"
 )
 
 // Proof is what a user shows for a step that cannot be taken back: one of the
@@ -46,11 +45,7 @@ func (s *Service) Erase(ctx context.Context, user int64, p Proof) error {
 	if err := s.prove(ctx, u, p); err != nil {
 		return err
 	}
-	if err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error { return s.erase(ctx, tx, user) }); err != nil {
-		return asFault("erase", err)
-	}
-	s.deps.Revoke.Tell(ctx)
-	return nil
+	return s.inTx(ctx, "erase", func(tx pgx.Tx) error { return s.erase(ctx, tx, user) })
 }
 
 // prove checks a proof that is not a code.

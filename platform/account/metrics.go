@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/fault"
 	"stampede/platform/sms"
@@ -16,18 +17,19 @@ type metrics struct {
 	codes  *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer) (metrics, error) {
+func newMetrics(reg prometheus.Registerer) metrics {
+	auto := promauto.With(reg)
 	m := metrics{
-		hashes: prometheus.NewCounter(prometheus.CounterOpts{
+		hashes: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_account_password_hashes_total", Help: "Password hashes computed, each with its full cost.",
 		}),
-		reused: prometheus.NewCounter(prometheus.CounterOpts{
+		reused: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_account_refresh_reused_total", Help: "Logins ended because a refresh token was used twice.",
 		}),
-		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
+		logins: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_account_logins_total", Help: "Attempts to log in, by how and by result: ok, or the code of the refusal.",
 		}, []string{"how", "result"}),
-		codes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		codes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_account_sms_total", Help: "Codes given to the SMS gateway, by result: taken, refused, failed.",
 		}, []string{"result"}),
 	}
@@ -38,12 +40,7 @@ func newMetrics(reg prometheus.Registerer) (metrics, error) {
 	for _, result := range []string{codeTaken, codeRefused, codeFailed} {
 		m.codes.WithLabelValues(result)
 	}
-	for _, c := range []prometheus.Collector{m.hashes, m.reused, m.logins, m.codes} {
-		if err := reg.Register(c); err != nil {
-			return metrics{}, err
-		}
-	}
-	return m, nil
+	return m
 }
 
 // What became of a code.

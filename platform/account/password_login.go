@@ -131,7 +131,7 @@ func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, sec
 	if err != nil {
 		return err
 	}
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	return s.inTx(ctx, "change password", func(tx pgx.Tx) error {
 		q := accountdb.New(tx)
 		now, err := q.LockUser(ctx, user)
 		if err != nil {
@@ -145,11 +145,6 @@ func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, sec
 		}
 		return s.endLogins(ctx, tx, user, keep, endedByPassword)
 	})
-	if err != nil {
-		return asFault("change password", err)
-	}
-	s.deps.Revoke.Tell(ctx)
-	return nil
 }
 
 // showPassword checks the password of somebody who is logged in.

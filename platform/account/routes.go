@@ -97,7 +97,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 // DeviceInput is what a client says of itself. It is exported for the QR login,
 // which takes the same.
 type DeviceInput struct {
-	Kind string `json:"kind,omitempty" enum:"web,ios,android,wechat,desktop,other" default:"other"`
+	Kind string `json:"kind,omitempty" enum:"web,ios,android,wechat,desktop,other" default:"other" doc:"What sort of device it is"`
 	ID   string `json:"id,omitempty" maxLength:"128" doc:"The client's own, the same at each login and refresh of this device. It becomes part of the access token"`
 	Name string `json:"name,omitempty" maxLength:"64" doc:"What the user knows it by, for the list of logins" example:"Li's phone"`
 }
@@ -139,18 +139,13 @@ func (h SolutionHeader) caller(ctx context.Context) caller {
 	return caller{Address: httpx.ClientAddr(ctx), Solution: h.HumanCheck}
 }
 
-type tokensOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         Tokens
-}
-
 // answer counts a try to log in and wraps its tokens.
-func (s *Service) answer(how string, out Tokens, err error) (*tokensOutput, error) {
+func (s *Service) answer(how string, out Tokens, err error) (*httpx.Output[Tokens], error) {
 	s.metrics.attempt(how, err)
 	if err != nil {
 		return nil, err
 	}
-	return &tokensOutput{CacheControl: httpx.NoStore, Body: out}, nil
+	return httpx.Answer(out), nil
 }
 
 type codeInput struct {
@@ -158,7 +153,7 @@ type codeInput struct {
 	AcceptLanguage string `header:"Accept-Language" maxLength:"256" doc:"The language of the message: zh or en"`
 	Body           struct {
 		Phone   string  `json:"phone" maxLength:"32" example:"13800138000"`
-		Purpose Purpose `json:"purpose" enum:"login,register,reset,erase,bind"`
+		Purpose Purpose `json:"purpose" enum:"login,register,reset,erase,bind" doc:"What the code will be good for"`
 	}
 }
 
@@ -198,7 +193,7 @@ type registerInput struct {
 	}
 }
 
-func (s *Service) register(ctx context.Context, in *registerInput) (*tokensOutput, error) {
+func (s *Service) register(ctx context.Context, in *registerInput) (*httpx.Output[Tokens], error) {
 	phone, d, err := claims(ctx, in.Body.Phone, in.Body.Device)
 	if err != nil {
 		return nil, err
@@ -216,7 +211,7 @@ type loginInput struct {
 	}
 }
 
-func (s *Service) login(ctx context.Context, in *loginInput) (*tokensOutput, error) {
+func (s *Service) login(ctx context.Context, in *loginInput) (*httpx.Output[Tokens], error) {
 	phone, d, err := claims(ctx, in.Body.Phone, in.Body.Device)
 	if err != nil {
 		return nil, err
@@ -234,7 +229,7 @@ type loginSMSInput struct {
 	}
 }
 
-func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*tokensOutput, error) {
+func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*httpx.Output[Tokens], error) {
 	phone, d, err := claims(ctx, in.Body.Phone, in.Body.Device)
 	if err != nil {
 		return nil, err
@@ -251,7 +246,7 @@ type loginWeChatInput struct {
 	}
 }
 
-func (s *Service) loginWeChat(ctx context.Context, in *loginWeChatInput) (*tokensOutput, error) {
+func (s *Service) loginWeChat(ctx context.Context, in *loginWeChatInput) (*httpx.Output[Tokens], error) {
 	d, err := in.Body.Device.Device(ctx)
 	if err != nil {
 		return nil, err
@@ -284,7 +279,7 @@ type refreshInput struct {
 	}
 }
 
-func (s *Service) refresh(ctx context.Context, in *refreshInput) (*tokensOutput, error) {
+func (s *Service) refresh(ctx context.Context, in *refreshInput) (*httpx.Output[Tokens], error) {
 	out, err := s.Refresh(ctx, in.Body.RefreshToken, in.Body.DeviceID, httpx.ClientAddr(ctx))
 	return s.answer(byRefresh, out, err)
 }

@@ -19,18 +19,18 @@ const adminPath = "/api/v1/admin/users"
 
 func (s *Service) adminRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: adminPath, ID: "admin-list-users", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: adminPath, ID: "list-users", Tag: "operator", Role: auth.Viewer,
 		Summary:     "Accounts, the newest first",
 		Description: "All filters given apply together. Viewers see phones masked.",
 		Problems:    map[int]string{http.StatusUnprocessableEntity: problemsInvalid},
 	}, s.adminList)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: adminPath + "/{id}", ID: "admin-get-user", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: adminPath + "/{id}", ID: "get-user", Tag: "operator", Role: auth.Viewer,
 		Summary: "An account with its logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
 	}, s.adminDetail)
 	change := map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "last-admin, forbidden-transition", http.StatusUnprocessableEntity: problemsInvalid}
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: adminPath + "/{id}/role", ID: "admin-set-role", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: adminPath + "/{id}/role", ID: "set-role", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary:     "Give an account a role",
 		Description: "Its access tokens end, and the next refresh gives one with the new role. The last admin stays one.",
 		Problems:    change,
@@ -38,19 +38,19 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 		return nil, withUser(in.ID, func(user int64) error { return s.SetRole(ctx, user, in.Body.Role) })
 	})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: adminPath + "/{id}/disable", ID: "admin-disable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: adminPath + "/{id}/disable", ID: "disable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary: "Keep an account from logging in", Description: "All its logins end. The last admin cannot be disabled.", Problems: change,
 	}, func(ctx context.Context, in *disableInput) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.Disable(ctx, user, clean(in.Body.Reason)) })
 	})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: adminPath + "/{id}/enable", ID: "admin-enable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: adminPath + "/{id}/enable", ID: "enable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary: "Let an account log in again", Problems: change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.Enable(ctx, user) })
 	})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "admin-end-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "end-user-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary: "End all logins of an account", Description: "It may log in again at once.", Problems: change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.EndLogins(ctx, user) })
@@ -90,8 +90,8 @@ type UserView struct {
 	Phone       string    `json:"phone,omitempty" doc:"In full for operators and admins, masked for viewers" example:"+8613800138000"`
 	Name        string    `json:"name,omitempty"`
 	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
-	Status      string    `json:"status" enum:"active,disabled,erased"`
-	HasPassword bool      `json:"has_password"`
+	Status      string    `json:"status" enum:"active,disabled,erased" doc:"disabled: kept from logging in; erased: deleted by its owner"`
+	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
 	CreatedAt   string    `json:"created_at" format:"date-time"`
 	UpdatedAt   string    `json:"updated_at" format:"date-time"`
 }
@@ -110,10 +110,10 @@ func userView(ctx context.Context, u accountdb.AccountUser) UserView {
 
 type adminListInput struct {
 	httpx.PageInput
-	ID     int64  `query:"id" minimum:"1"`
+	ID     int64  `query:"id" minimum:"1" doc:"Only this account"`
 	Phone  string `query:"phone" maxLength:"32" doc:"The whole number; in E.164 the plus sign is written %2B"`
-	Role   string `query:"role" enum:"shopper,viewer,operator,admin"`
-	Status string `query:"status" enum:"active,disabled,erased"`
+	Role   string `query:"role" enum:"shopper,viewer,operator,admin" doc:"Only with this role"`
+	Status string `query:"status" enum:"active,disabled,erased" doc:"Only in this state"`
 }
 
 func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[UserView], error) {

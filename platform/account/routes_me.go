@@ -99,17 +99,12 @@ type MeView struct {
 	Phone       string    `json:"phone,omitempty" doc:"Masked" example:"138****5678"`
 	Name        string    `json:"name,omitempty"`
 	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
-	HasPassword bool      `json:"has_password"`
-	HasWeChat   bool      `json:"has_wechat"`
+	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
+	HasWeChat   bool      `json:"has_wechat" doc:"Whether a WeChat account is linked"`
 	CreatedAt   string    `json:"created_at" format:"date-time"`
 }
 
-type meOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         MeView
-}
-
-func (s *Service) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
+func (s *Service) me(ctx context.Context, _ *struct{}) (*httpx.Output[MeView], error) {
 	q := accountdb.New(s.deps.DB)
 	u, err := q.UserByID(ctx, auth.From(ctx).UserID)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && u.Status == statusErased {
@@ -122,10 +117,10 @@ func (s *Service) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
 	if err != nil {
 		return nil, fmt.Errorf("account: read identities: %w", err)
 	}
-	return &meOutput{CacheControl: httpx.NoStore, Body: MeView{
+	return httpx.Answer(MeView{
 		ID: httpx.FormatID(u.ID), Phone: phoneIn(u).Masked(), Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
 		CreatedAt: httpx.Moment(u.CreatedAt),
-	}}, nil
+	}), nil
 }
 
 type eraseInput struct {
@@ -157,7 +152,7 @@ type LoginView struct {
 	ID         string `json:"id"`
 	Current    bool   `json:"current" doc:"The login that asks"`
 	DeviceKind string `json:"device_kind" enum:"web,ios,android,wechat,desktop,other"`
-	DeviceName string `json:"device_name,omitempty"`
+	DeviceName string `json:"device_name,omitempty" doc:"As the device called itself"`
 	Address    string `json:"address,omitempty" doc:"Where it was last refreshed from" example:"203.0.113.7"`
 	How        string `json:"how" doc:"password, sms, wechat, qr or register" example:"password"`
 	CreatedAt  string `json:"created_at" format:"date-time"`
@@ -217,7 +212,7 @@ func (s *Service) endOwnLogin(ctx context.Context, in *loginInPath) (*struct{}, 
 
 func (s *Service) logoutOthers(ctx context.Context, _ *struct{}) (*struct{}, error) {
 	p := auth.From(ctx)
-	return nil, s.EndOtherLogins(ctx, p.UserID, p.Login, endedByUser)
+	return nil, s.EndOtherLogins(ctx, p.UserID, p.Login)
 }
 
 type linkInput struct {

@@ -80,10 +80,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(deps.Metrics)
-	if err != nil {
-		return nil, err
-	}
+	m := newMetrics(deps.Metrics)
 	hasher, err := password.New(cfg.Password, cfg.PasswordParallel, m.hashes.Inc)
 	if err != nil {
 		return nil, err

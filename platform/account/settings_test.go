@@ -74,10 +74,7 @@ func TestSandboxLogin(t *testing.T) {
 	router := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	srv := httptest.NewServer(router)
 	t.Cleanup(srv.Close)
-	limits, err := ratelimit.New(pgtest.Redis(t), log, metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limits := ratelimit.New(pgtest.Redis(t), log, metrics)
 	line := sms.DefaultGatewayConfig()
 	line.URL, line.Secret = srv.URL+sandbox.SendPath, auth.Derive(key, "sandbox-sms")
 	gateway, err := sandbox.New(line.Secret, time.Now)

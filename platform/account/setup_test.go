@@ -62,10 +62,7 @@ func setup(t *testing.T, change ...func(*account.Config, *account.Deps)) *bundle
 		metrics: prometheus.NewRegistry(), logs: &logs{}, wechat: wechattest.New(t),
 	}
 	log := slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	limits, err := ratelimit.New(pgtest.Redis(t), log, b.metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limits := ratelimit.New(pgtest.Redis(t), log, b.metrics)
 	wx := wechat.DefaultConfig()
 	wx.BaseURL, wx.AppID, wx.Secret = b.wechat.URL, b.wechat.AppID, b.wechat.Secret
 	exchange, err := wechat.New(wx)

@@ -41,7 +41,7 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 		return Tokens{}, asFault("wechat", err)
 	}
 	var out Tokens
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err = s.inTx(ctx, "log in by wechat", func(tx pgx.Tx) error {
 		user, found, err := s.ownerOf(ctx, tx, who)
 		if err != nil {
 			return err
@@ -60,9 +60,8 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 		return err
 	})
 	if err != nil {
-		return Tokens{}, asFault("log in by wechat", err)
+		return Tokens{}, err
 	}
-	s.deps.Revoke.Tell(ctx)
 	return out, nil
 }
 

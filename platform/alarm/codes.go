@@ -31,13 +31,15 @@ const (
 	OutboxRefused  Code = "outbox-refused"
 	OutboxBehind   Code = "outbox-behind"
 	// The parts that Stampede stands on.
-	ItemFenced       Code = "item-fenced"
-	PreheatFailed    Code = "preheat-failed"
-	RedisUnreachable Code = "redis-unreachable"
-	BusUnhealthy     Code = "bus-unhealthy"
-	GrantsFull       Code = "grants-full"
-	DiskNearlyFull   Code = "disk-nearly-full"
-	WebhookFailing   Code = "alarm-webhook-failing"
+	ItemFenced          Code = "item-fenced"
+	PreheatFailed       Code = "preheat-failed"
+	PostgresUnreachable Code = "postgres-unreachable"
+	RedisUnreachable    Code = "redis-unreachable"
+	BusUnhealthy        Code = "bus-unhealthy"
+	GrantsFull          Code = "grants-full"
+	DatabaseWentBack    Code = "database-went-back"
+	DiskNearlyFull      Code = "disk-nearly-full"
+	WebhookFailing      Code = "alarm-webhook-failing"
 	// Money.
 	PaymentMismatch          Code = "payment-mismatch"
 	PaymentUnknown           Code = "payment-unknown"
@@ -79,7 +81,7 @@ var definitions = []Definition{
 	{
 		GrantsWithoutStock, Critical,
 		"Grants came for an item that has no stock row and were refused.",
-		"Find out whether a backup of Postgres was restored while Redis was kept; if so, load the item again.",
+		"Find out whether a backup of Postgres was restored while the server ran; if so, restart the server, which notices and fills Redis anew.",
 	},
 	{
 		HoldStuck, Critical,
@@ -99,7 +101,7 @@ var definitions = []Definition{
 	{
 		ReleaseFailing, Critical,
 		"Ended or paid orders cannot be brought into Redis: units that came back are not on sale. It is tried on for a day.",
-		"Read the log line about the consumer in the subject and the alarm's detail; look at the health and memory of Redis. If the item's keys are damaged, load the item again.",
+		"Read the log line about the consumer in the subject and the alarm's detail; look at the health and memory of Redis. If the item's keys are damaged, delete its state key in Redis (its name ends in :<item>:state): it is loaded anew by itself.",
 	},
 	{
 		OutboxRefused, Critical,
@@ -127,6 +129,11 @@ var definitions = []Definition{
 		"Bring Redis or the way to it back. Items are loaded again by themselves if it lost them.",
 	},
 	{
+		PostgresUnreachable, Critical,
+		"An instance did not reach Postgres. Meanwhile grants wait in line, and nobody can pay or change a sale. It is recorded afterwards, with how long it lasted.",
+		"If it goes on, bring Postgres or the way to it back; the order writer catches up by itself. Else look in the log of Postgres for why it was away.",
+	},
+	{
 		BusUnhealthy, Critical,
 		"An instance cannot publish durably: JetStream does not answer, reports a write error, or is being restarted. Intake refuses before Redis deducts.",
 		"Look at the NATS server and its disk. The embedded server is restarted by itself once its folder can be written to.",
@@ -135,6 +142,11 @@ var definitions = []Definition{
 		GrantsFull, Critical,
 		"The stream of grants is nearly full because the order writer is behind, and intake refuses.",
 		"Look at the health of Postgres and at the writer's log lines. Intake opens by itself when the writer has caught up.",
+	},
+	{
+		DatabaseWentBack, Critical,
+		"Postgres is older than what Redis was filled from: a backup was restored, or a replica took over that lacked the last commits.",
+		"Where the detail says that Redis was emptied, run `stampede verify`. Otherwise restart the servers one after the other first: a start notices and fills Redis anew. Compare the lost time with the payment provider's statement.",
 	},
 	{
 		DiskNearlyFull, Critical,

@@ -13,7 +13,10 @@
 //
 // A Watch looks every few seconds at what no code path would notice by failing:
 // a stream that is full, a disk that fills up, books that do not add up. What a
-// Probe finds for long enough it raises, and again each minute while it lasts.
+// Probe finds for long enough it raises, and again each minute while it lasts. When
+// it is over the alarm says how long it lasted. What Postgres does not take, because
+// it is away itself, is kept in memory, once per code and subject, and recorded
+// when it is back.
 //
 // # The webhook
 //

@@ -19,18 +19,18 @@ import (
 // Alarm is one thing that needs a person's eye.
 type Alarm struct {
 	ID         int64    `json:"id,string"`
-	Code       Code     `json:"code" example:"dead-letter"`
+	Code       Code     `json:"code" example:"dead-letter" doc:"What is the case; the description of the list explains each"`
 	Subject    string   `json:"subject" doc:"What it is about; one row per code and subject" example:"inventory-release-closed"`
 	Severity   Severity `json:"severity" enum:"warning,critical"`
 	Detail     string   `json:"detail,omitempty" doc:"What was found the last time"`
 	NextAction string   `json:"next_action" doc:"What to do, in one or two sentences"`
 
-	FirstSeen time.Time `json:"first_seen"`
+	FirstSeen time.Time `json:"first_seen" doc:"The first occurrence of all"`
 	OpenedAt  time.Time `json:"opened_at" doc:"When the present incident began: the first occurrence, or the first after an hour's silence"`
-	LastSeen  time.Time `json:"last_seen"`
+	LastSeen  time.Time `json:"last_seen" doc:"The latest occurrence"`
 	Count     int64     `json:"count" doc:"Occurrences since first_seen"`
 
-	AcknowledgedBy *string    `json:"acknowledged_by,omitempty"`
+	AcknowledgedBy *string    `json:"acknowledged_by,omitempty" doc:"Who looks after it, as they said"`
 	AcknowledgedAt *time.Time `json:"acknowledged_at,omitempty"`
 
 	Incident int `json:"incident" doc:"Counts the incidents of this code and subject"`
@@ -115,10 +115,6 @@ const maxMicros = 253_402_300_799_000_000
 
 // List returns the alarms that pass the filter, the newest incident first.
 func List(ctx context.Context, db Querier, f Filter) ([]Alarm, error) {
-	var limit *int
-	if f.Limit > 0 {
-		limit = &f.Limit
-	}
 	var before *time.Time
 	if f.Before.id != 0 {
 		before = &f.Before.openedAt
@@ -127,8 +123,8 @@ func List(ctx context.Context, db Querier, f Filter) ([]Alarm, error) {
 		SELECT `+alarmColumns+` FROM platform.alarms
 		WHERE (NOT $1 OR acknowledged_at IS NULL) AND ($2 = '' OR severity = $2) AND ($3 = '' OR code = $3)
 		  AND ($4::timestamptz IS NULL OR (opened_at, id) < ($4, $5))
-		ORDER BY opened_at DESC, id DESC LIMIT $6`,
-		f.Open, string(f.Severity), string(f.Code), before, f.Before.id, limit)
+		ORDER BY opened_at DESC, id DESC LIMIT NULLIF($6, 0)`,
+		f.Open, string(f.Severity), string(f.Code), before, f.Before.id, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("alarm: list: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 const (
@@ -75,16 +76,11 @@ func NewNotifier(pool *pgxpool.Pool, hook Webhook, log *slog.Logger, metrics pro
 			// What is signed is meant for the address in the settings and no other.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
+		posts: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_alarm_posts_total", Help: "Messages to the alarm webhook, by whether the receiver accepted them.",
 		}, []string{"result"}),
 	}
 	n.breaker = newBreaker(n.first)
-	if metrics != nil {
-		if err := metrics.Register(n.posts); err != nil {
-			return nil, fmt.Errorf("alarm: %w", err)
-		}
-	}
 	return n, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sys/unix"
 
 	"stampede/platform/bus"
@@ -37,14 +38,17 @@ const (
 	pingTimeout = 2 * time.Second
 	// unwellFor is how long NATS may be unwell without a word: a reconnection.
 	unwellFor = pingEvery
-	// awayFor is how long Redis may be: the switch to a replica takes seconds.
-	awayFor = 5 * time.Second
+	// awayFor is how long Postgres or Redis may be away without a word: as long as
+	// one look that was lost in a busy network. What lasts longer is felt by a rush,
+	// which a second of a sale has thousands of, also when it heals by itself.
+	awayFor = time.Second
 	// diskEvery is how soon a disk that fills up is noticed.
 	diskEvery = 10 * time.Second
 )
 
-// Probes are those of one instance's parts.
-func Probes(p Parts) []Probe {
+// Probes are those of one instance's parts and of its way to Postgres. That one's
+// alarm is recorded when Postgres is back.
+func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 	instance := "instance " + p.Listen
 	if host, err := os.Hostname(); err == nil {
 		instance += " on " + host
@@ -63,6 +67,7 @@ func Probes(p Parts) []Probe {
 			return nil
 		}),
 		ping(RedisUnreachable, instance, awayFor, p.Redis),
+		ping(PostgresUnreachable, instance, awayFor, pool.Ping),
 	}
 	if p.StreamDir != "" {
 		probes = append(probes, diskSpace(p.StreamDir, p.StreamBytes))

@@ -18,28 +18,28 @@ import (
 // Routes registers the operators' list of alarms and its acknowledgement.
 func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/alarms", ID: "admin-list-alarms", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/alarms", ID: "list-alarms", Tag: "operator", Role: auth.Viewer,
 		Summary: "Alarms, the newest incident first",
 		Description: "What needs a person's eye. Alarms are counted rather than repeated; what was not seen for a long time is removed (`--keep-records`).\n\n" +
 			codeTable(),
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, func(ctx context.Context, in *listInput) (*httpx.PageOutput[Alarm], error) { return list(ctx, pool, in) })
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/alarms/{id}/acknowledge", ID: "admin-acknowledge-alarm", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPost, Path: "/api/v1/admin/alarms/{id}/acknowledge", ID: "acknowledge-alarm", Tag: "operator", Role: auth.Operator,
 		Summary: "Say who looks after an alarm",
 		Description: "The first name stays: acknowledging again answers with the alarm unchanged. An alarm that returns after an hour's silence " +
 			"is a new incident and open again.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
 		},
-	}, func(ctx context.Context, in *acknowledgeInput) (*acknowledgeOutput, error) {
+	}, func(ctx context.Context, in *acknowledgeInput) (*httpx.Output[Alarm], error) {
 		return acknowledge(ctx, pool, in)
 	})
 }
 
 type listInput struct {
 	Open     bool   `query:"open" doc:"Only what nobody has acknowledged"`
-	Severity string `query:"severity" enum:"warning,critical"`
+	Severity string `query:"severity" enum:"warning,critical" doc:"Only these"`
 	Code     string `query:"code" maxLength:"64" doc:"Only this code"`
 	httpx.PageInput
 }
@@ -70,14 +70,9 @@ type acknowledgeInput struct {
 	}
 }
 
-type acknowledgeOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         Alarm
-}
-
 // acknowledge notes who looks after an alarm, with its audit record. Only the
 // change is recorded: whoever comes second is told who was first.
-func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) (*acknowledgeOutput, error) {
+func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) (*httpx.Output[Alarm], error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
 		return nil, err
@@ -86,15 +81,11 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 	if in.Body != nil && in.Body.Name != "" {
 		by = in.Body.Name
 	}
-	out := &acknowledgeOutput{CacheControl: httpx.NoStore}
+	var now Alarm
 	err = pg.InTx(ctx, pool, func(tx pgx.Tx) error {
 		a, changed, err := Acknowledge(ctx, tx, id, by)
-		if err != nil {
+		if now = a; err != nil || !changed {
 			return err
-		}
-		out.Body = a
-		if !changed {
-			return nil
 		}
 		return audit.Record(ctx, tx, "alarm.acknowledge", "alarm "+httpx.FormatID(id),
 			map[string]any{"name": by, "code": a.Code, "about": a.Subject})
@@ -105,7 +96,7 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return out, nil
+	return httpx.Answer(now), nil
 }
 
 // unreachable is what the reader is told of a failed query.

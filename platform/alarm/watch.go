@@ -44,6 +44,10 @@ const (
 	// repeatEvery is how often what lasts is raised again: often enough that
 	// last_seen tells whether it is over.
 	repeatEvery = time.Minute
+	// recordEvery is how soon after an outage of Postgres the alarms are recorded that
+	// it did not take, and recordTimeout how long that may take: it is one row each.
+	recordEvery   = time.Second
+	recordTimeout = 5 * time.Second
 	// mostFindings bounds the rows of one look. Beyond it the first ones show
 	// what is wrong.
 	mostFindings = 20
@@ -58,6 +62,7 @@ type Watch struct {
 	log    *slog.Logger
 	holder string
 	probes []Probe
+	late   Late
 }
 
 // NewWatch makes one.
@@ -72,13 +77,32 @@ func (w *Watch) Run(ctx context.Context) error {
 	for _, p := range w.probes {
 		all.Go(func() { w.watch(ctx, p) })
 	}
+	all.Go(func() { w.recordLate(ctx) })
 	all.Wait()
 	return nil
 }
 
+// recordLate brings the alarms to Postgres that it did not take when they were
+// raised, until ctx ends.
+func (w *Watch) recordLate(ctx context.Context) {
+	tick := time.NewTicker(recordEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			try, cancel := context.WithTimeout(ctx, recordTimeout)
+			_ = w.late.Record(try, w.pool) // it was told when it was raised, and is tried again
+			cancel()
+		}
+	}
+}
+
 // seen is what a watch remembers of a subject that was found in the last look.
 type seen struct {
-	since, raised time.Time
+	since, last, raised time.Time
+	detail              string
 }
 
 // watch looks for one probe until ctx ends; found is what is wrong at present.
@@ -136,25 +160,41 @@ func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {
 			s = &seen{since: now}
 			found[f.Subject] = s
 		}
+		s.last, s.detail = now, f.Detail
 		if now.Sub(s.since) < p.For || !s.raised.IsZero() && now.Sub(s.raised) < repeatEvery {
-			continue
-		}
-		if err := Raise(ctx, w.pool, p.Code, f.Subject, f.Detail); err != nil {
-			w.complain(ctx, p.Code, fmt.Errorf("%s: %s: %w", f.Subject, f.Detail, err))
 			continue
 		}
 		s.raised = now
 		w.log.ErrorContext(ctx, "alarm raised", "code", string(p.Code), "subject", f.Subject, "detail", f.Detail)
+		w.raise(ctx, occurrence{p.Code, f.Subject, f.Detail, s.since, now, 1})
 	}
-	for subject := range found {
+	for subject, s := range found {
 		if !still[subject] {
 			delete(found, subject)
+			w.over(ctx, p.Code, subject, s, now)
 		}
+	}
+}
+
+// over completes the alarm about a subject that was found until the last look and
+// is well now, with how long that was at most.
+func (w *Watch) over(ctx context.Context, code Code, subject string, s *seen, now time.Time) {
+	if s.raised.IsZero() || s.last.Equal(s.since) {
+		return // it was not raised, or the one look that found it has told everything
+	}
+	lasted := now.Sub(s.since).Round(100 * time.Millisecond).String()
+	w.log.InfoContext(ctx, "what an alarm was raised for is over", "code", string(code), "subject", subject, "lasted", lasted)
+	w.raise(ctx, occurrence{code, subject, s.detail + " It lasted " + lasted + ".", s.since, now, 0})
+}
+
+func (w *Watch) raise(ctx context.Context, o occurrence) {
+	if err := w.late.raise(ctx, w.pool, o); err != nil {
+		w.complain(ctx, o.code, fmt.Errorf("recorded later: %s: %w", o.subject, err))
 	}
 }
 
 func (w *Watch) complain(ctx context.Context, code Code, err error) {
 	if ctx.Err() == nil {
-		w.log.WarnContext(ctx, "probe could not look or its alarm was not recorded", "code", string(code), "error", err)
+		w.log.WarnContext(ctx, "probe could not look or its alarm was not recorded yet", "code", string(code), "error", err)
 	}
 }

@@ -3,9 +3,9 @@ package alarm
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"strings"
+
+	"stampede/platform/httpx"
 )
 
 // MinSecretBytes is the least length of a webhook's secret, as of every other
@@ -29,15 +29,10 @@ func (w Webhook) Validate() error {
 		return errors.New("--alarm-webhook-secret is given without --alarm-webhook-url: give both or neither")
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("--alarm-webhook-url must be like https://example.com/alarms, without user, password or fragment")
-	case u.Scheme == "http" && !loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
+	case u.Scheme == "http" && !httpx.Loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("--alarm-webhook-url must begin with https://; http:// is for this machine only: alarms name orders and payments")
 	case len(w.Secret) < MinSecretBytes:
 		return fmt.Errorf("--alarm-webhook-secret must have at least %d bytes; make one with: openssl rand -hex 32", MinSecretBytes)
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

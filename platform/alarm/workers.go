@@ -21,7 +21,7 @@ func Workers(pool *pgxpool.Pool, hook Webhook, parts Parts, log *slog.Logger, me
 		return nil, err
 	}
 	return []app.Worker{
-		{Name: "alarm-watch", Run: NewWatch(pool, log, append(Probes(parts), more...)...).Run},
+		{Name: "alarm-watch", Run: NewWatch(pool, log, append(Probes(pool, parts), more...)...).Run},
 		{Name: "alarm-webhook", Run: notifier.Run},
 	}, nil
 }

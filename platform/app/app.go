@@ -141,15 +141,24 @@ func (a *App) Go(name string, workers ...Worker) {
 	}
 	a.OnStop(name, func(stopCtx context.Context) error {
 		cancel()
-		done := make(chan struct{})
-		go func() { group.Wait(); close(done) }()
-		select {
-		case <-done:
-			return nil
-		case <-stopCtx.Done():
+		if Await(stopCtx, group.Wait) != nil {
 			return fmt.Errorf("workers of %s did not end in time", name)
 		}
+		return nil
 	})
+}
+
+// Await runs wait, which cannot be interrupted, and returns when it has, or ctx's
+// error when ctx ends before. wait goes on then.
+func Await(ctx context.Context, wait func()) error {
+	done := make(chan struct{})
+	go func() { wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // supervise starts a worker again whenever it returns before ctx ends, after a

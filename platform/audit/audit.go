@@ -64,14 +64,10 @@ type Filter struct {
 
 // List returns the actions that pass every part of the filter, newest first.
 func List(ctx context.Context, db Querier, f Filter) ([]Entry, error) {
-	var limit *int
-	if f.Limit > 0 {
-		limit = &f.Limit
-	}
 	rows, err := db.Query(ctx, `
 		SELECT id, at, actor, role, action, subject, detail FROM platform.audit
 		WHERE ($1 = '' OR subject = $1) AND ($2 = '' OR action = $2) AND ($3 = 0 OR actor = $3) AND ($4 = 0 OR id < $4)
-		ORDER BY id DESC LIMIT $5`, f.Subject, f.Action, f.Actor, f.Before, limit)
+		ORDER BY id DESC LIMIT NULLIF($5, 0)`, f.Subject, f.Action, f.Actor, f.Before, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("audit: list: %w", err)
 	}

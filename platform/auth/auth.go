@@ -27,23 +27,16 @@ const (
 	Admin    Role = "admin"
 )
 
+// roles in order: each may do what those before it may, so that an operator may
+// try the shop as any shopper would.
+var roles = []Role{Shopper, Viewer, Operator, Admin}
+
 // Valid reports whether r is one of the roles.
-func (r Role) Valid() bool { return slices.Contains([]Role{Shopper, Viewer, Operator, Admin}, r) }
+func (r Role) Valid() bool { return slices.Contains(roles, r) }
 
 // May reports whether a holder of r may do what need asks for.
 func (r Role) May(need Role) bool {
-	switch need {
-	case Shopper:
-		return r.Valid() // an operator may try the shop as any shopper would
-	case Viewer:
-		return r == Viewer || r == Operator || r == Admin
-	case Operator:
-		return r == Operator || r == Admin
-	case Admin:
-		return r == Admin
-	default:
-		return false
-	}
+	return need.Valid() && slices.Index(roles, r) >= slices.Index(roles, need)
 }
 
 // Principal is who is asking; the zero value is nobody.

@@ -1,12 +1,14 @@
 package blacklist
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/auth"
 	"stampede/platform/follow"
@@ -139,9 +141,20 @@ func TestListOutlivesPostgres(t *testing.T) {
 	s := newShop(t)
 	i := s.instance(nil)
 	i.add(User, "1")
-	s.db.Close()
+	cfg := s.db.Config().ConnConfig.Copy()
+	name := cfg.Database
+	cfg.Database = "postgres"
+	beside, err := pgx.ConnectConfig(t.Context(), cfg)
+	if err == nil {
+		_, err = beside.Exec(t.Context(), "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false")
+		err = errors.Join(err, beside.Close(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.db.Reset()
 	if i.Refresh(t.Context()) == nil {
-		t.Fatal("read from a closed pool")
+		t.Fatal("read without Postgres")
 	}
 	if !i.User(1) {
 		t.Fatal("forgotten")

@@ -26,7 +26,7 @@ var (
 // entryView is an entry as operators read it.
 type entryView struct {
 	ID        string `json:"id" example:"12"`
-	Kind      Kind   `json:"kind" enum:"user,phone,address,device"`
+	Kind      Kind   `json:"kind" enum:"user,phone,address,device" doc:"What value is"`
 	Value     string `json:"value" doc:"A phone is shown in part" example:"203.0.113.0/24"`
 	UserID    string `json:"user_id,omitempty" doc:"Of a phone: whose it is, once somebody has an account with it"`
 	Reason    string `json:"reason" example:"resells what he buys"`
@@ -53,12 +53,12 @@ func (s *Service) view(e Entry) entryView {
 // Routes registers the operators' routes.
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/blacklist", ID: "admin-list-blacklist", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/blacklist", ID: "list-blacklist", Tag: "operator", Role: auth.Viewer,
 		Summary:  "Who may not take part, the newest entry first",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/blacklist", ID: "admin-add-to-blacklist", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
+		Method: http.MethodPost, Path: "/api/v1/admin/blacklist", ID: "add-to-blacklist", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
 		Summary: "Keep a user, a phone, an address or a device out",
 		Description: "In force on every instance within a second: no rush path is given out any more, and a unit that was granted before and is not " +
 			"an order yet is refused and goes back into stock; nobody logs in, refreshes, scans a QR login or is sent a code. Orders that exist stay " +
@@ -68,14 +68,14 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 	}, s.add)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodDelete, Path: "/api/v1/admin/blacklist/{id}", ID: "admin-remove-from-blacklist", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodDelete, Path: "/api/v1/admin/blacklist/{id}", ID: "remove-from-blacklist", Tag: "operator", Role: auth.Operator,
 		Summary:  "Let somebody in again",
 		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
 	}, s.remove)
 }
 
 type listInput struct {
-	Kind   Kind   `query:"kind" enum:"user,phone,address,device"`
+	Kind   Kind   `query:"kind" enum:"user,phone,address,device" doc:"Only entries of this kind"`
 	Value  string `query:"value" maxLength:"128" doc:"Only the entry that names this; needs kind"`
 	Active bool   `query:"active" doc:"Only what is in force"`
 	httpx.PageInput
@@ -112,12 +112,7 @@ type addInput struct {
 	}
 }
 
-type entryOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         entryView
-}
-
-func (s *Service) add(ctx context.Context, in *addInput) (*entryOutput, error) {
+func (s *Service) add(ctx context.Context, in *addInput) (*httpx.Output[entryView], error) {
 	e := Entry{Kind: in.Body.Kind, Reason: strings.TrimSpace(in.Body.Reason), CreatedBy: auth.From(ctx).UserID}
 	if e.Reason == "" || strings.ContainsRune(e.Reason, 0) {
 		return nil, errReason
@@ -129,9 +124,9 @@ func (s *Service) add(ctx context.Context, in *addInput) (*entryOutput, error) {
 	if e.Value, e.Owner, err = s.spell(ctx, e.Kind, in.Body.Value); err != nil {
 		return nil, err
 	}
-	out := &entryOutput{CacheControl: httpx.NoStore}
+	var view entryView
 	err = s.current.Change(ctx, func(tx pgx.Tx) (added bool, err error) {
-		out.Body, err = idempotency.Once(ctx, tx, in.Key, "blacklist.add", in.Body, func() (entryView, error) {
+		view, err = idempotency.Once(ctx, tx, in.Key, "blacklist.add", in.Body, func() (entryView, error) {
 			added = true
 			return s.put(ctx, tx, e)
 		})
@@ -140,7 +135,7 @@ func (s *Service) add(ctx context.Context, in *addInput) (*entryOutput, error) {
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return out, nil
+	return httpx.Answer(view), nil
 }
 
 // put adds an entry with its audit record.
@@ -195,7 +190,7 @@ type removeInput struct {
 	ID string `path:"id" doc:"The entry's id"`
 }
 
-func (s *Service) remove(ctx context.Context, in *removeInput) (*entryOutput, error) {
+func (s *Service) remove(ctx context.Context, in *removeInput) (*httpx.Output[entryView], error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
 		return nil, err
@@ -215,7 +210,7 @@ func (s *Service) remove(ctx context.Context, in *removeInput) (*entryOutput, er
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return &entryOutput{httpx.NoStore, s.view(gone)}, nil
+	return httpx.Answer(s.view(gone)), nil
 }
 
 // unreachable is what an operator is told of a failed query.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/app"
 	"stampede/platform/bus"
@@ -64,7 +65,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.DB == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("blacklist: every dependency but Phones is required")
 	}
-	failures := prometheus.NewCounter(prometheus.CounterOpts{
+	auto := promauto.With(deps.Metrics)
+	failures := auto.NewCounter(prometheus.CounterOpts{
 		Name: "stampede_blacklist_refresh_failures_total", Help: "Times the blacklist could not be read from Postgres.",
 	})
 	s := &Service{
@@ -73,19 +75,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Name: "blacklist", Table: "platform.blacklist_revision", Read: readPicture, Failures: failures,
 			DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
 		}, newPicture(nil)),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
+		refused: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_blacklist_refusals_total", Help: "Logins, refreshes, codes and QR logins refused because of an entry.",
 		}),
 		refusals: refusals{told: map[int64]time.Time{}},
 	}
-	entries := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stampede_blacklist_entries", Help: "Entries of the blacklist that this instance knows.",
 	}, func() float64 { return float64(s.current.Now().size) })
-	for _, c := range []prometheus.Collector{failures, s.refused, entries} {
-		if err := deps.Metrics.Register(c); err != nil {
-			return nil, fmt.Errorf("blacklist: register metrics: %w", err)
-		}
-	}
 	return s, nil
 }
 

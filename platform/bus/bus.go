@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"stampede/platform/app"
 )
 
 // Bus is a connection to the streams. Safe for concurrent use.
@@ -44,14 +46,10 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(cfg.Metrics)
-	if err != nil {
-		return nil, err
-	}
 	b := &Bus{
 		cfg:           cfg,
 		bounds:        bounds{grants: cfg.MaxGrantsBytes, events: cfg.MaxEventsBytes, delayed: maxDelayedBytes},
-		m:             m,
+		m:             newMetrics(cfg.Metrics),
 		grantsAckWait: grantsAckWait,
 		look:          make(chan struct{}, 1),
 	}
@@ -68,7 +66,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 			return nil, err
 		}
 	}
-	err = b.connect(ctx)
+	err := b.connect(ctx)
 	if err == nil {
 		err = b.ensureStreams(ctx)
 	}
@@ -171,15 +169,8 @@ func (b *Bus) Close(ctx context.Context) error {
 		if b.end != nil {
 			b.end()
 		}
-		idle := make(chan struct{})
-		go func() {
-			b.background.Wait()
-			close(idle)
-		}()
-		select {
-		case <-idle:
-		case <-ctx.Done(): // a restart is stuck on the disk; the process ends anyway
-			err = fmt.Errorf("bus: close: %w", ctx.Err())
+		if err = app.Await(ctx, b.background.Wait); err != nil { // a restart is stuck on the disk; the process ends anyway
+			err = fmt.Errorf("bus: close: %w", err)
 			return
 		}
 		if b.nc != nil {

@@ -15,6 +15,9 @@
 //	DELAYED  delayed.at.<id> timers. When one fires, it becomes delayed.due.<subject>
 //	                         in the same stream, which a forwarder carries to EVENTS.
 //
+// Beside the streams there are broadcasts (broadcast.…), stored nowhere: whoever
+// listens at that moment hears them, and nothing may depend on it.
+//
 // Everything is stored on disk and synced before the acknowledgement; in a
 // cluster two of three servers have it then, and sync as they are told to. A stream
 // whose store was lost is made anew, empty: the outbox sends the events again

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,7 +70,8 @@ func (e *embedded) start() error {
 	if err != nil {
 		return fmt.Errorf("bus: start embedded NATS in %s: %w", e.opts.StoreDir, err)
 	}
-	srv.SetLoggerV2(serverLog{e.log}, false, false, false)
+	said := &serverLog{log: e.log, rebuilt: map[string]bool{}}
+	srv.SetLoggerV2(said, false, false, false)
 	srv.Start()
 	stopped := make(chan struct{})
 	e.stopped = stopped
@@ -74,6 +79,7 @@ func (e *embedded) start() error {
 		shutdown(srv, stopped)
 		return fmt.Errorf("bus: embedded NATS in %s did not get ready; its log says why", e.opts.StoreDir)
 	}
+	said.ready()
 	e.current.Store(srv)
 	return nil
 }
@@ -151,15 +157,49 @@ func freeBytes(dir string) (int64, error) {
 }
 
 // serverLog hands the server's own messages to slog.
-type serverLog struct{ log *slog.Logger }
+type serverLog struct {
+	log *slog.Logger
 
-func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
-func (l serverLog) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
-func (l serverLog) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
-func (l serverLog) Fatalf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
-func (l serverLog) Debugf(string, ...any)           {}
-func (l serverLog) Tracef(string, ...any)           {}
+	mu      sync.Mutex
+	rebuilt map[string]bool // streams whose index is made anew; nil once the server is ready
+}
 
-func (l serverLog) write(level slog.Level, format string, v []any) {
+// staleIndex is what the server says of a stream whose index is older than its
+// messages, as after a kill or a power cut: the index is written now and then, each
+// message at once. It reads the messages instead, and nothing is lost.
+var staleIndex = regexp.MustCompile(`^Filestore \[([^\]]+)\] (?:Recovering stream state from index errored|Stream state |\S+(?: \S+)? state is outdated; attempting)`)
+
+func (l *serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
+func (l *serverLog) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
+func (l *serverLog) Fatalf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
+func (l *serverLog) Debugf(string, ...any)           {}
+func (l *serverLog) Tracef(string, ...any)           {}
+
+// Warnf keeps what is expected of a start for the one line of ready.
+func (l *serverLog) Warnf(format string, v ...any) {
+	level := slog.LevelWarn
+	if stream := staleIndex.FindStringSubmatch(fmt.Sprintf(format, v...)); stream != nil {
+		l.mu.Lock()
+		if l.rebuilt != nil {
+			l.rebuilt[stream[1]] = true
+			level = slog.LevelDebug
+		}
+		l.mu.Unlock()
+	}
+	l.write(level, format, v)
+}
+
+// ready says what was repaired, once it was.
+func (l *serverLog) ready() {
+	l.mu.Lock()
+	streams := slices.Sorted(maps.Keys(l.rebuilt))
+	l.rebuilt = nil
+	l.mu.Unlock()
+	if len(streams) > 0 {
+		l.log.Info("embedded NATS read its messages anew, as after a kill or a power cut", "streams", streams)
+	}
+}
+
+func (l *serverLog) write(level slog.Level, format string, v []any) {
 	l.log.Log(context.Background(), level, "embedded NATS speaks", "detail", fmt.Sprintf(format, v...))
 }

@@ -72,7 +72,7 @@ func TestAbandonedGrantsComeAgain(t *testing.T) {
 func TestSlowHandlerKeepsItsGrants(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
-	const wait = 300 * time.Millisecond
+	const wait = time.Second
 	bus.SetGrantsAckWait(b, wait)
 	mustPublish(t, b, "grants.1", "x")
 	started, finish := make(chan struct{}, 1), make(chan struct{})
@@ -94,7 +94,7 @@ func TestSlowHandlerKeepsItsGrants(t *testing.T) {
 	select {
 	case <-started:
 		t.Error("delivered twice")
-	case <-time.After(4 * wait):
+	case <-time.After(2 * wait):
 	}
 	close(finish)
 	eventually(t, 2*time.Second, "it is acknowledged", func() bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/bus"
+	"stampede/platform/bus/bustest"
 	"stampede/platform/ids"
 )
 
@@ -114,7 +114,7 @@ type outside struct {
 func startOutside(t testing.TB) *outside {
 	t.Helper()
 	o := &outside{t: t, opts: server.Options{
-		ServerName: "outside", Host: "127.0.0.1", Port: freePort(t), JetStream: true, StoreDir: t.TempDir(),
+		ServerName: "outside", Host: "127.0.0.1", Port: bustest.FreePort(t), JetStream: true, StoreDir: t.TempDir(),
 		SyncAlways: true, NoSigs: true, NoLog: true,
 	}}
 	o.start()
@@ -165,17 +165,6 @@ func openOutside(t testing.TB, addr string, change ...func(*bus.Config)) *bus.Bu
 		}
 	})
 	return b
-}
-
-// freePort is a port that nobody listens on right now.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,10 +1,10 @@
 package bus
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 type metrics struct {
@@ -16,26 +16,27 @@ type metrics struct {
 	bytes    prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) *metrics {
+	auto := promauto.With(reg)
 	m := &metrics{
-		publish: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		publish: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stampede_bus_publish_seconds", Help: "Time until a published message was stored or given up on.",
 			// A synced write takes 0.3 ms, the deadline is 5 s.
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2.5, 12),
 		}, []string{"stream", "outcome"}),
-		handled: prometheus.NewCounterVec(prometheus.CounterOpts{
+		handled: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_bus_messages_handled_total", Help: "Messages handed to a consumer, by what became of them: handled, retried, dead, dropped.",
 		}, []string{"consumer", "outcome"}),
-		restarts: prometheus.NewCounter(prometheus.CounterOpts{
+		restarts: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_bus_restarts_total", Help: "Restarts of the embedded NATS after a failure.",
 		}),
-		healthy: prometheus.NewGauge(prometheus.GaugeOpts{
+		healthy: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_bus_healthy", Help: "1 while GRANTS takes messages.",
 		}),
-		backlog: prometheus.NewGauge(prometheus.GaugeOpts{
+		backlog: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_bus_grants_messages", Help: "Messages on GRANTS that the order writer has not acknowledged.",
 		}),
-		bytes: prometheus.NewGauge(prometheus.GaugeOpts{
+		bytes: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_bus_grants_bytes", Help: "Size of GRANTS on disk.",
 		}),
 	}
@@ -44,15 +45,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		m.publish.WithLabelValues(stream, "stored")
 	}
 	m.handled.WithLabelValues(grantsConsumer, "handled")
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.publish, m.handled, m.restarts, m.healthy, m.backlog, m.bytes} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("bus: register metrics: %w", err)
-		}
-	}
-	return m, nil
+	return m
 }
 
 func (m *metrics) published(stream, outcome string, took time.Duration) {

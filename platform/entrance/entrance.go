@@ -72,23 +72,20 @@ type Entrance struct {
 
 // New builds the parts from the process's settings.
 func New(set *config.Server, deps Deps) (*Entrance, error) {
-	e := &Entrance{Tokens: auth.NewTokens(deps.Key, deps.Clock.Now, set.PreviousKeys()...)}
-	var err error
-	if e.Limits, err = ratelimit.New(deps.Redis, deps.Log, deps.Metrics); err != nil {
-		return nil, err
+	e := &Entrance{
+		Tokens: auth.NewTokens(deps.Key, deps.Clock.Now, set.PreviousKeys()...),
+		Limits: ratelimit.New(deps.Redis, deps.Log, deps.Metrics),
+		revoked: revoke.New(revoke.Deps{
+			DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
+		}),
 	}
 	e.Limits.Alone = deps.Alone
-	e.revoked, err = revoke.New(revoke.Deps{
-		DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
-	})
-	if err != nil {
-		return nil, err
-	}
 	e.Tokens.Heed(e.revoked)
 	e.Router = httpx.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics)
 	e.Router.Trace, e.Router.API.Limiter = deps.Trace, e.Limits
 	e.Router.API.Refused = audit.NewRefusals(deps.DB, deps.Log).Record
 	e.Router.Bound(set.Bounds())
+	var err error
 	if e.Router.Proxies, err = set.Proxies(); err != nil {
 		return nil, err
 	}

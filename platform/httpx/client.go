@@ -52,12 +52,7 @@ func ParseProxies(networks []string, header string) (Proxies, error) {
 }
 
 func (p Proxies) trusts(addr netip.Addr) bool {
-	for _, n := range p.trusted {
-		if n.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.trusted, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
 // client is whom a request came from. The header grows to the right, so that only
@@ -122,4 +117,11 @@ func peerOf(r *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	return addr.Unmap()
+}
+
+// Loopback reports whether a URL's host is this machine, where what is sent needs
+// no encryption.
+func Loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }

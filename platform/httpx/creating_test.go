@@ -11,8 +11,8 @@ import (
 // harm without one, or why a key could not help.
 var withoutKey = map[string][]string{
 	"it puts something into a state, and finds it there the second time": {
-		"publish-activity", "pause-activity", "resume-activity", "terminate-activity", "admin-acknowledge-alarm",
-		"admin-disable-user", "admin-enable-user", "admin-end-logins", "admin-set-role", "cancel-order",
+		"publish-activity", "pause-activity", "resume-activity", "terminate-activity", "acknowledge-alarm",
+		"disable-user", "enable-user", "end-user-logins", "set-role", "cancel-order",
 		"logout", "logout-others", "link-wechat", "bind-phone",
 	},
 	"a shopper has one of it for an item, which a repetition gets":                             {"reserve-item"},
@@ -26,8 +26,8 @@ var withoutKey = map[string][]string{
 	"nobody is logged in, so that a key would be shared with strangers; a second login or code does no harm, and ends by itself": {
 		"login", "ask-qr-login", "send-sms-code",
 	},
-	"messages keep their ids, so that their effect happens once": {"admin-redrive-dead-letter", "admin-redrive-dead-letters"},
-	"it stores nothing": {"admin-try-risk-rule"},
+	"messages keep their ids, so that their effect happens once": {"redrive-dead-letter", "redrive-dead-letters"},
+	"it stores nothing": {"try-risk-rule"},
 }
 
 // Every POST of the API takes an Idempotency-Key or has a reason not to.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/fault"
 )
@@ -73,20 +74,20 @@ type waiter struct {
 }
 
 func newGate(metrics prometheus.Registerer) *gate {
-	g := &gate{ofRoute: map[string]int{}, shed: prometheus.NewCounterVec(prometheus.CounterOpts{
+	auto := promauto.With(metrics)
+	g := &gate{ofRoute: map[string]int{}, shed: auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_http_shed_total",
 		Help: "Requests refused because too many were in flight, by class: critical (callbacks and orders), normal, sheddable (browsing and reading admins).",
 	}, []string{"class"})}
-	metrics.MustRegister(g.shed)
 	for c := range classes {
 		g.shed.WithLabelValues(c.String()) // from the first scrape on, so that the first rate is right
-		metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		auto.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "stampede_http_in_flight", Help: "Requests being worked on, by class.", ConstLabels: prometheus.Labels{"class": c.String()},
 		}, func() float64 {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			return float64(g.inFlight[c])
-		}))
+		})
 	}
 	return g
 }

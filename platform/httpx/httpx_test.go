@@ -108,6 +108,10 @@ func TestAnswers(t *testing.T) {
 					t.Errorf("the body lacks %s: %s", want, body)
 				}
 			}
+			// Also where there is no route: whoever asks the operator has a number to tell.
+			if id := w.Header().Get("X-Request-Id"); id == "" || c.status >= 400 && !strings.Contains(body, `"request_id":"`+id+`"`) {
+				t.Errorf("X-Request-Id %q, and %s", id, body)
+			}
 			for k, want := range c.header {
 				if got := w.Header().Get(k); got != want {
 					t.Errorf("%s: %q, want %q", k, got, want)

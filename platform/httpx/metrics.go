@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // traffic measures the answers of a router. The route is the pattern that was
@@ -19,12 +20,13 @@ type traffic struct {
 }
 
 func newTraffic(reg prometheus.Registerer) *traffic {
-	t := &traffic{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+	auto := promauto.With(reg)
+	return &traffic{
+		requests: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_http_requests_total",
 			Help: "Requests answered, by route, method and status. The rush is counted by code in stampede_seckill_rush_answers_total.",
 		}, []string{"route", "method", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stampede_http_request_seconds",
 			Help: "Time from the routed request to the end of its handler, by route. A WebSocket counts until it is accepted.",
 			// A poll answered from memory takes 0.1 ms, one that asks Postgres a few
@@ -32,8 +34,6 @@ func newTraffic(reg prometheus.Registerer) *traffic {
 			Buckets: prometheus.ExponentialBuckets(0.000_25, 4, 9),
 		}, []string{"route"}),
 	}
-	reg.MustRegister(t.requests, t.seconds)
-	return t
 }
 
 // measure counts a request when its handler has returned. One whose connection

@@ -58,11 +58,7 @@ const maxRequestIDBytes = 64
 func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			req := request{id: r.Header.Get("X-Request-Id"), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.Proxies.client(r), header: w.Header()}
-			if req.id == "" || len(req.id) > maxRequestIDBytes || strings.ContainsFunc(req.id, func(c rune) bool { return c <= ' ' || c > '~' }) {
-				req.id = ids.New().String()
-			}
-			w.Header().Set("X-Request-Id", req.id)
+			req := request{id: name(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.Proxies.client(r), header: w.Header()}
 			ctx := r.Context()
 			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 			if strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
@@ -76,6 +72,17 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, req)))
 		})
 	}
+}
+
+// name gives a request the id that it brought along, or one of its own, and
+// writes it to the answer.
+func name(w http.ResponseWriter, r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > maxRequestIDBytes || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		id = ids.New().String()
+	}
+	w.Header().Set("X-Request-Id", id)
+	return id
 }
 
 // recoverPanics turns a panic into a logged 500, except the one that net/http

@@ -6,10 +6,6 @@ import (
 	"stampede/platform/fault"
 )
 
-// NoStore keeps an answer out of every cache: tokens, personal data, and states
-// that an operator must not see as they were a minute ago.
-const NoStore = "no-store"
-
 // PageInput asks a list for one page; an input embeds it. It is exported, as all
 // that is embedded in an input must be for huma to look into it. What a cursor
 // holds is each list's own business: the place where its order goes on.
@@ -45,10 +41,7 @@ type Page[V any] struct {
 }
 
 // PageOutput answers with a page that no cache keeps.
-type PageOutput[V any] struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         Page[V]
-}
+type PageOutput[V any] = Output[Page[V]]
 
 // PageOf makes a page of the up to Ask rows that were read. place is the cursor
 // that goes on behind a row.

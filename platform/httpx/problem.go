@@ -30,8 +30,7 @@ type Problem struct { //nolint:errname // the word of RFC 9457
 	Code   string `json:"code" doc:"Stable, machine-readable" example:"sold-out"`
 	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
 	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"Each field that is not valid, at most 20"`
-	// RequestID is empty where requests have no id: on the rush, and at addresses
-	// that do not exist.
+	// RequestID is empty on the rush, whose requests have no id.
 	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to tell the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 
 	extension map[string]any
@@ -138,17 +137,9 @@ func logFault(ctx context.Context, log *slog.Logger, err error, operation string
 	case f.Kind != fault.Internal:
 	case errors.Is(err, context.Canceled):
 		log.DebugContext(ctx, "request was cut", "operation", operation, "error", err)
+	case isAway(err):
+		log.WarnContext(ctx, "request did not reach a store", "operation", operation, "error", err)
 	default:
 		log.ErrorContext(ctx, "request failed", "operation", operation, "error", err)
 	}
-}
-
-// Unreachable hides a failing store behind an answer that says what to do: what
-// cannot be reached begins its sentence, as in "Alarms". nil, and an error that is
-// an answer already, stay as they are.
-func Unreachable(what string, err error) error {
-	if f, coded := errors.AsType[*fault.Error](err); err == nil || coded && f.Kind != fault.Internal {
-		return err
-	}
-	return fault.Newf(fault.Unavailable, "unavailable", "%s cannot be reached right now. Try again in a moment.", what).After(time.Second).Because(err)
 }

@@ -97,7 +97,7 @@ func TestARequestThatWasCutIsNoFailure(t *testing.T) {
 		level string
 	}{
 		"cut":    {fmt.Errorf("order: read: %w", context.Canceled), "level=DEBUG"},
-		"slow":   {fmt.Errorf("order: read: %w", context.DeadlineExceeded), "level=ERROR"},
+		"slow":   {fmt.Errorf("order: read: %w", context.DeadlineExceeded), "level=WARN"},
 		"failed": {errors.New("order: read: the disk is gone"), "level=ERROR"},
 	} {
 		var lines bytes.Buffer

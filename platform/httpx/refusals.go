@@ -44,6 +44,7 @@ func (api API) refusals(op Op, takesBody, takesKey, limited bool) map[string]*hu
 	for status, own := range op.Problems {
 		add(status, strings.Split(own, ", ")...)
 	}
+	add(http.StatusServiceUnavailable, "unavailable") // a store is away
 	if classOf(op.Method, op.Path) != held {
 		add(http.StatusServiceUnavailable, "overloaded")
 	}

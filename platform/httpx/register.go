@@ -1,6 +1,7 @@
 package httpx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -32,12 +33,15 @@ type API struct {
 // Op describes one documented route.
 type Op struct {
 	Method, Path string // "POST", "/api/v1/items/{id}/rush-path"
-	ID           string // operationId, kebab-case, unique
+	ID           string // operationId: verb and thing, kebab-case, unique; admin-… where shoppers have the same
 	Summary      string
 	Description  string
 	Tag          string    // "shopper", "operator"
 	Role         auth.Role // who may call; empty is public
 	Status       int       // of success; 0 is 200
+	// Away is the sentence of the 503 "unavailable" that stands for a store which the
+	// handler could not reach; empty is a general one.
+	Away string
 	// Problems lists the codes a caller should be ready for, by status, beside those
 	// that follow from the rest and are documented without being listed.
 	Problems map[int]string
@@ -78,6 +82,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		}
 		hop.Middlewares = append(hop.Middlewares, weigh(api.Limiter, op))
 	}
+	sentence := cmp.Or(op.Away, elsewhere)
 	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (out *O, err error) {
 		if limited {
 			err = take(ctx, api.Limiter, op)
@@ -87,7 +92,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		}
 		if err != nil {
 			logFault(ctx, api.Log, err, op.ID)
-			p := NewProblem(err, languageFrom(ctx))
+			p := NewProblem(away(sentence, err), languageFrom(ctx))
 			p.RequestID = RequestID(ctx)
 			return nil, p
 		}

@@ -3,6 +3,7 @@
 package httpx
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -40,11 +41,11 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	root := chi.NewRouter()
 	root.Use(headAsGet)
 	root.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		WriteProblem(w, r, fault.New(fault.NotFound, "not-found", "There is nothing at this address; /docs lists what there is."))
+		writeNamed(w, r, 0, fault.New(fault.NotFound, "not-found", "There is nothing at this address; /docs lists what there is."))
 	})
 	root.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", strings.Join(methodsOf(root, r), ", ")) // RFC 9110 asks for it
-		WriteProblemStatus(w, r, http.StatusMethodNotAllowed,
+		writeNamed(w, r, http.StatusMethodNotAllowed,
 			fault.New(fault.BadRequest, "method-not-allowed", "This address answers to other methods, which the Allow header lists."))
 	})
 	rt := &Router{Bare: root}
@@ -61,11 +62,19 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	cfg.RejectUnknownQueryParameters = true // like unknown members of a body: a typo must not return everything
 	cfg.Servers = []*huma.Server{{URL: "/", Description: "The server that this document comes from"}}
 	cfg.Tags = tags
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		BearerScheme: {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
 	}
 	rt.Mux, rt.API = mux, API{Huma: humachi.New(mux, cfg), Log: log}
 	return rt
+}
+
+// writeNamed is WriteProblemStatus for addresses without a route, whose requests
+// pass no middleware that would have named them.
+func writeNamed(w http.ResponseWriter, r *http.Request, status int, err error) {
+	ctx := context.WithValue(r.Context(), requestKey{}, request{id: name(w, r)})
+	WriteProblemStatus(w, r.WithContext(ctx), status, err)
 }
 
 // tags are what the document sorts routes by.

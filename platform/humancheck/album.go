@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // album is a bounded stock of slide pictures, each of which is given away once. One
@@ -21,13 +22,18 @@ type album struct {
 	patience time.Duration
 }
 
-func newAlbum(size int) *album {
-	return &album{
+func newAlbum(size int, reg prometheus.Registerer) *album {
+	auto := promauto.With(reg)
+	a := &album{
 		ready: make(chan picture, size), wanted: make(chan struct{}), patience: maxPictureWait,
-		misses: prometheus.NewCounter(prometheus.CounterOpts{
+		misses: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_human_pictures_missed_total", Help: "Times a slide picture was wanted and none was ready, so that the shopper had to wait.",
 		}),
 	}
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stampede_human_pictures", Help: "Slide pictures that are drawn and wait for a shopper.",
+	}, func() float64 { return float64(len(a.ready)) })
+	return a
 }
 
 // want has the worker begin. A shop that never shows a slide never draws one.

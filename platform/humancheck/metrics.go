@@ -2,6 +2,7 @@ package humancheck
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // results are all values of the label result: a reason of a refusal, or one of
@@ -18,12 +19,13 @@ type metrics struct {
 
 // newMetrics registers the figures. Every series exists from the start, so that a
 // rate over it is right from its first increment.
-func newMetrics(reg prometheus.Registerer, a *album) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) *metrics {
+	auto := promauto.With(reg)
 	m := &metrics{
-		challenges: prometheus.NewCounterVec(prometheus.CounterOpts{
+		challenges: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_human_challenges_total", Help: "Challenges made, by kind. A proof of work that stands in for the verifier is of kind pow.",
 		}, []string{"kind"}),
-		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		checks: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_human_checks_total", Help: "Human checks, by kind and result: passed, required, or why not.",
 		}, []string{"kind", "result"}),
 	}
@@ -33,15 +35,7 @@ func newMetrics(reg prometheus.Registerer, a *album) (*metrics, error) {
 			m.checks.WithLabelValues(string(k), r)
 		}
 	}
-	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stampede_human_pictures", Help: "Slide pictures that are drawn and wait for a shopper.",
-	}, func() float64 { return float64(len(a.ready)) })
-	for _, c := range []prometheus.Collector{m.challenges, m.checks, ready, a.misses} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m
 }
 
 func (m *metrics) issued(kind Kind) { m.challenges.WithLabelValues(string(kind)).Inc() }

@@ -17,12 +17,6 @@ type publicRequest struct {
 	Purpose string `query:"purpose" required:"true" enum:"login,register,sms" doc:"What the solution is for"`
 }
 
-// Answer is a challenge as routes return it.
-type Answer struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         Challenge
-}
-
 // Limits are how often one subject may ask for a challenge, for the routes that
 // hand them out: an answer of kind slide costs a picture.
 func (s *Service) Limits(of httpx.Subject) []httpx.Limit {
@@ -33,6 +27,9 @@ func (s *Service) Limits(of httpx.Subject) []httpx.Limit {
 	return []httpx.Limit{{Rule: ratelimit.Rule{Name: name, Count: s.cfg.PerMinute, Per: time.Minute}, Of: of}}
 }
 
+// Answer is a challenge as routes return it.
+type Answer = httpx.Output[Challenge]
+
 // Hand makes a challenge for a route, never to be cached: each is good for one.
 // Faults are those of Challenge.
 func (s *Service) Hand(ctx context.Context, kind Kind, sub Subject) (*Answer, error) {
@@ -40,7 +37,7 @@ func (s *Service) Hand(ctx context.Context, kind Kind, sub Subject) (*Answer, er
 	if err != nil {
 		return nil, err
 	}
-	return &Answer{CacheControl: "no-store", Body: c}, nil
+	return httpx.Answer(c), nil
 }
 
 // Routes registers the public route.

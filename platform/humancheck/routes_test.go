@@ -30,10 +30,7 @@ func TestTheRouteForGuests(t *testing.T) {
 	b := setup(t, func(c *Config, _ *Deps) { c.PerMinute, c.Public = 4, Pow })
 	log := slog.New(slog.DiscardHandler)
 	rt := httpx.NewRouter(auth.NewTokens(testKey, time.Now), log, "test", b.reg)
-	var err error
-	if rt.API.Limiter, err = ratelimit.New(b.redis, log, prometheus.NewRegistry()); err != nil {
-		t.Fatal(err)
-	}
+	rt.API.Limiter = ratelimit.New(b.redis, log, prometheus.NewRegistry())
 	b.Routes(rt)
 	for _, purpose := range []string{PurposeLogin, PurposeRegister, PurposeSMS} {
 		res := ask(t, rt, challengePath+"?purpose="+purpose, "203.0.113.7:1234")

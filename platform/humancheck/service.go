@@ -50,12 +50,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, keys: ring, album: newAlbum(cfg.Pictures), verifier: deps.Provider}
+	s := &Service{
+		cfg: cfg, deps: deps, keys: ring, verifier: deps.Provider,
+		album: newAlbum(cfg.Pictures, deps.Metrics), metrics: newMetrics(deps.Metrics),
+	}
 	if s.verifier == nil && cfg.SiteVerify.on() {
 		s.verifier = NewSiteVerify(cfg.SiteVerify)
-	}
-	if s.metrics, err = newMetrics(deps.Metrics, s.album); err != nil {
-		return nil, fmt.Errorf("humancheck: register metrics: %w", err)
 	}
 	return s, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -19,6 +18,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"github.com/failsafe-go/failsafe-go/timeout"
 	"github.com/google/uuid"
+
+	"stampede/platform/httpx"
 )
 
 // SiteVerifyConfig is a provider that speaks as Cloudflare Turnstile does:
@@ -46,17 +47,12 @@ func (c SiteVerifyConfig) Validate() error {
 		return errors.New("--verifier-url, --verifier-site-key and --verifier-secret belong together: give all of them or none")
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("--verifier-url must be like https://challenges.cloudflare.com/turnstile/v0/siteverify")
-	case u.Scheme == "http" && !loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
+	case u.Scheme == "http" && !httpx.Loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("--verifier-url must begin with https://; http:// is for this machine only: the secret travels there")
 	case c.Timeout < 0 || c.BreakerDelay < 0:
 		return errors.New("--verifier-timeout must not be negative")
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 const (

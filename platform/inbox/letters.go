@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -37,12 +36,8 @@ type Filter struct {
 
 // List returns the dead letters that pass the filter, newest first.
 func List(ctx context.Context, db Querier, f Filter) ([]DeadLetter, error) {
-	var limit *int
-	if f.Limit > 0 {
-		limit = &f.Limit
-	}
-	return read(ctx, db, `WHERE ($1 = '' OR consumer = $1) AND ($2 OR id < $3) ORDER BY id DESC LIMIT $4`,
-		f.Consumer, f.Before.IsZero(), f.Before, limit)
+	return read(ctx, db, `WHERE ($1 = '' OR consumer = $1) AND ($2 OR id < $3) ORDER BY id DESC LIMIT NULLIF($4, 0)`,
+		f.Consumer, f.Before.IsZero(), f.Before, f.Limit)
 }
 
 // Get returns one dead letter, or ErrNotFound.
@@ -64,7 +59,7 @@ func read(ctx context.Context, db Querier, where string, args ...any) ([]DeadLet
 		return nil, fmt.Errorf("inbox: read dead letters: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetter])
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	if err != nil {
 		return nil, fmt.Errorf("inbox: read dead letters: %w", err)
 	}
 	return list, nil

@@ -38,17 +38,17 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 	r := routes{pool, b}
 	reading := map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters", ID: "admin-list-dead-letters", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters", ID: "list-dead-letters", Tag: "operator", Role: auth.Viewer,
 		Summary: "Messages that a consumer gave up on, newest first", Problems: reading,
 		Description: "Each has the alarm `dead-letter` about its consumer. They are kept for `--keep-records`.",
 	}, r.list)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters/{id}", ID: "admin-get-dead-letter", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters/{id}", ID: "get-dead-letter", Tag: "operator", Role: auth.Viewer,
 		Summary:  "A dead letter with its payload and its whole error",
 		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
 	}, r.get)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/{id}/redrive", ID: "admin-redrive-dead-letter", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/{id}/redrive", ID: "redrive-dead-letter", Tag: "operator", Role: auth.Operator,
 		Summary: "Send a dead letter again, to its consumer alone",
 		Description: "Its effect happens once, however often it is sent: it keeps the message's id. The letter is gone afterwards, so a second " +
 			"request is answered with `not-found`; if the consumer gives up again, there is a new letter.",
@@ -57,7 +57,7 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 		},
 	}, r.redrive)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/redrive", ID: "admin-redrive-dead-letters", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/redrive", ID: "redrive-dead-letters", Tag: "operator", Role: auth.Operator,
 		Summary: "Send all dead letters of a consumer again, the oldest first",
 		Description: "At most 100 at a time; `left` says how many remain, the same request goes on with them. It ends at the first " +
 			"one that cannot be sent.",
@@ -71,13 +71,13 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 // an answer must be for huma to look into it.
 type LetterView struct {
 	ID        ids.ID `json:"id"`
-	Consumer  string `json:"consumer" example:"inventory-release-closed"`
-	Subject   string `json:"subject" example:"events.order.closed"`
-	MessageID string `json:"message_id"`
+	Consumer  string `json:"consumer" example:"inventory-release-closed" doc:"Who gave up"`
+	Subject   string `json:"subject" example:"events.order.closed" doc:"What the message was published as"`
+	MessageID string `json:"message_id" doc:"The message's own, kept when it is sent again"`
 	Error     string `json:"error" doc:"Why the consumer gave up; in a list, its beginning"`
-	Attempts  int    `json:"attempts"`
+	Attempts  int    `json:"attempts" doc:"How often it was tried"`
 	Bytes     int    `json:"bytes" doc:"Size of the payload"`
-	CreatedAt string `json:"created_at" format:"date-time"`
+	CreatedAt string `json:"created_at" format:"date-time" doc:"When the consumer gave up"`
 }
 
 func view(d DeadLetter) LetterView {
@@ -195,7 +195,7 @@ func (r routes) redrive(ctx context.Context, in *letterInput) (*redriveOutput, e
 
 type redriveAllInput struct {
 	Body struct {
-		Consumer string `json:"consumer" minLength:"1" maxLength:"128" example:"inventory-release-closed"`
+		Consumer string `json:"consumer" minLength:"1" maxLength:"128" doc:"Whose letters are sent again" example:"inventory-release-closed"`
 	}
 }
 

@@ -13,18 +13,21 @@ import (
 )
 
 const (
-	// behindAfter is the age of an unsent row that asks for a person. Rows go out
-	// within milliseconds; a restart of NATS or of this process holds them up for
-	// seconds.
+	// behindAfter is how long rows must have waited, look after look, before a person
+	// is asked. Rows go out within milliseconds; a restart of NATS or of this process
+	// holds them up for seconds. It counts from the first look and not from the
+	// making of the row: what a recall unmarks, and what a stop has left over, is
+	// old and yet has waited for nothing.
 	behindAfter = time.Minute
-	// behindEvery is how often the oldest row is looked at, by its index.
+	// behindEvery is how often the oldest row is looked at, by its index, and the
+	// age from which on a row is late rather than on its way.
 	behindEvery = 10 * time.Second
 )
 
-// Behind is the probe for the alarm outbox-behind: rows that nobody has sent
-// for a minute. Rows that the bus refuses have an alarm of their own as well.
+// Behind is the probe for the alarm outbox-behind: for a minute there have been
+// rows that nobody sends. Rows that the bus refuses have an alarm of their own as well.
 func Behind(pool *pgxpool.Pool) alarm.Probe {
-	return alarm.Probe{Code: alarm.OutboxBehind, Every: behindEvery, Shared: true, Look: func(ctx context.Context) ([]alarm.Finding, error) {
+	return alarm.Probe{Code: alarm.OutboxBehind, Every: behindEvery, For: behindAfter, Shared: true, Look: func(ctx context.Context) ([]alarm.Finding, error) {
 		var seconds float64
 		var subject string
 		// By id, which the index of unsent rows has in order: ids rise with time.
@@ -36,9 +39,9 @@ func Behind(pool *pgxpool.Pool) alarm.Probe {
 			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("outbox: read the oldest row: %w", err)
-		case seconds < behindAfter.Seconds():
+		case seconds < behindEvery.Seconds():
 			return nil, nil
 		}
-		return []alarm.Finding{{Subject: "outbox", Detail: fmt.Sprintf("The oldest row, %s, has waited for %.0f s.", subject, seconds)}}, nil
+		return []alarm.Finding{{Subject: "outbox", Detail: fmt.Sprintf("The oldest event, %s, was made %.0f s ago.", subject, seconds)}}, nil
 	}}
 }

@@ -10,7 +10,8 @@ import (
 	"stampede/platform/pgtest"
 )
 
-// Nobody relays, and a row gets older than it may.
+// Nobody relays, and rows wait for longer than they may. How old they are tells
+// nothing: a recall has just unmarked them.
 func TestOutboxThatIsBehindIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -24,13 +25,18 @@ func TestOutboxThatIsBehindIsAnAlarm(t *testing.T) {
 	look(0)
 	add(t, pool, "fresh")
 	look(0)
-	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET created_at = clock_timestamp() - interval '61 seconds'`); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET created_at = clock_timestamp() - interval '1 hour'`); err != nil {
 		t.Fatal(err)
 	}
+	look(1)
+	if probe.For < time.Minute {
+		t.Errorf("raised after %s, whatever the relay is about", probe.For)
+	}
+	probe.For, probe.Every = 200*time.Millisecond, 20*time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- alarm.NewWatch(pool, discard(), probe).Run(ctx) }()
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		l, err := alarm.List(t.Context(), pool, alarm.Filter{Code: alarm.OutboxBehind})
 		return err == nil && len(l) == 1
 	}, "the alarm")

@@ -41,6 +41,6 @@
 //
 // Relay.Run and Housekeeper.Run are workers: they block until their context
 // ends. The relay then sends what is left, for 3 s at most; stop it after
-// whoever writes rows. Wake tells the relay of a commit at once; without it, it looks every
-// 200 ms.
+// whoever writes rows. Wake tells the relay of a commit at once; without it, it
+// looks every 200 ms.
 package outbox

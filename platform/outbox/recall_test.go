@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -24,15 +23,7 @@ import (
 func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	store := t.TempDir()
+	port, store := bustest.FreePort(t), t.TempDir()
 	start := func() *server.Server {
 		t.Helper()
 		srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: store, NoSigs: true, NoLog: true})
@@ -52,7 +43,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	got := consume(t, b)
 	kept, old := add(t, pool, "kept"), add(t, pool, "old")
 	run(t, outbox.New(pool, b, discard(), nil))
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
 	allSent(t, pool)
 	// EVENTS would not have this one any more.
 	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '97 hours' WHERE id = $1`, old); err != nil {
@@ -66,7 +57,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	srv = start()
 	pgtest.Eventually(t, 20*time.Second, func() bool { return len(got.list()) > 2 }, "the lost event arrives again")
 	fresh := add(t, pool, "fresh")
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(got.list()) > 3 }, "the next event arrives")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 3 }, "the next event arrives")
 	allSent(t, pool)
 	if l := got.list(); len(l) != 4 || l[2].ID != kept || l[3].ID != fresh {
 		t.Errorf("arrived: %v, want %s again and then %s", l[2:], kept, fresh)
@@ -84,7 +75,7 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	b := bustest.Open(t)
 	got := consume(t, b)
 	stop := run(t, outbox.New(pool, b, discard(), nil))
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(got.list()) > 0 }, "the event arrives")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 0 }, "the event arrives")
 	if l := got.list(); l[0].ID != id {
 		t.Errorf("%s arrived, want %s", l[0].ID, id)
 	}
@@ -98,7 +89,7 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	outbox.AgeEvents(r, time.Hour)
 	stop = run(t, r)
 	next := add(t, pool, "next")
-	pgtest.Eventually(t, 10*time.Second, func() bool { l := got.list(); return l[len(l)-1].ID == next }, "the next event arrives")
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return l[len(l)-1].ID == next }, "the next event arrives")
 	stop()
 	var untouched int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.outbox WHERE id = $1 AND sent_at < now() - interval '49 minutes'`, id).Scan(&untouched); err != nil || untouched != 1 {
@@ -118,7 +109,7 @@ func TestARestartIsNoLoss(t *testing.T) {
 	var said bytes.Buffer // read when the relay has ended
 	stop = run(t, outbox.New(pool, b, slog.New(slog.NewTextHandler(&said, nil)), nil))
 	next := add(t, pool, "next")
-	pgtest.Eventually(t, 10*time.Second, func() bool { l := got.list(); return len(l) > 1 && l[len(l)-1].ID == next }, "the next event arrives")
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) > 1 && l[len(l)-1].ID == next }, "the next event arrives")
 	stop()
 	if text := said.String(); strings.Contains(text, "WARN") || !strings.Contains(text, "once more") {
 		t.Errorf("the log says %s", text)
@@ -129,7 +120,7 @@ func TestARestartIsNoLoss(t *testing.T) {
 func TestRelaySendsWhatIsLeftBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
-	const rows = 600 // several windows
+	const rows = 300 // more than a window
 	if _, err := pool.Exec(t.Context(), `INSERT INTO platform.outbox (id, subject, payload)
 		SELECT gen_random_uuid(), 'events.test', '' FROM generate_series(1, $1)`, rows); err != nil {
 		t.Fatal(err)
@@ -163,7 +154,7 @@ func TestHangingPostgresDoesNotHoldUpTheStop(t *testing.T) {
 	if _, err := hanging.Exec(t.Context(), `LOCK TABLE platform.outbox IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		var waits bool
 		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'platform.outbox'::regclass)`).Scan(&waits)
 		return err == nil && waits

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/bus"
 	"stampede/platform/ids"
@@ -59,31 +60,28 @@ type Relay struct {
 // New makes a relay. It takes one connection of pool while it publishes.
 // metrics may be nil.
 func New(pool *pgxpool.Pool, b *bus.Bus, log *slog.Logger, metrics prometheus.Registerer) *Relay {
-	r := &Relay{
+	auto := promauto.With(metrics)
+	return &Relay{
 		pool: pool, bus: b, log: log,
 		wake:   make(chan struct{}, 1),
 		margin: recallMargin,
 		aside:  make(map[ids.ID]time.Time),
-		sent: prometheus.NewCounter(prometheus.CounterOpts{
+		sent: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_sent_total", Help: "Outbox rows published and marked.",
 		}),
-		again: prometheus.NewCounter(prometheus.CounterOpts{
+		again: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_recalled_total", Help: "Outbox rows unmarked because EVENTS was lost after they were sent.",
 		}),
-		failed: prometheus.NewCounter(prometheus.CounterOpts{
+		failed: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_failures_total", Help: "Windows that were not published or not marked and come again.",
 		}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
+		refused: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_refused_total", Help: "Outbox rows that the bus does not take.",
 		}),
-		lag: prometheus.NewGauge(prometheus.GaugeOpts{
+		lag: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_outbox_lag_seconds", Help: "Age of the oldest row in the last window of the relay that has the lock.",
 		}),
 	}
-	if metrics != nil {
-		metrics.MustRegister(r.sent, r.again, r.failed, r.refused, r.lag)
-	}
-	return r
 }
 
 // Wake tells the relay that a row was committed. It never blocks.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -176,16 +177,10 @@ func mark(ctx context.Context, tx pgx.Tx, sent []row) error {
 		return nil
 	}
 	days, numbers := make([]time.Time, len(sent)), make([]ids.ID, len(sent))
-	first, last := sent[0].Day, sent[0].Day
 	for i, w := range sent {
 		days[i], numbers[i] = w.Day, w.ID
-		if w.Day.Before(first) {
-			first = w.Day
-		}
-		if w.Day.After(last) {
-			last = w.Day
-		}
 	}
+	first, last := slices.MinFunc(days, time.Time.Compare), slices.MaxFunc(days, time.Time.Compare)
 	_, err := tx.Exec(ctx, `
 		UPDATE platform.outbox o SET sent_at = clock_timestamp()
 		FROM unnest($1::date[], $2::uuid[]) AS s (day, id)

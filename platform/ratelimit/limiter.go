@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/gather"
@@ -47,24 +48,20 @@ type Limiter struct {
 }
 
 // New returns a limiter over a Redis, or one with nothing but its memory when rdb
-// is nil. metrics takes its figures; two limiters on one of them are an error.
-func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registerer) (*Limiter, error) {
+// is nil. metrics takes its figures; a second limiter on the same one panics.
+func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registerer) *Limiter {
+	auto := promauto.With(metrics)
 	l := &Limiter{
 		redis: rdb, log: log, began: time.Now(),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+		refusals: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_ratelimit_refusals_total", Help: "Requests refused by a rate limit, by rule and by who knew: memory or Redis.",
 		}, []string{"rule", "by"}),
-		alone: prometheus.NewCounter(prometheus.CounterOpts{
+		alone: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_ratelimit_alone_total", Help: "Rate limit decisions made by this instance alone because Redis did not answer.",
 		}),
 	}
 	l.store = gather.Line[take]{Answer: l.takeTogether, Most: mostTakes, AtOnce: 1, Waiting: mostWaiting}
-	for _, c := range []prometheus.Collector{l.refusals, l.alone} {
-		if err := metrics.Register(c); err != nil {
-			return nil, fmt.Errorf("ratelimit: register metrics: %w", err)
-		}
-	}
-	return l, nil
+	return l
 }
 
 // Expect has the rules counted from the first scrape on, so that the first rate of

@@ -12,12 +12,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Check refuses a Redis that is too old and returns warnings about settings
-// that would lose grants in a crash or a full memory. In a cluster it looks at
-// every node, replicas too, because each may come to be a primary; one that does
-// not answer is a warning, because the others can sell. A managed Redis may hide
-// its settings; what cannot be read is not warned about.
-func Check(ctx context.Context, rdb redis.UniversalClient) (warnings []string, err error) {
+// Check refuses a Redis that is too old and tells warn of each setting that
+// would lose grants in a crash or a full memory. In a cluster it looks at every
+// node, replicas too, because each may come to be a primary; one that does not
+// answer is a warning, because the others can sell. A managed Redis may hide its
+// settings; what cannot be read is not warned about.
+func Check(ctx context.Context, rdb redis.UniversalClient, warn func(sentence string)) error {
+	warnings, err := checkAll(ctx, rdb)
+	for _, w := range warnings {
+		warn(w)
+	}
+	return err
+}
+
+func checkAll(ctx context.Context, rdb redis.UniversalClient) (warnings []string, err error) {
 	cluster, ok := rdb.(*redis.ClusterClient)
 	if !ok {
 		return check(ctx, rdb, "Redis")

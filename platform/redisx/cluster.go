@@ -37,6 +37,9 @@ func client(o *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewClusterClient(cluster)
 }
 
+// ErrNoAnswer says that a cluster's node may or may not have carried a command out.
+var ErrNoAnswer = errors.New("redisx: no answer from the node")
+
 // once keeps a cluster's client from sending a command again when its answer was
 // lost. That client has one number for redirections, which have to be followed,
 // and for repetitions, which noRetries forbids. It repeats what it recognises as
@@ -57,7 +60,7 @@ func (once) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if err == nil || !unclear(err) {
 			return err
 		}
-		return fmt.Errorf("redisx: no answer from the node: %v", err) //nolint:errorlint // hidden on purpose, see once
+		return fmt.Errorf("%w: %v", ErrNoAnswer, err) //nolint:errorlint // hidden on purpose, see once
 	}
 }
 

@@ -2,7 +2,9 @@ package redisx
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -80,12 +82,12 @@ func Parse(raw string) (*redis.UniversalOptions, error) {
 
 // dialerFor keeps the network of a unix-socket URL, which UniversalOptions has
 // no field for.
-func dialerFor(o *redis.Options) func(context.Context, string, string) (netConn, error) {
+func dialerFor(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
 	if o.Network != "unix" {
 		return nil
 	}
-	d := dialer(5 * time.Second)
-	return func(ctx context.Context, _, _ string) (netConn, error) { return d.DialContext(ctx, "unix", o.Addr) }
+	d := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Minute} // as the client's own for TCP
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", o.Addr) }
 }
 
 func parseGroup(raw, scheme string) (*redis.UniversalOptions, error) {
@@ -116,7 +118,7 @@ func parseGroup(raw, scheme string) (*redis.UniversalOptions, error) {
 	o.Username = u.User.Username()
 	o.Password, _ = u.User.Password()
 	if u.Query().Get("tls") == "true" {
-		o.TLSConfig = tlsConfig()
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if scheme == "redis-cluster" {
 		o.IsClusterMode = true

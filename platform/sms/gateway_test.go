@@ -188,7 +188,7 @@ func TestAGatewayThatHangs(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	g, log := sender(t, srv.URL, func(c *sms.GatewayConfig) {
-		c.Timeout, c.Attempts, c.BreakerFailures, c.BreakerDelay = 50*time.Millisecond, 2, 4, time.Hour
+		c.Timeout, c.Attempts, c.BreakerFailures, c.BreakerDelay = 300*time.Millisecond, 2, 4, time.Hour
 	})
 	for range 6 {
 		if err := g.Send(t.Context(), message); !errors.Is(err, sms.ErrUnavailable) {

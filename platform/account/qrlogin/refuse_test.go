@@ -252,7 +252,7 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 		}
 		done := make(chan answer, 1)
 		go func() { done <- change() }()
-		pgtest.Eventually(t, promptly, func() bool {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
 			var waits bool
 			err := s.db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
 				WHERE wait_event_type = 'Lock' AND query LIKE '%name: ' || $1 || ' :%' AND datname = current_database())`, query).Scan(&waits)

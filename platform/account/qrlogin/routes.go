@@ -38,7 +38,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 	}, s.pollRoute)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: base + "/{id}/image.png", ID: "qr-login-image", Tag: "shopper",
+		Method: http.MethodGet, Path: base + "/{id}/image.png", ID: "get-qr-login-image", Tag: "shopper",
 		Summary:     "The QR code as PNG, 256 × 256 pixels",
 		Description: "The code says an address of the shop with `?qr=` and the `qr_id`. A code that was scanned or has expired is not drawn any more.",
 		Problems: map[int]string{
@@ -88,7 +88,7 @@ type askInput struct {
 type askOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		QRID       string `json:"qr_id" example:"5b0e6f2d9c4a4f0e8d7c6b5a49382716"`
+		QRID       string `json:"qr_id" example:"5b0e6f2d9c4a4f0e8d7c6b5a49382716" doc:"What the picture says"`
 		PollSecret string `json:"poll_secret" doc:"Send it in the header QR-Secret; never put it into an address"`
 		URL        string `json:"url" doc:"What the picture says"`
 		Image      string `json:"image" doc:"Where the picture is" example:"/api/v1/auth/qr/5b0e6f2d9c4a4f0e8d7c6b5a49382716/image.png"`
@@ -207,7 +207,7 @@ func (s *Service) scanRoute(ctx context.Context, in *idInput) (*scanOutput, erro
 type decideInput struct {
 	ID   string `path:"id" doc:"The qr_id"`
 	Body struct {
-		ScanToken string `json:"scan_token" minLength:"1" maxLength:"64"`
+		ScanToken string `json:"scan_token" minLength:"1" maxLength:"64" doc:"As the scan answered it"`
 	}
 }
 

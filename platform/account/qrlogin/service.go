@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/account"
 	"stampede/platform/account/qrlogin/internal/qrlogindb"
@@ -71,20 +72,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{cfg: cfg, deps: deps, db: qrlogindb.New(deps.DB), polls: newPolls(cfg.MaxWaiting)}
-	s.steps = prometheus.NewCounterVec(prometheus.CounterOpts{
+	auto := promauto.With(deps.Metrics)
+	s.steps = auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_auth_qr_logins_total", Help: "QR logins by how far they came: asked, scanned, confirmed, denied, claimed.",
 	}, []string{"step"})
 	for _, step := range []string{"asked", scanned, confirmed, denied, claimed} {
 		s.steps.WithLabelValues(step) // from the first scrape on, so that the first rate is right
 	}
-	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stampede_auth_qr_polls_waiting", Help: "Polls that wait on this instance for somebody to scan or confirm.",
 	}, func() float64 { return float64(s.polls.waiting()) })
-	for _, c := range []prometheus.Collector{s.steps, waiting} {
-		if err := deps.Metrics.Register(c); err != nil {
-			return nil, fmt.Errorf("qrlogin: register metrics: %w", err)
-		}
-	}
 	return s, nil
 }
 

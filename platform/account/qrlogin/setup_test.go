@@ -67,11 +67,9 @@ func (s shop) start() *instance {
 	i := &instance{}
 	var err error
 	rdb := pgtest.Redis(s.t)
-	i.revoke, err = revoke.New(revoke.Deps{DB: s.db, Redis: rdb, Bus: s.bus, Log: log, Metrics: metrics, Clock: clock.System{}})
-	must(err)
+	i.revoke = revoke.New(revoke.Deps{DB: s.db, Redis: rdb, Bus: s.bus, Log: log, Metrics: metrics, Clock: clock.System{}})
 	must(i.revoke.Load(s.t.Context()))
-	limits, err := ratelimit.New(nil, log, metrics)
-	must(err)
+	limits := ratelimit.New(nil, log, metrics)
 	tokens := auth.NewTokens(testKey, time.Now)
 	tokens.Heed(i.revoke)
 	acc := account.DefaultConfig()

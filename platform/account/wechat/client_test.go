@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,7 +71,7 @@ func TestBreaker(t *testing.T) {
 	t.Parallel()
 	srv := wechattest.New(t)
 	c := client(t, func(cfg *wechat.Config) {
-		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.BreakerFailures, cfg.BreakerDelay = srv.URL, srv.AppID, srv.Secret, 3, 50*time.Millisecond
+		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.BreakerFailures, cfg.BreakerDelay = srv.URL, srv.AppID, srv.Secret, 3, time.Second
 	})
 	for range 10 {
 		if _, err := c.Exchange(t.Context(), "made-up"); !errors.Is(err, wechat.ErrBadCode) {
@@ -109,19 +108,13 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 	var strayed atomic.Int64
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
 	t.Cleanup(elsewhere.Close)
-	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused := "http://" + closed.Addr().String()
-	_ = closed.Close()
 	serve := func(h http.HandlerFunc) string {
 		srv := httptest.NewServer(h)
 		t.Cleanup(srv.Close)
 		return srv.URL
 	}
 	for name, base := range map[string]string{
-		"refused": refused,
+		"refused": "http://127.0.0.1:1",
 		"status":  serve(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }),
 		"redirected": serve(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL+"?"+r.URL.RawQuery, http.StatusFound)

@@ -58,15 +58,9 @@ type Service struct {
 }
 
 // New returns a Service that knows nothing yet; see Load.
-func New(deps Deps) (*Service, error) {
-	s := &Service{deps: deps, list: newList(), began: time.Now(), turn: make(chan struct{}, 1)}
-	s.m = newMetrics(s.list)
-	for _, c := range s.m.all() {
-		if err := deps.Metrics.Register(c); err != nil {
-			return nil, fmt.Errorf("revoke: register metrics: %w", err)
-		}
-	}
-	return s, nil
+func New(deps Deps) *Service {
+	known := newList()
+	return &Service{deps: deps, list: known, began: time.Now(), turn: make(chan struct{}, 1), m: newMetrics(deps.Metrics, known)}
 }
 
 // grace is how much longer than a token's life its revocation is kept: the

@@ -97,13 +97,10 @@ func (s shop) build(t testing.TB) *instance {
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	rdb := redis.NewClient(opts)
 	t.Cleanup(func() { _ = rdb.Close() })
-	i.Service, err = New(Deps{
+	i.Service = New(Deps{
 		DB: pool(t, s.database, i.postgres), Redis: rdb, Bus: i.broadcasts, Log: slog.New(slog.DiscardHandler),
 		Metrics: prometheus.NewRegistry(), Clock: clock.System{},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return i
 }
 

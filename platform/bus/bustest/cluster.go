@@ -89,7 +89,7 @@ func OpenCluster(t testing.TB) *Cluster {
 		t.Fatal(err)
 	}
 	const size = 3
-	ports := freePorts(t, 2*size)
+	ports := freePorts(t, 2*size, 10_000, 12_000)
 	c := &Cluster{nodes: make(map[string]*exec.Cmd, size)}
 	var urls []string
 	for i := range size {
@@ -181,9 +181,17 @@ func (c *Cluster) Kill(name string) {
 	_ = cmd.Wait()         // killed, on purpose
 }
 
+// FreePort chooses a port for a server that its test stops for a while and starts
+// again: no other test's server is given one out of this range meanwhile.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	return freePorts(t, 1, 20_000, 32_000)[0]
+}
+
 // freePorts chooses different ports below those that the system gives to outgoing
 // connections, of which tests make thousands.
-func freePorts(t testing.TB, n int) (ports []int) {
+func freePorts(t testing.TB, n, from, to int) (ports []int) {
+	t.Helper()
 	t.Helper()
 	var held []net.Listener // until all are chosen, so that none comes twice
 	defer func() {
@@ -192,7 +200,7 @@ func freePorts(t testing.TB, n int) (ports []int) {
 		}
 	}()
 	for range 1000 {
-		port := 10_000 + rand.IntN(2_000) //nolint:gosec // a port is no secret
+		port := from + rand.IntN(to-from) //nolint:gosec // a port is no secret
 		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			continue

@@ -1,0 +1,133 @@
+package lineage
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/alarm"
+	"stampede/platform/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// stores are a database and a Redis that holds something of it.
+type stores struct {
+	*testing.T
+	db  *pgxpool.Pool
+	rdb *redis.Client
+}
+
+func newStores(t *testing.T) *stores {
+	t.Helper()
+	s := &stores{t, pgtest.DB(t), pgtest.Redis(t)}
+	if err := s.rdb.Set(t.Context(), "held", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stores) open() (*Lineage, error) {
+	return Open(s.Context(), s.db, s.rdb, slog.New(slog.DiscardHandler))
+}
+
+func (s *stores) opened() *Lineage {
+	s.Helper()
+	l, err := s.open()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return l
+}
+
+func (s *stores) count(l *Lineage) {
+	s.Helper()
+	if err := l.count(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stores) exec(sql string) {
+	s.Helper()
+	if _, err := s.db.Exec(s.Context(), sql); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// expect says whether Redis still holds what it held, and how often people were
+// called by that code, with the words that the last call must have.
+func (s *stores) expect(what string, held bool, code alarm.Code, calls int64, words string) {
+	s.Helper()
+	n, err := s.rdb.Exists(s.Context(), "held").Result()
+	if err != nil || (n == 1) != held {
+		s.Errorf("%s: Redis holds %d keys (%v), want held = %v", what, n, err, held)
+	}
+	list, err := alarm.List(s.Context(), s.db, alarm.Filter{Code: code})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var count int64
+	var detail string
+	if len(list) > 0 {
+		count, detail = list[0].Count, list[0].Detail
+	}
+	if count != calls || !strings.Contains(detail, words) {
+		s.Errorf("%s: alarmed %d times, %q; want %d times with %q", what, count, detail, calls, words)
+	}
+}
+
+func TestARestoredDatabaseEmptiesRedis(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	l := s.opened()
+	s.expect("a Redis without a memory", true, alarm.DatabaseWentBack, 0, "")
+	s.count(l)
+	s.count(l)
+	s.opened()
+	s.expect("the next start", true, alarm.DatabaseWentBack, 0, "")
+	s.exec(`UPDATE platform.lineage SET beat = 2`) // the beat was 4
+	l = s.opened()
+	s.expect("an older database", false, alarm.DatabaseWentBack, 1, "by 2 beats (each server counts one every 2s). Redis was emptied")
+	s.rdb.Set(t.Context(), "held", 1, 0)
+	s.count(l)
+	s.opened()
+	s.expect("the start after it", true, alarm.DatabaseWentBack, 1, "emptied")
+}
+
+func TestADatabaseThatGoesBackUnderAServerIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	l := s.opened()
+	for range 5 {
+		s.count(l)
+	}
+	s.exec(`UPDATE platform.lineage SET beat = beat - 3`)
+	for range 10 { // past what it was: Redis is still to remember
+		s.count(l)
+	}
+	s.expect("the running server", true, alarm.DatabaseWentBack, 1, "by 3 beats")
+	s.exec(`UPDATE platform.lineage SET beat = beat - 10`)
+	s.opened()
+	s.expect("the next start", false, alarm.DatabaseWentBack, 2, "emptied")
+}
+
+func TestARedisOfAnotherDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	s.opened()
+	s.exec(`UPDATE platform.lineage SET id = gen_random_uuid()`)
+	_, err := s.open()
+	var coded interface{ ExitCode() int }
+	if !errors.As(err, &coded) || coded.ExitCode() != 37 || !strings.Contains(err.Error(), "--redis-url") {
+		t.Errorf("%v, want a sentence about --redis-url and exit code 37", err)
+	}
+	s.expect("another database", true, alarm.DatabaseWentBack, 0, "")
+	s.rdb.Set(t.Context(), markKey, "no mark of ours", 0)
+	if _, err := s.open(); err == nil || !strings.Contains(err.Error(), markKey) {
+		t.Errorf("a mark that is none: %v", err)
+	}
+}
