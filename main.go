@@ -130,36 +130,36 @@ func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
 
 // proveStores is verify: it reads the stores without serving, proves the books
 // and holds them against what shoppers were told.
-func proveStores(ctx context.Context, stores config.Stores, item int64, told []proof.Told, out io.Writer) (_ []proof.Outcome, err error) {
+func proveStores(ctx context.Context, stores config.Stores, item int64, told []proof.Told) (found cli.Evidence, err error) {
 	set, err := config.Defaults()
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	log := telemetry.Logger("error", "text", os.Stderr)
 	s := &server{set: &set, log: log, app: app.New(log), registry: telemetry.Registry()}
 	defer func() { err = errors.Join(err, s.app.Stop(context.WithoutCancel(ctx))) }()
 	if err := s.openPools(ctx, stores); err != nil {
-		return nil, err
+		return found, err
 	}
 	if err := s.openBooks(nil); err != nil {
-		return nil, err
+		return found, err
 	}
-	outcomes := s.prove(ctx)
+	found.Checks = s.prove(ctx)
 	if told != nil {
-		outcomes = append(outcomes, proof.Run(ctx, s.order.CheckClientLog(s.inventory, order.FromLog(told)))...)
+		found.Checks = append(found.Checks, proof.Run(ctx, s.order.CheckClientLog(s.inventory, order.FromLog(told)))...)
 	}
 	rows, err := s.inventory.Books(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if item != 0 {
 		rows = slices.DeleteFunc(rows, func(r inventory.BookRow) bool { return r.ItemID != item })
-		if len(rows) == 0 {
-			_, err = fmt.Fprintf(out, "Item %d has no books: no item of that number was published.\n\n", item)
-			return outcomes, errors.Join(err, proof.Write(out, outcomes))
-		}
 	}
-	return outcomes, errors.Join(inventory.WriteBooks(out, rows), proof.Write(out, outcomes))
+	found.Books, found.WriteBooks = append([]inventory.BookRow{}, rows...), func(out io.Writer) error {
+		if item != 0 && len(rows) == 0 {
+			_, err := fmt.Fprintf(out, "Item %d has no books: no item of that number was published.\n\n", item)
+			return err
+		}
+		return inventory.WriteBooks(out, rows)
+	}
+	return found, err
 }
 
 // open connects to the stores and builds the modules; nothing runs yet. What it
@@ -212,7 +212,7 @@ func (s *server) open(ctx context.Context, stores config.Stores, key string) err
 }
 
 func (s *server) openStores(ctx context.Context, stores config.Stores) error {
-	if err := pg.Migrate(ctx, stores.DatabaseURL); err != nil {
+	if _, _, err := pg.Migrate(ctx, stores.DatabaseURL); err != nil {
 		return err
 	}
 	if err := s.openPools(ctx, stores); err != nil {
@@ -402,7 +402,6 @@ func serve(ctx context.Context, io cli.Streams, set *config.Server, start cli.St
 			if cause := context.Cause(ctx); errors.Is(cause, pg.ErrNotAlone) {
 				err = cause
 			}
-			_, _ = fmt.Fprintln(io.Err, "Stopping: requests under way finish, then sockets, lanes, consumers and stores.")
 		case err = <-died:
 		}
 	}

@@ -159,7 +159,7 @@ func wants(status int) func(i, conn int, resp *wire.Response) error {
 	}
 }
 
-// post appends a POST without a body.
-func post(b []byte, addr, target, token string) []byte {
-	return wire.AppendRequest(b, http.MethodPost, addr, target, token, nil)
+// post appends a POST without a body and without a token.
+func post(b []byte, addr, target string) []byte {
+	return wire.AppendRequest(b, http.MethodPost, addr, target, "", nil)
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -65,7 +64,7 @@ func openRefusal(ctx context.Context, rig *Rig) (floor, ours Side, closeSides fu
 		return paths.fetch(ctx, refusedPaths)
 	}
 	return besideBare(ctx, rig, s, said, fewConns, play{
-		request: func(b []byte, i int) []byte { return post(b, s.Addr, rushTarget+paths.path(i%refusedPaths), "") },
+		request: func(b []byte, i int) []byte { return post(b, s.Addr, rushTarget+paths.path(i%refusedPaths)) },
 		answer:  wants(http.StatusGone),
 	}, fresh)
 }
@@ -121,21 +120,14 @@ func (s *Server) soldOut(ctx context.Context) (item int64, err error) {
 	if err := p.fetch(ctx, 1); err != nil {
 		return 0, err
 	}
-	conn, err := wire.Dial(s.Addr, clientTimeout)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	var resp wire.Response
-	err = ask(ctx, conn, post(nil, s.Addr, rushTarget+p.path(0), ""), &resp, newLatencies(), func() error {
+	return item, s.askUntil(ctx, post(nil, s.Addr, rushTarget+p.path(0)), func(resp *wire.Response) error {
 		switch resp.Status {
 		case http.StatusGone:
 			return nil
 		case http.StatusConflict: // held by the one who is paying
 			return errAgain
 		default:
-			return unexpected(&resp, http.StatusGone)
+			return unexpected(resp, http.StatusGone)
 		}
 	})
-	return item, err
 }

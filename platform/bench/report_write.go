@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -85,14 +86,7 @@ func (r *Report) Write(w io.Writer) error {
 // spent lists processor times, the largest first.
 func spent(cpu map[string]float64) string {
 	names := slices.SortedFunc(maps.Keys(cpu), func(a, b string) int {
-		switch {
-		case cpu[a] > cpu[b]:
-			return -1
-		case cpu[a] < cpu[b]:
-			return 1
-		default:
-			return strings.Compare(a, b)
-		}
+		return cmp.Or(cmp.Compare(cpu[b], cpu[a]), strings.Compare(a, b))
 	})
 	if len(names) == 0 {
 		return "too little to tell"

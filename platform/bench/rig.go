@@ -126,7 +126,7 @@ func (r *Rig) newDatabase(ctx context.Context) (address string, err error) {
 	}
 	template := strings.TrimPrefix(u.Path, "/")
 	if r.databases == 0 {
-		if err := pg.Migrate(ctx, u.String()); err != nil {
+		if _, _, err := pg.Migrate(ctx, u.String()); err != nil {
 			return "", err
 		}
 	}

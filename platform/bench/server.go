@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -11,6 +14,7 @@ import (
 
 	"stampede/platform/auth"
 	"stampede/platform/loadgen"
+	"stampede/platform/loadgen/wire"
 )
 
 // Server is the server under measurement, a child process on the rig's stores.
@@ -77,7 +81,7 @@ func (s *Server) Endless(ctx context.Context) (item int64, err error) {
 	return s.endless, err
 }
 
-// Sale plans an item of that many units and waits until it is open. It stays
+// Sale plans an item of that many units and waits until it sells. It stays
 // open for longer than any run, and nobody has to pay in that time.
 func (s *Server) Sale(ctx context.Context, units int) (item int64, err error) {
 	token, err := s.rig.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
@@ -103,5 +107,27 @@ func (s *Server) Sale(ctx context.Context, units int) (item int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("bench: the planned item: %w", err)
 	}
-	return item, nil
+	// A machine under strain may need longer than the lead for the Load.
+	target := "/api/v1/items/" + planned.ItemID
+	return item, s.askUntil(ctx, wire.AppendRequest(nil, http.MethodGet, s.Addr, target, "", nil), func(resp *wire.Response) error {
+		switch {
+		case resp.Status != http.StatusOK:
+			return unexpected(resp, http.StatusOK)
+		case !bytes.Contains(resp.Body, []byte(`"status":"on_sale"`)):
+			return errAgain
+		default:
+			return nil
+		}
+	})
+}
+
+// askUntil sends a request on a connection of its own until its answer is good.
+func (s *Server) askUntil(ctx context.Context, req []byte, judge func(*wire.Response) error) (err error) {
+	conn, err := wire.Dial(s.Addr, clientTimeout)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	var resp wire.Response
+	return ask(ctx, conn, req, &resp, newLatencies(), func() error { return judge(&resp) })
 }

@@ -112,7 +112,7 @@ func (w *whole) begin() {
 // request sends each path once in a round of ours. The floor, which looks at
 // none, gets whichever are there in turn.
 func (w *whole) request(b []byte, i int) []byte {
-	return post(b, w.server.Addr, rushTarget+w.paths.path(i%len(w.paths.all)), "")
+	return post(b, w.server.Addr, rushTarget+w.paths.path(i%len(w.paths.all)))
 }
 
 func (w *whole) judge(i, conn int, resp *wire.Response) error {

@@ -50,8 +50,11 @@ func (c *Bench) Validate() error {
 		return fmt.Errorf("--rounds must be between 1 and 100, not %d", c.Rounds)
 	case c.Round < 200*time.Millisecond || c.Round > 20*time.Second:
 		return fmt.Errorf("--round must be between 200ms and 20s, not %s", c.Round)
+	case c.SVG != "" && c.Scale == "":
+		return errors.New("--svg draws the curve of --scale: give both or neither")
 	}
-	return nil
+	_, err := c.All.choose(c.Stages)
+	return err
 }
 
 // Run starts a private stack, measures, and prints the report.

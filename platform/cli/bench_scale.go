@@ -26,8 +26,11 @@ func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error
 	plan := scalePlans[c.Scale]
 	plan.Progress = out.Err
 	plan.Prove = func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.Told) (bool, error) {
-		outcomes, err := prove(ctx, config.Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told, out.Err)
-		return err == nil && proof.AllOK(outcomes), err
+		found, err := prove(ctx, config.Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told)
+		if err == nil {
+			err = found.Write(out.Err)
+		}
+		return err == nil && proof.AllOK(found.Checks), err
 	}
 	exe, err := os.Executable()
 	if err != nil {

@@ -5,12 +5,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -24,14 +24,29 @@ import (
 type Streams struct{ Out, Err io.Writer }
 
 // Prover proves the books in some stores, holds them against what shoppers were
-// told, and returns the verdicts. It writes them, and the books of one item, of
-// all where item is 0. Without told (nil), what clients were told is not checked.
-type Prover func(ctx context.Context, stores config.Stores, item int64, told []proof.Told, out io.Writer) ([]proof.Outcome, error)
+// told, and returns what it found, with the books of one item, of all where item is
+// 0. Without told (nil), what clients were told is not checked.
+type Prover func(ctx context.Context, stores config.Stores, item int64, told []proof.Told) (Evidence, error)
 
-// Books says where the books are; without URLs they are those of `run`.
+// Evidence is what a prover found. Its names in JSON are stable.
+type Evidence struct {
+	Books  any             `json:"books"`  // a row for each item
+	Checks []proof.Outcome `json:"checks"` // ordered by id
+
+	// WriteBooks prints the books as a table.
+	WriteBooks func(w io.Writer) error `json:"-"`
+}
+
+// Write prints the books, and below them the verdicts.
+func (e Evidence) Write(w io.Writer) error {
+	return errors.Join(e.WriteBooks(w), proof.Write(w, e.Checks))
+}
+
+// Books says where the books are; without URLs they are those of `run`. What is
+// tagged found gives way to a --data on the command line.
 type Books struct {
-	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Postgres of the server. Default: the one of --data." secret:""`
-	RedisURL    string `env:"STAMPEDE_REDIS_URL" help:"Redis of the server. Default: the one of --data." secret:""`
+	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Postgres of the server. Default: the one of --data." secret:"" found:""`
+	RedisURL    string `env:"STAMPEDE_REDIS_URL" help:"Redis of the server. Default: the one of --data." secret:"" found:""`
 	Data        string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run, to find the server and its books."`
 }
 
@@ -51,6 +66,7 @@ func (b Books) stores(stack config.Stack) config.Stores {
 type Verify struct {
 	Books     `embed:""`
 	Item      int64  `help:"Print the books of this item only; everything is proved all the same."`
+	JSON      bool   `name:"json" help:"Print books and checks as JSON."`
 	ClientLog string `type:"existingfile" help:"What shoppers were told, written by stampede rush --log, to hold the books against."`
 }
 
@@ -72,41 +88,55 @@ func (e blindError) ExitCode() int { return exitBlind }
 
 // Run proves the books.
 func (c *Verify) Run(ctx context.Context, io Streams, prove Prover) error {
-	outcomes, err := c.look(ctx, io, prove)
+	found, err := c.look(ctx, prove)
+	if err == nil {
+		err = c.print(io.Out, found)
+	}
 	switch {
 	case err != nil:
 		return blindError{err}
-	case slices.ContainsFunc(outcomes, func(o proof.Outcome) bool { return len(o.Violations) > 0 }):
+	case slices.ContainsFunc(found.Checks, func(o proof.Outcome) bool { return len(o.Violations) > 0 }):
 		return errNotProved
-	case !proof.AllOK(outcomes):
+	case !proof.AllOK(found.Checks):
 		return blindError{errNotMade}
 	}
 	return nil
 }
 
-func (c *Verify) look(ctx context.Context, io Streams, prove Prover) ([]proof.Outcome, error) {
+// print writes what was found, for a person or for another program.
+func (c *Verify) print(w io.Writer, found Evidence) error {
+	if !c.JSON {
+		return found.Write(w)
+	}
+	return printJSON(w, struct {
+		BooksProved bool `json:"books_proved"`
+		Evidence
+	}{proof.AllOK(found.Checks), found})
+}
+
+func (c *Verify) look(ctx context.Context, prove Prover) (found Evidence, err error) {
 	stack, err := config.ReadStack(c.Data)
 	stores := c.stores(stack)
 	if stores.DatabaseURL == "" || stores.RedisURL == "" {
-		return nil, err
+		return found, err
 	}
 	if err := stores.Validate(); err != nil {
-		return nil, err
+		return found, err
 	}
 	var told []proof.Told
 	if c.ClientLog != "" {
 		if told, err = loadgen.ReadLogFile(c.ClientLog); err != nil {
-			return nil, err
+			return found, err
 		}
 	}
 	err = reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL))
 	if _, unusable := errors.AsType[*storeError](err); unusable && c.DatabaseURL == "" && c.RedisURL == "" {
-		return nil, fmt.Errorf("the stores of %s do not answer: start `stampede run --data %s`, or name others with --database-url and --redis-url", c.Data, c.Data)
+		return found, fmt.Errorf("the stores of %s do not answer: start `stampede run --data %s`, or name others with --database-url and --redis-url", c.Data, c.Data)
 	}
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	return prove(ctx, stores, c.Item, told, io.Out)
+	return prove(ctx, stores, c.Item, told)
 }
 
 // Migrate is `stampede migrate`.
@@ -119,10 +149,15 @@ func (c *Migrate) Run(ctx context.Context, io Streams) error {
 	if err := reach(ctx, database(c.DatabaseURL)); err != nil {
 		return err
 	}
-	if err := pg.Migrate(ctx, c.DatabaseURL); err != nil {
+	from, to, err := pg.Migrate(ctx, c.DatabaseURL)
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(io.Out, "The database has this version's schema.")
+	said := fmt.Sprintf("The database was brought from schema version %d to %d, this program's.", from, to)
+	if from == to {
+		said = fmt.Sprintf("The database has schema version %d, this program's; there was nothing to do.", to)
+	}
+	_, err = fmt.Fprintln(io.Out, said)
 	return err
 }
 
@@ -130,8 +165,8 @@ func (c *Migrate) Run(ctx context.Context, io Streams) error {
 // wants to see it: its settings are of types without the Validate of their own
 // that would be called before.
 type Config struct {
-	Server unchecked       `embed:""`
 	Stores uncheckedStores `embed:""`
+	Server unchecked       `embed:""`
 }
 
 type (
@@ -139,18 +174,29 @@ type (
 	uncheckedStores config.Stores
 )
 
-// Run prints the effective settings of serve, and says so where serve would
-// refuse them.
-func (c *Config) Run(command *kong.Context, io Streams) error {
+// Run prints the effective settings of serve, names the variables that are none,
+// and fails with each sentence with which serve would refuse to start.
+func (c *Config) Run(command *kong.Context, io Streams, stray strays) error {
 	if err := config.Print(io.Out, command.Selected().Flags); err != nil {
 		return err
 	}
-	err := cmp.Or(config.Server(c.Server).Validate(), config.Stores(c.Stores).Validate(), config.CheckKey(c.Server.SigningKey))
-	if err != nil {
-		_, _ = fmt.Fprintln(io.Err, "\nserve would refuse this:", err)
+	_, _ = fmt.Fprint(io.Err, stray)
+	if err := validateServe(config.Server(c.Server), config.Stores(c.Stores)); err != nil {
+		return refusedError{err}
 	}
 	return nil
 }
+
+// refusedError is what serve would refuse to start with.
+type refusedError struct{ error }
+
+func (e refusedError) Error() string {
+	const would = "serve would refuse this: "
+	return would + strings.ReplaceAll(e.error.Error(), "\n", "\n"+would)
+}
+
+// ExitCode is that of serve.
+func (refusedError) ExitCode() int { return exitUsage }
 
 // Version is this binary's, as the build set it.
 type Version string

@@ -24,24 +24,28 @@ import (
 type Rush struct {
 	Demo       bool          `help:"Plan a small sale that opens in seconds and rush it; needs no other flag against stampede run."`
 	Item       int64         `help:"The item to rush; GET /api/v1/sessions lists what is on sale."`
-	URL        string        `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080."`
+	URL        string        `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
 	Shoppers   int           `default:"2000" help:"How many distinct users rush, 1 to 10000000."`
-	Rate       string        `default:"max" help:"Attempts per second, or max."`
-	Pay        string        `default:"80%" help:"Share of the winners that pay."`
-	Conns      int           `default:"256" help:"HTTP connections."`
+	Rate       string        `default:"max" help:"Attempts per second; max is as fast as the connections allow."`
+	Pay        string        `default:"80%" help:"Share of the winners that pay, as 80% or 0.8."`
+	Conns      int           `default:"256" help:"HTTP connections, 1 to 10000."`
 	Sockets    int           `default:"-1" help:"Shoppers that also hold a WebSocket; -1 is all, as far as file descriptors allow."`
 	FirstUser  int64         `default:"0" help:"Id of the first shopper; 0 takes a range that no earlier run used."`
-	Quantity   int           `default:"1" help:"Units that each shopper asks for."`
+	Quantity   int           `default:"1" help:"Units that each shopper asks for, from 1."`
 	Settle     time.Duration `default:"60s" help:"How long to wait for orders and payments, as a duration."`
 	JSON       bool          `name:"json" help:"Print the report as JSON."`
 	Log        string        `type:"path" help:"Write the client's log, what every shopper was told, to this file."`
-	SigningKey string        `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:""`
+	SigningKey string        `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:"" found:""`
 	NoVerify   bool          `help:"Do not prove the books afterwards."`
 	Books      `embed:""`
 }
 
-// ErrBroken means that the run broke a promise or the books do not prove.
-var ErrBroken = errors.New("a promise was broken, see above")
+var (
+	// ErrBroken means that the run broke a promise or the books do not prove.
+	ErrBroken = errors.New("a promise was broken, see above")
+	// errDeserted means that the server went away before it had told everything.
+	errDeserted = errors.New("the server went away, see above")
+)
 
 // Demo's size and timing: one glance long, with more shoppers than units.
 const (
@@ -55,12 +59,27 @@ const (
 // token that ended on the way would count as a refusal of the server's.
 const shopperTokenLife = 2 * time.Hour
 
+// Validate finds what can be wrong with the flags before anything is looked up or
+// sent.
+func (c *Rush) Validate() error {
+	cfg, err := c.play(config.Stack{})
+	if err != nil {
+		return err
+	}
+	if c.Demo {
+		cfg.ItemID = 1 // it is planned later
+	}
+	cfg.Token = func(int64) (string, error) { return "", nil } // the key is looked up later
+	return cfg.Validate()
+}
+
 // Run plays, reports, and proves the books where the stores are known.
-func (c *Rush) Run(ctx context.Context, io Streams, prove Prover) error {
+func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) error {
 	stack, err := config.ReadStack(c.Data)
 	if err != nil && !errors.Is(err, config.ErrNoStack) {
 		return err
 	}
+	source := flags.keySource(c.SigningKey != "", c.Data)
 	if c.SigningKey == "" {
 		c.SigningKey = stack.SigningKey
 	}
@@ -70,6 +89,9 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover) error {
 	cfg, err := c.play(stack)
 	if err != nil {
 		return err
+	}
+	if source != "" {
+		_, _ = fmt.Fprintln(io.Err, source)
 	}
 	tokens := auth.NewTokens([]byte(c.SigningKey), time.Now)
 	cfg.Token = func(user int64) (string, error) {
@@ -88,7 +110,12 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover) error {
 	switch {
 	case errors.Is(err, loadgen.ErrInterrupted):
 		c.NoVerify = true // numbers are still on their way; verify --client-log takes the log later
-		return errors.Join(c.finish(ctx, io.Out, report, c.stores(stack), prove), err)
+		if broken := c.finish(ctx, io.Out, report, c.stores(stack), prove); broken != nil {
+			return errors.Join(broken, err)
+		}
+		return interruptedError{err}
+	case err != nil && ctx.Err() != nil:
+		return interruptedError{err}
 	case err != nil:
 		return err
 	}
@@ -111,8 +138,8 @@ func (c *Rush) play(stack config.Stack) (loadgen.Config, error) {
 		cfg.BaseURL = stack.BaseURL
 	}
 	if c.FirstUser == 0 {
-		// Milliseconds of this decade leave room for a million shoppers per run
-		// without meeting another run's.
+		// A thousand ids for each millisecond: a million shoppers meet no run that
+		// began a second before or after theirs.
 		cfg.FirstUser = time.Now().UnixMilli() * 1000
 	}
 	if c.Rate != "max" {
@@ -166,7 +193,8 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 	}
 	result := struct {
 		*loadgen.Report
-		BooksProved *bool `json:"books_proved"` // null when the stores are not known here
+		BooksProved *bool `json:"books_proved"` // null when nobody looked
+		*Evidence         // the books of the item, and the checks
 	}{Report: report}
 	table := io.Discard // with --json, standard output carries the document and nothing else
 	if !c.JSON {
@@ -175,28 +203,45 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 			return err
 		}
 	}
+	var blind error
 	switch {
-	case c.NoVerify: // proved stays null: nobody looked
+	case c.NoVerify:
 	case stores.Validate() != nil:
 		_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
 	default:
 		_, _ = fmt.Fprintln(table)
-		outcomes, err := prove(ctx, stores, report.ItemID, report.Entries, table)
+		found, err := c.proveBooks(ctx, stores, report, prove)
 		if err != nil {
-			return fmt.Errorf("prove the books: %w", err)
+			blind = fmt.Errorf("prove the books: %w", err)
+			break
 		}
-		ok := proof.AllOK(outcomes)
-		result.BooksProved = &ok
+		ok := proof.AllOK(found.Checks)
+		result.BooksProved, result.Evidence = &ok, &found
+		if err := found.Write(table); err != nil {
+			return err
+		}
 	}
 	if c.JSON {
 		if err := printJSON(out, result); err != nil {
 			return fmt.Errorf("write the report: %w", err)
 		}
 	}
-	if len(report.Violations) > 0 || (result.BooksProved != nil && !*result.BooksProved) {
-		return ErrBroken
+	switch {
+	case len(report.Violations) > 0 || result.BooksProved != nil && !*result.BooksProved:
+		return errors.Join(ErrBroken, blind)
+	case report.NotKnown != nil:
+		return errors.Join(errDeserted, blind)
 	}
-	return nil
+	return blind
+}
+
+// proveBooks proves the books of the item that was rushed against what its shoppers
+// were told.
+func (c *Rush) proveBooks(ctx context.Context, stores config.Stores, report *loadgen.Report, prove Prover) (Evidence, error) {
+	if err := reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL)); err != nil {
+		return Evidence{}, err
+	}
+	return prove(ctx, stores, report.ItemID, report.Entries)
 }
 
 // writeLogFile keeps what every shopper was told, for verify --client-log.

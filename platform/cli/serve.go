@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	stdio "io"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"stampede/platform/embedded"
 	"stampede/platform/httpx"
 	"stampede/platform/proof"
+	"stampede/platform/telemetry"
 	"stampede/platform/web"
 )
 
@@ -50,19 +52,18 @@ type Run struct {
 // Validate finds what can be wrong before anything is started. The embedded
 // settings are validated by themselves.
 func (c *Run) Validate() error {
+	wrong := []error{c.Server.Validate()}
 	if c.SigningKey != "" {
-		if err := config.CheckKey(c.SigningKey); err != nil {
-			return err
-		}
+		wrong = append(wrong, config.CheckKey(c.SigningKey))
 	}
 	if c.DemoEvery < demo.MinEvery {
-		return fmt.Errorf("--demo-every must be at least %s, not %s", demo.MinEvery, c.DemoEvery)
+		wrong = append(wrong, fmt.Errorf("--demo-every must be at least %s, not %s", demo.MinEvery, c.DemoEvery))
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 // Run starts the stack, then serves.
-func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version) error {
+func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version, stray strays, last *lastResort) error {
 	if c.Fresh && !c.Yes {
 		if err := embedded.ConfirmFresh(c.Data, os.Stdin, io.Err); err != nil {
 			return err
@@ -70,21 +71,24 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 	}
 	c.SandboxBank = true                                 // a demo has no contract with a payment provider
 	c.SandboxSMS = c.SandboxSMS || c.SMSGatewayURL == "" // nor with an SMS gateway
+	log := telemetry.Logger(c.LogLevel, c.LogFormat, io.Err)
+	stray.warn(ctx, log)
+	said, noticed := announce(io.Out, c.LogFormat), announce(io.Err, c.LogFormat)
 	steps := 0
 	step := func(name string, took time.Duration) {
 		steps++
-		_, _ = fmt.Fprintf(io.Out, "%2d  %-46s %5.1f s\n", steps, name, took.Seconds())
+		said.say(ctx, fmt.Sprintf("%2d  %-46s %5.1f s", steps, name, took.Seconds()), "step", "name", name, "took_seconds", took.Seconds())
 	}
 	var began time.Time // when what follows the stores began
 	start := func(ctx context.Context, a *app.App) (config.Stores, string, <-chan error, error) {
-		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step})
+		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step, Emergency: last.arm})
 		if err != nil {
 			return config.Stores{}, "", nil, err
 		}
 		a.OnStop("postgres and redis", parts.Stop)
 		began = time.Now()
 		for _, notice := range parts.Notices {
-			_, _ = fmt.Fprintln(io.Err, notice)
+			noticed.say(ctx, notice, "data folder taken over", "detail", notice)
 		}
 		key, err := config.KeepStack(parts.DataDir, config.Stack{
 			BaseURL: c.BaseURL(), DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.SigningKey,
@@ -92,7 +96,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		stores := config.Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
 		return stores, key, parts.Died(), err
 	}
-	return serve(ctx, io, &c.Server, start, func(s Parts) error {
+	return serveToTheEnd(ctx, io, &c.Server, serve, start, func(s Parts) error {
 		show, err := demo.New(demo.Deps{BaseURL: c.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery})
 		if err != nil {
 			return err
@@ -106,24 +110,32 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		s.App.OnStop("demo", show.Stop)
 		s.App.Go("demo sales", show.Workers()...)
 		step("start NATS, schema, modules, demo sale", time.Since(began))
-		_, err = fmt.Fprintf(io.Out, "\nStampede %s is ready.\n  Live page   %s/\n  API         %s/docs\n  Health      http://%s/readyz\n  Try         %s rush --demo --data %s\nCtrl-C stops it in order; the data stays there.\n",
-			version, c.BaseURL(), c.BaseURL(), c.OpsListen, os.Args[0], c.Data)
-		return err
+		live, docs, health := c.BaseURL()+"/", c.BaseURL()+"/docs", "http://"+c.OpsListen+"/readyz"
+		try := fmt.Sprintf("%s rush --demo --data %s", word(self(os.Args[0])), word(c.Data))
+		said.say(ctx, fmt.Sprintf("\nStampede %s is ready.\n  Live page   %s\n  API         %s\n  Health      %s\n  Try         %s\nCtrl-C stops it in order; the data stays there.",
+			version, live, docs, health, try), "ready", "version", version, "live_page", live, "api", docs, "health", health, "try", try)
+		return nil
 	})
 }
 
 // Serve is `stampede serve`, with stores of your own.
 type Serve struct {
-	config.Server `embed:""`
 	config.Stores `embed:""`
+	config.Server `embed:""`
 	EndWithInput  bool `hidden:"" help:"End when the standard input does, as a child of bench."`
 }
 
+// Validate names all that is wrong at once.
+func (c *Serve) Validate() error { return validateServe(c.Server, c.Stores) }
+
+// validateServe is what serve asks of its settings before it looks at the stores.
+func validateServe(s config.Server, stores config.Stores) error {
+	return errors.Join(stores.Validate(), config.CheckKey(s.SigningKey), s.Validate())
+}
+
 // Run serves with given stores.
-func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Version) error {
-	if err := config.CheckKey(c.SigningKey); err != nil {
-		return err
-	}
+func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Version, stray strays) error {
+	stray.warn(ctx, telemetry.Logger(c.LogLevel, c.LogFormat, io.Err))
 	if c.NATSURL == "" {
 		// Of whatever folder it was started in: the whole name shows when that was another one.
 		dir, err := filepath.Abs(cmp.Or(c.NATSDir, filepath.Join("data", "nats")))
@@ -143,18 +155,21 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 	start := func(ctx context.Context, _ *app.App) (config.Stores, string, <-chan error, error) {
 		return c.Stores, c.SigningKey, nil, reach(ctx, allOf(c.Stores)...)
 	}
-	return serve(ctx, io, &c.Server, start, func(s Parts) error {
+	return serveToTheEnd(ctx, io, &c.Server, serve, start, func(s Parts) error {
 		if err := web.Pages(s.Router, web.Shop); err != nil {
 			return err
 		}
 		if c.OnlyHere() {
 			warnOnlyHere(ctx, s.Log, c.BaseURL())
 		}
+		said := announce(io.Out, c.LogFormat)
 		if c.NATSURL == "" {
-			_, _ = fmt.Fprintf(io.Out, "The embedded NATS keeps its streams in %s (--nats-dir)\n", c.NATSDir)
+			said.say(ctx, fmt.Sprintf("The embedded NATS keeps its streams in %s (--nats-dir)", c.NATSDir), "embedded nats", "folder", c.NATSDir)
 		}
-		_, err := fmt.Fprintf(io.Out, "Stampede %s serves %s; health at http://%s/readyz\n", version, c.BaseURL(), c.OpsListen)
-		return err
+		health := "http://" + c.OpsListen + "/readyz"
+		said.say(ctx, fmt.Sprintf("Stampede %s serves %s; health at %s", version, c.BaseURL(), health),
+			"serving", "version", version, "url", c.BaseURL(), "health", health)
+		return nil
 	})
 }
 

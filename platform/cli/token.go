@@ -18,7 +18,7 @@ type Token struct {
 	Count    int           `default:"1" help:"How many tokens, for this user and the ids that follow, 1 to 10000000."`
 	Lifetime time.Duration `default:"24h" help:"How long each token is valid, as a duration of at most 720h."`
 
-	SigningKey string `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key. Default: the one in --data." secret:""`
+	SigningKey string `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key. Default: the one in --data." secret:"" found:""`
 	Data       string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run."`
 }
 
@@ -38,8 +38,9 @@ func (c *Token) Validate() error {
 	return nil
 }
 
-// Run mints the tokens and writes them.
-func (c *Token) Run(io Streams) error {
+// Run mints the tokens and writes them, and says whose key it found.
+func (c *Token) Run(io Streams, flags given) error {
+	source := flags.keySource(c.SigningKey != "", c.Data)
 	if c.SigningKey == "" {
 		stack, err := config.ReadStack(c.Data)
 		if err != nil {
@@ -50,6 +51,9 @@ func (c *Token) Run(io Streams) error {
 	// serve would refuse this key, so no server will ever take the tokens.
 	if err := config.CheckKey(c.SigningKey); err != nil {
 		return err
+	}
+	if source != "" {
+		_, _ = fmt.Fprintln(io.Err, source)
 	}
 	return c.write(io.Out)
 }

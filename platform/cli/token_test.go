@@ -19,7 +19,7 @@ func TestTokensAreMintedWithKeysThatServeTakes(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		c := Token{User: 7, Role: auth.Shopper, Count: 1, Lifetime: time.Hour, SigningKey: key}
-		err := c.Run(Streams{Out: &out})
+		err := c.Run(Streams{Out: &out}, given{"signing-key": true})
 		if errors.Is(err, config.ErrSigningKey) != refused || (out.Len() == 0) != refused {
 			t.Errorf("key %q: %v, wrote %q; want refused %v", key, err, out.String(), refused)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -9,9 +10,10 @@ import (
 // works within it, which comes later and knows no flags. What a module allows is
 // no narrower than this.
 
-// validateBounds returns one sentence about the first duration or count that is
-// outside its bounds. Each help text names the same bounds.
+// validateBounds returns a sentence about each duration and count that is outside
+// its bounds. Each help text names the same bounds.
 func (s Server) validateBounds() error {
+	var wrong []error
 	for _, d := range []struct {
 		flag             string
 		got, least, most time.Duration
@@ -26,12 +28,13 @@ func (s Server) validateBounds() error {
 		{"stop-timeout", s.StopTimeout, time.Second, 10 * time.Minute, "1s and 10m"},
 	} {
 		if d.got < d.least || d.got > d.most {
-			return fmt.Errorf("--%s must be a duration between %s, not %s", d.flag, d.between, d.got)
+			wrong = append(wrong, fmt.Errorf("--%s must be a duration between %s, not %s", d.flag, d.between, d.got))
 		}
 	}
-	if s.DrainTimeout <= 0 || s.DrainTimeout >= s.StopTimeout {
-		return fmt.Errorf("--drain-timeout must be a duration shorter than --stop-timeout (%s), which has more to do than drain requests, not %s",
-			s.StopTimeout, s.DrainTimeout)
+	// Measured against a stop-timeout that will do, so that one mistake is not told as two.
+	if s.StopTimeout >= time.Second && (s.DrainTimeout <= 0 || s.DrainTimeout >= s.StopTimeout) {
+		wrong = append(wrong, fmt.Errorf("--drain-timeout must be a duration shorter than --stop-timeout (%s), which has more to do than drain requests, not %s",
+			s.StopTimeout, s.DrainTimeout))
 	}
 	for _, n := range []struct {
 		flag             string
@@ -51,8 +54,8 @@ func (s Server) validateBounds() error {
 		{"conns-platform", int64(s.ConnsPlatform), 2, 1000},
 	} {
 		if n.got < n.least || n.got > n.most {
-			return fmt.Errorf("--%s must be between %d and %d, not %d", n.flag, n.least, n.most, n.got)
+			wrong = append(wrong, fmt.Errorf("--%s must be between %d and %d, not %d", n.flag, n.least, n.most, n.got))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,33 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		if _, _, err := parse(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
 		}
+	}
+}
+
+// TestAllComplaintsComeAtOnce, in the order of the settings, so that a file of
+// settings is put right in one go.
+func TestAllComplaintsComeAtOnce(t *testing.T) {
+	t.Parallel()
+	_, _, err := parse(t, "--listen=shop", "--ops-listen=port", "--time-zone=Beijing", "--lane-capacity=0", "--conns-order=1", "--login-per-phone=-1",
+		"--sms-signature=", "--wechat-app-id=wx1", "--paths-per-minute=-1", "--max-in-flight=-1", "--blacklist-max=1", "--claim-keep=-1s", "--slide-tolerance=0", "--trace-sample=2",
+		"--alarm-webhook-secret=short", "--keep-records=1h")
+	var got []string
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			flag, _, _ := strings.Cut(line, " ")
+			got = append(got, flag)
+		}
+	}
+	want := []string{
+		"--listen", "--ops-listen", "--time-zone", "--lane-capacity", "--conns-order", "--login-per-phone", "--sms-signature", "--wechat-app-id",
+		"--paths-per-minute", "--max-in-flight", "--blacklist-max", "--claim-keep", "--slide-tolerance", "--trace-sample", "--alarm-webhook-secret", "--keep-records",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("complaints about %q, want %q", got, want)
+	}
+	err = config.Stores{RedisURL: "h:6379", NATSURL: "http://h"}.Validate()
+	if err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("three URLs that will not do: %v", err)
 	}
 }
 

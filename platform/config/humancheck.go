@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -51,10 +52,12 @@ func (h HumanCheck) siteVerify() humancheck.SiteVerifyConfig {
 	return humancheck.SiteVerifyConfig{URL: h.VerifierURL, SiteKey: h.VerifierSiteKey, Secret: h.VerifierSecret, Timeout: h.VerifierTimeout}
 }
 
-// validateHuman returns one sentence about the first setting that is wrong.
+// validateHuman returns a sentence about the first setting that is wrong, and one
+// about the time-out.
 func (s Server) validateHuman() error {
+	err := s.Human().Validate()
 	if h := s.HumanCheck; h.VerifierTimeout < 100*time.Millisecond || h.VerifierTimeout > 30*time.Second {
-		return fmt.Errorf("--verifier-timeout must be between 100ms and 30s, not %s", h.VerifierTimeout)
+		err = errors.Join(err, fmt.Errorf("--verifier-timeout must be between 100ms and 30s, not %s", h.VerifierTimeout))
 	}
-	return s.Human().Validate()
+	return err
 }

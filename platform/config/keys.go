@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -18,9 +19,9 @@ const maxPreviousKeys = 4
 //  2. make it the signing key and list the old one here;
 //  3. when nothing signed with the old key is valid any more, leave it out.
 //
-// A path is valid for four minutes at most, a login's access token for an hour, a
-// minted one for as long as it was minted for. One instance alone needs only the
-// last two steps.
+// A path is valid for four minutes at most, a login's access token for
+// --access-lifetime, a minted one for as long as it was minted for. One instance
+// alone needs only the last two steps.
 type Keys struct {
 	PreviousSigningKeys []string `name:"previous-signing-keys" env:"STAMPEDE_PREVIOUS_SIGNING_KEYS" help:"Other signing keys whose rush paths and access tokens are taken too, comma-separated, at most 4: the one that was replaced, or the one that is coming. None is signed with." secret:""`
 }
@@ -40,13 +41,14 @@ func (k Keys) validate() error {
 	if len(k.PreviousSigningKeys) > maxPreviousKeys {
 		return fmt.Errorf("--previous-signing-keys must name at most %d keys, not %d", maxPreviousKeys, len(k.PreviousSigningKeys))
 	}
+	var wrong []error
 	for i, key := range k.PreviousSigningKeys {
 		if err := CheckKey(key); err != nil {
-			return fmt.Errorf("--previous-signing-keys, key %d of %d: %w", i+1, len(k.PreviousSigningKeys), err)
+			wrong = append(wrong, fmt.Errorf("--previous-signing-keys, key %d of %d: %w", i+1, len(k.PreviousSigningKeys), err))
 		}
 		if slices.Contains(k.PreviousSigningKeys[:i], key) {
-			return fmt.Errorf("--previous-signing-keys names key %d twice", i+1)
+			wrong = append(wrong, fmt.Errorf("--previous-signing-keys names key %d twice", i+1))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
 }

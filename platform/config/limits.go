@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,22 +25,28 @@ type Limits struct {
 	FixedWait     bool `env:"STAMPEDE_FIXED_WAIT" help:"Let requests wait for a place up to a second at all times. Without it, once a line has stood for a second, newcomers wait a tenth: those whom it would not serve in time are told so at once."`
 }
 
+// validate returns a sentence about each setting that is wrong.
 func (l Limits) validate() error {
-	if _, err := l.Proxies(); err != nil {
-		return err
-	}
-	for name, n := range map[string]int{
-		"paths-per-minute": l.PathsPerMinute, "reservations-per-minute": l.ReservationsPerMinute, "paths-per-minute-address": l.PathsPerMinuteAddress,
-		"max-concurrent": l.MaxConcurrent, "max-in-flight": l.MaxInFlight,
+	_, err := l.Proxies()
+	wrong := []error{err}
+	for _, n := range []struct {
+		flag string
+		got  int
+	}{
+		{"paths-per-minute", l.PathsPerMinute},
+		{"paths-per-minute-address", l.PathsPerMinuteAddress},
+		{"reservations-per-minute", l.ReservationsPerMinute},
+		{"max-concurrent", l.MaxConcurrent},
+		{"max-in-flight", l.MaxInFlight},
 	} {
-		if n < 0 || n > 1_000_000 {
-			return fmt.Errorf("--%s must be between 1 and 1000000, or 0 for no limit, not %d", name, n)
+		if n.got < 0 || n.got > 1_000_000 {
+			wrong = append(wrong, fmt.Errorf("--%s must be between 1 and 1000000, or 0 for no limit, not %d", n.flag, n.got))
 		}
 	}
 	if _, err := ratelimit.NewRepeats(l.RushesPerSecond); err != nil {
-		return fmt.Errorf("--rushes-per-second must be between 1 and 1000, or 0 for no limit, not %d", l.RushesPerSecond)
+		wrong = append(wrong, fmt.Errorf("--rushes-per-second must be between 1 and 1000, or 0 for no limit, not %d", l.RushesPerSecond))
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 // Proxies are those who are believed about a client's address.

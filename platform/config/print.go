@@ -34,16 +34,13 @@ func Print(w io.Writer, flags []*kong.Flag) error {
 // beside its help text, so that nobody can add one and forget a list elsewhere.
 func show(f *kong.Flag) string {
 	secret := f.Tag.Has("secret")
-	if f.Target.Kind() == reflect.Slice {
-		switch {
-		case f.Target.Len() == 0:
-			return "(empty)"
-		case secret:
-			return fmt.Sprintf("(set, %d of them)", f.Target.Len())
-		}
-		return fmt.Sprint(f.Target.Interface())
-	}
 	text := fmt.Sprint(f.Target.Interface())
+	if list, ok := reflect.TypeAssert[[]string](f.Target); ok {
+		if secret && len(list) > 0 {
+			return fmt.Sprintf("(set, %d of them)", len(list))
+		}
+		text = kong.JoinEscaped(list, f.Tag.Sep) // what the flag and the variable take
+	}
 	switch {
 	case text == "":
 		return "(empty)"

@@ -58,7 +58,23 @@ func TestPrintHidesSecrets(t *testing.T) {
 			t.Errorf("%s: want %q and no secret in\n%s", c.arg, c.want, out)
 		}
 	}
-	if out := printed(t); !strings.Contains(out, "STAMPEDE_SIGNING_KEY") || strings.Contains(out, "[]") {
+	if out := printed(t); !strings.Contains(out, "STAMPEDE_SIGNING_KEY") || strings.Contains(out, "[") {
 		t.Errorf("without settings:\n%s", out)
+	}
+}
+
+// TestPrintedListsCanBeGivenAgain: what config shows of a list is what the flag
+// and the variable take.
+func TestPrintedListsCanBeGivenAgain(t *testing.T) {
+	t.Parallel()
+	for arg, want := range map[string]string{
+		"--sms-countries=+86,+852":                 "+86,+852\n",
+		"--trusted-proxies=10.0.0.0/8":             "10.0.0.0/8\n",
+		"--origin-patterns=*.example.com,a\\,b.cn": "*.example.com,a\\,b.cn\n",
+		"--previous-signing-keys=planted,secret":   "(set, 2 of them)\n",
+	} {
+		if out := printed(t, arg); !strings.Contains(out, want) {
+			t.Errorf("%s: want %q in\n%s", arg, want, out)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,19 +16,27 @@ type Risk struct {
 	ClaimKeep         time.Duration `default:"1h" env:"STAMPEDE_CLAIM_KEEP" help:"How long after an exclusive activity its buyers take part in no other, as a duration of at most 720h."`
 }
 
+// validate returns a sentence about each setting that is wrong.
 func (r Risk) validate() error {
-	for name, n := range map[string]int{"blacklist-max": r.BlacklistMax, "risk-max-offenders": r.RiskMaxOffenders} {
-		if n < 100 || n > 1_000_000 {
-			return fmt.Errorf("--%s must be between 100 and 1000000, not %d", name, n)
+	var wrong []error
+	for _, n := range []struct {
+		flag string
+		got  int
+	}{{"blacklist-max", r.BlacklistMax}, {"risk-max-offenders", r.RiskMaxOffenders}} {
+		if n.got < 100 || n.got > 1_000_000 {
+			wrong = append(wrong, fmt.Errorf("--%s must be between 100 and 1000000, not %d", n.flag, n.got))
 		}
 	}
-	for name, d := range map[string]time.Duration{"blacklist-keep": r.BlacklistKeep, "risk-keep-decisions": r.RiskKeepDecisions} {
-		if d < time.Hour {
-			return fmt.Errorf("--%s must be a duration of at least 1h, not %s", name, d)
+	for _, d := range []struct {
+		flag string
+		got  time.Duration
+	}{{"blacklist-keep", r.BlacklistKeep}, {"risk-keep-decisions", r.RiskKeepDecisions}} {
+		if d.got < time.Hour {
+			wrong = append(wrong, fmt.Errorf("--%s must be a duration of at least 1h, not %s", d.flag, d.got))
 		}
 	}
 	if r.ClaimKeep < 0 || r.ClaimKeep > 720*time.Hour {
-		return fmt.Errorf("--claim-keep must be a duration between 0 and 720h, not %s", r.ClaimKeep)
+		wrong = append(wrong, fmt.Errorf("--claim-keep must be a duration between 0 and 720h, not %s", r.ClaimKeep))
 	}
-	return nil
+	return errors.Join(wrong...)
 }

@@ -17,10 +17,18 @@ import (
 // crowd is a run of shoppers under way or just finished.
 type crowd struct {
 	loadgen.Snapshot
-	Running bool   `json:"running"`
-	Summary string `json:"summary,omitempty"`
-	Error   string `json:"error,omitempty"`
-	ItemID  string `json:"item_id"`
+	Running bool     `json:"running"`
+	Figures *figures `json:"figures,omitempty"` // of a crowd that is through
+	Error   string   `json:"error,omitempty"`
+	ItemID  string   `json:"item_id"`
+}
+
+// figures sum a crowd up: answers per second, and 99th percentiles in milliseconds.
+type figures struct {
+	PerSecond float64 `json:"per_second"`
+	Refusal   float64 `json:"refusal"`
+	Visible   float64 `json:"visible"`
+	Push      float64 `json:"push"`
 }
 
 // Bounds of a crowd: this machine plays the shoppers too.
@@ -46,7 +54,7 @@ func (s *Service) me(w http.ResponseWriter, r *http.Request) {
 func visitorID() int64 { return 1<<60 + time.Now().UnixMicro() }
 
 // shoppers sends a crowd at the sale that is on or comes next. One at a time:
-// two crowds would take each other's units and neither summary would be true.
+// two crowds would take each other's units and neither's figures would be true.
 func (s *Service) shoppers(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Shoppers int `json:"shoppers"`
@@ -97,8 +105,9 @@ func (s *Service) play(ctx context.Context, c *crowd, n int) {
 		return
 	}
 	c.Phase, c.Answers, c.Done, c.Total = "done", report.Answers, int64(n), int64(n)
-	c.Summary = fmt.Sprintf("%.0f answers/s · refusal p99 %.0f ms · order visible p99 %.0f ms · push p99 %.0f ms",
-		report.PerSecond, report.Latency["refusal"].P99, report.Latency["order visible"].P99, report.Latency["push"].P99)
+	c.Figures = &figures{
+		PerSecond: report.PerSecond, Refusal: report.Latency["refusal"].P99, Visible: report.Latency["order visible"].P99, Push: report.Latency["push"].P99,
+	}
 	if len(report.Violations) > 0 {
 		c.Error = fmt.Sprintf("%d broken promises, first: order %s %s", len(report.Violations), report.Violations[0].OrderNo, report.Violations[0].Detail)
 	}

@@ -63,6 +63,7 @@ type Service struct {
 
 	mu    sync.Mutex
 	sales []sale // planned, oldest first
+	known bool   // what an earlier process planned was looked at
 	crowd *crowd
 	wait  sync.WaitGroup
 	stop  context.CancelFunc
@@ -135,6 +136,9 @@ func (s *Service) operator() (string, error) {
 // keepPlanning makes sure that there is always an opening ahead. Openings lie
 // on whole multiples of the interval, so that a restart keeps the rhythm.
 func (s *Service) keepPlanning(ctx context.Context) error {
+	if err := s.takeOver(ctx, time.Now()); err != nil {
+		return err
+	}
 	for {
 		next := time.Now().Truncate(s.deps.Every).Add(s.deps.Every)
 		s.mu.Lock()
@@ -164,6 +168,14 @@ const loadTime = 5 * time.Second
 // keptSales is how many past sales the page may still ask about.
 const keptSales = 3
 
+// goods is the title of what the demo sells, and namePrefix begins the name of each
+// of its sales, before the time of the opening.
+const (
+	goods      = "Demo phone 演示手机"
+	namePrefix = "Demo "
+	nameLayout = "15:04"
+)
+
 // plan makes one sale, as an operator would over HTTP, and remembers it.
 func (s *Service) plan(ctx context.Context, opens time.Time) error {
 	token, err := s.operator()
@@ -171,23 +183,31 @@ func (s *Service) plan(ctx context.Context, opens time.Time) error {
 		return err
 	}
 	planned, err := loadgen.PlanSale(ctx, s.deps.BaseURL, token, loadgen.Sale{
-		Name: "Demo " + opens.Format("15:04"), Title: "Demo phone 演示手机", Stock: s.deps.Stock,
-		OpensAt: opens, Open: s.deps.Every - time.Second, PayAfter: payAfter,
+		Name: namePrefix + opens.Format(nameLayout), Title: goods, Stock: s.deps.Stock,
+		OpensAt: opens, Open: s.open(), PayAfter: payAfter,
 	})
 	if err != nil {
 		return err
 	}
+	s.remember(loadgen.OpenSale{Planned: planned, Stock: s.deps.Stock, OpensAt: opens, ClosesAt: opens.Add(s.open())})
+	return nil
+}
+
+// open is how long a sale is: until a second before the next one.
+func (s *Service) open() time.Duration { return s.deps.Every - time.Second }
+
+// remember adds a sale to those that the page shows, the youngest last.
+func (s *Service) remember(planned loadgen.OpenSale) {
 	listPrice, salePrice := loadgen.Prices()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sales = append(s.sales, sale{
-		ItemID: planned.ItemID, SessionID: planned.SessionID, Title: "Demo phone 演示手机", Stock: s.deps.Stock,
-		ListPrice: listPrice, SalePrice: salePrice, OpensAt: opens.UTC(), ClosesAt: opens.Add(s.deps.Every - time.Second).UTC(),
+		ItemID: planned.ItemID, SessionID: planned.SessionID, Title: goods, Stock: planned.Stock,
+		ListPrice: listPrice, SalePrice: salePrice, OpensAt: planned.OpensAt.UTC(), ClosesAt: planned.ClosesAt.UTC(),
 	})
 	if len(s.sales) > keptSales {
 		s.sales = s.sales[len(s.sales)-keptSales:]
 	}
-	return nil
 }
 
 // current is the sale that the page shows: the one that is open, else the next.

@@ -18,7 +18,6 @@ import (
 type account struct {
 	name     string
 	uid, gid int
-	groups   []int
 	// switched says that this process is root and the servers run as somebody else.
 	switched bool
 }
@@ -74,7 +73,6 @@ func lookup(name string) (account, error) {
 	if acc.gid, err = strconv.Atoi(u.Gid); err != nil {
 		return account{}, fmt.Errorf("look up account %s: %w", name, err)
 	}
-	acc.groups = []int{acc.gid}
 	return acc, nil
 }
 
@@ -124,7 +122,7 @@ func (a account) canEnter(folder string) bool {
 	switch {
 	case int(stat.Uid) == a.uid:
 		return mode&0o100 != 0
-	case slices.Contains(a.groups, int(stat.Gid)):
+	case int(stat.Gid) == a.gid:
 		return mode&0o010 != 0
 	default:
 		return mode&0o001 != 0

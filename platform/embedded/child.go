@@ -14,6 +14,9 @@ import (
 )
 
 const (
+	// fullBelow is the free space with which a disk counts as full: a server that could not write its next page ended
+	// long before the last one was taken.
+	fullBelow = 1 << 20
 	// tailBytes and tailLines bound how much of a log an error carries: what fits a screen.
 	tailBytes = 4 << 10
 	tailLines = 20
@@ -77,6 +80,9 @@ func (c *child) failed(code Code, d *dataDir) error {
 	if strings.Contains(tail, "No space left on device") {
 		return fail(CodeDiskFull, errors.New(tail), d.path)
 	}
+	if d.enoughSpace(fullBelow) != nil { // its last words found no place in the log either
+		return fail(CodeDiskFull, nil, d.path)
+	}
 	return fail(code, fmt.Errorf("%s: %w\n%s", c.file, c.ended(), tail), c.name, c.log)
 }
 
@@ -114,8 +120,13 @@ func (c *child) stop(ctx context.Context) error {
 	if c.signalAndWait(ctx, c.polite, politePatience) {
 		return nil
 	}
+	return c.endFirmly(context.WithoutCancel(ctx))
+}
+
+// endFirmly ends the child without asking it to finish anything, and fails as stop does.
+func (c *child) endFirmly(ctx context.Context) error {
 	for _, sig := range []syscall.Signal{c.firm, syscall.SIGKILL} {
-		if sig != 0 && c.signalAndWait(context.WithoutCancel(ctx), sig, sternPatience) {
+		if sig != 0 && c.signalAndWait(ctx, sig, sternPatience) {
 			return nil
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	CodeBinaryMissing  Code = "binary-missing"
 	CodeLockHeld       Code = "lock-held"
 	CodeStaleLock      Code = "stale-lock"
+	CodeNotGivenBack   Code = "not-given-back"
 	CodeOrphan         Code = "orphan"
 	CodeDiskLow        Code = "disk-low"
 	CodeDiskFull       Code = "disk-full"
@@ -42,14 +43,15 @@ type condition struct {
 }
 
 // conditions is the one table of codes, exit codes and sentences. Exit codes start at 10, clear of the shell's own
-// (1, 2, 126 and above) and of sysexits (64–78); each is used once, so that a script can tell them apart. A stale lock
-// is repaired and only told: it has exit code 0.
+// (1, 2, 126 and above) and of sysexits (64–78); each is used once, so that a script can tell them apart. What is
+// repaired is only told, and has exit code 0.
 var conditions = map[Code]condition{
 	CodePortTaken:      {10, `The address %s is already in use by another program: stop that program, or choose another address with %s.`},
 	CodePortRefused:    {11, `The address %s cannot be listened on (%s): choose another with %s.`},
 	CodeBinaryMissing:  {12, `%s was not found%s: start with "make run", which fetches it, or with "docker compose up", or use servers of your own with "stampede serve --database-url … --redis-url …".`},
 	CodeLockHeld:       {13, `Another stampede (pid %s) is using the data folder %s: stop it first, or choose another folder with --data.`},
 	CodeStaleLock:      {0, `An earlier stampede (pid %s) ended without stopping; what it left running on %s was ended, and this start continues with its data.`},
+	CodeNotGivenBack:   {0, `The stampede that used %[2]s before (pid %[1]s) did not stop in order, or the folder is a copy of one in use; nothing of it was left running here, and this start continues with the data.`},
 	CodeOrphan:         {14, `%s of an earlier run (pid %d) still uses the data folder %s and could not be ended: end it by hand with "kill %d", then start again.`},
 	CodeDiskLow:        {15, `The disk that holds %s has %d MB free, and Stampede needs at least %d MB: free some space, or choose another folder with --data.`},
 	CodeDiskFull:       {16, `The disk that holds %s is full: free some space, or choose another folder with --data.`},
@@ -78,9 +80,9 @@ type StartError struct {
 	Err error
 }
 
-// Error is the sentence, and the cause below it where there is one.
+// Error is the sentence, and below it the cause where that says more.
 func (e *StartError) Error() string {
-	if e.Err == nil {
+	if e.Err == nil || e.Code == CodeDataUnreadable { // whose sentence has the reason
 		return e.Sentence
 	}
 	return e.Sentence + "\n" + e.Err.Error()

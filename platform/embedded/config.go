@@ -46,6 +46,10 @@ type Config struct {
 	// Step, if set, is told each finished step of the start and how long it took, one call at a time.
 	Step func(name string, took time.Duration)
 
+	// Emergency, if set, is given [Stack.Kill] before the first server is started: a process that may have to end without
+	// Stop, also in the midst of Start, can then still leave nothing running.
+	Emergency func(kill func())
+
 	// BinDirs are searched for the binaries before everything else, see [Find].
 	BinDirs []string
 

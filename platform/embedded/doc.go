@@ -9,6 +9,9 @@
 // cluster on the first start, and returns once both servers answer. Stop ends them; the data stays. The children have
 // a process group of their own, so Ctrl-C in a terminal reaches only the parent, which can drain before it stops them.
 //
+// A process that has to end without Stop, as after a second Ctrl-C, calls Kill: both servers are crash-safe, and nothing
+// stays behind.
+//
 // Nothing ends the children when the parent is killed outright: Linux could do it by a parent-death signal, but that
 // signal belongs to the thread that forked, and Go's threads come and go. So the children live on, and the next Start
 // on the same data ends them before it starts its own. It signals a process only after its command line, its account
@@ -27,6 +30,7 @@
 //	<data>/postgres        the cluster
 //	<data>/redis           append-only files
 //	<data>/nats            left to the caller, see [Stack].NATSDir
+//	<data>/stack.json      the caller's: how other commands reach the servers, and the signing key
 //	<data>/log             what the children print, truncated at each start
 //	<tmp>/stampede-<hash>  sockets and pid records; Linux allows 107 bytes for a socket's path, data paths are longer
 //

@@ -50,12 +50,12 @@ type redisInstall struct {
 	major         int
 }
 
-// Find looks for PostgreSQL 15 or newer and Redis 7 or newer (or Valkey): in extraDirs, on PATH, in Debian's
+// Find looks for PostgreSQL 15 or newer and Redis 7 or newer (or Valkey): on PATH, in Debian's
 // /usr/lib/postgresql/*/bin, in Homebrew's keg folders, and in packages unpacked below $STAMPEDE_TOOLS or .tools (of the
 // working directory and of the module around it). The first that is new enough wins. Each candidate is asked for its
 // version, so a program that cannot be run is passed over. The error is a [StartError] with CodeBinaryMissing.
-func Find(extraDirs ...string) (Binaries, error) {
-	dirs := searchDirs(extraDirs)
+func Find() (Binaries, error) {
+	dirs := searchDirs(nil)
 	return choose(postgresIn(dirs), redisIn(dirs), 0, "")
 }
 

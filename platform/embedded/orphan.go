@@ -102,16 +102,16 @@ func endOrphan(ctx context.Context, s server, d *dataDir, sockets *socketDir) (e
 			return true, nil
 		}
 		_ = proc.Signal(sig) // an error means that it has ended or may not be signalled; gone tells which
-		if waitFor(ctx, orphanPatience, gone) {
+		if waitFor(ctx, gone) {
 			return true, nil
 		}
 	}
 	return false, fail(CodeOrphan, ctx.Err(), s.name, pid, d.path, pid)
 }
 
-// waitFor polls until done, the patience, or ctx ends, and says whether done was reached.
-func waitFor(ctx context.Context, patience time.Duration, done func() bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// waitFor polls until done, orphanPatience, or ctx ends, and says whether done was reached.
+func waitFor(ctx context.Context, done func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, orphanPatience)
 	defer cancel()
 	tick := time.NewTicker(orphanPoll)
 	defer tick.Stop()

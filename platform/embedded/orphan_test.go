@@ -111,6 +111,40 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 	}
 }
 
+// TestACopyOfAFolderInUse has the lock and the pid files of the original. What they name is not the copy's, and a start
+// that ended nobody does not say that it did.
+func TestACopyOfAFolderInUse(t *testing.T) {
+	t.Parallel()
+	original, copied := usedDataDir(t), usedDataDir(t)
+	s := start(t, Config{DataDir: original, Throwaway: true})
+	for _, name := range []string{lockName, "postgres/postmaster.pid", "redis/redis.pid"} {
+		raw, err := os.ReadFile(filepath.Join(original, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(copied, name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Lchown(filepath.Join(copied, name), s.data.acc.uid, s.data.acc.gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := start(t, Config{DataDir: copied, Throwaway: true})
+	want := fmt.Sprintf("The stampede that used %s before (pid %d) did not stop in order, or the folder is a copy of one in use; "+
+		"nothing of it was left running here, and this start continues with the data.", copied, os.Getpid())
+	if len(second.Notices) != 1 || second.Notices[0] != want {
+		t.Errorf("got  %q\nwant %q", second.Notices, want)
+	}
+	select {
+	case err := <-s.Died():
+		t.Errorf("the original was ended: %v", err)
+	default:
+	}
+	if got := query(t, s, "SELECT 'alive'"); got != "alive" {
+		t.Error(got)
+	}
+}
+
 func TestBusyBackendOfAKilledPostgresIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	dir := usedDataDir(t)

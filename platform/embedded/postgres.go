@@ -169,8 +169,7 @@ func (s *Stack) startPostgres(ctx context.Context, cfg Config) error {
 	return cfg.timed(ctx, "start Postgres "+s.Binaries.PostgresVersion, func(ctx context.Context) error {
 		giveUp := time.Now().Add(backendPatience)
 		for {
-			c, err := s.data.spawn(postgresServer(s.data.path, s.sockets.path), s.sockets, s.Binaries.Postgres, dir, args...)
-			s.adopt(c)
+			c, err := s.spawn(postgresServer(s.data.path, s.sockets.path), s.Binaries.Postgres, dir, args...)
 			if err != nil {
 				return err
 			}

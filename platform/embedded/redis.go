@@ -63,8 +63,7 @@ func (s *Stack) startRedis(ctx context.Context, cfg Config) error {
 			args = append(args, "--"+name, settings[name])
 		}
 		dir := filepath.Join(s.data.path, "redis")
-		c, err := s.data.spawn(redisServer(s.data.path, s.sockets.path), s.sockets, s.Binaries.Redis, dir, args...)
-		s.adopt(c)
+		c, err := s.spawn(redisServer(s.data.path, s.sockets.path), s.Binaries.Redis, dir, args...)
 		if err != nil {
 			return err
 		}

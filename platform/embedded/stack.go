@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,8 +37,9 @@ type Stack struct {
 	stopping chan struct{}
 	watchers sync.WaitGroup
 
-	mu       sync.Mutex // guards children while both servers start side by side
+	mu       sync.Mutex // guards what follows; held while a server is started, so that Kill misses none
 	children []*child
+	killed   bool
 
 	stopOnce sync.Once
 	stopErr  error
@@ -75,6 +77,9 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	}()
 	if err := s.prepare(ctx, cfg); err != nil {
 		return nil, err
+	}
+	if cfg.Emergency != nil {
+		cfg.Emergency(s.Kill)
 	}
 	// The two know nothing of each other; side by side the first start takes half a second less.
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -143,11 +148,14 @@ func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
 		from = "unknown"
 	}
 	s.data.takenFrom = ""
-	notice := fail(CodeStaleLock, nil, from, s.data.path)
-	s.Notices = append(s.Notices, notice.Sentence)
-	cfg.Logger.WarnContext(ctx, "took over after an unclean end", "code", string(notice.Code), "earlier_pid", from,
+	code := CodeNotGivenBack
+	if postgres || redis {
+		code = CodeStaleLock
+		cfg.Step("end what an earlier start left running", time.Since(began))
+	}
+	s.Notices = append(s.Notices, fail(code, nil, from, s.data.path).Sentence)
+	cfg.Logger.WarnContext(ctx, "took over after an unclean end", "code", string(code), "earlier_pid", from,
 		"ended_postgres", postgres, "ended_redis", redis)
-	cfg.Step("end what an earlier start left running", time.Since(began))
 	return nil
 }
 
@@ -192,14 +200,18 @@ func (s *Stack) findBinaries(cfg Config) error {
 	return err
 }
 
-// adopt takes a started child over: from now on it is stopped with the stack.
-func (s *Stack) adopt(c *child) {
-	if c == nil {
-		return
-	}
+// spawn starts a child, which is stopped with the stack from now on; none once Kill was called.
+func (s *Stack) spawn(srv server, program, dir string, args ...string) (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.children = append(s.children, c)
+	if s.killed {
+		return nil, fmt.Errorf("start %s: %w", srv.file, context.Canceled)
+	}
+	c, err := s.data.spawn(srv, s.sockets, program, dir, args...)
+	if c != nil {
+		s.children = append(s.children, c)
+	}
+	return c, err
 }
 
 // watch reports the early end of a child that has become ready.
@@ -213,6 +225,11 @@ func (s *Stack) watch(c *child) {
 		select {
 		case <-s.stopping: // both were ready: it was told to end
 		default:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.killed {
+				return
+			}
 			s.cfg.Logger.Error("embedded server ended by itself", "server", c.file, "cause", c.ended().Error())
 			s.died <- c.failed(CodeChildEnded, s.data)
 		}
@@ -229,6 +246,21 @@ func (s *Stack) Died() <-chan error { return s.died }
 func (s *Stack) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() { s.stopErr = s.stop(ctx) })
 	return s.stopErr
+}
+
+// Kill ends both servers within some seconds without regard to what they are doing, and starts none any more; it returns
+// when they are gone. Both are made for it: Postgres replays its log at the next start, Redis has synced what it answered.
+// It may be called at any moment, beside Start and Stop, too. The lock and the sockets are left to the next start.
+func (s *Stack) Kill() {
+	s.mu.Lock()
+	s.killed = true
+	children := slices.Clone(s.children)
+	s.mu.Unlock()
+	var group sync.WaitGroup
+	for _, c := range children {
+		group.Go(func() { _ = c.endFirmly(context.Background()) }) // what is stuck in the kernel nobody can end
+	}
+	group.Wait()
 }
 
 // stop ends the children, all at once, after the watchers: a child that ends now

@@ -241,6 +241,42 @@ func TestStopEndsAServerThatDoesNotListen(t *testing.T) {
 	}
 }
 
+// TestKillEndsWhatStopWouldWaitFor: a server that is busy, and that the next start has to find whole.
+func TestKillEndsWhatStopWouldWaitFor(t *testing.T) {
+	t.Parallel()
+	var kill func()
+	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true, Emergency: func(k func()) { kill = k }})
+	conn := connect(t, s)
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	pids := map[string]int{}
+	for _, c := range s.children {
+		pids[c.name] = c.cmd.Process.Pid
+	}
+	kill()
+	for name, pid := range pids {
+		if p, ok := inspect(pid); ok {
+			t.Errorf("%s still runs: %s", name, p.args)
+		}
+	}
+	if _, err := s.spawn(redisServer(s.DataDir, s.sockets.path), s.Binaries.Redis, s.DataDir); !errors.Is(err, context.Canceled) {
+		t.Errorf("a server was started after all had been ended: %v", err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	select {
+	case err := <-s.Died():
+		t.Errorf("their end was reported as a fault: %v", err)
+	default:
+	}
+	again := start(t, Config{DataDir: s.DataDir, Throwaway: true})
+	if got := query(t, again, "SELECT n::text FROM kept"); got != "1" {
+		t.Errorf("the row is %q", got)
+	}
+}
+
 func TestCancelledStartLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	dir := emptyDataDir(t)

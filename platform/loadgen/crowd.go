@@ -252,20 +252,25 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 		}
 		s.sent = time.Since(c.base)
 	}
-	for range attemptSends {
+	s.answer = idNone
+	for send := range attemptSends {
 		err := w.link.do(post, rushTarget(s.path), "", nil, &w.resp)
-		s.answered, s.answer = time.Since(c.base), idNone
+		s.answered = time.Since(c.base)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
-			continue
+			continue // what was said before stands
 		case w.resp.Status < 400:
 			s.answer = idQueued
 			return
 		}
 		code := codeOfAnswer(&w.resp)
-		if string(code) == "unknown" {
+		if string(code) == answerUnknown {
+			s.answer = idUnknown
+			if send < attemptSends-1 {
+				c.tally.trouble("an attempt was answered unknown and sent again") // the server counts each answer
+			}
 			continue
 		}
 		s.answer = c.tally.idOf(code)

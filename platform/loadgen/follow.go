@@ -237,12 +237,14 @@ func (p *poller) ask(t *trail) {
 		}
 		t.token = token
 	}
-	if p.link.do(get, "/api/v1/orders/"+s.no.String(), t.token, nil, &p.resp) != nil {
+	err := p.link.do(get, "/api/v1/orders/"+s.no.String(), t.token, nil, &p.resp)
+	t.silent = err != nil || p.resp.Status >= http.StatusInternalServerError
+	if t.silent {
 		return
 	}
 	if p.resp.Status >= http.StatusBadRequest {
 		if string(codeOfAnswer(&p.resp)) == "not-entered" {
-			if s.answer != idNone { // else the attempt never arrived; that is an honest end
+			if s.answer == idQueued { // else the attempt never arrived; that is an honest end
 				r.tally.violate(s.no.String(), "was answered 202 and is not known any more")
 			}
 			t.mu.Lock()

@@ -34,8 +34,29 @@ type Report struct {
 	Outcomes      map[string]int64 `json:"outcomes"`       // winners by the last status they were told
 	Troubles      map[string]int64 `json:"troubles,omitempty"`
 	Violations    []Violation      `json:"violations"`
+	NotKnown      *NotKnown        `json:"not_known,omitempty"` // nil when every winner was told an end, or broken promises say who was not
 
 	Entries []proof.Told `json:"-"`
+}
+
+// NotKnown are the numbers that were answered 202 by a server that went away before
+// it told their end.
+type NotKnown struct {
+	Count int      `json:"count"`
+	First []string `json:"first"` // the first few numbers
+}
+
+// shownNumbers is how many of many numbers a report names: enough to look one up.
+const shownNumbers = 3
+
+func (n *NotKnown) add(no string) *NotKnown {
+	if n == nil {
+		n = &NotKnown{}
+	}
+	if n.Count++; n.Count <= shownNumbers {
+		n.First = append(n.First, no)
+	}
+	return n
 }
 
 // Latency is a distribution in milliseconds.
@@ -65,8 +86,8 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 // report adds the crowd up after everybody has settled or the wait was given up.
 // A shopper counts as a winner who was told 202, and also one who got no answer:
 // whether that attempt won is for the order's status to say. Of a play that was cut
-// short nobody can say that an order never came.
-func (r *run) report(began time.Duration, v Volley, short bool) *Report {
+// short, or whose server went away, nobody can say that an order never came.
+func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 	rep := &Report{
 		ItemID: r.cfg.ItemID, Title: r.item.Title, Shoppers: len(r.shoppers), Sockets: r.sockets.open,
 		Seconds: v.Elapsed.Seconds(), PerSecond: v.PerSecond(), Outcomes: map[string]int64{},
@@ -75,28 +96,23 @@ func (r *run) report(began time.Duration, v Volley, short bool) *Report {
 	visible, push := histogram(), histogram()
 	for i := range r.shoppers {
 		s := &r.shoppers[i]
-		status, seen, pushed := "", time.Duration(0), time.Duration(0)
-		if s.trail != nil {
-			if status, seen, pushed = s.trail.state(); status == gone {
-				status = ""
-			}
-		}
-		if s.answer != idQueued && s.answer != idNone {
+		if !s.answer.mayBeInLine() {
 			continue
 		}
-		if status == "" {
-			status = "still queued"
-			switch {
-			case s.answer == idNone && short:
-				status = "not known"
-			case s.answer == idNone:
-				status = "never arrived"
-			}
+		status, seen, pushed := "", time.Duration(0), time.Duration(0)
+		unheard := end == deserted
+		if s.trail != nil {
+			unheard = unheard || end == waitedOut && s.trail.silent
+			status, seen, pushed = s.trail.state()
 		}
-		rep.Outcomes[status]++
-		if s.answer == idQueued && seen == 0 && !short {
+		lost := s.answer == idQueued && seen == 0
+		switch {
+		case lost && status != gone && unheard:
+			rep.NotKnown = rep.NotKnown.add(s.no.String())
+		case lost && end != cutShort:
 			r.tally.violate(s.no.String(), "was answered 202 and had no end when the run gave up waiting")
 		}
+		rep.Outcomes[outcome(s.answer == idQueued, status, unheard, end == cutShort)]++
 		if seen != 0 {
 			rep.AllVisible = max(rep.AllVisible, (seen - began).Seconds())
 			if s.trail.eager || seen == pushed { // the others asked when the server told them to
@@ -123,6 +139,20 @@ func (r *run) report(began time.Duration, v Volley, short bool) *Report {
 	rep.Troubles = maps.Clone(r.tally.troubles)
 	rep.Violations = append([]Violation{}, r.tally.violations...)
 	return rep
+}
+
+// outcome names what a winner was told last. Of those who were not told that they
+// are in line, and whom a play that was cut short did not ask about, nobody knows.
+func outcome(queued bool, status string, unheard, cut bool) string {
+	switch {
+	case status != "" && status != gone:
+		return status
+	case status == "" && (unheard || cut && !queued):
+		return "not known"
+	case queued:
+		return "still queued"
+	}
+	return "never arrived"
 }
 
 // leastConcurrent is what a route needs on the smallest machine, whatever was

@@ -1,8 +1,10 @@
 package loadgen
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTheSuggestedConcurrencyIsLittlesLaw(t *testing.T) {
@@ -36,5 +38,58 @@ func TestACrowdMeasuresItsPaths(t *testing.T) {
 	c.FetchPaths(t.Context())
 	if c.asked.took.Count != 20 || c.asked.took.P99 <= 0 || c.asked.perSecond <= 0 {
 		t.Errorf("%+v, want 20 paths with their times", c.asked)
+	}
+}
+
+// TestAServerThatWentAwayBrokeNoPromise that anybody knows of: one line names some
+// of the numbers, and what to do.
+func TestAServerThatWentAwayBrokeNoPromise(t *testing.T) {
+	t.Parallel()
+	cfg := playOf(open(t, &shop{units: 10, leaves: true}))
+	cfg.Shoppers, cfg.Connections, cfg.Settle = 10, 2, 200*time.Millisecond
+	rep, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.NotKnown == nil || rep.NotKnown.Count != 10 || len(rep.NotKnown.First) != 3 || len(rep.Violations) > 0 || rep.Outcomes["not known"] != 10 {
+		t.Fatalf("%+v, not known %+v", rep, rep.NotKnown)
+	}
+	var out strings.Builder
+	if err := rep.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("NOT KNOWN: the server went away before it told the end of orders %s and 7 more: start it again, then run stampede verify",
+		strings.Join(rep.NotKnown.First, ", "))
+	if strings.Count(out.String(), "NOT KNOWN") != 1 || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "every order was") {
+		t.Errorf("%q is missing, or there is more than that:\n%s", want, out.String())
+	}
+}
+
+// TestABrokenPromiseIsSaidOnce, with some of the orders that it was broken to.
+func TestABrokenPromiseIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	rep := &Report{Violations: []Violation{{"a", "rose"}, {"b", "rose"}, {"c", "fell"}, {"d", "rose"}, {"e", "rose"}}}
+	var out strings.Builder
+	if err := rep.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = "BROKEN PROMISE, 4 times: rose: orders a, b, d and 1 more\nBROKEN PROMISE, 1 times: fell: order c\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("want %q at the end of\n%s", want, out.String())
+	}
+}
+
+// TestAnswersHaveTheServersOwnNames: 503 unknown is an answer, and the repeats are
+// told, because the server counts each.
+func TestAnswersHaveTheServersOwnNames(t *testing.T) {
+	t.Parallel()
+	cfg := playOf(open(t, &shop{units: 5, unsure: true}))
+	cfg.Shoppers, cfg.Connections, cfg.Settle = 4, 2, 200*time.Millisecond
+	rep, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Answers["unknown"] != 4 || len(rep.Answers) != 1 || rep.Troubles["an attempt was answered unknown and sent again"] != 8 {
+		t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
 	}
 }

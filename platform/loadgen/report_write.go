@@ -42,7 +42,11 @@ func (rep *Report) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "suggested --max-concurrent: %d (paths a second × their p99, Little's law)\n", rep.MaxConcurrent)
 	}
 	if len(rep.Outcomes) > 0 {
-		fmt.Fprintf(&b, "\nwinners: every order was visible %.2f s after the first attempt\n", rep.AllVisible)
+		which := "every order was"
+		if rep.NotKnown != nil || len(rep.Violations) > 0 {
+			which = "the orders that were seen were"
+		}
+		fmt.Fprintf(&b, "\nwinners: %s visible %.2f s after the first attempt\n", which, rep.AllVisible)
 		for _, kv := range byCount(rep.Outcomes) {
 			fmt.Fprintf(&b, "  %-18s %9d\n", kv.key, kv.n)
 		}
@@ -50,11 +54,42 @@ func (rep *Report) Write(w io.Writer) error {
 	for _, kv := range byCount(rep.Troubles) {
 		fmt.Fprintf(&b, "note: %s (%d times)\n", kv.key, kv.n)
 	}
-	for _, v := range rep.Violations {
-		fmt.Fprintf(&b, "BROKEN PROMISE: order %s %s\n", v.OrderNo, v.Detail)
+	if n := rep.NotKnown; n != nil {
+		fmt.Fprintf(&b, "NOT KNOWN: the server went away before it told the end of %s: start it again, then run stampede verify, with --client-log FILE where this run had --log FILE\n",
+			someOf(n.First, n.Count))
 	}
+	rep.writeViolations(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeViolations says each kind of broken promise once, however often it was.
+func (rep *Report) writeViolations(b *strings.Builder) {
+	var details []string
+	orders := map[string][]string{}
+	for _, v := range rep.Violations {
+		if len(orders[v.Detail]) == 0 {
+			details = append(details, v.Detail)
+		}
+		orders[v.Detail] = append(orders[v.Detail], v.OrderNo)
+	}
+	for _, detail := range details {
+		of := orders[detail]
+		fmt.Fprintf(b, "BROKEN PROMISE, %d times: %s: %s\n", len(of), detail, someOf(of[:min(len(of), shownNumbers)], len(of)))
+	}
+}
+
+// someOf names the first of n orders.
+func someOf(first []string, n int) string {
+	text := "order "
+	if n > 1 {
+		text = "orders "
+	}
+	text += strings.Join(first, ", ")
+	if more := n - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // writeDoor says what was done before the rush.

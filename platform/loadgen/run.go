@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +63,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	volley := r.rush(ctx)
 	r.settle(ctx)
 	stopProgress()
-	rep := r.report(began, volley, ctx.Err() != nil)
+	rep := r.report(began, volley, r.ending(ctx))
 	if ctx.Err() != nil {
 		return rep, ErrInterrupted
 	}
@@ -138,7 +139,7 @@ func (r *run) rush(ctx context.Context) Volley {
 	r.begin("rush", len(r.shoppers))
 	f := firing{after: func(w *hand, i int) {
 		s := &r.shoppers[i]
-		if s.answer != idQueued && s.answer != idNone {
+		if !s.answer.mayBeInLine() {
 			return
 		}
 		if s.trail == nil {
@@ -172,6 +173,30 @@ func (r *run) settle(ctx context.Context) {
 	}
 	r.followers.end()
 	<-finished
+}
+
+// ending is how a play came to its end.
+type ending uint8
+
+const (
+	waitedOut ending = iota // everybody settled, or the wait for it was over
+	cutShort                // by whoever plays
+	deserted                // the server does not answer any more
+)
+
+// ending asks the server once more: of one that went away nobody can say that it
+// broke a promise.
+func (r *run) ending(ctx context.Context) ending {
+	if ctx.Err() != nil {
+		return cutShort
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	a, err := r.client.do(ctx, http.MethodGet, itemTarget(r.cfg.ItemID, ""), "", nil)
+	if err != nil || a.status >= http.StatusInternalServerError {
+		return deserted
+	}
+	return waitedOut
 }
 
 // why is what ended a play before anything was rushed: where ctx did, not what broke

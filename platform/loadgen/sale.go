@@ -32,6 +32,9 @@ const (
 	salePriceFen = 9_900
 )
 
+// planSKU marks the first item of a planned sale.
+const planSKU = "demo"
+
 // Price is an amount in minor units.
 type Price struct {
 	Amount   int    `json:"amount"`
@@ -52,9 +55,9 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	closes := s.OpensAt.Add(s.Open)
 	items := make([]object, max(s.Items, 1))
 	for i := range items {
-		items[i] = object{"sku": "demo", "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock}
+		items[i] = object{"sku": planSKU, "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock}
 		if i > 0 {
-			items[i]["sku"] = fmt.Sprintf("demo-%d", i+1)
+			items[i]["sku"] = fmt.Sprintf("%s-%d", planSKU, i+1)
 		}
 	}
 	draft := object{

@@ -14,10 +14,11 @@ type answerID uint8
 
 // The answers that the tool itself knows; codes get the ids behind them.
 const (
-	idOpen   answerID = iota // not answered yet
-	idQueued                 // 202
-	idNone                   // no answer came: the number may be in line
-	idOther                  // a code beyond maxAnswers
+	idOpen    answerID = iota // not answered yet
+	idQueued                  // 202
+	idNone                    // no answer came: the number may be in line
+	idUnknown                 // the server did not know either, and said so
+	idOther                   // a code beyond maxAnswers
 )
 
 // maxAnswers bounds the distinct answers, several times as many as the API has
@@ -50,7 +51,7 @@ type Violation struct {
 
 func newTally() *tally {
 	t := &tally{troubles: map[string]int64{}}
-	t.names.Store(&[]string{"", answerQueued, answerNone, "other"})
+	t.names.Store(&[]string{"", answerQueued, answerNone, answerUnknown, "other"})
 	return t
 }
 
@@ -80,6 +81,9 @@ func (t *tally) idOf(code []byte) answerID {
 func (t *tally) id(code string) answerID { return t.idOf([]byte(code)) }
 
 func (t *tally) name(id answerID) string { return (*t.names.Load())[id] }
+
+// mayBeInLine reports whether an attempt's outcome is left to the order's status.
+func (id answerID) mayBeInLine() bool { return id == idQueued || id == idNone || id == idUnknown }
 
 // isRefusal reports whether an answer said no to a rush.
 func (t *tally) isRefusal(id answerID) bool {

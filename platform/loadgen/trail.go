@@ -18,6 +18,7 @@ type trail struct {
 	eager  bool // polled as soon as sensible, to measure
 	paid   bool // the payment was made; its end is awaited
 	unpaid bool // it could not be made
+	silent bool // the last question had no answer, or one about the server's own trouble
 	token  string
 	pause  time.Duration
 	due    time.Time
@@ -83,6 +84,8 @@ const (
 	pathRefused = "path: "
 	// answerNone is written when no answer came: the number may be in line.
 	answerNone = "no-answer"
+	// answerUnknown is the server's own word for an attempt that may be in line.
+	answerUnknown = "unknown"
 )
 
 // paysAt spreads the paying winners evenly over all of them: the i-th, from 0,

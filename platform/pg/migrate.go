@@ -16,37 +16,39 @@ import (
 // ErrNewerData means that the database was migrated by a newer Stampede.
 var ErrNewerData = errors.New("the database belongs to a newer Stampede; start that version or restore a backup")
 
-// Migrate brings the database to this binary's schema and makes sure that the
-// next days' partitions exist. Several processes may call it at once: an
-// advisory lock lets one work while the others wait.
-func Migrate(ctx context.Context, databaseURL string) error {
+// Migrate brings the database to this binary's schema, which is version to, and
+// makes sure that the next days' partitions exist. Several processes may call it at
+// once: an advisory lock lets one work while the others wait. The database was at
+// version from when it was called; 0 is an empty one.
+func Migrate(ctx context.Context, databaseURL string) (from, to int64, err error) {
 	db, err := sql.Open("pgx", databaseURL)
 	if err != nil {
-		return fmt.Errorf("pg: migrate: %w", err)
+		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
 	defer func() { _ = db.Close() }()
 
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {
-		return fmt.Errorf("pg: migrate: %w", err)
+		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithSessionLocker(locker))
 	if err != nil {
-		return fmt.Errorf("pg: migrate: %w", err)
+		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
-	current, err := p.GetDBVersion(ctx)
+	from, err = p.GetDBVersion(ctx)
 	if err != nil {
-		return fmt.Errorf("pg: migrate: read version: %w", err)
+		return 0, 0, fmt.Errorf("pg: migrate: read version: %w", err)
 	}
 	sources := p.ListSources()
-	if latest := sources[len(sources)-1].Version; current > latest {
-		return fmt.Errorf("pg: database is at version %d, this binary knows %d: %w", current, latest, ErrNewerData)
+	to = sources[len(sources)-1].Version
+	if from > to {
+		return 0, 0, fmt.Errorf("pg: database is at version %d, this binary knows %d: %w", from, to, ErrNewerData)
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("pg: migrate: %w", err)
+		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
 	if _, err := db.ExecContext(ctx, `SELECT platform.ensure_day_partitions(7)`); err != nil {
-		return fmt.Errorf("pg: create partitions: %w", err)
+		return 0, 0, fmt.Errorf("pg: create partitions: %w", err)
 	}
-	return nil
+	return from, to, nil
 }

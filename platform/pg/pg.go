@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/app"
 )
 
 // MinVersion is the oldest Postgres server that Stampede is tested against, as
@@ -42,14 +44,10 @@ func Open(ctx context.Context, url, name string, maxConns int32) (*pgxpool.Pool,
 // Close closes a pool and waits for its connections to come back, or for ctx: a
 // query that hangs must not keep the process from ending.
 func Close(ctx context.Context, pool *pgxpool.Pool) error {
-	closed := make(chan struct{})
-	go func() { pool.Close(); close(closed) }()
-	select {
-	case <-closed:
-		return nil
-	case <-ctx.Done():
+	if app.Await(ctx, pool.Close) != nil {
 		return errors.New("pg: a connection was still at work")
 	}
+	return nil
 }
 
 // Beginner is a pool, a connection or a transaction.

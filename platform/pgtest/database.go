@@ -182,7 +182,7 @@ func makeTemplate(server string) (name string, err error) {
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+unfinished+" TEMPLATE template0"); err != nil {
 		return "", err
 	}
-	if err := pg.Migrate(ctx, withDatabase(server, unfinished)); err != nil {
+	if _, _, err := pg.Migrate(ctx, withDatabase(server, unfinished)); err != nil {
 		return "", err
 	}
 	_, err = conn.Exec(ctx, "ALTER DATABASE "+unfinished+" RENAME TO "+name)
