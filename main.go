@@ -119,13 +119,8 @@ func (s *server) prove(ctx context.Context) []proof.Outcome {
 
 // book is one item's account for the live page.
 func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
-	rows, err := s.inventory.Books(ctx)
-	for _, r := range rows {
-		if r.ItemID == itemID {
-			return demo.Books{Total: r.Total, Remaining: r.Available, Held: r.Held, Sold: r.Sold, Difference: r.Difference}, nil
-		}
-	}
-	return demo.Books{}, err
+	r, _, err := s.inventory.Book(ctx, itemID)
+	return demo.Books{Total: r.Total, Remaining: r.Available, Held: r.Held, Sold: r.Sold, Difference: r.Difference}, err
 }
 
 // proveStores is verify: it reads the stores without serving, proves the books

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"sync"
 
 	"stampede/inventory/internal/inventorydb"
@@ -30,8 +31,9 @@ type BookRow struct {
 	Loaded     bool  `json:"loaded"` // Redis decides on the item
 }
 
-// bookCache keeps the rows of items on which nothing moves, so that a page that
-// asks each second costs one small call per idle item.
+// bookCache keeps the rows of items on which nothing moves, so that whoever asks
+// again costs one small call for each of them, and none for those that are
+// settled.
 type bookCache struct {
 	mu   sync.Mutex
 	rows map[int64]cachedRow
@@ -50,55 +52,81 @@ type fingerprint struct {
 }
 
 // Books returns every item's units, ordered by item. Rows of items at rest come
-// from memory; the checks never do.
+// from memory; the checks never do. What was read before an error stays there, so
+// that a shop with more items than one call has time for gets through in a few.
 func (s *Service) Books(ctx context.Context) ([]BookRow, error) {
 	stocks, err := s.allStock(ctx)
 	if err != nil {
 		return nil, err
 	}
+	settled, err := s.settledEpochs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	s.bookCache.mu.Lock()
 	defer s.bookCache.mu.Unlock()
-	fresh := make(map[int64]cachedRow, len(stocks))
+	listed := make(map[int64]bool)
 	var rows []BookRow
 	for shards := range perItem(stocks) {
-		known, err := s.bookRow(ctx, shards)
+		itemID := shards[0].ItemID
+		epoch, isSettled := settled[itemID]
+		row, err := s.bookRow(ctx, shards, isSettled && epoch == shards[0].Epoch)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, known.row)
-		// One fingerprint does not tell what moves in several counters.
-		if len(shards) == 1 && known.row.atRest() {
-			fresh[known.row.ItemID] = known
-		}
+		rows, listed[itemID] = append(rows, row), true
 	}
-	s.bookCache.rows = fresh
+	maps.DeleteFunc(s.bookCache.rows, func(itemID int64, _ cachedRow) bool { return !listed[itemID] })
 	return rows, nil
 }
 
-// bookRow is an item's row, from memory while nothing of it has moved. A difference
-// is looked at once more in one step: reading in portions makes some of its own.
-func (s *Service) bookRow(ctx context.Context, shards []Stock) (cachedRow, error) {
+// Book is one item's row of Books; false for an item without stock.
+func (s *Service) Book(ctx context.Context, itemID int64) (BookRow, bool, error) {
+	rows, err := inventorydb.New(s.deps.DB).StockOfItem(ctx, itemID)
+	if err != nil {
+		return BookRow{}, false, fmt.Errorf("inventory: read stock of item %d: %w", itemID, err)
+	}
+	if len(rows) == 0 {
+		return BookRow{}, false, nil
+	}
+	s.bookCache.mu.Lock()
+	defer s.bookCache.mu.Unlock()
+	row, err := s.bookRow(ctx, stocksOf(rows), false)
+	return row, err == nil, err
+}
+
+// bookRow is an item's row, from memory while nothing of it has moved; bookCache.mu
+// is held. A settled item has nothing in Redis to ask for. A difference is looked at
+// once more in one step: reading in portions makes some of its own.
+func (s *Service) bookRow(ctx context.Context, shards []Stock, settled bool) (row BookRow, err error) {
 	st := shards[0]
-	state, _, err := s.State(ctx, st.item())
-	if err != nil {
-		return cachedRow{}, err
-	}
-	now := fingerprint{version: st.Version, state: state}
-	if known, ok := s.bookCache.rows[st.ItemID]; ok && known.moved == now {
-		return known, nil
-	}
-	c, err := s.readCut(ctx, st.ItemID, false)
-	if err != nil {
-		return cachedRow{}, err
-	}
-	row := c.sum()
-	if row.Difference != 0 && row.Loaded {
-		if c, err = s.readCut(ctx, st.ItemID, true); err != nil {
-			return cachedRow{}, err
+	now := fingerprint{version: st.Version}
+	if !settled {
+		if now.state, _, err = s.State(ctx, st.item()); err != nil {
+			return BookRow{}, err
 		}
-		row = c.sum()
 	}
-	return cachedRow{row: row, moved: now}, nil
+	if known, ok := s.bookCache.rows[st.ItemID]; ok && known.moved == now {
+		return known.row, nil
+	}
+	delete(s.bookCache.rows, st.ItemID)
+	for _, atomic := range []bool{false, true} {
+		c, err := s.readCut(ctx, st.ItemID, atomic)
+		if err != nil {
+			return BookRow{}, err
+		}
+		if row = c.sum(); row.Difference == 0 || !row.Loaded {
+			break
+		}
+	}
+	// One fingerprint does not tell what moves in several counters.
+	if len(shards) == 1 && row.atRest() {
+		if s.bookCache.rows == nil {
+			s.bookCache.rows = make(map[int64]cachedRow)
+		}
+		s.bookCache.rows[st.ItemID] = cachedRow{row: row, moved: now}
+	}
+	return row, nil
 }
 
 // perItem yields the stock rows of one item after the other.

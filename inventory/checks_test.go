@@ -62,7 +62,8 @@ func midSale(t *testing.T) *sale {
 	n := onSale(1, 20)
 	n.UserLimit, n.PerActivity = 4, true
 	s := &sale{
-		bundle: b, paid: one(1), unpaid: Attempt{2, ids.NewFor(2), 2}, inFlight: Attempt{3, ids.NewFor(3), 3}, closed: Attempt{4, ids.NewFor(4), 4},
+		bundle: b, paid: one(1), unpaid: Attempt{User: 2, No: ids.NewFor(2), Quantity: 2},
+		inFlight: Attempt{User: 3, No: ids.NewFor(3), Quantity: 3}, closed: Attempt{User: 4, No: ids.NewFor(4), Quantity: 4},
 	}
 	s.item, s.epoch = b.loaded(n)
 	b.reserve(s.item, s.epoch, s.paid, s.unpaid, s.inFlight, s.closed)
@@ -145,7 +146,7 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 		plant               func(s *sale)
 	}{
 		{"more live orders than units", "I1", "24 units are in live orders, the total is 20", func(s *sale) {
-			s.orders.put(s.item, Attempt{9, ids.NewFor(9), 17}, s.epoch, orderevent.StatusPending)
+			s.orders.put(s.item, Attempt{User: 9, No: ids.NewFor(9), Quantity: 17}, s.epoch, orderevent.StatusPending)
 		}},
 		{"a stock row that does not add up", "I1", "= 19, the total is 20", func(s *sale) {
 			exec(s, `UPDATE inventory.stock SET available = available - 1`)

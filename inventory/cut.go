@@ -99,8 +99,9 @@ func (s *Service) readCut(ctx context.Context, itemID int64, atomic bool) (*cut,
 
 // readShard reads a counter's state, marks and holds as they were at one moment.
 func (s *Service) readShard(ctx context.Context, item Item, atomic bool) (shardCut, error) {
-	sh := shardCut{item: item, users: map[int64]mark{}, holds: map[ids.ID]openHold{}, buyers: map[int64]ids.ID{}}
 	for range epochTurns {
+		// Anew in each turn: what was read of a replaced epoch must not stay.
+		sh := shardCut{item: item, users: map[int64]mark{}, holds: map[ids.ID]openHold{}, buyers: map[int64]ids.ID{}}
 		st, ok, err := s.State(ctx, item)
 		if err != nil || !ok || !st.Ready() {
 			return sh, err
@@ -118,7 +119,7 @@ func (s *Service) readShard(ctx context.Context, item Item, atomic bool) (shardC
 			return sh, err
 		}
 	}
-	return sh, fmt.Errorf("inventory: item %d is loaded again and again: %w", item.ID, ErrFenced)
+	return shardCut{}, fmt.Errorf("inventory: item %d is loaded again and again: %w", item.ID, ErrFenced)
 }
 
 // readAtOnce reports false when a Load came in between.

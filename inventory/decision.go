@@ -17,6 +17,10 @@ type Attempt struct {
 	User     int64
 	No       ids.ID
 	Quantity int32 // 1 or more
+	// PayWithin is the payment window in seconds where it is shorter than the
+	// sale's, else 0. Nothing is decided by it; it stays with the hold for whoever
+	// publishes the grant again.
+	PayWithin int32
 }
 
 // Verdict is what became of one attempt.
@@ -67,8 +71,10 @@ type Result struct {
 	Seq int64
 	// Other is the number the user holds under, for AlreadyBought.
 	Other ids.ID
-	// Quantity is what Other holds while Seq is not 0.
-	Quantity int32
+	// Quantity is what Other holds while Seq is not 0, and PayWithin its window,
+	// see Attempt.
+	Quantity  int32
+	PayWithin int32
 }
 
 // waits reports whether the answer names a grant whose order does not exist yet.

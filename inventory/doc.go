@@ -3,9 +3,10 @@
 //
 // # Owns
 //
-// The schema inventory, one stock row per item and shard, and in Redis the keys
-// under the tags {g:i<item>:<shard>} and {g:a<activity>:0}; see [Item]. Other
-// modules reach both through this package only.
+// The schema inventory: one stock row per item and shard, and which ended items
+// are settled. In Redis the keys under the tags {g:i<item>:<shard>} and
+// {g:a<activity>:0}; see [Item]. Other modules reach both through this package
+// only.
 //
 // # Two counts of the same units
 //
@@ -104,7 +105,7 @@
 //
 // Workers has one loop, which settles ended items on one instance at a time.
 // Who preheats, and who notices a fenced item and calls Load, is seckill's
-// business. A process that is Alone opens its
-// items at once after a restart. Lock order is that of all modules:
-// stock rows by item and shard, then orders, then payments.
+// business. A process that is Alone opens its items at once after a restart. Lock
+// order is that of all modules: stock rows by item and shard, then orders, then
+// payments.
 package inventory

@@ -2,10 +2,13 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/ids"
 )
@@ -15,8 +18,9 @@ import (
 const scanCount = 1000
 
 // Users returns who holds units of the item under epoch, at most limit of them
-// and in no order; who may only not have units again is left out. A user who comes or goes while it reads may or may not be
-// among them.
+// and in no order; who may only not have units again is left out. A user who comes
+// or goes while it reads may or may not be among them. ErrFenced says that a Load
+// has replaced the epoch, and with it the list.
 func (s *Service) Users(ctx context.Context, item Item, epoch int64, limit int) ([]int64, error) {
 	users := make([]int64, 0, min(limit, scanCount))
 	err := s.scan(ctx, item.usersKey(epoch), func(user, value string) (bool, error) {
@@ -30,7 +34,18 @@ func (s *Service) Users(ctx context.Context, item Item, epoch int64, limit int) 
 		users = append(users, id)
 		return len(users) < limit, nil
 	})
-	return users, err
+	if err != nil {
+		return nil, err
+	}
+	// A list that a Load removed meanwhile looks like one without holders.
+	now, err := s.deps.Redis.HGet(ctx, item.stateKey(), "epoch").Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("inventory: read epoch of item %d: %w", item.ID, err)
+	}
+	if now != epoch {
+		return nil, fmt.Errorf("inventory: holders of item %d: %w", item.ID, ErrFenced)
+	}
+	return users, nil
 }
 
 // scan hands a hash's fields and values to each until it returns false. A field
@@ -106,11 +121,12 @@ const (
 
 // StaleHold is a grant that no order row is known for.
 type StaleHold struct {
-	No       ids.ID
-	User     int64
-	Quantity int32
-	Seq      int64
-	Epoch    int64
+	No        ids.ID
+	User      int64
+	Quantity  int32
+	PayWithin int32 // seconds, see Attempt
+	Seq       int64
+	Epoch     int64
 }
 
 // StaleHolds returns at most limit grants of the current epoch that have waited
@@ -130,14 +146,15 @@ func (s *Service) StaleHolds(ctx context.Context, item Item, olderThan time.Dura
 		if err != nil {
 			return false, err
 		}
-		if now.Sub(h.at) < olderThan {
+		// As far in the future means that Redis's clock was set back since.
+		if now.Sub(h.at).Abs() < olderThan {
 			return true, nil
 		}
 		no, err := ids.Parse(field)
 		if err != nil {
 			return false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, err)
 		}
-		stale = append(stale, StaleHold{No: no, User: h.user, Quantity: h.quantity, Seq: h.seq, Epoch: st.Epoch})
+		stale = append(stale, StaleHold{No: no, User: h.user, Quantity: h.quantity, PayWithin: h.within, Seq: h.seq, Epoch: st.Epoch})
 		return len(stale) < limit, nil
 	})
 	if len(stale) > 0 {

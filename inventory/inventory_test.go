@@ -172,7 +172,7 @@ func (b *bundle) instance() *Service {
 	b.t.Helper()
 	cfg := DefaultConfig()
 	cfg.PublishDeadline = 20 * time.Millisecond
-	cfg.LeaseTTL = time.Second
+	cfg.LeaseTTL = 5 * time.Second
 	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Holds: b.orders, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.t.Fatal(err)

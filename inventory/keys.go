@@ -52,7 +52,8 @@ func (i Item) epochKey(epoch int64, what string) string {
 // have no units again.
 func (i Item) usersKey(epoch int64) string { return i.epochKey(epoch, "users") }
 
-// holdsKey: hash, number → "user:quantity:seq:ms", only while no order row is
+// holdsKey: hash, number → "user:quantity:seq:ms", and ":<seconds>" behind it
+// where the payment window is shorter than the sale's; only while no order row is
 // known for it.
 func (i Item) holdsKey(epoch int64) string { return i.epochKey(epoch, "holds") }
 

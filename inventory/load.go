@@ -137,7 +137,7 @@ type quiet uint8
 
 const (
 	busy    quiet = iota // grants may be on their way to the stream
-	settled              // nothing was granted under this epoch, and its own Load waited for the ones before
+	settled              // nothing was granted under this epoch, the last one, and its own Load waited for the ones before
 	unused               // never loaded before
 )
 
@@ -187,7 +187,7 @@ func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error
 		case r.int(0) == fenceRefused:
 			return fenced{}, fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", itemID, f.epoch, r.int(1), ErrBusy)
 		case r.int(0) == fenceNoState && st.Epoch == 0:
-		case r.int(0) == fenceDone && r.int(2) == 0 && r.int(3) == 1:
+		case r.int(0) == fenceDone && r.int(1) == st.Epoch && r.int(2) == 0 && r.int(3) == 1:
 			f.quiet = min(f.quiet, settled)
 		default:
 			f.quiet = busy

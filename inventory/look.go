@@ -17,13 +17,20 @@ const (
 	Good
 	// Behind lacks an operator's change. It decides; Apply brings the change.
 	Behind
-	// Unready asks for a Load: the item is not there, fenced, from before a restart
-	// or failover of Redis, or from before its last Load. The last happens when a
-	// server comes back as primary that had lost that role for a moment: it calls
-	// itself as before and may have what it had then. Such an item goes on deciding,
-	// and the order writer refuses every grant of it.
-	Unready
+	// NotThere has no state in Redis. This one and those below are Unready.
+	NotThere
+	// Restarted was loaded before a restart or failover of Redis.
+	Restarted
+	// Loading is fenced, by a Load that is under way or ended half way.
+	Loading
+	// Outdated is from before its last Load: a server came back as primary that had
+	// lost that role for a moment, calls itself as before and has what it had then.
+	// Such an item goes on deciding, and the order writer refuses every grant of it.
+	Outdated
 )
+
+// Unready reports whether the item asks for a Load.
+func (st Standing) Unready() bool { return st >= NotThere }
 
 // Look says how each item stands, in the order of items. It costs one query and
 // one round trip to each Redis server. The error tells of items left Unseen; what
@@ -61,18 +68,32 @@ func (s *Service) Look(ctx context.Context, items []Item) ([]Standing, error) {
 			if first == nil {
 				first = err
 			}
-		case !ok || !st.Ready() || st.Epoch < have.Epoch:
-			seen[i] = Unready
-		case st.Rev < have.Rev:
-			seen[i] = Behind
+		case !ok:
+			seen[i] = NotThere
 		default:
-			seen[i] = Good
+			seen[i] = st.standing(have)
 		}
 	}
 	if first != nil {
 		return seen, fmt.Errorf("inventory: %d of %d items could not be looked at, for one: %w", missing, len(items), first)
 	}
 	return seen, nil
+}
+
+// standing judges a state by its books.
+func (st State) standing(books inventorydb.ProgressRow) Standing {
+	switch {
+	case !st.SameRedis:
+		return Restarted
+	case st.Fenced:
+		return Loading
+	case st.Epoch < books.Epoch:
+		return Outdated
+	case st.Rev < books.Rev:
+		return Behind
+	default:
+		return Good
+	}
 }
 
 // Ready reports whether the item needs no Load. Whether it is open or paused is

@@ -3,6 +3,7 @@ package inventory
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -39,13 +40,16 @@ func (b *bundle) mustStand(item Item, want Standing) {
 	if err != nil || seen[0] != want {
 		b.t.Errorf("item %d stands %d (%v), want %d", item.ID, seen[0], err, want)
 	}
+	if ready, err := b.Ready(b.t.Context(), item); err != nil || ready == want.Unready() {
+		b.t.Errorf("item %d is ready: %v (%v)", item.ID, ready, err)
+	}
 }
 
 func TestLookTellsWhatAnItemNeeds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item := b.create(onSale(1, 5))
-	b.mustStand(item, Unready)
+	b.mustStand(item, NotThere)
 	b.load(item)
 	b.mustStand(item, Good)
 	b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
@@ -57,12 +61,14 @@ func TestLookTellsWhatAnItemNeeds(t *testing.T) {
 	if r, err := fenceScript.run(t.Context(), b.rdb, 4, []string{item.stateKey()}, 99); err != nil || r.int(0) != fenceDone {
 		t.Fatal(r, err)
 	}
-	b.mustStand(item, Unready)
+	b.mustStand(item, Loading)
+	b.rdb.HSet(t.Context(), item.stateKey(), "run_id", otherRun)
+	b.mustStand(item, Restarted)
 }
 
 // The item decides, under an epoch that the order writer refuses, and the server
 // calls itself as it did when the item was loaded.
-func TestAnItemBackAtAnOlderLoadIsUnready(t *testing.T) {
+func TestAnItemBackAtAnOlderLoadIsOutdated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, kept := b.heldAndGone()
@@ -71,13 +77,29 @@ func TestAnItemBackAtAnOlderLoadIsUnready(t *testing.T) {
 	back()
 	old := b.state(item)
 	mustBe(t, "gate", b.reserve(item, old.Epoch, one(3)).Gate, Open)
-	b.mustStand(item, Unready)
+	b.mustStand(item, Outdated)
 	b.mustNotBeOpen(item)
 	b.load(item)
 	b.mustStand(item, Good)
 	b.mustHold(item, kept)
 	if epoch := b.state(item).Epoch; epoch != old.Epoch+2 {
 		t.Errorf("epoch %d after %d and a Load that was taken back", epoch, old.Epoch)
+	}
+}
+
+// The server that comes back had given nothing under its epoch; what was granted
+// under the one after may still be on its way to the stream.
+func TestALoadAfterAFailoverAndBackWaitsForPublishers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, _ := b.loaded(onSale(1, 5))
+	back := b.backup()
+	b.load(item)
+	mustBe(t, "grant by the other server", only(t, b.reserve(item, b.state(item).Epoch, one(1))).Verdict, Granted)
+	back()
+	b.cfg.PublishDeadline = time.Minute
+	if !b.waits(b.Service, item) {
+		t.Error("did not wait")
 	}
 }
 

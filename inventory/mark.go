@@ -88,21 +88,24 @@ func parseMark(text string) (mark, error) {
 	return m, nil
 }
 
-// openHold is a value of the holds hash: "user:quantity:seq:ms".
+// openHold is a value of the holds hash: "user:quantity:seq:ms", and ":<seconds>"
+// for a payment window of its own.
 type openHold struct {
 	user     int64
 	quantity int32
 	seq      int64
 	at       time.Time // when it was granted, by Redis's clock
+	within   int32     // seconds, see Attempt.PayWithin
 }
 
-// parseOpenHold reads user, units, sequence and the moment of the grant.
+// parseOpenHold reads user, units, sequence, the moment of the grant, and the
+// payment window where there is one.
 func parseOpenHold(text string) (openHold, error) {
 	parts := strings.Split(text, ":")
-	if len(parts) != 4 {
-		return openHold{}, fmt.Errorf("inventory: hold %q does not have four parts", text)
+	if len(parts) != 4 && len(parts) != 5 {
+		return openHold{}, fmt.Errorf("inventory: hold %q does not have four or five parts", text)
 	}
-	var v [4]int64
+	var v [5]int64
 	for i, p := range parts {
 		n, err := strconv.ParseInt(p, 10, 64)
 		if err != nil {
@@ -113,5 +116,8 @@ func parseOpenHold(text string) (openHold, error) {
 	if v[1] < 1 || v[1] > 1<<31-1 {
 		return openHold{}, fmt.Errorf("inventory: hold %q has no sensible quantity", text)
 	}
-	return openHold{user: v[0], quantity: int32(v[1]), seq: v[2], at: time.UnixMilli(v[3]).UTC()}, nil
+	if len(parts) == 5 && v[4] < 1 || v[4] > 1<<31-1 {
+		return openHold{}, fmt.Errorf("inventory: hold %q has no sensible payment window", text)
+	}
+	return openHold{user: v[0], quantity: int32(v[1]), seq: v[2], at: time.UnixMilli(v[3]).UTC(), within: int32(v[4])}, nil
 }

@@ -11,20 +11,27 @@ import (
 // FuzzParseOpenHold: a hold is read as what reserve.lua wrote, and anything else
 // is refused or means what it says.
 func FuzzParseOpenHold(f *testing.F) {
-	f.Add("7:1:001:1760000000000", int64(7), int32(1), int64(1), int64(1_760_000_000_000))
-	f.Add(":::", int64(-1), int32(0), int64(-9), int64(1<<62))
-	f.Add("1:4294967297:1:1", int64(1<<62), int32(1<<31-1), int64(100), int64(0))
-	f.Fuzz(func(t *testing.T, text string, user int64, quantity int32, seq, ms int64) {
+	f.Add("7:1:001:1760000000000", int64(7), int32(1), int64(1), int64(1_760_000_000_000), int32(0))
+	f.Add("7:2:001:1760000000000:30", int64(7), int32(2), int64(1), int64(1_760_000_000_000), int32(65535))
+	f.Add("7:2:001:1760000000000:0", int64(7), int32(2), int64(1), int64(1_760_000_000_000), int32(-1))
+	f.Add(":::", int64(-1), int32(0), int64(-9), int64(1<<62), int32(1))
+	f.Add("1:4294967297:1:1", int64(1<<62), int32(1<<31-1), int64(100), int64(0), int32(1<<31-1))
+	f.Add("1:1:1:1:4294967297", int64(1), int32(1), int64(1), int64(0), int32(0))
+	f.Fuzz(func(t *testing.T, text string, user int64, quantity int32, seq, ms int64, within int32) {
 		write := func(h openHold) string {
-			return fmt.Sprintf("%d:%d:%02d:%d", h.user, h.quantity, h.seq, h.at.UnixMilli())
+			text := fmt.Sprintf("%d:%d:%02d:%d", h.user, h.quantity, h.seq, h.at.UnixMilli())
+			if h.within != 0 {
+				text += fmt.Sprintf(":%d", h.within)
+			}
+			return text
 		}
 		if h, err := parseOpenHold(text); err == nil {
-			if again, err := parseOpenHold(write(h)); err != nil || again != h || h.quantity < 1 {
+			if again, err := parseOpenHold(write(h)); err != nil || again != h || h.quantity < 1 || h.within < 0 {
 				t.Errorf("%q became %+v and then %+v, %v", text, h, again, err)
 			}
 		}
-		want := openHold{user: user, quantity: quantity, seq: seq, at: time.UnixMilli(ms).UTC()}
-		if got, err := parseOpenHold(write(want)); (err == nil) != (quantity > 0) || err == nil && got != want {
+		want := openHold{user: user, quantity: quantity, seq: seq, at: time.UnixMilli(ms).UTC(), within: within}
+		if got, err := parseOpenHold(write(want)); (err == nil) != (quantity > 0 && within >= 0) || err == nil && got != want {
 			t.Errorf("%+v was read as %+v, %v", want, got, err)
 		}
 	})
@@ -70,6 +77,21 @@ func FuzzMark(f *testing.F) {
 		copy(want.no[:], number)
 		if got, err := parseMark(want.String()); err != nil || got != want {
 			t.Errorf("%+v was read as %+v, %v", want, got, err)
+		}
+	})
+}
+
+func FuzzParseMark(f *testing.F) {
+	f.Add("0190a1b2c3d4e5f60718293a4b5c6d7e:2:c")
+	f.Add("0190a1b2c3d4e5f60718293a4b5c6d7e")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := parseMark(text)
+		if err != nil {
+			return
+		}
+		back, err := parseMark(m.String())
+		if err != nil || back != m {
+			t.Errorf("%q became %v and then %v, %v", text, m, back, err)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func (s *player) check(t *rapid.T) {
 			if err != nil || h.at.Before(time.UnixMilli(s.now).Add(-time.Minute)) || h.at.After(time.UnixMilli(s.now).Add(10*time.Minute)) {
 				t.Fatalf("hold %s: %v", value, err)
 			}
-			got[no] = fmt.Sprint(specHold{user: h.user, quantity: h.quantity, seq: h.seq})
+			got[no] = fmt.Sprint(specHold{user: h.user, quantity: h.quantity, seq: h.seq, within: h.within})
 		}
 		s.same(t, it, "holds", holds, got)
 		tombs := map[string]bool{}

@@ -24,7 +24,8 @@ type player struct {
 
 	numbers  map[int64]map[int64][]ids.ID // item → user → the numbers of their paths
 	quantity map[ids.ID]int32
-	revs     int64 // the latest change that anybody made, of any item
+	within   map[ids.ID]int32 // the payment windows of their own, 0 for most
+	revs     int64            // the latest change that anybody made, of any item
 }
 
 // specUsers are few enough to meet each other and enough to buy everything.
@@ -37,7 +38,7 @@ func newPlayer(b *bundle, t *rapid.T) *player {
 	}
 	s := &player{
 		bundle: b, spec: spec{buyers: map[int64]specBuyer{}}, now: time.Now().UnixMilli(), revs: 1,
-		numbers: map[int64]map[int64][]ids.ID{}, quantity: map[ids.ID]int32{},
+		numbers: map[int64]map[int64][]ids.ID{}, quantity: map[ids.ID]int32{}, within: map[ids.ID]int32{},
 	}
 	// Two items share the buyers of activity 7; the third is alone.
 	for id := int64(1); id <= 3; id++ {
@@ -48,6 +49,7 @@ func newPlayer(b *bundle, t *rapid.T) *player {
 				no := ids.NewFor(user)
 				s.numbers[id][user] = append(s.numbers[id][user], no)
 				s.quantity[no] = rapid.SampledFrom([]int32{1, 2, 2, 3}).Draw(t, "quantity")
+				s.within[no] = rapid.SampledFrom([]int32{0, 0, 1, 65535}).Draw(t, "to pay within")
 			}
 		}
 	}
@@ -72,7 +74,7 @@ func (s *player) number(t *rapid.T, it *specItem, user int64) ids.ID {
 func (s *player) attempt(t *rapid.T, it *specItem) Attempt {
 	user := rapid.Int64Range(1, specUsers).Draw(t, "user")
 	no := s.number(t, it, user)
-	return Attempt{User: user, No: no, Quantity: s.quantity[no]}
+	return Attempt{User: user, No: no, Quantity: s.quantity[no], PayWithin: s.within[no]}
 }
 
 func (s *player) attempts(t *rapid.T, it *specItem) []Attempt {
@@ -249,7 +251,7 @@ func (s *player) lose(t *rapid.T) {
 // TestScriptsFollowTheirSpec plays every script of inventory/lua against the
 // spec in model_spec_test.go, on its own, with any arguments that its header
 // allows, and compares each answer and after each step every key of the Redis:
-// batches with repeated users and numbers, quantities, limits, unlimited items,
+// batches with repeated users and numbers, quantities, payment windows, limits, unlimited items,
 // two items that share an activity's buyers and one that does not, windows and
 // pauses, revisions out of order, totals that rise and fall, releases and
 // commits before a reserve, twice and after each other, with rebuy on and off,

@@ -24,8 +24,8 @@ type specItem struct {
 }
 
 type specHold struct {
-	user, seq int64
-	quantity  int32
+	user, seq        int64
+	quantity, within int32
 }
 
 // specBuyer is what a user has of an activity with one item per user.
@@ -96,7 +96,8 @@ func (s *spec) decide(it *specItem, a Attempt) Result {
 	case has:
 		r := Result{Verdict: AlreadyBought, Other: held.no}
 		if own := it.users[a.User]; own.no == held.no {
-			r.Seq, r.Quantity = it.holds[held.no].seq, it.holds[held.no].quantity
+			hold := it.holds[held.no]
+			r.Seq, r.Quantity, r.PayWithin = hold.seq, hold.quantity, hold.within
 		}
 		return r
 	case units > it.limit:
@@ -105,7 +106,7 @@ func (s *spec) decide(it *specItem, a Attempt) Result {
 		it.remaining -= units
 		it.seq++
 		it.users[a.User] = mark{no: a.No, quantity: a.Quantity}
-		it.holds[a.No] = specHold{user: a.User, seq: it.seq, quantity: a.Quantity}
+		it.holds[a.No] = specHold{user: a.User, seq: it.seq, quantity: a.Quantity, within: a.PayWithin}
 		if it.item.PerActivity {
 			s.buyers[a.User] = specBuyer{no: a.No, item: it.item.ID}
 		}

@@ -54,7 +54,12 @@ func (g *granting) since() time.Time {
 	return g.last
 }
 
+// granting returns what is noted of an item; where nobody asks for it, because
+// this process is not Alone, all items share one.
 func (s *Service) granting(itemID int64) *granting {
+	if !s.cfg.Alone {
+		return &s.unasked
+	}
 	if g, ok := s.grants.Load(itemID); ok {
 		return g.(*granting) //nolint:errcheck // the map holds nothing else
 	}

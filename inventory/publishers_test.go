@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,16 +13,23 @@ import (
 	"stampede/platform/pgtest"
 )
 
-// waits reports whether a Load of the item still waits after a moment.
+// waits reports whether a Load of the item still waits for publishers after a
+// moment. Where the moment is over before that is known, a longer one follows.
 func (b *bundle) waits(s *Service, item Item) bool {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 100*time.Millisecond)
-	defer cancel()
-	err := s.Load(ctx, item.ID)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		b.t.Fatal(err)
+	for moment := 100 * time.Millisecond; ; moment *= 3 {
+		ctx, cancel := context.WithTimeout(b.t.Context(), moment)
+		err := s.Load(ctx, item.ID)
+		cancel()
+		switch {
+		case err == nil:
+			return false
+		case ctx.Err() == nil || moment > 10*time.Second:
+			b.t.Fatal(err)
+		case strings.Contains(err.Error(), "wait for publishers"):
+			return true
+		}
 	}
-	return err != nil
 }
 
 // otherRun makes the items' states name a run of Redis that is over, as a

@@ -79,13 +79,17 @@ func (c *reserveCall) fill(item Item, epoch int64, attempts []Attempt) error {
 	}
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Quantity < 1 || a.No.IsZero() {
-			return fmt.Errorf("inventory: attempt %d of item %d has quantity %d and number %s", i, item.ID, a.Quantity, a.No)
+		if a.Quantity < 1 || a.PayWithin < 0 || a.No.IsZero() {
+			return fmt.Errorf("inventory: attempt %d of item %d has quantity %d, %d s to pay and number %s", i, item.ID, a.Quantity, a.PayWithin, a.No)
 		}
 		c.buf = hex.AppendEncode(c.buf, a.No[:])
-		if a.Quantity > 1 {
+		if a.Quantity > 1 || a.PayWithin > 0 {
 			c.buf = append(c.buf, ':')
 			c.buf = strconv.AppendInt(c.buf, int64(a.Quantity), 10)
+		}
+		if a.PayWithin > 0 {
+			c.buf = append(c.buf, ':')
+			c.buf = strconv.AppendInt(c.buf, int64(a.PayWithin), 10)
 		}
 		c.ends = append(c.ends, len(c.buf))
 	}
@@ -178,20 +182,29 @@ func (d *Decision) read(r reply, attempts int) error {
 }
 
 // other reads the number that stands in the way of a grant: alone, or with
-// ":<quantity>:<sequence>" while it waits for its order.
+// ":<quantity>:<sequence>[:<seconds>]" while it waits for its order.
 func (r *Result) other(text string) (err error) {
 	number, hold, waits := strings.Cut(text, ":")
 	if r.Other, err = ids.Parse(number); err != nil || !waits {
 		return err
 	}
-	quantity, seq, _ := strings.Cut(hold, ":")
+	quantity, rest, _ := strings.Cut(hold, ":")
 	units, err := strconv.ParseInt(quantity, 10, 32)
 	if err != nil {
 		return fmt.Errorf("quantity of %s: %w", number, err)
 	}
 	r.Quantity = int32(units)
+	seq, seconds, shorter := strings.Cut(rest, ":")
 	if r.Seq, err = strconv.ParseInt(seq, 10, 64); err != nil {
 		return fmt.Errorf("sequence of %s: %w", number, err)
 	}
+	if !shorter {
+		return nil
+	}
+	within, err := strconv.ParseInt(seconds, 10, 32)
+	if err != nil {
+		return fmt.Errorf("payment window of %s: %w", number, err)
+	}
+	r.PayWithin = int32(within)
 	return nil
 }

@@ -67,7 +67,8 @@ type Service struct {
 	// epochs remembers the last epoch seen per Item (int64), as the first guess
 	// of calls that are not told one. A wrong guess costs one more call.
 	epochs    sync.Map
-	grants    sync.Map // what this process was granted: item id → *granting
+	grants    sync.Map // what this process was granted, if it is Alone: item id → *granting
+	unasked   granting
 	runs      runs
 	bookCache bookCache
 	// recheck is proof.Recheck; tests shorten it.

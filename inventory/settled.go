@@ -25,17 +25,22 @@ const (
 	settleAtMost = 500
 	// settleTimeout bounds one item: reading its orders and its holders.
 	settleTimeout = 20 * time.Second
+	// forgetEvery is how often the guesses of epochs are dropped, so that those of
+	// long ended items do not add up: each that is needed again costs one call.
+	forgetEvery = time.Hour
 )
 
-// Workers are the module's loops: one that frees the memory of ended items.
+// Workers are the module's loops: one that frees the memory of ended items, in
+// Redis and in this process.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{{Name: "inventory-settle", Run: s.runSettling}}
 }
 
 // runSettling settles items until ctx ends, on one instance at a time.
 func (s *Service) runSettling(ctx context.Context) error {
-	tick := time.NewTicker(settleEvery)
+	tick, forget := time.NewTicker(settleEvery), time.NewTicker(forgetEvery)
 	defer tick.Stop()
+	defer forget.Stop()
 	turn := lease.Turn{DB: s.deps.DB, Name: settleLease, Holder: s.holder, Life: settleLeaseLife}
 	defer func() {
 		if err := turn.Leave(ctx); err != nil {
@@ -53,6 +58,8 @@ func (s *Service) runSettling(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-forget.C:
+			s.epochs.Clear()
 		case <-tick.C:
 		}
 	}

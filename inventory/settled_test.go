@@ -2,11 +2,13 @@ package inventory
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"stampede/order/orderevent"
 	"stampede/platform/ids"
@@ -100,6 +102,17 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustBe(t, "the late return is in Postgres", rows[0].Available, before[0].Available+1)
+	// However many settled items a shop has, its books ask Redis for none of them.
+	gone := redis.NewClient(&redis.Options{})
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.deps.Redis = gone
+	again, err := s.Books(t.Context())
+	s.deps.Redis = s.rdb
+	if err != nil || !slices.Equal(rows, again) {
+		t.Errorf("books without Redis %+v, %v, want %+v", again, err, rows)
+	}
 
 	// Loaded once more by hand, it is settled once more.
 	s.load(s.item)

@@ -46,17 +46,17 @@ type activityDraft struct {
 // activityPatch changes what it names and nothing else.
 type activityPatch struct {
 	Version              int32      `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
-	Name                 *string    `json:"name,omitempty"`
-	StartsAt             *time.Time `json:"starts_at,omitempty"`
-	EndsAt               *time.Time `json:"ends_at,omitempty"`
-	LimitPerUser         *int32     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000"`
-	OneItemPerUser       *bool      `json:"one_item_per_user,omitempty"`
+	Name                 *string    `json:"name,omitempty" doc:"1 to 120 characters"`
+	StartsAt             *time.Time `json:"starts_at,omitempty" doc:"No session opens earlier"`
+	EndsAt               *time.Time `json:"ends_at,omitempty" doc:"No session closes later; the activity ends then"`
+	LimitPerUser         *int32     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" doc:"Units of one item that one user may hold"`
+	OneItemPerUser       *bool      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds *int32     `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Takes the place of a share"`
 	PaymentWindowShare   *float64   `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Takes the place of the duration"`
-	RebuyAfterClose      *bool      `json:"rebuy_after_close,omitempty"`
-	HumanCheck           *string    `json:"human_check,omitempty" enum:"none,pow,slide,verifier"`
-	HumanCheckRate       *int32     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000"`
-	Exclusive            *bool      `json:"exclusive,omitempty"`
+	RebuyAfterClose      *bool      `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again"`
+	HumanCheck           *string    `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
+	HumanCheckRate       *int32     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"Whoever asks for more paths a minute passes a second check; 0 asks nobody"`
+	Exclusive            *bool      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
 }
 
 // defaultPayWindowSeconds is long enough to find a phone and short enough that
@@ -278,6 +278,7 @@ func (s *Service) deleteActivity(ctx context.Context, id int64) error {
 			return fmt.Errorf("seckill: delete activity: %w", err)
 		}
 		c.announce = c.published()
+		c.logDeletion("activity", id)
 		return c.record(ctx, "activity.delete", activitySubject(id), tree[0].view())
 	})
 }

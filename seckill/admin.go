@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"stampede/platform/audit"
-	"stampede/platform/auth"
 	"stampede/platform/httpx"
 	"stampede/seckill/internal/seckilldb"
 )
@@ -40,14 +39,8 @@ func (s *Service) adminRoutes(api httpx.API) {
 	s.activityRoutes(api)
 	s.sessionRoutes(api)
 	s.itemRoutes(api)
-	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: adminBase + "/audit", ID: "list-audit", Summary: "What operators did, newest first",
-		Tag: "operator", Role: auth.Viewer,
-	}, s.listAudit)
-	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: adminBase + "/items/{id}/funnel", ID: "item-funnel",
-		Summary: "An item's attempts, units and books at this moment", Tag: "operator", Role: auth.Viewer, Problems: readProblems,
-	}, s.itemFunnel)
+	httpx.Register(api, readOp(adminBase+"/audit", "list-audit", "What operators did, newest first", nil), s.listAudit)
+	httpx.Register(api, readOp(adminBase+"/items/{id}/funnel", "get-funnel", "An item's attempts, units and books at this moment", readProblems), s.itemFunnel)
 	s.admissionRoutes(api)
 }
 
@@ -56,7 +49,7 @@ func (s *Service) adminRoutes(api httpx.API) {
 func (s *Service) activityRoutes(api httpx.API) {
 	const base = adminBase + "/activities"
 	createRoute(api, base, "activity", "Create a draft, with its sessions and items if they come along", nil, s.createActivity)
-	httpx.Register(api, readOp(base, "list-activities", "Activities, newest first", nil),
+	httpx.Register(api, readOp(base, "admin-list-activities", "Activities, newest first", nil),
 		func(ctx context.Context, in *listing) (*bodyOf[page[activityView]], error) {
 			return listPage(&in.PageInput, viewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillActivity, error) {
@@ -89,7 +82,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 func (s *Service) sessionRoutes(api httpx.API) {
 	const base = adminBase + "/sessions"
 	createRoute(api, base, "session", "Add a session to an activity, with its items if they come along", editProblems, s.createSession)
-	httpx.Register(api, readOp(base, "list-admin-sessions", "Sessions, newest first", nil),
+	httpx.Register(api, readOp(base, "admin-list-sessions", "Sessions, newest first", nil),
 		func(ctx context.Context, in *listingSessions) (*bodyOf[page[sessionView]], error) {
 			return listPage(&in.PageInput, viewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillSession, error) {
@@ -108,7 +101,7 @@ func (s *Service) sessionRoutes(api httpx.API) {
 func (s *Service) itemRoutes(api httpx.API) {
 	const base = adminBase + "/items"
 	createRoute(api, base, "item", "Add an item to a session", editProblems, s.createItem)
-	httpx.Register(api, readOp(base, "list-admin-items", "Items, newest first", nil),
+	httpx.Register(api, readOp(base, "admin-list-items", "Items, newest first", nil),
 		func(ctx context.Context, in *listingItems) (*bodyOf[page[itemView]], error) {
 			out, err := listPage(&in.PageInput, viewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {

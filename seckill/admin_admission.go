@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,7 @@ import (
 
 // admission is how fast an item's line may be entered.
 type admission struct {
-	PerSecond int `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance lets into the line; 0 lifts the bound"`
+	PerSecond int `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance lets into the line; 0 is no bound, everybody is let in"`
 }
 
 // admissionInput sets an item's rate.
@@ -28,7 +29,7 @@ type admissionInput struct {
 // admissionRoutes registers how the valve before an item's line is read and set.
 func (s *Service) admissionRoutes(api httpx.API) {
 	const path = adminBase + "/items/{id}/admission"
-	httpx.Register(api, readOp(path, "read-admission-rate", "How fast an item's line may be entered on each instance", readProblems),
+	httpx.Register(api, readOp(path, "get-admission-rate", "How fast an item's line may be entered on each instance", readProblems),
 		func(ctx context.Context, in *ByID) (*bodyOf[admission], error) {
 			return answerByID(in.ID, func(id int64) (admission, error) { return s.admission(ctx, id) })
 		})
@@ -39,6 +40,7 @@ func (s *Service) admissionRoutes(api httpx.API) {
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: codeForbiddenTransition, http.StatusUnprocessableEntity: "invalid",
 		},
+		Away: awayChange,
 	}, func(ctx context.Context, in *admissionInput) (*bodyOf[admission], error) {
 		return answerByID(in.ID, func(id int64) (admission, error) { return s.setAdmission(ctx, id, in.Body) })
 	})
@@ -70,5 +72,9 @@ func (s *Service) setAdmission(ctx context.Context, id int64, in admission) (adm
 	if err != nil {
 		return admission{}, err
 	}
-	return in, s.Rush.SetAdmission(ctx, id, in.PerSecond)
+	if err := s.Rush.SetAdmission(ctx, id, in.PerSecond); err != nil {
+		return admission{}, err
+	}
+	s.logChange(ctx, slog.String("action", "admission"), slog.Int64("item_id", id), slog.Int("per_second", in.PerSecond))
+	return in, nil
 }

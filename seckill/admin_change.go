@@ -62,10 +62,22 @@ func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *
 		return err
 	}
 	if done.did != nil {
-		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "sale changed by an operator", append(done.did, slog.Int64("actor", auth.From(ctx).UserID))...)
+		s.logChange(ctx, done.did...)
 	}
 	done.carryOut(context.WithoutCancel(ctx))
 	return nil
+}
+
+// logChange leaves a line about an action that shoppers feel at once.
+func (s *Service) logChange(ctx context.Context, did ...slog.Attr) {
+	s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "sale changed by an operator", append(did, slog.Int64("actor", auth.From(ctx).UserID))...)
+}
+
+// logDeletion has the log tell of the deletion of what shoppers have seen.
+func (c *change) logDeletion(thing string, id int64) {
+	if c.published() {
+		c.did = []slog.Attr{slog.String("action", string(actDelete)), slog.Int64(thing+"_id", id)}
+	}
 }
 
 // lock takes the activity for this change and refuses the action where the

@@ -12,25 +12,25 @@ type funnelView struct {
 	ItemID   rowID            `json:"item_id"`
 	At       timestamp        `json:"at"`
 	Attempts int64            `json:"attempts" doc:"Rushes that this instance has answered since it started"`
-	Answers  map[string]int64 `json:"answers" doc:"The same by code"`
+	Answers  map[string]int64 `json:"answers" doc:"The same by code; left went away while waiting, admission-rate was told too-hot because of the rate that an operator set"`
 	Loaded   bool             `json:"loaded" doc:"Redis decides on the item; false while it is being prepared"`
 	Epoch    int64            `json:"epoch" doc:"Loads so far"`
 	Queued   int64            `json:"queued" doc:"Grants whose order is not written yet"`
 	Stock    *int32           `json:"stock" doc:"Units of goods put on sale; null when unlimited"`
 	Oversell *int32           `json:"oversell" doc:"Units on sale beyond the stock by agreement; the books' total holds both; null when unlimited"`
-	Books    funnelBooks      `json:"books"`
+	Books    funnelBooks      `json:"books" doc:"Where every unit is"`
 }
 
 // funnelBooks is where every unit is: total = available + held + sold + backup
 // + written off in Postgres, and Redis agrees when the difference is 0.
 type funnelBooks struct {
-	Unlimited      bool  `json:"unlimited"`
-	Total          int64 `json:"total"`
+	Unlimited      bool  `json:"unlimited" doc:"Nothing is counted down"`
+	Total          int64 `json:"total" doc:"available + held + sold + backup + written_off"`
 	Available      int64 `json:"available" doc:"Units that no live order holds, in Postgres"`
 	Held           int64 `json:"held" doc:"Units of orders that are not paid yet"`
 	Sold           int64 `json:"sold" doc:"Units of paid orders"`
-	Backup         int64 `json:"backup"`
-	WrittenOff     int64 `json:"written_off"`
+	Backup         int64 `json:"backup" doc:"Units held back, for orders whose money came late"`
+	WrittenOff     int64 `json:"written_off" doc:"Units that are not to be sold any more"`
 	Remaining      int64 `json:"remaining" doc:"Units left to take, in Redis"`
 	InFlight       int64 `json:"in_flight" doc:"Units granted in Redis whose order is not written yet"`
 	ReleasePending int64 `json:"release_pending" doc:"Units given back in Postgres that are on their way to Redis"`
@@ -68,15 +68,11 @@ func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 		return funnelView{}, fmt.Errorf("seckill: read state of item %d: %w", id, err)
 	}
 	v.Loaded, v.Epoch, v.Queued = ok && state.Ready(), state.Epoch, max(0, state.Seq-state.Persisted)
-	rows, err := s.deps.Stock.Books(ctx)
+	row, _, err := s.deps.Stock.Book(ctx, id)
 	if err != nil {
 		return funnelView{}, fmt.Errorf("seckill: read books of item %d: %w", id, err)
 	}
-	for i := range rows {
-		if rows[i].ItemID == id {
-			v.Books = booksOf(&rows[i])
-		}
-	}
+	v.Books = booksOf(&row)
 	return v, nil
 }
 

@@ -70,7 +70,7 @@ func makeRoute[D, V any](api httpx.API, op httpx.Op, do func(context.Context, st
 func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Context, int64) (V, error),
 	edit func(context.Context, int64, P) (V, error), remove func(context.Context, int64) error,
 ) {
-	httpx.Register(api, readOp(base+"/{id}", "read-admin-"+what, "One "+what+" with what is below it", readProblems),
+	httpx.Register(api, readOp(base+"/{id}", "admin-get-"+what, "One "+what+" with what is below it", readProblems),
 		func(ctx context.Context, in *ByID) (*bodyOf[V], error) {
 			return answerByID(in.ID, func(id int64) (V, error) { return get(ctx, id) })
 		})
@@ -92,8 +92,16 @@ func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Cont
 
 // readOp heads a GET, which every operator may use.
 func readOp(path, id, summary string, problems map[int]string) httpx.Op {
-	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Problems: problems}
+	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Problems: problems, Away: awayRead}
 }
+
+// What an operator is told while Postgres is away. A change may have been committed
+// although its answer was lost, so asking again is what makes sure.
+const (
+	awayRead   = "The sale's plan cannot be reached right now; selling goes on without it. Try again in a moment."
+	awayChange = "The sale's plan cannot be reached right now, so this may not be in force; ask again until it is answered. " +
+		"Until then what is open goes on selling as it was, and intake closes by itself when too many orders wait to be written."
+)
 
 // maxWriteBytes fits an activity with a thousand items, the largest thing an
 // operator sends.
@@ -103,6 +111,6 @@ const maxWriteBytes = 4 << 20
 func writeOp(method, path, id, summary string, status int, problems map[int]string) httpx.Op {
 	return httpx.Op{
 		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
-		Problems: problems, MaxBodyBytes: maxWriteBytes,
+		Problems: problems, MaxBodyBytes: maxWriteBytes, Away: awayChange,
 	}
 }

@@ -11,23 +11,23 @@ import (
 type activityView struct {
 	ID                   rowID         `json:"id"`
 	Name                 string        `json:"name"`
-	Status               string        `json:"status" enum:"draft,scheduled,running,ended,terminated"`
-	Paused               bool          `json:"paused"`
+	Status               string        `json:"status" enum:"draft,scheduled,running,ended,terminated" doc:"draft is seen by operators only; scheduled is published; running from its first opening; ended when its time is over; terminated by an operator"`
+	Paused               bool          `json:"paused" doc:"No rush is taken until it is resumed"`
 	StartsAt             timestamp     `json:"starts_at"`
 	EndsAt               timestamp     `json:"ends_at"`
-	LimitPerUser         int32         `json:"limit_per_user"`
-	OneItemPerUser       bool          `json:"one_item_per_user"`
-	PaymentWindowSeconds int32         `json:"payment_window_seconds"`
+	LimitPerUser         int32         `json:"limit_per_user" doc:"Units of one item that one user may hold"`
+	OneItemPerUser       bool          `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds int32         `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
 	PaymentWindowShare   *float64      `json:"payment_window_share" doc:"Where it is set it takes the place of the seconds"`
-	RebuyAfterClose      bool          `json:"rebuy_after_close"`
-	HumanCheck           string        `json:"human_check" enum:"none,pow,slide,verifier"`
+	RebuyAfterClose      bool          `json:"rebuy_after_close" doc:"A user whose unpaid order was closed may buy again"`
+	HumanCheck           string        `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
 	HumanCheckRate       int32         `json:"human_check_rate" doc:"Paths a minute above which a second check is asked for; 0 never"`
 	Exclusive            bool          `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
 	EditableUntil        *timestamp    `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on it takes more stock, a pause or its termination, but no edit; it is past at once when the activity is published later than that"`
 	Version              int32         `json:"version" doc:"Send it back with an edit"`
 	CreatedAt            timestamp     `json:"created_at"`
 	UpdatedAt            timestamp     `json:"updated_at"`
-	Sessions             []sessionView `json:"sessions,omitempty" doc:"Given when one activity is read, not in lists"`
+	Sessions             []sessionView `json:"sessions,omitempty" nullable:"false" doc:"Given when one activity is read, not in lists"`
 }
 
 // sessionView is a session as operators see it.
@@ -38,13 +38,13 @@ type sessionView struct {
 	OpensAt             timestamp  `json:"opens_at"`
 	ClosesAt            timestamp  `json:"closes_at"`
 	ReservationOpensAt  *timestamp `json:"reservation_opens_at" nullable:"true" doc:"null when no reservation is asked for"`
-	ReservationClosesAt *timestamp `json:"reservation_closes_at" nullable:"true"`
+	ReservationClosesAt *timestamp `json:"reservation_closes_at" nullable:"true" doc:"Until when an item can be reserved; null when no reservation is asked for"`
 	ReservationCap      float64    `json:"reservation_cap" doc:"The most reservations of an item, as a multiple of its stock; 0 is no cap"`
 	RepeatOf            *rowID     `json:"repeat_of" nullable:"true" doc:"The session that this one repeats on another day; null for one of its own"`
 	Version             int32      `json:"version" doc:"Send it back with an edit"`
 	CreatedAt           timestamp  `json:"created_at"`
 	UpdatedAt           timestamp  `json:"updated_at"`
-	Items               []itemView `json:"items,omitempty" doc:"Given when one session is read, not in lists"`
+	Items               []itemView `json:"items,omitempty" nullable:"false" doc:"Given when one session is read, not in lists"`
 }
 
 // itemView is an item as operators see it.
@@ -57,7 +57,7 @@ type itemView struct {
 	OversellPercent int16     `json:"oversell_percent" doc:"Units on sale beyond the stock by agreement, as a share of it"`
 	OversellReason  string    `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %"`
 	OnSale          *int32    `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); null when unlimited"`
-	Unlimited       bool      `json:"unlimited"`
+	Unlimited       bool      `json:"unlimited" doc:"Nothing is counted down"`
 	LimitPerUser    int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
 	Reservations    *int64    `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
 	Version         int32     `json:"version" doc:"Send it back with an edit"`
@@ -70,10 +70,10 @@ type auditView struct {
 	ID      rowID           `json:"id"`
 	At      timestamp       `json:"at"`
 	Actor   string          `json:"actor" doc:"The operator's user id; 0 is the system"`
-	Role    string          `json:"role"`
-	Action  string          `json:"action" example:"activity.publish"`
-	Subject string          `json:"subject" example:"activity 12"`
-	Detail  json.RawMessage `json:"detail"`
+	Role    string          `json:"role" doc:"The operator's role at that time"`
+	Action  string          `json:"action" example:"activity.publish" doc:"The thing and what was done to it; refused.… was asked for and not allowed"`
+	Subject string          `json:"subject" example:"activity 12" doc:"What it was done to"`
+	Detail  json.RawMessage `json:"detail" doc:"What was asked for or changed; its members depend on the action"`
 }
 
 // The views hide how rows are stored: 0 stands for "no limit of its own", a null

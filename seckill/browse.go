@@ -80,13 +80,13 @@ func (b *browser) routes(api httpx.API) {
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, b.listSessions)
 	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/sessions/{id}", ID: "read-session", Tag: "shopper",
+		Method: http.MethodGet, Path: "/api/v1/sessions/{id}", ID: "get-session", Tag: "shopper",
 		Summary: "A session with its items and what is left of them", Problems: notThere,
 	}, func(ctx context.Context, in *browseInput) (*shown[shopSession], error) {
 		return show[shopSession](ctx, b, "s", in, "There is no session with this id.", b.buildSession)
 	})
 	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/items/{id}", ID: "read-item", Tag: "shopper",
+		Method: http.MethodGet, Path: "/api/v1/items/{id}", ID: "get-item", Tag: "shopper",
 		Summary: "An item and what is left of it", Problems: notThere,
 	}, func(ctx context.Context, in *browseInput) (*shown[shopItem], error) {
 		return show[shopItem](ctx, b, "i", in, "There is no item with this id.", b.buildItem)

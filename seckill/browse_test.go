@@ -10,13 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
 	"stampede/inventory"
 	"stampede/platform/ids"
-	"stampede/seckill/internal/seckilltest"
 )
 
 // counter counts the statements of a pool.
@@ -173,38 +170,6 @@ func TestTheSessionList(t *testing.T) {
 	}
 	if r := d.as("", http.MethodGet, "/api/v1/sessions?cursor=Zm9v", nil); r.status != 422 {
 		t.Errorf("a cursor that is none: %d %s", r.status, r.raw)
-	}
-}
-
-// TestHerd sends a hundred shoppers for the same page at once.
-func TestHerd(t *testing.T) {
-	t.Parallel()
-	y := newYard(t)
-	calls := new(seckilltest.RedisCalls)
-	rdb := redis.NewClient(y.Redis.Options())
-	t.Cleanup(func() { _ = rdb.Close() })
-	d := y.desk(func(_ *Config, deps *Deps) { deps.Redis = rdb })
-	s := d.publish(time.Hour)
-	rdb.AddHook(calls)
-	herd := func(path string, want int) int64 {
-		before := calls.N.Load()
-		var g errgroup.Group
-		for range 100 {
-			g.Go(func() error {
-				if r := d.as("", http.MethodGet, path, nil); r.status != want {
-					t.Errorf("%s: %d %s", path, r.status, r.raw)
-				}
-				return nil
-			})
-		}
-		_ = g.Wait()
-		return calls.N.Load() - before
-	}
-	// One look each, a second one for those that came between the flight's end and the cache's entry.
-	for path, want := range map[string]int{"/api/v1/sessions/" + s.session: 200, "/api/v1/sessions/424242": 404} {
-		if n := herd(path, want); n == 0 || n > 3 {
-			t.Errorf("%d commands for %s", n, path)
-		}
 	}
 }
 

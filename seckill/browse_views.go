@@ -35,10 +35,10 @@ type shopSession struct {
 	OpensAt      timestamp `json:"opens_at"`
 	ClosesAt     timestamp `json:"closes_at"`
 	Entry
-	Status         string     `json:"status" enum:"upcoming,on_sale,paused,ended"`
+	Status         string     `json:"status" enum:"upcoming,on_sale,paused,ended" doc:"upcoming, on_sale, paused by an operator, or ended"`
 	OneItemPerUser bool       `json:"one_item_per_user" doc:"Whoever has one item of the activity cannot have another"`
-	ItemCount      int        `json:"item_count"`
-	Items          []shopItem `json:"items,omitempty" doc:"Given when one session is read, not in lists"`
+	ItemCount      int        `json:"item_count" doc:"How many items it has"`
+	Items          []shopItem `json:"items,omitempty" nullable:"false" doc:"Given when one session is read, not in lists"`
 }
 
 // shopItem is an item as shoppers see it.
@@ -47,14 +47,14 @@ type shopItem struct {
 	SessionID  rowID `json:"session_id"`
 	ActivityID rowID `json:"activity_id"`
 	Goods
-	LimitPerUser         int32     `json:"limit_per_user"`
-	OneItemPerUser       bool      `json:"one_item_per_user"`
+	LimitPerUser         int32     `json:"limit_per_user" doc:"Units of it that one user may hold"`
+	OneItemPerUser       bool      `json:"one_item_per_user" doc:"Whoever has one item of the activity cannot have another"`
 	PaymentWindowSeconds int64     `json:"payment_window_seconds" doc:"How long an order may stay unpaid"`
 	OpensAt              timestamp `json:"opens_at"`
 	ClosesAt             timestamp `json:"closes_at"`
 	Entry
-	Status    string `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended"`
-	Unlimited bool   `json:"unlimited"`
+	Status    string `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended" doc:"preparing: on sale, but a rush is told to come back in a moment; all_held: none is left now, unpaid ones may come back; sold_out: every unit is paid for"`
+	Unlimited bool   `json:"unlimited" doc:"Nothing is counted down"`
 	Total     *int64 `json:"total" doc:"Units on sale; null when unlimited"`
 	Remaining *int64 `json:"remaining" doc:"Units nobody holds, up to 2 s old; null when unlimited, and while nobody knows"`
 }

@@ -5,8 +5,10 @@
 // # Owns
 //
 // In Postgres the schema seckill: activities, their sessions, their items, who
-// reserved one, and what is known about offenders. In Redis the views that shoppers
-// browse (sv:*, one hash per session) and the admission rates.
+// reserved one, and the answers kept for Idempotency-Keys; and the schema risk,
+// what is known about offenders and who takes part where. In Redis the views that
+// shoppers browse (sv:*, one hash per session), the admission rates, and what
+// reservation and risk keep there for a short while.
 // Stock is not here: rows and counters belong to inventory and are reached only
 // through it, in this module's transactions where a plan and its stock must
 // change together.
@@ -77,7 +79,7 @@
 //
 // Publishes events.seckill.changed through the outbox, and grants by the rush.
 // Consumes events.seckill.changed: once per instance for the catalogue, and as one
-// shared durable for views and stock changes.
+// shared durable for views and stock changes. Package risk consumes events.order.*.
 //
 // # Life of a process
 //

@@ -29,7 +29,7 @@ type ItemDraft struct {
 	Title        string `json:"title" doc:"1 to 120 characters"`
 	Spec         string `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
 	ImageURL     string `json:"image_url,omitempty" doc:"http, https or empty"`
-	ListPrice    money  `json:"list_price"`
+	ListPrice    money  `json:"list_price" doc:"What it costs outside the sale"`
 	SalePrice    money  `json:"sale_price" doc:"No more than the list price, in the same currency"`
 	Stock        int32  `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
 	Unlimited    bool   `json:"unlimited,omitempty" doc:"Nothing is counted down"`
@@ -45,13 +45,13 @@ type newItem struct {
 // itemPatch changes what it names and nothing else.
 type itemPatch struct {
 	Version      int32   `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
-	SKU          *string `json:"sku,omitempty"`
-	Title        *string `json:"title,omitempty"`
-	Spec         *string `json:"spec,omitempty"`
-	ImageURL     *string `json:"image_url,omitempty"`
-	ListPrice    *money  `json:"list_price,omitempty"`
-	SalePrice    *money  `json:"sale_price,omitempty"`
-	Stock        *int32  `json:"stock,omitempty" minimum:"0" maximum:"10000000"`
+	SKU          *string `json:"sku,omitempty" doc:"1 to 64 characters, unique in its session"`
+	Title        *string `json:"title,omitempty" doc:"1 to 120 characters"`
+	Spec         *string `json:"spec,omitempty" doc:"Up to 500 characters"`
+	ImageURL     *string `json:"image_url,omitempty" doc:"http, https or empty"`
+	ListPrice    *money  `json:"list_price,omitempty" doc:"What it costs outside the sale"`
+	SalePrice    *money  `json:"sale_price,omitempty" doc:"No more than the list price, in the same currency"`
+	Stock        *int32  `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
 	Unlimited    *bool   `json:"unlimited,omitempty" doc:"true drops the stock; false needs one"`
 	LimitPerUser *int32  `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
 }

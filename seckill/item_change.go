@@ -82,6 +82,7 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 		if err := c.changedBelow(ctx, before); err != nil {
 			return err
 		}
+		c.logDeletion("item", id)
 		return c.record(ctx, "item.delete", catalogue.ItemSubject(id), viewItem(&old))
 	})
 }

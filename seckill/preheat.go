@@ -111,8 +111,10 @@ func (p *preheater) round(ctx context.Context) {
 			failed = errors.Join(failed, p.deps.Stock.Apply(look, item.ID))
 		default:
 		}
-		if standings[i] == inventory.Unready || slices.Contains(owed, item.ID) {
+		if standings[i].Unready() || slices.Contains(owed, item.ID) {
 			p.start(item, false)
+		} else {
+			p.loaded(item.ID)
 		}
 	}
 	if failed != nil {

@@ -73,11 +73,15 @@ func (p *preheater) mayHeal(id int64) bool {
 }
 
 // underLease loads the item if that is still needed once this instance alone
-// may: another one may have done it between the look and the lease.
+// may: another one may have done it between the look and the lease. ErrBusy says
+// that another is at it.
 func (p *preheater) underLease(ctx context.Context, item *catalogue.Item) error {
 	held, ok, err := lease.Acquire(ctx, p.deps.DB, "preheat:"+rowID(item.ID).String(), p.holder, preheatLeaseTTL)
-	if err != nil || !ok {
-		return err // another instance is at it
+	if err == nil && !ok {
+		err = inventory.ErrBusy
+	}
+	if err != nil {
+		return err
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterCommit)
@@ -122,18 +126,28 @@ func (p *preheater) load(ctx context.Context, id int64, wanted int32) error {
 	return nil
 }
 
+// loaded forgets the failures of an item that is as it should be, whoever has
+// seen to it.
+func (p *preheater) loaded(id int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.items[id]; r != nil {
+		r.failures = 0
+	}
+}
+
 // loadEnded notes how a Load ended: what failed waits longer each time, and asks
-// for a person when it has failed often enough.
+// for a person when it has failed often enough. That another instance is at it
+// says nothing: there it may fail as it does here.
 func (p *preheater) loadEnded(ctx context.Context, id int64, err error) {
-	failed := err != nil && !errors.Is(err, inventory.ErrBusy)
 	p.mu.Lock()
 	r := p.record(id)
 	r.busy = false
 	switch {
-	case ctx.Err() != nil: // the process stops; whoever goes on loads the item
+	case ctx.Err() != nil || errors.Is(err, inventory.ErrBusy): // on a stop, whoever goes on loads the item
 		p.mu.Unlock()
 		return
-	case !failed:
+	case err == nil:
 		r.failures = 0
 		p.mu.Unlock()
 		return

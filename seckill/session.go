@@ -13,8 +13,8 @@ import (
 // SessionDraft is what creating a session takes; its items may come along.
 type SessionDraft struct {
 	Name                string      `json:"name" doc:"1 to 120 characters" example:"10:00"`
-	OpensAt             time.Time   `json:"opens_at"`
-	ClosesAt            time.Time   `json:"closes_at"`
+	OpensAt             time.Time   `json:"opens_at" doc:"From when the items are on sale"`
+	ClosesAt            time.Time   `json:"closes_at" doc:"Until when, at least 10 s later"`
 	ReservationOpensAt  *time.Time  `json:"reservation_opens_at,omitempty" doc:"Given, rush paths go only to those who reserved the item from then on"`
 	ReservationClosesAt *time.Time  `json:"reservation_closes_at,omitempty" doc:"By the session's opening at the latest"`
 	ReservationCap      float64     `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"Reservations of an item, as a multiple of its stock from 1 on; 0 is no cap" example:"20"`
@@ -30,12 +30,12 @@ type newSession struct {
 // sessionPatch changes what it names and nothing else.
 type sessionPatch struct {
 	Version             int32      `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
-	Name                *string    `json:"name,omitempty"`
-	OpensAt             *time.Time `json:"opens_at,omitempty"`
-	ClosesAt            *time.Time `json:"closes_at,omitempty"`
-	ReservationOpensAt  *time.Time `json:"reservation_opens_at,omitempty"`
-	ReservationClosesAt *time.Time `json:"reservation_closes_at,omitempty"`
-	ReservationCap      *float64   `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000"`
+	Name                *string    `json:"name,omitempty" doc:"1 to 120 characters"`
+	OpensAt             *time.Time `json:"opens_at,omitempty" doc:"From when the items are on sale"`
+	ClosesAt            *time.Time `json:"closes_at,omitempty" doc:"Until when, at least 10 s later"`
+	ReservationOpensAt  *time.Time `json:"reservation_opens_at,omitempty" doc:"From when an item can be reserved"`
+	ReservationClosesAt *time.Time `json:"reservation_closes_at,omitempty" doc:"By the session's opening at the latest"`
+	ReservationCap      *float64   `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"Reservations of an item, as a multiple of its stock from 1 on; 0 is no cap"`
 	WithoutReservation  bool       `json:"without_reservation,omitempty" doc:"Asks for no reservation any more; takes the place of the three"`
 }
 
@@ -262,6 +262,7 @@ func (s *Service) deleteSession(ctx context.Context, id int64) error {
 		if err := c.changedBelow(ctx, before); err != nil {
 			return err
 		}
+		c.logDeletion("session", id)
 		return c.record(ctx, "session.delete", sessionSubject(id), viewTwig(t))
 	})
 }

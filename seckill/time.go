@@ -16,7 +16,7 @@ type timeInput struct {
 // offset; the fourth is the client's own when the answer arrives. The server's
 // two differ by the time that the answer took to make.
 type serverTime struct {
-	ServerTime    timestamp `json:"server_time"`
+	ServerTime    timestamp `json:"server_time" doc:"The server's time"`
 	ClientSend    int64     `json:"client_send" doc:"What the client sent as client_send, 0 if nothing" example:"1760000000000"`
 	ServerReceive int64     `json:"server_receive" doc:"Unix milliseconds when the request was read" example:"1760000600003"`
 	ServerSend    int64     `json:"server_send" doc:"Unix milliseconds when the answer was written" example:"1760000600003"`
@@ -41,7 +41,7 @@ const timeProtocol = "How to count down to an opening with a client whose clock 
 // registerTime adds GET /api/v1/time.
 func (b *browser) registerTime(api httpx.API) {
 	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/time", ID: "server-time", Tag: "shopper",
+		Method: http.MethodGet, Path: "/api/v1/time", ID: "get-server-time", Tag: "shopper",
 		Summary: "The time that openings go by", Description: timeProtocol,
 	}, b.time)
 }

@@ -83,12 +83,12 @@ func (money) Schema(huma.Registry) *huma.Schema {
 // Goods are what an item is, whoever looks at it. They are exported because
 // huma documents embedded fields of exported types only.
 type Goods struct {
-	SKU       string `json:"sku"`
+	SKU       string `json:"sku" doc:"The shop's own name for the goods"`
 	Title     string `json:"title"`
-	Spec      string `json:"spec"`
-	ImageURL  string `json:"image_url"`
-	ListPrice money  `json:"list_price"`
-	SalePrice money  `json:"sale_price"`
+	Spec      string `json:"spec" doc:"Which variant it is"`
+	ImageURL  string `json:"image_url" doc:"Empty without a picture"`
+	ListPrice money  `json:"list_price" doc:"What it costs outside the sale"`
+	SalePrice money  `json:"sale_price" doc:"What it costs in the sale"`
 }
 
 func goodsOf(i *seckilldb.SeckillItem) Goods {

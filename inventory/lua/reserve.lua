@@ -8,14 +8,16 @@
 -- ARGV[2] item id
 -- ARGV[3] n, attempts in this batch, at most 512
 -- ARGV[4 .. 3+n]   users
--- ARGV[4+n .. 3+2n] marks: the number's 32 hex digits, and ":<quantity>" behind them unless it is 1
+-- ARGV[4+n .. 3+2n] marks: the number's 32 hex digits, and ":<quantity>" behind them unless it is 1; for an attempt with
+--         a payment window shorter than the sale's ":<quantity>:<seconds>", whatever the quantity
 --
 -- Returns {gate, epoch, remaining, committed, total, seq, persisted, rel, ms until opening, verdicts, extra…}.
 --   gate: 0 open, 1 fenced, 2 not started, 3 ended, 4 paused; only an open gate has verdicts.
 --   verdicts: one letter per attempt, in order: g granted, r repeated, b already bought, n not enough, s sold out,
 --   h all held, f finished, l over limit. Grants are numbered upwards to seq in the order of the letters.
 --   extra: for each r its grant's sequence (0: its order exists), for each b the number held, in order; while that
---   number's order does not exist yet, with ":<quantity>:<sequence>" of its grant behind it.
+--   number's order does not exist yet, with ":<quantity>:<sequence>" of its grant behind it, and ":<seconds>" if its
+--   payment window is shorter.
 -- Errors: out of memory refuses the call before anything is written.
 -- Cost: O(n); a full batch takes about half a millisecond.
 
@@ -80,6 +82,12 @@ local low = (seq + 1) % 100
 local high = ':' .. (seq + 1 - low) / 100
 local granted_at = ':' .. now
 
+-- What a hold tells of its grant: quantity and sequence, then the shorter window if there is one.
+local function waiting(hold)
+    local grant, within = string.match(hold or '', '^%-?%d+(:%d+:%d+):%d+(.*)$')
+    return grant and grant .. within or ''
+end
+
 local verdicts, extra = {}, {}
 local taken = {}                        -- what this batch gave: user → place of the mark in users
 local users, holds, bought = {}, {}, {} -- field, value, … of the HSETs
@@ -105,20 +113,28 @@ for i = 1, n do
             verdicts[i] = 'b'
             local open = ''
             if taken[user] then
-                open = string.match(holds[taken[user]], '^%-?%d+(:%d+:%d+):')
+                open = waiting(holds[taken[user]])
             elseif marks[i] then
-                local hold = redis.call('HGET', KEYS[3], other)
-                open = hold and string.match(hold, '^%-?%d+(:%d+:%d+):') or ''
+                open = waiting(redis.call('HGET', KEYS[3], other))
             end
             extra[#extra + 1] = other .. open
         end
     elseif gone and gone[i] then
         verdicts[i] = 'f'
     else
-        local number, quantity, units = mark, ':1', 1
+        local number, quantity, units, stamp = mark, ':1', 1, granted_at
         if #mark > 32 then
+            local window = string.find(mark, ':', 34, true)
+            if window then
+                -- The hold alone keeps it, for whoever has to publish the grant again.
+                stamp = granted_at .. sub(mark, window)
+                mark = sub(mark, 1, window - 1)
+            end
             number, quantity = sub(mark, 1, 32), sub(mark, 33)
             units = tonumber(sub(mark, 34))
+            if units == 1 then
+                mark = number
+            end
         end
         if units > limit then
             verdicts[i] = 'l'
@@ -128,7 +144,7 @@ for i = 1, n do
             k = k + 2
             taken[user] = k
             users[k - 1], users[k] = user, mark
-            holds[k - 1], holds[k] = number, user .. quantity .. high .. digits[low] .. granted_at
+            holds[k - 1], holds[k] = number, user .. quantity .. high .. digits[low] .. stamp
             low = low + 1
             if low == 100 then
                 low = 0

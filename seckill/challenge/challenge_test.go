@@ -61,10 +61,7 @@ func newHumanYard(t *testing.T) *humanYard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit, err := ratelimit.New(rdb, log, reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limit := ratelimit.New(rdb, log, reg)
 	y.check = Door(y.human, limit, y.proved)
 	y.shelf = seckilltest.NewShelf(t)
 	y.svc = &Service{Catalogue: y.shelf.Catalogue, Human: y.human, Clock: y.clock, PathLead: rush.DefaultConfig().PathLead}

@@ -92,7 +92,7 @@ func (s *Service) choose(item *catalogue.Item, purpose string, kind humancheck.K
 	case first == humancheck.None && second == humancheck.None:
 		return "", "", errNoCheck
 	case purpose == humancheck.PurposeRush && now.Before(paths):
-		return "", "", rush.ErrTooEarly.After(paths.Sub(now))
+		return "", "", rush.TooEarly(paths, now)
 	case purpose == humancheck.PurposeReservation && now.Before(item.ReserveFrom):
 		return "", "", errReserveSoon.After(item.ReserveFrom.Sub(now))
 	case purpose == humancheck.PurposeReservation && now.After(item.ReserveUntil):

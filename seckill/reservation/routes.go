@@ -48,7 +48,7 @@ func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 		},
 	}, s.post)
 	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: path, ID: "read-reservation", Tag: "shopper", Role: auth.Shopper,
+		Method: http.MethodGet, Path: path, ID: "get-reservation", Tag: "shopper", Role: auth.Shopper,
 		Summary: "One's own reservation of an item", Problems: map[int]string{http.StatusNotFound: "not-found"},
 	}, s.get)
 	httpx.Register(api, httpx.Op{

@@ -23,7 +23,7 @@ type DecisionView struct {
 	RuleID     string         `json:"rule_id,omitempty" doc:"Left out where the blacklist decided"`
 	Rule       map[string]any `json:"rule" doc:"The rule as it was then, or the blacklist's entry"`
 	Inputs     map[string]any `json:"inputs" doc:"What the rule saw of the user: the count, and until when it hits"`
-	Result     string         `json:"result" enum:"short-window,later,refused-by-chance,refused"`
+	Result     string         `json:"result" enum:"short-window,later,refused-by-chance,refused" doc:"short-window, later: a weaker path; refused-by-chance, refused: none"`
 }
 
 // readDecisions returns decisions, the newest first; 0 stands for any user, any

@@ -1,6 +1,7 @@
 // Package risk decides at the door, with what the shop has learned of a shopper,
 // whether he gets a rush path and how good a one. It is asked when a path is
-// issued and never by the rush itself: what it decides travels in the path.
+// issued and never by the rush itself: what it decides travels in the path. It
+// owns the schema risk.
 //
 // # Three checks
 //

@@ -25,11 +25,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
 	}
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/risk/rules", ID: "admin-list-risk-rules", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/risk/rules", ID: "list-risk-rules", Tag: "operator", Role: auth.Viewer,
 		Summary: "Rules about who gets a worse rush path, the newest first", Problems: reading,
 	}, s.listRules)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules", ID: "admin-add-risk-rule", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
+		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules", ID: "add-risk-rule", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
 		Summary: "Make a rule",
 		Description: "A rule hits every user whose count has reached its threshold: orders closed unpaid within the window (`unpaid_holds`, 30 days " +
 			"unless said otherwise), orders that wait for payment now (`open_unpaid`), or refusals at the door within one minute " +
@@ -41,22 +41,22 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 	}, s.addRule)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPut, Path: "/api/v1/admin/risk/rules/{id}", ID: "admin-change-risk-rule", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPut, Path: "/api/v1/admin/risk/rules/{id}", ID: "change-risk-rule", Tag: "operator", Role: auth.Operator,
 		Summary: "Replace a rule, all but its kind", Problems: changing,
 		Description: "Its users are counted anew. Decisions keep the rule as it was.",
 	}, s.changeRule)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodDelete, Path: "/api/v1/admin/risk/rules/{id}", ID: "admin-remove-risk-rule", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodDelete, Path: "/api/v1/admin/risk/rules/{id}", ID: "remove-risk-rule", Tag: "operator", Role: auth.Operator,
 		Summary: "Remove a rule", Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
 	}, s.removeRule)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules/dry-run", ID: "admin-try-risk-rule", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules/dry-run", ID: "try-risk-rule", Tag: "operator", Role: auth.Viewer,
 		Summary:     "Whom a rule would hit now",
 		Description: "Nothing is stored and nobody is restricted. For `refusals_per_minute` that is this minute and the one before.",
 		Problems:    reading,
 	}, s.tryRule)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/risk/decisions", ID: "admin-list-risk-decisions", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/risk/decisions", ID: "list-risk-decisions", Tag: "operator", Role: auth.Viewer,
 		Summary:     "What restricted whom, the newest first",
 		Description: "Each with the rule as it was then, what it saw of the user, and what came of it. Kept for `--risk-keep-decisions`.",
 		Problems:    reading,
@@ -64,8 +64,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 }
 
 type decisionsInput struct {
-	UserID int64 `query:"user_id" minimum:"1"`
-	RuleID int64 `query:"rule_id" minimum:"1"`
+	UserID int64 `query:"user_id" minimum:"1" doc:"Only about this user"`
+	RuleID int64 `query:"rule_id" minimum:"1" doc:"Only by this rule"`
 	httpx.PageInput
 }
 

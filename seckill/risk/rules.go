@@ -26,13 +26,13 @@ type RuleInput struct {
 // RuleView is a rule as operators read it.
 type RuleView struct {
 	ID            string  `json:"id"`
-	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute"`
-	Threshold     int32   `json:"threshold"`
-	WindowSeconds int64   `json:"window_seconds"`
-	Action        Action  `json:"action" enum:"short_window,later,chance,none"`
-	Amount        float64 `json:"amount"`
-	Note          string  `json:"note,omitempty"`
-	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time"`
+	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute" doc:"What of a user is counted"`
+	Threshold     int32   `json:"threshold" doc:"The count from which on a user is hit"`
+	WindowSeconds int64   `json:"window_seconds" doc:"How far back is counted; of refusals, for how long a user is then hit"`
+	Action        Action  `json:"action" enum:"short_window,later,chance,none" doc:"What a hit does to the rush path"`
+	Amount        float64 `json:"amount" doc:"short_window: seconds to pay; later: milliseconds after the opening; chance: the probability of a path; none: 0"`
+	Note          string  `json:"note,omitempty" doc:"Why there is the rule, in its maker's words"`
+	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time" doc:"Left out for a rule without an end"`
 	InForce       bool    `json:"in_force" doc:"false once it has expired"`
 	CreatedAt     string  `json:"created_at" format:"date-time"`
 	UpdatedAt     string  `json:"updated_at" format:"date-time"`

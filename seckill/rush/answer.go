@@ -33,6 +33,7 @@ const (
 	outPathExpired
 	outTooLarge
 	outTooHot
+	outAdmissionRate // too-hot as well, by the rate that an operator set
 	outRateLimited
 	outFenced
 	outPaused
@@ -42,7 +43,8 @@ const (
 	outcomes // how many there are
 )
 
-// String is the code, as answers, metrics and the funnel write it.
+// String is the code, as answers, metrics and the funnel write it. Only for the
+// latter two is it told apart who was turned away by the operator's own rate.
 func (o outcome) String() string {
 	switch o {
 	case outNone:
@@ -53,6 +55,8 @@ func (o outcome) String() string {
 		return "repeated"
 	case outLeft:
 		return "left"
+	case outAdmissionRate:
+		return "admission-rate"
 	default:
 		return refusals[o].Code
 	}
@@ -72,6 +76,7 @@ var refusals = [outcomes]*fault.Error{
 	outPathExpired:   fault.New(fault.Forbidden, "path-expired", "Ask for a new path. If you rushed before, ask for your order by its number."),
 	outTooLarge:      fault.New(fault.TooLarge, "too-large", "A rush has no body; the path says it all."),
 	outTooHot:        fault.New(fault.TooMany, "too-hot", "This attempt was not taken; the same path may be sent again.").After(time.Second),
+	outAdmissionRate: fault.New(fault.TooMany, "too-hot", "This attempt was not taken; the same path may be sent again.").After(time.Second),
 	outRateLimited:   fault.New(fault.TooMany, "rate-limited", "You send rushes faster than anybody is served; the same path may be sent again.").After(time.Second),
 	outFenced:        fault.New(fault.Unavailable, "fenced", "The item is being loaded; the same path may be sent again.").After(time.Second),
 	outPaused:        fault.New(fault.Unavailable, "paused", "The shop has paused this sale; the same path may be sent again.").After(2 * time.Second),
@@ -187,7 +192,7 @@ func writeAlreadyBought(w http.ResponseWriter, lang httpx.Language, other ids.ID
 type Ticket struct {
 	OrderNo     string `json:"order_no" doc:"The number to ask for, the one that came with the path" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 	Status      string `json:"status" doc:"queued, or the order's status when there is an order already" example:"queued"`
-	Position    int64  `json:"position" doc:"Grants that will be written before this one; never rises" example:"1200"`
+	Position    int64  `json:"position" doc:"Place in line: 1 is the next to be written, 0 is being written; never rises" example:"1200"`
 	PollAfterMS int64  `json:"poll_after_ms" doc:"When asking GET /api/v1/orders/{order_no} makes sense, in milliseconds" example:"260"`
 }
 

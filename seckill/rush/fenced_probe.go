@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/inventory"
 	"stampede/platform/alarm"
 	"stampede/seckill/catalogue"
 )
@@ -13,39 +14,49 @@ const (
 	// fencedFor is how long an item on sale may be without an answer before a
 	// person is asked: three times what a Load with busy publishers takes.
 	fencedFor = 20 * time.Second
-	// fencedEvery is how often it is looked at: one small read per item on sale.
+	// fencedEvery is how often items are looked at: one query and one round trip
+	// to Redis for all that are on sale.
 	fencedEvery = 5 * time.Second
 )
 
 // FencedProbe looks for items whose sale is open and that Redis does not decide
 // on, whatever the reason: Loads that fail have an alarm of their own, but one
 // that waits for the order writer does not fail. A Redis that does not answer is
-// another alarm's business.
+// another alarm's business, and hides only the items that it has.
 func (r *Service) FencedProbe() alarm.Probe {
 	return alarm.Probe{Code: alarm.ItemFenced, Every: fencedEvery, For: fencedFor, Shared: true, Look: r.fencedItems}
 }
 
+// whyFenced is what a person is told of an item that asks for a Load.
+var whyFenced = map[inventory.Standing]string{
+	inventory.NotThere:  "It has no state in Redis.",
+	inventory.Restarted: "Redis was restarted or failed over since it was loaded.",
+	inventory.Loading:   "Its Load has not come to an end.",
+	inventory.Outdated:  "Redis is back at what it had before the last Load, and every grant is refused.",
+}
+
 // fencedItems finds items on sale that Redis does not decide on, with the reason.
+// The error tells of those that could not be judged.
 func (r *Service) fencedItems(ctx context.Context) ([]alarm.Finding, error) {
 	now := r.clock.Now()
-	var found []alarm.Finding
+	var onSale []inventory.Item
 	for _, item := range r.catalogue.Items() {
-		if !item.DueInRedis(now) || now.Before(item.OpensAt) {
-			continue
-		}
-		state, ok, err := r.deps.Stock.State(ctx, item.Stock())
-		if err != nil {
-			return nil, fmt.Errorf("seckill: look for fenced items: %w", err)
-		}
-		switch {
-		case ok && state.Ready():
-		case !ok:
-			found = append(found, alarm.Finding{Subject: catalogue.ItemSubject(item.ID), Detail: "It has no state in Redis."})
-		case !state.SameRedis:
-			found = append(found, alarm.Finding{Subject: catalogue.ItemSubject(item.ID), Detail: "Redis was restarted or failed over since it was loaded."})
-		default:
-			found = append(found, alarm.Finding{Subject: catalogue.ItemSubject(item.ID), Detail: "Its Load has not come to an end."})
+		if item.DueInRedis(now) && !now.Before(item.OpensAt) {
+			onSale = append(onSale, item.Stock())
 		}
 	}
-	return found, nil
+	if len(onSale) == 0 {
+		return nil, nil
+	}
+	standings, err := r.deps.Stock.Look(ctx, onSale)
+	if err != nil {
+		err = fmt.Errorf("seckill: look for fenced items: %w", err)
+	}
+	var found []alarm.Finding
+	for i, item := range onSale {
+		if standings[i].Unready() {
+			found = append(found, alarm.Finding{Subject: catalogue.ItemSubject(item.ID), Detail: whyFenced[standings[i]]})
+		}
+	}
+	return found, err
 }

@@ -2,14 +2,50 @@ package rush
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"stampede/platform/alarm"
 	"stampede/platform/pgtest"
 	"stampede/seckill/catalogue"
 )
+
+// What Redis has of one item cannot be read; the others are looked at all the same,
+// and each is told with its own reason.
+func TestEachItemIsJudgedByItself(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	broken, good, gone, fenced := y.Item(10), y.Item(10), y.Item(10), y.Item(10)
+	i := y.instance([]*catalogue.Item{broken, good, gone, fenced})
+	state := func(it *catalogue.Item) string { return fmt.Sprintf("{g:i%d:0}:%d:state", it.ID, it.ID) }
+	for _, err := range []error{
+		y.Redis.Set(t.Context(), state(broken), "not a hash", 0).Err(),
+		y.Redis.Del(t.Context(), state(gone)).Err(),
+		y.Redis.HSet(t.Context(), state(fenced), "fenced", 99).Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := i.rush.FencedProbe().Look(t.Context())
+	if err == nil {
+		t.Error("nothing is said of the item that cannot be read")
+	}
+	want := []alarm.Finding{
+		{Subject: catalogue.ItemSubject(gone.ID), Detail: "It has no state in Redis."},
+		{Subject: catalogue.ItemSubject(fenced.ID), Detail: "Its Load has not come to an end."},
+	}
+	slices.SortFunc(found, func(a, b alarm.Finding) int { return strings.Compare(a.Subject, b.Subject) })
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
 
 // An item on sale whose keys Redis has lost, and that nobody loads.
 func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {

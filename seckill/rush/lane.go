@@ -103,11 +103,11 @@ func (l *lane) enter(a *attempt, now time.Time) (outcome, bool) {
 		if places := l.places.Load(); places >= 0 && int64(waiting) >= places {
 			return outTooHot, false
 		}
-		if now.UnixNano() < l.hotUntil.Load() {
+		if left := l.hotUntil.Load() - now.UnixNano(); left > 0 && left <= int64(l.line.cfg.HotFor) { // more: the clock was set back
 			return outTooHot, false
 		}
 		if lim := l.limiter.Load(); lim != nil && !lim.AllowN(now, 1) {
-			return outTooHot, false
+			return outAdmissionRate, false
 		}
 	}
 	l.mu.RLock()
@@ -183,5 +183,8 @@ type quiet struct{ next atomic.Int64 }
 
 func (q *quiet) ok(now time.Time) bool {
 	next := q.next.Load()
-	return now.UnixNano() >= next && q.next.CompareAndSwap(next, now.Add(time.Second).UnixNano())
+	if left := next - now.UnixNano(); left > 0 && left <= int64(time.Second) { // more: the clock was set back
+		return false
+	}
+	return q.next.CompareAndSwap(next, now.Add(time.Second).UnixNano())
 }

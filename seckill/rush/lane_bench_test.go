@@ -22,7 +22,10 @@ func BenchmarkLaneEnter(b *testing.B) {
 		"taken":    func(*lane) {},
 		"rated":    func(l *lane) { l.admit(1_000_000_000) },
 		"no_place": func(l *lane) { l.places.Store(0) },
-		"lagging":  func(l *lane) { l.hotUntil.Store(time.Now().Add(time.Hour).UnixNano()) },
+		"lagging": func(l *lane) {
+			l.line.cfg.HotFor = time.Hour
+			l.hotUntil.Store(time.Now().Add(time.Hour).UnixNano())
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			l := idleLane()

@@ -1,6 +1,7 @@
 package rush
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -69,14 +70,22 @@ func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 }
 
 // The number in already-bought is as much a promise as the one in a 202: it is
-// named only once its message is on disk, with the units that it holds.
+// named only once its message is on disk, with the units that it holds and the
+// payment window of its own path.
 func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	it := y.Item(3, func(it *catalogue.Item) { it.UserLimit = 2 })
 	i := y.instance([]*catalogue.Item{it})
 	down := i.streamDown()
-	first, second := i.issue(1, it, 2), i.issue(1, it, 1)
+	within := 30 * time.Second
+	i.rush.Guard(func(_ context.Context, a *Applicant) error {
+		a.PayWithin = within
+		return nil
+	})
+	first := i.issue(1, it, 2)
+	within = 60 * time.Second
+	second := i.issue(1, it, 1)
 	for _, p := range []PathGrant{first, second} {
 		if a := i.send(p.Path); a.Code != "unknown" {
 			t.Fatalf("while nothing is stored: %+v", a)
@@ -88,7 +97,7 @@ func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
 	}
 	y.Write()
 	pgtest.Eventually(t, 5*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the number that was named")
-	if o, ok, err := y.Orders.Get(t.Context(), parse(t, first.OrderNo)); err != nil || !ok || o.Quantity != 2 {
-		t.Fatalf("the order: %+v, %v, %v", o, ok, err)
+	if g := y.Orders.Granted(parse(t, first.OrderNo)); g.Quantity != 2 || g.PayWithin != 30 {
+		t.Fatalf("the grant: %+v", g)
 	}
 }

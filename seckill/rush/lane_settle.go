@@ -53,9 +53,7 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 			}
 		case inventory.AlreadyBought:
 			if w.unsure(r.Other, r.Seq) {
-				// What the other number's path said of the window is not known here; it is
-				// the same shopper's, and the message that comes first decides.
-				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: r.Other, User: a.user, Quantity: r.Quantity, PayWithin: a.within, Seq: r.Seq}})
+				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: r.Other, User: a.user, Quantity: r.Quantity, PayWithin: r.PayWithin, Seq: r.Seq}})
 			}
 		case inventory.SoldOut:
 			nothingLeft = outSoldOut

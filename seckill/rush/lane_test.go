@@ -92,6 +92,24 @@ func TestLaggingWriterIsTooHotForAWhile(t *testing.T) {
 	if _, in := l.enter(waiter(t.Context(), 3), now.Add(i.rush.cfg.HotFor)); !in {
 		t.Fatal("nobody is let in to see whether the writer caught up")
 	}
+	// Nor does a clock that is set back keep everybody out until it has caught up.
+	if o, in := l.enter(waiter(t.Context(), 4), now.Add(-time.Hour)); !in {
+		t.Fatalf("an hour before: %v", o)
+	}
+}
+
+func TestOneLineASecondWhateverTheClockDoes(t *testing.T) {
+	t.Parallel()
+	var q quiet
+	now := time.Now()
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {time.Second - 1, false}, {time.Second, true}, {-time.Hour, true}, {-time.Hour + time.Second - 1, false}, {-time.Hour + time.Second, true}} {
+		if got := q.ok(now.Add(c.after)); got != c.want {
+			t.Errorf("after %v: %v", c.after, got)
+		}
+	}
 }
 
 func TestAttemptOfAClientThatLeftIsDropped(t *testing.T) {

@@ -133,7 +133,7 @@ func (w *laneWorker) sift() {
 			continue
 		}
 		w.asked = append(w.asked, a)
-		w.attempts = append(w.attempts, inventory.Attempt{User: a.user, No: a.no, Quantity: a.quantity})
+		w.attempts = append(w.attempts, inventory.Attempt{User: a.user, No: a.no, Quantity: a.quantity, PayWithin: a.within})
 	}
 }
 

@@ -57,6 +57,12 @@ type lanes struct {
 // flagCacheBytes is freecache's smallest, room for some ten thousand flags.
 const flagCacheBytes = 512 << 10
 
+// stopwatch is freecache's clock for flags: it counts on when the machine's clock
+// is set back, which would let a flag live on by as much.
+type stopwatch struct{ start time.Time }
+
+func (w stopwatch) Now() uint32 { return uint32(time.Since(w.start) / time.Second) }
+
 // find returns an item's lane, nil when there is none.
 func (ls *lanes) find(item int64) *lane { return ls.all.find(item) }
 

@@ -141,7 +141,7 @@ type collector struct {
 
 var (
 	answersDesc = prometheus.NewDesc("stampede_seckill_rush_answers_total",
-		"Answers to rushes by code; left counts clients that went away while waiting.", []string{"code"}, nil)
+		"Answers to rushes by code; left counts clients that went away while waiting, admission-rate who was told too-hot because of the operator's rate.", []string{"code"}, nil)
 	waitingDesc = prometheus.NewDesc("stampede_seckill_lane_waiting",
 		"Attempts waiting in an item's lane on this instance.", []string{"item"}, nil)
 )

@@ -15,7 +15,6 @@ import (
 // What a path can be refused for.
 var (
 	ErrItemUnknown = fault.New(fault.NotFound, "not-found", "There is no such item; GET /api/v1/sessions lists what is on sale.")
-	ErrTooEarly    = fault.New(fault.TooEarly, "not-started", "Paths are given out shortly before the opening; spread your requests over that time.")
 	ErrSaleEnded   = fault.New(fault.Gone, "ended", "The sale of this item has ended.")
 	errOverLimit   = fault.New(fault.Invalid, "over-limit", "Ask for at most the number of units in limit.")
 )
@@ -40,12 +39,18 @@ type PathGrant struct {
 	Path       string `json:"path" doc:"The credential of one attempt; keep it to yourself"`
 	OrderNo    string `json:"order_no" doc:"The number of this attempt and of the order it may become" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 	UsableFrom string `json:"usable_from" format:"date-time" doc:"When the path may be sent; the opening"`
-	ExpiresAt  string `json:"expires_at" format:"date-time"`
+	ExpiresAt  string `json:"expires_at" format:"date-time" doc:"Until when the path may be sent, in server time"`
 	RushURL    string `json:"rush_url" format:"uri-reference" doc:"POST here, without a body or token"`
 }
 
 // timeFormat is RFC 3339 with milliseconds, as every time in the API.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// TooEarly refuses until paths are given out, and says from when that is.
+func TooEarly(from, now time.Time) error {
+	return fault.Newf(fault.TooEarly, "not-started", "Paths are given out from %s on, in server time; spread your requests over the time until the opening.",
+		from.UTC().Format(timeFormat)).After(from.Sub(now))
+}
 
 // PathLead is how long before its opening paths for an item are given out.
 func (r *Service) PathLead() time.Duration { return r.cfg.PathLead }
@@ -66,8 +71,8 @@ func (r *Service) issue(ctx context.Context, in *PathRequest) (*PathAnswer, erro
 	if !item.OnSale || now.After(item.ClosesAt) {
 		return nil, ErrSaleEnded
 	}
-	if wait := item.OpensAt.Add(-r.cfg.PathLead).Sub(now); wait > 0 {
-		return nil, ErrTooEarly.After(wait)
+	if from := item.OpensAt.Add(-r.cfg.PathLead); now.Before(from) {
+		return nil, TooEarly(from, now)
 	}
 	quantity := int32(1)
 	if in.Body != nil && in.Body.Quantity != 0 {
@@ -123,7 +128,7 @@ func (r *Service) registerIssue(api httpx.API) {
 		Method: http.MethodPost, Path: "/api/v1/items/{id}/rush-path", ID: "issue-rush-path", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Get a rush path",
 		Description: "Everything that can be checked ahead is checked here, so that the rush itself is one request without a token. " +
-			"Paths are given out from two minutes before the opening (the shop may choose another lead); spread your requests over that time. " +
+			"Paths are given out from two minutes before the opening; spread your requests over that time. " +
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +
 			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
 		Limits: r.cfg.PathLimits,

@@ -93,7 +93,7 @@ func TestLaterAdmissionIsStrict(t *testing.T) {
 	y := newYard(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
-	later := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
+	later := time.Now().Add(time.Minute).Truncate(time.Millisecond)
 	i.rush.Guard(func(_ context.Context, a *Applicant) error {
 		a.UsableFrom = later
 		return nil

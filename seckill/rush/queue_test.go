@@ -83,7 +83,7 @@ func TestPositionNeverRises(t *testing.T) {
 	poll()
 	y.Write()
 	next := int64(1000)
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, time.Minute, func() bool {
 		i.buy(next, it) // others join behind
 		next++
 		return poll() == 0 && next > 1010

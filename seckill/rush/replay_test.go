@@ -170,7 +170,7 @@ func TestReturnedUnitIsBoughtThroughAnotherInstance(t *testing.T) {
 		}
 		y.Close(parse(t, held.OrderNo))
 		next := buyer.issue(user, it, 1)
-		pgtest.Eventually(t, time.Second, func() bool {
+		pgtest.Eventually(t, 3*time.Second, func() bool { // three times the promise
 			got = buyer.send(next.Path)
 			return got.Status == http.StatusAccepted
 		}, "the returned unit was bought through the other instance")

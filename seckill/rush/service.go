@@ -87,7 +87,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	ls := &lanes{
 		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, bus: deps.Bus,
-		flags: freecache.NewCache(flagCacheBytes), numbers: newNumbers(cfg.NumberMemoryBytes), log: deps.Log, trace: deps.Trace,
+		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: newNumbers(cfg.NumberMemoryBytes), log: deps.Log, trace: deps.Trace,
 	}
 	if ls.metrics, err = newMetrics(deps.Metrics, ls.depths); err != nil {
 		return nil, fmt.Errorf("seckill: register the rush's metrics: %w", err)

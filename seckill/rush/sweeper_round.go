@@ -100,10 +100,20 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 }
 
 // done tells for each of the noted places in the stream whether nothing of the
-// item at or before it is left.
+// item at or before it is left. A place beyond the stream's last message is one of a
+// stream that was lost: what has been published since begins at 1 again, and the
+// end of that is the place to wait for.
 func (s *sweeper) done(ctx context.Context, item *catalogue.Item, notes map[ids.ID]*note) (map[uint64]bool, error) {
 	done := make(map[uint64]bool)
+	if len(notes) == 0 {
+		return done, nil
+	}
+	last, err := s.bus.GrantsLast(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the last grant: %w", err)
+	}
 	for _, n := range notes {
+		n.upTo = min(n.upTo, last)
 		if _, asked := done[n.upTo]; asked {
 			continue
 		}
@@ -167,10 +177,8 @@ func (s *sweeper) republish(ctx context.Context, item *catalogue.Item, lost []in
 func (s *sweeper) republishBatch(ctx context.Context, item *catalogue.Item, lost []inventory.StaleHold, notes map[ids.ID]*note, by time.Time) error {
 	var b seckillevent.Batch
 	describe(&b, item, lost[0].Epoch)
-	// A payment window shorter than the sale's was in the lost message alone. The
-	// shopper gets the sale's: an outage is no offence.
 	for _, h := range lost {
-		b.Grants = append(b.Grants, seckillevent.Grant{No: h.No, User: h.User, Quantity: h.Quantity, Seq: h.Seq})
+		b.Grants = append(b.Grants, seckillevent.Grant{No: h.No, User: h.User, Quantity: h.Quantity, PayWithin: h.PayWithin, Seq: h.Seq})
 	}
 	publishing, cancel := context.WithDeadline(ctx, by)
 	defer cancel()

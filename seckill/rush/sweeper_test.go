@@ -46,6 +46,12 @@ func TestSweeperRepublishesWhatWasNeverStored(t *testing.T) {
 		return errors.Join(send(), next)
 	}}
 	var paths []PathGrant
+	i.rush.Guard(func(_ context.Context, a *Applicant) error {
+		if a.User == 1 {
+			a.PayWithin = 30 * time.Second
+		}
+		return nil
+	})
 	for u := range int64(4) {
 		p, a := i.buy(u+1, it)
 		if want := map[bool]string{true: "", false: "unknown"}[u == 2]; a.Code != want {
@@ -59,6 +65,12 @@ func TestSweeperRepublishesWhatWasNeverStored(t *testing.T) {
 	pgtest.Eventually(t, 10*time.Second, func() bool { st := i.state(it); return st.Persisted == 4 }, "every hold settled")
 	if y.Orders.Count() != 4 {
 		t.Fatalf("%d orders", y.Orders.Count())
+	}
+	// A shopper who has less time to pay than others has it after an outage too.
+	for u, want := range []int32{30, 0, 0, 0} {
+		if got := y.Orders.Granted(parse(t, paths[u].OrderNo)).PayWithin; got != want {
+			t.Errorf("shopper %d was granted %d s to pay, want %d", u+1, got, want)
+		}
 	}
 	for _, p := range paths {
 		if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != "pending_payment" {
@@ -99,6 +111,35 @@ func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 	if err := s.sweepItem(t.Context(), it, 100); err != nil || len(s.notes) != 0 {
 		t.Fatalf("%v, notes %v", err, s.notes)
 	}
+}
+
+// A stream that was lost begins at 1 again, and a lost grant is not kept waiting
+// until it has come as far as the old one was.
+func TestSweeperDoesNotWaitForAStreamThatIsGone(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it}, quick)
+	down := i.streamDown()
+	lost, _ := i.buy(1, it)
+	down.Store(false)
+	i.buy(2, it)
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		stale, err := i.rush.stock.StaleHolds(t.Context(), it.Stock(), i.rush.cfg.StaleHold, 10)
+		return err == nil && len(stale) == 2
+	}, "the holds became stale")
+	s := i.sweeper()
+	s.notes = map[int64]map[ids.ID]*note{it.ID: {parse(t, lost.OrderNo): {upTo: 1 << 40}}}
+	sweep := func(round uint64, republished float64) {
+		t.Helper()
+		if err := s.sweepItem(t.Context(), it, round); err != nil || i.swept("republished") != republished {
+			t.Fatalf("%v, published again %v, want %v", err, i.swept("republished"), republished)
+		}
+	}
+	sweep(1, 0) // a message is waiting that may have it
+	y.SettleAll(1)
+	i.buy(3, it)
+	sweep(2, 1) // what waits now came later
 }
 
 // The order exists but its writer died before it said so.

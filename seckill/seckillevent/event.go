@@ -9,14 +9,9 @@ import (
 	"stampede/platform/ids"
 )
 
-// SubjectGrantsPrefix starts the subject of every grant message on the GRANTS
-// stream; the item's id follows, so that one item's backlog can be seen alone.
-const SubjectGrantsPrefix = "grants."
-
-// GrantsSubject is the subject of an item's grants.
-func GrantsSubject(itemID int64) string {
-	return SubjectGrantsPrefix + strconv.FormatInt(itemID, 10)
-}
+// GrantsSubject is the subject of an item's grants on the GRANTS stream; it has the
+// item, so that one item's backlog can be seen alone.
+func GrantsSubject(itemID int64) string { return "grants." + strconv.FormatInt(itemID, 10) }
 
 // SubjectChanged tells every instance that activities, sessions or items
 // changed and the catalogue is to be read again. Its payload is Changed.

@@ -15,13 +15,16 @@ import (
 
 // Orders is the order module in small.
 type Orders struct {
-	mu  sync.Mutex
-	all map[ids.ID]orderevent.Order
+	mu      sync.Mutex
+	all     map[ids.ID]orderevent.Order
+	granted map[ids.ID]seckillevent.Grant // what the orders were made from
 	// Twice counts numbers that a second message tried to create.
 	Twice int
 }
 
-func newOrders() *Orders { return &Orders{all: map[ids.ID]orderevent.Order{}} }
+func newOrders() *Orders {
+	return &Orders{all: map[ids.ID]orderevent.Order{}, granted: map[ids.ID]seckillevent.Grant{}}
+}
 
 func (o *Orders) create(b *seckillevent.Batch, g seckillevent.Grant) {
 	o.mu.Lock()
@@ -30,10 +33,18 @@ func (o *Orders) create(b *seckillevent.Batch, g seckillevent.Grant) {
 		o.Twice++
 		return
 	}
+	o.granted[g.No] = g
 	o.all[g.No] = orderevent.Order{
 		No: g.No, UserID: g.User, ItemID: b.ItemID, ActivityID: b.ActivityID, PerActivity: b.PerActivity, Epoch: b.Epoch, Quantity: g.Quantity,
 		Status: orderevent.StatusPending, UpdatedAt: time.Now(),
 	}
+}
+
+// Granted is the grant that a number's order was made from.
+func (o *Orders) Granted(no ids.ID) seckillevent.Grant {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.granted[no]
 }
 
 // Set gives a number a status, as the order module does of its own accord, and

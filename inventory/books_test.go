@@ -1,0 +1,53 @@
+package inventory
+
+import "testing"
+
+// One item's books are those that the list has, and read nothing of the others.
+func TestBookIsARowOfBooks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 5))
+	inFlight, written := one(1), one(2)
+	b.reserve(item, epoch, inFlight, written)
+	b.write(item, epoch, written)
+	other, _ := b.loaded(onSale(2, 3))
+	rows, err := b.Books(t.Context())
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if err := b.rdb.Set(t.Context(), other.stateKey(), "not a hash", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time at rest
+		row, ok, err := b.Book(t.Context(), item.ID)
+		if err != nil || !ok || row != rows[0] || row.Held != 1 || row.InFlight != 1 {
+			t.Errorf("%+v, %v, %v, want %+v", row, ok, err, rows[0])
+		}
+	}
+	if row, ok, err := b.Book(t.Context(), 99); err != nil || ok {
+		t.Errorf("an item without stock: %+v, %v, %v", row, ok, err)
+	}
+}
+
+// An item that cannot be read does not undo what was read before it.
+func TestBooksGoOnWhereTheyEnded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, _ := b.loaded(onSale(1, 5))
+	second, _ := b.loaded(onSale(2, 3))
+	if err := b.rdb.Set(t.Context(), second.stateKey(), "not a hash", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := b.Books(t.Context()); err == nil {
+		t.Fatalf("%+v", rows)
+	}
+	if _, ok := b.bookCache.rows[first.ID]; !ok {
+		t.Error("the first item would be read again")
+	}
+	if err := b.rdb.Del(t.Context(), second.stateKey()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := b.Books(t.Context()); err != nil || len(rows) != 2 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}

@@ -1,0 +1,134 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory/inventoryevent"
+	"stampede/order/orderevent"
+	"stampede/platform/bus"
+	"stampede/platform/ids"
+)
+
+// The events of order drive releases and commits, packed and for several items.
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	i1, e1 := b.loaded(onSale(1, 2))
+	i2, e2 := b.loaded(onSale(2, 2))
+	x, y, z := one(1), one(2), one(3)
+	b.reserve(i1, e1, x, y)
+	b.reserve(i2, e2, z)
+	b.write(i1, e1, x, y)
+	b.write(i2, e2, z)
+	deliver := func(subject string, orders ...orderevent.Order) {
+		data, err := json.Marshal(orderevent.Changed{Orders: orders})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handled := false
+		for _, sub := range b.Subscriptions() {
+			if sub.Filter == subject {
+				handled = true
+				if err := sub.Handle(t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: data}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		mustBe(t, subject+" has a subscription", handled, true)
+	}
+	deliver(orderevent.SubjectPaid, b.pay(x.No))
+	mustBe(t, "committed", b.state(i1).Committed, 1)
+	mustBe(t, "while one is unpaid", only(t, b.reserve(i1, e1, one(9))).Verdict, AllHeld)
+	closed, other := b.close(y.No), b.close(z.No)
+	deliver(orderevent.SubjectClosed, closed, other)
+	mustBe(t, "returned", b.state(i1).Remaining, 1)
+	mustBe(t, "returned of the other item", b.state(i2).Remaining, 2)
+	mustBe(t, "told every instance", b.bus.count(inventoryevent.SubjectReturned), 2)
+	deliver(orderevent.SubjectClosed, closed, other)
+	mustBe(t, "told nobody about a repetition", b.bus.count(inventoryevent.SubjectReturned), 2)
+	mustBe(t, "its path again", only(t, b.reserve(i1, e1, y)).Verdict, Finished)
+
+	again := one(2)
+	b.reserve(i1, e1, again)
+	deliver(orderevent.SubjectRefused, b.orders.put(i1, again, e1, orderevent.StatusRefused))
+	mustBe(t, "refused before a row was seen: persisted", b.state(i1).Persisted, b.state(i1).Seq)
+	last := one(4)
+	b.reserve(i1, e1, last)
+	b.write(i1, e1, last)
+	deliver(orderevent.SubjectPaid, b.pay(last.No))
+	mustBe(t, "all paid", only(t, b.reserve(i1, e1, one(10))).Verdict, SoldOut)
+
+	if err := b.Subscriptions()[0].Handle(t.Context(), bus.Msg{Data: []byte("{")}); err == nil {
+		t.Error("a broken event was taken for handled")
+	}
+}
+
+// An event that meets a fenced or missing item is to come again, unless the sale
+// is over and its keys are gone: then Postgres alone keeps the books.
+func TestEventsWaitForLoad(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 2))
+	paid, closed := one(1), one(2)
+	b.reserve(item, epoch, paid, closed)
+	b.write(item, epoch, paid, closed)
+	payment, closing := b.pay(paid.No), b.close(closed.No)
+	both := func() []error {
+		return []error{
+			b.commit(t.Context(), item, []orderevent.Order{payment}),
+			b.release(t.Context(), item, []orderevent.Order{closing}),
+		}
+	}
+	b.rdb.HSet(t.Context(), item.stateKey(), "fenced", epoch+1)
+	for _, err := range both() {
+		mustFail(t, err, ErrFenced)
+	}
+	b.rdb.FlushDB(t.Context())
+	for _, err := range both() {
+		mustFail(t, err, ErrFenced)
+	}
+	b.load(item)
+	for _, err := range both() {
+		mustFail(t, err, nil)
+	}
+	st := b.state(item)
+	mustBe(t, "books", fmt.Sprint(st.Remaining, st.Committed), "1 1")
+	mustBe(t, "the closed number", only(t, b.reserve(item, st.Epoch, closed)).Verdict, Finished)
+
+	b.inTx(func(tx pgx.Tx) error {
+		past, earlier := time.Now().Add(-time.Second), time.Now().Add(-time.Hour)
+		return b.Change(t.Context(), tx, item.ID, Change{OpensAt: &earlier, ClosesAt: &past})
+	})
+	if err := b.Forget(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range both() {
+		mustFail(t, err, nil)
+	}
+	b.inTx(func(tx pgx.Tx) error { return b.Delete(t.Context(), tx, []int64{item.ID}) })
+	for _, err := range both() {
+		mustFail(t, err, nil)
+	}
+}
+
+// A paid order whose units come back all the same stops counting as sold.
+func TestReleaseOfCommittedUnits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 5)
+	n.UserLimit = 3
+	item, epoch := b.loaded(n)
+	kept, refunded := one(1), Attempt{User: 2, No: ids.NewFor(2), Quantity: 3}
+	b.reserve(item, epoch, kept, refunded)
+	b.write(item, epoch, kept, refunded)
+	b.mustCommit(b.pay(kept.No))
+	b.mustCommit(b.pay(refunded.No))
+	b.mustRelease(b.close(refunded.No))
+	st := b.state(item)
+	mustBe(t, "books", fmt.Sprint(st.Remaining, st.Committed), "4 1")
+}
