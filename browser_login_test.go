@@ -19,6 +19,8 @@ func TestAPhoneLogsADesktopIn(t *testing.T) {
 	t.Parallel()
 	desktop := browser(t)
 	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms")
+	publishAsSaid(t, in, lookAtAnEmptyShop(desktop, t, in))
+	do(desktop, t, "see the session", until(`document.querySelector(".sessions")?.textContent.includes("First sale")`))
 	var address string
 	do(desktop, t, "show the code",
 		chromedp.Navigate(in.url+"/"), click("login-box button"), click(".tabs button:nth-child(3)"),

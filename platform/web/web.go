@@ -3,7 +3,7 @@
 // third-party script, small enough to be put on a CDN as they are.
 //
 // One document serves every address: its script looks at the query (`?qr=`,
-// `?item=`, `?sessions`) and shows that page, so that a cache needs to know nothing
+// `?item=`, `?order=`, `?sessions`) and shows that page, so that a cache needs to know nothing
 // about them.
 package web
 

@@ -1,5 +1,6 @@
 // Requests to the API, and the tokens that they carry: those of a login, which all
-// tabs of the browser share, or those of a guest, where the page allows guests.
+// tabs of the browser share, or those of a guest, who is one shopper in all tabs too,
+// where the page allows guests.
 import { el } from "./dom.js";
 
 const api = "/api/v1";
@@ -43,7 +44,7 @@ export async function call(method, path, options = {}) {
   } catch (e) {
     if (e.code !== "bad-token" || !token) throw e;
     if (login()?.access === token) await refresh(login().refresh);
-    else sessionStorage.removeItem(guestKey);
+    else localStorage.removeItem(guestKey);
     const renewed = await bearer();
     if (!renewed) throw e;
     return send(method, path, { ...options, token: renewed });
@@ -82,6 +83,10 @@ let guests; // where a guest's token comes from, if the page allows guests
 let welcoming; // the request for one
 export const allowGuests = (address) => { guests = address; };
 export const mayAct = () => Boolean(login() || guests);
+const guest = () => JSON.parse(localStorage.getItem(guestKey)); // {token, user_id}; else null
+// who is the id of the user that the page acts for; undefined while that is nobody,
+// which a guest is until the first thing that needs a token.
+export const who = () => login()?.user ?? (guests && guest()?.user_id);
 
 // early is how long before its end an access token is renewed: longer than a
 // request takes on a bad line.
@@ -92,12 +97,12 @@ export async function bearer() {
   const now = login();
   if (now) return (now.until - Date.now() > early ? now : await refresh(now.refresh))?.access;
   if (!guests) return undefined;
-  if (!sessionStorage.getItem(guestKey)) {
+  if (!guest()) {
     // Once for all who ask meanwhile: the socket and the attempt are one shopper's.
-    welcoming ??= send("POST", guests).then(({ token }) => sessionStorage.setItem(guestKey, token)).finally(() => { welcoming = undefined; });
+    welcoming ??= send("POST", guests).then((made) => localStorage.setItem(guestKey, JSON.stringify(made))).finally(() => { welcoming = undefined; });
     await welcoming;
   }
-  return sessionStorage.getItem(guestKey);
+  return guest().token;
 }
 
 let renewing; // one at a time in this tab

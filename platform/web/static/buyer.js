@@ -1,17 +1,18 @@
 // Buyer is one shopper's way through one item: reservation, human check, path, rush,
 // line, order, payment. It touches no page; what happened goes to `hears`:
 //
-//   step(text, kind, key)  a line to show: kind is done, wait or bad, a key replaces
-//                          the line that was said under it before
-//   changed()              order, reserved or busy are others now
+//   step(text, kind, key, link)  a line to show: kind is done, wait or bad, a key
+//                                replaces the line that was said under it before,
+//                                a link is where it leads
+//   changed()                    number, order, reserved or busy are others now
 //
 // What it knows of an order comes from pushes; polling goes on beside them and must
 // tell the same.
-import { bearer, call, mayAct } from "./api.js";
+import { bearer, call, mayAct, who } from "./api.js";
 import { firstChallenge, withProof } from "./door.js";
 import { askLogin } from "./login.js";
-import { serverNow } from "./clock.js";
-import { explain, t } from "./words.js";
+import { ready, serverNow } from "./clock.js";
+import { count, explain, t } from "./words.js";
 
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const pathsFrom = 120_000; // ms before the opening that paths are issued from
@@ -20,20 +21,28 @@ const jitter = 1000; // ms that shoppers spread over, who would all ask at that 
 // answer or a first one, never a second unit.
 const again = ["too-hot", "unknown", "fenced", "not-started", "paused", "unavailable", "draining"];
 const sends = 5;
+const pathLife = 120_000; // ms that a path can be sent for
+// numbered is when a number was made, in Unix ms: numbers are UUIDs of version 7.
+const numbered = (no) => parseInt(no.slice(0, 12), 16);
+const ended = ["refused", "closed", "refunded"]; // the item may be bought again
 
 export class Buyer {
+  item; // as the server last showed it
+  number; // of the attempt, from its path on; what a shopper names to the shop
   order; busy = false;
   reserved; // true or false once it is known
   pushed; // the last status that a push told
-  #item; #hears; #timer; #socket; #retry = 0; #gone = false;
+  #hears; #timer; #socket; #retry = 0; #gone = false;
 
-  constructor(item, hears) {
-    this.#item = item;
+  // no is the number to show, where the address names one.
+  constructor(item, hears, no) {
+    this.item = item;
     this.#hears = hears;
-    this.#resume();
+    queueMicrotask(() => this.#resume(no)); // once its maker has it
   }
 
-  get #key() { return `stampede-attempt-${this.#item.id}`; }
+  // The attempt is remembered for this user alone: the next one here is another.
+  get #key() { return `stampede-attempt-${who()}-${this.item.id}`; }
 
   // leave ends what goes on in the background.
   leave() {
@@ -42,19 +51,38 @@ export class Buyer {
     this.#socket?.close();
   }
 
-  // #resume finds out what there is already: a page that is loaded again must not
-  // lose anybody's place.
-  async #resume() {
-    if (!mayAct()) return;
-    const no = sessionStorage.getItem(this.#key);
-    if (no) {
-      this.order = { order_no: no, status: "queued" };
-      this.#listen();
-      this.#poll(no, 0);
+  // #resume finds out what there is already: a page that is loaded again, here or in
+  // another tab, must not lose anybody's place.
+  async #resume(no) {
+    if (!who()) return;
+    if (this.item.reservation_opens_at) {
+      call("GET", `items/${this.item.id}/reservation`).then(() => true, (e) => (e.status === 404 ? false : undefined))
+        .then((reserved) => { this.reserved = reserved; this.#hears.changed(); });
     }
-    if (this.#item.reservation_opens_at) {
-      this.reserved = await call("GET", `items/${this.#item.id}/reservation`).then(() => true, (e) => (e.status === 404 ? false : undefined));
-      this.#hears.changed();
+    no = localStorage.getItem(this.#key) ?? no; // what was tried here since is newer
+    const o = no ? { order_no: no, status: "queued" } : await this.#bought();
+    if (!o || this.order || this.busy || this.#gone) return;
+    this.number = o.order_no;
+    this.order = { order_no: o.order_no, status: "queued" };
+    this.#listen();
+    if (no) this.#poll(no, 0);
+    else this.#told(o);
+    this.#hears.changed();
+  }
+
+  // #bought is the user's newest order of the item that is open or paid. Before the
+  // opening there is none, and nobody of the crowd that waits here asks for it.
+  async #bought() {
+    await ready;
+    while (!this.#gone) {
+      if (serverNow() < Date.parse(this.item.opens_at)) return undefined;
+      try {
+        const { data } = await call("GET", "orders?limit=100");
+        return data.find((o) => o.item_id === this.item.id && !ended.includes(o.status));
+      } catch (e) {
+        if (e.status < 500) return undefined;
+        await wait(2000 + Math.random() * jitter);
+      }
     }
   }
 
@@ -74,12 +102,12 @@ export class Buyer {
   }
 
   #proved(purpose, work) {
-    return withProof(work, { first: firstChallenge(this.#item, purpose), say: (text) => this.#hears.step(text, "wait", "door") });
+    return withProof(work, { first: firstChallenge(this.item, purpose), say: (text) => this.#hears.step(text, "wait", "door") });
   }
 
   reserve() {
     return this.#act(async () => {
-      await this.#proved("reservation", (proof) => call("POST", `items/${this.#item.id}/reservation`, { proof }));
+      await this.#proved("reservation", (proof) => call("POST", `items/${this.item.id}/reservation`, { proof }));
       this.reserved = true;
       this.#hears.step(t("step_reserved"), "done", "door");
     });
@@ -87,14 +115,16 @@ export class Buyer {
 
   buy() {
     return this.#act(async () => {
-      this.order = undefined;
+      this.order = this.number = undefined;
       this.#listen();
-      const early = Date.parse(this.#item.opens_at) - pathsFrom - serverNow();
+      const early = Date.parse(this.item.opens_at) - pathsFrom - serverNow();
       if (early > 0) {
         this.#hears.step(t("step_early"), "wait", "door");
         await wait(early + Math.random() * jitter);
       }
-      const p = await this.#proved("rush", (proof) => call("POST", `items/${this.#item.id}/rush-path`, { proof, body: { quantity: 1 } }));
+      if (this.#gone) return;
+      const p = await this.#proved("rush", (proof) => call("POST", `items/${this.item.id}/rush-path`, { proof, body: { quantity: 1 } }));
+      this.number = p.order_no;
       this.#hears.step(t("step_path"), "done", "door");
       const left = Date.parse(p.usable_from) - serverNow();
       if (left > 0) {
@@ -102,7 +132,8 @@ export class Buyer {
         await wait(left + 5);
         this.#hears.step(t("step_wait"), "done", "wait");
       }
-      sessionStorage.setItem(this.#key, p.order_no); // from here on the number may be in line
+      if (this.#gone) return;
+      localStorage.setItem(this.#key, p.order_no); // from here on the number may be in line
       await this.#rush(p);
     });
   }
@@ -118,6 +149,7 @@ export class Buyer {
         return;
       } catch (e) {
         if (e.code === "already-bought" && e.doc.order_no) {
+          this.number = e.doc.order_no;
           this.order = { order_no: e.doc.order_no, status: "queued" };
           this.#poll(e.doc.order_no, 0);
           throw e;
@@ -125,7 +157,7 @@ export class Buyer {
         if (i === sends || !(again.includes(e.code) || e instanceof TypeError)) {
           // Of an unclear end the number tells; any other refusal is final for it.
           if (e.code === "unknown" || e instanceof TypeError) this.#poll(order_no, 1000);
-          else sessionStorage.removeItem(this.#key);
+          else localStorage.removeItem(this.#key);
           throw e;
         }
         await wait(300 + Math.random() * 700);
@@ -133,20 +165,27 @@ export class Buyer {
     }
   }
 
-  #line(position) { this.#hears.step(`${t("step_line")} ${position}`, "wait", "line"); }
+  // #line tells the place in line: 1 is the next one to be written, 0 is being written.
+  #line(position) { this.#hears.step(position > 0 ? t("step_line", { n: count(position) }) : t("step_next"), "wait", "line"); }
+
+  // #told takes an answer about the order, and asks again while that may change.
+  #told(o) {
+    this.#heard(o, "via_poll");
+    if (o.status === "queued") this.#poll(o.order_no, o.poll_after_ms ?? 500);
+    else if (o.status === "pending_payment") this.#poll(o.order_no, 3000);
+  }
 
   #poll(no, after) {
     clearTimeout(this.#timer);
+    if (this.#gone) return;
     this.#timer = setTimeout(async () => {
       try {
-        const o = await call("GET", `orders/${no}`);
-        this.#heard(o, "via_poll");
-        if (o.status === "queued") this.#poll(no, o.poll_after_ms ?? 500);
-        else if (o.status === "pending_payment") this.#poll(no, 3000);
+        this.#told(await call("GET", `orders/${no}`));
       } catch (e) {
         if (e.code !== "not-entered" && e.code !== "not-found") return this.#poll(no, 2000);
-        sessionStorage.removeItem(this.#key); // not in line, and never was
-        this.order = undefined;
+        // Not in line. Another tab may be about to send it, until its path has ended.
+        if (serverNow() - numbered(no) > pathLife) localStorage.removeItem(this.#key);
+        this.order = this.number = undefined;
         this.#hears.changed();
       }
     }, after);
@@ -158,11 +197,12 @@ export class Buyer {
     if (this.order.status === o.status) return;
     // An older answer that was overtaken by a push is not news.
     if (this.order.version && o.version && o.version < this.order.version) return;
-    const key = this.order.status === "queued" ? "line" : undefined; // its place in line is news no more
+    // Its place in line is news no more, nor is where to pay.
+    const key = { queued: "line", pending_payment: "pay" }[this.order.status];
     this.order = o;
-    const bad = ["refused", "closed", "refunded"].includes(o.status);
-    if (bad) sessionStorage.removeItem(this.#key);
-    this.#hears.step(`${t(`step_${o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""} ${t(via)}`, bad ? "bad" : "done", key);
+    const bad = ended.includes(o.status);
+    if (bad) localStorage.removeItem(this.#key);
+    this.#hears.step(`${t(`step_${o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}${t(via)}`, bad ? "bad" : "done", key);
     this.#hears.changed();
   }
 
@@ -195,10 +235,14 @@ export class Buyer {
     return this.#act(() => call("POST", `orders/${this.order.order_no}/cancel`));
   }
 
+  // pay goes to the provider's page in this tab: a window that opens after an answer
+  // has come is one that browsers swallow. The link stays for those who come back.
   pay() {
     return this.#act(async () => {
-      const p = await call("POST", `orders/${this.order.order_no}/payments`, { body: {} });
-      if (p.pay_url) window.open(p.pay_url, "_blank", "noopener");
+      const { pay_url } = await call("POST", `orders/${this.order.order_no}/payments`, { body: {} });
+      if (!pay_url) return;
+      this.#hears.step(t("step_pay"), "wait", "pay", pay_url);
+      location.assign(pay_url);
     });
   }
 }

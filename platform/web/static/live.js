@@ -5,7 +5,7 @@ import { allowGuests, call, problem, send } from "./api.js";
 import { drawChart } from "./chart.js";
 import { countdown } from "./sale.js";
 import { serverNow } from "./clock.js";
-import { answerName, explain, t, translate } from "./words.js";
+import { answerName, checkName, count, explain, t, translate } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const crowdSize = 10_000;
@@ -29,7 +29,7 @@ function update({ sale, crowd, books }) {
   $("lost").hidden = true;
   if (sale) {
     const none = books?.total > 0 && books.remaining === 0;
-    $("sale").show({ ...sale, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
+    $("sale").show({ ...sale, remaining: books?.remaining, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
   } else if (!$("sale").shown) {
     $("sale").replaceChildren(el("p", { className: "dim" }, t("waiting")));
   }
@@ -42,7 +42,7 @@ function figures(box, rows) {
   while (box.children.length > rows.length) box.lastChild.remove();
   rows.forEach(([label, value], i) => {
     const cell = box.children[i] ?? box.appendChild(el("div", {}, el("b"), el("span")));
-    cell.firstChild.textContent = value.toLocaleString();
+    cell.firstChild.textContent = count(value);
     cell.lastChild.textContent = label;
   });
 }
@@ -67,8 +67,10 @@ function showCrowd(crowd, sale) {
   else $("progress").value = 0;
   $("run").textContent = !crowd ? t("idle") : crowd.error ? crowd.error
     : waits ? `${t("sendWait")}${sale ? ` ${countdown(Date.parse(sale.opens_at) - serverNow())}` : ""}`
-      : crowd.summary || `${t(`phase_${crowd.phase}`)}${crowd.total ? ` ${crowd.done.toLocaleString()} / ${crowd.total.toLocaleString()}` : " …"}`;
+      : crowd.figures ? t("figures", rounded(crowd.figures)) : `${t(`phase_${crowd.phase}`)}${crowd.total ? ` ${count(crowd.done)} / ${count(crowd.total)}` : " …"}`;
 }
+
+const rounded = (figures) => Object.fromEntries(Object.entries(figures).map(([name, n]) => [name, count(Math.round(n))]));
 
 function showBooks(books) {
   if (!books) return;
@@ -100,7 +102,7 @@ async function prove() {
     const good = (o) => !o.error && o.violations.length === 0;
     $("outcomes").replaceChildren(el("div", { className: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, el("th"), el("th", {}, t("check")), el("th", {}, t("verdict")))),
-      el("tbody", {}, ...outcomes.map((o) => el("tr", {}, el("td", { className: "dim" }, o.id), el("td", {}, o.name), el("td", { className: good(o) ? "ok" : "bad" }, verdict(o))))))));
+      el("tbody", {}, ...outcomes.map((o) => el("tr", {}, el("td", { className: "dim" }, o.id), el("td", {}, checkName(o.name)), el("td", { className: good(o) ? "ok" : "bad" }, verdict(o))))))));
     $("proof").dataset.proved = String(ok);
   } catch (e) {
     $("outcomes").replaceChildren(problem(explain(e)));

@@ -96,9 +96,11 @@ customElements.define("login-box", class extends HTMLElement {
   }
 
   #show() {
-    const now = login();
+    const now = login(), tel = now?.phone ?? "";
+    // Of a phone's number a narrow page shows the end.
+    const whose = el("span", { className: "dim" }, ...(tel ? [el("i", {}, tel.slice(0, -4)), tel.slice(-4)] : [`#${now?.user}`]));
     this.replaceChildren(...(now
-      ? [el("span", { className: "dim" }, now.phone ?? `#${now.user}`), el("button", { className: "second small", onclick: logout }, t("logout"))]
+      ? [whose, el("button", { className: "second small", onclick: logout }, t("logout"))]
       : [el("button", { className: "second small", onclick: askLogin }, t("login"))]));
   }
 });
