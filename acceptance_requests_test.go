@@ -135,10 +135,10 @@ func startRows(t *testing.T) []row {
 		return exits(want, append([]string{"serve", "--database-url=postgres://h.invalid/d", "--redis-url=redis://h.invalid:1"}, args...)...)
 	}
 	return []row{
-		{name: "serve without a key", try: serve(key), want: "exit 1 " + key},
-		{name: "serve with a short key", try: serve(key, "--signing-key=0a92d8e54b7391aa02c4f1e0d9b8"), want: "exit 1 " + key},
-		{name: "serve with a key of one letter", try: serve(key, "--signing-key="+strings.Repeat("k", 64)), want: "exit 1 " + key},
-		{name: "serve with a key from a manual", try: serve(key, "--signing-key=changeme-changeme-changeme-changeme"), want: "exit 1 " + key},
+		{name: "serve without a key", try: serve(key), want: "exit 2 " + key},
+		{name: "serve with a short key", try: serve(key, "--signing-key=0a92d8e54b7391aa02c4f1e0d9b8"), want: "exit 2 " + key},
+		{name: "serve with a key of one letter", try: serve(key, "--signing-key="+strings.Repeat("k", 64)), want: "exit 2 " + key},
+		{name: "serve with a key from a manual", try: serve(key, "--signing-key=changeme-changeme-changeme-changeme"), want: "exit 2 " + key},
 		{name: "serve with a short previous key", try: serve(previous, "--signing-key="+testKey, previous+"=0a92d8e5"), want: "exit 2 " + previous},
 		{name: "token with a short key", try: exits(key, "token", "--user=1", "--signing-key=short"), want: "exit 1 " + key},
 	}

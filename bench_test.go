@@ -55,7 +55,7 @@ func TestBenchNamesItsStages(t *testing.T) {
 		t.Errorf("the help of --stages does not list %s", all.Names())
 	}
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"bench", "--stages=nonsense"}, &out, &errs); code != 1 || !strings.Contains(errs.String(), all.Names()) {
+	if code := run(t.Context(), []string{"bench", "--stages=nonsense"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), all.Names()) {
 		t.Errorf("an unknown stage: exit %d, %s", code, errs.String())
 	}
 	errs.Reset()

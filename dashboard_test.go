@@ -59,8 +59,13 @@ func expressions(t *testing.T) (panels, alerts map[string]string) {
 	alerts = map[string]string{}
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
-			if r.Alert == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
-				t.Errorf("rule %q needs a name, a severity and a summary", r.Alert)
+			if r.Alert == "" || r.Annotations["summary"] == "" {
+				t.Errorf("rule %q needs a name and a summary", r.Alert)
+			}
+			// A rule's label takes the place of the one that its series has.
+			brings, sets := bringsSeverity.MatchString(r.Expr), r.Labels["severity"] != ""
+			if brings == sets {
+				t.Errorf("rule %q: its series bring a severity is %v, and that it sets one %v", r.Alert, brings, sets)
 			}
 			alerts["alert "+r.Alert] = r.Expr
 		}
@@ -74,6 +79,9 @@ func expressions(t *testing.T) (panels, alerts map[string]string) {
 	}
 	return panels, alerts
 }
+
+// bringsSeverity finds the expressions whose result has the label severity.
+var bringsSeverity = regexp.MustCompile(`\bby\s*\([^)]*\bseverity\b`)
 
 var (
 	promWord     = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*(\s*\()?`)

@@ -78,6 +78,7 @@ func TestAUnitReleasedThroughOneInstanceIsBoughtThroughAnother(t *testing.T) {
 	first := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
 	second := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
 	sale := first.plan(t, 1, time.Second)
+	second.awaitLoaded(t, sale.ItemID)
 	here, there := first, second
 
 	rounds, user := 100, int64(5000)

@@ -12,9 +12,10 @@ import (
 )
 
 // openAgain is the time within which an item has to sell again once the process
-// that follows a crash is ready: the Load of a few items takes a second, and what
-// its predecessor had in hand must not cost an ack wait.
-const openAgain = 1500 * time.Millisecond
+// that follows a crash is ready: a second until somebody looks at the items, and
+// another for the Loads of a few. Three times that is still less than the 10 s of
+// an ack wait, which what the predecessor had in hand must not cost.
+const openAgain = 2 * time.Second
 
 // checkAfterCrashes holds the crowd's memory against a process that came back.
 func (c *rushers) checkAfterCrashes(s *mortal) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,30 +46,37 @@ var (
 var hurried = []string{"--paths-per-minute=0", "--rushes-per-second=0"}
 
 // runShop is `stampede run`, whose Postgres and Redis die with it and start over.
-func runShop(t *testing.T, rng *rand.Rand) *mortal {
+func runShop(t *testing.T) *mortal {
 	t.Helper()
 	data := dataDir(t)
-	return &mortal{addr: freeAddr(t, rng), data: data, ready: runIsReady, args: append([]string{"run", "--data=" + data, "--demo-every=1h"}, hurried...)}
+	return &mortal{addr: freeAddr(t), data: data, ready: runIsReady, args: append([]string{"run", "--data=" + data, "--demo-every=1h"}, hurried...)}
 }
 
 // serveShop is `stampede serve` on stores that go on living while it is dead.
-func serveShop(t *testing.T, rng *rand.Rand) *mortal {
+func serveShop(t *testing.T) *mortal {
 	t.Helper()
 	databaseURL := pgtest.DatabaseURL(t)
-	return &mortal{addr: freeAddr(t, rng), databaseURL: databaseURL, ready: serveIsReady, args: append([]string{
+	return &mortal{addr: freeAddr(t), databaseURL: databaseURL, ready: serveIsReady, args: append([]string{
 		"serve", "--database-url=" + databaseURL, "--redis-url=" + pgtest.RedisURL(t),
 		"--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank",
 		"--conns-seckill=4", "--conns-inventory=3", "--conns-order=6", "--conns-payment=6", "--conns-platform=4",
 	}, hurried...)}
 }
 
+// lastPort counts freeAddr's ports up, from where no other run of the tests has
+// just begun.
+var lastPort atomic.Int64
+
+func init() { lastPort.Store(rand.Int64N(10_000)) }
+
 // freeAddr is a loopback address that every process of a shop can bind in turn:
-// the bank calls back where the payment was made. Its port lies below those that
-// the system gives to outgoing connections, of which tests make thousands.
-func freeAddr(t *testing.T, rng *rand.Rand) string {
+// the bank calls back where the payment was made. No other test gets it, not even
+// while nobody listens there. Its port lies below those that the system gives to
+// outgoing connections, of which tests make thousands.
+func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		addr := "127.0.0.1:" + strconv.Itoa(20_000+rng.IntN(10_000))
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+lastPort.Add(1)%10_000)
 		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr); err == nil {
 			_ = l.Close()
 			return addr

@@ -46,7 +46,7 @@ var mostHits = map[string]int{
 type scenario struct {
 	name   string
 	stages []string
-	shop   func(*testing.T, *rand.Rand) *mortal
+	shop   func(*testing.T) *mortal
 	seed   uint64
 }
 
@@ -134,7 +134,7 @@ func TestTheShortFormReachesEveryPoint(t *testing.T) {
 func (s scenario) play(t *testing.T) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(s.seed, 1))
-	shop := s.shop(t, rng)
+	shop := s.shop(t)
 	c := newRushers(t, rng, "http://"+shop.addr)
 	for _, end := range s.stages {
 		s.stage(t, shop, c, end)

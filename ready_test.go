@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -15,13 +14,14 @@ import (
 	"stampede/platform/pgtest"
 )
 
-// killableRedis is a Redis of the test's own, on a port that stays the same
-// from one start to the next.
+// killableRedis is a Redis of the test's own, on a socket that stays the same from
+// one start to the next: a port could be somebody else's meanwhile.
 type killableRedis struct {
-	addr string
-	dir  string
-	cmd  *exec.Cmd
+	dir string
+	cmd *exec.Cmd
 }
+
+func (r *killableRedis) socket() string { return filepath.Join(r.dir, "redis.sock") }
 
 func (r *killableRedis) start(t *testing.T) {
 	t.Helper()
@@ -29,14 +29,12 @@ func (r *killableRedis) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(r.addr)
-	r.cmd = exec.Command(programs.Redis, "--bind", "127.0.0.1", "--port", port, "--dir", r.dir,
-		"--save", "", "--logfile", filepath.Join(r.dir, "log"))
+	r.cmd = exec.Command(programs.Redis, "--port", "0", "--unixsocket", r.socket(), "--dir", r.dir, "--save", "", "--logfile", filepath.Join(r.dir, "log"))
 	r.cmd.Env = embedded.ChildEnv(programs.Redis) // an unpacked server needs its libraries
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClient(&redis.Options{Addr: r.addr})
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket()})
 	defer func() { _ = client.Close() }()
 	pgtest.Eventually(t, 20*time.Second, func() bool { return client.Ping(t.Context()).Err() == nil }, "redis-server answers")
 }
@@ -49,13 +47,7 @@ func (r *killableRedis) kill() {
 
 func newKillableRedis(t *testing.T) *killableRedis {
 	t.Helper()
-	var lc net.ListenConfig
-	free, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &killableRedis{addr: free.Addr().String(), dir: t.TempDir()}
-	_ = free.Close()
+	r := &killableRedis{dir: filepath.Dir(dataDir(t))} // short enough for a socket's name
 	r.start(t)
 	t.Cleanup(r.kill)
 	return r
@@ -66,7 +58,7 @@ func newKillableRedis(t *testing.T) *killableRedis {
 func TestReadinessNamesTheStoreThatIsAway(t *testing.T) {
 	t.Parallel()
 	store := newKillableRedis(t)
-	in := serveInstance(t, pgtest.DatabaseURL(t), "redis://"+store.addr+"/0")
+	in := serveInstance(t, pgtest.DatabaseURL(t), "unix://"+store.socket())
 	ready := in.opsURL(t) + "/readyz"
 	// readiness returns the status and what is said of each component.
 	readiness := func() (status int, redisOK bool, why string, others bool) {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"stampede/platform/loadgen"
 )
 
 // process is a `stampede run` of its own.
@@ -66,7 +68,7 @@ func (p *process) start(t *testing.T) {
 func (p *process) awaitReady(t *testing.T) {
 	t.Helper()
 	p.url = p.out.await(t, `Live page\s+(http://\S+?)/\n`, 2*time.Minute, p.ended)
-	p.ops = p.out.await(t, `Health\s+(http://\S+)/readyz`, time.Second, p.ended)
+	p.ops = p.out.await(t, `Health\s+(http://\S+)/readyz`, 10*time.Second, p.ended)
 }
 
 // end sends a signal and returns the exit code; -1 when it was killed.
@@ -84,13 +86,14 @@ func (p *process) end(t *testing.T, sig syscall.Signal, within time.Duration) in
 	}
 }
 
-// rushDemo plays a small sale against the process and returns the report.
-func (p *process) rushDemo(t *testing.T, data string) map[string]any {
+// playSale plays a small sale, which is --demo or an --item, against the process that
+// uses the data, and returns the report.
+func playSale(t *testing.T, data, sale string) map[string]any {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"rush", "--demo", "--shoppers=300", "--conns=32", "--json", "--data=" + data}, &out, &errs)
+	code := run(t.Context(), []string{"rush", sale, "--shoppers=300", "--conns=32", "--json", "--data=" + data}, &out, &errs)
 	if code != 0 {
-		t.Fatalf("rush --demo: exit %d\n%s%s", code, out.String(), errs.String())
+		t.Fatalf("rush %s: exit %d\n%s%s", sale, code, out.String(), errs.String())
 	}
 	var report map[string]any
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
@@ -128,7 +131,7 @@ func TestRunFromNothingToTheEnd(t *testing.T) {
 	if status := get(t, p.url+"/metrics"); status != http.StatusNotFound {
 		t.Errorf("metrics are on the public address: %d", status)
 	}
-	if report := p.rushDemo(t, data); report["books_proved"] != true {
+	if report := playSale(t, data, "--demo"); report["books_proved"] != true {
 		t.Errorf("report %v", report)
 	}
 
@@ -145,14 +148,85 @@ func TestRunFromNothingToTheEnd(t *testing.T) {
 	if code := run(t.Context(), []string{"verify", "--data=" + data}, &out, &errs); code != 0 {
 		t.Errorf("verify after kill -9: exit %d\n%s%s", code, out.String(), errs.String())
 	}
-	if report := again.rushDemo(t, data); report["books_proved"] != true {
+	out.Reset()
+	if code := run(t.Context(), []string{"token", "--user=1", "--role=operator", "--data=" + data}, &out, &errs); code != 0 {
+		t.Fatalf("token after the restart: exit %d\n%s", code, errs.String())
+	}
+	// Sooner than the opening of another --demo.
+	sale, err := loadgen.PlanSale(t.Context(), again.url, strings.TrimSpace(out.String()), loadgen.Sale{
+		Name: "Second sale", Title: "Test phone", Stock: 100, OpensAt: time.Now().Add(2 * time.Second), Open: 10 * time.Minute, PayAfter: 5 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := playSale(t, data, "--item="+sale.ItemID); report["books_proved"] != true {
 		t.Errorf("report after the restart %v", report)
 	}
+	assertOpeningsOnce(t, again.url)
 	if code := again.end(t, syscall.SIGINT, 30*time.Second); code != 0 { // 10 s are promised
 		t.Errorf("Ctrl-C: exit %d", code)
 	}
 	if left := childrenOf(t, data); left != "" {
 		t.Errorf("processes are left behind:\n%s", left)
+	}
+	pressTwice(t, data)
+}
+
+// assertOpeningsOnce looks for a demo sale that a restart planned a second time.
+func assertOpeningsOnce(t *testing.T, url string) {
+	t.Helper()
+	_, body := fetch(t, url+"/api/v1/sessions?limit=100")
+	var list struct {
+		Data []struct {
+			OpensAt time.Time `json:"opens_at"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil || len(list.Data) == 0 {
+		t.Fatalf("%v: %s", err, body)
+	}
+	seen := map[time.Time]bool{}
+	for _, s := range list.Data {
+		if seen[s.OpensAt] {
+			t.Errorf("two sessions open at %s: %s", s.OpensAt, body)
+		}
+		seen[s.OpensAt] = true
+	}
+}
+
+// pressTwice presses Ctrl-C again while a stop waits for a request: what the
+// process had started ends with it. Its log is for machines, to the last line but
+// the one about that.
+func pressTwice(t *testing.T, data string) {
+	t.Helper()
+	p := startRun(t, data, "--log-format=json")
+	p.url = p.out.await(t, `"live_page":"(http://\S+?)/"`, 2*time.Minute, p.ended)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: shop\r\n")); err != nil { // and never its end
+		t.Fatal(err)
+	}
+	get(t, p.url+"/") // accepted after that one
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	p.out.await(t, `("msg":"stopping")`, 30*time.Second, p.ended)
+	if code := p.end(t, syscall.SIGINT, 30*time.Second); code != exitInterrupted {
+		t.Errorf("Ctrl-C twice: exit %d, want 130", code)
+	}
+	if left := childrenOf(t, data); left != "" {
+		t.Errorf("processes are left behind:\n%s", left)
+	}
+	lines := strings.Split(strings.TrimSpace(p.out.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "stampede: ended at once by a second signal, and Postgres and Redis with it") {
+		t.Errorf("its last words are %q", last)
+	}
+	for _, line := range lines[:len(lines)-1] {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("no JSON: %s", line)
+		}
 	}
 }
 
@@ -196,7 +270,7 @@ func TestCtrlCDuringTheStartIsNoFault(t *testing.T) {
 func TestConfigPrintsWhateverIsSet(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"config", "--listen=nowhere"}, &out, &errs); code != 0 {
+	if code := run(t.Context(), []string{"config", "--listen=nowhere"}, &out, &errs); code != 2 {
 		t.Errorf("exit %d", code)
 	}
 	if !strings.Contains(out.String(), "nowhere") || !strings.Contains(errs.String(), "serve would refuse this: --listen must be host:port") {

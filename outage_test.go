@@ -1,0 +1,270 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/auth"
+	"stampede/platform/ids"
+	"stampede/platform/pgtest"
+)
+
+// link is the way to a store, which can be cut for a while.
+type link struct {
+	listener      net.Listener
+	network, addr string
+
+	mu    sync.Mutex
+	cut   bool
+	conns map[net.Conn]bool
+	ends  sync.WaitGroup
+}
+
+// newLink leads to a server from an address of its own.
+func newLink(t *testing.T, network, addr string) *link {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{listener: listener, network: network, addr: addr, conns: map[net.Conn]bool{}}
+	l.ends.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.ends.Go(func() { l.carry(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.set(true)
+		l.ends.Wait()
+	})
+	return l
+}
+
+// carry takes bytes both ways until one side or the link ends.
+func (l *link) carry(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	store, err := net.Dial(l.network, l.addr) //nolint:noctx // a socket on this machine
+	if err != nil {
+		return
+	}
+	defer func() { _ = store.Close() }()
+	l.mu.Lock()
+	cut := l.cut
+	l.conns[client], l.conns[store] = true, true
+	l.mu.Unlock()
+	if !cut {
+		var back sync.WaitGroup
+		back.Go(func() { _, _ = io.Copy(client, store); _ = client.Close() })
+		_, _ = io.Copy(store, client)
+		_ = store.Close()
+		back.Wait()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, client)
+	delete(l.conns, store)
+}
+
+// set cuts the link, with every connection on it, or mends it.
+func (l *link) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+	for conn := range l.conns {
+		if cut {
+			_ = conn.Close()
+		}
+	}
+}
+
+// postgresLink is a database's URL over a link.
+func postgresLink(t *testing.T, databaseURL string) (*link, string) {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, addr := pgconn.NetworkAddress(cfg.Host, cfg.Port)
+	l := newLink(t, network, addr)
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: l.listener.Addr().String(), Path: "/" + cfg.Database, RawQuery: "sslmode=disable"}
+	return l, u.String()
+}
+
+// redisLink is a Redis's URL over a link.
+func redisLink(t *testing.T, redisURL string) (*link, string) {
+	t.Helper()
+	opts, err := redis.ParseURL(redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLink(t, opts.Network, opts.Addr)
+	u := url.URL{Scheme: "redis", Host: l.listener.Addr().String(), Path: "/" + jsonNumber(int64(opts.DB))}
+	if opts.Password != "" {
+		u.User = url.UserPassword(opts.Username, opts.Password)
+	}
+	return l, u.String()
+}
+
+// sample is a small value that a schema of the document takes.
+func (d *document) sample(schema map[string]any) any {
+	if ref, ok := schema["$ref"].(string); ok {
+		return d.sample(d.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
+	}
+	for _, word := range []string{"enum", "examples"} {
+		if list, ok := schema[word].([]any); ok && len(list) > 0 {
+			return list[0]
+		}
+	}
+	kind, _ := schema["type"].(string)
+	if list, ok := schema["type"].([]any); ok {
+		kind, _ = list[0].(string)
+	}
+	switch kind {
+	case "object":
+		value := map[string]any{}
+		properties, _ := schema["properties"].(map[string]any)
+		required, _ := schema["required"].([]any)
+		for _, name := range required {
+			if property, ok := properties[name.(string)].(map[string]any); ok {
+				value[name.(string)] = d.sample(property)
+			}
+		}
+		return value
+	case "array":
+		return []any{}
+	case "boolean":
+		return true
+	case "integer", "number":
+		return 1
+	}
+	if schema["format"] == "date-time" {
+		return moment(time.Hour)
+	}
+	return "1"
+}
+
+// sweep sends every documented operation once and returns the statuses.
+func (in *instance) sweep(t *testing.T, itemID, activityID string) map[string]int {
+	t.Helper()
+	doc, err := documented()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.NewReplacer("admin/activities/{id}", "admin/activities/"+activityID, "items/{id}", "items/"+itemID,
+		"{no}", ids.NewFor(3001).String(), "{order_no}", ids.NewFor(3001).String(), "{provider}", "sandbox", "{path}", "AAAA", "{id}", "77")
+	bodies := map[string]string{
+		"POST /api/v1/admin/activities":       `{"name":"Sale","starts_at":"2030-01-01T00:00:00Z","ends_at":"2030-01-02T00:00:00Z"}`,
+		"POST /api/v1/admin/sessions":         `{"activity_id":"1","name":"Night","opens_at":"2030-01-01T00:00:00Z","closes_at":"2030-01-01T01:00:00Z"}`,
+		"POST /api/v1/admin/items/{id}/stock": `{"add":1}`,
+	}
+	admin, shopper := mint(t, 8, auth.Admin), mint(t, 3001, auth.Shopper)
+	statuses, mu, slots := map[string]int{}, sync.Mutex{}, make(chan struct{}, 8)
+	var all sync.WaitGroup
+	for route, methods := range doc.at("paths") {
+		for method := range methods.(map[string]any) {
+			operation, token := strings.ToUpper(method)+" "+route, shopper
+			if strings.HasPrefix(route, "/api/v1/admin/") {
+				token = admin
+			}
+			body := bodies[operation]
+			if schema := doc.at("paths", route, method, "requestBody", "content", "application/json", "schema"); schema != nil && body == "" {
+				raw, err := json.Marshal(doc.sample(schema))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body = string(raw)
+			}
+			all.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				status, _, raw := exchange(t, strings.ToUpper(method), in.url+names.Replace(route), token, body)
+				if status == http.StatusInternalServerError {
+					t.Errorf("%s answers %d %.300s", operation, status, raw)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[operation] = status
+			})
+		}
+	}
+	all.Wait()
+	return statuses
+}
+
+// TestNobodyIsToldOfAFailureWhileAStoreIsAway asks every documented operation while
+// Postgres is away, and while Redis is: an outage is no failure of ours, but a 503
+// that says what to do. Afterwards an alarm tells of both.
+func TestNobodyIsToldOfAFailureWhileAStoreIsAway(t *testing.T) {
+	t.Parallel()
+	postgres, databaseURL := postgresLink(t, pgtest.DatabaseURL(t))
+	store, redisURL := redisLink(t, pgtest.RedisURL(t))
+	in := serveInstance(t, databaseURL, redisURL)
+	sale, operator := in.plan(t, 2, 500*time.Millisecond), mint(t, 9, auth.Operator)
+	activity, item := "/api/v1/admin/activities/"+sale.ActivityID, "/api/v1/admin/items/"+sale.ItemID
+	pgtest.Eventually(t, 20*time.Second, func() bool {
+		status, doc := in.call(t, http.MethodGet, item+"/funnel", operator, nil)
+		return status == http.StatusOK && doc["loaded"] == true
+	}, "the item to be loaded")
+
+	for _, away := range []struct {
+		name string
+		*link
+	}{{"Postgres", postgres}, {"Redis", store}} {
+		name, l := away.name, away.link
+		began := time.Now()
+		l.set(true)
+		statuses := in.sweep(t, sale.ItemID, sale.ActivityID)
+		for _, asked := range []struct{ method, path, says string }{
+			{http.MethodPost, activity + "/pause", "ask again until it is answered"},
+			{http.MethodPost, activity + "/terminate", "ask again until it is answered"},
+			{http.MethodPost, item + "/stock", "ask again until it is answered"},
+			{http.MethodGet, item + "/funnel", "selling goes on"},
+			{http.MethodGet, "/api/v1/admin/audit", "selling goes on"},
+			{http.MethodGet, activity, "selling goes on"},
+		} {
+			if name == "Redis" && !strings.HasSuffix(asked.path, "/funnel") {
+				continue // answered from Postgres, and what they do is done
+			}
+			status, header, raw := exchange(t, asked.method, in.url+asked.path, operator, map[bool]string{true: `{"add":1}`}[strings.HasSuffix(asked.path, "/stock")])
+			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" || !strings.Contains(string(raw), asked.says) {
+				t.Errorf("without %s, %s %s: %d %s", name, asked.method, asked.path, status, raw)
+			}
+		}
+		if len(statuses) < 80 {
+			t.Errorf("only %d operations were asked", len(statuses))
+		}
+		code := strings.ToLower(name) + "-unreachable"
+		pgtest.Eventually(t, 15*time.Second, func() bool { return strings.Contains(in.err.String(), "code="+code) }, "the log to tell of it")
+		l.set(false)
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			status, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?code="+code, operator, nil)
+			list, _ := doc["data"].([]any)
+			if status != http.StatusOK || len(list) != 1 {
+				return false
+			}
+			a := list[0].(map[string]any)
+			return strings.Contains(text(a, "detail"), "It lasted ") && text(a, "first_seen") < text(a, "last_seen")
+		}, "the alarm that tells how long it lasted")
+		t.Logf("without %s for %s", name, time.Since(began).Round(time.Millisecond))
+	}
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		status, _ := in.call(t, http.MethodGet, item+"/funnel", operator, nil)
+		return status == http.StatusOK
+	}, "the funnel")
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/auth"
+	"stampede/platform/pgtest"
+)
+
+// TestARestoredBackupIsTheTruth sells one unit, takes a backup of Postgres, sells
+// another one, and serves the backup beside the Redis and the NATS that saw both.
+// What was sold after the backup is on sale again, and nobody is told otherwise.
+func TestARestoredBackupIsTheTruth(t *testing.T) {
+	t.Parallel()
+	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), startNATS(t)
+	in := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
+	sale := in.plan(t, 2, time.Second)
+	buys := func(in *instance, user int64) (b buyer, no string) {
+		t.Helper()
+		b = newBuyer(t, in, user)
+		var code string
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			no, code = b.rush(t, sale.ItemID)
+			return code == "" || code == "all-held"
+		}, "the item to sell")
+		if code != "" {
+			t.Fatalf("user %d is told %s", user, code)
+		}
+		b.awaitStatus(t, no, "pending_payment", 10*time.Second)
+		return b, no
+	}
+	first, kept := buys(in, 1)
+	in.stop()
+	backupURL := copyDatabase(t, databaseURL)
+
+	in = serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
+	second, lost := buys(in, 2)
+	in.stop()
+
+	in = serveInstance(t, backupURL, redisURL, "--nats-url="+natsURL)
+	_, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=database-went-back", mint(t, 1, auth.Operator), nil)
+	if list, _ := doc["data"].([]any); len(list) != 1 {
+		t.Errorf("alarms of a restored database: %v", doc)
+	}
+	second.in, first.in = in, in
+	first.awaitStatus(t, kept, "pending_payment", 10*time.Second)
+	buys(in, 3)
+	if status, doc := in.call(t, http.MethodGet, "/api/v1/orders/"+lost, second.token, nil); status != http.StatusNotFound {
+		t.Errorf("an order that is not in the backup: %d %v", status, doc)
+	}
+	if _, code := second.rush(t, sale.ItemID); code != "all-held" {
+		t.Errorf("a third unit of two is told %q, want all-held", code)
+	}
+	in.stop()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"verify", "--database-url=" + backupURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs); code != 0 {
+		t.Errorf("verify: exit %d\n%s\n%s", code, out.String(), errs.String())
+	}
+}
+
+// copyDatabase makes a copy of a database that nobody uses at the moment, as a
+// backup that was restored would be, and returns its address.
+func copyDatabase(t *testing.T, databaseURL string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, backup := config.Database, config.Database+"_backup"
+	config.Database = "postgres"
+	administer := func(ctx context.Context, sql string) error {
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close(ctx) }()
+		_, err = conn.Exec(ctx, sql)
+		return err
+	}
+	t.Cleanup(func() {
+		if err := administer(context.Background(), `DROP DATABASE IF EXISTS "`+backup+`" WITH (FORCE)`); err != nil {
+			t.Errorf("drop the copy: %v", err)
+		}
+	})
+	if err := administer(t.Context(), `CREATE DATABASE "`+backup+`" TEMPLATE "`+name+`"`); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(databaseURL, name) {
+		t.Fatalf("the address %s does not name its database %s", databaseURL, name)
+	}
+	return strings.Replace(databaseURL, name, backup, 1)
+}
