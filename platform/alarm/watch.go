@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/app"
 	"stampede/platform/ids"
 	"stampede/platform/lease"
 )
@@ -77,26 +78,22 @@ func (w *Watch) Run(ctx context.Context) error {
 	for _, p := range w.probes {
 		all.Go(func() { w.watch(ctx, p) })
 	}
-	all.Go(func() { w.recordLate(ctx) })
+	all.Go(func() { _ = w.recordLate(ctx) }) // a loop ends with ctx alone
 	all.Wait()
 	return nil
 }
 
 // recordLate brings the alarms to Postgres that it did not take when they were
 // raised, until ctx ends.
-func (w *Watch) recordLate(ctx context.Context) {
-	tick := time.NewTicker(recordEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			try, cancel := context.WithTimeout(ctx, recordTimeout)
-			_ = w.late.Record(try, w.pool) // it was told when it was raised, and is tried again
-			cancel()
-		}
-	}
+func (w *Watch) recordLate(ctx context.Context) error {
+	return app.Loop{
+		Every: recordEvery, Log: w.log, Failed: "alarms wait until postgres takes them",
+		Do: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+			defer cancel()
+			return w.late.Record(ctx, w.pool)
+		},
+	}.Run(ctx)
 }
 
 // seen is what a watch remembers of a subject that was found in the last look.

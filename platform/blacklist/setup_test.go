@@ -2,12 +2,9 @@ package blacklist
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -24,6 +21,7 @@ import (
 	"stampede/platform/bus/bustest"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
+	"stampede/platform/httpx/httpxtest"
 	"stampede/platform/pgtest"
 )
 
@@ -109,26 +107,7 @@ var testTokens = auth.NewTokens([]byte("0123456789abcdef0123456789abcdef"), time
 
 func (i *instance) call(role auth.Role, method, path, body string) (int, map[string]any) {
 	i.t.Helper()
-	req := httptest.NewRequestWithContext(i.t.Context(), method, "/api/v1/admin/blacklist"+path, strings.NewReader(body))
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	token, err := testTokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Minute)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	rec := httptest.NewRecorder()
-	i.rt.ServeHTTP(rec, req)
-	raw, err := io.ReadAll(rec.Body)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		i.t.Fatalf("%s %s: %s", method, path, raw)
-	}
-	return rec.Code, doc
+	return httpxtest.As(i.t, i.rt, testTokens, role, method, "/api/v1/admin/blacklist"+path, body)
 }
 
 // add lists something and returns the entry's id.

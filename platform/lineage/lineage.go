@@ -53,11 +53,15 @@ func (foreignError) ExitCode() int { return exitForeign }
 
 // Lineage compares Postgres with what Redis remembers of it.
 type Lineage struct {
-	db    *pgxpool.Pool
-	rdb   redis.UniversalClient
-	log   *slog.Logger
-	last  int64 // the highest beat this process has seen
-	older bool  // Postgres went back since Open; Redis is to remember what was before
+	db   *pgxpool.Pool
+	rdb  redis.UniversalClient
+	log  *slog.Logger
+	last int64 // the highest beat this process has seen
+
+	// behind is by how many beats Postgres went back since Open; Redis is then to
+	// remember what was before. 0 means that it did not.
+	behind int64
+	told   bool // people were called about it
 }
 
 // Open compares the two before anything else looks at Redis, and empties Redis
@@ -70,7 +74,9 @@ func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, log 
 	if err != nil {
 		return nil, err
 	}
-	mine, beat, err := l.beat(ctx)
+	// Redis is emptied before this start counts as a beat: a start that fails here
+	// would else let Postgres catch up with what Redis remembers.
+	mine, beat, err := l.read(ctx, `SELECT id::text, beat FROM platform.lineage`)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +84,12 @@ func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, log 
 	case id == "":
 	case id != mine:
 		return nil, foreignError{}
-	case seen >= beat:
-		if err := l.empty(ctx, seen-beat+1); err != nil {
+	case seen > beat:
+		if err := l.empty(ctx, seen-beat); err != nil {
 			return nil, err
 		}
 	}
-	l.last = beat
-	if err := l.remember(ctx, mine, beat); err != nil {
+	if err := l.count(ctx); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -98,28 +103,42 @@ func (l *Lineage) Run(ctx context.Context) error {
 }
 
 func (l *Lineage) count(ctx context.Context) error {
-	id, beat, err := l.beat(ctx)
+	id, beat, err := l.read(ctx, `UPDATE platform.lineage SET beat = beat + 1 RETURNING id::text, beat`)
 	if err != nil {
 		return err
 	}
-	if beat <= l.last && !l.older {
-		detail := fmt.Sprintf("Postgres went back by %s while a server runs. Redis still holds what was sold in between.", beats(l.last-beat+1))
-		if err := alarm.Raise(ctx, l.db, alarm.DatabaseWentBack, subject, detail); err != nil {
-			return err
-		}
-		l.log.ErrorContext(ctx, "postgres went back in time", "beat", beat, "seen", l.last)
-		l.older = true
+	if beat <= l.last && l.behind == 0 {
+		l.behind = l.last - beat + 1
+		l.log.ErrorContext(ctx, "postgres went back in time", "beats", l.behind)
 	}
-	if l.older {
-		return nil
+	if l.behind > 0 {
+		return l.tell(ctx)
 	}
 	l.last = beat
 	return l.remember(ctx, id, beat)
 }
 
-// empty makes Redis forget. It is done on every primary of a cluster.
+// tell calls people about a Postgres that went back since Open, once.
+func (l *Lineage) tell(ctx context.Context) error {
+	if l.told {
+		return nil
+	}
+	err := l.raise(ctx, fmt.Sprintf("Postgres went back by %s while a server runs. Redis still holds what was sold in between.", beats(l.behind)))
+	l.told = err == nil
+	return err
+}
+
+func (l *Lineage) raise(ctx context.Context, detail string) error {
+	return alarm.Raise(ctx, l.db, alarm.DatabaseWentBack, subject, detail)
+}
+
+// empty makes Redis forget, on every primary of a cluster. People are called first:
+// an empty Redis does not know that there was something to tell.
 func (l *Lineage) empty(ctx context.Context, behind int64) error {
-	var err error
+	err := l.raise(ctx, fmt.Sprintf("Postgres is older than what Redis was filled from, by %s. Redis was emptied and fills itself from Postgres.", beats(behind)))
+	if err != nil {
+		return err
+	}
 	if cluster, ok := l.rdb.(*redis.ClusterClient); ok {
 		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.FlushDB(ctx).Err() })
 	} else {
@@ -129,8 +148,7 @@ func (l *Lineage) empty(ctx context.Context, behind int64) error {
 		return fmt.Errorf("lineage: empty Redis, which is ahead of Postgres: %w", err)
 	}
 	l.log.WarnContext(ctx, "postgres went back in time, redis was emptied", "beats", behind)
-	return alarm.Raise(ctx, l.db, alarm.DatabaseWentBack, subject,
-		fmt.Sprintf("Postgres is older than what Redis was filled from, by %s. Redis was emptied and fills itself from Postgres.", beats(behind)))
+	return nil
 }
 
 // beats says how far it went back; several servers count faster than one.
@@ -138,11 +156,10 @@ func beats(n int64) string {
 	return fmt.Sprintf("%d beats (each server counts one every %s)", n, Every)
 }
 
-// beat counts Postgres up.
-func (l *Lineage) beat(ctx context.Context) (id string, beat int64, err error) {
-	err = l.db.QueryRow(ctx, `UPDATE platform.lineage SET beat = beat + 1 RETURNING id::text, beat`).Scan(&id, &beat)
-	if err != nil {
-		return "", 0, fmt.Errorf("lineage: count up: %w", err)
+// read asks Postgres for its id and beat.
+func (l *Lineage) read(ctx context.Context, sql string) (id string, beat int64, err error) {
+	if err = l.db.QueryRow(ctx, sql).Scan(&id, &beat); err != nil {
+		return "", 0, fmt.Errorf("lineage: ask Postgres how far it is: %w", err)
 	}
 	return id, beat, nil
 }

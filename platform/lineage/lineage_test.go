@@ -1,9 +1,11 @@
 package lineage
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -113,6 +115,58 @@ func TestADatabaseThatGoesBackUnderAServerIsAnAlarm(t *testing.T) {
 	s.exec(`UPDATE platform.lineage SET beat = beat - 10`)
 	s.opened()
 	s.expect("the next start", false, alarm.DatabaseWentBack, 2, "emptied")
+}
+
+// unflushable is a Redis that cannot be emptied while it is set.
+type unflushable struct{ atomic.Bool }
+
+func (u *unflushable) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (u *unflushable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if u.Load() && cmd.Name() == "flushdb" {
+			return errors.New("planted")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (u *unflushable) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// However often a start fails, and whatever it could not do, the next one does it.
+func TestWhatAStartCouldNotDoTheNextOneDoes(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	s.count(s.opened()) // the beat is 2
+	s.exec(`UPDATE platform.lineage SET beat = 1`)
+	var stuck unflushable
+	stuck.Store(true)
+	s.rdb.AddHook(&stuck)
+	for range 3 {
+		if _, err := s.open(); err == nil {
+			t.Fatal("a Redis that could not be emptied is served")
+		}
+	}
+	stuck.Store(false)
+	s.opened()
+	s.expect("the first start that could", false, alarm.DatabaseWentBack, 4, "by 1 beats")
+
+	// The alarm of a running server waits for Postgres to take it.
+	l := s.opened()
+	s.count(l)
+	s.exec(`UPDATE platform.lineage SET beat = beat - 1`)
+	s.exec(`DELETE FROM platform.alarms`)
+	s.exec(`ALTER TABLE platform.alarms RENAME TO away`)
+	for range 3 {
+		if l.count(s.Context()) == nil {
+			t.Fatal("nobody was told, and nobody knows")
+		}
+	}
+	s.exec(`ALTER TABLE platform.away RENAME TO alarms`)
+	s.count(l)
+	s.expect("Postgres takes alarms again", false, alarm.DatabaseWentBack, 1, "while a server runs")
 }
 
 func TestARedisOfAnotherDatabaseIsRefused(t *testing.T) {

@@ -2,12 +2,8 @@ package risk
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +21,7 @@ import (
 	"stampede/platform/bus/bustest"
 	"stampede/platform/fault"
 	"stampede/platform/httpx"
+	"stampede/platform/httpx/httpxtest"
 	"stampede/platform/ids"
 	"stampede/platform/pgtest"
 	"stampede/seckill/catalogue"
@@ -219,29 +216,7 @@ func (i *instance) call(role auth.Role, method, path, body string, header ...str
 		i.rt = httpx.NewRouter(testTokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 		i.Routes(i.rt)
 	}
-	req := httptest.NewRequestWithContext(i.t.Context(), method, "/api/v1/admin/risk"+path, strings.NewReader(body))
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	token, err := testTokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Minute)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	for n := 0; n+1 < len(header); n += 2 {
-		req.Header.Set(header[n], header[n+1])
-	}
-	rec := httptest.NewRecorder()
-	i.rt.ServeHTTP(rec, req)
-	raw, err := io.ReadAll(rec.Body)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		i.t.Fatalf("%s %s: %s", method, path, raw)
-	}
-	return rec.Code, doc
+	return httpxtest.As(i.t, i.rt, testTokens, role, method, "/api/v1/admin/risk"+path, body, header...)
 }
 
 // addRule makes a rule over HTTP and returns its id.

@@ -192,7 +192,6 @@ func FreePort(t testing.TB) int {
 // connections, of which tests make thousands.
 func freePorts(t testing.TB, n, from, to int) (ports []int) {
 	t.Helper()
-	t.Helper()
 	var held []net.Listener // until all are chosen, so that none comes twice
 	defer func() {
 		for _, l := range held {
