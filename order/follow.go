@@ -14,8 +14,8 @@ import (
 // Queue knows the numbers that were granted and are not orders yet; seckill
 // implements it and main wires it, because order may not import seckill.
 type Queue interface {
-	// Queued reports whether the user's number waits for the order writer, and
-	// how many grants stand before it. It must answer with an error, not with
+	// Queued reports whether the user's number waits for the order writer, and its
+	// place in line: 1 is the next to be written. It must answer with an error, not with
 	// false, while it cannot know (Redis away, item fenced): false is told to the
 	// shopper as "not in line". A number whose order is written is not queued; it
 	// may be told as queued at position 0.
