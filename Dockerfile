@@ -24,9 +24,8 @@ COPY notify ./notify
 COPY seckill ./seckill
 ARG TARGETOS
 ARG TARGETARCH
-ARG VERSION=unknown
 # Without cgo the program needs no C library and runs on every base image; -trimpath keeps the builder's folders out.
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/stampede .
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w" -o /out/stampede .
 
 # Everything at once, for a demo or a test machine: PostgreSQL and Redis run inside as private child processes.
 FROM debian:bookworm-slim AS demo
@@ -59,7 +58,7 @@ RUN apk add --no-cache ca-certificates tzdata \
     && adduser -D -H -h /var/lib/stampede -s /sbin/nologin -u 10001 -G stampede stampede \
     && install -d -o 10001 -g 10001 -m 0700 /var/lib/stampede
 COPY --from=build /out/stampede /usr/local/bin/stampede
-# Inside a container loopback reaches nobody. The ops listener stays on loopback, for the health check below; set
+# Inside a container no client reaches loopback. The ops listener stays on loopback, for the health check below; set
 # STAMPEDE_OPS_LISTEN to let a scraper in. The folder holds JetStream's files where no NATS URL is given; the default is
 # below the working directory, which here is / and root's.
 ENV STAMPEDE_LISTEN=:8080 STAMPEDE_NATS_DIR=/var/lib/stampede/nats

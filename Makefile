@@ -2,12 +2,14 @@
 
 GOLANGCI_LINT_VERSION := v2.15.0
 SQLC_VERSION := v1.31.1
+# The newest that Go 1.26 builds from modules the public proxy serves.
+GORELEASER_VERSION := v2.15.1
 
 BIN := .tools/bin
 # The version is part of the name, so that a new version is installed and an old one never used by mistake.
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 SQLC := $(BIN)/sqlc-$(SQLC_VERSION)
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GORELEASER := $(BIN)/goreleaser-$(GORELEASER_VERSION)
 
 ARGS ?=
 BENCH ?= .
@@ -18,7 +20,7 @@ FUZZTIME ?= 10s
 ROUNDS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt bench gobench fuzz kill generate check-generated load build clean
+.PHONY: help run test long lint fmt bench gobench fuzz kill generate check-generated check-release release load build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -34,14 +36,23 @@ lint: $(GOLANGCI_LINT) ## Check formatting, go vet and golangci-lint
 	@.ci/setup go
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
 		if [ -n "$$bad" ]; then echo "not formatted (make fmt repairs them):" $$bad; exit 1; fi
+	go mod tidy -diff
 	go vet ./...
 	$(GOLANGCI_LINT) run --timeout 15m ./...
+	@if ! $(MAKE) -s $(GORELEASER); then echo "goreleaser cannot be built here, .goreleaser.yaml was not checked"; \
+		else $(MAKE) -s check-release; fi
 
 fmt: $(GOLANGCI_LINT) ## Format the code as lint wants it
 	$(GOLANGCI_LINT) fmt ./...
 
-bench: build ## Measure each stage beside its bare floor on this machine (ARGS="--stages whole …" is passed on)
-	@exec .ci/setup exec $(BIN)/stampede bench $(ARGS)
+# With ARGS only what they ask for: the second table are Go benchmarks, each beside its baseline.
+bench: build ## Measure each stage beside a bare baseline on this machine (ARGS="--stages whole …" is passed on)
+	@.ci/setup exec $(BIN)/stampede bench $(ARGS)
+	@$(if $(ARGS),,.ci/setup exec go test -run '^$$' -bench '^Benchmark(Decision|Publish|Writer)$$' -count 3 ./inventory ./seckill/rush ./order 2>&1 | awk '\
+		/^Benchmark/ { split($$1, name, "[/-]"); sub("Benchmark", "", name[1]); sum[name[1], name[2]] += $$(NF-1); unit[name[1]] = $$NF } \
+		/^(FAIL|panic|---)/ { print; failed = 1 } \
+		END { printf "\n%-10s %12s %12s %6s\n", "BENCHMARK", "BASELINE/s", "OURS/s", "RATIO"; \
+			for (n in unit) printf "%-10s %12.0f %12.0f %6.2f  %s\n", n, sum[n, "baseline"] / 3, sum[n, "ours"] / 3, sum[n, "ours"] / sum[n, "baseline"], unit[n]; exit failed }')
 
 gobench: ## Run the Go benchmarks, fit for benchstat (BENCH=regexp chooses, COUNT=10 repeats)
 	@exec .ci/setup exec go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
@@ -55,13 +66,18 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 			go test -run "^$$" -fuzz "^$$target\$$" -fuzztime "$(FUZZTIME)" "./$$(dirname "$$file")" </dev/null || exit 1; \
 		done'
 
+# Every test of the packages that sample in make test; the slowest takes some minutes.
+long: ## Play every permutation and long random histories against the models
+	@exec .ci/setup exec env STAMPEDE_LONG=1 go test -race -count=1 -timeout 2h $(TESTFLAGS) \
+		$$(grep -rl --include='*_test.go' 'workshop/modeltest"' . | xargs -n 1 dirname | sort -u)
+
 # Every scenario ends real processes; as many run at a time as there are cores.
 kill: ## Kill the server at every named point in ROUNDS rounds (default 10), restart it, prove the books
 	@.ci/setup exec go test -count=1 -timeout 0 -v -run '^TestKillPoints$$' . -killpoints.rounds=$(ROUNDS) $(TESTFLAGS)
 
 generate: $(SQLC) ## Generate again: sqlc, and the OpenAPI document
-	$(SQLC) generate -f platform/pg/sqlc.yaml
-	STAMPEDE_UPDATE_OPENAPI=1 go test -count=1 -run TestTheCommittedOpenAPIDocument .
+	$(SQLC) generate -f platform/store/pg/sqlc.yaml
+	STAMPEDE_UPDATE_OPENAPI=1 go test -count=1 -run TestServedRoutes .
 
 check-generated: generate ## Generate and fail if that leaves changes that are not committed
 	@if [ -n "$$(git status --porcelain)" ]; then \
@@ -69,17 +85,23 @@ check-generated: generate ## Generate and fail if that leaves changes that are n
 		echo "the tree differs from the last commit: commit what make generate wrote"; exit 1; \
 	fi
 
+check-release: $(GORELEASER) ## Check how a release is made (.goreleaser.yaml)
+	@$(GORELEASER) check --quiet && echo ".goreleaser.yaml is valid"
+
+release: $(GORELEASER) ## Publish the tag that is checked out: archives, checksums, SBOMs, images
+	$(GORELEASER) release --clean
+
 load: build ## Play shoppers against the running make run (ARGS are passed to stampede rush --demo)
 	@exec $(BIN)/stampede rush --demo $(ARGS)
 
 build: ## Build the program into .tools/bin
 	@.ci/setup go
-	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN)/stampede .
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/stampede .
 
 clean: ## Remove everything that was fetched or built here (data in ./data stays)
 	rm -rf .tools
 
-# Both are built from source with the dependencies that their own go.sum pins.
+# All are built from source with the dependencies that their own go.sum pins.
 $(GOLANGCI_LINT):
 	@.ci/setup go
 	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION), this takes some minutes the first time"
@@ -93,3 +115,10 @@ $(SQLC):
 	@mkdir -p $(BIN)/new
 	GOBIN=$(CURDIR)/$(BIN)/new go install github.com/sqlc-dev/sqlc/cmd/sqlc@$(SQLC_VERSION)
 	@mv $(BIN)/new/sqlc $@
+
+$(GORELEASER):
+	@.ci/setup go
+	@echo "building goreleaser $(GORELEASER_VERSION), this takes some minutes the first time"
+	@mkdir -p $(BIN)/new
+	GOBIN=$(CURDIR)/$(BIN)/new go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	@mv $(BIN)/new/goreleaser $@

@@ -19,10 +19,10 @@ import (
 	"github.com/coder/websocket"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/platform/auth"
-	"stampede/platform/ids"
-	"stampede/platform/loadgen"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
 )
 
 // got is what somebody who tried something got.
@@ -44,9 +44,9 @@ func (g got) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", g.status, g.code))
 }
 
-// door is a server in the middle of a sale with secrets planted wherever it takes
+// frontDoor is a server in the middle of a sale with secrets planted wherever it takes
 // one, and A's unpaid order in it.
-type door struct {
+type frontDoor struct {
 	*instance
 	db      *pgxpool.Pool
 	plants  plants
@@ -61,9 +61,9 @@ type door struct {
 	told    []string
 }
 
-func openDoor(t *testing.T) *door {
+func openDoor(t *testing.T) *frontDoor {
 	t.Helper()
-	d := &door{db: pgtest.DB(t), users: 9200, phones: newPhoneNet(t)}
+	d := &frontDoor{db: pgtest.DB(t), users: 9200, phones: newPhoneNet(t)}
 	databaseURL, redisURL := d.db.Config().ConnString(), pgtest.RedisURL(t)
 	d.plants = plant(t, databaseURL, redisURL, d.phones.server.URL)
 	d.instance = serveInstance(t, databaseURL, redisURL, append(d.plants.args, "--log-level=debug", "--paths-per-minute=0")...)
@@ -83,7 +83,7 @@ func openDoor(t *testing.T) *door {
 }
 
 // mint signs a token that must not stand in any log.
-func (d *door) mint(t *testing.T, user int64, role auth.Role) string {
+func (d *frontDoor) mint(t *testing.T, user int64, role auth.Role) string {
 	t.Helper()
 	token, err := auth.NewTokens([]byte(testKey), time.Now).Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *door) mint(t *testing.T, user int64, role auth.Role) string {
 }
 
 // shopper is somebody who has not bought yet.
-func (d *door) shopper(t *testing.T) string {
+func (d *frontDoor) shopper(t *testing.T) string {
 	t.Helper()
 	d.users++
 	for ids.Bucket(d.users) == ids.Bucket(d.twin) {
@@ -103,16 +103,16 @@ func (d *door) shopper(t *testing.T) string {
 	return d.mint(t, d.users, auth.Shopper)
 }
 
-func (d *door) get(path, token string, headers ...string) func(*testing.T) got {
+func (d *frontDoor) get(path, token string, headers ...string) func(*testing.T) got {
 	return d.ask(http.MethodGet, path, token, "", headers...)
 }
 
-func (d *door) post(path, token, body string, headers ...string) func(*testing.T) got {
+func (d *frontDoor) post(path, token, body string, headers ...string) func(*testing.T) got {
 	return d.ask(http.MethodPost, path, token, body, headers...)
 }
 
 // ask is a request that is sent when its row's turn has come.
-func (d *door) ask(method, path, token, body string, headers ...string) func(*testing.T) got {
+func (d *frontDoor) ask(method, path, token, body string, headers ...string) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
 		status, header, body := exchange(t, method, d.url+path, token, body, headers...)
@@ -138,7 +138,7 @@ func (g got) text(member string) string {
 // dial opens a socket and says what becomes of it: refused with a status, closed
 // with a code, or open, which is status 101. Whoever is given a message sends it
 // once the socket is open.
-func (d *door) dial(opts websocket.DialOptions, says string, keep *[]*websocket.Conn) func(*testing.T) got {
+func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*websocket.Conn) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
 		conn, resp, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(d.url, "http")+"/api/v1/ws", &opts)

@@ -12,12 +12,12 @@ import (
 
 	"github.com/coder/websocket"
 
-	"stampede/platform/auth"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 // socketRows are WebSockets that are refused or closed.
-func (d *door) socketRows(t *testing.T) []row {
+func (d *frontDoor) socketRows(t *testing.T) []row {
 	t.Helper()
 	as := func(token string) websocket.DialOptions {
 		return websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + token}}
@@ -56,7 +56,7 @@ func (d *door) socketRows(t *testing.T) []row {
 }
 
 // keyRows repeat requests under an Idempotency-Key.
-func (d *door) keyRows(t *testing.T) []row {
+func (d *frontDoor) keyRows(t *testing.T) []row {
 	t.Helper()
 	operator := d.mint(t, 9101, auth.Operator)
 	plan := func(name string) string {
@@ -95,7 +95,7 @@ func (d *door) keyRows(t *testing.T) []row {
 
 // besideItself sends a request of A's order twice: the first waits, because the
 // order's row is held, and the answer to the second is returned.
-func (d *door) besideItself(try func(*testing.T) got) func(*testing.T) got {
+func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
 		tx, err := d.db.Begin(t.Context())

@@ -8,10 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
-
-	"stampede/platform/config"
 )
 
 // What the table's account is made of.
@@ -52,8 +49,8 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 			q.Set("password", p.word(flag)) // a server that trusts the test's user does not look at it
 			u.RawQuery = q.Encode()
 			set(flag, u.String())
-		case flag == "redis-url":
-			set(flag, withPassword(t, redisURL, p.word(flag)))
+		case flag == "redis-url", flag == "lock-redis-urls":
+			set(flag, withPassword(t, redisURL, flag, p.word(flag)))
 		case flag == "nats-url": // the server embeds its own; what `config` makes of one is asked below
 		case flag == "sms-gateway-url":
 			set(flag, gateway+"/?key="+p.word(flag))
@@ -68,23 +65,13 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 	set("verifier-url", "https://verifier.invalid/siteverify")
 	set("verifier-site-key", "public")
 	set("verifier-hosts", "shop.example")
-	// Hashes that a test can pay.
-	set("password-memory-kib", "64")
 	return p
 }
 
 // secretFlags are the settings of serve that are marked as secret.
 func secretFlags(t *testing.T) (names []string) {
 	t.Helper()
-	var settings struct {
-		config.Server `embed:""`
-		config.Stores `embed:""`
-	}
-	parser, err := kong.New(&settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range parser.Model.Flags {
+	for _, f := range flagsOf(t, "config") {
 		if f.Tag.Has("secret") {
 			names = append(names, f.Name)
 		}
@@ -104,9 +91,9 @@ func parsedURL(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// withPassword makes a user of Redis for the time of the test, and the URL to
-// come in as it.
-func withPassword(t *testing.T, redisURL, password string) string {
+// withPassword creates a Redis user of that name for the time of the test, and
+// returns the URL that logs in as this user.
+func withPassword(t *testing.T, redisURL, name, password string) string {
 	t.Helper()
 	opts, err := redis.ParseURL(redisURL)
 	if err != nil {
@@ -114,7 +101,7 @@ func withPassword(t *testing.T, redisURL, password string) string {
 	}
 	rdb := redis.NewClient(opts)
 	u := parsedURL(t, redisURL)
-	user := "acceptance-" + strings.Trim(u.Path, "/")
+	user := "acceptance-" + name + "-" + strings.Trim(u.Path, "/")
 	if err := rdb.Do(t.Context(), "ACL", "SETUSER", user, "reset", "on", ">"+password, "~*", "&*", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +117,7 @@ func withPassword(t *testing.T, redisURL, password string) string {
 
 // nothingLeaks stops the server and looks for every secret in all that it said at
 // the level debug, and in what `config` prints of the same settings.
-func (d *door) nothingLeaks(t *testing.T) {
+func (d *frontDoor) nothingLeaks(t *testing.T) {
 	t.Helper()
 	if code := d.stop(); code != 0 {
 		t.Errorf("the server ended with %d", code)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // row is one line of the acceptance table: what somebody tries, and what they
@@ -42,7 +42,7 @@ func TestAcceptance(t *testing.T) {
 }
 
 // Bodies that ask for too much, or for what is not the shopper's to say.
-func (d *door) bodyRows(t *testing.T) []row {
+func (d *frontDoor) bodyRows(t *testing.T) []row {
 	t.Helper()
 	path := "/api/v1/items/" + d.sale.ItemID + "/rush-path"
 	ask := func(body string) func(*testing.T) got { return d.post(path, d.shopper(t), body) }
@@ -64,7 +64,7 @@ func (d *door) bodyRows(t *testing.T) []row {
 }
 
 // What is another shopper's does not exist.
-func (d *door) ownerRows(t *testing.T) []row {
+func (d *frontDoor) ownerRows(t *testing.T) []row {
 	t.Helper()
 	order := "/api/v1/orders/" + d.no
 	rows := []row{
@@ -88,7 +88,7 @@ func (d *door) ownerRows(t *testing.T) []row {
 }
 
 // Staff has roles, and what they try beyond theirs is written down.
-func (d *door) roleRows(t *testing.T) []row {
+func (d *frontDoor) roleRows(t *testing.T) []row {
 	t.Helper()
 	pause := "/api/v1/admin/activities/" + d.sale.ActivityID + "/pause"
 	viewer, shopper := d.mint(t, 9102, auth.Viewer), d.shopper(t)
@@ -116,7 +116,7 @@ func (d *door) roleRows(t *testing.T) []row {
 }
 
 // What is for the shop's engineers is not on the shoppers' address.
-func (d *door) portRows() []row {
+func (d *frontDoor) portRows() []row {
 	rows := []row{{name: "the API's document", try: d.get("/openapi.json", ""), want: "200"}}
 	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/livez", "/readyz"} {
 		rows = append(rows, row{name: path + " on the public address", try: d.get(path, ""), want: "404 not-found"})
@@ -125,7 +125,7 @@ func (d *door) portRows() []row {
 }
 
 // The address of the connection counts, whatever a header says.
-func (d *door) addressRows(t *testing.T) []row {
+func (d *frontDoor) addressRows(t *testing.T) []row {
 	t.Helper()
 	forged := []string{"X-Forwarded-For", "203.0.113.9", "Forwarded", "for=203.0.113.9", "X-Real-IP", "203.0.113.9", "True-Client-IP", "203.0.113.9"}
 	login := fmt.Sprintf(`{"phone":%q,"password":%q,"device":{"kind":"web","id":"forger","name":"forger"}}`, plantedPhone, plantedPassword)

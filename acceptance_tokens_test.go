@@ -9,11 +9,11 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // forge signs what looks like an access token. change makes it wrong.
-func (d *door) forge(t *testing.T, method jwt.SigningMethod, key any, change func(claims, header map[string]any)) string {
+func (d *frontDoor) forge(t *testing.T, method jwt.SigningMethod, key any, change func(claims, header map[string]any)) string {
 	t.Helper()
 	now := time.Now()
 	claims := jwt.MapClaims{
@@ -36,7 +36,7 @@ func (d *door) forge(t *testing.T, method jwt.SigningMethod, key any, change fun
 }
 
 // tokenRows are access tokens that are none of ours any more, or never were.
-func (d *door) tokenRows(t *testing.T) []row {
+func (d *frontDoor) tokenRows(t *testing.T) []row {
 	t.Helper()
 	key, none := auth.Derive([]byte(testKey), "access-token"), jwt.UnsafeAllowNoneSignatureType
 	hs256 := jwt.SigningMethodHS256
@@ -69,7 +69,7 @@ func (d *door) tokenRows(t *testing.T) []row {
 }
 
 // account is an access token of the table's account.
-func (d *door) account(t *testing.T) string {
+func (d *frontDoor) account(t *testing.T) string {
 	t.Helper()
 	if d.session == "" {
 		d.session, _ = d.login(t)
@@ -78,14 +78,14 @@ func (d *door) account(t *testing.T) string {
 }
 
 // login logs the account in and returns its tokens.
-func (d *door) login(t *testing.T) (access, refresh string) {
+func (d *frontDoor) login(t *testing.T) (access, refresh string) {
 	t.Helper()
 	g := d.post("/api/v1/auth/login", "", fmt.Sprintf(`{"phone":%q,"password":%q}`, plantedPhone, plantedPassword))(t)
 	return d.tokens(t, g)
 }
 
 // tokens reads the tokens of an answer.
-func (d *door) tokens(t *testing.T, g got) (access, refresh string) {
+func (d *frontDoor) tokens(t *testing.T, g got) (access, refresh string) {
 	t.Helper()
 	access, refresh = g.text("access_token"), g.text("refresh_token")
 	if access == "" || refresh == "" {
@@ -96,7 +96,7 @@ func (d *door) tokens(t *testing.T, g got) (access, refresh string) {
 }
 
 // accountRows register, log in and log out.
-func (d *door) accountRows(t *testing.T) []row {
+func (d *frontDoor) accountRows(t *testing.T) []row {
 	t.Helper()
 	var access, refresh string
 	bearer := func(token *string) func(*testing.T) got {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/alarm"
-	"stampede/platform/auth"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
 )
 
 // TestARunningServerCallsPeople raises an alarm beside a server that has a
@@ -36,20 +36,20 @@ func TestARunningServerCallsPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	if err := alarm.Raise(t.Context(), conn, alarm.RefundStuck, "refund 17", "It waits for its bank."); err != nil {
+	if err := alarm.BooksBroken.Raise(t.Context(), conn, "item 17", "One unit is missing."); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.After(10 * time.Second)
 	for found := false; !found; {
 		select {
 		case body := <-told:
-			found = strings.Contains(body, "refund 17")
+			found = strings.Contains(body, "item 17")
 		case <-deadline:
 			t.Fatal("nobody was told of the alarm")
 		}
 	}
 	operator := mint(t, 1, auth.Operator)
-	_, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=refund-stuck", operator, nil)
+	_, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=books-broken", operator, nil)
 	list, _ := doc["data"].([]any)
 	if len(list) != 1 {
 		t.Fatalf("open alarms: %v", doc)

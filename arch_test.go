@@ -4,8 +4,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +24,18 @@ var callEdges = map[string][]string{
 }
 
 var modules = []string{"seckill", "order", "payment", "inventory", "notify"}
+
+// wings are the parts of platform in their order: each imports itself and those
+// before it. platform/adr/0012-six-wings.md says what belongs into which.
+var wings = []string{"base", "store", "edge", "watch", "identity", "workshop"}
+
+// againstOrder are imports that the order does not allow and that are still there.
+var againstOrder = map[string][]string{
+	"platform/base/config": {
+		"platform/store/redisx", "platform/edge/auth", "platform/edge/httpx", "platform/edge/ratelimit", "platform/watch/alarm",
+		"platform/identity/humancheck", "platform/identity/sms",
+	},
+}
 
 // TestImportsFollowTheArchitecture parses the files rather than asking
 // `go list`, whose answer go test would cache across a violation.
@@ -75,16 +89,19 @@ func forbidden(file, imported string) string {
 	case strings.HasSuffix(path.Dir(file), "event") && slices.Contains(modules, from):
 		// An event package may name ids, and nothing else of ours: whoever
 		// consumes an event must not be bound to its producer.
-		if rest != "platform/ids" {
-			return "an event package imports nothing of ours but platform/ids"
+		if rest != "platform/base/ids" {
+			return "an event package imports nothing of ours but platform/base/ids"
 		}
-	case from == to || !strings.Contains(file, "/"):
-		// Within a module, and in main, everything is allowed.
+	case !strings.Contains(file, "/"):
+		// main imports everything.
+	case from == to && from != "platform":
+		// Within a module everything is allowed.
 	case strings.HasSuffix(rest, "event") && slices.Contains(modules, to):
 		if from == "platform" {
 			return "platform knows no module, not even its events"
 		}
 	case to == "platform":
+		return misplaced(file, rest)
 	case to == "migrations":
 		if from != "platform" {
 			return "only platform applies migrations"
@@ -99,6 +116,80 @@ func forbidden(file, imported string) string {
 		return "a module's sub-packages are its own"
 	}
 	return ""
+}
+
+// misplaced says why file must not import a package of platform. Tests may import
+// any.
+func misplaced(file, imported string) string {
+	from, to := wing(file), wing(imported)
+	switch dir := path.Dir(file); {
+	case strings.HasSuffix(file, "_test.go"), slices.Contains(againstOrder[dir], imported):
+	case to < 0 || from < 0 && strings.HasPrefix(file, "platform/"):
+		return "a package of platform is in one of the wings " + strings.Join(wings, ", ")
+	case wings[to] == "workshop" && from != to && !strings.HasSuffix(dir, "test"):
+		return "only main, tests and their kits use the workshop"
+	case from >= 0 && from < to:
+		return "the wings of platform have an order: " + strings.Join(wings, ", ")
+	}
+	return ""
+}
+
+// wing is the place in wings of a file or package, -1 outside of them.
+func wing(name string) int {
+	rest, _ := strings.CutPrefix(name, "platform/")
+	first, _, _ := strings.Cut(rest, "/")
+	return slices.Index(wings, first)
+}
+
+// declares finds what a file declares for all of the program: alarm codes and crash
+// points.
+var declares = regexp.MustCompile(`(?:alarm\.Define|failpoint\.New|failpoint\.NewErr)\(\s*"([^"]+)"`)
+
+// TestPlatformNamesNoModulesAlarmOrPoint reads the program's files, because a comment or
+// a message that names a module's alarm is outdated as easily as code.
+func TestPlatformNamesNoModulesAlarmOrPoint(t *testing.T) {
+	t.Parallel()
+	sources := map[string]string{}
+	for _, dir := range append([]string{"platform"}, modules...) {
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			raw, err := os.ReadFile(name)
+			sources[filepath.ToSlash(name)] = string(raw)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := namedByPlatform(sources); len(found) > 0 {
+		t.Error(strings.Join(found, "\n"))
+	}
+	sources["order/planted.go"] = `alarm.Define("planted-code", alarm.Critical, "", "")`
+	sources["payment/planted.go"] = "failpoint.NewErr(\n\t\"planted-point\", \"\")"
+	sources["platform/base/planted.go"] = "// See planted-code. \nif name == `planted-point` {}"
+	if found := namedByPlatform(sources); len(found) != 2 {
+		t.Errorf("of two planted violations it found %v", found)
+	}
+}
+
+// namedByPlatform lists what files of platform name although a module declares it.
+func namedByPlatform(sources map[string]string) (found []string) {
+	for owner, source := range sources {
+		if strings.HasPrefix(owner, "platform/") {
+			continue
+		}
+		for _, declared := range declares.FindAllStringSubmatch(source, -1) {
+			word := regexp.MustCompile(`(^|[^\w-])` + regexp.QuoteMeta(declared[1]) + `([^\w-]|$)`)
+			for name, source := range sources {
+				if strings.HasPrefix(name, "platform/") && strings.Contains(source, declared[1]) && word.MatchString(source) {
+					found = append(found, name+" names "+declared[1]+", which "+owner+" declares")
+				}
+			}
+		}
+	}
+	return found
 }
 
 // below reports whether a module stands on another, over any number of edges.
@@ -119,9 +210,9 @@ func TestPlantedViolationsAreSeen(t *testing.T) {
 	}{
 		{"order/writer.go", "stampede/inventory", true},
 		{"order/writer.go", "stampede/seckill/seckillevent", true},
-		{"order/writer.go", "stampede/platform/pg", true},
+		{"order/writer.go", "stampede/platform/store/pg", true},
 		{"main.go", "stampede/notify", true},
-		{"order/orderevent/event.go", "stampede/platform/ids", true},
+		{"order/orderevent/event.go", "stampede/platform/base/ids", true},
 		{"payment/pay_test.go", "stampede/inventory", true},
 		{"payment/pay.go", "stampede/inventory", false},
 		{"order/writer_test.go", "stampede/payment", false},
@@ -129,12 +220,27 @@ func TestPlantedViolationsAreSeen(t *testing.T) {
 		{"inventory/load.go", "stampede/order", false},
 		{"seckill/rush/lane.go", "stampede/order", false},
 		{"notify/hub.go", "stampede/order", false},
-		{"platform/bus/bus.go", "stampede/order/orderevent", false},
-		{"platform/bus/bus.go", "stampede/seckill", false},
+		{"platform/store/bus/bus.go", "stampede/order/orderevent", false},
+		{"platform/store/bus/bus.go", "stampede/seckill", false},
 		{"order/orderevent/event.go", "stampede/order", false},
-		{"order/orderevent/event.go", "stampede/platform/bus", false},
+		{"order/orderevent/event.go", "stampede/platform/store/bus", false},
 		{"payment/pay.go", "stampede/order/internal/orderdb", false},
 		{"order/writer.go", "stampede/migrations", false},
+		{"platform/watch/alarm/probes.go", "stampede/platform/store/bus", true},
+		{"platform/watch/alarm/watch.go", "stampede/platform/watch/proof", true},
+		{"platform/store/outbox/relay_test.go", "stampede/platform/watch/alarm", true},
+		{"platform/workshop/cli/serve.go", "stampede/platform/identity/account", true},
+		{"platform/store/outbox/relay.go", "stampede/platform/watch/alarm", false},
+		{"platform/base/telemetry/log.go", "stampede/platform/edge/httpx", false},
+		{"platform/edge/httpx/router.go", "stampede/platform/identity", false},
+		{"platform/watch/alarm/watch.go", "stampede/platform/identity/account", false},
+		{"platform/identity/identity.go", "stampede/platform/attic", false},
+		{"platform/attic/old.go", "stampede/platform/base/ids", false},
+		{"main.go", "stampede/platform/workshop/cli", true},
+		{"order/setup_test.go", "stampede/platform/workshop/pgtest", true},
+		{"seckill/internal/seckilltest/yard.go", "stampede/platform/workshop/pgtest", true},
+		{"payment/pay.go", "stampede/platform/workshop/bench", false},
+		{"platform/identity/identity.go", "stampede/platform/workshop/pgtest", false},
 	} {
 		if why := forbidden(c.file, c.imported); (why == "") != c.allowed {
 			t.Errorf("forbidden(%s, %s) = %q, want allowed: %v", c.file, c.imported, why, c.allowed)

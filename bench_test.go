@@ -3,59 +3,143 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
-	"stampede/platform/bench"
-	"stampede/platform/cli"
+	"stampede/platform/workshop/bench"
+	"stampede/platform/workshop/cli"
+	"stampede/platform/workshop/pgtest"
 )
 
-// TestBenchMeasuresEveryStage runs the short form of `stampede bench`, which is
-// the same code with few operations: with a server of its own, real stores and
-// real sockets.
-func TestBenchMeasuresEveryStage(t *testing.T) {
+// TestBenchInShort runs `stampede bench` in its short forms, which are the same
+// code with few operations: a server of its own, real stores, real sockets. It
+// also ends it in mid-work. However it ends, it leaves neither a process nor a file.
+func TestBenchInShort(t *testing.T) {
 	t.Parallel()
-	name, err := binary()
-	if err != nil {
-		t.Fatal(err)
+	for name, c := range map[string]struct {
+		args  []string
+		check func(t *testing.T, report []byte)
+		end   syscall.Signal // sent when it is at work; 0 is never
+		code  int
+	}{
+		"stages":     {args: []string{"--quick", "--json"}, check: checkStages},
+		"scale":      {args: []string{"--scale=short", "--json"}, check: checkScale},
+		"killed":     {args: []string{"--stages=refusal"}, end: syscall.SIGKILL, code: -1},
+		"terminated": {args: []string{"--stages=refusal"}, end: syscall.SIGTERM, code: exitInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program, err := binary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			temp := filepath.Dir(dataDir(t)) // where bench makes its folder
+			p := &process{out: newConsole(), ended: make(chan struct{})}
+			p.cmd = exec.Command(program, append([]string{"bench"}, c.args...)...)
+			p.cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+			var report bytes.Buffer
+			p.start(t, &report)
+			if c.end != 0 {
+				// The baseline's child starts when the server has answered.
+				pgtest.Eventually(t, time.Minute, func() bool { return strings.Contains(childrenBelow(t, p.cmd.Process.Pid), "bench-part bare") }, "bench to be at work")
+				before := childrenOf(t, temp)
+				for _, want := range []string{"postgres", "redis", " serve "} {
+					if !strings.Contains(before, want) {
+						t.Fatalf("there is no %s to leave behind:\n%s", want, before)
+					}
+				}
+				if code := p.end(t, c.end, time.Minute); code != c.code {
+					t.Errorf("exit %d, want %d", code, c.code)
+				}
+			} else {
+				select {
+				case <-p.ended:
+				case <-time.After(2 * time.Minute): // many times what it takes on a machine with nothing else to do
+					t.Fatal("bench does not end")
+				}
+				if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+					t.Fatalf("exit %d", code)
+				}
+				c.check(t, report.Bytes())
+			}
+			left := func() string {
+				files, err := filepath.Glob(filepath.Join(temp, "*"))
+				return fmt.Sprint(childrenOf(t, temp), files, err)
+			}
+			pgtest.Eventually(t, time.Minute, func() bool { return left() == fmt.Sprint("", []string(nil), nil) }, "no process and no file")
+		})
 	}
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), name, "bench", "--quick", "--json")
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("bench: %v\n%s", err, errs.String())
-	}
+}
+
+// exitInterrupted is what a shell makes of SIGINT.
+const exitInterrupted = 130
+
+// checkStages wants a rate of both sides of every stage. How high it is means
+// nothing beside the other tests.
+func checkStages(t *testing.T, raw []byte) {
+	t.Helper()
 	var report bench.Report
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
+	if err := json.Unmarshal(raw, &report); err != nil {
+		t.Fatalf("%v\n%s", err, raw)
 	}
-	stages := table().Bench.All
+	stages := bench.Stages()
 	if len(report.Stages) != len(stages) {
 		t.Fatalf("%d stages were measured, there are %d", len(report.Stages), len(stages))
 	}
 	for i, res := range report.Stages {
-		if res.Name != stages[i].Name || res.Ratio <= 0 || res.FloorPerSecond <= 0 || res.OursPerSecond <= 0 {
+		if res.Name != stages[i].Name || res.Ratio <= 0 || res.BaselinePerSecond <= 0 || res.OursPerSecond <= 0 {
 			t.Errorf("stage %s: %+v", stages[i].Name, res)
 		}
 		for _, f := range res.Figures {
-			if f.Value < 0 {
-				t.Errorf("stage %s: %s is %v", res.Name, f.Name, f.Value)
+			if f.Unit == "ms" && (f.Value <= 0 || f.Value > 60_000) {
+				t.Errorf("stage %s: %s is %v ms", res.Name, f.Name, f.Value)
 			}
 		}
 	}
 }
 
+// checkScale wants sales of one item and of ten, and a crowd on a hundredth as many
+// units whose books are proved against what every shopper was told.
+func checkScale(t *testing.T, raw []byte) {
+	t.Helper()
+	var report bench.ScaleReport
+	if err := json.Unmarshal(raw, &report); err != nil {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	if len(report.Shoppers) != 1 || len(report.Items) != 1 || report.Million == nil {
+		t.Fatalf("%+v", report)
+	}
+	for _, p := range append(report.Shoppers, report.Items...) {
+		if p.Attempts < p.Shoppers || p.PerSecond <= 0 || p.Units != p.Shoppers/100 {
+			t.Errorf("%+v", p)
+		}
+	}
+	// Times and memory mean nothing beside the other tests; the counts always do.
+	if m := report.Million; !m.Sound() || m.Granted != 50 || m.Orders != 50 || m.Shoppers != 5000 || m.PeakMiB <= 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestBenchNamesItsStages(t *testing.T) {
 	t.Parallel()
-	all := table().Bench.All
+	var all []string
+	for _, st := range bench.Stages() {
+		all = append(all, st.Name)
+	}
+	names := strings.Join(all, ", ")
 	field, _ := reflect.TypeFor[cli.Bench]().FieldByName("Stages")
-	if !strings.Contains(field.Tag.Get("help"), all.Names()) {
-		t.Errorf("the help of --stages does not list %s", all.Names())
+	if !strings.Contains(field.Tag.Get("help"), names) {
+		t.Errorf("the help of --stages does not list %s", names)
 	}
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"bench", "--stages=nonsense"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), all.Names()) {
+	if code := run(t.Context(), []string{"bench", "--stages=nonsense"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), names) {
 		t.Errorf("an unknown stage: exit %d, %s", code, errs.String())
 	}
 	errs.Reset()

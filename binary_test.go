@@ -11,9 +11,6 @@ import (
 	"sync"
 )
 
-// builtVersion is what the program under test is told to be.
-const builtVersion = "v0.0.0-tested"
-
 // imageBuild finds the command with which the Dockerfile builds the program.
 var imageBuild = regexp.MustCompile(`(?m)^RUN (.*\bgo build\b.*) -o /out/stampede \.$`)
 
@@ -35,7 +32,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	name := filepath.Join(dir, "stampede")
 	// It goes through a shell, as in the image; only the place of the result differs.
 	cmd := exec.Command("sh", "-c", string(command[1])+` -o "$OUT" .`)
-	cmd.Env = append(os.Environ(), "OUT="+name, "VERSION="+builtVersion, "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH)
+	cmd.Env = append(os.Environ(), "OUT="+name, "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/auth"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 // askingSale is a sale that asks something of shoppers before it gives out paths.
@@ -80,7 +80,7 @@ func TestThePageGoesThroughTheDoor(t *testing.T) {
 	t.Parallel()
 	redisURL := pgtest.RedisURL(t)
 	first := browser(t)
-	in := serveInstance(t, pgtest.DatabaseURL(t), redisURL, "--human-check-difficulty=14", "--challenges-per-minute=0")
+	in := serveInstance(t, pgtest.DatabaseURL(t), redisURL, "--human-check-strength=low", "--challenges-per-minute=0")
 	do(first, t, "open a tab", chromedp.Navigate(in.url+"/"))
 	second := visitor(first, t)
 	do(second, t, "open a window", chromedp.Navigate(in.url+"/"))
@@ -126,7 +126,7 @@ func TestThePageGoesThroughTheDoor(t *testing.T) {
 	// The first browser has never seen this order; only the server can tell it.
 	do(first, t, "find an order that was made elsewhere", itemPage(t, in, puzzle, 9), ordered("pending_payment"))
 	do(second, t, "come without a reservation", itemPage(t, in, reserved, 8),
-		until(`document.querySelector("#note")?.textContent.includes("only those who reserved") && document.querySelector("#buy").disabled`))
+		until(`document.querySelector("#note")?.textContent.includes("only shoppers with a reservation") && document.querySelector("#buy").disabled`))
 }
 
 // slideTo moves the tile's left edge and says that it is there.
@@ -156,24 +156,26 @@ func tileAnswer(t *testing.T, rdb *redis.Client) int {
 func TestRushGoesThroughTheDoor(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
-	in := serveInstance(t, databaseURL, redisURL, "--human-check-difficulty=10")
-	play := func(item string) (code int, out, errs bytes.Buffer) {
-		code = run(t.Context(), []string{
-			"rush", "--item=" + item, "--shoppers=60", "--conns=16", "--sockets=0", "--pay=50%", "--url=" + in.url, "--signing-key=" + testKey,
-			"--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir(),
-		}, &out, &errs)
-		return code, out, errs
-	}
-	code, out, errs := play(in.planAsked(t, askingSale{human: "pow", opensIn: time.Second}))
-	if code != 0 || !strings.Contains(out.String(), "proofs of work            60  of 10 bits") {
-		t.Errorf("with work: exit %d\n%s%s", code, out.String(), errs.String())
-	}
-	code, out, errs = play(in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 8 * time.Second}))
-	if code != 0 || !strings.Contains(out.String(), "reserved                  60") {
-		t.Errorf("with a reservation: exit %d\n%s%s", code, out.String(), errs.String())
-	}
-	code, out, errs = play(in.planAsked(t, askingSale{human: "slide"}))
-	if code != 1 || !strings.Contains(errs.String(), "a check of kind slide, which a program cannot pass") {
-		t.Errorf("with a slide: exit %d\n%s%s", code, out.String(), errs.String())
+	in := serveInstance(t, databaseURL, redisURL, "--human-check-strength=low")
+	for name, c := range map[string]struct {
+		sale askingSale
+		code int
+		says string
+	}{
+		"with work":          {askingSale{human: "pow", opensIn: time.Second}, 0, "proofs of work            60  of 16 bits"},
+		"with a reservation": {askingSale{human: "pow", reserve: true, opensIn: 8 * time.Second}, 0, "reserved                  60"},
+		"with a slide":       {askingSale{human: "slide"}, 1, "a check of kind slide, which a program cannot pass"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting for an opening
+			var out, errs bytes.Buffer
+			code := run(t.Context(), []string{
+				"rush", "--item=" + in.planAsked(t, c.sale), "--shoppers=60", "--conns=16", "--sockets=0", "--pay=50%", "--url=" + in.url, "--signing-key=" + testKey,
+				"--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir(),
+			}, &out, &errs)
+			if code != c.code || !strings.Contains(out.String()+errs.String(), c.says) {
+				t.Errorf("exit %d\n%s%s", code, out.String(), errs.String())
+			}
+		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 )
 
 // TestAPhoneLogsADesktopIn: the desktop shows a code; the phone, which is not logged

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // hurry lets a page's timers run a hundred times as fast.

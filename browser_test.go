@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -16,28 +15,15 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
+
+	"stampede/platform/workshop/tooltest"
 )
 
-// browser returns a headless Chromium's first tab, in English. Without Chromium the
-// test is skipped on a developer's machine and fails in CI, which installs it: a page
-// that nobody ever opened is a page that does not work. A script that fails in any of
-// the tabs fails the test.
+// browser returns a headless Chromium's first tab, in English. A script that fails in
+// any of the tabs fails the test.
 func browser(t *testing.T) context.Context {
 	t.Helper()
-	name := ""
-	for _, candidate := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(candidate); err == nil {
-			name = found
-			break
-		}
-	}
-	if name == "" && os.Getenv("CI") != "true" {
-		t.Skip("this test drives the pages and needs Chromium: `make test` fetches it, or install the package chromium")
-	}
-	if name == "" {
-		t.Fatal("CI must have Chromium for the tests of the pages")
-	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(name), chromedp.NoSandbox, chromedp.DisableGPU,
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(tooltest.Chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.WindowSize(1180, 1000), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("lang", "en"))
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), opts...)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // operates looks after what is beside a sale.

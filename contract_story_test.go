@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/platform/auth"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 // unanswered are operations that the story cannot bring to a success, by why.
@@ -40,7 +40,7 @@ type story struct {
 func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	s := &story{db: pgtest.DB(t), phones: newPhoneNet(t), operator: mint(t, 1, auth.Operator), admin: mint(t, 2, auth.Admin)}
-	s.instance = serveInstance(t, s.db.Config().ConnString(), pgtest.RedisURL(t), "--password-memory-kib=64",
+	s.instance = serveInstance(t, s.db.Config().ConnString(), pgtest.RedisURL(t),
 		"--sms-gateway-url="+s.phones.server.URL, "--sms-gateway-secret="+testKey, "--sms-per-phone-hour=0", "--sms-per-phone-day=0", "--sms-per-address=0")
 	s.plans(t)
 	s.sells(t)

@@ -92,7 +92,7 @@ type document struct {
 // documented reads the committed document, of which another test knows that it is
 // the served one.
 var documented = sync.OnceValues(func() (*document, error) {
-	raw, err := os.ReadFile("platform/httpx/openapi.json")
+	raw, err := os.ReadFile("platform/edge/httpx/openapi.json")
 	if err != nil {
 		return nil, err
 	}

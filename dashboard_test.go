@@ -5,16 +5,17 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
 	"gopkg.in/yaml.v3"
 )
 
-const grafanaDir = "platform/grafana"
+const grafanaDir = "platform/watch/grafana"
 
 // expressions are the PromQL of the dashboard and of the alert rules, by where
 // they stand.
@@ -63,7 +64,11 @@ func expressions(t *testing.T) (panels, alerts map[string]string) {
 				t.Errorf("rule %q needs a name and a summary", r.Alert)
 			}
 			// A rule's label takes the place of the one that its series has.
-			brings, sets := bringsSeverity.MatchString(r.Expr), r.Labels["severity"] != ""
+			parsed, err := promql(r.Expr)
+			if err != nil {
+				t.Fatalf("rule %q: %v", r.Alert, err)
+			}
+			brings, sets := slices.Contains(groupings(parsed), "severity"), r.Labels["severity"] != ""
 			if brings == sets {
 				t.Errorf("rule %q: its series bring a severity is %v, and that it sets one %v", r.Alert, brings, sets)
 			}
@@ -80,75 +85,83 @@ func expressions(t *testing.T) (panels, alerts map[string]string) {
 	return panels, alerts
 }
 
-// bringsSeverity finds the expressions whose result has the label severity.
-var bringsSeverity = regexp.MustCompile(`\bby\s*\([^)]*\bseverity\b`)
+// ofPrometheus are the metrics and labels of Prometheus itself.
+var ofPrometheus = []string{"up", "job", "instance", "le", "quantile"}
 
-var (
-	promWord     = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*(\s*\()?`)
-	promSelector = regexp.MustCompile(`([a-zA-Z_:][a-zA-Z0-9_:]*)?\{([^}]*)\}`)
-	promGrouping = regexp.MustCompile(`\b(?:by|without|on|ignoring)\s*\(([^)]*)\)`)
-	promMatcher  = regexp.MustCompile(`^\s*([a-zA-Z_]+)\s*(?:=~|!~|!=|=)\s*"`)
-	promAside    = regexp.MustCompile(`\[[^\]]*\]|"[^"]*"`)
-)
+// promql parses an expression in which Grafana has not yet put its variables.
+func promql(expr string) (parser.Expr, error) {
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h")
+	return parser.NewParser(parser.Options{}).ParseExpr(variables.Replace(expr))
+}
 
-// ofPrometheus are words and labels of Prometheus itself.
-var ofPrometheus = []string{"up", "and", "or", "unless", "bool", "offset", "job", "instance", "le", "quantile"}
+// groupings are the labels by which an expression groups and matches its series.
+func groupings(expr parser.Expr) (labels []string) {
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		switch n := node.(type) {
+		case *parser.AggregateExpr:
+			labels = append(labels, n.Grouping...)
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				labels = append(append(labels, n.VectorMatching.MatchingLabels...), n.VectorMatching.Include...)
+			}
+		}
+		return nil
+	})
+	return labels
+}
 
 // misnamed returns the metrics and labels of an expression that no server has,
 // and notes the metrics that it uses.
 func misnamed(expr string, families scraped, used map[string]bool) (wrong []string) {
-	family := func(name string) *dto.MetricFamily {
-		if f := families[name]; f != nil {
-			used[name] = true
-			return f
-		}
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			base := strings.TrimSuffix(name, suffix)
-			if f := families[base]; f != nil && base != name && f.GetType() == dto.MetricType_HISTOGRAM {
-				used[base] = true
-				return f
+	parsed, err := promql(expr)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	known := slices.Clone(ofPrometheus)
+	for _, selector := range parser.ExtractSelectors(parsed) {
+		name := ""
+		for _, m := range selector {
+			if m.Name == model.MetricNameLabel {
+				name = m.Value
 			}
 		}
-		return nil
-	}
-	known := map[string]bool{}
-	learn := func(f *dto.MetricFamily) {
-		for _, m := range f.GetMetric() {
+		family, ok := familyOf(name, families)
+		if !ok && !slices.Contains(ofPrometheus, name) {
+			wrong = append(wrong, "metric "+name)
+		}
+		used[family] = ok
+		for _, m := range families[family].GetMetric() {
 			for _, l := range m.GetLabel() {
-				known[l.GetName()] = true
+				known = append(known, l.GetName())
+			}
+		}
+		for _, m := range selector {
+			if m.Name != model.MetricNameLabel && !slices.Contains(known, m.Name) {
+				wrong = append(wrong, "label "+m.String())
 			}
 		}
 	}
-	for _, s := range promSelector.FindAllStringSubmatch(expr, -1) {
-		if f := family(s[1]); f != nil {
-			learn(f)
-		}
-		for matcher := range strings.SplitSeq(s[2], ",") {
-			label := promMatcher.FindStringSubmatch(matcher)
-			if len(label) == 0 || !known[label[1]] && !slices.Contains(ofPrometheus, label[1]) {
-				wrong = append(wrong, "label "+matcher)
-			}
-		}
-	}
-	rest := promSelector.ReplaceAllString(promAside.ReplaceAllString(expr, ""), "$1")
-	for _, w := range promWord.FindAllString(promGrouping.ReplaceAllString(rest, ""), -1) {
-		if strings.HasSuffix(w, "(") || slices.Contains(ofPrometheus, w) {
-			continue
-		}
-		if f := family(w); f != nil {
-			learn(f)
-		} else {
-			wrong = append(wrong, "metric "+w)
-		}
-	}
-	for _, g := range promGrouping.FindAllStringSubmatch(rest, -1) {
-		for label := range strings.SplitSeq(g[1], ",") {
-			if label = strings.TrimSpace(label); !known[label] && !slices.Contains(ofPrometheus, label) {
-				wrong = append(wrong, "label "+label)
-			}
+	for _, label := range groupings(parsed) {
+		if !slices.Contains(known, label) {
+			wrong = append(wrong, "label "+label)
 		}
 	}
 	return wrong
+}
+
+// familyOf is the metric that a series belongs to: the series itself or, for those
+// of a histogram, what stands before their suffix.
+func familyOf(series string, families scraped) (name string, ok bool) {
+	if families[series] != nil {
+		return series, true
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		base, cut := strings.CutSuffix(series, suffix)
+		if f := families[base]; cut && f != nil && f.GetType() == dto.MetricType_HISTOGRAM {
+			return base, true
+		}
+	}
+	return "", false
 }
 
 // checkDashboard holds the dashboard and the rules against what a server serves
@@ -190,12 +203,13 @@ func TestMisnamedExpressionsAreFound(t *testing.T) {
 		`sum by (code) (rate(paths_total{instance=~"$instance",code="issued"}[$__rate_interval]))`: "",
 		`histogram_quantile(0.99, sum by (le) (rate(wait_seconds_bucket[5m]))) > 5 or vector(0)`:   "",
 		`rate(wait_seconds_sum[5m]) / rate(wait_seconds_count[5m])`:                                "",
-		`sum (paths)`:                        "metric paths",
-		`sum by (cod) (paths_total)`:         "label cod",
-		`paths_total{cod="issued"}`:          `label cod="issued"`,
-		`rate(paths_total_bucket[5m])`:       "metric paths_total_bucket",
-		`up{job="stampede"} == 0`:            "",
-		`sum by (code) (wait_seconds_count)`: "label code",
+		`sum by (code) (rate(paths_total[5m])`:                                                     `1:37: parse error: unclosed left parenthesis`,
+		`sum (paths)`:                                                                              "metric paths",
+		`sum by (cod) (paths_total)`:                                                               "label cod",
+		`paths_total{cod="issued"}`:                                                                `label cod="issued"`,
+		`rate(paths_total_bucket[5m])`:                                                             "metric paths_total_bucket",
+		`up{job="stampede"} == 0`:                                                                  "",
+		`sum by (code) (wait_seconds_count)`:                                                       "label code",
 	} {
 		if got := strings.Join(misnamed(expr, families, map[string]bool{}), "; "); got != want {
 			t.Errorf("%s: %q, want %q", expr, got, want)

@@ -15,11 +15,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+
 	"stampede/inventory"
-	"stampede/platform/auth"
-	"stampede/platform/ids"
-	"stampede/platform/loadgen"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/cli"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
 )
 
 // atOnce is how many tests run side by side, on any machine. They mostly wait, for
@@ -89,11 +94,12 @@ func (c *console) await(t *testing.T, pattern string, within time.Duration, ende
 
 // instance is a server that runs inside the test's own process.
 type instance struct {
-	url   string
-	out   *console
-	err   *console
-	ended <-chan struct{} // closes when the command has returned
-	stop  func() int      // ends it like Ctrl-C and returns the exit code
+	url    string
+	router *httpx.Router
+	out    *console
+	err    *console
+	ended  <-chan struct{} // closes when the command has returned
+	stop   func() int      // ends it like Ctrl-C and returns the exit code
 }
 
 // serveInstance starts `stampede serve` on free ports with the given stores.
@@ -106,12 +112,19 @@ func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *
 	all := append([]string{
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
 		"--signing-key=" + testKey, "--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank", "--log-level=warn",
-		"--conns-seckill=4", "--conns-inventory=3", "--conns-order=6", "--conns-payment=6", "--conns-platform=4",
+		"--max-conns=28",
 		"--paths-per-minute=0", "--rushes-per-second=0", // tests are quicker than people
 	}, args...)
 	go func() {
 		defer close(ended)
-		code = run(ctx, all, in.out, in.err)
+		set := new(settings)
+		serve := func(ctx context.Context, io cli.Streams, start cli.Stack, show func(cli.Parts) error) error {
+			return set.serve(ctx, io, start, func(p cli.Parts) error {
+				in.router = p.Router
+				return show(p)
+			})
+		}
+		code = cli.Main(ctx, table(set), all, cli.Streams{Out: in.out, Err: in.err}, serve, set.proveStores, cli.Version(version))
 	}()
 	var once sync.Once
 	in.stop = func() int {
@@ -304,7 +317,6 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"rush", "--item=1", "--demo", "--data=" + empty, "--signing-key=" + testKey}, 2, "either --item or --demo"},
 		{[]string{"rush", "--demo", "--conns=0"}, 2, "the number of connections must be between 1 and 10000, not 0"},
 		{[]string{"bench", "--stages=nothing"}, 2, "there is no stage \"nothing\""},
-		{[]string{"bench", "--svg=" + empty}, 2, "--svg draws the curve of --scale"},
 		{[]string{"run", "--demo-every=1s", "--data=" + empty}, 2, "--demo-every must be at least 10s"},
 		{[]string{"run", "--signing-key=short", "--data=" + empty}, 2, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"verify", "--data=" + empty}, 3, "no stack is known there"},
@@ -343,11 +355,19 @@ func TestTokensForOutsideTools(t *testing.T) {
 
 // The committed OpenAPI document is what the routes say; `make generate`
 // writes it anew.
-func TestTheCommittedOpenAPIDocumentIsTheServed(t *testing.T) {
+func TestServedRoutes(t *testing.T) {
 	t.Parallel()
 	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t))
+	in.checkClasses(t)
 	_, served := fetch(t, in.url+"/openapi.json")
-	const name = "platform/httpx/openapi.json"
+	for _, described := range regexp.MustCompile(`Problem"\s+\}\s+\}\s+\},\s+"description": "([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*)"`).FindAllSubmatch(served, -1) {
+		for code := range strings.SplitSeq(string(described[1]), ", ") {
+			if _, known := fault.Codes()[code]; !known {
+				t.Errorf("the document names %q, which is the code of no fault", code)
+			}
+		}
+	}
+	const name = "platform/edge/httpx/openapi.json"
 	if os.Getenv("STAMPEDE_UPDATE_OPENAPI") != "" {
 		if err := os.WriteFile(name, served, 0o600); err != nil {
 			t.Fatal(err)
@@ -357,5 +377,51 @@ func TestTheCommittedOpenAPIDocumentIsTheServed(t *testing.T) {
 	committed, err := os.ReadFile(name)
 	if err != nil || !bytes.Equal(committed, served) {
 		t.Errorf("%s is not what is served (%v); run `make generate` and commit it", name, err)
+	}
+}
+
+// checkClasses holds every route's class to what its refusal costs. The routes of the
+// API that are not listed are normal.
+func (in *instance) checkClasses(t *testing.T) {
+	t.Helper()
+	want := map[string]httpx.Class{}
+	for class, routes := range map[httpx.Class][]string{
+		httpx.Critical: {
+			"POST /api/v1/payments/{provider}/notify", "POST /api/v1/payments/{provider}/refund-notify", "GET /api/v1/orders",
+			"GET /api/v1/orders/{no}", "POST /api/v1/orders/{no}/payments", "POST /api/v1/orders/{no}/cancel",
+		},
+		httpx.Held: {"GET /api/v1/ws", "GET /api/v1/auth/qr/{id}"},
+		httpx.Sheddable: {
+			"GET /api/v1/sessions", "GET /api/v1/sessions/{id}", "GET /api/v1/items/{id}", "GET /api/v1/admin/activities",
+			"GET /api/v1/admin/activities/{id}", "GET /api/v1/admin/alarms", "GET /api/v1/admin/audit", "GET /api/v1/admin/blacklist",
+			"GET /api/v1/admin/dead-letters", "GET /api/v1/admin/dead-letters/{id}", "GET /api/v1/admin/items",
+			"GET /api/v1/admin/items/{id}", "GET /api/v1/admin/items/{id}/admission", "GET /api/v1/admin/items/{id}/funnel",
+			"GET /api/v1/admin/items/{id}/reservations", "GET /api/v1/admin/orders", "GET /api/v1/admin/orders/{no}",
+			"GET /api/v1/admin/risk/decisions", "GET /api/v1/admin/risk/rules", "GET /api/v1/admin/sessions",
+			"GET /api/v1/admin/sessions/{id}", "GET /api/v1/admin/users", "GET /api/v1/admin/users/{id}",
+		},
+	} {
+		for _, route := range routes {
+			want[route] = class
+		}
+	}
+	err := chi.Walk(in.router.Bare, func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		route := method + " " + pattern
+		expected, listed := want[route]
+		switch {
+		case listed:
+		case method == http.MethodGet && !strings.HasPrefix(pattern, "/api/"): // pages
+			expected = httpx.Sheddable
+		default:
+			expected = httpx.Normal
+		}
+		delete(want, route)
+		if got := in.router.ClassOf(method, pattern); got != expected {
+			t.Errorf("%s is %s, want %s", route, got, expected)
+		}
+		return nil
+	})
+	if err != nil || len(want) != 0 {
+		t.Errorf("these routes are not served (%v): %v", err, want)
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"stampede/platform/alarm"
-	"stampede/platform/auth"
-	"stampede/platform/loadgen"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
 )
 
 // opsURL is where the instance answers operators' tools.
@@ -351,7 +351,7 @@ func TestEveryCounterOfTheFunnelEqualsWhatShoppersWereTold(t *testing.T) {
 	}
 
 	// An alarm, so that the dashboard's panel of them has something to show.
-	if err := alarm.Raise(t.Context(), pool, alarm.HoldStuck, "item "+sale.ItemID, "raised by a test"); err != nil {
+	if err := alarm.BooksBroken.Raise(t.Context(), pool, "item "+sale.ItemID, "raised by a test"); err != nil {
 		t.Fatal(err)
 	}
 	checkDashboard(t, scrape(t, ops))

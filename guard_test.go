@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
-	"stampede/platform/humancheck"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/workshop/pgtest"
 )
 
 // TestTheDoorStandsBeforeTheRush meets every check of the door once on a real
 // server: what the packages prove of themselves holds only where they are wired.
 func TestTheDoorStandsBeforeTheRush(t *testing.T) {
 	t.Parallel()
-	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--paths-per-minute=3", "--human-check-difficulty=8")
+	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--paths-per-minute=3", "--human-check-strength=low")
 	g := guarded{in, mint(t, 1, auth.Operator), time.Now().Add(90 * time.Second).UTC()}
 	open := in.plan(t, 10, 0).ItemID
 	in.awaitLoaded(t, open)
@@ -29,7 +29,8 @@ func TestTheDoorStandsBeforeTheRush(t *testing.T) {
 		requireCode(t, status, said, "human-check-required")
 		challenge, _ := said["challenge"].(map[string]any)
 		text, _ := challenge["challenge"].(string)
-		solution, err := humancheck.Solve(t.Context(), text, 8)
+		difficulty, _ := challenge["difficulty"].(float64)
+		solution, err := humancheck.Solve(t.Context(), text, int(difficulty))
 		if err != nil {
 			t.Fatal(err)
 		}

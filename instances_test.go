@@ -8,8 +8,9 @@ import (
 
 	nats "github.com/nats-io/nats-server/v2/server"
 
-	"stampede/platform/auth"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/modeltest"
+	"stampede/platform/workshop/pgtest"
 )
 
 // startNATS runs a NATS server with JetStream that outlives every instance.
@@ -81,7 +82,7 @@ func TestAUnitReleasedThroughOneInstanceIsBoughtThroughAnother(t *testing.T) {
 	second.awaitLoaded(t, sale.ItemID)
 	here, there := first, second
 
-	rounds, user := 100, int64(5000)
+	rounds, user := modeltest.Times(15, 100), int64(5000)
 	holder := newBuyer(t, here, user)
 	var no string
 	pgtest.Eventually(t, 30*time.Second, func() bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 )
 
 // openAgain is the time within which an item has to sell again once the process

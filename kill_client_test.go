@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // reply is the part of any answer that the crowd reads. Status 0 means that none came.

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/ids"
-	"stampede/platform/loadgen"
-	"stampede/platform/proof"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/loadgen"
 )
 
 // What a buyer does with an order.
@@ -243,7 +243,7 @@ func (c *rushers) act(s *rusher) {
 
 // writeLog keeps what the crowd was told, for verify.
 func (c *rushers) writeLog() string {
-	entries := make([]proof.Told, 0, len(c.shoppers))
+	entries := make([]proof.ClientRecord, 0, len(c.shoppers))
 	for _, s := range c.shoppers {
 		if s.no == "" {
 			continue
@@ -252,7 +252,7 @@ func (c *rushers) writeLog() string {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		e := proof.Told{OrderNo: no, UserID: s.user, Answer: s.refusal, Status: s.status}
+		e := proof.ClientRecord{OrderNo: no, UserID: s.user, Answer: s.refusal, Status: s.status}
 		if s.told {
 			e.Answer = "queued"
 		}

@@ -20,9 +20,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/config"
-	"stampede/platform/failpoint"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/failpoint"
+	"stampede/platform/workshop/cli"
+	"stampede/platform/workshop/pgtest"
 )
 
 // mortal is a server that dies and comes back: the same data and the same address,
@@ -59,7 +59,7 @@ func serveShop(t *testing.T) *mortal {
 	return &mortal{addr: freeAddr(t), databaseURL: databaseURL, ready: serveIsReady, args: append([]string{
 		"serve", "--database-url=" + databaseURL, "--redis-url=" + pgtest.RedisURL(t),
 		"--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank",
-		"--conns-seckill=4", "--conns-inventory=3", "--conns-order=6", "--conns-payment=6", "--conns-platform=4",
+		"--max-conns=28",
 	}, hurried...)}
 }
 
@@ -116,7 +116,7 @@ func (s *mortal) await(t *testing.T, p *process) bool {
 		}
 	}
 	if s.databaseURL == "" {
-		stack, err := config.ReadStack(s.data)
+		stack, err := cli.ReadStack(s.data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func (s *mortal) verify(t *testing.T, clientLog string) {
 // killRedis ends the Redis that belongs to `run`, as an out-of-memory killer would.
 func (s *mortal) killRedis(t *testing.T) {
 	t.Helper()
-	stack, err := config.ReadStack(s.data)
+	stack, err := cli.ReadStack(s.data)
 	if err != nil {
 		t.Fatal(err)
 	}

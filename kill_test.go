@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/failpoint"
+	"stampede/platform/base/failpoint"
 )
 
 var (
@@ -28,17 +28,17 @@ const (
 // reaches a batch's points once or more per wave, those of one shopper as often as
 // there are shoppers; Loads happen once per item and start.
 var mostHits = map[string]int{
-	failpoint.AfterLua.Name():       6,
-	failpoint.AfterPublish.Name():   6,
-	failpoint.Before202.Name():      30,
-	failpoint.AfterCommit.Name():    6,
-	failpoint.BeforeAck.Name():      6,
-	failpoint.OrdersClosed.Name():   4,
-	failpoint.AfterPayment.Name():   6,
-	failpoint.LoadFenced.Name():     2,
-	failpoint.LoadCounted.Name():    2,
-	failpoint.LoadWritten.Name():    2,
-	failpoint.RelayPublished.Name(): 12,
+	"after-lua":       6,
+	"after-publish":   6,
+	"before-202":      30,
+	"after-commit":    6,
+	"before-ack":      6,
+	"orders-closed":   4,
+	"after-payment":   6,
+	"load-fenced":     2,
+	"load-counted":    2,
+	"load-written":    2,
+	"relay-published": 12,
 }
 
 // scenario is one shop whose process ends in one way after the other, each time
@@ -56,13 +56,13 @@ type scenario struct {
 // what its dead client has taken or owes it.
 func shortForm() []scenario {
 	return []scenario{
-		{name: "run", shop: runShop, stages: []string{failpoint.AfterLua.Name(), failpoint.LoadFenced.Name()}},
-		{name: "run", shop: runShop, stages: []string{failpoint.AfterPublish.Name(), failpoint.LoadCounted.Name()}},
-		{name: "run", shop: runShop, stages: []string{failpoint.Before202.Name(), failpoint.LoadWritten.Name()}},
-		{name: "run", shop: runShop, stages: []string{failpoint.AfterCommit.Name(), failpoint.RelayPublished.Name()}},
-		{name: "run", shop: runShop, stages: []string{failpoint.BeforeAck.Name(), redisDies}},
-		{name: "serve", shop: serveShop, stages: []string{failpoint.AfterPayment.Name(), failpoint.OrdersClosed.Name()}},
-		{name: "serve", shop: serveShop, stages: []string{failpoint.AfterPublish.Name(), failpoint.AfterLua.Name()}},
+		{name: "run", shop: runShop, stages: []string{"after-lua", "load-fenced"}},
+		{name: "run", shop: runShop, stages: []string{"after-publish", "load-counted"}},
+		{name: "run", shop: runShop, stages: []string{"before-202", "load-written"}},
+		{name: "run", shop: runShop, stages: []string{"after-commit", "relay-published"}},
+		{name: "run", shop: runShop, stages: []string{"before-ack", redisDies}},
+		{name: "serve", shop: serveShop, stages: []string{"after-payment", "orders-closed"}},
+		{name: "serve", shop: serveShop, stages: []string{"after-publish", "after-lua"}},
 	}
 }
 
@@ -72,9 +72,7 @@ func longForm(rounds int, rng *rand.Rand) []scenario {
 	var scenarios []scenario
 	for range rounds {
 		ends := []string{redisDies, postgresDies, anyMoment}
-		for _, p := range failpoint.Points() {
-			ends = append(ends, p.Name())
-		}
+		ends = append(ends, failpoint.Names()...)
 		rng.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
 		for pair := range slices.Chunk(ends, 2) {
 			s := scenario{name: "run", stages: pair, shop: runShop}
@@ -120,12 +118,12 @@ func TestKillPoints(t *testing.T) {
 // TestTheShortFormReachesEveryPoint keeps a new point from being forgotten here.
 func TestTheShortFormReachesEveryPoint(t *testing.T) {
 	t.Parallel()
-	for _, p := range failpoint.Points() {
-		if !slices.ContainsFunc(shortForm(), func(s scenario) bool { return slices.Contains(s.stages, p.Name()) }) {
-			t.Errorf("no scenario kills at %s", p.Name())
+	for _, name := range failpoint.Names() {
+		if !slices.ContainsFunc(shortForm(), func(s scenario) bool { return slices.Contains(s.stages, name) }) {
+			t.Errorf("no scenario kills at %s", name)
 		}
-		if mostHits[p.Name()] == 0 {
-			t.Errorf("mostHits has no %s", p.Name())
+		if mostHits[name] == 0 {
+			t.Errorf("mostHits has no %s", name)
 		}
 	}
 }

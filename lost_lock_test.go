@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 )
 
 // TestALostInstanceLockEndsTheProcess takes the instance lock from under a

@@ -19,33 +19,17 @@ import (
 
 	"github.com/coder/websocket"
 
-	"stampede/platform/auth"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/tooltest"
 )
-
-// nginxProgram is the real nginx. Without it the test is skipped on a developer's
-// machine and fails in CI, which fetches it: an example that nobody ever started is
-// an example that does not work.
-func nginxProgram(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"nginx", "/usr/sbin/nginx"} { // sbin is on root's PATH only
-		if found, err := exec.LookPath(name); err == nil {
-			return found
-		}
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("CI must have nginx for the test of its example")
-	}
-	t.Skip("this test starts the example in platform/nginx: `make test` fetches nginx, or install the package nginx")
-	return ""
-}
 
 // startNginx starts the example before the instances and returns a client that
 // finds both of its names there, and the file that it logs into.
 func startNginx(t *testing.T, program string, instances ...*instance) (client *http.Client, log string) {
 	t.Helper()
 	dir := t.TempDir()
-	raw, err := os.ReadFile("platform/nginx/stampede.conf")
+	raw, err := os.ReadFile("platform/edge/nginx/stampede.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +141,7 @@ const (
 // that goes away.
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
-	program := nginxProgram(t)
+	program := tooltest.Nginx(t)
 	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), startNATS(t)
 	args := []string{"--nats-url=" + natsURL, "--trusted-proxies=127.0.0.1", "--paths-per-minute=5", "--paths-per-minute-address=3", "--rushes-per-second=10", "--drain-timeout=500ms"}
 	first, second := serveInstance(t, databaseURL, redisURL, args...), serveInstance(t, databaseURL, redisURL, args...)

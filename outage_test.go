@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/auth"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 // link is the way to a store, which can be cut for a while.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/embedded"
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/embedded"
+	"stampede/platform/workshop/pgtest"
 )
 
 // killableRedis is a Redis of the test's own, on a socket that stays the same from
@@ -30,7 +30,6 @@ func (r *killableRedis) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.cmd = exec.Command(programs.Redis, "--port", "0", "--unixsocket", r.socket(), "--dir", r.dir, "--save", "", "--logfile", filepath.Join(r.dir, "log"))
-	r.cmd.Env = embedded.ChildEnv(programs.Redis) // an unpacked server needs its libraries
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

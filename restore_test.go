@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/auth"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 // TestARestoredBackupIsTheTruth sells one unit, takes a backup of Postgres, sells

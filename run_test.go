@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/loadgen"
+	"stampede/platform/workshop/loadgen"
 )
 
 // process is a `stampede run` of its own.
@@ -43,9 +43,10 @@ func startRun(t *testing.T, data string, args ...string) *process {
 }
 
 // start starts the command in a process group of its own and ends it with the test.
-func (p *process) start(t *testing.T) {
+// Its standard output also goes to those in out.
+func (p *process) start(t *testing.T, out ...io.Writer) {
 	t.Helper()
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.cmd.Stdout, p.cmd.Stderr = io.MultiWriter(append(out, p.out)...), p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/loadgen"
-	"stampede/platform/redisx/redistest"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/redistest"
 )
 
 // awayForCluster is how long the items of one node may be away when it dies: 1 s

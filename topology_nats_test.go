@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/bus/bustest"
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
 )
 
 // awayForNATS is how long a sale may be away when a NATS server dies without a

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/redisx/redistest"
+	"stampede/platform/workshop/redistest"
 )
 
 // awayForSentinels is how long a sale may be away when the primary dies: 0.7 s

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/loadgen"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
 )
 
 // The tests of this kind run a shop of two instances on groups of servers, take

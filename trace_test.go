@@ -18,8 +18,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"stampede/platform/loadgen"
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
 )
 
 // traceCollector takes spans over OTLP the way a real one does, and keeps them.

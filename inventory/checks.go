@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"stampede/platform/ids"
-	"stampede/platform/proof"
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/proof"
 )
 
 // Checks prove that nothing was oversold (I1), that Redis and Postgres agree on
@@ -86,7 +87,7 @@ func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]pr
 	if len(order) == 0 {
 		return nil, nil
 	}
-	if err := wait(ctx, s.recheck); err != nil {
+	if err := app.Sleep(ctx, s.recheck); err != nil {
 		return nil, err
 	}
 	var violations []proof.Violation
@@ -106,11 +107,8 @@ func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]pr
 
 // withoutStock finds live orders for items that have no stock row.
 func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
-	if s.books == nil {
-		return nil, errNoOrders
-	}
 	// The orders first: a stock row exists before its first order.
-	units, err := s.books.LiveUnits(ctx)
+	units, err := s.deps.Books.LiveUnits(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("inventory: read live units: %w", err)
 	}

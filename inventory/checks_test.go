@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
-	"stampede/platform/proof"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/proof"
 )
 
 func (b *bundle) violations(id string) []proof.Violation {
@@ -106,12 +106,12 @@ func TestWorkInFlightIsNoViolation(t *testing.T) {
 	// A release that arrives while the check waits.
 	closing := s.close(s.closed.No)
 	arrived := false
-	s.AttachOrders(booksThen{s.orders, func() {
+	s.deps.Books = booksThen{s.orders, func() {
 		if !arrived {
 			arrived = true
 			s.mustRelease(closing)
 		}
-	}})
+	}}
 	mustBe(t, "violations with a release in flight", len(s.violations("I8")), 0)
 	mustBe(t, "the check saw it once", arrived, true)
 }

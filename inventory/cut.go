@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -10,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory/internal/inventorydb"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // atomicUsers is how many holders are read in one step: Redis answers nobody
@@ -18,9 +17,6 @@ import (
 // miss what changes on the way; whoever finds a difference then reads again at
 // once and pays for it.
 const atomicUsers = 100_000
-
-// errNoOrders means that main did not call AttachOrders.
-var errNoOrders = errors.New("inventory: the orders are not attached")
 
 // cut is an item in Postgres at one moment and in Redis a moment later. Because
 // Postgres comes first, whatever happened in between is told by the orders'
@@ -47,9 +43,6 @@ type shardCut struct {
 
 // readCut reads an item. atomic reads even the largest item in one step.
 func (s *Service) readCut(ctx context.Context, itemID int64, atomic bool) (*cut, error) {
-	if s.books == nil {
-		return nil, errNoOrders
-	}
 	c := &cut{itemID: itemID, live: map[ids.ID]Held{}, status: map[ids.ID]string{}}
 	err := pgx.BeginTxFunc(ctx, s.deps.DB, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		rows, err := inventorydb.New(tx).StockOfItem(ctx, itemID)
@@ -90,7 +83,7 @@ func (s *Service) readCut(ctx context.Context, itemID int64, atomic bool) (*cut,
 		}
 	}
 	if len(unsure) > 0 {
-		if c.status, err = s.books.Statuses(ctx, unsure); err != nil {
+		if c.status, err = s.deps.Books.Statuses(ctx, unsure); err != nil {
 			return nil, fmt.Errorf("inventory: read orders of item %d: %w", itemID, err)
 		}
 	}

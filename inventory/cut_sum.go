@@ -2,7 +2,7 @@ package inventory
 
 import (
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // loaded reports whether Redis decides on every part of the item.

@@ -3,7 +3,7 @@ package inventory
 import (
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // MaxBatch is how many attempts one Reserve takes. A call of this size holds

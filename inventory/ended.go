@@ -11,21 +11,20 @@ import (
 	"stampede/inventory/internal/inventorydb"
 	"stampede/inventory/inventoryevent"
 	"stampede/order/orderevent"
-	"stampede/platform/alarm"
-	"stampede/platform/bus"
-	"stampede/platform/fault"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 )
 
 // ErrFenced means that the item cannot answer now because it is not loaded or
 // is being loaded. Asking again after a Load succeeds.
-var ErrFenced = fault.New(fault.Unavailable, "fenced", "The item is being loaded. Ask again in a moment.")
+var ErrFenced = fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"}, "The item is being loaded. Ask again in a moment.")
 
-// patience is how often a release or commit is delivered before it is given up
+// maxDeliveries is how often a release or commit is delivered before it is given up
 // as a dead letter. With the bus's back-off of at most 30 s it is a day: longer
 // than any outage of Redis that ends with Redis coming back, because a return
 // that is given up is a unit nobody can buy until the next Load.
-const patience = 2880
+const maxDeliveries = 2880
 
 // epochTurns bounds how often a call follows an item to a newer epoch. Loads of
 // one item take seconds, so meeting two in one call is already rare.
@@ -36,9 +35,9 @@ const epochTurns = 3
 // that they need no inbox.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{
-		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, MaxAttempts: patience, Handle: s.onEnded(s.release)},
-		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, MaxAttempts: patience, Handle: s.onEnded(s.release)},
-		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, MaxAttempts: patience, Handle: s.onEnded(s.commit)},
+		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, MaxAttempts: maxDeliveries, Handle: s.onEnded(s.release)},
+		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, MaxAttempts: maxDeliveries, Handle: s.onEnded(s.release)},
+		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, MaxAttempts: maxDeliveries, Handle: s.onEnded(s.commit)},
 	}
 }
 
@@ -51,11 +50,11 @@ const (
 	failingEvery = 10
 )
 
-// complain asks for a person because returns or payments do not reach Redis.
+// raiseAlarm asks for a person because returns or payments do not reach Redis.
 // The event comes again whether or not this could be recorded.
-func (s *Service) complain(ctx context.Context, subject string, cause error) {
-	if err := alarm.Raise(ctx, s.deps.DB, alarm.ReleaseFailing, subject, cause.Error()); err != nil {
-		s.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarm.ReleaseFailing), "error", err)
+func (s *Service) raiseAlarm(ctx context.Context, subject string, cause error) {
+	if err := alarmReleaseFailing.Raise(ctx, s.deps.DB, subject, cause.Error()); err != nil {
+		s.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarmReleaseFailing.Code), "error", err)
 	}
 }
 
@@ -89,7 +88,7 @@ func (s *Service) onEnded(end func(context.Context, Item, []orderevent.Order) er
 			}
 		}
 		if len(failed) > 0 && m.Attempt >= failingAttempts && m.Attempt%failingEvery == 0 {
-			s.complain(ctx, m.Subject, errors.Join(failed...))
+			s.raiseAlarm(ctx, m.Subject, errors.Join(failed...))
 		}
 		if fenced == len(failed) {
 			// After a restart every item is fenced for a moment.
@@ -103,11 +102,11 @@ func (s *Service) onEnded(end func(context.Context, Item, []orderevent.Order) er
 // same way, and tells every instance that there is something to buy again.
 func (s *Service) release(ctx context.Context, item Item, orders []orderevent.Order) error {
 	r, err := s.inEpoch(ctx, item, orders[0].Epoch, func(epoch int64) (reply, error) {
-		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.goneKey(epoch)}
+		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.tombstonesKey(epoch)}
 		if item.PerActivity {
 			keys = append(keys, item.buyersKey())
 		}
-		args := append([]any{epoch, s.cfg.TombstoneTTL.Milliseconds(), len(orders)}, usersAndNumbers(orders)...)
+		args := append([]any{epoch, tombstoneTTL.Milliseconds(), len(orders)}, usersAndNumbers(orders)...)
 		args = append(args, weight, flag(orders[0].Status == orderevent.StatusClosed))
 		return releaseScript.run(ctx, s.deps.Redis, 4, keys, args...)
 	})

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"stampede/order/orderevent"
-	"stampede/platform/alarm"
-	"stampede/platform/bus"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/alarm"
 )
 
 // A release that Redis does not take is tried on, and after a while a person is
@@ -25,7 +25,7 @@ func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	}
 	raised := func() []alarm.Alarm {
 		t.Helper()
-		l, err := alarm.List(t.Context(), b.db, alarm.Filter{Code: alarm.ReleaseFailing})
+		l, err := alarm.List(t.Context(), b.db, alarm.Filter{Code: alarmReleaseFailing.Code})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 
 	"stampede/inventory/inventoryevent"
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 )
 
 // The events of order drive releases and commits, packed and for several items.

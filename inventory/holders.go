@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // scanCount is how many entries of a big hash one step reads: a step of this

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func TestHoldAndQueue(t *testing.T) {

@@ -14,12 +14,16 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/modeltest"
+	"stampede/platform/workshop/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) {
+	modeltest.Checks(100)
+	pgtest.Main(m, func() error { return goleak.Find() })
+}
 
 // The orders module in small: one table-like map per test, so that Load and the
 // checks see live orders without importing order.
@@ -51,7 +55,7 @@ func live(status string) bool {
 	return status == orderevent.StatusPending || status == orderevent.StatusPaid
 }
 
-func (o *orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (held []Held, gone []Gone, err error) {
+func (o *orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (held []Held, gone []Tombstone, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.all {
@@ -60,7 +64,7 @@ func (o *orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (held []Held, 
 		case live(r.Status):
 			held = append(held, Held{No: r.No, User: r.UserID, Quantity: r.Quantity, Paid: r.Status == orderevent.StatusPaid})
 		case time.Since(r.UpdatedAt) < 4*time.Minute:
-			gone = append(gone, Gone{No: r.No, Until: r.UpdatedAt.Add(4 * time.Minute)})
+			gone = append(gone, Tombstone{No: r.No, Until: r.UpdatedAt.Add(4 * time.Minute)})
 		}
 	}
 	return held, gone, nil
@@ -162,7 +166,13 @@ type bundle struct {
 
 func setup(t testing.TB) *bundle {
 	t.Helper()
-	b := &bundle{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: &quietBus{}, orders: &orders{all: map[ids.ID]*orderevent.Order{}}}
+	return setupOn(t, pgtest.DB(t), pgtest.Redis(t))
+}
+
+// setupOn is setup on stores of the test's own.
+func setupOn(t testing.TB, db *pgxpool.Pool, rdb *redis.Client) *bundle {
+	t.Helper()
+	b := &bundle{t: t, db: db, rdb: rdb, bus: &quietBus{}, orders: &orders{all: map[ids.ID]*orderevent.Order{}}}
 	b.Service = b.instance()
 	return b
 }
@@ -173,12 +183,11 @@ func (b *bundle) instance() *Service {
 	cfg := DefaultConfig()
 	cfg.PublishDeadline = 20 * time.Millisecond
 	cfg.LeaseTTL = 5 * time.Second
-	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Holds: b.orders, Log: slog.New(slog.DiscardHandler)})
+	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	s.recheck = 30 * time.Millisecond
-	s.AttachOrders(b.orders)
 	return s
 }
 

@@ -57,9 +57,9 @@ func (i Item) usersKey(epoch int64) string { return i.epochKey(epoch, "users") }
 // known for it.
 func (i Item) holdsKey(epoch int64) string { return i.epochKey(epoch, "holds") }
 
-// goneKey: sorted set, number → when it may be forgotten, in ms. A number in it
+// tombstonesKey: sorted set, number → when it may be forgotten, in ms. A number in it
 // had its grant and has ended; it is never granted again.
-func (i Item) goneKey(epoch int64) string { return i.epochKey(epoch, "gone") }
+func (i Item) tombstonesKey(epoch int64) string { return i.epochKey(epoch, "gone") }
 
 // buyersKey: hash, user → "<number>:<item>", ":x" behind it as in usersKey, for
 // PerActivity only. It is shared by the activity's items and so has no epoch; Load replaces its own item's
@@ -68,5 +68,5 @@ func (i Item) buyersKey() string { return i.group() + ":buyers" }
 
 // epochKeys are all keys that belong to one Load.
 func (i Item) epochKeys(epoch int64) []string {
-	return []string{i.usersKey(epoch), i.holdsKey(epoch), i.goneKey(epoch)}
+	return []string{i.usersKey(epoch), i.holdsKey(epoch), i.tombstonesKey(epoch)}
 }

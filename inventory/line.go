@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // Queued reports whether the user's number holds units for which no order row

@@ -9,12 +9,13 @@ import (
 
 	"stampede/inventory/internal/inventorydb"
 	"stampede/inventory/inventoryevent"
-	"stampede/platform/fault"
-	"stampede/platform/lease"
+	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
+	"stampede/platform/store/lease"
 )
 
 // ErrBusy means that another instance is loading the item, or has just done so.
-var ErrBusy = fault.New(fault.Conflict, "load-busy", "Another instance is loading this item.")
+var ErrBusy = fault.New(fault.Conflict, "load-busy", fault.Titles{"The item is being loaded already", "商品正在预热，请稍后再试"}, "Another instance is loading this item.")
 
 // errLeaseLost ends a Load whose lease ran out before it could be renewed.
 var errLeaseLost = errors.New("inventory: the lease on the load ran out")
@@ -33,16 +34,28 @@ var errKeysLost = errors.New("inventory: Redis lost keys of the load")
 // one starts over. ErrBusy says that another instance is at it; ErrNoStock that
 // the item has no stock row.
 func (s *Service) Load(ctx context.Context, itemID int64) error {
-	started := time.Now()
-	err := s.underLease(ctx, itemID, s.load)
+	return s.LoadWith(ctx, itemID, func(ctx context.Context, load func(context.Context) error) error { return load(ctx) })
+}
+
+// LoadWith runs work under the item's lease and hands it the Load, so that no
+// other instance loads the item between work's question whether that is needed,
+// the Load, and work's note that it is done. Its errors are Load's and work's.
+func (s *Service) LoadWith(ctx context.Context, itemID int64, work func(ctx context.Context, load func(context.Context) error) error) error {
+	started, loaded := time.Now(), false
+	err := s.underLease(ctx, itemID, func(ctx context.Context, itemID, token int64) error {
+		return work(ctx, func(ctx context.Context) error {
+			loaded = true
+			return s.load(ctx, itemID, token)
+		})
+	})
 	switch {
-	case err == nil:
-		s.metrics.loads.WithLabelValues("done").Inc()
-		s.metrics.loadTime.Observe(time.Since(started).Seconds())
 	case errors.Is(err, ErrBusy):
 		s.metrics.loads.WithLabelValues("busy").Inc()
-	default:
+	case err != nil:
 		s.metrics.loads.WithLabelValues("failed").Inc()
+	case loaded:
+		s.metrics.loads.WithLabelValues("done").Inc()
+		s.metrics.loadTime.Observe(time.Since(started).Seconds())
 	}
 	return err
 }
@@ -258,19 +271,8 @@ func (s *Service) drain(ctx context.Context, itemID int64, f fenced) error {
 		if done {
 			return nil
 		}
-		if err := wait(ctx, pause); err != nil {
+		if err := app.Sleep(ctx, pause); err != nil {
 			return fmt.Errorf("inventory: load item %d: wait for the order writer: %w", itemID, err)
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory/internal/inventorydb"
-	"stampede/platform/alarm"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
 )
 
 // Held is a live order's claim on an item's units.
@@ -22,9 +21,9 @@ type Held struct {
 	Paid     bool
 }
 
-// Gone is a number that has ended and must not be granted again while its path
+// Tombstone is a number that has ended and must not be granted again while its path
 // may still be used.
-type Gone struct {
+type Tombstone struct {
 	No    ids.ID
 	Until time.Time
 }
@@ -39,7 +38,7 @@ type Closed struct {
 type itemBooks struct {
 	stocks []Stock
 	live   []Held
-	recent []Gone
+	recent []Tombstone
 	closed []Closed // only if nobody may have units twice
 }
 
@@ -102,6 +101,6 @@ func (s *Service) compare(ctx context.Context, itemID int64, b itemBooks) error 
 		return nil
 	}
 	s.deps.Log.ErrorContext(ctx, "books differ", "item_id", itemID, "offered", offered, "available", available, "live", live)
-	return alarm.Raise(ctx, s.deps.DB, alarm.BooksDiffer, "item "+strconv.FormatInt(itemID, 10),
+	return alarmBooksDiffer.Raise(ctx, s.deps.DB, "item "+strconv.FormatInt(itemID, 10),
 		fmt.Sprintf("%d units are on offer, %d available and %d in live orders.", offered, available, live))
 }

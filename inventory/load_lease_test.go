@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestOneLoadAtATime(t *testing.T) {

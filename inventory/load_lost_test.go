@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
-	"stampede/platform/redisx/redistest"
+	"stampede/platform/base/ids"
+	"stampede/platform/workshop/redistest"
 )
 
 // epochInBooks is the epoch that a Load has written to Postgres.
@@ -98,7 +98,7 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 func TestLoadDoesNotOpenAnItemWhoseKeysAreGone(t *testing.T) {
 	t.Parallel()
 	for what, key := range map[string]func(Item, int64) string{
-		"users": Item.usersKey, "holds": Item.holdsKey, "gone": Item.goneKey,
+		"users": Item.usersKey, "holds": Item.holdsKey, "gone": Item.tombstonesKey,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory/inventoryevent"
-	"stampede/platform/alarm"
-	"stampede/platform/bus"
-	"stampede/platform/bus/bustest"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/seckillevent"
 )
 
@@ -48,6 +48,13 @@ func TestLoadAfterLossRestoresTheBooks(t *testing.T) {
 	}
 	mustBe(t, "told every instance", b.bus.count(inventoryevent.SubjectLoaded), 2)
 	b.mustBeClean()
+}
+
+func readUsers(b *bundle, item Item, epoch int64) map[string]string {
+	b.t.Helper()
+	users := b.rdb.HGetAll(b.t.Context(), item.usersKey(epoch)).Val()
+	delete(users, weightField)
+	return users
 }
 
 func TestLoadEndedAtAnyStepStartsOver(t *testing.T) {
@@ -181,7 +188,7 @@ func TestBooksThatDifferRaiseAnAlarm(t *testing.T) {
 	b.load(item)
 	mustBe(t, "remaining follows the row", b.state(item).Remaining, 2)
 	list, err := alarm.List(t.Context(), b.db, alarm.Filter{Open: true, Limit: 10})
-	if err != nil || len(list) != 1 || list[0].Code != alarm.BooksDiffer || list[0].Subject != "item 1" {
+	if err != nil || len(list) != 1 || list[0].Code != alarmBooksDiffer.Code || list[0].Subject != "item 1" {
 		t.Errorf("alarms %v, error %v", list, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // write puts one stock row's part of the books into Redis: first the keys named
@@ -51,7 +51,7 @@ func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) er
 		}
 		r, err := loadScript.run(ctx, s.deps.Redis, 3, keys, epoch, old, st.Rev, st.offered(), st.Available, committed,
 			st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy),
-			f.run[st.Key], size.users, size.holds, size.gone)
+			f.run[st.Key], size.users, size.holds, size.tombstones)
 		if err != nil {
 			return err
 		}
@@ -78,12 +78,12 @@ const (
 )
 
 // sizes are how many entries an epoch's keys have, the weight among them.
-type sizes struct{ users, holds, gone int }
+type sizes struct{ users, holds, tombstones int }
 
 // writeHolders writes who holds, who may not have units again, and which numbers
 // have ended, and says how large the keys must be then. All live orders have
 // rows, so that there are no holds to watch.
-func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]mark, recent []Gone) (sizes, error) {
+func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]mark, recent []Tombstone) (sizes, error) {
 	users := make([]any, 0, 2+2*len(marks))
 	users = append(users, weightField, weight)
 	for user, m := range marks {
@@ -95,14 +95,14 @@ func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, mark
 		for _, g := range recent {
 			numbers[g.No] = struct{}{}
 		}
-		size.gone = len(numbers) + 1
+		size.tombstones = len(numbers) + 1
 	}
 	_, err := s.deps.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Unlink(ctx, item.epochKeys(epoch)...)
 		hset(ctx, p, item.usersKey(epoch), users)
 		p.HSet(ctx, item.holdsKey(epoch), weightField, weight)
 		if len(recent) > 0 {
-			p.ZAdd(ctx, item.goneKey(epoch), redis.Z{Score: math.Inf(1), Member: weight})
+			p.ZAdd(ctx, item.tombstonesKey(epoch), redis.Z{Score: math.Inf(1), Member: weight})
 		}
 		for rest := recent; len(rest) > 0; {
 			chunk := rest[:min(len(rest), scanCount)]
@@ -111,7 +111,7 @@ func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, mark
 			for i, g := range chunk {
 				members[i] = redis.Z{Score: float64(g.Until.UnixMilli()), Member: g.No.String()}
 			}
-			p.ZAdd(ctx, item.goneKey(epoch), members...)
+			p.ZAdd(ctx, item.tombstonesKey(epoch), members...)
 		}
 		return nil
 	})
@@ -143,9 +143,9 @@ func (s *Service) writeBuyers(ctx context.Context, item Item, marks map[int64]ma
 	})
 }
 
-// removeBuyers removes those of the item's entries that stale names.
-func (s *Service) removeBuyers(ctx context.Context, item Item, stale func(user int64, no ids.ID) bool) error {
-	var gone []string
+// removeBuyers removes those of the item's entries that isStale names.
+func (s *Service) removeBuyers(ctx context.Context, item Item, isStale func(user int64, no ids.ID) bool) error {
+	var stale []string
 	err := s.scan(ctx, item.buyersKey(), func(field, value string) (bool, error) {
 		no, _, ours, err := parseBuyer(value, item.ID)
 		if err != nil || !ours {
@@ -155,17 +155,17 @@ func (s *Service) removeBuyers(ctx context.Context, item Item, stale func(user i
 		if err != nil {
 			return false, fmt.Errorf("inventory: buyer %q of activity %d: %w", field, item.ActivityID, err)
 		}
-		if stale(user, no) {
-			gone = append(gone, field)
+		if isStale(user, no) {
+			stale = append(stale, field)
 		}
 		return true, nil
 	})
 	if err != nil {
 		return err
 	}
-	for len(gone) > 0 {
-		chunk := gone[:min(len(gone), scanCount)]
-		gone = gone[len(chunk):]
+	for len(stale) > 0 {
+		chunk := stale[:min(len(stale), scanCount)]
+		stale = stale[len(chunk):]
 		if err := s.deps.Redis.HDel(ctx, item.buyersKey(), chunk...).Err(); err != nil {
 			return fmt.Errorf("inventory: remove buyers of item %d: %w", item.ID, err)
 		}

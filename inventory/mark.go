@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // mark is a value of the users hash: the number, ":<quantity>" unless it is 1,

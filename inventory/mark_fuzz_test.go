@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // FuzzParseOpenHold: a hold is read as what reserve.lua wrote, and anything else

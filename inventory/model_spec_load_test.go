@@ -1,6 +1,6 @@
 package inventory
 
-import "stampede/platform/ids"
+import "stampede/platform/base/ids"
 
 // specChange is what change.lua is told.
 type specChange struct {

@@ -3,7 +3,7 @@ package inventory
 import (
 	"strconv"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // specItem is one item in Redis as the headers of the scripts describe it, in

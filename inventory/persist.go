@@ -3,7 +3,7 @@ package inventory
 import (
 	"context"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // scriptChunk is how many numbers one call of the other scripts takes: they

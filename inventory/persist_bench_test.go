@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // BenchmarkPersisted is what the order writer tells the stock after a commit.

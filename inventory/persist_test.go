@@ -3,7 +3,7 @@ package inventory
 import (
 	"testing"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // One round trip for many items, on a Redis that does not know the script, with

@@ -6,12 +6,15 @@ import (
 	"strings"
 )
 
-// WriteBooks prints where every unit of every item is.
-func WriteBooks(w io.Writer, rows []BookRow) error {
+// WriteBooks prints where every unit of an item is, 0 for the rows of all.
+func WriteBooks(w io.Writer, rows []BookRow, item int64) error {
 	var b strings.Builder
-	if len(rows) == 0 {
+	switch {
+	case len(rows) == 0 && item == 0:
 		b.WriteString("No item has been published yet.\n\n")
-	} else {
+	case len(rows) == 0:
+		fmt.Fprintf(&b, "Item %d has no books: no item of that number was published.\n\n", item)
+	default:
 		fmt.Fprintf(&b, "%8s %9s = %9s + %7s + %7s + %6s + %8s   %10s %9s %8s %10s\n",
 			"item", "total", "available", "held", "sold", "backup", "written", "redis left", "in flight", "pending", "difference")
 	}

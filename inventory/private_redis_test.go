@@ -7,9 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/ids"
-	"stampede/platform/redisx"
-	"stampede/platform/redisx/redistest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/redistest"
 )
 
 // On a cluster a script that touched a key it does not declare, or one of

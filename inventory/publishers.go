@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"stampede/platform/base/app"
 )
 
 // A Load must not count while a grant that was made before its fence may still
@@ -57,7 +59,7 @@ func (g *granting) since() time.Time {
 // granting returns what is noted of an item; where nobody asks for it, because
 // this process is not Alone, all items share one.
 func (s *Service) granting(itemID int64) *granting {
-	if !s.cfg.Alone {
+	if !s.cfg.SingleInstance {
 		return &s.unasked
 	}
 	if g, ok := s.grants.Load(itemID); ok {
@@ -106,12 +108,12 @@ func (r *runs) first(c runChange, now time.Time) time.Time {
 // fence has been published, or never will be.
 func (s *Service) awaitPublishers(ctx context.Context, itemID int64, f fenced) error {
 	from := f.since
-	if s.cfg.Alone {
+	if s.cfg.SingleInstance {
 		if from = s.granting(itemID).since(); from.IsZero() {
 			return nil
 		}
 	}
-	if err := wait(ctx, time.Until(from.Add(s.cfg.PublishDeadline))); err != nil {
+	if err := app.Sleep(ctx, time.Until(from.Add(s.cfg.PublishDeadline))); err != nil {
 		return fmt.Errorf("inventory: load item %d: wait for publishers: %w", itemID, err)
 	}
 	return nil

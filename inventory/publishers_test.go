@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/pgtest"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
 )
 
 // waits reports whether a Load of the item still waits for publishers after a
@@ -58,7 +58,7 @@ func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := b.instance()
-	next.cfg.PublishDeadline, next.cfg.Alone = time.Minute, true
+	next.cfg.PublishDeadline, next.cfg.SingleInstance = time.Minute, true
 	for what, item := range map[string]Item{"another run": one1, "state lost": two, "same run": three} {
 		if b.waits(next, item) {
 			t.Errorf("%s: a process that published nothing waited", what)
@@ -92,7 +92,7 @@ func TestLoneProcessWaitsForWhatItsSweeperWasGiven(t *testing.T) {
 	item, epoch := b.loaded(onSale(1, 5))
 	b.reserve(item, epoch, one(1))
 	next := b.instance()
-	next.cfg.PublishDeadline, next.cfg.Alone = time.Minute, true
+	next.cfg.PublishDeadline, next.cfg.SingleInstance = time.Minute, true
 	if stale, err := next.StaleHolds(t.Context(), item, 0, 10); err != nil || len(stale) != 1 {
 		t.Fatal(stale, err)
 	}
@@ -108,7 +108,7 @@ func TestLoneProcessWaitsForWhatItWasToldAgain(t *testing.T) {
 	repeated, other := b.create(onSale(1, 5)), b.create(onSale(2, 5))
 	first := one(1)
 	next := b.instance()
-	next.cfg.PublishDeadline, next.cfg.Alone = time.Minute, true
+	next.cfg.PublishDeadline, next.cfg.SingleInstance = time.Minute, true
 	for item, again := range map[Item]Attempt{repeated: first, other: one(1)} {
 		b.load(item)
 		epoch := b.state(item).Epoch
@@ -127,7 +127,7 @@ func TestLoneProcessWaitsForWhatItWasToldAgain(t *testing.T) {
 func TestLoadSeesDecisionsUnderWay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.cfg.Alone = true
+	b.cfg.SingleInstance = true
 	item, _ := b.loaded(onSale(1, 5))
 	g := b.granting(item.ID)
 	g.deciding.RLock()

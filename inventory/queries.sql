@@ -64,3 +64,25 @@ SELECT (s.closes_at <= clock_timestamp() AND NOT EXISTS (
 -- name: Progress :many
 -- How far items have come, to be held against what Redis has of them.
 SELECT item_id, shard, epoch, rev FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);
+
+-- name: DueForSettling :many
+-- Items whose last moment is long enough ago and whose keys may still be in Redis. Items that stand under one rule of an
+-- activity are due when the last of them is: until then a buyer of one must be known to the others.
+SELECT s.item_id FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+GROUP BY s.item_id, d.epoch
+HAVING max(s.closes_at) < clock_timestamp() - @settle_after::interval AND coalesce(d.epoch, -1) < max(s.epoch)
+   AND NOT (bool_or(s.per_activity) AND EXISTS (
+    SELECT FROM inventory.stock o WHERE o.activity_id = max(s.activity_id) AND o.per_activity
+      AND o.closes_at >= clock_timestamp() - @settle_after::interval))
+ORDER BY max(s.closes_at), s.item_id LIMIT @at_most;
+
+-- name: NoteSettled :exec
+INSERT INTO inventory.settled (item_id, epoch) VALUES (@item_id, @epoch)
+ON CONFLICT (item_id) DO UPDATE SET epoch = excluded.epoch, settled_at = clock_timestamp();
+
+-- name: OtherItemsUnsettled :one
+SELECT EXISTS (SELECT FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+    WHERE s.activity_id = @activity_id AND s.per_activity AND s.item_id <> @item_id AND coalesce(d.epoch, -1) < s.epoch);
+
+-- name: SettledItems :many
+SELECT item_id, epoch FROM inventory.settled;

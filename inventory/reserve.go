@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // Reserve decides up to MaxBatch attempts for an item in one script call and
@@ -66,7 +66,7 @@ type reserveCall struct {
 var callPool = sync.Pool{New: func() any { return new(reserveCall) }}
 
 func (c *reserveCall) fill(item Item, epoch int64, attempts []Attempt) error {
-	c.keys = append(c.keys[:0], item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.goneKey(epoch))
+	c.keys = append(c.keys[:0], item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.tombstonesKey(epoch))
 	if item.PerActivity {
 		c.keys = append(c.keys, item.buyersKey())
 	}

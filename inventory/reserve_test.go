@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func TestGates(t *testing.T) {

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"stampede/platform/proof"
+	"stampede/platform/base/app"
+	"stampede/platform/watch/proof"
 )
 
 // Samples are checks that a running server can afford each minute: those of
@@ -22,9 +23,6 @@ func (s *Service) Samples() []proof.Check {
 // proof.Recheck.
 func (s *Service) sampled(wrong func(BookRow) string) func(context.Context) ([]proof.Violation, error) {
 	look := func(ctx context.Context) (map[int64]string, []int64, error) {
-		if s.books == nil {
-			return nil, nil, errNoOrders
-		}
 		rows, err := s.Books(ctx)
 		found, order := map[int64]string{}, []int64(nil)
 		for _, r := range rows {
@@ -39,7 +37,7 @@ func (s *Service) sampled(wrong func(BookRow) string) func(context.Context) ([]p
 		if err != nil || len(first) == 0 {
 			return nil, err
 		}
-		if err := wait(ctx, s.recheck); err != nil {
+		if err := app.Sleep(ctx, s.recheck); err != nil {
 			return nil, err
 		}
 		second, order, err := look(ctx)

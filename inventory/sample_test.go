@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/alarm"
-	"stampede/platform/pgtest"
-	"stampede/platform/proof"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/pgtest"
 )
 
 func (b *bundle) sampled() []proof.Outcome {
@@ -49,7 +49,7 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 		done <- alarm.NewWatch(s.db, slog.New(slog.DiscardHandler), alarm.Sampled(100*time.Millisecond, s.Samples())).Run(ctx)
 	}()
 	pgtest.Eventually(t, 10*time.Second, func() bool {
-		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.BooksBroken})
+		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.BooksBroken.Code})
 		return err == nil && len(l) > 0 && strings.HasSuffix(l[len(l)-1].Subject, " item 1")
 	}, "the alarm")
 	cancel()

@@ -11,12 +11,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/failpoint"
-	"stampede/platform/ids"
-	"stampede/platform/proof"
+	"stampede/platform/base/failpoint"
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/proof"
 )
 
-// Bus is what Load and the returns need of platform/bus.
+// The points between the steps of a Load at which a test ends the process.
+var (
+	loadFenced = failpoint.NewErr("load-fenced",
+		"A Load has stopped its item and has not read the books yet.")
+	loadCounted = failpoint.NewErr("load-counted",
+		"A Load has raised the epoch in Postgres, and Redis does not have the new keys yet.")
+	loadWritten = failpoint.NewErr("load-written",
+		"A Load has written the keys of the new epoch, and the state that opens the item does not name them yet.")
+)
+
+// Bus is what Load and the returns need of platform/store/bus.
 type Bus interface {
 	Broadcast(subject string, data []byte) error
 	GrantsLast(ctx context.Context) (uint64, error)
@@ -26,7 +36,7 @@ type Bus interface {
 // Holds reads, inside Load's transaction, which numbers hold an item's units.
 // order implements it.
 type Holds interface {
-	Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []Held, recent []Gone, err error)
+	Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []Held, recent []Tombstone, err error)
 	// Closed reads whose order was closed unpaid, the last one of each user. It is
 	// asked for items that nobody may have twice only.
 	Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]Closed, error)
@@ -53,6 +63,7 @@ type Deps struct {
 	Redis   redis.UniversalClient
 	Bus     Bus
 	Holds   Holds
+	Books   Books
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
@@ -62,7 +73,6 @@ type Service struct {
 	cfg     Config
 	deps    Deps
 	metrics *metrics
-	books   Books
 	holder  string // this instance's name on leases
 	// epochs remembers the last epoch seen per Item (int64), as the first guess
 	// of calls that are not told one. A wrong guess costs one more call.
@@ -78,11 +88,8 @@ type Service struct {
 	failpoint func(step string) error
 }
 
-// New checks cfg and returns the service. It starts nothing.
+// New returns the service. It starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	return &Service{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Metrics), holder: ids.New().String(), recheck: proof.Recheck,
 	}, nil
@@ -96,17 +103,12 @@ func (s *Service) reached(step string) error {
 	}
 	switch step {
 	case "fenced":
-		return failpoint.LoadFenced.Err()
+		return loadFenced.Err()
 	case "counted":
-		return failpoint.LoadCounted.Err()
+		return loadCounted.Err()
 	case "written":
-		return failpoint.LoadWritten.Err()
+		return loadWritten.Err()
 	default: // "planned" and "drained" leave the same behind as the one before
 		return nil
 	}
 }
-
-// AttachOrders gives the checks their view of the orders. main calls it once,
-// before Checks or Books are used: order is built on this Service and so cannot
-// be among its Deps.
-func (s *Service) AttachOrders(b Books) { s.books = b }

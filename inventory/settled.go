@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"stampede/platform/app"
-	"stampede/platform/lease"
+	"stampede/inventory/internal/inventorydb"
+	"stampede/platform/base/app"
+	"stampede/platform/store/lease"
 )
 
 const (
@@ -30,39 +29,28 @@ const (
 	forgetEvery = time.Hour
 )
 
-// Workers are the module's loops: one that frees the memory of ended items, in
-// Redis and in this process.
+// Workers are the module's loops: they free the memory of ended items, in Redis
+// and in this process.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "inventory-settle", Run: s.runSettling}}
+	forget := app.Loop{Every: forgetEvery, Do: func(context.Context) error { s.epochs.Clear(); return nil }}
+	return []app.Worker{{Name: "inventory-settle", Run: s.runSettling}, {Name: "inventory-forget", Run: forget.Run}}
 }
 
 // runSettling settles items until ctx ends, on one instance at a time.
 func (s *Service) runSettling(ctx context.Context) error {
-	tick, forget := time.NewTicker(settleEvery), time.NewTicker(forgetEvery)
-	defer tick.Stop()
-	defer forget.Stop()
-	turn := lease.Turn{DB: s.deps.DB, Name: settleLease, Holder: s.holder, Life: settleLeaseLife}
+	elector := lease.Elector{DB: s.deps.DB, Name: settleLease, Holder: s.holder, TTL: settleLeaseLife}
 	defer func() {
-		if err := turn.Leave(ctx); err != nil {
+		if err := elector.Resign(ctx); err != nil {
 			s.deps.Log.WarnContext(ctx, "settling lease left to expire", "error", err)
 		}
 	}()
-	for {
-		ok, err := turn.Mine(ctx)
+	return app.Loop{Every: settleEvery, Log: s.deps.Log, Failed: "ended items not settled yet", Do: func(ctx context.Context) error {
+		ok, err := elector.IsLeader(ctx)
 		if ok && err == nil {
 			_, err = s.Settle(ctx)
 		}
-		if err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "ended items not settled yet", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-forget.C:
-			s.epochs.Clear()
-		case <-tick.C:
-		}
-	}
+		return err
+	}}.Run(ctx)
 }
 
 // Settle removes from Redis what belongs to items that are over and settled in
@@ -74,9 +62,9 @@ func (s *Service) runSettling(ctx context.Context) error {
 // From then on the item is Postgres's alone: a late return finds no state and is
 // done, nothing loads the item again, and the checks take Postgres's word.
 func (s *Service) Settle(ctx context.Context) (int, error) {
-	due, err := s.dueForSettling(ctx)
+	due, err := inventorydb.New(s.deps.DB).DueForSettling(ctx, inventorydb.DueForSettlingParams{SettleAfter: s.cfg.SettleAfter, AtMost: settleAtMost})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("inventory: look for ended items: %w", err)
 	}
 	settled := 0
 	var failed []error
@@ -100,29 +88,6 @@ func (s *Service) Settle(ctx context.Context) (int, error) {
 		}
 	}
 	return settled, errors.Join(failed...)
-}
-
-// dueForSettling lists items whose last moment is long enough ago and whose keys
-// may still be there. Items that stand under one rule of an activity are due
-// when the last of them is: until then a buyer of one must be known to the
-// others.
-func (s *Service) dueForSettling(ctx context.Context) ([]int64, error) {
-	rows, err := s.deps.DB.Query(ctx, `
-		SELECT s.item_id FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
-		GROUP BY s.item_id, d.epoch
-		HAVING max(s.closes_at) < clock_timestamp() - $1::interval AND coalesce(d.epoch, -1) < max(s.epoch)
-		   AND NOT (bool_or(s.per_activity) AND EXISTS (
-			SELECT FROM inventory.stock o WHERE o.activity_id = max(s.activity_id) AND o.per_activity
-			  AND o.closes_at >= clock_timestamp() - $1::interval))
-		ORDER BY max(s.closes_at), s.item_id LIMIT $2`, s.cfg.SettleAfter, settleAtMost)
-	if err != nil {
-		return nil, fmt.Errorf("inventory: look for ended items: %w", err)
-	}
-	due, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return nil, fmt.Errorf("inventory: look for ended items: %w", err)
-	}
-	return due, nil
 }
 
 // settle settles one item under the lease of its Load, so that no Load writes
@@ -151,10 +116,7 @@ func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
 			return false, err
 		}
 	}
-	_, err = s.deps.DB.Exec(ctx, `
-		INSERT INTO inventory.settled (item_id, epoch) VALUES ($1, $2)
-		ON CONFLICT (item_id) DO UPDATE SET epoch = excluded.epoch, settled_at = clock_timestamp()`, itemID, c.epoch())
-	if err != nil {
+	if err := inventorydb.New(s.deps.DB).NoteSettled(ctx, inventorydb.NoteSettledParams{ItemID: itemID, Epoch: c.epoch()}); err != nil {
 		return false, fmt.Errorf("note it: %w", err)
 	}
 	s.deps.Log.InfoContext(ctx, "item settled", "item_id", itemID, "epoch", c.epoch())
@@ -227,11 +189,7 @@ const settleKept = 2
 // removeLastBuyers removes the list of an activity's buyers when this item is
 // the last one to be settled.
 func (s *Service) removeLastBuyers(ctx context.Context, item Item) error {
-	var others bool
-	err := s.deps.DB.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
-			WHERE s.activity_id = $1 AND s.per_activity AND s.item_id <> $2 AND coalesce(d.epoch, -1) < s.epoch)`,
-		item.ActivityID, item.ID).Scan(&others)
+	others, err := inventorydb.New(s.deps.DB).OtherItemsUnsettled(ctx, inventorydb.OtherItemsUnsettledParams{ActivityID: item.ActivityID, ItemID: item.ID})
 	if err != nil {
 		return fmt.Errorf("look for the activity's other items: %w", err)
 	}
@@ -247,17 +205,13 @@ func (s *Service) removeLastBuyers(ctx context.Context, item Item) error {
 // settledEpochs are the items whose keys were removed, with the Load whose keys
 // they were.
 func (s *Service) settledEpochs(ctx context.Context) (map[int64]int64, error) {
-	rows, err := s.deps.DB.Query(ctx, `SELECT item_id, epoch FROM inventory.settled`)
+	rows, err := inventorydb.New(s.deps.DB).SettledItems(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("inventory: read settled items: %w", err)
 	}
-	settled := make(map[int64]int64)
-	var item, epoch int64
-	if _, err := pgx.ForEachRow(rows, []any{&item, &epoch}, func() error {
-		settled[item] = epoch
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("inventory: read settled items: %w", err)
+	settled := make(map[int64]int64, len(rows))
+	for _, r := range rows {
+		settled[r.ItemID] = r.Epoch
 	}
 	return settled, nil
 }

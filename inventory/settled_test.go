@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/workshop/pgtest"
 )
 
 // end lets the items' sales end as if that had been long ago: an operator's

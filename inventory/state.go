@@ -30,7 +30,7 @@ type State struct {
 }
 
 // Ready reports whether the item decides; false asks for a Load, and so may the
-// books, see Look.
+// books, see Health.
 func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
 
 // stateFigures is how many integers state.lua answers for a loaded item.

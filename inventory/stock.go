@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory/internal/inventorydb"
-	"stampede/platform/fault"
-	"stampede/platform/pg"
+	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
 )
 
 // MaxUnits is the most units one item may have: far above any flash sale, and
@@ -18,7 +18,7 @@ const MaxUnits = 10_000_000
 
 // ErrNoStock means that the item has no stock row: it was never published or
 // has been deleted.
-var ErrNoStock = fault.New(fault.NotFound, "not-found", "There is no such item on sale.")
+var ErrNoStock = fault.Plain(fault.NotFound, "There is no such item on sale.")
 
 // NewStock is an item's stock at its publication.
 type NewStock struct {
@@ -38,13 +38,13 @@ type NewStock struct {
 // caller's transaction. A Load brings it into Redis.
 func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
 	if n.Total < 0 || n.Total > MaxUnits {
-		return fault.Newf(fault.Invalid, "invalid", "An item has 0 to %d units, not %d.", MaxUnits, n.Total)
+		return fault.Plainf(fault.Invalid, "An item has 0 to %d units, not %d.", MaxUnits, n.Total)
 	}
 	if n.UserLimit < 1 {
-		return fault.New(fault.Invalid, "invalid", "The limit per user is at least 1.")
+		return fault.Plain(fault.Invalid, "The limit per user is at least 1.")
 	}
 	if !n.ClosesAt.After(n.OpensAt) {
-		return fault.New(fault.Invalid, "invalid", "A sale closes after it opens.")
+		return fault.Plain(fault.Invalid, "A sale closes after it opens.")
 	}
 	err := inventorydb.New(tx).CreateStock(ctx, inventorydb.CreateStockParams{
 		ItemID: n.ID, Shard: n.Shard, ActivityID: n.ActivityID, PerActivity: n.PerActivity, Total: n.Total,
@@ -75,18 +75,18 @@ func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change)
 	if c.AddStock != nil {
 		// Taking units away is not offered: they may be in somebody's hands.
 		if *c.AddStock < 1 || *c.AddStock > MaxUnits {
-			return fault.Newf(fault.Invalid, "invalid", "Between 1 and %d units can be added, not %d.", MaxUnits, *c.AddStock)
+			return fault.Plainf(fault.Invalid, "Between 1 and %d units can be added, not %d.", MaxUnits, *c.AddStock)
 		}
 		p.AddStock = *c.AddStock
 	}
 	rows, err := inventorydb.New(tx).ChangeStock(ctx, p)
 	switch {
 	case pg.ViolatesCheck(err, "sale_has_a_span"):
-		return fault.New(fault.Invalid, "invalid", "A sale closes after it opens.").Because(err)
+		return fault.Plain(fault.Invalid, "A sale closes after it opens.").Because(err)
 	case pg.ViolatesCheck(err, "limit_is_positive"):
-		return fault.New(fault.Invalid, "invalid", "The limit per user is at least 1.").Because(err)
+		return fault.Plain(fault.Invalid, "The limit per user is at least 1.").Because(err)
 	case pg.ViolatesCheck(err, "total_is_bounded"):
-		return fault.Newf(fault.Invalid, "invalid", "An item has at most %d units.", MaxUnits).Because(err)
+		return fault.Plainf(fault.Invalid, "An item has at most %d units.", MaxUnits).Because(err)
 	case err != nil:
 		return fmt.Errorf("inventory: change stock of item %d: %w", itemID, err)
 	case rows == 0:

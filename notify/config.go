@@ -1,36 +1,30 @@
 package notify
 
 import (
-	"errors"
 	"time"
+
+	"stampede/platform/base/config"
 )
 
-// Config sets the hub's bounds.
+// Settings are the bounds of WebSocket connections. One user's is small, because a
+// push goes to each of them while a lock is held.
+type Settings struct {
+	MaxSockets     int      `default:"30000" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each." min:"1" max:"10000000"`
+	MaxPerUser     int      `name:"max-user-sockets" default:"5" env:"STAMPEDE_MAX_USER_SOCKETS" help:"WebSocket connections that one user may have on one instance: a phone, a tablet, a desktop and two tabs. One more is closed with 1008." min:"1" max:"100" rare:""`
+	OriginPatterns []string `env:"STAMPEDE_ORIGINS" help:"Other hosts whose pages may open a WebSocket here, comma-separated; * matches within a label." rare:""`
+}
+
+// authTimeout is how long a client may take to send its token.
+const authTimeout = 5 * time.Second
+
+// Config is the settings and what is fixed but in tests.
 type Config struct {
-	// AuthTimeout is how long a client may take to send its token.
-	AuthTimeout time.Duration
-	// MaxPerUser bounds the sockets of one user on this instance: a phone, a
-	// tablet, a desktop and two tabs.
-	MaxPerUser int
-	// MaxSockets bounds all sockets of this instance; at 17 KiB each the default
-	// is about 0.5 GiB.
-	MaxSockets int
-	// OriginPatterns are hosts other than our own whose pages may connect.
-	OriginPatterns []string
+	Settings
+	AuthTimeout time.Duration // authTimeout
 }
 
-// DefaultConfig returns the values that suit one small machine.
-func DefaultConfig() Config {
-	return Config{AuthTimeout: 5 * time.Second, MaxPerUser: 5, MaxSockets: 30_000}
-}
+// NewConfig is the configuration that settings ask for.
+func NewConfig(set Settings) Config { return Config{Settings: set, AuthTimeout: authTimeout} }
 
-// Validate returns an error that names the first setting out of range.
-func (c Config) Validate() error {
-	switch {
-	case c.AuthTimeout <= 0:
-		return errors.New("notify: the time to send a token must be positive")
-	case c.MaxPerUser < 1 || c.MaxSockets < 1:
-		return errors.New("notify: at least one socket must be allowed")
-	}
-	return nil
-}
+// DefaultConfig is what Stampede runs with when nothing is set.
+func DefaultConfig() Config { return NewConfig(config.Defaults[Settings]()) }

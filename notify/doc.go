@@ -1,23 +1,23 @@
-// Package notify is everything that follows an event and ends outside: today
-// the WebSocket push of every change of an order.
+// Package notify delivers events to the outside: it pushes every change of an
+// order to the shopper's WebSockets.
 //
 // # Owns
 //
 // The hub: which user is connected to this instance, through which sockets. It
 // stores nothing. A push is a hint; polling GET /api/v1/orders/{no} always
-// tells the same, because both render the same document from the same event.
+// returns the same, because both render the same document from the same event.
 //
 // # Invariants
 //
-//   - A slow client never slows anybody else: each socket has a queue of 16
-//     messages and a deadline of 5 s per write; whoever exceeds either is closed with status 1013 (try again
-//     later), counted, and expected to poll and reconnect.
+//   - A slow client never slows another: each socket has a queue of 16 messages
+//     and a deadline of 5 s per write. A socket that exceeds either is closed with
+//     status 1013 (try again later) and counted; its client polls and reconnects.
 //   - One user holds at most [Config.MaxPerUser] sockets on an instance.
-//   - Nothing is pushed to anyone but the order's owner.
-//   - A socket ends with its login: [auth.Revocations] is asked again whenever a
-//     revocation came into force, and the socket closed with 1008 within a second.
-//     It does not end with its token, which a client renews every few minutes
-//     without having been away: a stolen one is shut out by ending the login.
+//   - A push goes to the order's owner only.
+//   - A socket ends with its login: after every revocation the open sockets are
+//     checked against [auth.Revocations], and closed with 1008 within a second.
+//     An expired token does not end a socket, since clients renew tokens every few
+//     minutes while connected; ending the login shuts out a stolen one.
 //
 // # Publishes, consumes
 //

@@ -3,22 +3,22 @@ package notify
 import (
 	"net/http"
 
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
 )
 
-// Refusals of a handshake. 426 and 400 say what the library found, which is
-// for whoever writes a client.
+// Refusals of a handshake. 426 and 400 say what the library found, which
+// helps developers of clients.
 var (
-	errNoUpgrade  = fault.New(fault.BadRequest, "upgrade-required", "Open this address as a WebSocket; an order can be asked for with GET /api/v1/orders/{no} as well.")
-	errForeign    = fault.New(fault.Forbidden, "forbidden", "Pages of this origin may not connect; the operator can allow it.")
-	errHandshake  = fault.New(fault.BadRequest, "bad-request", "The WebSocket handshake is not valid: version 13 with one Sec-WebSocket-Key is spoken here.")
-	errNoUpgrader = fault.New(fault.Internal, "internal", "This connection cannot be upgraded to a WebSocket.")
+	errNoUpgrade  = fault.New(fault.BadRequest, "upgrade-required", fault.Titles{"This address speaks WebSocket only", "此地址仅支持 WebSocket 连接"}, "Open this address as a WebSocket; GET /api/v1/orders/{no} returns an order without it.")
+	errForeign    = fault.Plain(fault.Forbidden, "Pages of this origin may not connect; the operator can allow it.")
+	errHandshake  = fault.Plain(fault.BadRequest, "The WebSocket handshake is not valid: this server supports version 13 with one Sec-WebSocket-Key.")
+	errNoUpgrader = fault.Plain(fault.Internal, "This connection cannot be upgraded to a WebSocket.")
 )
 
 // problems lets the library decide about a handshake, headers included, and
-// answers what it refuses as a problem document: asking its questions a second
-// time would one day give another answer.
+// turns its refusals into problem documents: a second implementation of its checks
+// would one day disagree with it.
 type problems struct {
 	http.ResponseWriter
 	request *http.Request
@@ -45,7 +45,7 @@ func (p *problems) WriteHeader(status int) {
 	httpx.WriteProblemStatus(p.ResponseWriter, p.request, status, err)
 }
 
-// Write drops the library's own words after a refusal.
+// Write drops the library's own body after a refusal.
 func (p *problems) Write(b []byte) (int, error) {
 	if p.refused {
 		return len(b), nil
@@ -53,5 +53,5 @@ func (p *problems) Write(b []byte) (int, error) {
 	return p.ResponseWriter.Write(b)
 }
 
-// Unwrap leads to the connection.
+// Unwrap gives http.ResponseController the connection.
 func (p *problems) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -9,7 +9,7 @@ import (
 // rarely meet, few enough to walk for pings.
 const shardCount = 64
 
-// hub knows the sockets of this instance by user. Safe for concurrent use.
+// hub holds this instance's sockets by user. Safe for concurrent use.
 type hub struct {
 	cfg    Config
 	count  atomic.Int64
@@ -79,8 +79,8 @@ func (h *hub) remove(s *socket) {
 	}
 }
 
-// connected reports whether the user has a socket here, so that nothing is
-// rendered for the many who have none.
+// connected reports whether the user has a socket here; orders of users without
+// one are not rendered.
 func (h *hub) connected(user int64) bool {
 	sh := h.shard(user)
 	sh.mu.Lock()

@@ -18,10 +18,10 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/bus"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,20 +33,20 @@ type bundle struct {
 	url     string
 }
 
-func setup(t testing.TB, change func(*Config)) bundle {
+func setup(t testing.TB, change func(*Config), with ...auth.Option) bundle {
 	t.Helper()
-	return setupAt(t, time.Now, change)
+	return setupAt(t, time.Now, change, with...)
 }
 
 // setupAt is setup with the time that tokens are checked by.
-func setupAt(t testing.TB, now func() time.Time, change func(*Config)) bundle {
+func setupAt(t testing.TB, now func() time.Time, change func(*Config), with ...auth.Option) bundle {
 	t.Helper()
 	cfg := DefaultConfig()
 	if change != nil {
 		change(&cfg)
 	}
 	log := slog.New(slog.DiscardHandler)
-	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), now)
+	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), now, with...)
 	s, err := New(cfg, Deps{Tokens: tokens, Log: log, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
@@ -120,8 +120,8 @@ func TestAChangeReachesEverySocketOfItsOwnerAndNobodyElse(t *testing.T) {
 	b.change(t, orderevent.Order{No: ids.NewFor(8), UserID: 8, Status: orderevent.StatusClosed, Version: 2})
 	for _, conn := range []*websocket.Conn{first, second} {
 		var m struct {
-			Type  string              `json:"type"`
-			Order orderevent.Document `json:"order"`
+			Type  string               `json:"type"`
+			Order orderevent.OrderView `json:"order"`
 		}
 		if err := json.Unmarshal([]byte(read(t, conn)), &m); err != nil || m.Type != "order" || m.Order.OrderNo != no || m.Order.Status != "paid" {
 			t.Errorf("message %+v, %v", m, err)

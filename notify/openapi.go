@@ -7,7 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"stampede/order/orderevent"
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
 )
 
 // document describes the WebSocket in the OpenAPI document, which knows the
@@ -16,7 +16,7 @@ import (
 func document(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas
 	problem := schemas.Schema(reflect.TypeFor[httpx.Problem](), true, "Problem")
-	order := schemas.Schema(reflect.TypeFor[orderevent.Document](), true, "Document")
+	order := schemas.Schema(reflect.TypeFor[orderevent.OrderView](), true, "Order")
 	refusal := func(codes string) *huma.Response {
 		return &huma.Response{Description: codes, Content: map[string]*huma.MediaType{httpx.ProblemContentType: {Schema: problem}}}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"stampede/platform/app"
+	"stampede/platform/base/app"
 )
 
 // sweepEvery is how soon the sockets of an ended login are closed. Together with
@@ -15,11 +15,11 @@ import (
 // revocation there is none.
 const sweepEvery = 250 * time.Millisecond
 
-// closeRevoked closes the sockets whose login was ended, until ctx ends.
+// closeRevoked closes the sockets of ended logins, until ctx ends.
 func (s *Service) closeRevoked(ctx context.Context) error {
 	var swept uint64
 	return app.Loop{Every: sweepEvery, Do: func(ctx context.Context) error {
-		// Read before the sweep: what comes into force meanwhile has the next one.
+		// Read before the sweep: a revocation that comes meanwhile causes the next sweep.
 		version := s.deps.Tokens.Revocations().Version()
 		if version == swept {
 			return nil
@@ -33,8 +33,8 @@ func (s *Service) closeRevoked(ctx context.Context) error {
 }
 
 // ended closes a socket whose login was ended with 1008 and reports whether it
-// did. Where it is not known, the socket stays: when the instance is not cut off
-// any more, what it missed sweeps again.
+// did. When the revocations cannot be checked, the socket stays: once the
+// instance is connected again, the missed revocations cause another sweep.
 func (s *Service) ended(ctx context.Context, sock *socket) bool {
 	revoked, err := s.deps.Tokens.Revocations().Revoked(ctx, sock.who)
 	if err != nil || !revoked {

@@ -12,8 +12,8 @@ import (
 	"github.com/coder/websocket"
 
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/fault"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
 )
 
 // endedLogins is a set of revoked logins that a test adds to.
@@ -43,7 +43,7 @@ func (e *endedLogins) end(login int64) {
 func (e *endedLogins) Revoked(_ context.Context, p auth.Principal) (bool, error) {
 	e.asked.Add(1)
 	if p.Login == unknownLogin {
-		return false, fault.New(fault.Unavailable, "unavailable", "Not known.")
+		return false, fault.Plain(fault.Unavailable, "Not known.")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,8 +80,8 @@ func (b bundle) as(t *testing.T, user, login int64) (*websocket.Conn, error) {
 // TestTheSocketsOfAnEndedLoginClose: those of the user's other logins stay.
 func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	t.Parallel()
-	b, ended := setup(t, nil), &endedLogins{}
-	b.tokens.Heed(ended)
+	ended := &endedLogins{}
+	b := setup(t, nil, auth.RevokedBy(ended))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- b.service.closeRevoked(ctx) }()
@@ -131,8 +131,8 @@ func TestASocketOutlivesItsToken(t *testing.T) {
 // becomes known between the look at the token and the socket's place in the hub.
 func TestAnEndedLoginDoesNotConnect(t *testing.T) {
 	t.Parallel()
-	b, ended := setup(t, nil), &endedLogins{}
-	b.tokens.Heed(ended)
+	ended := &endedLogins{}
+	b := setup(t, nil, auth.RevokedBy(ended))
 	ended.end(1)
 	if _, err := b.as(t, 7, 1); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Errorf("with an ended login: %v, want 1008", err)
@@ -153,8 +153,8 @@ func TestAnEndedLoginDoesNotConnect(t *testing.T) {
 // times a second for nothing.
 func TestSocketsAreLookedAtOnlyAfterARevocation(t *testing.T) {
 	t.Parallel()
-	b, ended := setup(t, nil), &endedLogins{}
-	b.tokens.Heed(ended)
+	ended := &endedLogins{}
+	b := setup(t, nil, auth.RevokedBy(ended))
 	conn, err := b.as(t, 7, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/order/orderevent"
-	"stampede/platform/app"
-	"stampede/platform/auth"
-	"stampede/platform/bus"
+	"stampede/platform/base/app"
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/bus"
 )
 
 // Deps is what notify is given.
@@ -40,9 +40,6 @@ type metrics struct {
 
 // New returns a Service; it starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	auto := promauto.With(deps.Metrics)
 	m := metrics{
 		sockets: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."}),
@@ -63,11 +60,11 @@ func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{{Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Handle: s.pushChanges}}
 }
 
-// pushChanges hands an event's orders to whoever is connected here, each encoded
-// once for all sockets of its user.
+// pushChanges sends an event's orders to their owners' sockets on this instance,
+// each encoded once for all sockets of its user.
 func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 	if s.hub.count.Load() == 0 {
-		return nil // an event tells of thousands of orders; nobody here waits for one
+		return nil // an event carries thousands of orders; without sockets there is no need to decode it
 	}
 	var changed orderevent.Changed
 	if err := json.Unmarshal(m.Data, &changed); err != nil {
@@ -104,7 +101,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, closePatience)
 	defer cancel()
-	_ = app.Await(ctx, group.Wait) // who is silent has been told all the same
+	_ = app.Await(ctx, group.Wait) // the close frame was sent even to clients that do not answer
 	return nil
 }
 

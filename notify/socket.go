@@ -8,8 +8,8 @@ import (
 
 	"github.com/coder/websocket"
 
-	"stampede/platform/app"
-	"stampede/platform/auth"
+	"stampede/platform/base/app"
+	"stampede/platform/edge/auth"
 )
 
 // conn is what the hub needs of a WebSocket; *websocket.Conn is the only one in
@@ -24,7 +24,7 @@ type conn interface {
 // socket is one client's connection with its bounded queue.
 type socket struct {
 	user int64
-	who  auth.Principal // as whom it was let in
+	who  auth.Principal // as it was authenticated
 	conn conn
 	hub  *hub
 
@@ -49,11 +49,11 @@ const (
 	pingStep = pingEvery / shardCount
 )
 
-// greeting is the first message on every socket; it tells nobody of an order.
+// greeting is the first message on every socket; it carries no order.
 var greeting = []byte(`{"type":"hello"}`)
 
-// enqueue adds a message and makes sure that somebody writes it. A full queue
-// closes the socket: the client is told to come back and poll.
+// enqueue adds a message and starts a writer unless one is running. A full queue
+// closes the socket with a status that tells the client to poll and reconnect.
 func (s *socket) enqueue(message []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *socket) enqueue(message []byte) {
 
 // flush writes until the queue is empty.
 //
-//nolint:contextcheck // a message outlives whoever queued it; writeTimeout bounds each
+//nolint:contextcheck // a message outlives the request that queued it; writeTimeout bounds each
 func (s *socket) flush() {
 	for {
 		s.mu.Lock()

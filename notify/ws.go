@@ -9,9 +9,9 @@ import (
 
 	"github.com/coder/websocket"
 
-	"stampede/platform/auth"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // protocol is the subprotocol that the server speaks. A browser, which cannot
@@ -30,12 +30,12 @@ const path = "/api/v1/ws"
 
 // Routes adds GET /api/v1/ws.
 func (s *Service) Routes(rt *httpx.Router) {
-	rt.Mux.Get(path, s.connect)
+	rt.Handle(httpx.Held, http.MethodGet, path, s.connect)
 	document(rt.API.Huma.OpenAPI())
 }
 
-// connect takes a socket. The token is looked at after the upgrade, because it may
-// come as the first message.
+// connect accepts a socket. It checks the token after the upgrade, because the
+// token may come as the first message.
 func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(&problems{ResponseWriter: w, request: r}, r, &websocket.AcceptOptions{
 		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.OriginPatterns,
@@ -65,8 +65,8 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	// goroutine answers pings and ends with the connection.
 	closed := conn.CloseRead(context.Background())
 	context.AfterFunc(closed, func() { s.hub.remove(sock) }) //nolint:contextcheck // as said
-	// Between the look at the token and now it may have been revoked, unseen by the
-	// sweep because the socket was not there yet.
+	// A revocation since the token was checked has missed this socket, which was not
+	// in the hub yet.
 	if s.ended(r.Context(), sock) {
 		return
 	}
@@ -82,8 +82,8 @@ func (s *Service) authenticate(r *http.Request, conn *websocket.Conn) (auth.Prin
 	if token, ok := offeredToken(r); ok {
 		return s.deps.Tokens.Admit(r.Context(), token)
 	}
-	// A Read whose context ends cuts the connection without a word, so the clock
-	// closes it instead, and Read fails for that.
+	// A Read whose context ends cuts the connection without a close frame, so a timer
+	// closes it properly, which makes Read fail.
 	late := time.AfterFunc(s.cfg.AuthTimeout, func() { refuseToken(conn) })
 	_, raw, err := conn.Read(r.Context())
 	if !late.Stop() || err != nil {
@@ -110,7 +110,7 @@ func offeredToken(r *http.Request) (token string, ok bool) {
 	return "", false
 }
 
-// refuseToken closes with 1008. Whoever calls it second waits for the first.
+// refuseToken closes with 1008. A second call waits for the first.
 func refuseToken(conn *websocket.Conn) {
 	_ = conn.Close(websocket.StatusPolicyViolation, "send a valid access token") // a client that does not answer is cut by the library
 }

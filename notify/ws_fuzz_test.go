@@ -10,7 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // FuzzSubprotocol: of all that a client offers only a valid token lets it in,

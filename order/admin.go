@@ -9,18 +9,11 @@ import (
 
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
-
-// PaymentLister reads an order's payments; payment implements it and main
-// wires it, because order may not import payment.
-type PaymentLister interface {
-	// PaymentsOf returns the order's payments with their refunds, oldest first.
-	PaymentsOf(ctx context.Context, no ids.ID) ([]PaymentView, error)
-}
 
 // PaymentView is a payment as an operator reads it beside its order.
 type PaymentView struct {
@@ -44,10 +37,10 @@ type RefundView struct {
 	UpdatedAt string           `json:"updated_at" format:"date-time"`
 }
 
-// adminDocument is an order as an operator reads it: the shopper's document
+// adminOrder is an order as an operator reads it: the shopper's document
 // and what only concerns the shop.
-type adminDocument struct {
-	orderevent.Document
+type adminOrder struct {
+	orderevent.OrderView
 	// Reason is the stored one: operators read what shoppers are not told.
 	Reason string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,blocked,timeout,canceled"`
 	UserID string `json:"user_id"`
@@ -56,8 +49,8 @@ type adminDocument struct {
 }
 
 // adminView renders an order for an operator.
-func adminView(o orderevent.Order) adminDocument {
-	return adminDocument{Document: orderevent.View(o), Reason: o.Reason, UserID: httpx.FormatID(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
+func adminView(o orderevent.Order) adminOrder {
+	return adminOrder{OrderView: orderevent.View(o), Reason: o.Reason, UserID: httpx.FormatID(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
 }
 
 // statusChange is one line of an order's history.
@@ -69,7 +62,7 @@ type statusChange struct {
 	At      string `json:"at" format:"date-time"`
 }
 
-func (s *Service) adminRoutes(rt *httpx.Router, payments PaymentLister) {
+func (s *Service) adminRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/orders", ID: "admin-list-orders", Tag: "operator", Role: auth.Viewer,
 		Summary: "Orders, newest first",
@@ -82,51 +75,49 @@ func (s *Service) adminRoutes(rt *httpx.Router, payments PaymentLister) {
 		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer,
 		Summary:  "An order with its payments and its history",
 		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
-	}, s.adminDetail(payments))
+	}, s.adminDetail)
 }
 
 type adminOrderOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		Order    adminDocument  `json:"order"`
+		Order    adminOrder     `json:"order"`
 		Payments []PaymentView  `json:"payments" nullable:"false" doc:"Oldest first, with their refunds"`
 		History  []statusChange `json:"history" nullable:"false" doc:"Oldest first"`
-	}
+	} `nameHint:"AdminOrderDetail"`
 }
 
 // adminDetail reads Postgres and not the cache: an operator who looks one
 // order up wants what is true.
-func (s *Service) adminDetail(payments PaymentLister) func(context.Context, *orderInput) (*adminOrderOutput, error) {
-	return func(ctx context.Context, in *orderInput) (*adminOrderOutput, error) {
-		no, err := in.number()
-		if err != nil {
-			return nil, errNoOrder.Because(err)
-		}
-		q := orderdb.New(s.deps.DB)
-		row, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil, errNoOrder // not written: whether it waits in line is the shopper's route to say
-		}
-		if err != nil {
-			return nil, errReading(err)
-		}
-		changes, err := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
-		if err != nil {
-			return nil, errReading(err)
-		}
-		paid, err := payments.PaymentsOf(ctx, no)
-		if err != nil {
-			return nil, errReading(err)
-		}
-		out := &adminOrderOutput{CacheControl: httpx.NoStore}
-		out.Body.Order = adminView(fromRow(row))
-		out.Body.Payments = append([]PaymentView{}, paid...) // an empty list, not null
-		out.Body.History = history(fromRow(row), changes)
-		return out, nil
+func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*adminOrderOutput, error) {
+	no, err := in.number()
+	if err != nil {
+		return nil, errNoOrder.Because(err)
 	}
+	q := orderdb.New(s.deps.DB)
+	row, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errNoOrder // not written: whether it waits in line is the shopper's route to say
+	}
+	if err != nil {
+		return nil, errReading(err)
+	}
+	changes, err := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
+	if err != nil {
+		return nil, errReading(err)
+	}
+	paid, err := s.peers.Payments.PaymentsOf(ctx, no)
+	if err != nil {
+		return nil, errReading(err)
+	}
+	out := &adminOrderOutput{CacheControl: httpx.NoStore}
+	out.Body.Order = adminView(fromRow(row))
+	out.Body.Payments = append([]PaymentView{}, paid...) // an empty list, not null
+	out.Body.History = history(fromRow(row), changes)
+	return out, nil
 }
 
-var errNoOrder = fault.New(fault.NotFound, "not-found", "There is no order with this number.")
+var errNoOrder = fault.Plain(fault.NotFound, "There is no order with this number.")
 
 // history puts the first state, which is the order row itself, before the
 // changes that followed.

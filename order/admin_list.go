@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"stampede/order/internal/orderdb"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
 )
 
 // adminListInput narrows the list; a filter that is left out takes everything.
@@ -25,15 +25,15 @@ type adminListInput struct {
 
 // What is wrong with filters, and with asking for too much.
 var (
-	errBadNumber = fault.New(fault.Invalid, "invalid", "order_no is no order number: those have 32 hex digits.")
-	errNoSpan    = fault.New(fault.Invalid, "invalid", "from must be before to.")
-	errTooWide   = fault.New(fault.Unavailable, "unavailable", "Finding these orders takes too long. Narrow the list by from and to, or by a user_id, an item_id, a session_id or an activity_id.").After(time.Second)
+	errBadNumber = fault.Plain(fault.Invalid, "order_no is no order number: those have 32 hex digits.")
+	errNoSpan    = fault.Plain(fault.Invalid, "from must be before to.")
+	errTooWide   = fault.Plain(fault.Unavailable, "Finding these orders takes too long. Narrow the list by from and to, or by a user_id, an item_id, a session_id or an activity_id.").After(time.Second)
 )
 
 // adminList answers a page of orders from Postgres. It takes a place among the
 // readings, like shoppers' lists: a question that walks far back must not hold
 // the connections that the writer needs.
-func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[adminDocument], error) {
+func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[adminOrder], error) {
 	p, where, err := in.query()
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 	if err != nil {
 		return nil, errReading(err)
 	}
-	return httpx.PageOf(in.PageInput, rows, func(r orderdb.OrdersOrder) adminDocument { return adminView(fromRow(r)) }, placeOfRow), nil
+	return httpx.PageOf(in.PageInput, rows, func(r orderdb.OrdersOrder) adminOrder { return adminView(fromRow(r)) }, placeOfRow), nil
 }
 
 // listIn reads a page where its orders can be.

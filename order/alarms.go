@@ -5,8 +5,21 @@ import (
 	"fmt"
 	"time"
 
-	"stampede/platform/alarm"
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/alarm"
+)
+
+// What the order writer raises.
+var (
+	alarmWriterStuck = alarm.Define("writer-stuck", alarm.Critical,
+		"The order writer cannot commit a batch and keeps retrying. Shoppers wait in line, and nothing is lost.",
+		"Read the log line \"orders not written, trying again\" and the alarm's detail; check the health, locks and disk of Postgres. The writer continues by itself.")
+	alarmShortfall = alarm.Define("stock-shortfall", alarm.Critical,
+		"Redis granted more units than Postgres had. The order numbers beyond were refused; nothing was oversold.",
+		"Pause the item and run `stampede verify`. Check whether Redis was restored from a backup or failed over to a replica that was behind.")
+	alarmNoStock = alarm.Define("grants-without-stock", alarm.Critical,
+		"Grants came for an item that has no stock row, and were refused.",
+		"Check whether a backup of Postgres was restored while the server ran. If so, restart the server: it detects the rollback and fills Redis anew.")
 )
 
 const (
@@ -20,18 +33,18 @@ const (
 	stuckTimeout = 2 * time.Second
 )
 
-// complain asks for a person when a batch does not get written. The batch is
+// raiseAlarm asks for a person when a batch does not get written. The batch is
 // tried on meanwhile; what cannot be recorded because Postgres does not answer
 // is in the log, and recorded once a batch was written.
-func (s *Service) complain(ctx context.Context, failures int, messages []message, cause error) {
+func (s *Service) raiseAlarm(ctx context.Context, failures int, messages []message, cause error) {
 	if failures < stuckAttempts {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
 	defer cancel()
 	detail := fmt.Sprintf("%d messages, the first about item %d, failed %d times: %v", len(messages), messages[0].batch.ItemID, failures, cause)
-	if err := s.late.Raise(ctx, s.deps.DB, alarm.WriterStuck, stuckSubject, detail); err != nil {
-		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarm.WriterStuck), "error", err)
+	if err := s.late.Raise(ctx, s.deps.DB, alarmWriterStuck, stuckSubject, detail); err != nil {
+		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
 	}
 }
 
@@ -41,7 +54,7 @@ func (s *Service) unstuck(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
 	defer cancel()
 	if err := s.late.Record(ctx, s.deps.DB); err != nil {
-		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarm.WriterStuck), "error", err)
+		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
 	}
 }
 

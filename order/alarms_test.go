@@ -6,9 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"stampede/platform/alarm"
-	"stampede/platform/bus"
-	"stampede/platform/pgtest"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
 )
 
 // Postgres refuses the batch again and again, for a reason that is neither the
@@ -27,7 +27,7 @@ func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 	}()
 	var found alarm.Alarm
 	pgtest.Eventually(t, 20*time.Second, func() bool {
-		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.WriterStuck})
+		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarmWriterStuck.Code})
 		if err == nil && len(l) == 1 {
 			found = l[0]
 		}
@@ -63,7 +63,7 @@ func TestAlarmOfAnOutageIsRecordedAfterwards(t *testing.T) {
 	pgtest.Eventually(t, 20*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) > stuckAttempts+1 }, "an alarm that is not taken")
 	s.exec(`DROP TRIGGER planted ON platform.alarms; DROP TRIGGER planted ON orders.orders`)
 	<-written
-	l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.WriterStuck})
+	l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarmWriterStuck.Code})
 	if err != nil || len(l) != 1 || l[0].Count < 2 || !l[0].FirstSeen.Before(l[0].LastSeen) {
 		t.Errorf("alarms %+v, %v; want one, seen since its first failure", l, err)
 	}

@@ -6,23 +6,28 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // statusLimit is how many numbers one query asks for.
 const statusLimit = 1000
 
+// Reader is what Postgres says about orders, for the modules that order itself is
+// built on: they are given it before there is a Service.
+type Reader struct{ DB *pgxpool.Pool }
+
 // Statuses returns the status of each number that Postgres has a row for, as
 // committed when it is called. Any number of numbers may be asked for.
-func (s *Service) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
 	statuses := make(map[ids.ID]string, len(nos))
 	for start := 0; start < len(nos); start += statusLimit {
 		part := nos[start:min(start+statusLimit, len(nos))]
-		rows, err := orderdb.New(s.deps.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: bucketsOf(part)})
+		rows, err := orderdb.New(r.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: bucketsOf(part)})
 		if err != nil {
 			return nil, fmt.Errorf("order: read statuses: %w", err)
 		}
@@ -33,15 +38,9 @@ func (s *Service) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string
 	return statuses, nil
 }
 
-// Known is Statuses under the name that the hold sweeper asks by: a number that
-// is in the answer has an order row, whatever its status.
-func (s *Service) Known(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
-	return s.Statuses(ctx, nos)
-}
-
 // LiveUnits sums the units of every item's live orders.
-func (s *Service) LiveUnits(ctx context.Context) (map[int64]inventory.Units, error) {
-	rows, err := orderdb.New(s.deps.DB).LiveUnits(ctx)
+func (r Reader) LiveUnits(ctx context.Context) (map[int64]inventory.Units, error) {
+	rows, err := orderdb.New(r.DB).LiveUnits(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("order: sum live units: %w", err)
 	}
@@ -55,7 +54,7 @@ func (s *Service) LiveUnits(ctx context.Context) (map[int64]inventory.Units, err
 // Closed returns whose order of the item was closed, by timeout or by its
 // shopper, and is asked for items that nobody may have twice. An order that the
 // system refused is not among them.
-func (HoldReader) Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]inventory.Closed, error) {
+func (Reader) Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]inventory.Closed, error) {
 	rows, err := orderdb.New(tx).ClosedOrdersOfItem(ctx, itemID)
 	if err != nil {
 		return nil, fmt.Errorf("order: read closed orders of item %d: %w", itemID, err)
@@ -67,18 +66,15 @@ func (HoldReader) Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]invent
 	return closed, nil
 }
 
-// goneFor is how long a number that ended is told to Load, which writes it as
+// tombstoneFor is how long a number that ended is told to Load, which writes it as
 // a tombstone: its rush path lives 120 s and clocks and slow requests get
 // another 60 s; the rest is margin for the Load itself.
-const goneFor = 240 * time.Second
-
-// HoldReader reads an item's orders inside the transaction of a Load, which
-// has the item's stock rows locked, so that no order comes or goes meanwhile.
-type HoldReader struct{}
+const tombstoneFor = 240 * time.Second
 
 // Holds returns the item's live orders, and the numbers that ended so recently
-// that their paths may still be used.
-func (HoldReader) Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Gone, err error) {
+// that their paths may still be used. It reads in the transaction of a Load, which
+// has the item's stock rows locked, so that no order comes or goes meanwhile.
+func (Reader) Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Tombstone, err error) {
 	q := orderdb.New(tx)
 	rows, err := q.LiveOrdersOfItem(ctx, itemID)
 	if err != nil {
@@ -88,13 +84,13 @@ func (HoldReader) Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []in
 	for i, r := range rows {
 		live[i] = inventory.Held{No: r.OrderNo, User: r.UserID, Quantity: r.Quantity, Paid: r.Status != orderevent.StatusPending}
 	}
-	ended, err := q.EndedOrdersOfItem(ctx, orderdb.EndedOrdersOfItemParams{ItemID: itemID, WithinSeconds: goneFor.Seconds()})
+	ended, err := q.EndedOrdersOfItem(ctx, orderdb.EndedOrdersOfItemParams{ItemID: itemID, WithinSeconds: tombstoneFor.Seconds()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("order: read ended orders of item %d: %w", itemID, err)
 	}
-	recent = make([]inventory.Gone, len(ended))
+	recent = make([]inventory.Tombstone, len(ended))
 	for i, r := range ended {
-		recent[i] = inventory.Gone{No: r.OrderNo, Until: r.UpdatedAt.Add(goneFor)}
+		recent[i] = inventory.Tombstone{No: r.OrderNo, Until: r.UpdatedAt.Add(tombstoneFor)}
 	}
 	return live, recent, nil
 }

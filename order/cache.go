@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 const (
@@ -52,7 +52,7 @@ func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
 	// lifetime lets at most all of them through within any lifetime.
 	half := cfg.CacheMaxOrders / 2
 	return &cache{
-		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: cfg.FillTTL, metrics: m,
+		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m,
 		room: rate.NewLimiter(rate.Limit(float64(half)/cfg.CacheTTL.Seconds()), half),
 	}
 }

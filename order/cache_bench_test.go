@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/seckillevent"
 )
 

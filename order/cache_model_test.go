@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // TestCacheFollowsItsModel plays the cache against the newest version that it was

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 //go:embed lua/put.lua

@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/app"
-	"stampede/platform/redisx"
+	"stampede/platform/base/app"
+	"stampede/platform/store/redisx"
 )
 
 // takeoversEvery is how soon the cache is emptied after a failover: a change has

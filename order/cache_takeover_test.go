@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/app"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
 )
 
 // A Redis that took over has an order as it was before its last change, and the

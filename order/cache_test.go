@@ -15,10 +15,11 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/outbox"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/workshop/embedded"
+	"stampede/platform/workshop/pgtest"
 )
 
 func testCache(t testing.TB, rdb redis.UniversalClient, change ...func(*Config)) *cache {
@@ -126,11 +127,9 @@ func TestCacheSurvivesForeignValues(t *testing.T) {
 // to configure.
 func ownRedis(t *testing.T) *redis.Client {
 	t.Helper()
-	binary, err := exec.LookPath("redis-server")
+	programs, err := embedded.Find()
 	if err != nil {
-		if binary, err = exec.LookPath("valkey-server"); err != nil {
-			t.Skip("redis-server is not installed")
-		}
+		t.Fatal(err)
 	}
 	// A socket's path must be short, which t.TempDir's is not.
 	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // as said
@@ -138,7 +137,7 @@ func ownRedis(t *testing.T) *redis.Client {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "r")
-	cmd := exec.CommandContext(t.Context(), binary, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
+	cmd := exec.CommandContext(t.Context(), programs.Redis, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
 		"--maxmemory-policy", "noeviction", "--dir", dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -248,7 +247,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.cached.byID = nil // another process does not know what the dead one had put
-	relay := outbox.New(s.db, s.bus, s.deps.Log, prometheus.NewRegistry())
+	relay := outbox.New(s.db, s.bus, nil, s.deps.Log, prometheus.NewRegistry())
 	s.runWorker(relay.Run)
 	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
 	soon := func(what string, no ids.ID, status string) {
@@ -283,7 +282,7 @@ func TestCachePlaceIsPinned(t *testing.T) {
 }
 
 // forget takes an order out of the cache.
-func (s *shop) forget(ctx context.Context, no ids.ID) {
+func (s *bundle) forget(ctx context.Context, no ids.ID) {
 	s.t.Helper()
 	for _, key := range placeOf(no).keys() {
 		if err := s.rdb.HDel(ctx, key, string(no[:])).Err(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // An order in the cache is "o<version>:" and its fields: integers as varints,

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // cachedEvents knows which of the writer's events tell of orders that this

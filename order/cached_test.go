@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func anyOrder(rt *rapid.T) orderevent.Order {

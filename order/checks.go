@@ -8,9 +8,9 @@ import (
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
-	"stampede/platform/proof"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/proof"
 )
 
 // violationLimit is how many violations of one kind a check lists: enough to

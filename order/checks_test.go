@@ -10,14 +10,14 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
-	"stampede/platform/proof"
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/proof"
 	"stampede/seckill/seckillevent"
 )
 
 // violations runs the checks of an id and returns "subject: detail" of each
 // violation.
-func (s *shop) violations(checks []proof.Check, id string) (found []string) {
+func (s *bundle) violations(checks []proof.Check, id string) (found []string) {
 	s.t.Helper()
 	ran := false
 	for _, c := range checks {
@@ -139,7 +139,7 @@ func TestI9SeesOrdersThatAreNone(t *testing.T) {
 		twisted.No.String()+`: The cache and Postgres disagree within version 1`)
 }
 
-func (s *shop) order(no ids.ID) orderevent.Order {
+func (s *bundle) order(no ids.ID) orderevent.Order {
 	s.t.Helper()
 	rows, err := s.readRows(s.t.Context(), []ids.ID{no})
 	if err != nil {
@@ -204,23 +204,23 @@ func TestBooksAndHolds(t *testing.T) {
 	for range statusLimit {
 		nos = append(nos, ids.New())
 	}
-	known, err := s.Known(t.Context(), nos)
+	known, err := s.Statuses(t.Context(), nos)
 	if err != nil {
 		t.Fatal(err)
 	}
 	requireEqual(t, "known", known, map[ids.ID]string{nos[0]: "paid", nos[1]: "closed", nos[2]: "pending_payment", nos[3]: "refused"})
 
 	var live []inventory.Held
-	var gone []inventory.Gone
+	var gone []inventory.Tombstone
 	s.inTx(func(tx pgx.Tx) (err error) {
-		live, gone, err = HoldReader{}.Holds(t.Context(), tx, b.ItemID)
+		live, gone, err = Reader{}.Holds(t.Context(), tx, b.ItemID)
 		return err
 	})
 	slices.SortFunc(live, func(a, b inventory.Held) int { return int(a.User - b.User) })
 	requireEqual(t, "holds", live, []inventory.Held{{No: nos[0], User: 1, Quantity: 1, Paid: true}, {No: nos[2], User: 3, Quantity: 1}})
 	var closed []inventory.Closed
 	s.inTx(func(tx pgx.Tx) (err error) {
-		closed, err = HoldReader{}.Closed(t.Context(), tx, b.ItemID)
+		closed, err = Reader{}.Closed(t.Context(), tx, b.ItemID)
 		return err
 	})
 	requireEqual(t, "closed, not refused", closed, []inventory.Closed{{No: nos[1], User: 2}})

@@ -6,8 +6,8 @@ import (
 	"iter"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
-	"stampede/platform/proof"
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/proof"
 )
 
 // What a client notes that it was told about a number.
@@ -27,7 +27,7 @@ type ClientEntry struct {
 
 // FromLog tells the entries of a client's log: the answer to each attempt that
 // was queued, and whether a poll or a push told of an order.
-func FromLog(log []proof.Told) iter.Seq[ClientEntry] {
+func FromLog(log []proof.ClientRecord) iter.Seq[ClientEntry] {
 	return func(yield func(ClientEntry) bool) {
 		for _, t := range log {
 			if t.Answer == AnswerQueued && !yield(ClientEntry{No: t.OrderNo, User: t.UserID, Answer: AnswerQueued}) {

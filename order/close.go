@@ -11,10 +11,14 @@ import (
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/failpoint"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
+	"stampede/platform/base/failpoint"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
 )
+
+// ordersClosed is where a test ends the process or fails a closing.
+var ordersClosed = failpoint.NewErr("orders-closed",
+	"Orders are closed in Postgres, and the release of their units has not left the outbox.")
 
 // Closing an order is a protocol of three steps, because its payment may have
 // to be closed at a provider, and no transaction may wait for a provider:
@@ -118,7 +122,7 @@ func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string)
 		return err
 	})
 	if err == nil {
-		err = failpoint.OrdersClosed.Err()
+		err = ordersClosed.Err()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("order: close %d orders: %w", len(nos), err)

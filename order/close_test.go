@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
 	"stampede/seckill/seckillevent"
 )
 
 // pay captures a payment the way payment's callback does.
-func (s *shop) pay(no ids.ID) (won bool) {
+func (s *bundle) pay(no ids.ID) (won bool) {
 	s.t.Helper()
 	var o orderevent.Order
 	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) (err error) {
@@ -30,7 +30,7 @@ func (s *shop) pay(no ids.ID) (won bool) {
 	return won
 }
 
-func (s *shop) payable(no ids.ID, user int64) error {
+func (s *bundle) payable(no ids.ID, user int64) error {
 	return pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) error {
 		_, err := s.Payable(s.t.Context(), tx, no, user)
 		return err
@@ -38,7 +38,7 @@ func (s *shop) payable(no ids.ID, user int64) error {
 }
 
 // placed writes orders for the users and returns their message.
-func (s *shop) placed(b *seckillevent.Batch, users ...int64) *seckillevent.Batch {
+func (s *bundle) placed(b *seckillevent.Batch, users ...int64) *seckillevent.Batch {
 	s.t.Helper()
 	m := grants(b, users...)
 	s.deliver(m)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/seckill/seckillevent"
 )
@@ -43,8 +44,8 @@ func copyIn(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, entri
 		return nil, nil
 	}
 	// One time for all, by Postgres's clock, so that they fall due together.
-	var at time.Time
-	if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&at); err != nil {
+	at, err := orderdb.New(tx).Clock(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("read clock: %w", err)
 	}
 	at = at.UTC()

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"stampede/order/internal/orderdb"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
 )
 
 // FuzzCursor: a cursor is the number of a page's last row and nothing else.

@@ -12,7 +12,7 @@
 //	grants.<item> → writer → orders, stock, inbox, outbox in one transaction
 //	              → order cache, holds marked persisted, acks
 //	payment       → Payable, MarkPaid inside payment's own transactions
-//	deadline      → Expiry: claim → payments closed → CloseClaimed
+//	deadline      → expiry: claim → payments closed → CloseClaimed
 //	cancel        → Claim → payments closed → CloseClaimed (payment's route)
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
 //	no order yet  → Missing: payment and cancel say of a number what a poll says

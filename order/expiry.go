@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/app"
-	"stampede/platform/ids"
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
 )
 
-// Payments closes payments at their providers; payment implements it and main
-// wires it, because order may not import payment.
+// Payments closes payments at their providers and shows them; payment implements
+// it and main wires it, because order may not import payment.
 type Payments interface {
+	// PaymentsOf returns the order's payments with their refunds, oldest first.
+	PaymentsOf(ctx context.Context, no ids.ID) ([]PaymentView, error)
 	// OpenOf returns those of the orders that have an open payment, in groups
 	// that do not wait for each other: one for each provider. It asks no provider.
 	OpenOf(ctx context.Context, nos []ids.ID) (groups [][]ids.ID, err error)
@@ -24,9 +26,9 @@ type Payments interface {
 	CloseOpen(ctx context.Context, nos []ids.ID) (closable []ids.ID, err error)
 }
 
-// Expiry closes orders that were not paid in time. Each instance runs one; they
+// expiry closes orders that were not paid in time. Each instance runs one; they
 // share the work.
-type Expiry struct {
+type expiry struct {
 	orders   *Service
 	payments Payments
 	// closing counts what waits for providers, slots bounds it.
@@ -40,15 +42,15 @@ type Expiry struct {
 // until its circuit breaker opens.
 const closingAtOnce = 8
 
-// NewExpiry returns the sweeper; Run is a worker's loop.
-func NewExpiry(s *Service, payments Payments) *Expiry {
-	return &Expiry{orders: s, payments: payments, slots: make(chan struct{}, closingAtOnce)}
+// newExpiry returns the sweeper; Run is a worker's loop.
+func newExpiry(s *Service, payments Payments) *expiry {
+	return &expiry{orders: s, payments: payments, slots: make(chan struct{}, closingAtOnce)}
 }
 
 // Run sweeps once a second and whenever a timer says that a batch fell due,
 // until ctx ends. It never fails: what could not be closed is tried again at
 // the next tick or, once claimed, when its claim runs out.
-func (e *Expiry) Run(ctx context.Context) error {
+func (e *expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
 	return app.Loop{
 		Every: e.orders.cfg.SweepEvery, Kick: e.orders.due, Do: e.sweep,
@@ -58,7 +60,7 @@ func (e *Expiry) Run(ctx context.Context) error {
 
 // sweep closes everything that is due, a claim at a time. It fails when nothing
 // can be claimed; what happens to a claim is logged.
-func (e *Expiry) sweep(ctx context.Context) error {
+func (e *expiry) sweep(ctx context.Context) error {
 	limit := e.orders.cfg.SweepLimit
 	for ctx.Err() == nil {
 		claimed, err := e.orders.ClaimDue(ctx, limit)
@@ -79,7 +81,7 @@ func (e *Expiry) sweep(ctx context.Context) error {
 // without an open payment, beside the sweep for the others, so that a provider
 // that hangs holds up nobody but its own. What fails here keeps its claim and is
 // claimed again after it.
-func (e *Expiry) close(ctx context.Context, claimed []ids.ID) {
+func (e *expiry) close(ctx context.Context, claimed []ids.ID) {
 	groups, err := e.payments.OpenOf(ctx, claimed)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -107,7 +109,7 @@ func (e *Expiry) close(ctx context.Context, claimed []ids.ID) {
 }
 
 // slot waits a sweep's time for a place among those that wait for providers.
-func (e *Expiry) slot(ctx context.Context) bool {
+func (e *expiry) slot(ctx context.Context) bool {
 	timer := time.NewTimer(e.orders.cfg.SweepEvery)
 	defer timer.Stop()
 	select {
@@ -120,7 +122,7 @@ func (e *Expiry) slot(ctx context.Context) bool {
 }
 
 // closePaid closes the orders' payments at their provider and then the orders.
-func (e *Expiry) closePaid(ctx context.Context, nos []ids.ID) {
+func (e *expiry) closePaid(ctx context.Context, nos []ids.ID) {
 	closable, err := e.payments.CloseOpen(ctx, nos)
 	if err != nil {
 		// Those that it names are closable all the same.
@@ -130,7 +132,7 @@ func (e *Expiry) closePaid(ctx context.Context, nos []ids.ID) {
 }
 
 // closeOrders makes the third step: the orders whose payments are closed.
-func (e *Expiry) closeOrders(ctx context.Context, closable []ids.ID) {
+func (e *expiry) closeOrders(ctx context.Context, closable []ids.ID) {
 	log := e.orders.deps.Log
 	closed, err := e.orders.CloseClaimed(ctx, closable, orderevent.ReasonTimeout)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestExpiryClosesOnTime(t *testing.T) {
@@ -21,7 +21,7 @@ func TestExpiryClosesOnTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
-	s.runWorker(NewExpiry(s.Service, noPayments{}).Run)
+	s.runWorker(newExpiry(s.Service, noPayments{}).Run)
 	b := s.item(5)
 	b.PayWindow = 300 * time.Millisecond
 	m := s.placed(b, 1, 2)
@@ -36,7 +36,7 @@ func TestExpiryClosesOnTime(t *testing.T) {
 	requireEqual(t, "units", s.available(b.ItemID), 5)
 }
 
-func (s *shop) runWorker(run func(context.Context) error) {
+func (s *bundle) runWorker(run func(context.Context) error) {
 	ctx, stop := contextWithStop(s.t)
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
@@ -49,14 +49,17 @@ func (s *shop) runWorker(run func(context.Context) error) {
 }
 
 // sweep is one sweep, which has to claim what is due.
-func (s *shop) sweep(e *Expiry) {
+func (s *bundle) sweep(e *expiry) {
 	if err := e.sweep(s.t.Context()); err != nil {
 		s.t.Error(err) // may run beside the test's goroutine
 	}
 }
 
 // stubborn closes all payments but some.
-type stubborn struct{ open []ids.ID }
+type stubborn struct {
+	noPayments
+	open []ids.ID
+}
 
 func (p stubborn) OpenOf(_ context.Context, nos []ids.ID) ([][]ids.ID, error) {
 	return [][]ids.ID{nos}, nil
@@ -73,14 +76,14 @@ func TestExpiryLeavesWhatItsProviderDoesNotClose(t *testing.T) {
 	b := s.item(5)
 	b.PayWindow = 0
 	m := s.placed(b, 1, 2, 3)
-	e := NewExpiry(s.Service, stubborn{open: numbers(m)[1:2]})
+	e := newExpiry(s.Service, stubborn{open: numbers(m)[1:2]})
 	sweep := func() { s.sweep(e); e.closing.Wait() }
 	sweep()
 	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/timeout", "pending_payment", "closed/timeout"})
 	sweep()
 	requireEqual(t, "while the claim is in force", s.count(`SELECT count(*) FROM orders.orders WHERE status = 'pending_payment' AND closing_until > clock_timestamp()`), 1)
 	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms' WHERE closing_until IS NOT NULL`)
-	s.sweep(NewExpiry(s.Service, noPayments{}))
+	s.sweep(newExpiry(s.Service, noPayments{}))
 	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/timeout", "closed/timeout", "closed/timeout"})
 	requireEqual(t, "units", s.available(b.ItemID), 5)
 }
@@ -88,6 +91,7 @@ func TestExpiryLeavesWhatItsProviderDoesNotClose(t *testing.T) {
 // twoBanks has a payment of each order in paid: of the first one at a bank that
 // hangs, of the others at one that answers.
 type twoBanks struct {
+	noPayments
 	paid  []ids.ID
 	asked chan struct{} // closed when the hanging bank is asked
 	hang  chan struct{} // closed when it answers
@@ -120,7 +124,7 @@ func TestExpiryDoesNotWaitForAHangingBank(t *testing.T) {
 	first := s.placed(b, 1, 2, 3, 4)
 	later := s.placed(b, 5, 6)
 	banks := twoBanks{paid: numbers(first)[:2], asked: make(chan struct{}), hang: make(chan struct{})}
-	e := NewExpiry(s.Service, banks)
+	e := newExpiry(s.Service, banks)
 	swept := make(chan struct{})
 	go func() { defer close(swept); s.sweep(e) }()
 	select {
@@ -147,7 +151,7 @@ func TestExpiryBoundsWhatWaitsForBanks(t *testing.T) {
 	b := s.item(20)
 	b.PayWindow = 0
 	m := s.placed(b, 1, 2)
-	e := NewExpiry(s.Service, stubborn{})
+	e := newExpiry(s.Service, stubborn{})
 	for range closingAtOnce {
 		e.slots <- struct{}{}
 	}

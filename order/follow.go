@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // Queue knows the numbers that were granted and are not orders yet; seckill
@@ -24,12 +24,12 @@ type Queue interface {
 
 // What a shopper reads of a number without an order.
 var (
-	errNotEntered = fault.New(fault.NotFound, "not-entered", "This number holds nothing. If its rush was refused, that is final; if it got no answer, or one that says so, the same path may be sent again.")
-	errUnknown    = fault.New(fault.Unavailable, "unknown", "Whether this number is in line cannot be told right now. Ask again in a moment.").After(time.Second)
+	errNotEntered = fault.New(fault.NotFound, "not-entered", fault.Titles{"This number is not in line", "该号码未进入排队"}, "This number holds nothing. If its rush was refused, that is final; if it got no answer, or one that says so, the same path may be sent again.")
+	errUnknown    = fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "Whether this number is in line cannot be told right now. Ask again in a moment.").After(time.Second)
 )
 
 // follow answers a poll.
-func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[orderevent.Document], error) {
+func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[orderevent.OrderView], error) {
 	no, err := in.number()
 	if err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[ord
 // what a poll would say, as an error. A number that is queued, or was until a
 // moment ago, is ErrQueued.
 func (s *Service) Missing(ctx context.Context, no ids.ID, user int64) error {
-	if s.queue == nil {
-		return ErrNotFound // nobody asked for Routes, so nobody rushes here
+	if s.peers.Queue == nil {
+		return ErrNotFound // a process without a queue takes no rushes
 	}
 	if _, err := s.find(ctx, no, user); err != nil {
 		return err
@@ -69,16 +69,16 @@ const queueRead = cacheRead
 //
 // While Redis does not answer, neither would the queue, so that Postgres comes
 // first: whoever has an order waits for Redis once and not at every step.
-func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.Document, error) {
+func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.OrderView, error) {
 	if no.Bucket() != ids.Bucket(user) {
-		return orderevent.Document{}, ErrNotFound // somebody else's number, told without any lookup
+		return orderevent.OrderView{}, ErrNotFound // somebody else's number, told without any lookup
 	}
 	o, found, cacheErr := s.cache.get(ctx, no)
 	if cacheErr != nil {
 		s.deps.Log.DebugContext(ctx, "order cache not readable, asking Postgres", "error", cacheErr)
 		var err error
 		if o, found, err = s.written(ctx, no); err != nil {
-			return orderevent.Document{}, errUnknown.Because(err)
+			return orderevent.OrderView{}, errUnknown.Because(err)
 		}
 	}
 	var queued bool
@@ -92,23 +92,23 @@ func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.D
 		if cacheErr == nil || queueErr == nil {
 			var err error
 			if o, found, err = s.written(ctx, no); err != nil {
-				return orderevent.Document{}, errUnknown.Because(err)
+				return orderevent.OrderView{}, errUnknown.Because(err)
 			}
 		}
 		if !found && queueErr != nil {
-			return orderevent.Document{}, errUnknown.Because(queueErr)
+			return orderevent.OrderView{}, errUnknown.Because(queueErr)
 		}
 		queued = inLine
 	}
 	switch {
 	case found && o.UserID != user:
-		return orderevent.Document{}, ErrNotFound
+		return orderevent.OrderView{}, ErrNotFound
 	case found:
 		return orderevent.View(o), nil
 	case queued:
 		return orderevent.QueuedView(no, 0), nil
 	default:
-		return orderevent.Document{}, errNotEntered
+		return orderevent.OrderView{}, errNotEntered
 	}
 }
 
@@ -124,6 +124,6 @@ func (s *Service) written(ctx context.Context, no ids.ID) (orderevent.Order, boo
 func (s *Service) inLine(ctx context.Context, no ids.ID, user int64) (position int64, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queueRead)
 	defer cancel()
-	position, _, ok, err = s.queue.Queued(ctx, user, no)
+	position, _, ok, err = s.peers.Queue.Queued(ctx, user, no)
 	return position, ok, err
 }

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
-	"stampede/platform/redisx"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/pgtest"
 )
 
 // wire stands between the module and its Redis. While it is held, Redis hangs:

@@ -8,16 +8,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/seckillevent"
 )
 
 // insertPending makes orders of grants where copyPending cannot: when some are
-// known or duplicates. What is the same for
-// a whole message travels once per message and is fetched by subscript; unlike
-// a join, that keeps the grants in stream order, so that of two grants of one
-// user the earlier wins. A row that meets any unique key is left out and
-// classified by the caller.
+// known or duplicates. What is the same for a whole message travels once per
+// message and is fetched by subscript; unlike a join, that keeps the grants in
+// stream order, so that of two grants of one user the earlier wins. A row that
+// meets any unique key is left out and classified by the caller. It is written
+// here because sqlc knows no unnest of several arrays in FROM.
 //
 // The time is read once, so that all orders of the batch fall due together.
 const insertPending = `

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestListsPageByCursor(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 const (

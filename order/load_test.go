@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func TestLoaderSharesQueries(t *testing.T) {

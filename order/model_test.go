@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/inventory"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/seckillevent"
 )
 

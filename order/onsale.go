@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // numberSpan is the numbers from since on and below before. A number carries the time
@@ -80,7 +80,7 @@ func (s *Service) onSale(ctx context.Context, item, session, activity *int64) (n
 	if item == nil && session == nil && activity == nil {
 		return everyNumber, nil
 	}
-	opens, closes, known, err := s.sales.WhenOnSale(ctx, item, session, activity)
+	opens, closes, known, err := s.peers.Sales.WhenOnSale(ctx, item, session, activity)
 	if err != nil || !known {
 		return everyNumber, err
 	}

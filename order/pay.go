@@ -10,17 +10,17 @@ import (
 
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/fault"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
 )
 
 // Why an order cannot be paid or closed now.
 var (
-	ErrNotFound      = fault.New(fault.NotFound, "not-found", "You have no order with this number.")
-	ErrNotPayable    = fault.New(fault.Conflict, "order-not-payable", "Only an order that waits for payment can be paid, and only before its deadline.")
-	ErrNotCancelable = fault.New(fault.Conflict, "order-not-cancelable", "Only an order that waits for payment can be canceled.")
-	ErrQueued        = fault.New(fault.Conflict, "order-queued", "This number is still in line; it can be paid or canceled as soon as GET /api/v1/orders/{no} says pending_payment.").After(time.Second)
-	ErrClosing       = fault.New(fault.Conflict, "order-closing", "The order is being closed; ask for it again in a moment.").After(time.Second)
+	ErrNotFound      = fault.Plain(fault.NotFound, "You have no order with this number.")
+	ErrNotPayable    = fault.New(fault.Conflict, "order-not-payable", fault.Titles{"This order can no longer be paid", "订单已无法支付"}, "Only an order that waits for payment can be paid, and only before its deadline.")
+	ErrNotCancelable = fault.New(fault.Conflict, "order-not-cancelable", fault.Titles{"This order can no longer be canceled", "订单已无法取消"}, "Only an order that waits for payment can be canceled.")
+	ErrQueued        = fault.New(fault.Conflict, "order-queued", fault.Titles{"This order is still in line", "排队中，订单生成后再操作"}, "This number is still in line; it can be paid or canceled as soon as GET /api/v1/orders/{no} says pending_payment.").After(time.Second)
+	ErrClosing       = fault.New(fault.Conflict, "order-closing", fault.Titles{"This order is being closed", "订单正在关闭"}, "The order is being closed; ask for it again in a moment.").After(time.Second)
 )
 
 // Payable returns the user's order with its row locked, so that neither a
@@ -40,8 +40,8 @@ func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64)
 	}
 	// The deadline is Postgres's, so Postgres's clock compares it. The row lock
 	// was waited for, hence the time after it and not the statement's.
-	var now time.Time
-	if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+	now, err := orderdb.New(tx).Clock(ctx)
+	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: read clock: %w", err)
 	}
 	switch {

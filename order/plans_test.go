@@ -6,13 +6,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // past fills the table with a shop's past: many orders of one item, paid
 // long ago, by users who do not matter. They get their numbers in Postgres, for
 // which any will do.
-func (s *shop) past(item int64, orders int) {
+func (s *bundle) past(item int64, orders int) {
 	s.t.Helper()
 	s.exec(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
 		SELECT i % 1024, gen_random_uuid(), i + 1000000, $1::bigint, 100 + $1::bigint, 8, 1, 1, 100, 'CNY', 'x', 'paid', now() FROM generate_series(1, $2::int) i`, item, orders)
@@ -22,7 +22,7 @@ func (s *shop) past(item int64, orders int) {
 // readBy runs do and returns how many rows of orders Postgres read for it, by
 // scans of whole partitions and by index. The pool has one connection, whose
 // figures it can be made to tell.
-func (s *shop) readBy(do func()) (scanned, fetched int) {
+func (s *bundle) readBy(do func()) (scanned, fetched int) {
 	s.t.Helper()
 	figures := func() (scanned, fetched int) {
 		s.exec(`SELECT pg_stat_force_next_flush()`)

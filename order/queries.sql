@@ -161,3 +161,11 @@ GROUP BY item_id;
 -- name: ItemsWithStock :many
 -- Every item with its limit, read for the checks only. The table is inventory's; nothing here depends on its figures.
 SELECT item_id, shard, activity_id, per_activity, user_limit FROM inventory.stock ORDER BY item_id, shard;
+
+-- name: Clock :one
+SELECT clock_timestamp()::timestamptz;
+
+-- name: OpenUnpaid :many
+-- Users with many orders to pay, those with the most first.
+SELECT user_id, count(*) AS orders FROM orders.orders WHERE status = 'pending_payment'
+GROUP BY user_id HAVING count(*) >= @at_least::bigint ORDER BY 2 DESC, 1 LIMIT @at_most;

@@ -5,7 +5,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/seckillevent"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/platform/auth"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 // statements counts what a pool asks Postgres.
@@ -42,7 +42,7 @@ func counted(t *testing.T) (*edge, *statements) {
 }
 
 // crowd is how many read at once.
-const crowd = 1000
+const crowd = 400
 
 // storm has everybody read an order at the same moment and returns the statements
 // that reached Postgres. of names the i-th reader and the number asked for.

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/inbox"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/deadletters"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/seckillevent"
 )
 
@@ -22,7 +22,7 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 	s.exec(`ALTER TABLE orders.orders ADD CONSTRAINT planted CHECK (user_id <> 666)`)
 	m := envelope(t, 1, b.Encode(nil), b.ID)
 	s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
-	letters, err := inbox.List(t.Context(), s.db, inbox.Filter{Consumer: "order-writer"})
+	letters, err := deadletters.List(t.Context(), s.db, deadletters.Filter{Consumer: "order-writer"})
 	if err != nil || len(letters) != 1 {
 		t.Fatalf("%d letters, %v", len(letters), err)
 	}
@@ -36,10 +36,10 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := inbox.Redrive(t.Context(), s.db, s.bus, letters[0].ID); err != nil {
+	if err := deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := inbox.Redrive(t.Context(), s.db, s.bus, letters[0].ID); !errors.Is(err, inbox.ErrNotFound) {
+	if err := deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID); !errors.Is(err, deadletters.ErrNotFound) {
 		t.Errorf("redriven twice: %v", err)
 	}
 	// The hold sweeper may have sent them again, too.

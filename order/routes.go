@@ -5,21 +5,22 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
-// Routes registers the module's routes. queue and sales are seckill and payments
-// is payment; they are built on this Service or beside it and so cannot be among
-// its Deps. Call it before anything is served: Missing asks the queue from then on.
-func (s *Service) Routes(rt *httpx.Router, queue Queue, payments PaymentLister, sales Sales) {
-	s.queue, s.sales = queue, sales
+// Routes registers the module's routes.
+func (s *Service) Routes(rt *httpx.Router) {
+	rt.API.Member("order_status", huma.Schema{Type: huma.TypeString, Description: "What the order is now, of order-not-payable and order-not-cancelable", Examples: []any{"closed"}})
+	rt.API.Member("reason", huma.Schema{Type: huma.TypeString, Description: "why the order was refused or closed, of order-not-payable and order-not-cancelable"})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/orders/{no}", ID: "get-order", Tag: "shopper", Role: auth.Shopper,
+		Method: http.MethodGet, Path: "/api/v1/orders/{no}", ID: "get-order", Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Follow a number: queued, then an order",
 		Description: "Answers for every number that was rushed, from the rush on. While `queued`, ask again after `poll_after_ms`. " +
 			"`refused` and `closed` are final for the number and carry a `reason`. `not-entered` means that the number was never " +
@@ -27,11 +28,11 @@ func (s *Service) Routes(rt *httpx.Router, queue Queue, payments PaymentLister, 
 		Problems: map[int]string{http.StatusNotFound: "not-entered, not-found", http.StatusServiceUnavailable: "unknown"},
 	}, s.follow)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/orders", ID: "list-orders", Tag: "shopper", Role: auth.Shopper,
+		Method: http.MethodGet, Path: "/api/v1/orders", ID: "list-orders", Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary:  "Your orders, newest first",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.listOwn)
-	s.adminRoutes(rt, payments)
+	s.adminRoutes(rt)
 }
 
 type orderInput struct {
@@ -66,7 +67,7 @@ func pageBelow(in httpx.PageInput) (ids.ID, error) {
 // placeOfRow is the cursor that goes on behind a row.
 func placeOfRow(r orderdb.OrdersOrder) string { return r.OrderNo.String() }
 
-func (s *Service) listOwn(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[orderevent.Document], error) {
+func (s *Service) listOwn(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[orderevent.OrderView], error) {
 	before, err := pageBelow(*in)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.PageInput) (*httpx.Page
 	if err != nil {
 		return nil, errReading(err)
 	}
-	return httpx.PageOf(*in, rows, func(r orderdb.OrdersOrder) orderevent.Document { return orderevent.View(fromRow(r)) }, placeOfRow), nil
+	return httpx.PageOf(*in, rows, func(r orderdb.OrdersOrder) orderevent.OrderView { return orderevent.View(fromRow(r)) }, placeOfRow), nil
 }
 
 // newReading makes the places for list queries: a third of the module's
@@ -110,9 +111,9 @@ func (s *Service) enterReading(ctx context.Context) (reading context.Context, do
 	}
 }
 
-var errBusy = fault.New(fault.Unavailable, "unavailable", "Too many lists are being read right now. Try again in a moment.").After(time.Second)
+var errBusy = fault.Plain(fault.Unavailable, "Too many lists are being read right now. Try again in a moment.").After(time.Second)
 
 // errReading hides a failed query from the reader, who can only try again.
 func errReading(err error) error {
-	return fault.New(fault.Unavailable, "unavailable", "Orders cannot be read right now. Try again in a moment.").After(time.Second).Because(err)
+	return fault.Plain(fault.Unavailable, "Orders cannot be read right now. Try again in a moment.").After(time.Second).Because(err)
 }

@@ -3,7 +3,7 @@ package order
 import (
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // fromRow turns a row into what the other modules and the cache know.

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // sampleLimit bounds how many entries a check looks at; a mistake that the

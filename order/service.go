@@ -19,12 +19,12 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/alarm"
-	"stampede/platform/app"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/outbox"
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
+	"stampede/platform/base/tracing"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/watch/alarm"
 )
 
 // Waker is told that an outbox row was committed, so that it need not wait for
@@ -49,6 +49,8 @@ type Deps struct {
 
 // Service is the order module. Safe for concurrent use.
 type Service struct {
+	Reader
+
 	cfg     Config
 	deps    Deps
 	metrics *metrics
@@ -58,8 +60,7 @@ type Service struct {
 	loader  *loader
 	// fillFrom is when readers fill the cache again, in nanoseconds since 1970.
 	fillFrom atomic.Int64
-	queue    Queue // set by Routes, before anybody asks
-	sales    Sales // the same
+	peers    Peers
 	timers   timers
 	// reading holds a place for each list query under way; see newReading.
 	reading chan struct{}
@@ -72,16 +73,13 @@ type Service struct {
 
 // New returns the module; nothing runs until its workers do.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if deps.DB == nil || deps.Redis == nil || deps.Stock == nil || deps.Outbox == nil ||
 		deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("order: every dependency is required")
 	}
 	m := newMetrics(deps.Metrics)
 	s := &Service{
-		cfg: cfg, deps: deps, metrics: m,
+		Reader: Reader{DB: deps.DB}, cfg: cfg, deps: deps, metrics: m,
 		cache:   newCache(deps.Redis, cfg, m),
 		local:   freecache.NewCache(localCacheBytes),
 		reading: newReading(deps.DB.Config().MaxConns),
@@ -91,10 +89,24 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Workers are the module's loops. The expiry sweeper is one more, made by
-// NewExpiry because it needs the payments.
+// Peers are the modules that are built on this one and that it asks in turn.
+type Peers struct {
+	Queue    Queue    // seckill's rush
+	Payments Payments // payment
+	Sales    Sales    // seckill's plan
+}
+
+// Bind gives the module its peers. Call it once, before Routes and before anything
+// runs. A process that only reads, such as verify, has none.
+func (s *Service) Bind(p Peers) { s.peers = p }
+
+// Workers are the module's loops.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "order-writer", Run: s.runWriter}, {Name: "order-cache-takeovers", Run: s.watchTakeovers}}
+	return []app.Worker{
+		{Name: "order-writer", Run: s.runWriter},
+		{Name: "order-cache-takeovers", Run: s.watchTakeovers},
+		{Name: "order-expiry", Run: newExpiry(s, s.peers.Payments).Run},
+	}
 }
 
 // cacheAttempts is how often a change is tried to be put into the cache before

@@ -11,9 +11,8 @@ import (
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/alarm"
-	"stampede/platform/ids"
-	"stampede/platform/inbox"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/inbox"
 	"stampede/seckill/seckillevent"
 )
 
@@ -32,9 +31,9 @@ type settled struct {
 type care uint8
 
 const (
-	hopeful  care = iota // every entry becomes an order
-	careful              // some are known or duplicates
-	rationed             // and Postgres has fewer units than were granted
+	optimistic care = iota // every entry becomes an order
+	careful                // some are known or duplicates
+	rationed               // and Postgres has fewer units than were granted
 )
 
 // settle writes the orders of many messages inside tx. Every entry reaches an
@@ -42,7 +41,7 @@ const (
 // already from an earlier delivery. The release of a refused number follows
 // from the event that is in the outbox of the same transaction.
 //
-// A hopeful attempt fails on the first entry that does not fit (a unique key, or
+// An optimistic attempt fails on the first entry that does not fit (a unique key, or
 // CHECK never_oversold) and changes nothing.
 //
 // Locks: stock rows by (item, shard) first. They also keep two writers from
@@ -64,7 +63,7 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 		}
 	}
 	h := newHeads(batches)
-	if how == hopeful {
+	if how == optimistic {
 		out.created, err = copyIn(ctx, tx, batches, candidates)
 	} else {
 		out.created, err = insert(ctx, tx, orderevent.StatusPending, batches, h, candidates)
@@ -265,9 +264,9 @@ func compareKeys(a, b inventory.Key) int {
 }
 
 func raiseShortfall(ctx context.Context, tx pgx.Tx, item int64, numbers int) error {
-	return alarm.Raise(ctx, tx, alarm.StockShortfall, itemSubject(item), fmt.Sprintf("%d numbers were refused.", numbers))
+	return alarmShortfall.Raise(ctx, tx, itemSubject(item), fmt.Sprintf("%d numbers were refused.", numbers))
 }
 
 func raiseNoStock(ctx context.Context, tx pgx.Tx, item int64) error {
-	return alarm.Raise(ctx, tx, alarm.GrantsWithoutStock, itemSubject(item), "")
+	return alarmNoStock.Raise(ctx, tx, itemSubject(item), "")
 }

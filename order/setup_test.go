@@ -17,15 +17,19 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/bus/bustest"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/modeltest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/seckillevent"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) {
+	modeltest.Checks(25) // each case of the writer is some thirty transactions
+	pgtest.Main(m, func() error { return goleak.Find() })
+}
 
 // waker counts what the relay would be told, and looks around when it is.
 type waker struct {
@@ -40,8 +44,8 @@ func (w *waker) Wake() {
 	}
 }
 
-// shop is the module with real neighbours: Postgres, Redis, NATS, inventory.
-type shop struct {
+// bundle is the module with real neighbours: Postgres, Redis, NATS, inventory.
+type bundle struct {
 	*Service
 	t     testing.TB
 	db    *pgxpool.Pool
@@ -53,13 +57,19 @@ type shop struct {
 	nextItem int64
 }
 
-func setup(t testing.TB, change ...func(*Config, *Deps)) *shop {
+func setup(t testing.TB, change ...func(*Config, *Deps)) *bundle {
 	t.Helper()
-	db, rdb, b := pgtest.DB(t), pgtest.Redis(t), bustest.Open(t)
+	return setupOn(t, pgtest.DB(t), pgtest.Redis(t), change...)
+}
+
+// setupOn is setup on stores of the test's own.
+func setupOn(t testing.TB, db *pgxpool.Pool, rdb redis.UniversalClient, change ...func(*Config, *Deps)) *bundle {
+	t.Helper()
+	b := bustest.Open(t)
 	log := slog.New(slog.DiscardHandler)
 	invCfg := inventory.DefaultConfig()
 	invCfg.PublishDeadline = 10 * time.Millisecond // nobody publishes unseen here; a Load need not wait
-	stock, err := inventory.New(invCfg, inventory.Deps{DB: db, Redis: rdb, Bus: b, Holds: HoldReader{}, Log: log, Metrics: prometheus.NewRegistry()})
+	stock, err := inventory.New(invCfg, inventory.Deps{DB: db, Redis: rdb, Bus: b, Holds: Reader{}, Books: Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +82,12 @@ func setup(t testing.TB, change ...func(*Config, *Deps)) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &shop{Service: s, t: t, db: deps.DB, rdb: deps.Redis, bus: b, stock: stock, waker: w}
+	return &bundle{Service: s, t: t, db: deps.DB, rdb: deps.Redis, bus: b, stock: stock, waker: w}
 }
 
 // item puts an item with that many units on sale, in Postgres only: with epoch
 // 0, as before its first Load.
-func (s *shop) item(units int32, change ...func(*inventory.NewStock)) *seckillevent.Batch {
+func (s *bundle) item(units int32, change ...func(*inventory.NewStock)) *seckillevent.Batch {
 	s.t.Helper()
 	s.nextItem++
 	n := inventory.NewStock{
@@ -94,7 +104,7 @@ func (s *shop) item(units int32, change ...func(*inventory.NewStock)) *seckillev
 	}
 }
 
-func (s *shop) inTx(fn func(tx pgx.Tx) error) {
+func (s *bundle) inTx(fn func(tx pgx.Tx) error) {
 	s.t.Helper()
 	if err := pg.InTx(s.t.Context(), s.db, fn); err != nil {
 		s.t.Fatal(err)
@@ -137,7 +147,7 @@ func envelope(t testing.TB, seq uint64, data []byte, id ids.ID) sent {
 
 // deliver hands messages to the writer as one fetch and requires that each is
 // acknowledged.
-func (s *shop) deliver(batches ...*seckillevent.Batch) {
+func (s *bundle) deliver(batches ...*seckillevent.Batch) {
 	s.t.Helper()
 	msgs := make([]bus.Msg, len(batches))
 	all := make([]sent, len(batches))
@@ -154,7 +164,7 @@ func (s *shop) deliver(batches ...*seckillevent.Batch) {
 }
 
 // statuses reads "status" or "status/reason" of each number, "" without a row.
-func (s *shop) statuses(nos ...ids.ID) []string {
+func (s *bundle) statuses(nos ...ids.ID) []string {
 	s.t.Helper()
 	rows, err := s.readRows(s.t.Context(), nos)
 	if err != nil {
@@ -179,7 +189,7 @@ func numbers(b *seckillevent.Batch) []ids.ID {
 	return nos
 }
 
-func (s *shop) available(item int64) (units int32) {
+func (s *bundle) available(item int64) (units int32) {
 	s.t.Helper()
 	if err := s.db.QueryRow(s.t.Context(), `SELECT sum(available)::int FROM inventory.stock WHERE item_id = $1`, item).Scan(&units); err != nil {
 		s.t.Fatal(err)
@@ -188,7 +198,7 @@ func (s *shop) available(item int64) (units int32) {
 }
 
 // events returns the orders in the outbox, per subject, in order.
-func (s *shop) events() map[string][]orderevent.Order {
+func (s *bundle) events() map[string][]orderevent.Order {
 	s.t.Helper()
 	rows, err := s.db.Query(s.t.Context(), `SELECT subject, payload FROM platform.outbox ORDER BY id`)
 	if err != nil {
@@ -211,7 +221,7 @@ func (s *shop) events() map[string][]orderevent.Order {
 	return events
 }
 
-func (s *shop) count(query string, args ...any) (n int) {
+func (s *bundle) count(query string, args ...any) (n int) {
 	s.t.Helper()
 	if err := s.db.QueryRow(s.t.Context(), query, args...).Scan(&n); err != nil {
 		s.t.Fatal(err)
@@ -219,7 +229,7 @@ func (s *shop) count(query string, args ...any) (n int) {
 	return n
 }
 
-func (s *shop) exec(query string, args ...any) {
+func (s *bundle) exec(query string, args ...any) {
 	s.t.Helper()
 	if _, err := s.db.Exec(s.t.Context(), query, args...); err != nil {
 		s.t.Fatal(err)

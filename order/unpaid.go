@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
+	"stampede/order/internal/orderdb"
 )
 
 // OpenUnpaid returns how many orders wait for payment of each user who has at
@@ -18,19 +18,13 @@ func (s *Service) OpenUnpaid(ctx context.Context, atLeast, most int) (map[int64]
 		return nil, err
 	}
 	defer done()
-	rows, err := s.deps.DB.Query(ctx, `
-		SELECT user_id, count(*) FROM orders.orders WHERE status = 'pending_payment'
-		GROUP BY user_id HAVING count(*) >= $1 ORDER BY 2 DESC, 1 LIMIT $2`, atLeast, most)
+	rows, err := orderdb.New(s.deps.DB).OpenUnpaid(ctx, orderdb.OpenUnpaidParams{AtLeast: int64(atLeast), AtMost: int32(most)}) //nolint:gosec // a setting
 	if err != nil {
 		return nil, fmt.Errorf("order: count open orders: %w", err)
 	}
-	open := make(map[int64]int64)
-	var user, n int64
-	if _, err := pgx.ForEachRow(rows, []any{&user, &n}, func() error {
-		open[user] = n
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("order: count open orders: %w", err)
+	open := make(map[int64]int64, len(rows))
+	for _, r := range rows {
+		open[r.UserID] = r.Orders
 	}
 	return open, nil
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"stampede/platform/bus"
-	"stampede/platform/inbox"
-	"stampede/platform/pg"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/deadletters"
 	"stampede/seckill/seckillevent"
 )
 
@@ -87,7 +87,7 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 		ctx = followed
 		defer func() { span.End(notWritten(written)) }()
 	}
-	how, failures := hopeful, 0
+	how, failures := optimistic, 0
 	for delay := firstRetry; ; {
 		out, err := s.attempt(ctx, messages, how)
 		switch {
@@ -99,7 +99,7 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 			// Also in the last moment: what is committed is told and acknowledged.
 			s.afterCommit(context.WithoutCancel(ctx), messages, out)
 			return true
-		case pg.ViolatesUnique(err, "") && how == hopeful:
+		case pg.ViolatesUnique(err, "") && how == optimistic:
 			how = careful
 			continue
 		case pg.ViolatesCheck(err, "never_oversold") && how < rationed:
@@ -121,7 +121,7 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 		s.metrics.writeErrors.Inc()
 		s.deps.Log.WarnContext(ctx, "orders not written, trying again", "messages", len(messages), "retry_in", delay, "error", err)
 		failures++
-		s.complain(ctx, failures, messages, err)
+		s.raiseAlarm(ctx, failures, messages, err)
 		if !pause(stop, delay) {
 			return false
 		}
@@ -210,7 +210,7 @@ func (s *Service) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg,
 func (s *Service) keepOnce(ctx context.Context, m bus.Msg, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	return inbox.Dead(ctx, s.deps.DB, writerName, m, cause)
+	return deadletters.Keep(ctx, s.deps.DB, writerName, m, cause)
 }
 
 // takeBad removes from the batch the grants that no order can be made of, and

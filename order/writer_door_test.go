@@ -6,7 +6,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
+	"stampede/platform/store/bus"
 )
 
 // What the door decided of a shopper reaches the order: his time to pay, and

@@ -11,15 +11,15 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 	"stampede/seckill/seckillevent"
 )
 
 // written is the writer under its model: what was sent, and what must have come
 // of it.
 type written struct {
-	*shop
+	*bundle
 	m     *model
 	items []*seckillevent.Batch
 	base  int64 // each run has users of its own
@@ -29,8 +29,8 @@ type written struct {
 
 // newWritten puts items of every kind on sale: two of one activity that allows
 // one, two that are free, one without a limit and one that Postgres has lost.
-func newWritten(s *shop, rt *rapid.T, base int64) *written {
-	w := &written{shop: s, m: newModel(), base: base, dead: map[string]int{}}
+func newWritten(s *bundle, rt *rapid.T, base int64) *written {
+	w := &written{bundle: s, m: newModel(), base: base, dead: map[string]int{}}
 	activity := 1_000_000 + s.nextItem
 	for i := range 6 {
 		units := int32(rapid.IntRange(0, 8).Draw(rt, "units"))

@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/seckillevent"
 )
 

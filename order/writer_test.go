@@ -9,9 +9,9 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/alarm"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/alarm"
 	"stampede/seckill/seckillevent"
 )
 
@@ -211,7 +211,7 @@ func TestWriterSharesOutTooFewUnits(t *testing.T) {
 	s.requireAlarm("stock-shortfall", "item 1")
 }
 
-func (s *shop) requireAlarm(code alarm.Code, subject string) {
+func (s *bundle) requireAlarm(code alarm.Code, subject string) {
 	s.t.Helper()
 	list, err := alarm.List(s.t.Context(), s.db, alarm.Filter{Open: true, Limit: 100})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/tracing"
 )
 
 // spanWrite is the step in which grants become orders: the transaction, with

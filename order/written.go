@@ -7,10 +7,18 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/failpoint"
-	"stampede/platform/ids"
+	"stampede/platform/base/failpoint"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 	"stampede/seckill/seckillevent"
+)
+
+// The points around a batch's acknowledgement at which a test ends the process.
+var (
+	afterCommit = failpoint.New("after-commit",
+		"The order writer has committed, and neither Redis nor the relay nor NATS knows.")
+	beforeAck = failpoint.New("before-ack",
+		"The order writer has committed and updated Redis, and its messages are not acknowledged yet.")
 )
 
 // maxQuantity is ten times the largest limit per user. It keeps the sum of one
@@ -28,7 +36,7 @@ func sensible(g seckillevent.Grant) bool {
 // but the acks are help: each is repeated by somebody else if this process ends
 // here (order-cache subscription, relay's poll, hold sweeper, expiry's tick).
 func (s *Service) afterCommit(ctx context.Context, messages []message, out settled) {
-	failpoint.AfterCommit.Pass()
+	afterCommit.Pass()
 	told := s.cached.begin(out.events)
 	ended := slices.Concat(out.created, out.refused)
 	err := s.cache.putNew(ctx, ended, visibleByWriter)
@@ -41,7 +49,7 @@ func (s *Service) afterCommit(ctx context.Context, messages []message, out settl
 	s.deps.Outbox.Wake()
 	s.metrics.sawVisible(messages)
 	s.markPersisted(ctx, messages)
-	failpoint.BeforeAck.Pass()
+	beforeAck.Pass()
 	for _, m := range messages {
 		s.ack(ctx, m.Msg)
 	}

@@ -5,14 +5,45 @@ import (
 	"sync"
 	"time"
 
-	"stampede/platform/alarm"
+	"stampede/platform/watch/alarm"
+)
+
+// The alarms about money.
+var (
+	alarmMismatch = alarm.Define("payment-mismatch", alarm.Critical,
+		"A provider reported another sum than was asked for. The order is not paid.",
+		"Compare the payment with the provider's statement; money that moved is refunded automatically once the provider confirms it.")
+	alarmUnknown = alarm.Define("payment-unknown", alarm.Critical,
+		"A provider reports money under a number that is not ours.",
+		"Find it in the provider's statement and refund it there.")
+	alarmForeignMerchant = alarm.Define("payment-foreign-merchant", alarm.Critical,
+		"A provider signed a message for another merchant with our key.",
+		"Compare the merchant number in the settings with the provider's.")
+	alarmTransactionReused = alarm.Define("payment-transaction-reused", alarm.Critical,
+		"A provider gave two movements one transaction number; the second movement is not in the ledger.",
+		"Ask the provider which of the two moved, and correct the other with them.")
+	alarmProviderMissing = alarm.Define("payment-provider-missing", alarm.Critical,
+		"Payments or refunds are open at a provider that is no longer configured.",
+		"Configure the provider again until they are settled.")
+	alarmProviderFailing = alarm.Define("payment-provider-failing", alarm.Critical,
+		"Calls to a payment provider keep failing: shoppers cannot start payments, and orders with an open payment are not closed.",
+		"Check the provider's status page and the log. Their units are not sold again meanwhile, so inform shoppers if the failure lasts.")
+	alarmLate = alarm.Define("payment-late", alarm.Warning,
+		"Money came for an order that was already closed, refused or paid. It is refunded automatically.",
+		"Nothing for single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.")
+	alarmRefundFailed = alarm.Define("refund-failed", alarm.Critical,
+		"The provider refuses a refund. The shopper's money is still with the shop.",
+		"Pay it back another way and settle it with the provider.")
+	alarmRefundStuck = alarm.Define("refund-stuck", alarm.Warning,
+		"A refund was attempted often and is still not done. Attempts go on.",
+		"Read its last_error and check whether the provider is reachable.")
 )
 
 // raise records an alarm outside any transaction, so that it outlives the one
 // that was rolled back because of it.
-func (s *Service) raise(ctx context.Context, code alarm.Code, subject, detail string) {
-	if err := alarm.Raise(ctx, s.deps.DB, code, subject, detail); err != nil {
-		s.deps.Log.ErrorContext(ctx, "alarm not recorded", "code", string(code), "subject", subject, "detail", detail, "error", err)
+func (s *Service) raise(ctx context.Context, a *alarm.Definition, subject, detail string) {
+	if err := a.Raise(ctx, s.deps.DB, subject, detail); err != nil {
+		s.deps.Log.ErrorContext(ctx, "alarm not recorded", "code", string(a.Code), "subject", subject, "detail", detail, "error", err)
 	}
 }
 
@@ -23,7 +54,7 @@ func (s *Service) providerFails(name string) func(ctx context.Context, call stri
 	return func(ctx context.Context, call string, err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 		defer cancel()
-		s.raise(ctx, alarm.PaymentProviderFailing, "provider "+name, call+": "+err.Error())
+		s.raise(ctx, alarmProviderFailing, "provider "+name, call+": "+err.Error())
 	}
 }
 

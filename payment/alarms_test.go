@@ -4,8 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/alarm"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // A bank that answers nothing for half a minute is an alarm, once a minute; one
@@ -24,7 +23,7 @@ func TestProviderThatKeepsFailingAsksForAPerson(t *testing.T) {
 	}
 	alarms := func(want int) {
 		t.Helper()
-		if got := read[int](s, `SELECT coalesce(sum(count), 0) FROM platform.alarms WHERE code = $1 AND subject = 'provider sandbox'`, alarm.PaymentProviderFailing); got != want {
+		if got := read[int](s, `SELECT coalesce(sum(count), 0) FROM platform.alarms WHERE code = $1 AND subject = 'provider sandbox'`, alarmProviderFailing.Code); got != want {
 			t.Fatalf("%d alarms, want %d", got, want)
 		}
 	}

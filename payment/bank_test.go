@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/payment/sandbox"
-	"stampede/platform/clock"
-	"stampede/platform/httpx"
+	"stampede/platform/base/clock"
+	"stampede/platform/edge/httpx"
 )
 
 // gate stands before the bank's addresses, so that a test can take the bank
@@ -77,7 +77,7 @@ func (d *recorder) callbacks() []recorded {
 
 // openBank serves a bank on a socket of its own, with its worker, on the
 // shop's database.
-func (s *shop) openBank(o options) (*gate, *sandbox.Client) {
+func (s *bundle) openBank(o options) (*gate, *sandbox.Client) {
 	s.t.Helper()
 	cfg := sandbox.DefaultConfig()
 	cfg.Merchant, cfg.Secret = merchantNo, bankSecret
@@ -102,12 +102,12 @@ func (s *shop) openBank(o options) (*gate, *sandbox.Client) {
 		defer close(done)
 		_ = bank.Workers()[0].Run(ctx)
 	}()
-	s.t.Cleanup(func() { cancel(); <-done; bank.Close() })
+	s.t.Cleanup(func() { cancel(); <-done })
 	s.bankAt = srv.URL
 	return g, s.clientOf("sandbox", srv.URL)
 }
 
-func (s *shop) clientOf(name, bankURL string) *sandbox.Client {
+func (s *bundle) clientOf(name, bankURL string) *sandbox.Client {
 	s.t.Helper()
 	cfg := sandbox.DefaultClientConfig()
 	cfg.Name, cfg.Merchant, cfg.Secret, cfg.BankURL = name, merchantNo, bankSecret, bankURL
@@ -116,12 +116,12 @@ func (s *shop) clientOf(name, bankURL string) *sandbox.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(c.HangUp)
+	s.t.Cleanup(c.CloseIdleConnections)
 	return c
 }
 
 // payAt is a shopper at the bank's page.
-func (s *shop) payAt(payURL string, behaviour sandbox.Behaviour) {
+func (s *bundle) payAt(payURL string, behaviour sandbox.Behaviour) {
 	s.t.Helper()
 	a, err := s.tryPost(0, payURL, fmt.Sprintf(`{"behaviour":%q}`, behaviour))
 	if err != nil || a.status != http.StatusOK || a.text("status") != "captured" {

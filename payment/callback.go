@@ -13,8 +13,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"stampede/payment/provider"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
 )
 
 const (
@@ -38,7 +38,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "provider")
 	p, ok := s.named[name]
 	if !ok {
-		httpx.WriteProblem(w, r, fault.New(fault.NotFound, "not-found", "There is no such payment provider here."))
+		httpx.WriteProblem(w, r, fault.Plain(fault.NotFound, "There is no such payment provider here."))
 		return
 	}
 	err := s.take(w, r, name, p)
@@ -98,8 +98,8 @@ const (
 // callbackRoutes registers the callbacks as plain handlers, because a signature
 // covers the raw body, and documents them by hand.
 func (s *Service) callbackRoutes(rt *httpx.Router) {
-	rt.Mux.Post(notifyPath, s.callback)
-	rt.Mux.Post(refundNotifyPath, s.callback)
+	rt.Handle(httpx.Critical, http.MethodPost, notifyPath, s.callback)
+	rt.Handle(httpx.Critical, http.MethodPost, refundNotifyPath, s.callback)
 	doc := rt.API.Huma.OpenAPI()
 	doc.AddOperation(describeCallback(doc, notifyPath, "payment-callback", "A payment provider tells of a payment"))
 	doc.AddOperation(describeCallback(doc, refundNotifyPath, "refund-callback", "A payment provider tells of a refund"))

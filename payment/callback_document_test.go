@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stampede/platform/auth"
-	"stampede/platform/httpx"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // TestCallbacksAreDocumented: they are plain handlers, which no framework

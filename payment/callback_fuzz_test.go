@@ -18,9 +18,9 @@ import (
 	"stampede/order"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
-	"stampede/platform/auth"
-	"stampede/platform/clock"
-	"stampede/platform/httpx"
+	"stampede/platform/base/clock"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // signAsBank is the sandbox bank's signature, written a second time from its

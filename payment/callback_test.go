@@ -17,7 +17,7 @@ import (
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func TestCallbacks(t *testing.T) {
@@ -36,7 +36,7 @@ func TestCallbacks(t *testing.T) {
 
 // misbehavingBank: whatever the bank does, the order and the money end
 // right, and who has to know is told.
-func misbehavingBank(t *testing.T, s *shop) {
+func misbehavingBank(t *testing.T, s *bundle) {
 	for _, tt := range []struct {
 		behaviour sandbox.Behaviour
 		ask       bool   // the provider has to be asked before anything happens
@@ -94,7 +94,7 @@ func misbehavingBank(t *testing.T, s *shop) {
 }
 
 // After money in the wrong sum went back, the shopper can still pay.
-func anUnderpaidOrderCanBePaidAnew(_ *testing.T, s *shop) {
+func anUnderpaidOrderCanBePaidAnew(_ *testing.T, s *bundle) {
 	no, user := s.one(100)
 	first, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Underpaid)
@@ -109,7 +109,7 @@ func anUnderpaidOrderCanBePaidAnew(_ *testing.T, s *shop) {
 }
 
 // firstCallback pays an order while callbacks are lost and returns the first.
-func (s *shop) firstCallback() (no ids.ID, cb recorded) {
+func (s *bundle) firstCallback() (no ids.ID, cb recorded) {
 	s.t.Helper()
 	no, user := s.one(100)
 	paymentNo, url := s.startPayment(no, user)
@@ -137,7 +137,7 @@ func deliver(svc *Service, name string, h http.Header, body []byte) int {
 	return w.Code
 }
 
-func twoInstancesTakeOneCallback(t *testing.T, s *shop) {
+func twoInstancesTakeOneCallback(t *testing.T, s *bundle) {
 	other := s.instance(options{}, s.client)
 	for range 20 {
 		no, cb := s.firstCallback()
@@ -166,7 +166,7 @@ func twoInstancesTakeOneCallback(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func forgedAndReplayedCallbacks(t *testing.T, s *shop) {
+func forgedAndReplayedCallbacks(t *testing.T, s *bundle) {
 	no, cb := s.firstCallback()
 	changed := func(f func(h http.Header, body []byte) []byte) recorded {
 		c := recorded{header: cb.header.Clone(), body: slices.Clone(cb.body)}
@@ -206,7 +206,7 @@ func forgedAndReplayedCallbacks(t *testing.T, s *shop) {
 }
 
 // A failure of ours is not acknowledged, and nothing of it stays.
-func aCallbackThatFailsComesAgain(t *testing.T, s *shop) {
+func aCallbackThatFailsComesAgain(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.exec(`ALTER TABLE platform.outbox ADD CONSTRAINT broken CHECK (subject <> 'events.payment.captured') NOT VALID`)
@@ -224,7 +224,7 @@ func aCallbackThatFailsComesAgain(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func moneyThatIsNotOurs(t *testing.T, s *shop) {
+func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 	no, cb := s.firstCallback()
 	n, err := s.client.Parse(cb.header, cb.body)
 	if err != nil {
@@ -276,7 +276,7 @@ func moneyThatIsNotOurs(t *testing.T, s *shop) {
 
 // While the provider cannot be asked, a doubtful sum is neither believed nor
 // acknowledged.
-func aDoubtfulSumWaitsForTheProvider(t *testing.T, s *shop) {
+func aDoubtfulSumWaitsForTheProvider(t *testing.T, s *bundle) {
 	no, cb := s.firstCallback()
 	n, err := s.client.Parse(cb.header, cb.body)
 	if err != nil {
@@ -306,7 +306,7 @@ func aDoubtfulSumWaitsForTheProvider(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func callbackPathsAreTheProviders(t *testing.T, s *shop) {
+func callbackPathsAreTheProviders(t *testing.T, s *bundle) {
 	if got := s.notifyURL("sandbox"); !strings.HasPrefix(got, s.url) || !strings.HasSuffix(got, "/api/v1/payments/sandbox/notify") {
 		t.Errorf("notify URL %s", got)
 	}

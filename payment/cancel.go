@@ -6,9 +6,9 @@ import (
 
 	"stampede/order"
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 type cancelInput struct {
@@ -17,7 +17,7 @@ type cancelInput struct {
 
 // cancel closes an order on its shopper's wish, by the protocol that expiry
 // uses: claim, close the payment at its provider, close the order.
-func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[orderevent.Document], error) {
+func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[orderevent.OrderView], error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
@@ -26,7 +26,7 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[or
 	// end, within its own bounds. That begins before the claim, which may commit
 	// as the shopper leaves: an order that is claimed and not closed can be
 	// neither paid nor canceled until the claim runs out.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CloseTimeout+bookTimeout)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout+bookTimeout)
 	defer stop()
 	if _, err := s.deps.Orders.Claim(ctx, no, auth.From(ctx).UserID); err != nil {
 		return nil, honest(err)

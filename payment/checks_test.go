@@ -4,16 +4,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
-	"stampede/platform/ids"
-	"stampede/platform/proof"
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/proof"
 )
 
 // paidOrder is an order whose money came as it should.
-func (s *shop) paidOrder() (no, paymentNo ids.ID) {
+func (s *bundle) paidOrder() (no, paymentNo ids.ID) {
 	s.t.Helper()
 	no, user := s.one(100)
 	paymentNo, url := s.startPayment(no, user)
@@ -80,7 +79,7 @@ func TestPlantedViolations(t *testing.T) {
 }
 
 // What waits for its refund within the bound is in flight.
-func moneyOnItsWayBackIsNoViolation(t *testing.T, s *shop) {
+func moneyOnItsWayBackIsNoViolation(t *testing.T, s *bundle) {
 	t.Helper()
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
@@ -94,23 +93,4 @@ func moneyOnItsWayBackIsNoViolation(t *testing.T, s *shop) {
 	}
 	s.refundsDone(no)
 	s.booksAreRight()
-}
-
-func TestConfig(t *testing.T) {
-	t.Parallel()
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Error(err)
-	}
-	for name, spoil := range map[string]func(*Config){
-		"call timeout": func(c *Config) { c.CallTimeout = 0 }, "close timeout": func(c *Config) { c.CloseTimeout = time.Second },
-		"parallel": func(c *Config) { c.CloseParallel = 0 }, "query": func(c *Config) { c.QueryAtMost = 0 },
-		"refund": func(c *Config) { c.RefundBackoff = 0 }, "alarm": func(c *Config) { c.RefundAlarmAfter = 0 },
-		"poll": func(c *Config) { c.Poll = 0 }, "in flight": func(c *Config) { c.InFlight = -1 },
-	} {
-		c := DefaultConfig()
-		spoil(&c)
-		if c.Validate() == nil {
-			t.Errorf("%s: taken", name)
-		}
-	}
 }

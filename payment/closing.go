@@ -12,8 +12,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
-	"stampede/platform/alarm"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 var errNoProvider = errors.New("payment: the provider of this payment is not configured")
@@ -39,9 +38,9 @@ func (s *Service) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) 
 // paid then, exactly as a callback would have it) and those whose provider gave
 // no answer; the latter are in the error, which may come with numbers. It must
 // be called outside any transaction, on claimed orders, so that no payment is
-// started meanwhile. It takes Config.CloseTimeout at most.
+// started meanwhile. It takes closeTimeout at most.
 func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CloseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	open, err := s.q.OpenPayments(ctx, nos)
 	if err != nil {
@@ -54,7 +53,7 @@ func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error)
 	keep := make(map[ids.ID]bool) // orders that must not be closed
 	unheard := 0
 	var first error
-	each(ctx, s.cfg, open, func(ctx context.Context, p paymentdb.PaymentsPayment) {
+	each(ctx, open, func(ctx context.Context, p paymentdb.PaymentsPayment) {
 		paid, err := s.closeOne(ctx, p)
 		mu.Lock()
 		defer mu.Unlock()
@@ -80,7 +79,7 @@ func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error)
 func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (paid bool, err error) {
 	prov, ok := s.named[p.Provider]
 	if !ok {
-		s.raise(ctx, alarm.PaymentProviderMissing, p.Provider, "")
+		s.raise(ctx, alarmProviderMissing, p.Provider, "")
 		return false, fmt.Errorf("%w: %s of payment %s", errNoProvider, p.Provider, p.PaymentNo)
 	}
 	st, err := prov.Close(ctx, p.PaymentNo)

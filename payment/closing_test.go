@@ -8,8 +8,8 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
-	"stampede/platform/auth"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 )
 
 func TestClosing(t *testing.T) {
@@ -25,11 +25,11 @@ func TestClosing(t *testing.T) {
 	})
 }
 
-func (s *shop) available() int {
+func (s *bundle) available() int {
 	return read[int](s, `SELECT available FROM inventory.stock WHERE item_id = $1`, s.item)
 }
 
-func cancel(t *testing.T, s *shop) {
+func cancel(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	if a := s.cancelOrder(no, user+1); a.status != http.StatusNotFound {
 		t.Errorf("another shopper: %d", a.status)
@@ -60,7 +60,7 @@ func cancel(t *testing.T, s *shop) {
 
 // The shopper leaves while the claim is under way: the order is closed all the
 // same, and not left claimed.
-func cancelByOneWhoLeaves(t *testing.T, s *shop) {
+func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
 	busy, err := s.db.Begin(t.Context())
@@ -94,7 +94,7 @@ func cancelByOneWhoLeaves(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func cancelWithoutTheBank(t *testing.T, s *shop) {
+func cancelWithoutTheBank(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.bank.shut.Store(true)
@@ -114,7 +114,7 @@ func cancelWithoutTheBank(t *testing.T, s *shop) {
 }
 
 // The money was there first, and only closing finds out.
-func closingFindsTheMoney(t *testing.T, s *shop) {
+func closingFindsTheMoney(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Never)
@@ -133,7 +133,7 @@ func closingFindsTheMoney(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func closeOpenSortsOrders(t *testing.T, s *shop) {
+func closeOpenSortsOrders(t *testing.T, s *bundle) {
 	nos, users := s.buy(4, 100)
 	_, _ = s.startPayment(nos[1], users[1])
 	_, paid := s.startPayment(nos[2], users[2])

@@ -12,7 +12,7 @@ import (
 )
 
 // keyed starts a payment under an Idempotency-Key.
-func (s *shop) keyed(user int64, path, key, body string) answer {
+func (s *bundle) keyed(user int64, path, key, body string) answer {
 	s.t.Helper()
 	a, err := s.tryPost(user, s.url+path, body, "Idempotency-Key", key)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *shop) keyed(user int64, path, key, body string) answer {
 }
 
 // A shopper whose answer got lost repeats the request under its key.
-func startUnderAKey(t *testing.T, s *shop) {
+func startUnderAKey(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
 	first := s.keyed(user, path, "k", "")
@@ -55,7 +55,7 @@ func startUnderAKey(t *testing.T, s *shop) {
 }
 
 // A request under a key that failed is carried out when it is repeated.
-func startUnderAKeyWithoutTheBank(t *testing.T, s *shop) {
+func startUnderAKeyWithoutTheBank(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
 	s.bank.shut.Store(true)
@@ -70,7 +70,7 @@ func startUnderAKeyWithoutTheBank(t *testing.T, s *shop) {
 
 // While the first request with a key waits for the bank, a second one is told
 // so.
-func startUnderAKeyTwiceAtOnce(t *testing.T, s *shop) {
+func startUnderAKeyTwiceAtOnce(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
 	// The order's row is held, so that the first request waits with its claim.

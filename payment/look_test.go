@@ -1,11 +1,11 @@
 package payment
 
 import (
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // read scans one value.
-func read[T any](s *shop, sql string, args ...any) T {
+func read[T any](s *bundle, sql string, args ...any) T {
 	s.t.Helper()
 	var v T
 	if err := s.db.QueryRow(s.t.Context(), sql, args...).Scan(&v); err != nil {
@@ -14,19 +14,19 @@ func read[T any](s *shop, sql string, args ...any) T {
 	return v
 }
 
-func (s *shop) status(no ids.ID) string {
+func (s *bundle) status(no ids.ID) string {
 	return read[string](s, `SELECT status FROM orders.orders WHERE order_no = $1`, no)
 }
 
 // orderIs requires an order's status, paymentIs a payment's.
-func (s *shop) orderIs(no ids.ID, want string) {
+func (s *bundle) orderIs(no ids.ID, want string) {
 	s.t.Helper()
 	if got := s.status(no); got != want {
 		s.t.Errorf("order is %s, want %s", got, want)
 	}
 }
 
-func (s *shop) paymentIs(no ids.ID, want string) {
+func (s *bundle) paymentIs(no ids.ID, want string) {
 	s.t.Helper()
 	if got := s.paymentStatus(no); got != want {
 		s.t.Errorf("payment is %s, want %s", got, want)
@@ -34,28 +34,28 @@ func (s *shop) paymentIs(no ids.ID, want string) {
 }
 
 // events counts the outbox rows of a subject that name an order.
-func (s *shop) events(subject string, no ids.ID) int {
+func (s *bundle) events(subject string, no ids.ID) int {
 	return read[int](s, `SELECT count(*) FROM platform.outbox WHERE subject = $1 AND position(convert_to($2, 'UTF8') IN payload) > 0`, subject, no.String())
 }
 
 // ledger counts the ledger rows of an order.
-func (s *shop) ledger(no ids.ID, kind string) int {
+func (s *bundle) ledger(no ids.ID, kind string) int {
 	return read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1 AND kind = $2`, no, kind)
 }
 
 // refundOf is "reason status" of the order's refund, "" without one.
-func (s *shop) refundOf(no ids.ID) string {
+func (s *bundle) refundOf(no ids.ID) string {
 	return read[string](s, `SELECT coalesce(max(reason || ' ' || status), '') FROM payments.refunds WHERE order_no = $1`, no)
 }
 
 // refundRequested waits until money of the order is to go back.
-func (s *shop) refundRequested(no ids.ID, reason string) {
+func (s *bundle) refundRequested(no ids.ID, reason string) {
 	s.t.Helper()
 	s.until("the refund is requested", func() bool { return s.refundOf(no) == reason+" requested" })
 }
 
 // refundsDone works through refunds until those of the order have ended.
-func (s *shop) refundsDone(no ids.ID) {
+func (s *bundle) refundsDone(no ids.ID) {
 	s.t.Helper()
 	s.until("every refund ends", func() bool {
 		if _, err := s.refundDue(s.t.Context()); err != nil {
@@ -67,18 +67,18 @@ func (s *shop) refundsDone(no ids.ID) {
 
 // callbacksLeft counts the bank's callbacks about a payment that it has not had
 // acknowledged.
-func (s *shop) callbacksLeft(paymentNo ids.ID) int {
+func (s *bundle) callbacksLeft(paymentNo ids.ID) int {
 	return read[int](s, `SELECT count(*) FROM sandbox.callbacks WHERE status <> 'acknowledged' AND position(convert_to($1, 'UTF8') IN body) > 0`,
 		paymentNo.String())
 }
 
 // paymentStatus is the status of a payment's row.
-func (s *shop) paymentStatus(no ids.ID) string {
+func (s *bundle) paymentStatus(no ids.ID) string {
 	return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, no)
 }
 
 // booksAreRight runs the module's own proofs.
-func (s *shop) booksAreRight() {
+func (s *bundle) booksAreRight() {
 	s.t.Helper()
 	for _, c := range s.Checks() {
 		found, err := c.Run(s.t.Context())
@@ -92,6 +92,6 @@ func (s *shop) booksAreRight() {
 }
 
 // alarms counts the alarms of a code about a subject.
-func (s *shop) alarms(code, subject string) int {
+func (s *bundle) alarms(code, subject string) int {
 	return read[int](s, `SELECT count(*) FROM platform.alarms WHERE code = $1 AND subject = $2`, code, subject)
 }

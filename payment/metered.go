@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stampede/payment/provider"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // metered is a provider whose calls are bounded in time and counted.
@@ -16,8 +16,8 @@ type metered struct {
 	timeout time.Duration
 	m       *metrics
 	trouble *trouble
-	// complain asks for a person; see trouble.
-	complain func(ctx context.Context, call string, err error)
+	// raiseAlarm asks for a person; see trouble.
+	raiseAlarm func(ctx context.Context, call string, err error)
 }
 
 // measured carries out one call within its time and counts it.
@@ -34,7 +34,7 @@ func measured[T any](ctx context.Context, p metered, call string, ask func(conte
 	}
 	p.m.failures.WithLabelValues(p.name, call).Inc()
 	if p.trouble.failed(time.Now()) {
-		p.complain(ctx, call, err)
+		p.raiseAlarm(ctx, call, err)
 	}
 	return answer, err
 }

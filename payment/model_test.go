@@ -8,7 +8,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // TestAnyCourseOfEvents throws everything that can happen to an order at it, in
@@ -92,7 +92,7 @@ func TestAnyCourseOfEvents(t *testing.T) {
 // of an order: payments asked after, refunds ended. A capture of a payment that
 // we had closed is known by its callback alone; where that was lost, the bank's
 // books are read as a statement would be.
-func (s *shop) settleEverything(no ids.ID) {
+func (s *bundle) settleEverything(no ids.ID) {
 	s.t.Helper()
 	s.until("all is quiet", func() bool {
 		s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no)

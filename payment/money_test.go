@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"stampede/payment/provider"
-	"stampede/platform/alarm"
 )
 
 // Alarms and the log tell sums as a bank statement does, and which order they
@@ -24,7 +23,7 @@ func TestSumsAreToldInTheCurrencysUnit(t *testing.T) {
 	if outcome, err := svc.settle(t.Context(), "sandbox", underpaid, asked); err != nil || outcome != outcomeMismatch {
 		t.Fatalf("%s, %v", outcome, err)
 	}
-	detail := read[string](s, `SELECT detail FROM platform.alarms WHERE code = $1`, alarm.PaymentMismatch)
+	detail := read[string](s, `SELECT detail FROM platform.alarms WHERE code = $1`, alarmMismatch.Code)
 	if want := "CNY 0.99 moved, CNY 1.00 was asked for."; detail != want {
 		t.Errorf("the alarm says %q, want %q", detail, want)
 	}

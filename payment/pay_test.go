@@ -11,7 +11,7 @@ import (
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func TestPaying(t *testing.T) {
@@ -33,7 +33,7 @@ func TestPaying(t *testing.T) {
 	})
 }
 
-func pay(t *testing.T, s *shop) {
+func pay(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	path := "/api/v1/orders/" + no.String() + "/payments"
 	a := s.post(user, path, "")
@@ -75,7 +75,7 @@ func pay(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func startAtOnce(t *testing.T, s *shop) {
+func startAtOnce(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	var wg sync.WaitGroup
 	urls := make([]string, 20)
@@ -99,7 +99,7 @@ func startAtOnce(t *testing.T, s *shop) {
 	}
 }
 
-func startRefuses(t *testing.T, s *shop) {
+func startRefuses(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	closed, closedUser := s.one(100)
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, closed)
@@ -139,7 +139,7 @@ func startRefuses(t *testing.T, s *shop) {
 	}
 }
 
-func startWithoutTheBank(t *testing.T, s *shop) {
+func startWithoutTheBank(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.bank.shut.Store(true)
 	path := "/api/v1/orders/" + no.String() + "/payments"
@@ -155,7 +155,7 @@ func startWithoutTheBank(t *testing.T, s *shop) {
 
 // While our own books are away, that is what the shopper is told, and not that
 // something is broken.
-func payWithoutTheBooks(t *testing.T, s *shop) {
+func payWithoutTheBooks(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
 	pay, cancel := s.askToPay(no, user), s.cancelOrder(no, user)
@@ -169,7 +169,7 @@ func payWithoutTheBooks(t *testing.T, s *shop) {
 
 // In the last moment the bank takes no payment any more: that is the order's end
 // and no trouble of the bank's.
-func startInTheLastMoment(t *testing.T, s *shop) {
+func startInTheLastMoment(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.bank.shut.Store(true)
 	path := "/api/v1/orders/" + no.String() + "/payments"
@@ -189,7 +189,7 @@ func startInTheLastMoment(t *testing.T, s *shop) {
 
 // A payment that has ended at the provider without our knowing does not block
 // the next one.
-func startAfterAnEndNobodyTold(t *testing.T, s *shop) {
+func startAfterAnEndNobodyTold(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	first, _ := s.startPayment(no, user)
 	s.exec(`UPDATE payments.payments SET pay_url = '' WHERE order_no = $1`, no) // as if our process had died before it heard the answer
@@ -212,7 +212,7 @@ func startAfterAnEndNobodyTold(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func anotherProviderClosesTheOlderPayment(t *testing.T, s *shop) {
+func anotherProviderClosesTheOlderPayment(t *testing.T, s *bundle) {
 	_, other := s.openBankBeside()
 	both := s.instance(options{}, s.client, other)
 	no, user := s.one(100)
@@ -240,12 +240,12 @@ func anotherProviderClosesTheOlderPayment(t *testing.T, s *shop) {
 }
 
 // openBankBeside is the same bank under another name.
-func (s *shop) openBankBeside() (*gate, *sandbox.Client) {
+func (s *bundle) openBankBeside() (*gate, *sandbox.Client) {
 	return s.bank, s.clientOf("bank2", s.bankAt)
 }
 
 // A shop without a provider says so, and sells for nothing all the same.
-func startWithoutAProvider(t *testing.T, s *shop) {
+func startWithoutAProvider(t *testing.T, s *bundle) {
 	none := s.instance(options{})
 	no, user := s.one(100)
 	if _, err := none.begin(t.Context(), no, user, none.first); !errors.Is(err, errNoWay) {
@@ -264,7 +264,7 @@ func startWithoutAProvider(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func aFreeOrderIsPaidByAsking(t *testing.T, s *shop) {
+func aFreeOrderIsPaidByAsking(t *testing.T, s *bundle) {
 	no, user := s.one(0)
 	s.bank.shut.Store(true) // no provider is needed
 	a := s.askToPay(no, user)

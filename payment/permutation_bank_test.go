@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stampede/payment/provider"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // promptBank is a provider that answers at once and in this process, so that

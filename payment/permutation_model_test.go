@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // happening is one thing that can happen to an order and its money.

@@ -93,3 +93,52 @@ SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket 
 
 -- name: RefundsOfOrder :many
 SELECT * FROM payments.refunds WHERE order_no = @order_no AND bucket = @bucket ORDER BY refund_no;
+
+-- name: OrdersThatDiffer :many
+-- A capture that has to go back counts as gone from the moment its refund is requested.
+WITH moved AS (
+    SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
+    FROM payments.ledger GROUP BY order_no, currency
+), promised AS (
+    SELECT order_no, currency, sum(amount) AS back
+    FROM payments.refunds WHERE status <> 'succeeded' GROUP BY order_no, currency
+), owed AS (
+    SELECT order_no, currency, unit_price * quantity AS amount
+    FROM orders.orders WHERE status IN ('paid', 'completed', 'refunding', 'refund_failed')
+)
+SELECT order_no::uuid AS order_no, coalesce(owed.amount, 0)::bigint AS owed, coalesce(net, 0)::bigint AS net, coalesce(back, 0)::bigint AS back,
+    currency::text AS currency
+FROM moved FULL JOIN promised USING (order_no, currency) FULL JOIN owed USING (order_no, currency)
+WHERE coalesce(net, 0) - coalesce(back, 0) <> coalesce(owed.amount, 0)
+ORDER BY 1 LIMIT @at_most;
+
+-- name: CapturesThatDiffer :many
+SELECT coalesce(l.payment_no, p.payment_no)::uuid AS payment_no, (p.payment_no IS NULL)::boolean AS not_captured, (l.payment_no IS NULL)::boolean AS not_in_ledger
+FROM (SELECT * FROM payments.payments WHERE status = 'captured') p
+FULL JOIN (SELECT * FROM payments.ledger WHERE kind = 'capture') l ON l.payment_no = p.payment_no
+WHERE p.payment_no IS NULL OR l.payment_no IS NULL OR p.provider <> l.provider OR p.order_no <> l.order_no
+ORDER BY 1 LIMIT @at_most;
+
+-- name: RefundsThatDiffer :many
+SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
+    coalesce(l.currency, r.currency)::text AS currency, count(l.provider_txn) AS ledger_rows
+FROM (SELECT * FROM payments.refunds WHERE status = 'succeeded') r
+FULL JOIN (SELECT * FROM payments.ledger WHERE kind = 'refund') l ON l.refund_no = r.refund_no
+GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.currency, r.currency, l.payment_no, r.payment_no
+HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
+ORDER BY 1 LIMIT @at_most;
+
+-- name: RefundsNotBack :many
+SELECT refund_no, status, amount, currency, extract(epoch FROM clock_timestamp() - created_at)::bigint AS seconds, last_error
+FROM payments.refunds
+WHERE status = 'failed' OR status = 'requested' AND created_at < clock_timestamp() - @in_flight::interval
+ORDER BY refund_no LIMIT @at_most;
+
+-- name: CapturesNotPromisedBack :many
+SELECT l.provider_txn, l.amount, l.currency, l.order_no, coalesce(o.status, 'unknown')::text AS status
+FROM payments.ledger l
+LEFT JOIN orders.orders o USING (order_no)
+WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < clock_timestamp() - @in_flight::interval
+  AND coalesce(o.status, 'unknown') NOT IN ('paid', 'completed', 'refunding', 'refund_failed', 'refunded')
+  AND NOT EXISTS (SELECT FROM payments.refunds r WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn)
+ORDER BY l.order_no LIMIT @at_most;

@@ -9,9 +9,8 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
-	"stampede/platform/alarm"
-	"stampede/platform/app"
-	"stampede/platform/ids"
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
 )
 
 // claimAtMost is how many payments or refunds a worker takes at a time: all of
@@ -19,7 +18,7 @@ import (
 const claimAtMost = 64
 
 // bookTimeout bounds what a step may wait for Postgres besides its call to a
-// provider: far more than its transactions need, and with Config.CloseTimeout
+// provider: far more than its transactions need, and with closeTimeout
 // still within an order's claim.
 const bookTimeout = 5 * time.Second
 
@@ -46,14 +45,14 @@ func (s *Service) loop(kick <-chan struct{}, round func(context.Context) (int, e
 	}}
 }
 
-// each does one payment's or refund's step, of CloseParallel at a time, with
+// each does one payment's or refund's step, closeParallel at a time, with
 // room for a call to its provider and for the books.
-func each[T any](ctx context.Context, cfg Config, due []T, step func(context.Context, T)) {
+func each[T any](ctx context.Context, due []T, step func(context.Context, T)) {
 	var g errgroup.Group
-	g.SetLimit(cfg.CloseParallel)
+	g.SetLimit(closeParallel)
 	for _, d := range due {
 		g.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, cfg.CallTimeout+bookTimeout)
+			ctx, cancel := context.WithTimeout(ctx, callTimeout+bookTimeout)
 			defer cancel()
 			step(ctx, d)
 			return nil
@@ -68,7 +67,7 @@ func (s *Service) queryDue(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	each(ctx, s.cfg, due, func(ctx context.Context, d paymentdb.ClaimQueriesRow) {
+	each(ctx, due, func(ctx context.Context, d paymentdb.ClaimQueriesRow) {
 		p := d.PaymentsPayment
 		// Nobody can pay an expired payment or should pay for an order that is
 		// not waiting for it: those are closed, which also tells how they stand.
@@ -110,7 +109,7 @@ func (s *Service) ask(ctx context.Context, p paymentdb.PaymentsPayment, closeIt 
 	}
 	prov, ok := s.named[p.Provider]
 	if !ok {
-		s.raise(ctx, alarm.PaymentProviderMissing, p.Provider, "")
+		s.raise(ctx, alarmProviderMissing, p.Provider, "")
 		return errNoProvider
 	}
 	st, err := prov.Query(ctx, p.PaymentNo)

@@ -8,10 +8,10 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
-func queries(t *testing.T, s *shop) {
+func queries(t *testing.T, s *bundle) {
 	ask := func() {
 		t.Helper()
 		if _, err := s.queryDue(t.Context()); err != nil {

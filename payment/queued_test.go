@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/seckillevent"
 )
 
@@ -99,6 +99,6 @@ func TestANumberInLineIsNoMissingOrder(t *testing.T) {
 }
 
 // written reports whether the order writer has been there.
-func (s *shop) written(no ids.ID) bool {
+func (s *bundle) written(no ids.ID) bool {
 	return read[int](s, `SELECT count(*) FROM orders.orders WHERE order_no = $1`, no) == 1
 }

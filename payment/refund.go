@@ -7,7 +7,6 @@ import (
 
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
-	"stampede/platform/alarm"
 )
 
 // refundDue asks for the refunds whose turn it is and returns how many. Asking
@@ -23,7 +22,7 @@ func (s *Service) refundDue(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("payment: claim refunds: %w", err)
 	}
-	each(ctx, s.cfg, due, s.refundOne)
+	each(ctx, due, s.refundOne)
 	return len(due), nil
 }
 
@@ -46,7 +45,7 @@ func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 	}
 	// Whether it is stuck is read anew: this attempt may have ended it.
 	if now, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.Bucket}); err == nil && now.Status == "requested" {
-		s.raise(ctx, alarm.RefundStuck, "refund "+r.RefundNo.String(), now.LastError)
+		s.raise(ctx, alarmRefundStuck, "refund "+r.RefundNo.String(), now.LastError)
 	}
 }
 
@@ -55,7 +54,7 @@ func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) error {
 	prov, ok := s.named[r.Provider]
 	if !ok {
-		s.raise(ctx, alarm.PaymentProviderMissing, r.Provider, "")
+		s.raise(ctx, alarmProviderMissing, r.Provider, "")
 		return errNoProvider
 	}
 	st, err := prov.Refund(ctx, provider.Return{

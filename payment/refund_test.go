@@ -9,7 +9,7 @@ import (
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func TestRefunds(t *testing.T) {
@@ -29,7 +29,7 @@ func TestRefunds(t *testing.T) {
 
 // closeBehindTheBank closes an order as if its payment had been closed: the
 // bank has promised what it does not keep.
-func (s *shop) closeBehindTheBank(no ids.ID, user int64) {
+func (s *bundle) closeBehindTheBank(no ids.ID, user int64) {
 	s.t.Helper()
 	if _, err := s.orders.Claim(s.t.Context(), no, user); err != nil {
 		s.t.Fatal(err)
@@ -42,7 +42,7 @@ func (s *shop) closeBehindTheBank(no ids.ID, user int64) {
 
 // late is an order that is closed when its money comes, and the payment that
 // brings it. The refund is requested.
-func (s *shop) late(how sandbox.Behaviour) (no, paymentNo ids.ID) {
+func (s *bundle) late(how sandbox.Behaviour) (no, paymentNo ids.ID) {
 	s.t.Helper()
 	no, user := s.one(100)
 	paymentNo, url := s.startPayment(no, user)
@@ -53,11 +53,11 @@ func (s *shop) late(how sandbox.Behaviour) (no, paymentNo ids.ID) {
 }
 
 // refundSubject is how alarms name the order's refund.
-func (s *shop) refundSubject(no ids.ID) string {
+func (s *bundle) refundSubject(no ids.ID) string {
 	return "refund " + read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no).String()
 }
 
-func lateMoneyGoesBack(t *testing.T, s *shop) {
+func lateMoneyGoesBack(t *testing.T, s *bundle) {
 	no, paymentNo := s.late(sandbox.Duplicate)
 	if s.alarms("payment-late", "provider sandbox") != 1 {
 		t.Error("nobody is told of late money")
@@ -75,7 +75,7 @@ func lateMoneyGoesBack(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *shop) {
+func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	first, firstURL := s.startPayment(no, user)
 	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, first) // the bank will not keep its word
@@ -100,7 +100,7 @@ func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *shop) {
 }
 
 // A provider that takes money twice for one payment pays back one of them.
-func twoCapturesOfOnePayment(t *testing.T, s *shop) {
+func twoCapturesOfOnePayment(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
 	for _, tt := range []struct{ txn, outcome string }{{"t1", outcomePaid}, {"t2", outcomeDuplicate}, {"t1", outcomeRepeated}, {"t2", outcomeRepeated}} {
@@ -119,7 +119,7 @@ func twoCapturesOfOnePayment(t *testing.T, s *shop) {
 	}
 }
 
-func aRefundOutlivesTheBanksAbsence(t *testing.T, s *shop) {
+func aRefundOutlivesTheBanksAbsence(t *testing.T, s *bundle) {
 	no, paymentNo := s.late(sandbox.Normal)
 	refund := s.refundSubject(no)
 	s.bank.shut.Store(true)
@@ -143,14 +143,14 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *shop) {
 	s.booksAreRight()
 }
 
-func aRefundWithoutItsCallback(_ *testing.T, s *shop) {
+func aRefundWithoutItsCallback(_ *testing.T, s *bundle) {
 	no, _ := s.late(sandbox.Normal)
 	s.door.lose.Store(true)
 	s.refundsDone(no) // by asking again
 	s.booksAreRight()
 }
 
-func aRefundThatFails(t *testing.T, s *shop) {
+func aRefundThatFails(t *testing.T, s *bundle) {
 	no, _ := s.late(sandbox.RefundFails)
 	s.refundsDone(no)
 	if got := s.refundOf(no); got != "late failed" {
@@ -166,7 +166,7 @@ func aRefundThatFails(t *testing.T, s *shop) {
 }
 
 // What the provider refuses for good fails at once.
-func aRefundThatIsRefused(t *testing.T, s *shop) {
+func aRefundThatIsRefused(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
@@ -184,7 +184,7 @@ func aRefundThatIsRefused(t *testing.T, s *shop) {
 	}
 }
 
-func refundCallbackInAnotherSum(t *testing.T, s *shop) {
+func refundCallbackInAnotherSum(t *testing.T, s *bundle) {
 	no, paymentNo := s.late(sandbox.Normal)
 	st := provider.RefundStatus{
 		State: provider.Succeeded, Merchant: merchantNo, RefundNo: read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no), PaymentNo: paymentNo,
@@ -208,7 +208,7 @@ func refundCallbackInAnotherSum(t *testing.T, s *shop) {
 	}
 }
 
-func providerNoLongerConfigured(t *testing.T, s *shop) {
+func providerNoLongerConfigured(t *testing.T, s *bundle) {
 	both := s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt))
 	no, user := s.one(100)
 	if _, err := both.begin(t.Context(), no, user, "bank2"); err != nil {

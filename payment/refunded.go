@@ -10,16 +10,15 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
-	"stampede/platform/alarm"
-	"stampede/platform/ids"
-	"stampede/platform/outbox"
-	"stampede/platform/pg"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
 )
 
 // settleRefund turns what a provider says of a refund into its effect, once.
 func (s *Service) settleRefund(ctx context.Context, name string, r provider.RefundStatus) error {
 	if r.Merchant != s.named[name].Profile().Merchant {
-		s.raise(ctx, alarm.PaymentForeignMerchant, name, "")
+		s.raise(ctx, alarmForeignMerchant, name, "")
 		return errForeign
 	}
 	var err error
@@ -32,11 +31,11 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 	}
 	switch {
 	case errors.Is(err, errUnknown):
-		s.raise(ctx, alarm.PaymentUnknown, name+" refund "+r.RefundNo.String(), "")
+		s.raise(ctx, alarmUnknown, name+" refund "+r.RefundNo.String(), "")
 	case errors.Is(err, errReused):
-		s.raise(ctx, alarm.PaymentTransactionReused, name+" transaction "+r.Transaction, "")
+		s.raise(ctx, alarmTransactionReused, name+" transaction "+r.Transaction, "")
 	case errors.Is(err, errMismatch):
-		s.raise(ctx, alarm.PaymentMismatch, "refund "+r.RefundNo.String(), "")
+		s.raise(ctx, alarmMismatch, "refund "+r.RefundNo.String(), "")
 	}
 	if err != nil {
 		return fmt.Errorf("payment: settle refund %s: %w", r.RefundNo, err)
@@ -107,7 +106,7 @@ func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string)
 		}
 		// Nobody will look at a failed refund again but the person who is called
 		// here, so neither exists without the other.
-		return alarm.Raise(ctx, tx, alarm.RefundFailed, "refund "+no.String(), why)
+		return alarmRefundFailed.Raise(ctx, tx, "refund "+no.String(), why)
 	})
 	if err == nil && n > 0 {
 		s.metrics.refunds.WithLabelValues(name, "failed").Inc()

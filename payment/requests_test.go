@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"stampede/platform/auth"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 )
 
 // answer is what a request got: the status and the members of its JSON.
@@ -23,7 +23,7 @@ type answer struct {
 func (a answer) text(member string) string { v, _ := a.body[member].(string); return v }
 
 // post sends JSON as a user; user 0 sends no token.
-func (s *shop) post(user int64, path, body string) answer {
+func (s *bundle) post(user int64, path, body string) answer {
 	a, err := s.tryPost(user, s.url+path, body)
 	if err != nil {
 		s.t.Helper()
@@ -33,7 +33,7 @@ func (s *shop) post(user int64, path, body string) answer {
 }
 
 // get is post without a body.
-func (s *shop) get(user int64, path string) answer {
+func (s *bundle) get(user int64, path string) answer {
 	s.t.Helper()
 	a, err := s.try(http.MethodGet, user, s.url+path, "")
 	if err != nil {
@@ -42,11 +42,11 @@ func (s *shop) get(user int64, path string) answer {
 	return a
 }
 
-func (s *shop) tryPost(user int64, url, body string, headers ...string) (answer, error) {
+func (s *bundle) tryPost(user int64, url, body string, headers ...string) (answer, error) {
 	return s.try(http.MethodPost, user, url, body, headers...)
 }
 
-func (s *shop) try(method string, user int64, url, body string, headers ...string) (answer, error) {
+func (s *bundle) try(method string, user int64, url, body string, headers ...string) (answer, error) {
 	req, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return answer{}, err
@@ -81,18 +81,18 @@ func (s *shop) try(method string, user int64, url, body string, headers ...strin
 }
 
 // askToPay is POST orders/{no}/payments, cancelOrder POST orders/{no}/cancel.
-func (s *shop) askToPay(no ids.ID, user int64) answer {
+func (s *bundle) askToPay(no ids.ID, user int64) answer {
 	s.t.Helper()
 	return s.post(user, "/api/v1/orders/"+no.String()+"/payments", "")
 }
 
-func (s *shop) cancelOrder(no ids.ID, user int64) answer {
+func (s *bundle) cancelOrder(no ids.ID, user int64) answer {
 	s.t.Helper()
 	return s.post(user, "/api/v1/orders/"+no.String()+"/cancel", "")
 }
 
 // startPayment asks for a payment and requires that there is one.
-func (s *shop) startPayment(no ids.ID, user int64) (paymentNo ids.ID, payURL string) {
+func (s *bundle) startPayment(no ids.ID, user int64) (paymentNo ids.ID, payURL string) {
 	s.t.Helper()
 	a := s.askToPay(no, user)
 	if a.status != http.StatusOK || a.text("pay_url") == "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,10 +13,10 @@ import (
 	"stampede/order"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
-	"stampede/platform/app"
-	"stampede/platform/auth"
-	"stampede/platform/httpx"
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/app"
+	"stampede/platform/base/tracing"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // Waker is told that an outbox row was committed, so that it need not wait for
@@ -52,9 +53,6 @@ type Service struct {
 
 // New returns the module; nothing runs until its workers do.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if deps.DB == nil || deps.Orders == nil || deps.Outbox == nil || deps.BaseURL == "" ||
 		deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("payment: every dependency is required")
@@ -74,26 +72,25 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}
 		m.know(name)
 		s.named[name] = metered{
-			Provider: p, name: name, timeout: cfg.CallTimeout, m: m, trouble: new(trouble), complain: s.providerFails(name),
+			Provider: p, name: name, timeout: callTimeout, m: m, trouble: new(trouble), raiseAlarm: s.providerFails(name),
 		}
 	}
 	return s, nil
 }
 
-// Profiles lists the providers' profiles, the default one first, so that
-// publishing an activity can compare its payment window with each MinWindow.
-func (s *Service) Profiles() []provider.Profile {
-	all := make([]provider.Profile, len(s.deps.Providers))
-	for i, p := range s.deps.Providers {
-		all[i] = p.Profile()
+// Window is the shortest payment window that every provider can keep, with which
+// publishing an activity compares its own; false without a provider.
+func (s *Service) Window() (shortest time.Duration, canPay bool) {
+	for _, p := range s.deps.Providers {
+		shortest = max(shortest, p.Profile().MinWindow)
 	}
-	return all
+	return shortest, len(s.deps.Providers) > 0
 }
 
 // Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Tag: "shopper", Role: auth.Shopper,
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Start paying: where to pay, and until when",
 		Description: "Send the shopper to `pay_url`. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
 			"provider closes it there first. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
@@ -103,7 +100,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 	}, s.start)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Tag: "shopper", Role: auth.Shopper,
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Give an unpaid order back",
 		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
 			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, can be " +

@@ -13,12 +13,15 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
-	"stampede/platform/alarm"
-	"stampede/platform/failpoint"
-	"stampede/platform/ids"
-	"stampede/platform/outbox"
-	"stampede/platform/pg"
+	"stampede/platform/base/failpoint"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
 )
+
+// afterPayment is where a test ends the process or fails a settlement.
+var afterPayment = failpoint.NewErr("after-payment",
+	"A capture is written down, and neither its provider nor its shopper has an answer.")
 
 // What a capture turned out to be; also the label of the captures metric, and
 // for the last three the reason of the refund.
@@ -67,20 +70,20 @@ const (
 //	another sum, told      → an alarm; the provider is asked, and its answer settled
 func (s *Service) settle(ctx context.Context, name string, c provider.Capture, from source) (string, error) {
 	if c.Merchant != s.named[name].Profile().Merchant {
-		s.raise(ctx, alarm.PaymentForeignMerchant, name, "")
+		s.raise(ctx, alarmForeignMerchant, name, "")
 		return "", errForeign
 	}
 	out, err := s.settleAlone(ctx, name, c, from)
 	if err == nil {
-		err = failpoint.AfterPayment.Err()
+		err = afterPayment.Err()
 	}
 	switch {
 	case errors.Is(err, errUnknown):
-		s.raise(ctx, alarm.PaymentUnknown, name+" payment "+c.PaymentNo.String(), "")
+		s.raise(ctx, alarmUnknown, name+" payment "+c.PaymentNo.String(), "")
 	case errors.Is(err, errReused):
-		s.raise(ctx, alarm.PaymentTransactionReused, name+" transaction "+c.Transaction, "")
+		s.raise(ctx, alarmTransactionReused, name+" transaction "+c.Transaction, "")
 	case errors.Is(err, errMismatch):
-		s.raise(ctx, alarm.PaymentMismatch, "payment "+c.PaymentNo.String(), "")
+		s.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String(), "")
 		if from == asked {
 			break // it has been asked
 		}
@@ -161,7 +164,7 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	if fits {
 		out, err = s.payOrder(ctx, tx, p)
 	} else {
-		err = alarm.Raise(ctx, tx, alarm.PaymentMismatch, "payment "+p.PaymentNo.String(), fmt.Sprintf("%s moved, %s was asked for.", money(c.Amount, c.Currency), money(p.Amount, p.Currency)))
+		err = alarmMismatch.Raise(ctx, tx, "payment "+p.PaymentNo.String(), fmt.Sprintf("%s moved, %s was asked for.", money(c.Amount, c.Currency), money(p.Amount, p.Currency)))
 	}
 	if err != nil {
 		return settled{}, err
@@ -182,7 +185,7 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	}
 	out.refund = true
 	if fits {
-		err = alarm.Raise(ctx, tx, alarm.PaymentLate, "provider "+name, fmt.Sprintf("Payment %s: %s.", p.PaymentNo, out.outcome))
+		err = alarmLate.Raise(ctx, tx, "provider "+name, fmt.Sprintf("Payment %s: %s.", p.PaymentNo, out.outcome))
 	}
 	return out, err
 }

@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"flag"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -18,21 +17,18 @@ import (
 	"stampede/order"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
-	"stampede/platform/auth"
-	"stampede/platform/bus"
-	"stampede/platform/bus/bustest"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/modeltest"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	// One case of the model is a hundred round trips to Postgres; forty of them
-	// take a few seconds. -rapid.checks asks for more.
-	if err := flag.Set("rapid.checks", "40"); err != nil {
-		panic(err)
-	}
+	modeltest.Checks(20) // each is a hundred round trips to Postgres
 	pgtest.Main(m, func() error {
 		http.DefaultClient.CloseIdleConnections() // the shoppers'
 		return goleak.Find()
@@ -47,9 +43,9 @@ type waker struct{}
 
 func (waker) Wake() {}
 
-// shop is the module with real neighbours: Postgres, Redis, NATS, inventory,
+// bundle is the module with real neighbours: Postgres, Redis, NATS, inventory,
 // order, and the bank on a real socket.
-type shop struct {
+type bundle struct {
 	*Service
 	t      *testing.T
 	db     *pgxpool.Pool
@@ -71,17 +67,17 @@ type shop struct {
 // time is a database of one's own, so each looks at its own order only.
 type subtest struct {
 	name string
-	run  func(*testing.T, *shop)
+	run  func(*testing.T, *bundle)
 }
 
-// in is the same shop, failing a subtest.
-func (s *shop) in(t *testing.T) *shop {
+// in is the same bundle, failing a subtest.
+func (s *bundle) in(t *testing.T) *bundle {
 	mine := *s
 	mine.t = t
 	return &mine
 }
 
-func run(t *testing.T, s *shop, tests []subtest) {
+func run(t *testing.T, s *bundle, tests []subtest) {
 	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,12 +95,12 @@ type options struct {
 	bank func(*sandbox.Config)
 }
 
-func setup(t *testing.T, o options) *shop {
+func setup(t *testing.T, o options) *bundle {
 	t.Helper()
 	db, rdb, b := pgtest.DB(t), pgtest.Redis(t), bustest.Open(t)
 	log := slog.New(slog.DiscardHandler)
 	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
-		DB: db, Redis: rdb, Bus: b, Holds: order.HoldReader{}, Log: log, Metrics: prometheus.NewRegistry(),
+		DB: db, Redis: rdb, Bus: b, Holds: order.Reader{}, Books: order.Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +111,7 @@ func setup(t *testing.T, o options) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{t: t, db: db, orders: orders, line: new(line), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
+	s := &bundle{t: t, db: db, orders: orders, line: new(line), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
 	rt := httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.door = &recorder{Handler: rt}
 	srv := httptest.NewServer(s.door)
@@ -123,7 +119,8 @@ func setup(t *testing.T, o options) *shop {
 	s.url = srv.URL
 	s.bank, s.client = s.openBank(o)
 	s.Service = s.instance(o, s.client)
-	orders.Routes(rt, s.line, s.Service, nil)
+	orders.Bind(order.Peers{Queue: s.line, Payments: s.Service})
+	orders.Routes(rt)
 	s.Routes(rt)
 
 	err = pg.InTx(t.Context(), db, func(tx pgx.Tx) error {
@@ -139,7 +136,7 @@ func setup(t *testing.T, o options) *shop {
 }
 
 // instance is one more process of the module on the same database.
-func (s *shop) instance(o options, providers ...provider.Provider) *Service {
+func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 	s.t.Helper()
 	cfg := DefaultConfig()
 	cfg.RefundBackoff, cfg.QueryAfter = time.Millisecond, time.Millisecond
@@ -158,7 +155,7 @@ func (s *shop) instance(o options, providers ...provider.Provider) *Service {
 
 // buy writes pending orders of one unit each for as many users and returns
 // their numbers. The unit comes out of the stock as the order writer takes it.
-func (s *shop) buy(n int, price int64) (nos []ids.ID, users []int64) {
+func (s *bundle) buy(n int, price int64) (nos []ids.ID, users []int64) {
 	s.t.Helper()
 	var buckets []int16
 	for range n {
@@ -173,20 +170,20 @@ func (s *shop) buy(n int, price int64) (nos []ids.ID, users []int64) {
 	return nos, users
 }
 
-func (s *shop) one(price int64) (ids.ID, int64) {
+func (s *bundle) one(price int64) (ids.ID, int64) {
 	s.t.Helper()
 	nos, users := s.buy(1, price)
 	return nos[0], users[0]
 }
 
-func (s *shop) exec(sql string, args ...any) {
+func (s *bundle) exec(sql string, args ...any) {
 	s.t.Helper()
 	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *shop) until(what string, cond func() bool) {
+func (s *bundle) until(what string, cond func() bool) {
 	s.t.Helper()
 	pgtest.Eventually(s.t, 10*time.Second, cond, what)
 }

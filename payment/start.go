@@ -12,12 +12,12 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
-	"stampede/platform/auth"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/idempotency"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/pg"
 )
 
 // free is the provider name of payments that need none: an order of zero
@@ -28,7 +28,7 @@ const free = "free"
 // errUnavailable: the provider gave no answer, or our books did not. Nothing is
 // lost by asking again, a payment number that was created meanwhile is found.
 // Whether money has moved is not known then, and so is not told.
-var errUnavailable = fault.New(fault.Unavailable, "payment-unavailable",
+var errUnavailable = fault.New(fault.Unavailable, "payment-unavailable", fault.Titles{"Payment is not available right now", "支付暂不可用，请稍后再试"},
 	"Payment cannot be reached right now. Try again in a moment; the order tells whether it is paid.").After(2 * time.Second)
 
 // honest returns err as its caller is told it: what is no fault yet is a store
@@ -41,13 +41,13 @@ func honest(err error) error {
 }
 
 // errNoWay: the shop has no provider, so that only what costs nothing can be paid.
-var errNoWay = fault.New(fault.Unavailable, "payment-unavailable", "Nothing can be paid here yet: the shop has no payment provider.")
+var errNoWay = errUnavailable.After(0).Saying("Nothing can be paid here yet: the shop has no payment provider.")
 
 type startInput struct {
 	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Body *struct {
 		Provider string `json:"provider,omitempty" maxLength:"32" doc:"How to pay; the shop's first provider when left out" example:"sandbox"`
-	} `required:"false"`
+	} `required:"false" nameHint:"PaymentRequest"`
 	idempotency.Header
 }
 
@@ -57,8 +57,8 @@ type startRequest struct {
 	Provider string
 }
 
-// payDocument is a payment as its shopper reads it.
-type payDocument struct {
+// startedPayment is a payment as its shopper reads it.
+type startedPayment struct {
 	PaymentNo ids.ID           `json:"payment_no"`
 	OrderNo   ids.ID           `json:"order_no"`
 	Provider  string           `json:"provider" example:"sandbox"`
@@ -69,7 +69,7 @@ type payDocument struct {
 }
 
 // start is POST orders/{no}/payments.
-func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[payDocument], error) {
+func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[startedPayment], error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
@@ -80,12 +80,12 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[payD
 	}
 	// Starting a payment bears being repeated by itself, which returns the open one. The key adds that the answer stays
 	// the same when that payment has ended meanwhile.
-	doc, err := idempotency.Around(ctx, s.deps.DB, s.deps.Log, in.Key, "payment.start", startRequest{no, name}, func(ctx context.Context) (payDocument, error) {
+	doc, err := idempotency.Around(ctx, s.deps.DB, s.deps.Log, in.Key, "payment.start", startRequest{no, name}, func(ctx context.Context) (startedPayment, error) {
 		p, err := s.begin(ctx, no, auth.From(ctx).UserID, name)
 		if err != nil {
-			return payDocument{}, honest(err)
+			return startedPayment{}, honest(err)
 		}
-		return payDocument{
+		return startedPayment{
 			PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Status: p.Status, PayURL: p.PayUrl,
 			Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency}, ExpiresAt: orderevent.Time(p.ExpiresAt),
 		}, nil
@@ -103,17 +103,17 @@ const startAttempts = 3
 // begin returns the order's open payment at the provider, or opens one. It
 // fails as order's Missing says, with its ErrNotPayable or ErrClosing, with an invalid
 // provider, or with payment-unavailable; the shopper who waits is told so after
-// Config.CallTimeout and what the books may take.
+// callTimeout and what the books may take.
 func (s *Service) begin(ctx context.Context, no ids.ID, user int64, name string) (paymentdb.PaymentsPayment, error) {
 	prov, ok := s.named[name]
 	if !ok && (name != "" || len(s.named) > 0) {
-		return paymentdb.PaymentsPayment{}, fault.Newf(fault.Invalid, "invalid", "There is no payment provider %q here.", name)
+		return paymentdb.PaymentsPayment{}, fault.Plainf(fault.Invalid, "There is no payment provider %q here.", name)
 	}
 	var profile provider.Profile
 	if ok {
 		profile = prov.Profile()
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout+bookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+bookTimeout)
 	defer cancel()
 	for range startAttempts {
 		p, title, err := s.open(ctx, no, user, profile)

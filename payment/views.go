@@ -7,7 +7,7 @@ import (
 	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // PaymentsOf returns an order's payments with their refunds, oldest first, for

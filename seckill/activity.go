@@ -10,7 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/pg"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -107,7 +108,7 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 		RebuyAfterClose: optional(in.RebuyAfterClose, true), HumanCheck: in.HumanCheck, HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
 	}
 	if row.HumanCheck == "" {
-		row.HumanCheck = humanCheckNone
+		row.HumanCheck = string(humancheck.None)
 	}
 	var f flaws
 	f.activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
 )
 
 // maxShiftDays is ten years: what is further away is a typing error.
 const maxShiftDays = 3660
 
-// cloning is what cloning an activity takes: when the new one is to be.
-type cloning struct {
+// activityCloning is what cloning an activity takes: when the new one is to be.
+type activityCloning struct {
 	Name      *string    `json:"name,omitempty" doc:"1 to 120 characters; the same name unless given"`
 	StartsAt  *time.Time `json:"starts_at,omitempty" doc:"When the new activity starts; everything in it moves by as much on the shop's clock"`
 	ShiftDays *int32     `json:"shift_days,omitempty" minimum:"-3660" maximum:"3660" doc:"Days of the shop's calendar to move everything by, instead of starts_at" example:"7"`
@@ -22,12 +23,12 @@ type cloning struct {
 // and items, at other times. Sales, pauses and admission rates stay behind; an
 // agreement to oversell comes along with its reason and can be seen and taken
 // back while the clone is a draft.
-func (s *Service) cloneActivity(ctx context.Context, key string, id int64, in cloning) (activityView, error) {
+func (s *Service) cloneActivity(ctx context.Context, key string, id int64, in activityCloning) (activityView, error) {
 	var out activityView
 	request := struct {
-		ActivityID rowID
-		cloning
-	}{rowID(id), in}
+		ActivityID wire.ID
+		activityCloning
+	}{wire.ID(id), in}
 	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
 		out, err = once(ctx, c, key, "activity.clone", request, func() (activityView, error) { return c.cloneActivity(ctx, id, &in) })
 		return err
@@ -38,7 +39,7 @@ func (s *Service) cloneActivity(ctx context.Context, key string, id int64, in cl
 // cloneActivity makes a draft out of an activity that is locked meanwhile, so that
 // the clone is of one moment. It is checked like any draft: what was allowed once
 // need not be any more.
-func (c *change) cloneActivity(ctx context.Context, id int64, in *cloning) (activityView, error) {
+func (c *change) cloneActivity(ctx context.Context, id int64, in *activityCloning) (activityView, error) {
 	if err := c.lock(ctx, id, actClone); err != nil {
 		return activityView{}, err
 	}
@@ -106,7 +107,7 @@ func (c *change) insertClones(ctx context.Context, plans []twig) ([]sessionView,
 
 // shifted is the plan of a clone. Every time moves by the same distance on the
 // shop's clock, so that what opened at 10:00 opens at 10:00 again.
-func (b *branch) shifted(in *cloning, zone *time.Location) *branch {
+func (b *branch) shifted(in *activityCloning, zone *time.Location) *branch {
 	a := b.activity
 	var by time.Duration
 	if in.StartsAt != nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
+	"stampede/seckill/internal/wire"
 )
 
 // inZone sets the shop's time zone.
@@ -118,7 +119,7 @@ func TestACloneOfWhatIsOverCanBeSold(t *testing.T) {
 	if r := d.as(auth.Operator, http.MethodPost, path, `{"shift_days":1}`, "Idempotency-Key", "c1"); r.status != 422 || r.text("code") != "idempotency-mismatch" {
 		t.Errorf("another body under the key: %d %s", r.status, r.raw)
 	}
-	if clone.text("starts_at") != starts.Format(timestampLayout) || clone.body["paused"] != false {
+	if clone.text("starts_at") != starts.Format(wire.TimeLayout) || clone.body["paused"] != false {
 		t.Errorf("clone: %s", clone.raw)
 	}
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+clone.text("id")+"/publish", nil)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 	"stampede/seckill/internal/seckilldb"
 )
 

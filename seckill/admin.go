@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 
-	"stampede/platform/audit"
-	"stampede/platform/httpx"
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -36,6 +38,11 @@ type (
 
 // adminRoutes registers everything an operator does with activities.
 func (s *Service) adminRoutes(api httpx.API) {
+	api.Member("version", huma.Schema{Type: huma.TypeInteger, Description: "The present version, of stale-version", Examples: []any{3}})
+	api.Member("possible", huma.Schema{
+		Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Examples: []any{[]string{"pause", "terminate"}},
+		Description: "What can be done in this state, of refused transitions",
+	})
 	s.activityRoutes(api)
 	s.sessionRoutes(api)
 	s.itemRoutes(api)
@@ -50,7 +57,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 	const base = adminBase + "/activities"
 	createRoute(api, base, "activity", "Create a draft, with its sessions and items if they come along", nil, s.createActivity)
 	httpx.Register(api, readOp(base, "admin-list-activities", "Activities, newest first", nil),
-		func(ctx context.Context, in *listing) (*bodyOf[page[activityView]], error) {
+		func(ctx context.Context, in *listing) (*httpx.PageOutput[activityView], error) {
 			return listPage(&in.PageInput, viewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillActivity, error) {
 					return seckilldb.New(s.deps.DB).Activities(ctx, seckilldb.ActivitiesParams{Before: before, Status: in.Status, RowLimit: limit})
@@ -83,7 +90,7 @@ func (s *Service) sessionRoutes(api httpx.API) {
 	const base = adminBase + "/sessions"
 	createRoute(api, base, "session", "Add a session to an activity, with its items if they come along", editProblems, s.createSession)
 	httpx.Register(api, readOp(base, "admin-list-sessions", "Sessions, newest first", nil),
-		func(ctx context.Context, in *listingSessions) (*bodyOf[page[sessionView]], error) {
+		func(ctx context.Context, in *listingSessions) (*httpx.PageOutput[sessionView], error) {
 			return listPage(&in.PageInput, viewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillSession, error) {
 					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID, RowLimit: limit})
@@ -102,7 +109,7 @@ func (s *Service) itemRoutes(api httpx.API) {
 	const base = adminBase + "/items"
 	createRoute(api, base, "item", "Add an item to a session", editProblems, s.createItem)
 	httpx.Register(api, readOp(base, "admin-list-items", "Items, newest first", nil),
-		func(ctx context.Context, in *listingItems) (*bodyOf[page[itemView]], error) {
+		func(ctx context.Context, in *listingItems) (*httpx.PageOutput[itemView], error) {
 			out, err := listPage(&in.PageInput, viewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
 				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {
 					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: in.ActivityID, SessionID: in.SessionID, RowLimit: limit})
@@ -117,14 +124,14 @@ func (s *Service) itemRoutes(api httpx.API) {
 	makeRoute(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, at any time until the end", http.StatusOK, stockProblems), s.addStock)
 	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell an item beyond its stock, by a share of it", http.StatusOK, editProblems)
 	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The agreement counts as part of the item's total everywhere, also in what verify proves."
-	httpx.Register(api, oversell, func(ctx context.Context, in *editing[agreement]) (*bodyOf[itemView], error) {
+	httpx.Register(api, oversell, func(ctx context.Context, in *editing[oversellAgreement]) (*bodyOf[itemView], error) {
 		return answerByID(in.ID, func(id int64) (itemView, error) { return s.setOversell(ctx, id, in.Body) })
 	})
 }
 
 // listAudit answers a page of what operators did, newest first.
-func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*bodyOf[page[auditView]], error) {
-	return listPage(&in.PageInput, func(e *audit.Entry) auditView { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID },
+func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*httpx.PageOutput[auditEntry], error) {
+	return listPage(&in.PageInput, func(e *audit.Entry) auditEntry { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID },
 		func(before int64, limit int32) ([]audit.Entry, error) {
 			return audit.List(ctx, s.deps.DB, audit.Filter{Subject: in.Subject, Action: in.Action, Actor: in.Actor, Before: before, Limit: int(limit)})
 		})

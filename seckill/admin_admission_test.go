@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // TestTheAdmissionRateIsShown by every instance, whichever it was set on.

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
-	"stampede/platform/audit"
-	"stampede/platform/auth"
-	"stampede/platform/outbox"
-	"stampede/platform/pg"
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/seckillevent"
 )
@@ -161,7 +161,7 @@ func (c *change) carryOut(ctx context.Context) {
 			s.deps.Log.WarnContext(ctx, "change not yet in redis", "item_id", id, "error", err)
 		}
 	}
-	if err := s.views.sync(ctx, c.activity.ID); err != nil {
+	if err := s.browse.Sync(ctx, c.activity.ID); err != nil {
 		s.deps.Log.WarnContext(ctx, "views not yet renewed", "activity_id", c.activity.ID, "error", err)
 	}
 	if err := s.Catalogue.Refresh(ctx); err != nil {

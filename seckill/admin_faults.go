@@ -8,21 +8,25 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+	"stampede/seckill/internal/wire"
 )
 
 var (
-	errNoActivity = fault.New(fault.NotFound, "not-found", "There is no activity with this id.")
-	errNoSession  = fault.New(fault.NotFound, "not-found", "There is no session with this id.")
-	errNoItem     = fault.New(fault.NotFound, "not-found", "There is no item with this id.")
+	errNoActivity = fault.Plain(fault.NotFound, "There is no activity with this id.")
+	errNoSession  = fault.Plain(fault.NotFound, "There is no session with this id.")
+	errNoItem     = fault.Plain(fault.NotFound, "There is no item with this id.")
 )
+
+var errChanged = fault.New(fault.Conflict, "stale-version", fault.Titles{"Somebody else has changed this meanwhile", "内容已被他人修改，请刷新后重试"},
+	"Somebody changed this meanwhile; read it again and repeat your edit.")
 
 // errStale refuses an edit that was made from an older state: whoever sends it
 // has not seen what it would overwrite.
 func errStale(have int32) error {
-	return fault.Newf(fault.Conflict, "stale-version",
-		"Somebody changed this meanwhile; read it again and repeat your edit with version %d.", have).With("version", have)
+	return errChanged.Saying(fmt.Sprintf("Somebody changed this meanwhile; read it again and repeat your edit with version %d.", have)).
+		With("version", have)
 }
 
 // orNotFound turns "no row" into the fault that names what is missing.
@@ -49,7 +53,7 @@ func (f *flaws) add(ok bool, location string, value any, format string, args ...
 	switch v := value.(type) { // as the request wrote it
 	case time.Time:
 		value = v.Format(time.RFC3339Nano)
-	case rowID:
+	case wire.ID:
 		value = v.String()
 	}
 	*f = append(*f, &huma.ErrorDetail{Location: location, Message: fmt.Sprintf(format, args...), Value: value})
@@ -65,5 +69,5 @@ func (f flaws) err() error {
 	if left > 0 {
 		detail = fmt.Sprintf("The request breaks rules; errors names the first %d of %d fields with their rules.", len(list), len(f))
 	}
-	return fault.New(fault.Invalid, "invalid", detail).With("errors", list)
+	return fault.Plain(fault.Invalid, detail).With("errors", list)
 }

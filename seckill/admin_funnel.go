@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"stampede/inventory"
+	"stampede/seckill/internal/wire"
 )
 
 // funnelView is where an item's attempts and units are at this moment.
 type funnelView struct {
-	ItemID   rowID            `json:"item_id"`
-	At       timestamp        `json:"at"`
+	ItemID   wire.ID          `json:"item_id"`
+	At       wire.Time        `json:"at"`
 	Attempts int64            `json:"attempts" doc:"Rushes that this instance has answered since it started"`
 	Answers  map[string]int64 `json:"answers" doc:"The same by code; left went away while waiting, admission-rate was told too-hot because of the rate that an operator set"`
 	Loaded   bool             `json:"loaded" doc:"Redis decides on the item; false while it is being prepared"`
@@ -51,7 +52,7 @@ func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 		return funnelView{}, err
 	}
 	v := funnelView{
-		ItemID: rowID(id), At: timestamp(s.deps.Clock.Now()), Answers: s.Rush.Funnel(id), Stock: plan.Stock,
+		ItemID: wire.ID(id), At: wire.Time(s.deps.Clock.Now()), Answers: s.Rush.Funnel(id), Stock: plan.Stock,
 	}
 	if !plan.Unlimited {
 		v.Oversell = new(*plan.OnSale - *plan.Stock)

@@ -3,7 +3,7 @@ package seckill
 import (
 	"context"
 
-	"stampede/platform/idempotency"
+	"stampede/platform/edge/idempotency"
 )
 
 // IdempotencyKey is the header that creating requests accept.

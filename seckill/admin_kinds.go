@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"stampede/platform/auth"
-	"stampede/platform/httpx"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // The routes of activities, sessions and items are the same few kinds: a list,
@@ -113,4 +113,13 @@ func writeOp(method, path, id, summary string, status int, problems map[int]stri
 		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
 		Problems: problems, MaxBodyBytes: maxWriteBytes, Away: awayChange,
 	}
+}
+
+// optional returns a pointer's target, or the fallback for nil: what a PATCH
+// leaves as it is.
+func optional[T any](p *T, fallback T) T {
+	if p == nil {
+		return fallback
+	}
+	return *p
 }

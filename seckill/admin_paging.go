@@ -1,11 +1,6 @@
 package seckill
 
-import (
-	"encoding/base64"
-	"strconv"
-
-	"stampede/platform/httpx"
-)
+import "stampede/platform/edge/httpx"
 
 // answerByID reads the id from the path and wraps what do returns.
 func answerByID[V any](rawID string, do func(id int64) (V, error)) (*bodyOf[V], error) {
@@ -21,43 +16,14 @@ func answerByID[V any](rawID string, do func(id int64) (V, error)) (*bodyOf[V], 
 }
 
 // listPage reads one page, and one row more to know whether there is another.
-func listPage[R, V any](in *httpx.PageInput, view func(*R) V, id func(*R) int64, query func(before int64, limit int32) ([]R, error)) (*bodyOf[page[V]], error) {
-	before, err := readCursor(in.Cursor)
+func listPage[R, V any](in *httpx.PageInput, view func(*R) V, id func(*R) int64, query func(before int64, limit int32) ([]R, error)) (*httpx.PageOutput[V], error) {
+	before, err := in.BeforeID()
 	if err != nil {
 		return nil, err
 	}
-	rows, err := query(before, int32(in.Limit)+1)
+	rows, err := query(before, int32(in.Ask()))
 	if err != nil {
 		return nil, err
 	}
-	out := &bodyOf[page[V]]{page[V]{Data: make([]V, 0, len(rows))}}
-	for i := range rows {
-		if i == in.Limit {
-			out.Body.NextCursor = writeCursor(id(&rows[i-1]))
-			break
-		}
-		out.Body.Data = append(out.Body.Data, view(&rows[i]))
-	}
-	return out, nil
-}
-
-// A cursor is the last row's id, wrapped so that nobody counts on that.
-func writeCursor(id int64) string {
-	return base64.RawURLEncoding.EncodeToString(strconv.AppendInt(nil, id, 10))
-}
-
-// readCursor is the inverse; no cursor is the beginning of the list.
-func readCursor(cursor string) (int64, error) {
-	if cursor == "" {
-		return 0, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return 0, httpx.ErrCursor
-	}
-	id, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || id <= 0 {
-		return 0, httpx.ErrCursor
-	}
-	return id, nil
+	return httpx.PageOf(*in, rows, func(r R) V { return view(&r) }, func(r R) string { return httpx.FormatID(id(&r)) }), nil
 }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
 )
 
 // What operators see of reservations. Package reservation gives them out.
@@ -18,20 +19,20 @@ type listingReservations struct {
 	httpx.PageInput
 }
 
-// reservationView is a reservation as operators see it.
-type reservationView struct {
-	UserID     rowID     `json:"user_id"`
-	ReservedAt timestamp `json:"reserved_at"`
+// itemReservation is a reservation as operators see it.
+type itemReservation struct {
+	UserID     wire.ID   `json:"user_id"`
+	ReservedAt wire.Time `json:"reserved_at"`
 	HumanCheck bool      `json:"human_check" doc:"A proof of work was sent with it"`
 }
 
-func viewReservation(r *seckilldb.SeckillReservation) reservationView {
-	return reservationView{UserID: rowID(r.UserID), ReservedAt: timestamp(r.ReservedAt), HumanCheck: r.HumanOk}
+func viewReservation(r *seckilldb.SeckillReservation) itemReservation {
+	return itemReservation{UserID: wire.ID(r.UserID), ReservedAt: wire.Time(r.ReservedAt), HumanCheck: r.HumanOk}
 }
 
 // listReservations answers a page. It is ordered by user because the primary key
 // is: another order would cost every shopper's reservation an index.
-func (s *Service) listReservations(ctx context.Context, in *listingReservations) (*bodyOf[page[reservationView]], error) {
+func (s *Service) listReservations(ctx context.Context, in *listingReservations) (*httpx.PageOutput[itemReservation], error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
 		return nil, err

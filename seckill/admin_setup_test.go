@@ -2,25 +2,27 @@ package seckill
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stampede/platform/alarm"
-	"stampede/platform/audit"
-	"stampede/platform/auth"
-	"stampede/platform/bus"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
-	"stampede/seckill/internal/seckilldb"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/seckillevent"
 )
@@ -56,6 +58,9 @@ func (y *yard) desk(change ...func(*Config, *Deps)) *desk {
 		f(&cfg, &deps)
 	}
 	var err error
+	if deps.Catalogue, err = NewCatalogue(cfg, deps.DB, deps.Log, deps.Metrics); err != nil {
+		y.T.Fatal(err)
+	}
 	if d.svc, err = New(cfg, deps); err != nil {
 		y.T.Fatal(err)
 	}
@@ -239,7 +244,7 @@ func (d *desk) deliver() {
 		if err := rows.Scan(&id, &payload); err != nil {
 			d.T.Fatal(err)
 		}
-		if err := d.svc.viewSubscription().Handle(d.T.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}); err != nil {
+		if err := d.svc.changeSubscription().Handle(d.T.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}); err != nil {
 			d.T.Fatal(err)
 		}
 	}
@@ -254,21 +259,27 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	pgtest.Eventually(t, 10*time.Second, cond, what)
 }
 
-// forgetBrowse empties the browse answers that this instance keeps.
-func (d *desk) forgetBrowse() {
-	d.svc.browser.cache.kept.Clear()
-	d.svc.browser.list.kept.Store(nil)
+// forgetBrowse lets the browse answers that this instance keeps grow too old.
+func (d *desk) forgetBrowse() { d.clock.Advance(2 * time.Second) }
+
+// counter counts the statements of a pool.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
 }
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-type activityRow = seckilldb.SeckillActivity
-
-func (y *yard) queries() *seckilldb.Queries { return seckilldb.New(y.DB) }
-
-func (d *desk) raised(code alarm.Code) []alarm.Alarm {
-	d.T.Helper()
-	l, err := alarm.List(d.T.Context(), d.DB, alarm.Filter{Code: code})
+// counted is a second pool on the same database that counts its statements.
+func (y *yard) counted() (*pgxpool.Pool, *counter) {
+	y.T.Helper()
+	cfg, c := y.DB.Config(), new(counter)
+	cfg.ConnConfig.Tracer = c
+	pool, err := pgxpool.NewWithConfig(y.T.Context(), cfg)
 	if err != nil {
-		d.T.Fatal(err)
+		y.T.Fatal(err)
 	}
-	return l
+	y.T.Cleanup(pool.Close)
+	return pool, c
 }

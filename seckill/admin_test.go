@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // TestASaleFromDraftToEnd walks the whole way with the API alone and looks at

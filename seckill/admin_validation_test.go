@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // TestInvalidDraftsNameTheField changes one thing of a good campaign at a time

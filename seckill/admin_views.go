@@ -3,18 +3,19 @@ package seckill
 import (
 	"encoding/json"
 
-	"stampede/platform/audit"
+	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
 )
 
 // activityView is an activity as operators see it.
 type activityView struct {
-	ID                   rowID         `json:"id"`
+	ID                   wire.ID       `json:"id"`
 	Name                 string        `json:"name"`
 	Status               string        `json:"status" enum:"draft,scheduled,running,ended,terminated" doc:"draft is seen by operators only; scheduled is published; running from its first opening; ended when its time is over; terminated by an operator"`
 	Paused               bool          `json:"paused" doc:"No rush is taken until it is resumed"`
-	StartsAt             timestamp     `json:"starts_at"`
-	EndsAt               timestamp     `json:"ends_at"`
+	StartsAt             wire.Time     `json:"starts_at"`
+	EndsAt               wire.Time     `json:"ends_at"`
 	LimitPerUser         int32         `json:"limit_per_user" doc:"Units of one item that one user may hold"`
 	OneItemPerUser       bool          `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds int32         `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
@@ -23,36 +24,36 @@ type activityView struct {
 	HumanCheck           string        `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
 	HumanCheckRate       int32         `json:"human_check_rate" doc:"Paths a minute above which a second check is asked for; 0 never"`
 	Exclusive            bool          `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
-	EditableUntil        *timestamp    `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on it takes more stock, a pause or its termination, but no edit; it is past at once when the activity is published later than that"`
+	EditableUntil        *wire.Time    `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on it takes more stock, a pause or its termination, but no edit; it is past at once when the activity is published later than that"`
 	Version              int32         `json:"version" doc:"Send it back with an edit"`
-	CreatedAt            timestamp     `json:"created_at"`
-	UpdatedAt            timestamp     `json:"updated_at"`
+	CreatedAt            wire.Time     `json:"created_at"`
+	UpdatedAt            wire.Time     `json:"updated_at"`
 	Sessions             []sessionView `json:"sessions,omitempty" nullable:"false" doc:"Given when one activity is read, not in lists"`
 }
 
 // sessionView is a session as operators see it.
 type sessionView struct {
-	ID                  rowID      `json:"id"`
-	ActivityID          rowID      `json:"activity_id"`
+	ID                  wire.ID    `json:"id"`
+	ActivityID          wire.ID    `json:"activity_id"`
 	Name                string     `json:"name"`
-	OpensAt             timestamp  `json:"opens_at"`
-	ClosesAt            timestamp  `json:"closes_at"`
-	ReservationOpensAt  *timestamp `json:"reservation_opens_at" nullable:"true" doc:"null when no reservation is asked for"`
-	ReservationClosesAt *timestamp `json:"reservation_closes_at" nullable:"true" doc:"Until when an item can be reserved; null when no reservation is asked for"`
+	OpensAt             wire.Time  `json:"opens_at"`
+	ClosesAt            wire.Time  `json:"closes_at"`
+	ReservationOpensAt  *wire.Time `json:"reservation_opens_at" nullable:"true" doc:"null when no reservation is asked for"`
+	ReservationClosesAt *wire.Time `json:"reservation_closes_at" nullable:"true" doc:"Until when an item can be reserved; null when no reservation is asked for"`
 	ReservationCap      float64    `json:"reservation_cap" doc:"The most reservations of an item, as a multiple of its stock; 0 is no cap"`
-	RepeatOf            *rowID     `json:"repeat_of" nullable:"true" doc:"The session that this one repeats on another day; null for one of its own"`
+	RepeatOf            *wire.ID   `json:"repeat_of" nullable:"true" doc:"The session that this one repeats on another day; null for one of its own"`
 	Version             int32      `json:"version" doc:"Send it back with an edit"`
-	CreatedAt           timestamp  `json:"created_at"`
-	UpdatedAt           timestamp  `json:"updated_at"`
+	CreatedAt           wire.Time  `json:"created_at"`
+	UpdatedAt           wire.Time  `json:"updated_at"`
 	Items               []itemView `json:"items,omitempty" nullable:"false" doc:"Given when one session is read, not in lists"`
 }
 
 // itemView is an item as operators see it.
 type itemView struct {
-	ID         rowID `json:"id"`
-	SessionID  rowID `json:"session_id"`
-	ActivityID rowID `json:"activity_id"`
-	Goods
+	ID         wire.ID `json:"id"`
+	SessionID  wire.ID `json:"session_id"`
+	ActivityID wire.ID `json:"activity_id"`
+	wire.Goods
 	Stock           *int32    `json:"stock" doc:"Units of goods put on sale so far; the funnel says how many are left; null when unlimited"`
 	OversellPercent int16     `json:"oversell_percent" doc:"Units on sale beyond the stock by agreement, as a share of it"`
 	OversellReason  string    `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %"`
@@ -61,14 +62,14 @@ type itemView struct {
 	LimitPerUser    int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
 	Reservations    *int64    `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
 	Version         int32     `json:"version" doc:"Send it back with an edit"`
-	CreatedAt       timestamp `json:"created_at"`
-	UpdatedAt       timestamp `json:"updated_at"`
+	CreatedAt       wire.Time `json:"created_at"`
+	UpdatedAt       wire.Time `json:"updated_at"`
 }
 
-// auditView is one action in the audit log.
-type auditView struct {
-	ID      rowID           `json:"id"`
-	At      timestamp       `json:"at"`
+// auditEntry is one action in the audit log.
+type auditEntry struct {
+	ID      wire.ID         `json:"id"`
+	At      wire.Time       `json:"at"`
 	Actor   string          `json:"actor" doc:"The operator's user id; 0 is the system"`
 	Role    string          `json:"role" doc:"The operator's role at that time"`
 	Action  string          `json:"action" example:"activity.publish" doc:"The thing and what was done to it; refused.… was asked for and not allowed"`
@@ -82,27 +83,27 @@ type auditView struct {
 
 func viewActivity(a *seckilldb.SeckillActivity) activityView {
 	return activityView{
-		ID: rowID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: timestamp(a.StartsAt), EndsAt: timestamp(a.EndsAt),
+		ID: wire.ID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: wire.Time(a.StartsAt), EndsAt: wire.Time(a.EndsAt),
 		LimitPerUser: a.LimitPerUser, OneItemPerUser: a.OneItemPerUser, PaymentWindowSeconds: a.PaymentWindowSeconds,
 		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, HumanCheck: a.HumanCheck,
 		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, Version: a.Version,
-		CreatedAt: timestamp(a.CreatedAt), UpdatedAt: timestamp(a.UpdatedAt),
+		CreatedAt: wire.Time(a.CreatedAt), UpdatedAt: wire.Time(a.UpdatedAt),
 	}
 }
 
 func viewSession(s *seckilldb.SeckillSession) sessionView {
 	return sessionView{
-		ID: rowID(s.ID), ActivityID: rowID(s.ActivityID), Name: s.Name, OpensAt: timestamp(s.OpensAt), ClosesAt: timestamp(s.ClosesAt),
-		ReservationOpensAt: (*timestamp)(s.ReservationOpensAt), ReservationClosesAt: (*timestamp)(s.ReservationClosesAt),
-		ReservationCap: s.ReservationCap, RepeatOf: (*rowID)(s.RepeatOf), Version: s.Version, CreatedAt: timestamp(s.CreatedAt), UpdatedAt: timestamp(s.UpdatedAt),
+		ID: wire.ID(s.ID), ActivityID: wire.ID(s.ActivityID), Name: s.Name, OpensAt: wire.Time(s.OpensAt), ClosesAt: wire.Time(s.ClosesAt),
+		ReservationOpensAt: (*wire.Time)(s.ReservationOpensAt), ReservationClosesAt: (*wire.Time)(s.ReservationClosesAt),
+		ReservationCap: s.ReservationCap, RepeatOf: (*wire.ID)(s.RepeatOf), Version: s.Version, CreatedAt: wire.Time(s.CreatedAt), UpdatedAt: wire.Time(s.UpdatedAt),
 	}
 }
 
 func viewItem(i *seckilldb.SeckillItem) itemView {
 	v := itemView{
-		ID: rowID(i.ID), SessionID: rowID(i.SessionID), ActivityID: rowID(i.ActivityID), Goods: goodsOf(i),
+		ID: wire.ID(i.ID), SessionID: wire.ID(i.SessionID), ActivityID: wire.ID(i.ActivityID), Goods: goodsOf(i),
 		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, Unlimited: i.Unlimited,
-		LimitPerUser: optional(i.LimitPerUser, 0), Version: i.Version, CreatedAt: timestamp(i.CreatedAt), UpdatedAt: timestamp(i.UpdatedAt),
+		LimitPerUser: optional(i.LimitPerUser, 0), Version: i.Version, CreatedAt: wire.Time(i.CreatedAt), UpdatedAt: wire.Time(i.UpdatedAt),
 	}
 	if !i.Unlimited {
 		v.Stock, v.OnSale = new(i.Stock), new(unitsOnSale(i))
@@ -126,13 +127,13 @@ func (b *branch) view() activityView {
 		v.Sessions = append(v.Sessions, viewTwig(&b.sessions[i]))
 	}
 	if opens := b.firstOpening(); b.activity.Status == statusScheduled && !opens.IsZero() {
-		v.EditableUntil = new(timestamp(opens.Add(-freezeBefore)))
+		v.EditableUntil = new(wire.Time(opens.Add(-freezeBefore)))
 	}
 	return v
 }
 
-func viewAudit(e audit.Entry) auditView {
-	return auditView{
-		ID: rowID(e.ID), At: timestamp(e.At), Actor: rowID(e.Actor).String(), Role: e.Role, Action: e.Action, Subject: e.Subject, Detail: e.Detail,
+func viewAudit(e audit.Entry) auditEntry {
+	return auditEntry{
+		ID: wire.ID(e.ID), At: wire.Time(e.At), Actor: wire.ID(e.Actor).String(), Role: e.Role, Action: e.Action, Subject: e.Subject, Detail: e.Detail,
 	}
 }

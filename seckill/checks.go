@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/inventory"
-	"stampede/platform/proof"
+	"stampede/platform/watch/proof"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )

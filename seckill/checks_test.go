@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // TestFunnel watches two units on their way.
 func TestFunnel(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	d.svc.deps.Stock.AttachOrders(d.Orders)
 	s := d.publish(-time.Minute)
 	path := "/api/v1/admin/items/" + s.item + "/funnel"
 	r := d.do(http.StatusOK, http.MethodGet, path, nil)
@@ -44,7 +43,6 @@ func TestFunnel(t *testing.T) {
 func TestStockFollowsThePlan(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	d.svc.deps.Stock.AttachOrders(d.Orders)
 	check := d.svc.Checks()[0]
 	a, b, c := d.publish(time.Hour), d.publish(time.Hour), d.publish(time.Hour)
 	d.draft(time.Hour)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/platform/identity/humancheck"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -13,15 +14,8 @@ import (
 // be reserved. The checks themselves are not here; they read these settings from
 // the catalogue.
 
-// Kinds of human check, as the database and the API write them.
-const (
-	humanCheckNone = "none"
-	humanCheckPow  = "pow" // a proof of work, earned ahead
-
-	humanCheckVerifier = "verifier" // an outside service's
-)
-
-var humanChecks = []string{humanCheckNone, humanCheckPow, "slide", humanCheckVerifier}
+// humanChecks are the kinds that an activity may ask for.
+var humanChecks = []string{string(humancheck.None), string(humancheck.Pow), string(humancheck.Slide), string(humancheck.Verifier)}
 
 const (
 	// maxHumanCheckRate is in paths a minute: far more than anybody asks for by

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
+	"stampede/seckill/internal/wire"
 )
 
 const adminActivities, adminSessions = "/api/v1/admin/activities/", "/api/v1/admin/sessions/"
@@ -31,7 +32,7 @@ func reservationOf(v map[string]any) string {
 	return fmt.Sprint(v["reservation_opens_at"], " ", v["reservation_closes_at"], " ", v["reservation_cap"])
 }
 
-func utc(t time.Time) string { return t.UTC().Format(timestampLayout) }
+func utc(t time.Time) string { return t.UTC().Format(wire.TimeLayout) }
 
 func TestDoorSettingsAreKept(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // FuzzIdempotencyKey: whatever a client sends as its key, a repetition has the

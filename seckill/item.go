@@ -7,53 +7,52 @@ import (
 	"regexp"
 	"strings"
 
-	"stampede/platform/pg"
+	"stampede/platform/store/pg"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
 )
 
-// What an item may be. Prices end at ten billion yuan, far above any goods and
-// far below what a sum over a sale could overflow.
+// What an item may be.
 const (
 	maxSKURunes      = 64
 	maxTitleRunes    = 120
 	maxSpecRunes     = 500
 	maxImageURLBytes = 2048
-	maxPrice         = 1_000_000_000_000
 	maxStock         = 10_000_000
 )
 
 // ItemDraft is what creating an item takes.
 type ItemDraft struct {
-	SKU          string `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
-	Title        string `json:"title" doc:"1 to 120 characters"`
-	Spec         string `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
-	ImageURL     string `json:"image_url,omitempty" doc:"http, https or empty"`
-	ListPrice    money  `json:"list_price" doc:"What it costs outside the sale"`
-	SalePrice    money  `json:"sale_price" doc:"No more than the list price, in the same currency"`
-	Stock        int32  `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
-	Unlimited    bool   `json:"unlimited,omitempty" doc:"Nothing is counted down"`
-	LimitPerUser int32  `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
+	SKU          string     `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
+	Title        string     `json:"title" doc:"1 to 120 characters"`
+	Spec         string     `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
+	ImageURL     string     `json:"image_url,omitempty" doc:"http, https or empty"`
+	ListPrice    wire.Money `json:"list_price" doc:"What it costs outside the sale"`
+	SalePrice    wire.Money `json:"sale_price" doc:"No more than the list price, in the same currency"`
+	Stock        int32      `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Unlimited    bool       `json:"unlimited,omitempty" doc:"Nothing is counted down"`
+	LimitPerUser int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
 }
 
 // newItem is an item draft with the session it belongs to.
 type newItem struct {
-	SessionID rowID `json:"session_id"`
+	SessionID wire.ID `json:"session_id"`
 	ItemDraft
 }
 
 // itemPatch changes what it names and nothing else.
 type itemPatch struct {
-	Version      int32   `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
-	SKU          *string `json:"sku,omitempty" doc:"1 to 64 characters, unique in its session"`
-	Title        *string `json:"title,omitempty" doc:"1 to 120 characters"`
-	Spec         *string `json:"spec,omitempty" doc:"Up to 500 characters"`
-	ImageURL     *string `json:"image_url,omitempty" doc:"http, https or empty"`
-	ListPrice    *money  `json:"list_price,omitempty" doc:"What it costs outside the sale"`
-	SalePrice    *money  `json:"sale_price,omitempty" doc:"No more than the list price, in the same currency"`
-	Stock        *int32  `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
-	Unlimited    *bool   `json:"unlimited,omitempty" doc:"true drops the stock; false needs one"`
-	LimitPerUser *int32  `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
+	Version      int32       `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
+	SKU          *string     `json:"sku,omitempty" doc:"1 to 64 characters, unique in its session"`
+	Title        *string     `json:"title,omitempty" doc:"1 to 120 characters"`
+	Spec         *string     `json:"spec,omitempty" doc:"Up to 500 characters"`
+	ImageURL     *string     `json:"image_url,omitempty" doc:"http, https or empty"`
+	ListPrice    *wire.Money `json:"list_price,omitempty" doc:"What it costs outside the sale"`
+	SalePrice    *wire.Money `json:"sale_price,omitempty" doc:"No more than the list price, in the same currency"`
+	Stock        *int32      `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Unlimited    *bool       `json:"unlimited,omitempty" doc:"true drops the stock; false needs one"`
+	LimitPerUser *int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
 }
 
 func (in *ItemDraft) row() seckilldb.SeckillItem {
@@ -83,7 +82,7 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	f.add(validImage(i.ImageUrl), location+".image_url", i.ImageUrl, "An image URL starts with http:// or https://, names a host and has up to %d bytes; or it is empty.", maxImageURLBytes)
 	f.add(currencyForm.MatchString(i.Currency), location+".list_price.currency", i.Currency, "A currency is three capital letters, for example CNY.")
 	f.add(saleCurrency == i.Currency, location+".sale_price.currency", saleCurrency, "Both prices are in the same currency.")
-	f.add(i.ListPrice >= 0 && i.ListPrice <= maxPrice, location+".list_price.amount", i.ListPrice, "A price is 0 to %d minor units.", maxPrice)
+	f.add(i.ListPrice >= 0 && i.ListPrice <= wire.MaxPrice, location+".list_price.amount", i.ListPrice, "A price is 0 to %d minor units.", wire.MaxPrice)
 	f.add(i.SalePrice >= 0 && i.SalePrice <= i.ListPrice, location+".sale_price.amount", i.SalePrice, "The sale price is no more than the list price.")
 	f.add(i.Stock >= 0 && i.Stock <= maxStock, location+".stock", i.Stock, "The stock is 0 to %d units.", maxStock)
 	f.add(i.Unlimited || i.Stock > 0, location+".stock", i.Stock, "An item has at least one unit in stock, or is unlimited.")

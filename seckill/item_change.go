@@ -8,6 +8,7 @@ import (
 	"stampede/inventory"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
 )
 
 // editItem lays a patch over an item.
@@ -50,8 +51,8 @@ func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemVie
 // over lays the patch over a row. The second result is the sale price's
 // currency, which has no column of its own: it must equal the list price's.
 func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, string) {
-	list := optional(in.ListPrice, money{row.ListPrice, row.Currency})
-	sale := optional(in.SalePrice, money{row.SalePrice, row.Currency})
+	list := optional(in.ListPrice, wire.Money{Amount: row.ListPrice, Currency: row.Currency})
+	sale := optional(in.SalePrice, wire.Money{Amount: row.SalePrice, Currency: row.Currency})
 	row.Sku = optional(in.SKU, row.Sku)
 	row.Title = optional(in.Title, row.Title)
 	row.Spec = optional(in.Spec, row.Spec)
@@ -87,18 +88,18 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 	})
 }
 
-// moreStock is what adding stock takes.
-type moreStock struct {
+// stockAddition is what adding stock takes.
+type stockAddition struct {
 	Add int32 `json:"add" minimum:"1" maximum:"10000000" doc:"Units to add to the stock; an agreed share beyond it grows with it"`
 }
 
 // addStock puts more units of an item on sale, also while it runs.
-func (s *Service) addStock(ctx context.Context, key string, id int64, in moreStock) (itemView, error) {
+func (s *Service) addStock(ctx context.Context, key string, id int64, in stockAddition) (itemView, error) {
 	var out itemView
 	request := struct {
-		ItemID rowID
-		moreStock
-	}{rowID(id), in}
+		ItemID wire.ID
+		stockAddition
+	}{wire.ID(id), in}
 	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
 		out, err = once(ctx, c, key, "item.add-stock", request, func() (itemView, error) { return c.addStock(ctx, id, in.Add) })
 		return err

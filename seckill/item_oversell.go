@@ -36,8 +36,8 @@ func (f *flaws) oversell(location string, i *seckilldb.SeckillItem) {
 	}
 }
 
-// agreement is how much of an item may be sold beyond its stock, and why.
-type agreement struct {
+// oversellAgreement is how much of an item may be sold beyond its stock, and why.
+type oversellAgreement struct {
 	Percent int16  `json:"percent" minimum:"0" maximum:"100" doc:"Share of the stock to sell beyond it, in whole units rounded down; 0 sells the stock and nothing more" example:"5"`
 	Reason  string `json:"reason,omitempty" doc:"Who agreed to it and why, 1 to 500 characters; may be left out at 0 %" example:"Supplier delivers 50 more by the 20th, contract 2026-117"`
 }
@@ -45,7 +45,7 @@ type agreement struct {
 // setOversell makes, changes or takes back the agreement to sell an item beyond
 // its stock. It has a route of its own, beside the item's other fields, so that
 // nobody agrees to it in passing. Repeating it changes nothing.
-func (s *Service) setOversell(ctx context.Context, id int64, in agreement) (itemView, error) {
+func (s *Service) setOversell(ctx context.Context, id int64, in oversellAgreement) (itemView, error) {
 	var out itemView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
 		b, old, err := c.lockItem(ctx, id, actEdit)

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/inventory"
-	"stampede/platform/auth"
-	"stampede/platform/ids"
-	"stampede/platform/proof"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/proof"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -47,7 +47,6 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	d := y.desk()
-	d.svc.deps.Stock.AttachOrders(d.Orders)
 	s := d.draft(-time.Minute) // 10 units
 	path := "/api/v1/admin/items/" + s.item
 	var r reply
@@ -139,7 +138,7 @@ func TestAnAgreementIsNoShoppersAffair(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.status, said)
 		}
 	}
-	kept, err := d.Redis.HGetAll(t.Context(), viewKeyPrefix+s.session).Result()
+	kept, err := d.Redis.HGetAll(t.Context(), "sv:"+s.session).Result()
 	if err != nil || strings.Contains(fmt.Sprint(kept), "oversell") {
 		t.Errorf("what the shop window is made of: %v %v", kept, err)
 	}
@@ -150,7 +149,7 @@ func TestAnAgreementIsNoShoppersAffair(t *testing.T) {
 func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	defer d.Run(d.svc.preheat.run)()
+	defer d.Run(d.svc.preheat.Run)()
 	s := d.publish(10 * time.Minute)
 	path := "/api/v1/admin/items/" + s.item + "/oversell"
 	d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Total == 10 })

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // TestAnItemBecomesUnlimitedAndBack: one field is the whole edit, and what is not

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"stampede/platform/fault"
+	"stampede/platform/base/fault"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -101,11 +101,11 @@ var participles = []struct {
 	{actDelete, "deleted"},
 }
 
-// Codes of a refused action: which of them says what is in the way.
-const (
-	codeForbiddenTransition = "forbidden-transition"
-	codeNotEditable         = "not-editable"
-	codeFrozen              = "frozen"
+// Refusals of an action: which of them says what is in the way.
+var (
+	errTransition  = fault.New(fault.Conflict, "forbidden-transition", fault.Titles{"Not possible in this state", "当前状态不允许此操作"}, "This is not possible now.")
+	errNotEditable = fault.New(fault.Conflict, "not-editable", fault.Titles{"This can no longer be changed", "当前状态不可修改"}, "This can no longer be changed.")
+	errFrozen      = fault.New(fault.Conflict, "frozen", fault.Titles{"Too close to the opening to change this", "临近开抢，不可修改"}, "This is too close to the opening.")
 )
 
 // phaseOf refines the status by the database's clock. The lifecycle worker
@@ -137,14 +137,14 @@ func permit(p phase, paused bool, act action) error {
 	if slices.Contains(possible(p, paused), act) {
 		return nil
 	}
-	code := codeForbiddenTransition
+	refusal := errTransition
 	switch {
 	case p == phaseFrozen:
-		code = codeFrozen
+		refusal = errFrozen
 	case act == actEdit || act == actDelete:
-		code = codeNotEditable
+		refusal = errNotEditable
 	}
-	return fault.New(fault.Conflict, code, possibleSentence(p, paused)).With("possible", possible(p, paused))
+	return refusal.Saying(possibleSentence(p, paused)).With("possible", possible(p, paused))
 }
 
 // possible lists what may be done now; never nil, so that it renders as a list.

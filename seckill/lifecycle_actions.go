@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"stampede/inventory"
+	"stampede/platform/identity/humancheck"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
@@ -41,7 +42,7 @@ func (c *change) publishable(b *branch) flaws {
 		f.add(t.session.ClosesAt.After(c.at), location, t.session.ClosesAt, "Session %q is over already.", t.session.Name)
 	}
 	f.add(items <= maxItemsPerActivity, "sessions", items, "An activity has %d items at most.", maxItemsPerActivity)
-	f.add(b.activity.HumanCheck != humanCheckVerifier || c.s.cfg.Verifier, "human_check", b.activity.HumanCheck,
+	f.add(b.activity.HumanCheck != string(humancheck.Verifier) || c.s.cfg.Verifier, "human_check", b.activity.HumanCheck,
 		"No verifier is set up on this server: choose another human check, or have it started with --verifier-url.")
 	c.payable(&f, b)
 	return f

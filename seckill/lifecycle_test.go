@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/inventory"
-	"stampede/platform/auth"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 )
 
 // in brings a new sale into a phase.
@@ -91,14 +91,12 @@ func TestEveryTransition(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	const (
-		ok     = ""                      // done: recorded, and announced unless it is a draft
-		same   = "same"                  // nothing to do: 200 with the activity as it was
-		quiet  = "quiet"                 // done and recorded; no shopper sees anything of it
-		no     = codeForbiddenTransition // 409, and so are the next two
-		edit   = codeNotEditable
-		frozen = codeFrozen
-		none   = "not-found"
+		ok    = ""      // done: recorded, and announced unless it is a draft
+		same  = "same"  // nothing to do: 200 with the activity as it was
+		quiet = "quiet" // done and recorded; no shopper sees anything of it
+		none  = "not-found"
 	)
+	no, edit, frozen := errTransition.Code, errNotEditable.Code, errFrozen.Code // 409
 	columns := []struct {
 		act    action
 		record string // the last audit record of what is done
@@ -177,7 +175,7 @@ func TestEveryTransition(t *testing.T) {
 func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
-	for phase, want := range map[phase]string{phaseFrozen: codeFrozen, phaseRunning: codeNotEditable, phaseEnded: codeNotEditable, phaseTerminated: codeNotEditable} {
+	for phase, want := range map[phase]string{phaseFrozen: errFrozen.Code, phaseRunning: errNotEditable.Code, phaseEnded: errNotEditable.Code, phaseTerminated: errNotEditable.Code} {
 		s := d.in(phase, false)
 		item := `{"session_id":"` + s.session + `","sku":"b","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
 		session := `{"activity_id":"` + s.activity + `","name":"x","opens_at":"2026-01-01T00:00:00Z","closes_at":"2026-01-02T00:00:00Z"}`
@@ -235,7 +233,7 @@ func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND closes_at <= now() AND NOT paused`, s.item); n != 1 {
 		t.Error("the window is still open")
 	}
-	if r := d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.session, nil); r.text("status") != shopEnded {
+	if r := d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.session, nil); r.text("status") != "ended" {
 		t.Errorf("shoppers see %s", r.raw)
 	}
 }

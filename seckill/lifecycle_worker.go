@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/app"
-	"stampede/platform/audit"
-	"stampede/platform/idempotency"
-	"stampede/platform/outbox"
-	"stampede/platform/pg"
+	"stampede/platform/base/app"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/seckillevent"
 )
@@ -44,7 +44,7 @@ func (s *Service) runHousekeeping(ctx context.Context) error {
 // keepHouse forgets what nobody will ask for any more.
 func (s *Service) keepHouse(ctx context.Context) error {
 	_, err := idempotency.Forget(ctx, s.deps.DB)
-	return errors.Join(err, s.Rush.ForgetAdmissions(ctx), s.views.trim(ctx, s.deps.Clock.Now()))
+	return errors.Join(err, s.Rush.ForgetAdmissions(ctx), s.browse.Trim(ctx, s.deps.Clock.Now().Add(-publishedFor)))
 }
 
 // advanceAll makes the transitions that are due and returns when they are

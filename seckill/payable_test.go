@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // TestNothingIsSoldThatNobodyCanPay: without a payment provider what costs money

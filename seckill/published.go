@@ -2,13 +2,18 @@ package seckill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/identity/humancheck"
+	"stampede/seckill/browse"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
 )
 
 // publishedFor is how long an activity stays in sight after its end: long enough
@@ -16,7 +21,7 @@ import (
 // ended rather than that it never was.
 const publishedFor = 24 * time.Hour
 
-// publishedPlan reads what is published, for the catalogue.
+// publishedPlan reads what is published, for the catalogue and for browsing.
 type publishedPlan struct {
 	db         *pgxpool.Pool
 	lead       time.Duration // of the preheat, before the opening
@@ -84,7 +89,7 @@ func (p *publishedPlan) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillS
 		ListPrice: i.ListPrice, SalePrice: i.SalePrice, Currency: i.Currency, Total: unitsOnSale(i), Unlimited: i.Unlimited,
 		UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
 		PayWindow: payWindow(a, s), Paused: a.Paused, OnSale: a.Status == statusScheduled || a.Status == statusRunning,
-		PreheatAt: p.preheatAt(s.OpensAt), Rebuy: a.RebuyAfterClose, HumanCheck: a.HumanCheck, HumanCheckRate: a.HumanCheckRate,
+		PreheatAt: p.preheatAt(s.OpensAt), Rebuy: a.RebuyAfterClose, HumanCheck: humancheck.Kind(a.HumanCheck), HumanCheckRate: a.HumanCheckRate,
 		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt), ReserveCap: s.ReservationCap,
 	}
 }
@@ -101,4 +106,69 @@ func (p *publishedPlan) preheatAt(opensAt time.Time) time.Time {
 		return midnight
 	}
 	return at
+}
+
+// Activity is what shoppers may see of an activity; visible is false when it is
+// deleted or still a draft.
+func (p *publishedPlan) Activity(ctx context.Context, id int64) (a browse.Activity, visible bool, err error) {
+	err = snapshot(ctx, p.db, func(q *seckilldb.Queries) error {
+		row, err := q.Activity(ctx, id)
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Status == statusDraft {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("seckill: read activity for views: %w", err)
+		}
+		tree, err := readTree(ctx, q, []seckilldb.SeckillActivity{row})
+		if err != nil {
+			return err
+		}
+		a, visible = shown(&tree[0]), true
+		return nil
+	})
+	return a, visible, err
+}
+
+// Activities are all that are in sight.
+func (p *publishedPlan) Activities(ctx context.Context) (all []browse.Activity, err error) {
+	err = snapshot(ctx, p.db, func(q *seckilldb.Queries) error {
+		tree, err := publishedTree(ctx, q)
+		for i := range tree {
+			all = append(all, shown(&tree[i]))
+		}
+		return err
+	})
+	return all, err
+}
+
+// shown is what shoppers see of an activity.
+func shown(b *branch) browse.Activity {
+	a := &b.activity
+	out := browse.Activity{ID: a.ID, Revision: a.Revision, ForgetAt: a.EndsAt.Add(publishedFor)}
+	for i := range b.sessions {
+		s, items := &b.sessions[i].session, b.sessions[i].items
+		view := browse.Session{
+			ID: wire.ID(s.ID), ActivityID: wire.ID(a.ID), ActivityName: a.Name, Name: s.Name,
+			OpensAt: wire.Time(s.OpensAt), ClosesAt: wire.Time(s.ClosesAt), Paused: a.Paused,
+			Over: a.Status == statusEnded || a.Status == statusTerminated, PerActivity: a.OneItemPerUser,
+			ItemCount: len(items), HumanCheck: humancheck.Kind(a.HumanCheck),
+			ReserveFrom: (*wire.Time)(s.ReservationOpensAt), ReserveUntil: (*wire.Time)(s.ReservationClosesAt),
+		}
+		for j := range items {
+			item := &items[j]
+			view.Items = append(view.Items, browse.Item{
+				ID: wire.ID(item.ID), Goods: goodsOf(item), OnSale: unitsOnSale(item), Unlimited: item.Unlimited, LimitPerUser: userLimit(a, item),
+				PayWindowSeconds: int64(payWindow(a, s) / time.Second),
+			})
+		}
+		out.Sessions = append(out.Sessions, view)
+	}
+	return out
+}
+
+func goodsOf(i *seckilldb.SeckillItem) wire.Goods {
+	return wire.Goods{
+		SKU: i.Sku, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageUrl,
+		ListPrice: wire.Money{Amount: i.ListPrice, Currency: i.Currency}, SalePrice: wire.Money{Amount: i.SalePrice, Currency: i.Currency},
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/bus"
+	"stampede/inventory"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 	"stampede/seckill/catalogue"
 )
 
@@ -85,4 +87,88 @@ func TestCatalogueLearnsOfChanges(t *testing.T) {
 	if err := c.Refresh(ctx); err == nil || !same() {
 		t.Error("a failed refresh should leave the picture as it was")
 	}
+}
+
+// TestPreheatTimes: what is loaded when.
+func TestPreheatTimes(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	at := func(s string) time.Time {
+		v, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	opens := at("2026-11-11T10:00:00+08:00")
+	if got := newPublishedPlan(cfg, nil).preheatAt(opens); !got.Equal(at("2026-11-11T09:30:00+08:00")) {
+		t.Errorf("by the lead: %v", got)
+	}
+	cfg.PreheatAtMidnight = true
+	if got := newPublishedPlan(cfg, nil).preheatAt(opens); !got.Equal(at("2026-11-11T00:00:00+08:00")) {
+		t.Errorf("at midnight: %v", got)
+	}
+	if got := newPublishedPlan(cfg, nil).preheatAt(at("2026-11-11T00:10:00+08:00")); !got.Equal(at("2026-11-10T23:40:00+08:00")) {
+		t.Errorf("ten minutes past midnight: %v", got)
+	}
+}
+
+// TestShoppersSeeThePlan looks at a whole answer once, and for a draft in vain.
+func TestShoppersSeeThePlan(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	s := d.publish(-time.Minute, func(activity, _, item map[string]any) {
+		activity["limit_per_user"], item["limit_per_user"], activity["payment_window_share"] = 5, 2, 0.5
+	})
+	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+		t.Fatal(err)
+	}
+	r := d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil)
+	for field, want := range map[string]any{
+		"id": s.item, "session_id": s.session, "activity_id": s.activity, "sku": "phone", "title": "A phone", "status": "on_sale",
+		"remaining": 10.0, "total": 10.0, "limit_per_user": 2.0, "one_item_per_user": false, "payment_window_seconds": 1800.0,
+	} {
+		if r.body[field] != want {
+			t.Errorf("%s is %v, want %v", field, r.body[field], want)
+		}
+	}
+	if _, err := time.Parse("2006-01-02T15:04:05.000Z", r.text("server_time")); err != nil {
+		t.Error(err)
+	}
+	if r.header.Get("Cache-Control") != "public, max-age=1" || r.header.Get("ETag") == "" {
+		t.Errorf("headers: %v", r.header)
+	}
+	again := d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil, "If-None-Match", `"other", W/`+r.header.Get("ETag"))
+	if again.status != http.StatusNotModified || len(again.raw) != 0 {
+		t.Errorf("the same again: %d %s", again.status, again.raw)
+	}
+	// What is left changes, and so does the tag.
+	if err := d.Stock.Reserve(t.Context(), s.stockItem(t, false), d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 2}}, &inventory.Decision{}); err != nil {
+		t.Fatal(err)
+	}
+	d.forgetBrowse()
+	r = d.as("", http.MethodGet, "/api/v1/sessions/"+s.session, nil)
+	item := r.body["items"].([]any)[0].(map[string]any)
+	if item["remaining"] != 8.0 || r.text("status") != "on_sale" || r.body["item_count"] != 1.0 {
+		t.Errorf("session: %s", r.raw)
+	}
+	again = d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil, "If-None-Match", again.header.Get("ETag"))
+	if again.status != http.StatusOK || again.body["remaining"] != 8.0 {
+		t.Errorf("changed: %d %s", again.status, again.raw)
+	}
+	draft := d.draft(time.Hour)
+	for _, path := range []string{"items/" + draft.item, "sessions/" + draft.session} {
+		if r := d.as("", http.MethodGet, "/api/v1/"+path, nil); r.status != http.StatusNotFound {
+			t.Errorf("a draft is shown: %d %s", r.status, r.raw)
+		}
+	}
+}
+
+func (d *desk) epoch(s sale) int64 {
+	d.T.Helper()
+	st, ok, err := d.Stock.State(d.T.Context(), s.stockItem(d.T, false))
+	if err != nil || !ok {
+		d.T.Fatal(ok, err)
+	}
+	return st.Epoch
 }

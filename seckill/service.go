@@ -10,13 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
-	"stampede/platform/app"
-	"stampede/platform/bus"
-	"stampede/platform/clock"
-	"stampede/platform/httpx"
-	"stampede/platform/ratelimit"
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/app"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/tracing"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
+	"stampede/seckill/browse"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/preheat"
 	"stampede/seckill/rush"
 )
 
@@ -24,22 +25,26 @@ import (
 // the next poll.
 type Waker interface{ Wake() }
 
-// Deps are what the module works with; all are required.
+// Deps are what the module works with; all are required unless they say otherwise.
 type Deps struct {
-	DB      *pgxpool.Pool // the module's own budget of connections
-	Redis   redis.UniversalClient
-	Bus     *bus.Bus
-	Stock   *inventory.Service
-	Outbox  Waker
-	Clock   clock.Clock // the Redis server's time, by estimate
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	Orders  rush.Orders
+	// Catalogue is NewCatalogue's, which the door reads too.
+	Catalogue *catalogue.Catalogue
+	DB        *pgxpool.Pool // the module's own budget of connections
+	Redis     redis.UniversalClient
+	Bus       *bus.Bus
+	Stock     *inventory.Service
+	Outbox    Waker
+	Clock     clock.Clock // the Redis server's time, by estimate
+	Log       *slog.Logger
+	Metrics   prometheus.Registerer
+	Orders    rush.Orders
 	// SigningKey is the process's key; each purpose derives its own from it.
 	SigningKey []byte
 	Trace      *tracing.Tracer // nil is off
-	// Repeats bounds how often a user sends rushes to this instance; nil does not.
-	Repeats *ratelimit.Repeats
+	// Admit decides who gets a rush path, and OverLimit hears of users who ask for
+	// them too often; both are the door's. Without it everybody is admitted.
+	Admit     rush.DoorCheck
+	OverLimit func(user int64)
 }
 
 // Service is the seckill module. Safe for concurrent use.
@@ -48,31 +53,40 @@ type Service struct {
 	deps      Deps
 	Catalogue *catalogue.Catalogue
 	Rush      *rush.Service
-	views     *viewStore
-	browser   *browser
-	preheat   *preheater
+	browse    *browse.Service
+	preheat   *preheat.Service
 }
 
-// New returns the module. It reads nothing yet: the catalogue is empty until
-// its worker or Catalogue.Refresh has run.
-func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if deps.DB == nil || deps.Redis == nil || deps.Stock == nil || deps.Bus == nil || deps.Outbox == nil ||
-		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil || deps.Orders == nil || len(deps.SigningKey) == 0 {
-		return nil, errors.New("seckill: every dependency is required")
-	}
-	items, err := catalogue.New(newPublishedPlan(cfg, deps.DB), deps.Log, deps.Metrics)
+// NewCatalogue returns the catalogue of what is published in db. It is empty until
+// the module's worker or Refresh has run.
+func NewCatalogue(cfg Config, db *pgxpool.Pool, log *slog.Logger, metrics prometheus.Registerer) (*catalogue.Catalogue, error) {
+	items, err := catalogue.New(newPublishedPlan(cfg, db), log, metrics)
 	if err != nil {
 		return nil, fmt.Errorf("seckill: register the catalogue's metrics: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps, Catalogue: items, views: &viewStore{deps: deps}}
-	s.browser = newBrowser(cfg, deps, items, s.views)
-	s.preheat = newPreheater(cfg, deps, items)
+	return items, nil
+}
+
+// New returns the module. It reads nothing yet.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if deps.Catalogue == nil || deps.DB == nil || deps.Redis == nil || deps.Stock == nil || deps.Bus == nil || deps.Outbox == nil ||
+		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil || deps.Orders == nil || len(deps.SigningKey) == 0 {
+		return nil, errors.New("seckill: every dependency is required")
+	}
+	items := deps.Catalogue
+	s := &Service{cfg: cfg, deps: deps, Catalogue: items}
+	s.browse = browse.New(browse.Deps{
+		Plan: newPublishedPlan(cfg, deps.DB), Redis: deps.Redis, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+		CacheBytes: cfg.BrowseCacheBytes,
+	})
+	s.preheat = preheat.New(preheat.Deps{
+		DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+	})
+	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
 		Catalogue: items, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
-		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace, Repeats: deps.Repeats,
+		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
+		Admit: deps.Admit, OverLimit: deps.OverLimit,
 	})
 	if err != nil {
 		return nil, err
@@ -83,13 +97,13 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {
 	s.adminRoutes(rt.API)
-	s.browser.routes(rt.API)
+	s.browse.Routes(rt.API)
 	s.Rush.Routes(rt)
 }
 
 // Subscriptions are what the module listens to on EVENTS.
 func (s *Service) Subscriptions() []bus.Subscription {
-	return []bus.Subscription{s.Catalogue.Subscription(), s.viewSubscription()}
+	return []bus.Subscription{s.Catalogue.Subscription(), s.changeSubscription()}
 }
 
 // Workers are the module's loops.
@@ -98,7 +112,7 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "seckill-catalogue", Run: s.Catalogue.Run},
 		{Name: "seckill-lifecycle", Run: s.runLifecycle},
 		{Name: "seckill-housekeeping", Run: s.runHousekeeping},
-		{Name: "seckill-views", Run: s.runViews},
-		{Name: "seckill-preheat", Run: s.preheat.run},
+		{Name: "seckill-views", Run: s.browse.Run},
+		{Name: "seckill-preheat", Run: s.preheat.Run},
 	}, s.Rush.Workers()...)
 }

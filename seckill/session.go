@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/platform/fault"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
 )
 
 // SessionDraft is what creating a session takes; its items may come along.
@@ -23,7 +23,7 @@ type SessionDraft struct {
 
 // newSession is a session draft with the activity it belongs to.
 type newSession struct {
-	ActivityID rowID `json:"activity_id"`
+	ActivityID wire.ID `json:"activity_id"`
 	SessionDraft
 }
 
@@ -188,8 +188,7 @@ func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) 
 }
 
 // errLastItem keeps a published activity from becoming one that never opens.
-var errLastItem = fault.New(fault.Conflict, codeNotEditable,
-	"A published activity keeps at least one item; delete the activity instead, or terminate it.")
+var errLastItem = errNotEditable.Saying("A published activity keeps at least one item; delete the activity instead, or terminate it.")
 
 // editSession lays a patch over a session.
 func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (sessionView, error) {

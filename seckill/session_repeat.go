@@ -7,42 +7,43 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
 )
 
 // maxRepeatDays is a quarter of a year: the longest season that a shop plans in
 // one go. The bounds on an activity's sessions and items hold besides.
 const maxRepeatDays = 92
 
-// repetition is what repeating a session takes.
-type repetition struct {
+// sessionRepetition is what repeating a session takes.
+type sessionRepetition struct {
 	Until          string `json:"until" format:"date" doc:"The last day to open on, in the shop's calendar, at most 92 days after the session's own" example:"2026-11-30"`
 	ExtendActivity bool   `json:"extend_activity,omitempty" doc:"Move the end of the activity to the last closing if it comes earlier"`
 }
 
-// repeated is what became of each day.
-type repeated struct {
+// repeatedSessions is what became of each day.
+type repeatedSessions struct {
 	Created  []sessionView `json:"created" nullable:"false" doc:"Sessions that were made, one for each day that had none"`
 	Existing []repeatedDay `json:"existing" nullable:"false" doc:"Days that were made before, however they were edited since; they are left as they are"`
 }
 
 // repeatedDay is a day that has its session already.
 type repeatedDay struct {
-	Day       string `json:"day" format:"date"`
-	SessionID rowID  `json:"session_id"`
+	Day       string  `json:"day" format:"date"`
+	SessionID wire.ID `json:"session_id"`
 }
 
 // repeatSession copies a session with its items to each following day, at the
 // same times on the shop's clock. Every copy is an ordinary session: it can be
 // edited and deleted by itself. A day that has its copy is passed over, so that
 // repeating again only adds what is missing.
-func (s *Service) repeatSession(ctx context.Context, key string, id int64, in repetition) (repeated, error) {
-	var out repeated
+func (s *Service) repeatSession(ctx context.Context, key string, id int64, in sessionRepetition) (repeatedSessions, error) {
+	var out repeatedSessions
 	request := struct {
-		SessionID rowID
-		repetition
-	}{rowID(id), in}
+		SessionID wire.ID
+		sessionRepetition
+	}{wire.ID(id), in}
 	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
-		out, err = once(ctx, c, key, "session.repeat", request, func() (repeated, error) { return c.repeatSession(ctx, id, &in) })
+		out, err = once(ctx, c, key, "session.repeat", request, func() (repeatedSessions, error) { return c.repeatSession(ctx, id, &in) })
 		return err
 	})
 	return out, err
@@ -50,10 +51,10 @@ func (s *Service) repeatSession(ctx context.Context, key string, id int64, in re
 
 // repeatSession copies a session to each following day that has no copy yet.
 // Asking again therefore only fills gaps.
-func (c *change) repeatSession(ctx context.Context, id int64, in *repetition) (repeated, error) {
+func (c *change) repeatSession(ctx context.Context, id int64, in *sessionRepetition) (repeatedSessions, error) {
 	b, t, err := c.lockSession(ctx, id)
 	if err != nil {
-		return repeated{}, err
+		return repeatedSessions{}, err
 	}
 	zone := c.s.cfg.zone()
 	own := dayOf(t.session.OpensAt, zone)
@@ -62,14 +63,14 @@ func (c *change) repeatSession(ctx context.Context, id int64, in *repetition) (r
 	f.add(err == nil && until.After(own) && until.Sub(own) <= maxRepeatDays*24*time.Hour, "body.until", in.Until,
 		"The last day is 1 to %d days after %s, the session's own.", maxRepeatDays, own.Format(dayLayout))
 	if err := f.err(); err != nil {
-		return repeated{}, err
+		return repeatedSessions{}, err
 	}
-	out := repeated{Created: []sessionView{}, Existing: []repeatedDay{}}
+	out := repeatedSessions{Created: []sessionView{}, Existing: []repeatedDay{}}
 	have := b.daysOf(seriesOf(&t.session), zone)
 	var plans []twig
 	for day := own.AddDate(0, 0, 1); !day.After(until); day = day.AddDate(0, 0, 1) {
 		if made, ok := have[day]; ok {
-			out.Existing = append(out.Existing, repeatedDay{Day: day.Format(dayLayout), SessionID: rowID(made)})
+			out.Existing = append(out.Existing, repeatedDay{Day: day.Format(dayLayout), SessionID: wire.ID(made)})
 			continue
 		}
 		plans = append(plans, t.onDay(day, zone))
@@ -78,26 +79,26 @@ func (c *change) repeatSession(ctx context.Context, id int64, in *repetition) (r
 		return out, nil
 	}
 	if err := c.makeRoom(ctx, b, plans, in); err != nil {
-		return repeated{}, err
+		return repeatedSessions{}, err
 	}
 	before := b.stock()
 	made := make([]string, len(plans))
 	for i := range plans {
 		view, err := c.insertSession(ctx, "body", &plans[i])
 		if err != nil {
-			return repeated{}, err
+			return repeatedSessions{}, err
 		}
 		out.Created, made[i] = append(out.Created, view), plans[i].session.RepeatDay.Time.Format(dayLayout)
 	}
 	if err := c.changedBelow(ctx, before); err != nil {
-		return repeated{}, err
+		return repeatedSessions{}, err
 	}
 	return out, c.record(ctx, "session.repeat", sessionSubject(id), map[string]any{"until": in.Until, "created": made, "existing": out.Existing})
 }
 
 // makeRoom checks the copies against their activity, and moves its end if it is
 // to be moved.
-func (c *change) makeRoom(ctx context.Context, b *branch, plans []twig, in *repetition) error {
+func (c *change) makeRoom(ctx context.Context, b *branch, plans []twig, in *sessionRepetition) error {
 	row := c.activity
 	last := plans[len(plans)-1].session.ClosesAt
 	var f flaws

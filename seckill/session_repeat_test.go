@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // openings lists when the sessions of an activity open.
@@ -107,7 +107,7 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 	if a := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity, nil); a.text("ends_at") != last["closes_at"] {
 		t.Errorf("the activity ends at %s, the last session at %v", a.text("ends_at"), last["closes_at"])
 	}
-	if shown := d.as("", http.MethodGet, fmt.Sprintf("/api/v1/sessions/%s", last["id"]), nil); shown.status != http.StatusOK || shown.text("status") != shopUpcoming {
+	if shown := d.as("", http.MethodGet, fmt.Sprintf("/api/v1/sessions/%s", last["id"]), nil); shown.status != http.StatusOK || shown.text("status") != "upcoming" {
 		t.Errorf("shoppers see %d %s", shown.status, shown.raw)
 	}
 	check := d.svc.Checks()[0]

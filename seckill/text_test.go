@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // TestTextsAreLegible: what stands on pages beside other people's text is taken

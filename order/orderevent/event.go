@@ -6,7 +6,7 @@ package orderevent
 import (
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // Subjects on the EVENTS stream, named after the status the orders entered.

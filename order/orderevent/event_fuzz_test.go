@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // writable reports whether the order's times can be written in JSON.

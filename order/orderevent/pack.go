@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // MaxPayloadBytes bounds one Changed payload. NATS takes 1 MiB by default; half

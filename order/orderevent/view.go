@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // timeLayout is RFC 3339 with exactly three decimals: a client that compares
@@ -14,10 +14,10 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // Time renders a time as documents carry it: UTC, RFC 3339, milliseconds.
 func Time(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// Document is an order as its shopper reads it, by polling and by push alike.
+// OrderView is an order as its shopper reads it, by polling and by push alike.
 // A queued number has only the first members; an order has all but position
 // and poll_after_ms. Ids are text because JavaScript's numbers end at 2^53.
-type Document struct {
+type OrderView struct {
 	OrderNo     ids.ID `json:"order_no" doc:"The number of the attempt, known since the rush path" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"queued: in line; pending_payment: to be paid by pay_deadline; closed: not paid in time or canceled; refused: never an order, see reason"`
 	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,not-available,timeout,canceled"`
@@ -49,8 +49,8 @@ func shoppersReason(reason string) string {
 }
 
 // View renders an order for its shopper.
-func View(o Order) Document {
-	return Document{
+func View(o Order) OrderView {
+	return OrderView{
 		OrderNo: o.No, Status: o.Status, Reason: shoppersReason(o.Reason),
 		ItemID: strconv.FormatInt(o.ItemID, 10), ActivityID: strconv.FormatInt(o.ActivityID, 10),
 		SessionID: strconv.FormatInt(o.SessionID, 10), Title: o.Title, Quantity: o.Quantity,
@@ -62,9 +62,9 @@ func View(o Order) Document {
 
 // QueuedView renders a number that waits for the order writer with that many
 // grants before it. The rush answers with it, too.
-func QueuedView(no ids.ID, position int64) Document {
+func QueuedView(no ids.ID, position int64) OrderView {
 	position = max(position, 0)
-	return Document{
+	return OrderView{
 		OrderNo: no, Status: StatusQueued, Position: &position,
 		PollAfterMS: PollAfter(position).Milliseconds(),
 	}

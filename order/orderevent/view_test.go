@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func TestViewGolden(t *testing.T) {
@@ -22,7 +22,7 @@ func TestViewGolden(t *testing.T) {
 		PayDeadline: at.Add(15 * time.Minute), CreatedAt: at, UpdatedAt: at.Add(1500 * time.Microsecond),
 	}
 	for name, c := range map[string]struct {
-		doc  Document
+		doc  OrderView
 		want string
 	}{
 		"order": {View(o), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"closed","reason":"timeout",` +

@@ -1,7 +1,7 @@
 // Package paymentevent is what payment tells the other modules.
 package paymentevent
 
-import "stampede/platform/ids"
+import "stampede/platform/base/ids"
 
 // Subjects on the EVENTS stream.
 const (

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // same reads raw as an event, writes it and reads it again: whatever is

@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // Provider is one way to pay. All methods are safe for concurrent use, honour

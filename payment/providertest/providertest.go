@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"stampede/payment/provider"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // Subject is one provider under test, with the other side that plays its

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stampede/payment/provider"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // shop is the merchant's side of a proof: it takes the company's callbacks and

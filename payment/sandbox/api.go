@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // minWindow is the shortest life of a payment that the bank accepts: below a

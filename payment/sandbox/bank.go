@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,9 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
-	"stampede/platform/app"
-	"stampede/platform/clock"
-	"stampede/platform/ids"
+	"stampede/platform/base/app"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/outbound"
 )
 
 // Deps is what the bank needs.
@@ -37,12 +36,26 @@ type Bank struct {
 	merchant signer // checks requests
 	bank     signer // signs replies and callbacks
 	pageKey  []byte
-	outward  *http.Client
+	outward  *outbound.Client
 	wake     chan struct{} // capacity 1: a wake-up that nobody has taken yet is enough
 	behind   atomic.Bool   // more callbacks were due than the senders had room for
 
 	captures  prometheus.Counter
 	callbacks *prometheus.CounterVec
+}
+
+// Open opens the bank for the shop that it runs in, as its only merchant, and the
+// shop's way to it. Shoppers reach both at publicURL, this process at localURL.
+func Open(secret []byte, publicURL, localURL string, deps Deps) (*Bank, *Client, error) {
+	cfg, way := DefaultConfig(), DefaultClientConfig()
+	cfg.Merchant, cfg.Secret, cfg.PublicURL = "stampede", secret, publicURL
+	way.Merchant, way.Secret, way.BankURL, way.Metrics = cfg.Merchant, secret, localURL, deps.Metrics
+	bank, err := New(cfg, deps)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := NewClient(way, deps.Clock)
+	return bank, client, err
 }
 
 // New opens the bank. Its books are in deps.DB, schema sandbox.
@@ -53,12 +66,10 @@ func New(cfg Config, deps Deps) (*Bank, error) {
 	auto := promauto.With(deps.Metrics)
 	b := &Bank{
 		cfg: cfg, db: deps.DB, q: sandboxdb.New(deps.DB), log: deps.Log, wake: make(chan struct{}, 1),
-		outward: &http.Client{
-			Timeout: callbackTimeout,
-			// A merchant that redirects its callbacks is misconfigured; following would sign for a stranger.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport:     &http.Transport{MaxConnsPerHost: cfg.Parallel, MaxIdleConnsPerHost: cfg.Parallel, IdleConnTimeout: 30 * time.Second},
-		},
+		outward: outbound.New(outbound.Config{
+			Peer: "merchant", Direct: true, Timeout: callbackTimeout, Attempts: 1, // the books hold what is sent again
+			Conns: cfg.Parallel, MaxConns: cfg.Parallel, MaxBytes: maxAckBytes, Metrics: deps.Metrics,
+		}),
 		captures: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_payment_sandbox_captures_total", Help: "Payments that the sandbox bank took money for.",
 		}),
@@ -87,9 +98,6 @@ func (b *Bank) Routes(mux chi.Router) {
 func (b *Bank) Workers() []app.Worker {
 	return []app.Worker{{Name: "sandbox-bank", Run: b.run}}
 }
-
-// Close drops the idle connections to the merchant.
-func (b *Bank) Close() { b.outward.CloseIdleConnections() }
 
 // nudge tells the worker that something may be due. It never blocks.
 func (b *Bank) nudge() {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"stampede/payment/provider"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/workshop/pgtest"
 )
 
 // merchant is a shop that answers every callback with one status.
@@ -28,13 +28,13 @@ func merchant(t *testing.T, status int, word string) (url string, calls *atomic.
 	return srv.URL, calls
 }
 
-func (w *world) charge(notifyURL string) provider.Charge {
+func (w *bundle) charge(notifyURL string) provider.Charge {
 	return provider.Charge{
 		PaymentNo: ids.NewFor(7), Title: "mug", Amount: 100, Currency: "CNY", ExpiresAt: time.Now().Add(time.Minute), NotifyURL: notifyURL,
 	}
 }
 
-func (w *world) create(t *testing.T, c provider.Charge) string {
+func (w *bundle) create(t *testing.T, c provider.Charge) string {
 	t.Helper()
 	url, err := w.client.Create(t.Context(), c)
 	if err != nil {
@@ -50,7 +50,7 @@ type callbackRow struct {
 	wait     time.Duration
 }
 
-func (w *world) callbacks(t *testing.T) []callbackRow {
+func (w *bundle) callbacks(t *testing.T) []callbackRow {
 	t.Helper()
 	rows, err := w.db.Query(t.Context(), `SELECT body, status, attempts, extract(epoch FROM next_try - created_at) FROM sandbox.callbacks ORDER BY id`)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestBehaviours(t *testing.T) {
 	} {
 		t.Run(string(tt.behaviour), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, testConfig())
+			w := setup(t, testConfig())
 			notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 			c := w.charge(notifyURL)
 			status, out, err := payAs(w.create(t, c), payRequest{Behaviour: &tt.behaviour, DelaySeconds: &tt.seconds})
@@ -122,7 +122,7 @@ func TestBehaviours(t *testing.T) {
 // The expiry refuses money by itself, before anybody has noticed it.
 func TestExpiryIsHonouredUnnoticed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testConfig())
+	w := setup(t, testConfig())
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 	address := w.create(t, w.charge(notifyURL))
 	if _, err := w.db.Exec(t.Context(), `UPDATE sandbox.payments SET expires_at = now() - interval '1 millisecond'`); err != nil {
@@ -136,7 +136,7 @@ func TestExpiryIsHonouredUnnoticed(t *testing.T) {
 
 func TestRefundFailsOnRequest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testConfig())
+	w := setup(t, testConfig())
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 	c := w.charge(notifyURL)
 	fails := RefundFails
@@ -172,7 +172,7 @@ func TestGivesUpAfterEightAttempts(t *testing.T) {
 			t.Parallel()
 			cfg := testConfig()
 			cfg.CallbackBackoff = time.Millisecond
-			w := newWorld(t, cfg)
+			w := setup(t, cfg)
 			notifyURL, calls := merchant(t, answer.status, answer.word)
 			if err := pay(w.create(t, w.charge(notifyURL))); err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func TestBackoffDoublesUpToItsBound(t *testing.T) {
 func TestARestartForgetsNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
-	w := worldOn(t, db, testConfig())
+	w := setupOn(t, db, testConfig())
 	w.stop()
 	notifyURL, calls := merchant(t, http.StatusOK, ackWord)
 	if err := pay(w.create(t, w.charge(notifyURL))); err != nil {
@@ -208,7 +208,7 @@ func TestARestartForgetsNothing(t *testing.T) {
 	if calls.Load() != 0 {
 		t.Fatal("a stopped worker sent a callback")
 	}
-	w = worldOn(t, db, testConfig())
+	w = setupOn(t, db, testConfig())
 	pgtest.Eventually(t, 5*time.Second, func() bool { return w.callbacks(t)[0].status == "acknowledged" }, "the next process delivers")
 }
 
@@ -218,7 +218,7 @@ func TestAStopPutsCallbacksBack(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.Parallel = 1
-	w := newWorld(t, cfg)
+	w := setup(t, cfg)
 	arrived := make(chan struct{}, 10)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}

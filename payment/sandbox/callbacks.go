@@ -1,19 +1,18 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
-	"stampede/platform/app"
-	"stampede/platform/ids"
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/outbound"
 )
 
 const (
@@ -53,6 +52,7 @@ func (b *Bank) run(ctx context.Context) error {
 			}
 		})
 	}
+	defer b.outward.CloseIdleConnections()
 	defer senders.Wait()
 	defer close(due)
 
@@ -116,7 +116,7 @@ func (b *Bank) deliver(ctx context.Context, c sandboxdb.ClaimCallbacksRow) {
 	case sendErr == nil:
 		b.callbacks.WithLabelValues("acknowledged").Inc()
 		err = b.q.Acknowledge(book, c.ID)
-	case int(c.Attempts) >= b.cfg.CallbackAttempts:
+	case int(c.Attempts) >= callbackAttempts:
 		b.callbacks.WithLabelValues("given_up").Inc()
 		b.log.WarnContext(ctx, "sandbox bank gave up on a callback", "callback", c.ID, "url", c.Url, "attempts", c.Attempts, "error", sendErr)
 		err = b.q.GiveUp(book, sandboxdb.GiveUpParams{ID: c.ID, LastError: sendErr.Error()})
@@ -150,24 +150,18 @@ const maxAckBytes = 1 << 10
 // send makes one attempt. Only status 200 with the agreed word acknowledges:
 // a proxy's friendly page must not.
 func (b *Bank) send(ctx context.Context, c sandboxdb.ClaimCallbacksRow) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Url, bytes.NewReader(c.Body))
+	err := b.outward.Do(ctx, outbound.Request{
+		URL: c.Url, Body: c.Body, Type: "application/json",
+		Head: func(h http.Header) { b.bank.sign(h, c.Body) }, // anew for each attempt: a late one must still be fresh
+	}, func(r outbound.Reply) error {
+		var a ack
+		if r.Status != http.StatusOK || json.Unmarshal(r.Body, &a) != nil || a.Code != ackWord {
+			return fmt.Errorf("not acknowledged, status %d, answer %q", r.Status, a.Code)
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("sandbox: callback: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	b.bank.sign(req.Header, c.Body) // anew for each attempt: a late one must still be fresh
-	resp, err := b.outward.Do(req)
-	if err != nil {
-		return fmt.Errorf("sandbox: callback: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAckBytes))
-	if err != nil {
-		return fmt.Errorf("sandbox: callback: read answer: %w", err)
-	}
-	var a ack
-	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, &a) != nil || a.Code != ackWord {
-		return fmt.Errorf("sandbox: callback: not acknowledged, status %d, answer %q", resp.StatusCode, a.Code)
 	}
 	return nil
 }

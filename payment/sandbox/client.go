@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"stampede/payment/provider"
-	"stampede/platform/clock"
-	"stampede/platform/ids"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/outbound"
 )
 
 // ClientConfig is how the shop reaches its bank.
@@ -22,18 +23,7 @@ type ClientConfig struct {
 	Secret   []byte
 	// BankURL is where this process reaches the bank, without a trailing slash.
 	BankURL string
-	// Timeout bounds one attempt of a call. Defaults to 3 s: the bank answers in
-	// milliseconds, and a shopper waits on a creation.
-	Timeout time.Duration
-	// Attempts is how often a call is made at most when the bank cannot be
-	// reached or fails. Defaults to 3.
-	Attempts int
-	// Backoff is the wait before the second attempt; it doubles. Defaults to 50 ms.
-	Backoff time.Duration
-	// BreakerFailures in a row make further calls fail at once for BreakerDelay,
-	// so that a dead bank does not tie up the shop. Default to 10 and 2 s.
-	BreakerFailures int
-	BreakerDelay    time.Duration
+	outbound.Config
 	// Behaviour and DelaySeconds are asked of the bank for every payment that
 	// this client creates; empty is Normal.
 	Behaviour    Behaviour
@@ -43,15 +33,17 @@ type ClientConfig struct {
 // DefaultClientConfig returns the defaults; Merchant, Secret and BankURL have
 // to be set by the caller.
 func DefaultClientConfig() ClientConfig {
-	return ClientConfig{
-		Name: "sandbox", Timeout: 3 * time.Second, Attempts: 3, Backoff: 50 * time.Millisecond,
-		BreakerFailures: 10, BreakerDelay: 2 * time.Second,
-	}
+	return ClientConfig{Name: "sandbox", Config: outbound.Config{
+		Peer: "sandbox-bank", Direct: true, // the bank is this process
+		Conns: 32, MaxBytes: maxMessageBytes, // as many closings and creations usually run at once
+		Timeout: 3 * time.Second, Attempts: 3, Backoff: 50 * time.Millisecond, // the bank answers in milliseconds, and a shopper waits
+		BreakerFailures: 10, BreakerDelay: 2 * time.Second, // a dead bank must not tie up the shop
+	}}
 }
 
 // Validate returns every fault of the configuration in one error.
 func (c ClientConfig) Validate() error {
-	var errs []error
+	errs := []error{c.Config.Validate()}
 	if c.Name == "" || c.Merchant == "" {
 		errs = append(errs, errors.New("sandbox: the client needs a name and a merchant number"))
 	}
@@ -60,9 +52,6 @@ func (c ClientConfig) Validate() error {
 	}
 	if err := checkURL(c.BankURL); err != nil {
 		errs = append(errs, fmt.Errorf("sandbox: bank URL: %w", err))
-	}
-	if c.Timeout <= 0 || c.Backoff <= 0 || c.BreakerDelay <= 0 || c.Attempts < 1 || c.BreakerFailures < 1 {
-		errs = append(errs, errors.New("sandbox: time-outs, back-off, attempts and breaker of the client are above 0"))
 	}
 	if c.Behaviour != "" && !c.Behaviour.Valid() {
 		errs = append(errs, fmt.Errorf("sandbox: unknown behaviour %q", c.Behaviour))
@@ -75,10 +64,10 @@ func (c ClientConfig) Validate() error {
 
 // Client is the sandbox bank as a payment provider. Safe for concurrent use.
 type Client struct {
+	*outbound.Client
 	cfg      ClientConfig
 	merchant signer // signs requests
 	bank     signer // checks replies and callbacks
-	line     *line
 }
 
 var _ provider.Provider = (*Client)(nil)
@@ -88,13 +77,10 @@ func NewClient(cfg ClientConfig, clk clock.Clock) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, line: newLine(cfg)}
+	c := &Client{Client: outbound.New(cfg.Config), cfg: cfg}
 	c.merchant, c.bank = signers(cfg.Secret, clk.Now)
 	return c, nil
 }
-
-// HangUp drops the idle connections to the bank.
-func (c *Client) HangUp() { c.line.http.CloseIdleConnections() }
 
 // Profile implements provider.Provider.
 func (c *Client) Profile() provider.Profile {

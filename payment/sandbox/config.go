@@ -7,21 +7,29 @@ import (
 	"time"
 )
 
+// Settings say whether the bank is served at all.
+type Settings struct {
+	SandboxBank bool `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: everybody can pay there without money."`
+}
+
+// merchantName is what the bank's page shows.
+const merchantName = "Stampede"
+
+// callbackAttempts is how often a callback is sent at most, as real providers do
+// within the first minutes.
+const callbackAttempts = 8
+
 // Config is how the bank behaves when nobody asks it to misbehave.
 type Config struct {
-	// Merchant is the shop's number at the bank, MerchantName what its page shows.
-	Merchant     string
-	MerchantName string
+	// Merchant is the shop's number at the bank.
+	Merchant string
 	// Secret is what bank and merchant share; at least minSecretBytes.
 	Secret []byte
 	// PublicURL is where shoppers reach the bank, without a trailing slash;
 	// the pay URL begins with it.
 	PublicURL string
-	// CallbackAttempts is how often a callback is sent at most. Defaults to 8,
-	// as real providers do within the first minutes.
-	CallbackAttempts int
 	// CallbackBackoff is the wait after the first failed attempt; it doubles
-	// with each, up to callbackBackoffMost. Defaults to 1 s: eight attempts then
+	// with each, up to callbackBackoffMost. Defaults to 1 s: callbackAttempts then
 	// span about two minutes, longer than a restart takes.
 	CallbackBackoff time.Duration
 	// RefundDelay is how long a refund stays in processing. Defaults to 500 ms,
@@ -42,8 +50,7 @@ const minSecretBytes = 32
 // be set by the caller.
 func DefaultConfig() Config {
 	return Config{
-		MerchantName: "Stampede", CallbackAttempts: 8, CallbackBackoff: time.Second,
-		RefundDelay: 500 * time.Millisecond, Poll: 250 * time.Millisecond, Parallel: 16,
+		CallbackBackoff: time.Second, RefundDelay: 500 * time.Millisecond, Poll: 250 * time.Millisecond, Parallel: 16,
 	}
 }
 
@@ -58,12 +65,6 @@ func (c Config) Validate() error {
 	}
 	if err := checkURL(c.PublicURL); err != nil {
 		errs = append(errs, fmt.Errorf("sandbox: public URL: %w", err))
-	}
-	if c.CallbackAttempts < 1 || c.Parallel < 1 {
-		errs = append(errs, errors.New("sandbox: attempts and parallel callbacks are at least 1"))
-	}
-	if c.CallbackBackoff <= 0 || c.Poll <= 0 || c.RefundDelay < 0 {
-		errs = append(errs, errors.New("sandbox: back-off and poll interval are above 0, the refund delay at least 0"))
 	}
 	return errors.Join(errs...)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
 )
 
 //go:embed page.html
@@ -86,7 +86,7 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	q.Set("lang", pageWords[lang].Other)
 	left := max(p.ExpiresAt.Sub(now), 0)
 	b.render(w, r, http.StatusOK, page{
-		words: pageWords[lang], State: p.Status, FailedBefore: q.Get("failed") != "", MerchantName: b.cfg.MerchantName,
+		words: pageWords[lang], State: p.Status, FailedBefore: q.Get("failed") != "", MerchantName: merchantName,
 		What: p.Title, PaymentNo: p.PaymentNo, Money: orderevent.Money{Amount: p.Amount, Currency: p.Currency}.String(), LeftMillis: left.Milliseconds(),
 		LeftText: fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60), //nolint:mnd // minutes and seconds
 		Action:   action, OtherURL: r.URL.Path + "?" + q.Encode(), ReturnURL: p.ReturnUrl,

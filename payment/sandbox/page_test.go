@@ -8,8 +8,14 @@ import (
 	"testing"
 )
 
+// browser follows no redirect and keeps no connection open.
+var browser = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
 // browse follows no redirect, so that a test sees each answer.
-func (w *world) browse(t *testing.T, method, address, language string, form url.Values) (int, string, http.Header) {
+func (w *bundle) browse(t *testing.T, method, address, language string, form url.Values) (int, string, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -19,7 +25,7 @@ func (w *world) browse(t *testing.T, method, address, language string, form url.
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	resp, err := w.client.line.http.Do(req)
+	resp, err := browser.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +48,7 @@ func wants(t *testing.T, body string, texts ...string) {
 
 func TestPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testConfig())
+	w := setup(t, testConfig())
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 	c := w.charge(notifyURL)
 	c.Title, c.Amount, c.ReturnURL = `<script>alert("mug")</script>`, 129900, "https://shop.example/orders/1"
@@ -89,7 +95,7 @@ func TestPage(t *testing.T) {
 
 func TestAPayURLIsASecret(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testConfig())
+	w := setup(t, testConfig())
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 	c := w.charge(notifyURL)
 	address := w.create(t, c)
@@ -116,7 +122,7 @@ func TestAPayURLIsASecret(t *testing.T) {
 
 func TestPayRefusesNonsense(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testConfig())
+	w := setup(t, testConfig())
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 	address := w.create(t, w.charge(notifyURL))
 	for body, want := range map[string]int{
@@ -127,7 +133,7 @@ func TestPayRefusesNonsense(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Content-Type", "application/json")
-		resp, err := w.client.line.http.Do(req)
+		resp, err := browser.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

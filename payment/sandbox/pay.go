@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
 )
 
 // payRequest is what a person, or a program that plays one, sends to a pay URL:

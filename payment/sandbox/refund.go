@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
 )
 
 // maxReasonBytes bounds the words that a refund carries.

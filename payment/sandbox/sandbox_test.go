@@ -17,16 +17,16 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/payment/providertest"
-	"stampede/platform/clock"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/clock"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
 var secret = []byte("a secret that only tests know, 32+")
 
-// world is a bank on a real socket and its client.
-type world struct {
+// bundle is a bank on a real socket and its client.
+type bundle struct {
 	client *Client
 	db     *pgxpool.Pool
 	url    string
@@ -41,12 +41,12 @@ func testConfig() Config {
 	return cfg
 }
 
-func newWorld(t *testing.T, cfg Config) *world {
+func setup(t *testing.T, cfg Config) *bundle {
 	t.Helper()
-	return worldOn(t, pgtest.DB(t), cfg)
+	return setupOn(t, pgtest.DB(t), cfg)
 }
 
-func worldOn(t *testing.T, db *pgxpool.Pool, cfg Config) *world {
+func setupOn(t *testing.T, db *pgxpool.Pool, cfg Config) *bundle {
 	t.Helper()
 	mux := chi.NewRouter()
 	srv := httptest.NewServer(mux)
@@ -63,7 +63,7 @@ func worldOn(t *testing.T, db *pgxpool.Pool, cfg Config) *world {
 		defer close(done)
 		_ = bank.Workers()[0].Run(ctx)
 	}()
-	stop := func() { cancel(); <-done; bank.Close() }
+	stop := func() { cancel(); <-done }
 	t.Cleanup(stop)
 
 	ccfg := DefaultClientConfig()
@@ -72,8 +72,8 @@ func worldOn(t *testing.T, db *pgxpool.Pool, cfg Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.HangUp)
-	return &world{client: client, db: db, url: srv.URL, stop: stop}
+	t.Cleanup(client.CloseIdleConnections)
+	return &bundle{client: client, db: db, url: srv.URL, stop: stop}
 }
 
 // payAs is a shopper's program: JSON to the pay URL.
@@ -106,7 +106,7 @@ func pay(payURL string) error {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testConfig())
+	w := setup(t, testConfig())
 	providertest.Run(t, func(*testing.T) providertest.Subject {
 		return providertest.Subject{Provider: w.client, Currency: "CNY", Pay: pay}
 	})

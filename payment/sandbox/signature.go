@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"stampede/platform/signature"
+	"stampede/platform/base/signature"
 )
 
 // The headers that carry a signature.

@@ -15,9 +15,9 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 
 	"stampede/payment/provider"
-	"stampede/platform/clock"
-	"stampede/platform/ids"
-	"stampede/platform/signature"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
+	"stampede/platform/base/signature"
 )
 
 func TestSignature(t *testing.T) {
@@ -57,14 +57,14 @@ func TestSignature(t *testing.T) {
 }
 
 // post sends a signed body to one of the bank's addresses.
-func (w *world) post(t *testing.T, path, body string, sign func(http.Header, []byte)) (int, string) {
+func (w *bundle) post(t *testing.T, path, body string, sign func(http.Header, []byte)) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+Prefix+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	sign(req.Header, []byte(body))
-	resp, err := w.client.line.http.Do(req)
+	resp, err := browser.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func (w *world) post(t *testing.T, path, body string, sign func(http.Header, []b
 
 func TestRequestsThatTheBankRefuses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testConfig())
+	w := setup(t, testConfig())
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 	c := w.charge(notifyURL)
 	w.create(t, c)
@@ -173,7 +173,7 @@ func clientOf(t *testing.T, url string) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.HangUp)
+	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
 
@@ -202,7 +202,7 @@ func TestClientRetriesThenBreaks(t *testing.T) {
 // A shopper who leaves says nothing about the bank.
 func TestACallerWhoGivesUpDoesNotBreakTheLine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testConfig())
+	w := setup(t, testConfig())
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // Prefix is where the bank's addresses begin.

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"stampede/platform/bus"
+	"stampede/platform/store/bus"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )

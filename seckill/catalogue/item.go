@@ -2,9 +2,11 @@ package catalogue
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/identity/humancheck"
 )
 
 // Item is what is known about an item on sale, read-only: one instance is shared
@@ -25,7 +27,7 @@ type Item struct {
 	PreheatAt                  time.Time
 	Rebuy                      bool // a user may buy again after the unpaid order closed
 
-	HumanCheck                string    // none, pow, slide or verifier
+	HumanCheck                humancheck.Kind
 	HumanCheckRate            int32     // paths a minute above which a second check is asked for; 0 never
 	OnePerUser                bool      // the activity is exclusive: a user takes part in one such at a time
 	ReserveFrom, ReserveUntil time.Time // when it can be reserved; both zero when no reservation is asked for
@@ -35,6 +37,11 @@ type Item struct {
 // Stock names the item's keys for inventory.
 func (i *Item) Stock() inventory.Item {
 	return inventory.Item{ID: i.ID, ActivityID: i.ActivityID, PerActivity: i.PerActivity}
+}
+
+// ChallengePath is where the human checks of the item hand out challenges.
+func (i *Item) ChallengePath() string {
+	return "/api/v1/items/" + strconv.FormatInt(i.ID, 10) + "/challenge"
 }
 
 // DueInRedis reports whether the item has to be decidable in Redis at a moment:

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"stampede/platform/app"
-	"stampede/platform/bus"
+	"stampede/platform/base/app"
+	"stampede/platform/store/bus"
 	"stampede/seckill/seckillevent"
 )
 

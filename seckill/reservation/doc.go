@@ -32,10 +32,10 @@
 //
 // # The lock
 //
-// Requests of one user for one item take turns by a Redis lock (platform/redlock),
+// Requests of one user for one item take turns by a lock in Redis (redisx.Locks),
 // so that a client that sends a hundred at once takes one place in a batch at a time
-// and makes one human check in all. Nothing rests upon it: whoever cannot get it, because
-// Redis is down or the others take too long, goes on without.
+// and makes one human check in all. Nothing rests upon it: a request that cannot get
+// it, because the lock's nodes are down or the others take too long, goes on without.
 //
 // # Asking who holds one
 //

@@ -3,7 +3,7 @@ package reservation
 import (
 	"context"
 
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
 	"stampede/seckill/rush"
 )
 
@@ -27,8 +27,8 @@ func (s *Service) Check(ctx context.Context, a *rush.Applicant) error {
 }
 
 // Proved reports whether a user passed a human check when reserving an item, so
-// that none is asked for at the path; it is what challenge.Door asks. An error
-// says that nobody knows at the moment.
+// that none is asked for at the path; the door asks it. An error
+// says that it is not known at the moment.
 func (s *Service) Proved(ctx context.Context, user, itemID int64) (bool, error) {
 	item, ok := s.deps.Items.Item(itemID)
 	if !ok || item.ReserveUntil.IsZero() {

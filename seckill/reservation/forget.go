@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"stampede/platform/app"
+	"stampede/platform/base/app"
 	"stampede/seckill/internal/seckilldb"
 )
 

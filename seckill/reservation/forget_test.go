@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 )
 
 // TestOldReservationsAreForgotten, those of sessions that ended long ago and no

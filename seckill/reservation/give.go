@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"stampede/platform/pg"
+	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 )
 

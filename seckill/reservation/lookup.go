@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )

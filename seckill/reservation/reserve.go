@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/humancheck"
-	"stampede/platform/redlock"
+	"stampede/platform/identity/humancheck"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
@@ -51,16 +49,14 @@ func (s *Service) reserve(ctx context.Context, item *catalogue.Item, who applica
 	case now.Sub(item.ReserveUntil) > clockTolerance:
 		return s.heldStill(ctx, item, who.user)
 	}
-	if lock := s.turn(ctx, item.ID, who.user); lock != nil {
-		defer s.endTurn(ctx, lock)
-	}
+	defer s.turn(ctx, item.ID, who.user)()
 	human := false
-	if item.HumanCheck == string(humancheck.Pow) {
+	if item.HumanCheck == humancheck.Pow {
 		// Who holds one already needs no other proof: the first was good once only.
 		if h, err := s.read(ctx, item.ID, who.user); !errors.Is(err, errNone) {
 			return h, err
 		}
-		sub := humancheck.Subject{Purpose: humancheck.PurposeReservation, User: who.user, Item: item.ID, Address: who.from}
+		sub := humancheck.Subject{Purpose: humancheck.PurposeReservation, User: who.user, Item: item.ID, Path: item.ChallengePath(), Address: who.from}
 		if err := s.deps.Human.Check(ctx, humancheck.Pow, sub, who.proof); err != nil {
 			return held{}, err
 		}
@@ -120,21 +116,15 @@ func (s *Service) giveUp(ctx context.Context, item *catalogue.Item, user int64) 
 	}
 }
 
-// turn waits until no other request of the user for the item is under way; nil
-// when that cannot be known or takes too long.
-func (s *Service) turn(ctx context.Context, item, user int64) *redlock.Lock {
+// turn waits until no other request of the user for the item is under way, and
+// returns what lets the next one go on. Where the lock cannot be had, or not in
+// time, the request goes on as well: Postgres keeps order without it.
+func (s *Service) turn(ctx context.Context, item, user int64) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	// One key, in whatever slot it falls.
-	key := "reserve:" + strconv.FormatInt(item, 10) + ":" + strconv.FormatInt(user, 10)
-	lock, err := s.locks.Acquire(ctx, key, lockLasts)
+	release, err := s.deps.Locks.Acquire(ctx, fmt.Sprintf("reserve:%d:%d", item, user), lockLasts)
 	if err != nil {
-		return nil // Postgres keeps order without it
+		return func() {}
 	}
-	return lock
-}
-
-// endTurn lets the user's next request go on.
-func (s *Service) endTurn(ctx context.Context, lock *redlock.Lock) {
-	_ = lock.Release(context.WithoutCancel(ctx)) // what is not given back runs out
+	return release
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // together runs f with 0…n-1 at the same time.

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strconv"
 
-	"stampede/platform/auth"
-	"stampede/platform/httpx"
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/seckill/catalogue"
 )
 
@@ -34,6 +36,10 @@ type Answer struct{ Body Reservation }
 // Routes registers what shoppers do with reservations. How often a user and an
 // address may try is for limits.
 func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
+	api.Member("reservation_closes_at", huma.Schema{
+		Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-11-11T11:50:00.000Z"},
+		Description: "Until when you can reserve, of no-reservation-held",
+	})
 	const path = "/api/v1/items/{id}/reservation"
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodPost, Path: path, ID: "reserve-item", Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated, Limits: limits,

@@ -11,11 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/clock"
-	"stampede/platform/fault"
-	"stampede/platform/gather"
-	"stampede/platform/humancheck"
-	"stampede/platform/redlock"
+	"stampede/platform/base/batch"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/fault"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/redisx"
 	"stampede/seckill/catalogue"
 )
 
@@ -37,6 +37,7 @@ type Human interface {
 type Deps struct {
 	DB      *pgxpool.Pool // the seckill module's budget of connections
 	Redis   redis.UniversalClient
+	Locks   *redisx.Locks // by which a user's requests take turns
 	Items   Items
 	Human   Human
 	Clock   clock.Clock // the Redis server's time, by estimate
@@ -46,12 +47,11 @@ type Deps struct {
 
 // Service gives out reservations and says who holds one. Safe for concurrent use.
 type Service struct {
-	deps  Deps
-	locks *redlock.Locker
+	deps Deps
 	// memory keeps answers that cannot change any more; see remember.
 	memory *freecache.Cache
-	asking gather.Line[question]
-	giving gather.Line[wish]
+	asking batch.Coalescer[question]
+	giving batch.Coalescer[wish]
 
 	answers *prometheus.CounterVec
 	lookups *prometheus.CounterVec
@@ -75,15 +75,11 @@ const memoryBytes = 8 << 20
 
 // New returns the service; it reads nothing yet.
 func New(deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Redis == nil || deps.Items == nil || deps.Human == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
+	if deps.DB == nil || deps.Redis == nil || deps.Locks == nil || deps.Items == nil || deps.Human == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("reservation: every dependency is required")
 	}
-	locks, err := redlock.New(redlock.DefaultConfig(), deps.Redis)
-	if err != nil {
-		return nil, err
-	}
 	s := &Service{
-		deps: deps, locks: locks, memory: freecache.NewCache(memoryBytes),
+		deps: deps, memory: freecache.NewCache(memoryBytes),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_reservations_total",
 			Help: "Requests to reserve an item, by code: reserved, held (again the same answer), given-up, or why not.",
@@ -93,8 +89,8 @@ func New(deps Deps) (*Service, error) {
 			Help: "Times somebody's reservation was looked up, by where the answer was: memory, redis, postgres, nowhere.",
 		}, []string{"from"}),
 	}
-	s.asking = gather.Line[question]{Answer: s.lookUp, Most: batchMost, AtOnce: batchesAtOnce, Waiting: waitingMost}
-	s.giving = gather.Line[wish]{Answer: s.give, Most: batchMost, AtOnce: batchesAtOnce, Waiting: waitingMost}
+	s.asking = batch.Coalescer[question]{Answer: s.lookUp, MaxBatch: batchMost, Parallel: batchesAtOnce, MaxWaiting: waitingMost}
+	s.giving = batch.Coalescer[wish]{Answer: s.give, MaxBatch: batchMost, Parallel: batchesAtOnce, MaxWaiting: waitingMost}
 	for _, code := range []string{codeReserved, codeHeld, codeGivenUp} {
 		s.answers.WithLabelValues(code) // from the first scrape on, so that the first rate is right
 	}

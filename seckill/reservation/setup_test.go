@@ -23,13 +23,14 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/auth"
-	"stampede/platform/bus/bustest"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/humancheck"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/reservation"
@@ -48,6 +49,7 @@ type shop struct {
 	t     testing.TB
 	db    *pgxpool.Pool
 	rdb   *redis.Client
+	items *catalogue.Catalogue
 	sale  *seckill.Service
 	clock *testClock
 	human *human
@@ -78,22 +80,26 @@ func open(t testing.TB, change ...plan) *shop {
 	b := bustest.Open(t)
 	quiet := slog.New(slog.DiscardHandler)
 	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
-		DB: s.db, Redis: s.rdb, Bus: b, Holds: noOrders{}, Log: quiet, Metrics: prometheus.NewRegistry(),
+		DB: s.db, Redis: s.rdb, Bus: b, Holds: noOrders{}, Books: noOrders{}, Log: quiet, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := seckill.DefaultConfig()
 	cfg.CanPay = true
-	s.sale, err = seckill.New(cfg, seckill.Deps{
+	deps := seckill.Deps{
 		DB: s.db, Redis: s.rdb, Bus: b, Stock: stock, Outbox: noWaker{}, Clock: s.clock, Log: quiet,
 		Metrics: prometheus.NewRegistry(), Orders: noOrders{}, SigningKey: testKey,
-	})
-	if err != nil {
+	}
+	if s.items, err = seckill.NewCatalogue(cfg, s.db, quiet, deps.Metrics); err != nil {
 		t.Fatal(err)
 	}
 	s.desk = s.instance(s.pool(s.db.Config()), s.rdb)
-	s.sale.Rush.Guard(s.svc.Check)
+	deps.Catalogue, deps.Admit = s.items, s.svc.Check
+	if s.sale, err = seckill.New(cfg, deps); err != nil {
+		t.Fatal(err)
+	}
+	s.sale.Routes(s.rt)
 	s.publish(change)
 	return s
 }
@@ -123,15 +129,17 @@ func (counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) 
 func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
 	s.t.Helper()
 	d := &desk{metrics: prometheus.NewRegistry(), tokens: auth.NewTokens(testKey, time.Now)}
-	var err error
+	locks, err := redisx.OpenLocks(s.t.Context(), slog.New(slog.DiscardHandler), rdb)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	d.svc, err = reservation.New(reservation.Deps{
-		DB: db, Redis: rdb, Items: s.sale.Catalogue, Human: s.human, Clock: s.clock, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics,
+		DB: db, Redis: rdb, Locks: locks, Items: s.items, Human: s.human, Clock: s.clock, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics,
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	d.rt = httpx.NewRouter(d.tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
-	s.sale.Routes(d.rt)
 	d.svc.Routes(d.rt.API)
 	return d
 }
@@ -298,9 +306,9 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	case kind != humancheck.Pow:
 		return errors.New("not the kind that the activity asks for")
 	case solution == "":
-		return fault.New(fault.Forbidden, "human-check-required", "Solve a challenge.")
+		return fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Show that you are not a program", "请先完成人机验证"}, "Solve a challenge.")
 	case h.used[solution]:
-		return fault.New(fault.Forbidden, "human-check-failed", "Used.")
+		return fault.New(fault.Forbidden, "human-check-failed", fault.Titles{"The check was not passed", "人机验证未通过，请重试"}, "Used.")
 	}
 	h.used[solution] = true
 	return nil
@@ -319,14 +327,16 @@ func (noWaker) Wake() {}
 // noOrders is an order module before its first order.
 type noOrders struct{}
 
-func (noOrders) Known(context.Context, []ids.ID) (map[ids.ID]string, error) { return nil, nil }
+func (noOrders) Statuses(context.Context, []ids.ID) (map[ids.ID]string, error) { return nil, nil }
 
 func (noOrders) Get(context.Context, ids.ID) (o orderevent.Order, ok bool, err error) {
 	return o, false, nil
 }
 
-func (noOrders) Holds(context.Context, pgx.Tx, int64) ([]inventory.Held, []inventory.Gone, error) {
+func (noOrders) Holds(context.Context, pgx.Tx, int64) ([]inventory.Held, []inventory.Tombstone, error) {
 	return nil, nil, nil
 }
 
 func (noOrders) Closed(context.Context, pgx.Tx, int64) ([]inventory.Closed, error) { return nil, nil }
+
+func (noOrders) LiveUnits(context.Context) (map[int64]inventory.Units, error) { return nil, nil }

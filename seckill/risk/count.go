@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"stampede/platform/app"
-	"stampede/platform/lease"
+	"stampede/platform/base/app"
+	"stampede/platform/store/lease"
+	"stampede/seckill/risk/internal/riskdb"
 )
 
 const (
@@ -27,23 +28,23 @@ const (
 // keepCounting runs the loops of which one instance is enough, and this
 // instance's own flushing of refusals.
 func (s *Service) keepCounting(ctx context.Context) error {
-	turn := &lease.Turn{DB: s.deps.DB, Name: "risk-count", Holder: s.holder, Life: turnLife}
+	elector := &lease.Elector{DB: s.deps.DB, Name: "risk-count", Holder: s.holder, TTL: turnLife}
 	defer func() {
-		if err := turn.Leave(ctx); err != nil {
-			s.deps.Log.WarnContext(ctx, "lease not given back, it ends by itself", "lease", turn.Name, "error", err)
+		if err := elector.Resign(ctx); err != nil {
+			s.deps.Log.WarnContext(ctx, "lease not given back, it ends by itself", "lease", elector.Name, "error", err)
 		}
 	}()
 	var jobs jobs
 	return app.Loop{
 		Every: flushEvery, Log: s.deps.Log, Failed: "risk rules not counted, trying again",
-		Do: func(ctx context.Context) error { return s.countOnce(ctx, turn, &jobs) },
+		Do: func(ctx context.Context) error { return s.countOnce(ctx, elector, &jobs) },
 	}.Run(ctx)
 }
 
 // jobs are when the loops of one instance are due next.
 type jobs struct{ open, recount, tidy time.Time }
 
-func (s *Service) countOnce(ctx context.Context, turn *lease.Turn, due *jobs) error {
+func (s *Service) countOnce(ctx context.Context, elector *lease.Elector, due *jobs) error {
 	if err := s.flushRefusals(ctx); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (s *Service) countOnce(ctx context.Context, turn *lease.Turn, due *jobs) er
 		return nil
 	}
 	due.open = now.Add(openEvery)
-	mine, err := turn.Mine(ctx)
+	mine, err := elector.IsLeader(ctx)
 	if err != nil || !mine {
 		return err
 	}
@@ -95,25 +96,20 @@ const tidyAtMost = 10_000
 
 // tidy removes what has ended: nothing asks for it any more.
 func (s *Service) tidy(ctx context.Context) error {
-	for _, t := range [...]struct {
-		what, statement string
-		args            []any
-	}{
-		{"claims", `DELETE FROM risk.claims WHERE user_id IN (
-			SELECT c.user_id FROM risk.claims c WHERE c.until < clock_timestamp() AND (c.ends_at < clock_timestamp() OR NOT EXISTS (
-				SELECT FROM risk.claim_orders o WHERE o.user_id = c.user_id AND o.activity_id = c.activity_id AND o.live))
-			ORDER BY c.until LIMIT $1 FOR UPDATE SKIP LOCKED) AND until < clock_timestamp()`, nil},
-		{"orders of claims", `DELETE FROM risk.claim_orders WHERE order_no IN (
-			SELECT order_no FROM risk.claim_orders WHERE ends_at < clock_timestamp() ORDER BY ends_at LIMIT $1)`, nil},
-		{"unpaid closings", `DELETE FROM risk.holds WHERE order_no IN (
-			SELECT order_no FROM risk.holds WHERE closed_at < clock_timestamp() - $2::interval ORDER BY closed_at LIMIT $1)`, []any{maxWindow}},
-		{"marks", `DELETE FROM risk.marks WHERE (rule_id, user_id) IN (
-			SELECT rule_id, user_id FROM risk.marks WHERE until < clock_timestamp() ORDER BY until LIMIT $1)`, nil},
-		{"decisions", `DELETE FROM risk.decisions WHERE id IN (
-			SELECT id FROM risk.decisions WHERE at < clock_timestamp() - $2::interval ORDER BY at LIMIT $1)`, []any{s.cfg.KeepDecisions}},
+	q := riskdb.New(s.deps.DB)
+	for what, remove := range map[string]func() error{
+		"claims":           func() error { return q.RemoveEndedClaims(ctx, tidyAtMost) },
+		"orders of claims": func() error { return q.RemoveEndedClaimOrders(ctx, tidyAtMost) },
+		"unpaid closings": func() error {
+			return q.RemoveOldHolds(ctx, riskdb.RemoveOldHoldsParams{Keep: maxWindow, AtMost: tidyAtMost})
+		},
+		"marks": func() error { return q.RemoveEndedMarks(ctx, tidyAtMost) },
+		"decisions": func() error {
+			return q.RemoveOldDecisions(ctx, riskdb.RemoveOldDecisionsParams{Keep: s.deps.Keep, AtMost: tidyAtMost})
+		},
 	} {
-		if _, err := s.deps.DB.Exec(ctx, t.statement, append([]any{tidyAtMost}, t.args...)...); err != nil {
-			return fmt.Errorf("risk: remove ended %s: %w", t.what, err)
+		if err := remove(); err != nil {
+			return fmt.Errorf("risk: remove ended %s: %w", what, err)
 		}
 	}
 	return nil

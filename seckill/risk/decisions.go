@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/seckill/risk/internal/riskdb"
 	"stampede/seckill/rush"
 )
 
@@ -98,18 +99,18 @@ func (s *Service) gather(first decision) []decision {
 // is counted as lost.
 func (s *Service) store(ctx context.Context, batch []decision) bool {
 	n := len(batch)
-	at, nos := make([]time.Time, n), make([]ids.ID, n)
+	rows := riskdb.InsertDecisionsParams{At: make([]time.Time, n), OrderNos: make([]ids.ID, n)}
 	wide := make([]int64, 4*n)
-	users, items, activities, rules := wide[:n], wide[n:2*n], wide[2*n:3*n], wide[3*n:]
+	rows.Users, rows.Items, rows.Activities, rows.RuleIds = wide[:n], wide[n:2*n], wide[2*n:3*n], wide[3*n:]
 	text := make([]string, 3*n)
-	notes, seen, results := text[:n], text[n:2*n], text[2*n:]
+	rows.Rules, rows.Inputs, rows.Results = text[:n], text[n:2*n], text[2*n:]
 	for i, d := range batch {
-		at[i], nos[i], users[i], items[i], activities[i], rules[i] = d.at, d.no, d.user, d.item, d.activity, d.rule
-		notes[i], seen[i], results[i] = string(d.note), string(d.inputs), d.result
+		rows.At[i], rows.OrderNos[i], rows.Users[i], rows.Items[i], rows.Activities[i], rows.RuleIds[i] = d.at, d.no, d.user, d.item, d.activity, d.rule
+		rows.Rules[i], rows.Inputs[i], rows.Results[i] = string(d.note), string(d.inputs), d.result
 	}
 	var err error
 	for range 2 {
-		if err = s.insertDecisions(ctx, at, users, items, activities, nos, rules, notes, seen, results); err == nil {
+		if err = s.insertDecisions(ctx, rows); err == nil {
 			return true
 		}
 	}
@@ -118,13 +119,8 @@ func (s *Service) store(ctx context.Context, batch []decision) bool {
 	return false
 }
 
-func (s *Service) insertDecisions(ctx context.Context, columns ...any) error {
+func (s *Service) insertDecisions(ctx context.Context, rows riskdb.InsertDecisionsParams) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	_, err := s.deps.DB.Exec(ctx, `
-		INSERT INTO risk.decisions (at, user_id, item_id, activity_id, order_no, rule_id, rule, inputs, result)
-		SELECT d.at, d.usr, d.item, d.activity, d.no, d.rule, d.note::jsonb, d.inputs::jsonb, d.result
-		FROM unnest($1::timestamptz[], $2::bigint[], $3::bigint[], $4::bigint[], $5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::text[])
-			AS d (at, usr, item, activity, no, rule, note, inputs, result)`, columns...)
-	return err
+	return riskdb.New(s.deps.DB).InsertDecisions(ctx, rows)
 }

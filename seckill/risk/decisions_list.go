@@ -4,16 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/seckill/risk/internal/riskdb"
 )
 
-// DecisionView is a decision as operators read it.
-type DecisionView struct {
+// riskDecision is a decision as operators read it.
+type riskDecision struct {
 	ID         string         `json:"id"`
 	At         string         `json:"at" format:"date-time"`
 	UserID     string         `json:"user_id"`
@@ -28,35 +28,30 @@ type DecisionView struct {
 
 // readDecisions returns decisions, the newest first; 0 stands for any user, any
 // rule, and the beginning.
-func readDecisions(ctx context.Context, db querier, user, rule, before int64, limit int) ([]DecisionView, error) {
-	rows, err := db.Query(ctx, `
-		SELECT id, at, user_id, item_id, activity_id, order_no, rule_id, rule, inputs, result FROM risk.decisions
-		WHERE ($1 = 0 OR user_id = $1) AND ($2 = 0 OR rule_id = $2) AND ($3 = 0 OR id < $3)
-		ORDER BY id DESC LIMIT $4`, user, rule, before, limit)
+func readDecisions(ctx context.Context, db *pgxpool.Pool, user, rule, before int64, limit int) ([]riskDecision, error) {
+	rows, err := riskdb.New(db).Decisions(ctx, riskdb.DecisionsParams{UserID: user, RuleID: rule, Before: before, AtMost: int32(limit)}) //nolint:gosec // a page
 	if err != nil {
 		return nil, fmt.Errorf("read decisions: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, scanDecision)
-	if err != nil {
-		return nil, fmt.Errorf("read decisions: %w", err)
+	list := make([]riskDecision, len(rows))
+	for i := range rows {
+		if list[i], err = viewOf(&rows[i]); err != nil {
+			return nil, fmt.Errorf("read decision %d: %w", rows[i].ID, err)
+		}
 	}
 	return list, nil
 }
 
-func scanDecision(row pgx.CollectableRow) (DecisionView, error) {
-	var v DecisionView
-	var id, user, item, activity, rule int64
-	var at time.Time
-	var note, seen []byte
-	if err := row.Scan(&id, &at, &user, &item, &activity, &v.OrderNo, &rule, &note, &seen, &v.Result); err != nil {
+func viewOf(d *riskdb.RiskDecision) (riskDecision, error) {
+	v := riskDecision{
+		ID: httpx.FormatID(d.ID), At: httpx.Moment(d.At), UserID: httpx.FormatID(d.UserID), ItemID: httpx.FormatID(d.ItemID),
+		ActivityID: httpx.FormatID(d.ActivityID), OrderNo: d.OrderNo, Result: d.Result,
+	}
+	if d.RuleID != 0 {
+		v.RuleID = httpx.FormatID(d.RuleID)
+	}
+	if err := json.Unmarshal(d.Rule, &v.Rule); err != nil {
 		return v, err
 	}
-	v.ID, v.At, v.UserID, v.ItemID, v.ActivityID = httpx.FormatID(id), httpx.Moment(at), httpx.FormatID(user), httpx.FormatID(item), httpx.FormatID(activity)
-	if rule != 0 {
-		v.RuleID = httpx.FormatID(rule)
-	}
-	if err := json.Unmarshal(note, &v.Rule); err != nil {
-		return v, err
-	}
-	return v, json.Unmarshal(seen, &v.Inputs)
+	return v, json.Unmarshal(d.Inputs, &v.Inputs)
 }

@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"testing"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 func TestDecisionIsStored(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	i := y.instance()
 	stop := i.work()

@@ -5,7 +5,7 @@
 //
 // # Three checks
 //
-//   - The blacklist (platform/blacklist) keeps people out. The order writer asks
+//   - The blacklist (platform/identity/blacklist) keeps people out. The order writer asks
 //     it again, for who was listed after the grant.
 //   - Rules weaken the paths of those who do harm: of whoever lets holds expire,
 //     has many unpaid at once, or keeps running into refusals. The actions are

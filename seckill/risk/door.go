@@ -10,12 +10,12 @@ import (
 	"math"
 	"time"
 
-	"stampede/platform/fault"
+	"stampede/platform/base/fault"
 	"stampede/seckill/rush"
 )
 
 // errNotAvailable is all that a refused shopper learns.
-var errNotAvailable = fault.New(fault.Forbidden, "not-available", "This item is not available to you right now.")
+var errNotAvailable = fault.New(fault.Forbidden, "not-available", fault.Titles{"Not available to you right now", "暂时无法参与该活动"}, "This item is not available to you right now.")
 
 // Door is the check of blacklist and rules, a rush.DoorCheck. It reads memory
 // only, so it belongs before the checks that cost something.
@@ -86,22 +86,14 @@ func (s *Service) lucky(user, item int64, r *Rule) bool {
 	return float64(lot) < r.Amount*math.MaxUint64
 }
 
-// Watch returns the checks with their refusals counted, for the rules of the
-// kind refusals_per_minute. What nobody can do anything about (a store that is
+// Turned counts a refusal at the door for the rules of the kind
+// refusals_per_minute. What no shopper can do anything about (a store that is
 // away), and being asked for a proof that was not sent yet, is no refusal; nor is
-// what a rule refused, or whoever is hit once would stay so by asking.
-func (s *Service) Watch(checks ...rush.DoorCheck) []rush.DoorCheck {
-	watched := make([]rush.DoorCheck, len(checks))
-	for i, check := range checks {
-		watched[i] = func(ctx context.Context, a *rush.Applicant) error {
-			err := check(ctx, a)
-			if err != nil && counts(err) {
-				s.Refused(a.User)
-			}
-			return err
-		}
+// what a rule refused, or a user who is hit once would stay so by asking.
+func (s *Service) Turned(user int64, err error) {
+	if counts(err) {
+		s.Refused(user)
 	}
-	return watched
 }
 
 // codeProofAsked is the answer that begins a human check rather than fails it.

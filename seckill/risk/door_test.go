@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"stampede/platform/blacklist"
-	"stampede/platform/fault"
+	"stampede/platform/base/fault"
+	"stampede/platform/identity/blacklist"
 	"stampede/seckill/rush"
 )
 
@@ -21,9 +21,9 @@ func (l list) Listed(user int64, _, device string, addr netip.Addr) (blacklist.E
 
 func TestWhoIsListedIsToldNothing(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
-	i := y.instance(func(_ *Config, d *Deps) { d.Blacklist = list{"1": true, "stolen": true, "192.0.2.1": true} })
+	i := y.instance(func(_ *Settings, d *Deps) { d.Blacklist = list{"1": true, "stolen": true, "192.0.2.1": true} })
 	stop := i.work()
 	for _, change := range []func(*rush.Applicant){
 		func(a *rush.Applicant) { a.User = 1 },

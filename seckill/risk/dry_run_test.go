@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"testing"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // A dry run restricts nobody and names exactly those whom the same rule then hits.
 func TestDryRunEqualsTheRealHits(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	i := y.instance()
 	for user := range int64(150) {
@@ -63,7 +63,7 @@ func TestDryRunEqualsTheRealHits(t *testing.T) {
 
 func TestDryRunNamesAHundredAndCountsAll(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	i := y.instance()
 	for user := range int64(130) {
 		y.open[user+1] = 2 + user

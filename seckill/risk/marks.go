@@ -8,14 +8,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-)
 
-// querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
+	"stampede/seckill/risk/internal/riskdb"
+)
 
 // Hit is a user whom a rule hits.
 type Hit struct {
@@ -32,10 +27,10 @@ func worst(hits []Hit, most int) []Hit {
 
 // hits returns whom a rule hits now: the same for a rule in force and for one
 // that an operator tries. users narrows it to some; nil is everybody.
-func (s *Service) hits(ctx context.Context, db querier, r *Rule, users []int64) ([]Hit, error) {
+func (s *Service) hits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64) ([]Hit, error) {
 	switch r.Kind {
 	case UnpaidHolds:
-		return unpaidHits(ctx, db, r, users, s.cfg.MaxOffenders)
+		return unpaidHits(ctx, db, r, users, s.set.MaxOffenders)
 	case OpenUnpaid:
 		return s.openHits(ctx, r)
 	default:
@@ -43,21 +38,17 @@ func (s *Service) hits(ctx context.Context, db querier, r *Rule, users []int64) 
 	}
 }
 
-// unpaidHits counts unpaid closings. The user stays hit until the one that makes
-// the threshold full leaves the window.
-func unpaidHits(ctx context.Context, db querier, r *Rule, users []int64, most int) ([]Hit, error) {
-	rows, err := db.Query(ctx, `
-		SELECT user_id, count(*), (array_agg(closed_at ORDER BY closed_at DESC))[$1] + $2::interval
-		FROM risk.holds
-		WHERE closed_at > clock_timestamp() - $2::interval AND ($3::bigint[] IS NULL OR user_id = ANY ($3))
-		GROUP BY user_id HAVING count(*) >= $1
-		ORDER BY 2 DESC, 1 LIMIT $4`, r.Threshold, r.Window, users, most)
+// unpaidHits counts unpaid closings.
+func unpaidHits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64, most int) ([]Hit, error) {
+	rows, err := riskdb.New(db).UnpaidHits(ctx, riskdb.UnpaidHitsParams{
+		Threshold: r.Threshold, WindowLength: r.Window, Users: users, AtMost: int32(most), //nolint:gosec // a setting
+	})
 	if err != nil {
 		return nil, fmt.Errorf("count unpaid holds: %w", err)
 	}
-	hits, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Hit])
-	if err != nil {
-		return nil, fmt.Errorf("count unpaid holds: %w", err)
+	hits := make([]Hit, len(rows))
+	for i, h := range rows {
+		hits[i] = Hit{User: h.UserID, Count: h.Count, Until: h.Until}
 	}
 	return hits, nil
 }
@@ -70,7 +61,7 @@ func (s *Service) openHits(ctx context.Context, r *Rule) ([]Hit, error) {
 	if s.deps.Orders == nil {
 		return nil, nil
 	}
-	open, err := s.deps.Orders.OpenUnpaid(ctx, int(r.Threshold), s.cfg.MaxOffenders)
+	open, err := s.deps.Orders.OpenUnpaid(ctx, int(r.Threshold), s.set.MaxOffenders)
 	if err != nil {
 		return nil, fmt.Errorf("ask for open orders: %w", err)
 	}
@@ -78,37 +69,28 @@ func (s *Service) openHits(ctx context.Context, r *Rule) ([]Hit, error) {
 	for user, n := range open {
 		hits = append(hits, Hit{User: user, Count: n, Until: never})
 	}
-	return worst(hits, s.cfg.MaxOffenders), nil
+	return worst(hits, s.set.MaxOffenders), nil
 }
 
-// putMarks notes hits of a rule, and reports whether that changed anything. An
-// end that moves by seconds is no change: every instance would read all marks
-// again for it.
+// putMarks notes hits of a rule, and reports whether that changed anything.
 func putMarks(ctx context.Context, tx pgx.Tx, rule int64, hits []Hit) (bool, error) {
 	users, counts, until := columns(hits)
-	tag, err := tx.Exec(ctx, `
-		INSERT INTO risk.marks AS m (rule_id, user_id, count, until)
-		SELECT r.id, h.usr, h.n, h.until FROM risk.rules r, unnest($2::bigint[], $3::bigint[], $4::timestamptz[]) AS h (usr, n, until)
-		WHERE r.id = $1 -- the rule may have been removed meanwhile
-		ORDER BY h.usr
-		ON CONFLICT (rule_id, user_id) DO UPDATE SET count = excluded.count, until = excluded.until
-			WHERE m.count <> excluded.count OR m.until NOT BETWEEN excluded.until - interval '10 s' AND excluded.until + interval '10 s'`,
-		rule, users, counts, until)
+	changed, err := riskdb.New(tx).PutMarks(ctx, riskdb.PutMarksParams{RuleID: rule, Users: users, Counts: counts, Until: until})
 	if err != nil {
 		return false, fmt.Errorf("note marks: %w", err)
 	}
-	return tag.RowsAffected() > 0, nil
+	return changed > 0, nil
 }
 
 // setMarks makes hits all that a rule has.
 func setMarks(ctx context.Context, tx pgx.Tx, rule int64, hits []Hit) (bool, error) {
 	users, _, _ := columns(hits)
-	tag, err := tx.Exec(ctx, `DELETE FROM risk.marks WHERE rule_id = $1 AND user_id <> ALL ($2::bigint[])`, rule, users)
+	removed, err := riskdb.New(tx).RemoveMarksOfOthers(ctx, riskdb.RemoveMarksOfOthersParams{RuleID: rule, Users: users})
 	if err != nil {
 		return false, fmt.Errorf("remove marks: %w", err)
 	}
 	put, err := putMarks(ctx, tx, rule, hits)
-	return put || tag.RowsAffected() > 0, err
+	return put || removed > 0, err
 }
 
 func columns(hits []Hit) (users, counts []int64, until []time.Time) {

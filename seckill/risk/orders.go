@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/seckill/risk/internal/riskdb"
 )
 
 // eventAttempts is how often an event is tried before it becomes a dead letter:
@@ -60,7 +61,7 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 	if len(late) > 0 {
 		// Paid after all, from the backup: nobody was harmed. Marks follow at the next
 		// count.
-		if _, err := s.deps.DB.Exec(ctx, `DELETE FROM risk.holds WHERE order_no = ANY ($1::uuid[])`, late); err != nil {
+		if err := riskdb.New(s.deps.DB).ForgetHolds(ctx, late); err != nil {
 			return fmt.Errorf("risk: forget holds that were paid late: %w", err)
 		}
 	}
@@ -89,44 +90,30 @@ func (s *Service) exclusiveItems() map[int64]bool {
 // learnClaims notes which exclusive orders are live, and gives back the claims
 // whose only number has ended without one.
 func (s *Service) learnClaims(ctx context.Context, orders []orderevent.Order) error {
-	n := len(orders)
-	nos, users, activities := make([]ids.ID, n), make([]int64, n), make([]int64, n)
-	live, versions := make([]bool, n), make([]int32, n)
-	for i, o := range orders {
-		nos[i], users[i], activities[i], live[i], versions[i] = o.No, o.UserID, o.ActivityID, orderevent.Live(o.Status), o.Version
+	var rows riskdb.PutClaimOrdersParams
+	rows.Keep = s.set.ClaimKeep
+	for _, o := range orders {
+		rows.OrderNos, rows.Users, rows.Activities = append(rows.OrderNos, o.No), append(rows.Users, o.UserID), append(rows.Activities, o.ActivityID)
+		rows.Live, rows.Versions = append(rows.Live, orderevent.Live(o.Status)), append(rows.Versions, o.Version)
 	}
-	batch := &pgx.Batch{}
-	batch.Queue(`
-		INSERT INTO risk.claim_orders AS o (order_no, user_id, activity_id, live, version, ends_at)
-		SELECT e.no, e.usr, e.activity, e.live, e.version, a.ends_at + $6::interval
-		FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::boolean[], $5::int[]) AS e (no, usr, activity, live, version)
-		JOIN seckill.activities a ON a.id = e.activity
-		ORDER BY e.no
-		ON CONFLICT (order_no) DO UPDATE SET live = excluded.live, version = excluded.version WHERE o.version < excluded.version`,
-		nos, users, activities, live, versions, s.cfg.ClaimKeep)
-	// A claim under which a second path was issued stays until that one has ended.
-	batch.Queue(`
-		DELETE FROM risk.claims c USING risk.claim_orders e
-		WHERE e.order_no = ANY ($1::uuid[]) AND NOT e.live
-		  AND c.user_id = e.user_id AND c.activity_id = e.activity_id AND c.order_no = e.order_no AND c.paths = 1`, nos)
-	if err := s.deps.DB.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("note exclusive orders: %w", err)
-	}
-	return nil
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		q := riskdb.New(tx)
+		if err := q.PutClaimOrders(ctx, rows); err != nil {
+			return err
+		}
+		return q.GiveClaimsBack(ctx, rows.OrderNos)
+	})
+	return wrapped("note exclusive orders", err)
 }
 
 // learnUnpaid notes unpaid closings, and whom of their users a rule hits now.
 func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) error {
-	n := len(orders)
-	nos, users, items := make([]ids.ID, n), make([]int64, n), make([]int64, n)
-	reasons, at := make([]string, n), make([]time.Time, n)
-	for i, o := range orders {
-		nos[i], users[i], items[i], reasons[i], at[i] = o.No, o.UserID, o.ItemID, o.Reason, o.UpdatedAt
+	var rows riskdb.PutHoldsParams
+	for _, o := range orders {
+		rows.OrderNos, rows.Users, rows.Items = append(rows.OrderNos, o.No), append(rows.Users, o.UserID), append(rows.Items, o.ItemID)
+		rows.Reasons, rows.At = append(rows.Reasons, o.Reason), append(rows.At, o.UpdatedAt)
 	}
-	if _, err := s.deps.DB.Exec(ctx, `
-		INSERT INTO risk.holds (order_no, user_id, item_id, reason, closed_at)
-		SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::timestamptz[]) AS e (no, usr, item, reason, at)
-		ORDER BY e.no ON CONFLICT DO NOTHING`, nos, users, items, reasons, at); err != nil {
+	if err := riskdb.New(s.deps.DB).PutHolds(ctx, rows); err != nil {
 		return fmt.Errorf("note unpaid closings: %w", err)
 	}
 	rules, err := activeRules(ctx, s.deps.DB)
@@ -137,7 +124,7 @@ func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) er
 		if rules[i].Kind != UnpaidHolds {
 			continue
 		}
-		hits, err := s.hits(ctx, s.deps.DB, &rules[i], users)
+		hits, err := s.hits(ctx, s.deps.DB, &rules[i], rows.Users)
 		if err != nil {
 			return err
 		}

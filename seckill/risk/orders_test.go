@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"stampede/order/orderevent"
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestOpenUnpaidFollowsTheOrders(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	i := y.instance()
 	y.open[1] = 3
@@ -18,7 +18,7 @@ func TestOpenUnpaidFollowsTheOrders(t *testing.T) {
 		t.Fatal("three open orders and a path")
 	}
 	// Another instance asks when one of them is paid.
-	paid := y.instance(func(_ *Config, d *Deps) { d.Orders = openOrders{1: 2} })
+	paid := y.instance(func(_ *Settings, d *Deps) { d.Orders = openOrders{1: 2} })
 	paid.work()
 	for _, at := range []*instance{paid, i} {
 		pgtest.Eventually(t, inForce, func() bool {
@@ -30,7 +30,7 @@ func TestOpenUnpaidFollowsTheOrders(t *testing.T) {
 
 func TestAnOrderPaidAfterAllIsForgotten(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	i := y.instance()
 	i.addRule(`{"kind":"unpaid_holds","threshold":1,"action":"none"}`)

@@ -8,40 +8,24 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/seckill/risk/internal/riskdb"
 	"stampede/seckill/rush"
 )
 
-// takeClaim takes or prolongs a user's claim in one statement, whose row lock
-// decides between parallel ones. It changes a claim on another activity only when
-// that binds no longer: it ended, or no path of it can become an order any more
-// and none has become a live one.
-const takeClaim = `
-INSERT INTO risk.claims AS c (user_id, activity_id, order_no, until, ends_at)
-SELECT $1, a.id, $3, clock_timestamp() + $4::interval, a.ends_at + $5::interval FROM seckill.activities a WHERE a.id = $2
-ON CONFLICT (user_id) DO UPDATE SET
-    activity_id = excluded.activity_id, order_no = excluded.order_no, ends_at = excluded.ends_at,
-    paths      = CASE WHEN c.activity_id = excluded.activity_id THEN c.paths + 1 ELSE 1 END,
-    until      = CASE WHEN c.activity_id = excluded.activity_id THEN GREATEST(c.until, excluded.until) ELSE excluded.until END,
-    claimed_at = CASE WHEN c.activity_id = excluded.activity_id THEN c.claimed_at ELSE excluded.claimed_at END
-WHERE c.activity_id = excluded.activity_id
-   OR c.ends_at <= clock_timestamp()
-   OR EXISTS (SELECT FROM seckill.activities a WHERE a.id = c.activity_id AND a.status = 'terminated')
-   OR c.until <= clock_timestamp()
-      AND NOT EXISTS (SELECT FROM risk.claim_orders o WHERE o.user_id = c.user_id AND o.activity_id = c.activity_id AND o.live)
-RETURNING c.activity_id`
+var errOneActivity = fault.New(fault.Conflict, "one-activity", fault.Titles{"You are taking part in another activity", "您正在参与其他活动"},
+	"One shopper takes part in one of these activities at a time.")
 
 // errElsewhere names the activity in its fields and its sentence.
 func errElsewhere(activity int64, name string) error {
-	return fault.Newf(fault.Conflict, "one-activity",
-		"You are taking part in %q already, and one shopper takes part in one of these activities at a time. "+
-			"If you buy nothing there you are free again a few minutes later.", name).
+	return errOneActivity.Saying(fmt.Sprintf("You are taking part in %q already, and one shopper takes part in one of these activities at a time. "+
+		"If you buy nothing there you are free again a few minutes later.", name)).
 		With("activity_id", httpx.FormatID(activity)).With("activity", name)
 }
 
-var errClaims = fault.New(fault.Unavailable, "unavailable", "Whether you take part in another activity cannot be looked up now; try again in a moment.").After(time.Second)
+var errClaims = fault.Plain(fault.Unavailable, "Whether you take part in another activity cannot be looked up now; try again in a moment.").After(time.Second)
 
 // Participate is the check of the participation claim, a rush.DoorCheck. It
 // takes something that comes back by itself, but later than other checks refuse,
@@ -54,7 +38,7 @@ func (s *Service) Participate(ctx context.Context, a *rush.Applicant) error {
 	if a.UsableFrom.After(start) {
 		start = a.UsableFrom
 	}
-	bound := start.Sub(a.Now) + s.cfg.PathLifetime + s.cfg.ClaimGrace
+	bound := start.Sub(a.Now) + rush.PathLifetime + claimGrace
 	activity, name, err := s.claim(ctx, a.User, a.Item.ActivityID, a.OrderNo, bound)
 	switch {
 	case err != nil:
@@ -74,15 +58,15 @@ const claimAttempts = 3
 // claim returns the activity that the user takes part in afterwards, with its
 // name when it is not the wanted one.
 func (s *Service) claim(ctx context.Context, user, activity int64, no ids.ID, bound time.Duration) (has int64, name string, err error) {
+	q := riskdb.New(s.deps.DB)
 	for range claimAttempts {
-		err = s.deps.DB.QueryRow(ctx, takeClaim, user, activity, no, bound, s.cfg.ClaimKeep).Scan(&has)
+		has, err = q.TakeClaim(ctx, riskdb.TakeClaimParams{UserID: user, ActivityID: activity, OrderNo: no, Bound: bound, Keep: s.set.ClaimKeep})
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return has, "", wrapped("take a claim", err)
 		}
-		err = s.deps.DB.QueryRow(ctx, `
-			SELECT c.activity_id, a.name FROM risk.claims c JOIN seckill.activities a ON a.id = c.activity_id WHERE c.user_id = $1`, user).Scan(&has, &name)
+		claim, err := q.ClaimOf(ctx, user)
 		if !errors.Is(err, pgx.ErrNoRows) {
-			return has, name, wrapped("read a claim", err)
+			return claim.ActivityID, claim.Name, wrapped("read a claim", err)
 		}
 	}
 	return 0, "", fmt.Errorf("claim of activity %d: neither taken nor refused", activity)

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/fault"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 
 func TestHundredParallelClaimsGiveOneActivity(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	var items []*catalogue.Item
 	for range 10 {
 		items = append(items, y.activity("one of ten", true))
@@ -52,7 +52,7 @@ func TestHundredParallelClaimsGiveOneActivity(t *testing.T) {
 
 func TestRefusalNamesTheActivity(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	a, b := y.activity("双十一跑鞋", true), y.activity("another", true)
 	i := y.instance()
 	if _, err := i.asks(1, a); err != nil {
@@ -71,7 +71,7 @@ func TestRefusalNamesTheActivity(t *testing.T) {
 
 func TestOtherActivitiesCostNoQuery(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("open to all", false)
 	i := y.instance()
 	y.db.Close() // whoever asked it would be told
@@ -117,7 +117,7 @@ func (s shopper) waits() {
 // When a claim is given back, and when it is not.
 func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	b := y.activity("the other", true)
 	cases := []struct {
 		name    string
@@ -196,7 +196,7 @@ func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 // be used, and until an hour after the activity.
 func TestClaimLastsBeyondItsPath(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("soon", true)
 	i := y.instance()
 	if _, err := i.asks(1, item); err != nil {
@@ -226,7 +226,7 @@ func TestClaimLastsBeyondItsPath(t *testing.T) {
 
 func TestTidyRemovesWhatHasEnded(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	a := y.activity("first", true)
 	i := y.instance()
 	for user := range int64(3) {

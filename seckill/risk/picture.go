@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/seckill/risk/internal/riskdb"
 )
 
 // picture is the active rules and whom they hit, at one moment; immutable.
@@ -46,20 +48,14 @@ func (s *Service) readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) 
 		byID[p.rules[i].ID] = &p.rules[i]
 	}
 	// The worst offenders are kept where there are more than fit.
-	rows, err := tx.Query(ctx, `SELECT rule_id, user_id, count, until FROM risk.marks
-		WHERE until > clock_timestamp() ORDER BY count DESC, user_id LIMIT $1`, s.cfg.MaxOffenders)
+	rows, err := riskdb.New(tx).WorstMarks(ctx, int32(s.set.MaxOffenders)) //nolint:gosec // a setting
 	if err != nil {
 		return nil, err
 	}
-	var rule, user int64
-	var m mark
-	if _, err := pgx.ForEachRow(rows, []any{&rule, &user, &m.count, &m.until}, func() error {
-		if m.rule = byID[rule]; m.rule != nil {
-			p.marks[user] = append(p.marks[user], m)
+	for _, m := range rows {
+		if rule := byID[m.RuleID]; rule != nil {
+			p.marks[m.UserID] = append(p.marks[m.UserID], mark{rule: rule, count: m.Count, until: m.Until})
 		}
-		return nil
-	}); err != nil {
-		return nil, err
 	}
 	return p, nil
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
-	"stampede/platform/pgtest"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 // inForce is how soon a change is to be in force on every instance, and three
@@ -18,7 +18,7 @@ const inForce = 3 * time.Second
 // reaches its threshold, a change, its removal.
 func TestRulesReachEveryInstance(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	one, two := y.instance(), y.instance()
 	two.work()
@@ -43,7 +43,7 @@ func TestRulesReachEveryInstance(t *testing.T) {
 
 func TestRulesAndMarksExpire(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	i := y.instance()
 	refused := func(user int64) bool { return i.Door(t.Context(), i.applicant(user, item)) != nil }

@@ -119,5 +119,5 @@ func (s *Service) refusalHits(ctx context.Context, r *Rule) ([]Hit, error) {
 	for user, n := range most {
 		hits = append(hits, Hit{User: user, Count: n, Until: now.Add(r.Window)})
 	}
-	return worst(hits, s.cfg.MaxOffenders), nil
+	return worst(hits, s.set.MaxOffenders), nil
 }

@@ -1,37 +1,32 @@
 package risk
 
 import (
-	"context"
 	"testing"
 
-	"stampede/platform/fault"
-	"stampede/platform/pgtest"
-	"stampede/seckill/rush"
+	"stampede/platform/base/fault"
+	"stampede/platform/workshop/pgtest"
 )
 
 // Refusals of the watched checks count over all instances; a store that is away
 // and the question for a proof do not.
 func TestRefusalsPerMinute(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	one, two := y.instance(), y.instance()
 	one.work()
 	two.work()
 	one.addRule(`{"kind":"refusals_per_minute","threshold":6,"action":"later","amount":300000}`)
 	says := map[int64]error{
-		1: fault.New(fault.TooMany, "rate-limited", "Slower."),
-		2: fault.New(fault.Forbidden, "human-check-required", "Prove it."),
-		3: fault.New(fault.Unavailable, "unavailable", "Away."),
+		1: fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"}, "Slower."),
+		2: fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Show that you are not a program", "请先完成人机验证"}, "Prove it."),
+		3: fault.Plain(fault.Unavailable, "Away."),
 		4: errNotAvailable, // by a rule
 	}
 	for _, i := range []*instance{one, two} {
-		check := i.Watch(func(_ context.Context, a *rush.Applicant) error { return says[a.User] })[0]
 		for user := range int64(5) {
 			for range 4 { // eight in all, but four on each instance
-				if err := check(t.Context(), i.applicant(user, item)); (err != nil) != (says[user] != nil) {
-					t.Fatal(err)
-				}
+				i.Turned(user, says[user])
 			}
 		}
 	}

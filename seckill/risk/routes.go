@@ -4,15 +4,17 @@ import (
 	"context"
 	"net/http"
 
-	"stampede/platform/auth"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 var (
-	errNoRule   = fault.New(fault.NotFound, "not-found", "There is no such rule; it may have been removed already.")
-	errTooMany  = fault.New(fault.Conflict, "list-full", "There are 200 rules in force, the most there may be; remove one, or let one expire.")
-	errKindStay = fault.New(fault.Invalid, "invalid", "A rule keeps its kind; remove it and make another one.")
+	errNoRule   = fault.Plain(fault.NotFound, "There is no such rule; it may have been removed already.")
+	errTooMany  = fault.New(fault.Conflict, "list-full", fault.Titles{"The list is full", "名单已满"}, "There are 200 rules in force, the most there may be; remove one, or let one expire.")
+	errKindStay = fault.Plain(fault.Invalid, "A rule keeps its kind; remove it and make another one.")
 )
 
 // unreachable is what an operator is told of a failed store.
@@ -20,6 +22,8 @@ func unreachable(err error) error { return httpx.Unreachable("The rules", err) }
 
 // Routes registers the operators' routes.
 func (s *Service) Routes(rt *httpx.Router) {
+	rt.API.Member("activity", huma.Schema{Type: huma.TypeString, Description: "The name of the activity that you take part in, of one-activity", Examples: []any{"Singles' Day"}})
+	rt.API.Member("activity_id", huma.Schema{Type: huma.TypeString, Description: "The activity that you take part in, of one-activity", Examples: []any{"12"}})
 	reading := map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
 	changing := map[int]string{
 		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
@@ -58,7 +62,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/risk/decisions", ID: "list-risk-decisions", Tag: "operator", Role: auth.Viewer,
 		Summary:     "What restricted whom, the newest first",
-		Description: "Each with the rule as it was then, what it saw of the user, and what came of it. Kept for `--risk-keep-decisions`.",
+		Description: "Each with the rule as it was then, what it saw of the user, and what came of it. Kept for `--keep-records`.",
 		Problems:    reading,
 	}, s.listDecisions)
 }
@@ -69,7 +73,7 @@ type decisionsInput struct {
 	httpx.PageInput
 }
 
-func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*httpx.PageOutput[DecisionView], error) {
+func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*httpx.PageOutput[riskDecision], error) {
 	before, err := in.BeforeID()
 	if err != nil {
 		return nil, err
@@ -78,5 +82,5 @@ func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*httpx
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return httpx.PageOf(in.PageInput, rows, func(d DecisionView) DecisionView { return d }, func(d DecisionView) string { return d.ID }), nil
+	return httpx.PageOf(in.PageInput, rows, func(d riskDecision) riskDecision { return d }, func(d riskDecision) string { return d.ID }), nil
 }

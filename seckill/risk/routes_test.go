@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"testing"
 
-	"stampede/platform/audit"
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/audit"
 )
 
 func TestRuleRoutes(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	i := y.instance()
 	const good = `{"kind":"unpaid_holds","threshold":2,"action":"chance","amount":0.5}`
 	id := i.addRule(good)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"stampede/platform/fault"
+	"stampede/platform/base/fault"
 )
 
 // Kind is what a rule counts of a user.
@@ -71,7 +71,7 @@ func defaultWindow(kind Kind) time.Duration {
 
 // check says what is wrong with a rule, nil when nothing is.
 func (r *Rule) check(now time.Time) error {
-	invalid := func(detail string) error { return fault.New(fault.Invalid, "invalid", detail) }
+	invalid := func(detail string) error { return fault.Plain(fault.Invalid, detail) }
 	switch {
 	case r.Threshold < 1 || r.Threshold > maxThreshold:
 		return invalid("threshold must be between 1 and 100000.")

@@ -6,14 +6,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/audit"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/idempotency"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/watch/audit"
+	"stampede/seckill/risk/internal/riskdb"
 )
 
-// RuleInput is a rule as an operator writes it.
-type RuleInput struct {
+// riskRuleDraft is a rule as an operator writes it.
+type riskRuleDraft struct {
 	Kind          Kind       `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute"`
 	Threshold     int32      `json:"threshold" minimum:"1" maximum:"100000" doc:"Hits whoever reaches it" example:"3"`
 	WindowSeconds *int64     `json:"window_seconds,omitempty" minimum:"60" maximum:"7776000" doc:"unpaid_holds: closings this recent count, 30 days unless given; refusals_per_minute: how long the rule hits, 10 minutes unless given"`
@@ -23,8 +24,8 @@ type RuleInput struct {
 	ExpiresAt     *time.Time `json:"expires_at,omitempty" doc:"When the rule ends by itself; left out: never"`
 }
 
-// RuleView is a rule as operators read it.
-type RuleView struct {
+// riskRule is a rule as operators read it.
+type riskRule struct {
 	ID            string  `json:"id"`
 	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute" doc:"What of a user is counted"`
 	Threshold     int32   `json:"threshold" doc:"The count from which on a user is hit"`
@@ -38,8 +39,8 @@ type RuleView struct {
 	UpdatedAt     string  `json:"updated_at" format:"date-time"`
 }
 
-func (s *Service) view(r Rule) RuleView {
-	v := RuleView{
+func (s *Service) view(r Rule) riskRule {
+	v := riskRule{
 		ID: httpx.FormatID(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: r.Action,
 		Amount: r.Amount, Note: r.Note, InForce: !r.over(s.deps.Clock.Now()),
 		CreatedAt: httpx.Moment(r.CreatedAt), UpdatedAt: httpx.Moment(r.UpdatedAt),
@@ -51,7 +52,7 @@ func (s *Service) view(r Rule) RuleView {
 }
 
 // rule reads and checks an input.
-func (s *Service) rule(in *RuleInput) (Rule, error) {
+func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	r := Rule{
 		Kind: in.Kind, Threshold: in.Threshold, Window: defaultWindow(in.Kind), Action: in.Action, Amount: in.Amount, Note: in.Note,
 	}
@@ -68,7 +69,7 @@ func (s *Service) rule(in *RuleInput) (Rule, error) {
 
 type rulesInput struct{ httpx.PageInput }
 
-func (s *Service) listRules(ctx context.Context, in *rulesInput) (*httpx.PageOutput[RuleView], error) {
+func (s *Service) listRules(ctx context.Context, in *rulesInput) (*httpx.PageOutput[riskRule], error) {
 	before, err := in.BeforeID()
 	if err != nil {
 		return nil, err
@@ -82,12 +83,12 @@ func (s *Service) listRules(ctx context.Context, in *rulesInput) (*httpx.PageOut
 
 type ruleOutput struct {
 	CacheControl string `header:"Cache-Control"`
-	Body         RuleView
+	Body         riskRule
 }
 
 type addRuleInput struct {
 	idempotency.Header
-	Body RuleInput
+	Body riskRuleDraft
 }
 
 func (s *Service) addRule(ctx context.Context, in *addRuleInput) (*ruleOutput, error) {
@@ -100,7 +101,7 @@ func (s *Service) addRule(ctx context.Context, in *addRuleInput) (*ruleOutput, e
 
 type changeRuleInput struct {
 	ID   string `path:"id" doc:"The rule's id"`
-	Body RuleInput
+	Body riskRuleDraft
 }
 
 func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOutput, error) {
@@ -118,9 +119,9 @@ func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOut
 		if err != nil || found {
 			return stored, found, err
 		}
-		var other Kind
-		err = tx.QueryRow(ctx, `SELECT kind FROM risk.rules WHERE id = $1`, id).Scan(&other)
-		if err == nil {
+		if exists, err := riskdb.New(tx).RuleExists(ctx, id); err != nil {
+			return r, false, err
+		} else if exists {
 			return r, false, errKindStay
 		}
 		return r, false, nil
@@ -139,7 +140,7 @@ func (s *Service) storeRule(ctx context.Context, action, key string, r Rule, mis
 	}
 	out := &ruleOutput{CacheControl: httpx.NoStore}
 	err = s.current.Change(ctx, func(tx pgx.Tx) (stored bool, err error) {
-		out.Body, err = idempotency.Once(ctx, tx, key, action, r, func() (none RuleView, err error) {
+		out.Body, err = idempotency.Once(ctx, tx, key, action, r, func() (none riskRule, err error) {
 			rule, ok, err := put(ctx, tx, r)
 			if err != nil {
 				return none, err
@@ -191,7 +192,7 @@ func (s *Service) removeRule(ctx context.Context, in *removeRuleInput) (*ruleOut
 // shownHits is how many users a dry run names; the count is of all.
 const shownHits = 100
 
-type hitView struct {
+type riskHit struct {
 	UserID string `json:"user_id"`
 	Count  int64  `json:"count" doc:"What the rule counts of this user"`
 	Until  string `json:"until,omitempty" format:"date-time" doc:"When the user falls below the threshold if nothing more happens"`
@@ -201,12 +202,12 @@ type tryRuleOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		Count int       `json:"count" doc:"Users whom the rule would hit"`
-		Data  []hitView `json:"data" nullable:"false" doc:"The worst 100 of them"`
-	}
+		Data  []riskHit `json:"data" nullable:"false" doc:"The worst 100 of them"`
+	} `nameHint:"RiskDryRun"`
 }
 
 // tryRuleInput takes no Idempotency-Key: nothing is stored.
-type tryRuleInput struct{ Body RuleInput }
+type tryRuleInput struct{ Body riskRuleDraft }
 
 func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*tryRuleOutput, error) {
 	r, err := s.rule(&in.Body)
@@ -219,9 +220,9 @@ func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*tryRuleOutput
 	}
 	out := &tryRuleOutput{CacheControl: httpx.NoStore}
 	out.Body.Count = len(hits)
-	out.Body.Data = []hitView{}
+	out.Body.Data = []riskHit{}
 	for _, h := range hits[:min(len(hits), shownHits)] {
-		v := hitView{UserID: httpx.FormatID(h.User), Count: h.Count}
+		v := riskHit{UserID: httpx.FormatID(h.User), Count: h.Count}
 		if h.Until.Before(never) {
 			v.Until = httpx.Moment(h.Until)
 		}

@@ -6,14 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stampede/platform/audit"
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/audit"
 )
 
 // The same key makes a rule once, with the same answer.
 func TestARuleIsMadeOnceForAKey(t *testing.T) {
 	t.Parallel()
-	i := newYard(t).instance()
+	i := setup(t).instance()
 	add := func(threshold string) (int, map[string]any) {
 		return i.call(auth.Operator, http.MethodPost, "/rules", `{"kind":"open_unpaid","threshold":`+threshold+`,"action":"none"}`, "Idempotency-Key", "k1")
 	}

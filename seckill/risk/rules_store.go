@@ -7,81 +7,74 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/seckill/risk/internal/riskdb"
 )
 
-const ruleColumns = `id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at`
-
-func scanRule(row pgx.CollectableRow) (Rule, error) {
-	var r Rule
-	var seconds int64
-	var expires *time.Time
-	err := row.Scan(&r.ID, &r.Kind, &r.Threshold, &seconds, &r.Action, &r.Amount, &r.Note, &expires, &r.CreatedAt, &r.UpdatedAt)
-	r.Window = time.Duration(seconds) * time.Second
-	if expires != nil {
-		r.ExpiresAt = *expires
+func ruleOf(row riskdb.RiskRule) Rule {
+	r := Rule{
+		ID: row.ID, Kind: Kind(row.Kind), Threshold: row.Threshold, Window: time.Duration(row.WindowSeconds) * time.Second, Action: Action(row.Action),
+		Amount: row.Amount, Note: row.Note, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
-	return r, err
+	if row.ExpiresAt != nil {
+		r.ExpiresAt = *row.ExpiresAt
+	}
+	return r
 }
 
 // maxRules bounds the rules, which every path of an offender goes through.
 const maxRules = 200
 
 // activeRules returns the rules that have not ended, the oldest first.
-func activeRules(ctx context.Context, db querier) ([]Rule, error) {
-	return collectRules(db.Query(ctx, `SELECT `+ruleColumns+` FROM risk.rules
-		WHERE expires_at IS NULL OR expires_at > clock_timestamp() ORDER BY id LIMIT $1`, maxRules))
+func activeRules(ctx context.Context, db riskdb.DBTX) ([]Rule, error) {
+	return rulesOf(riskdb.New(db).ActiveRules(ctx, maxRules))
 }
 
 // listRules returns a page of rules, the newest first.
-func listRules(ctx context.Context, db querier, before int64, limit int) ([]Rule, error) {
-	return collectRules(db.Query(ctx, `SELECT `+ruleColumns+` FROM risk.rules WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`, before, limit))
+func listRules(ctx context.Context, db riskdb.DBTX, before int64, limit int) ([]Rule, error) {
+	return rulesOf(riskdb.New(db).Rules(ctx, riskdb.RulesParams{Before: before, AtMost: int32(limit)})) //nolint:gosec // a page
 }
 
-func collectRules(rows pgx.Rows, err error) ([]Rule, error) {
-	var rules []Rule
-	if err == nil {
-		rules, err = pgx.CollectRows(rows, scanRule)
-	}
+func rulesOf(rows []riskdb.RiskRule, err error) ([]Rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read rules: %w", err)
+	}
+	rules := make([]Rule, len(rows))
+	for i, row := range rows {
+		rules[i] = ruleOf(row)
 	}
 	return rules, nil
 }
 
 // insertRule stores a new rule; false when there are too many.
 func insertRule(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
-	return oneRule(tx.Query(ctx, `
-		INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at)
-		SELECT $1, $2, $3, $4, $5, $6, $7 WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < $8
-		RETURNING `+ruleColumns,
-		string(r.Kind), r.Threshold, int64(r.Window/time.Second), string(r.Action), r.Amount, r.Note, moment(r.ExpiresAt), maxRules))
+	return oneRule(riskdb.New(tx).InsertRule(ctx, riskdb.InsertRuleParams{
+		Kind: string(r.Kind), Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: string(r.Action),
+		Amount: r.Amount, Note: r.Note, ExpiresAt: moment(r.ExpiresAt), AtMost: maxRules,
+	}))
 }
 
 // updateRule replaces all of a rule but its kind; false when there is none.
 func updateRule(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
-	return oneRule(tx.Query(ctx, `
-		UPDATE risk.rules SET threshold = $2, window_seconds = $3, action = $4, amount = $5, note = $6, expires_at = $7, updated_at = clock_timestamp()
-		WHERE id = $1 AND kind = $8 RETURNING `+ruleColumns,
-		r.ID, r.Threshold, int64(r.Window/time.Second), string(r.Action), r.Amount, r.Note, moment(r.ExpiresAt), string(r.Kind)))
+	return oneRule(riskdb.New(tx).UpdateRule(ctx, riskdb.UpdateRuleParams{
+		ID: r.ID, Kind: string(r.Kind), Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: string(r.Action),
+		Amount: r.Amount, Note: r.Note, ExpiresAt: moment(r.ExpiresAt),
+	}))
 }
 
 // deleteRule removes a rule and its marks, and returns it.
 func deleteRule(ctx context.Context, tx pgx.Tx, id int64) (Rule, bool, error) {
-	return oneRule(tx.Query(ctx, `DELETE FROM risk.rules WHERE id = $1 RETURNING `+ruleColumns, id))
+	return oneRule(riskdb.New(tx).RemoveRule(ctx, id))
 }
 
-func oneRule(rows pgx.Rows, err error) (Rule, bool, error) {
-	if err != nil {
-		return Rule{}, false, fmt.Errorf("change rule: %w", err)
-	}
-	r, err := pgx.CollectExactlyOneRow(rows, scanRule)
+func oneRule(row riskdb.RiskRule, err error) (Rule, bool, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Rule{}, false, nil
 	}
 	if err != nil {
 		return Rule{}, false, fmt.Errorf("change rule: %w", err)
 	}
-	return r, true, nil
+	return ruleOf(row), true, nil
 }
 
 // moment is a time as a nullable column takes it.

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
-	"stampede/platform/fault"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
 )
 
 // What each grade does to a path, and that several add up to the strictest.
 func TestGrades(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	opens := time.Now().Add(time.Minute)
 	item.OpensAt = opens
@@ -65,7 +65,7 @@ func TestGrades(t *testing.T) {
 // A rule never makes a path better.
 func TestRulesNeverLoosen(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	item := y.activity("sale", false)
 	i := y.instance()
 	i.addRule(`{"kind":"unpaid_holds","threshold":1,"action":"short_window","amount":3600}`)

@@ -5,18 +5,19 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/app"
-	"stampede/platform/auth"
-	"stampede/platform/blacklist"
-	"stampede/platform/bus"
-	"stampede/platform/clock"
-	"stampede/platform/follow"
-	"stampede/platform/ids"
+	"stampede/platform/base/app"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/blacklist"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/snapshot"
 	"stampede/seckill/catalogue"
 )
 
@@ -51,26 +52,24 @@ type Deps struct {
 	Blacklist Blacklist // nil: nobody is listed
 	// SigningKey is the process's key; the lots of chance derive theirs from it.
 	SigningKey []byte
+	Keep       time.Duration // of decisions
 }
 
 // Service decides at the door. Safe for concurrent use.
 type Service struct {
-	cfg       Config
+	set       Settings
 	deps      Deps
 	metrics   *metrics
 	chanceKey []byte
 	holder    string // this process, for the turn of counting
 
-	current  *follow.Picture[picture]
+	current  *snapshot.Replica[picture]
 	queue    chan decision
 	refusals refusals
 }
 
 // New returns the service without rules; Refresh or the worker reads them.
-func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(set Settings, deps Deps) (*Service, error) {
 	if deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil ||
 		deps.Items == nil || len(deps.SigningKey) == 0 {
 		return nil, errors.New("risk: every dependency but Orders and Blacklist is required")
@@ -80,10 +79,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		cfg: cfg, deps: deps, metrics: m, chanceKey: auth.Derive(deps.SigningKey, "risk-chance"), holder: ids.New().String(),
+		set: set, deps: deps, metrics: m, chanceKey: auth.Derive(deps.SigningKey, "risk-chance"), holder: ids.New().String(),
 		queue: make(chan decision, maxQueued), refusals: refusals{pending: map[int64]int64{}},
 	}
-	s.current = follow.New(follow.Part[picture]{
+	s.current = snapshot.New(snapshot.Source[picture]{
 		Name: "risk", Table: "risk.revision", Read: s.readPicture, Failures: m.refreshFailures, DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
 	}, &picture{})
 	return s, nil

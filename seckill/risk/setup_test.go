@@ -15,15 +15,16 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/order/orderevent"
-	"stampede/platform/app"
-	"stampede/platform/auth"
-	"stampede/platform/bus"
-	"stampede/platform/bus/bustest"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/httpx/httpxtest"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/app"
+	"stampede/platform/base/config"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/httpxtest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/rush"
 )
@@ -59,8 +60,8 @@ func (o openOrders) OpenUnpaid(_ context.Context, atLeast, most int) (map[int64]
 	return open, nil
 }
 
-// yard is one shop with any number of instances.
-type yard struct {
+// bundle is one shop with any number of instances.
+type bundle struct {
 	t    testing.TB
 	db   *pgxpool.Pool
 	rdb  *redis.Client
@@ -69,13 +70,13 @@ type yard struct {
 	sale onSale
 }
 
-func newYard(t testing.TB) *yard {
+func setup(t testing.TB) *bundle {
 	t.Helper()
-	return &yard{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: bustest.Open(t), open: openOrders{}}
+	return &bundle{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: bustest.Open(t), open: openOrders{}}
 }
 
 // activity plans an activity that runs for an hour more, with one item.
-func (y *yard) activity(name string, exclusive bool) *catalogue.Item {
+func (y *bundle) activity(name string, exclusive bool) *catalogue.Item {
 	y.t.Helper()
 	now := time.Now()
 	item := &catalogue.Item{
@@ -92,19 +93,19 @@ func (y *yard) activity(name string, exclusive bool) *catalogue.Item {
 
 // instance is one process of the shop.
 type instance struct {
-	*yard
+	*bundle
 	*Service
 	clock *testClock
 	rt    *httpx.Router // made by the first call
 }
 
-func (y *yard) instance(change ...func(*Config, *Deps)) *instance {
+func (y *bundle) instance(change ...func(*Settings, *Deps)) *instance {
 	y.t.Helper()
-	i := &instance{yard: y, clock: new(testClock)}
-	cfg := DefaultConfig()
+	i := &instance{bundle: y, clock: new(testClock)}
+	cfg := config.Defaults[Settings]()
 	deps := Deps{
 		DB: y.db, Redis: y.rdb, Bus: y.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
-		Items: y.sale, Orders: y.open, SigningKey: testKey,
+		Items: y.sale, Orders: y.open, SigningKey: testKey, Keep: 90 * 24 * time.Hour,
 	}
 	for _, f := range change {
 		f(&cfg, &deps)
@@ -194,14 +195,14 @@ func (i *instance) unpaid(user int64, item *catalogue.Item, n int) {
 	i.tell(orderevent.SubjectClosed, orders...)
 }
 
-func (y *yard) exec(query string, args ...any) {
+func (y *bundle) exec(query string, args ...any) {
 	y.t.Helper()
 	if _, err := y.db.Exec(y.t.Context(), query, args...); err != nil {
 		y.t.Fatal(err)
 	}
 }
 
-func (y *yard) count(query string, args ...any) (n int) {
+func (y *bundle) count(query string, args ...any) (n int) {
 	y.t.Helper()
 	if err := y.db.QueryRow(y.t.Context(), query, args...).Scan(&n); err != nil {
 		y.t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 

@@ -36,7 +36,7 @@ func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, ref
 	if !told.stored && !r.mayHold(t) && !r.strangers.Allow() {
 		return refused
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.ReserveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	if order, ok, err := r.deps.Orders.Get(ctx, t.no); err == nil && ok {
 		return verdict{outcome: outRepeated, settled: true, status: order.Status}

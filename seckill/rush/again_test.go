@@ -13,7 +13,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
 )
 
@@ -72,7 +72,7 @@ func TestRepeatedPathIsAnsweredWhateverBecomesOfTheSale(t *testing.T) {
 			old, fresh := y.instance([]*catalogue.Item{it}), y.instance([]*catalogue.Item{it})
 			old.buy(1, it)
 			bought, closed, queued := old.issue(2, it, 1), old.issue(3, it, 1), old.issue(4, it, 1)
-			for _, p := range []PathGrant{bought, closed} {
+			for _, p := range []rushPath{bought, closed} {
 				if a := old.send(p.Path); a.Status != http.StatusAccepted {
 					t.Fatalf("%+v", a)
 				}
@@ -87,7 +87,7 @@ func TestRepeatedPathIsAnsweredWhateverBecomesOfTheSale(t *testing.T) {
 			for _, i := range []*instance{old, fresh} {
 				c.how(i, it)
 			}
-			is := func(who string, a answer, p PathGrant, state string) {
+			is := func(who string, a answer, p rushPath, state string) {
 				t.Helper()
 				if a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != state {
 					t.Errorf("%s: %+v", who, a)

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
 )
 
 // outcome is what became of one request to rush: the code of its answer, or how
@@ -65,24 +65,24 @@ func (o outcome) String() string {
 // refusals are the answers that are not 202. None of them blames a shopper who
 // may hold a unit: each that can meet one says where to ask.
 var refusals = [outcomes]*fault.Error{
-	outAlreadyBought: fault.New(fault.Conflict, "already-bought", "You hold or have held units of this item, or of this activity, under the number in order_no."),
-	outSoldOut:       fault.New(fault.Gone, "sold-out", "Every unit is paid for."),
-	outAllHeld:       fault.New(fault.Conflict, "all-held", "Every unit is held, some not paid yet; the same path may be sent again."),
-	outNotEnough:     fault.New(fault.Conflict, "not-enough", "Ask for a path with a smaller quantity."),
-	outOverLimit:     fault.New(fault.Invalid, "over-limit", "Ask for a path with a smaller quantity."),
-	outNotStarted:    fault.New(fault.TooEarly, "not-started", "Send the same path again at usable_from."),
-	outEnded:         fault.New(fault.Gone, "ended", "Nothing is granted any more. If you rushed before, ask for your order by its number."),
-	outBadPath:       fault.New(fault.Forbidden, "bad-path", "Ask for a new path; send it as it was given."),
-	outPathExpired:   fault.New(fault.Forbidden, "path-expired", "Ask for a new path. If you rushed before, ask for your order by its number."),
-	outTooLarge:      fault.New(fault.TooLarge, "too-large", "A rush has no body; the path says it all."),
-	outTooHot:        fault.New(fault.TooMany, "too-hot", "This attempt was not taken; the same path may be sent again.").After(time.Second),
-	outAdmissionRate: fault.New(fault.TooMany, "too-hot", "This attempt was not taken; the same path may be sent again.").After(time.Second),
-	outRateLimited:   fault.New(fault.TooMany, "rate-limited", "You send rushes faster than anybody is served; the same path may be sent again.").After(time.Second),
-	outFenced:        fault.New(fault.Unavailable, "fenced", "The item is being loaded; the same path may be sent again.").After(time.Second),
-	outPaused:        fault.New(fault.Unavailable, "paused", "The shop has paused this sale; the same path may be sent again.").After(2 * time.Second),
-	outUnavailable:   fault.New(fault.Unavailable, "unavailable", "Grants cannot be written down right now, so this attempt was not taken; the same path may be sent again.").After(2 * time.Second),
-	outDraining:      fault.New(fault.Unavailable, "draining", "This attempt was not taken; the same path may be sent again.").After(time.Second),
-	outUnknown:       fault.New(fault.Unavailable, "unknown", "Ask for your order by its number; the answer is there within seconds.").After(time.Second),
+	outAlreadyBought: fault.New(fault.Conflict, "already-bought", fault.Titles{"You already have, or had, an order in this sale", "您已参与过本次抢购"}, "You hold or have held units of this item, or of this activity, under the number in order_no."),
+	outSoldOut:       fault.New(fault.Gone, "sold-out", fault.Titles{"Sold out", "已售罄"}, "Every unit is paid for."),
+	outAllHeld:       fault.New(fault.Conflict, "all-held", fault.Titles{"All units are held; some may come back", "已被抢光，未付款的商品可能会释放"}, "Every unit is held, some not paid yet; the same path may be sent again."),
+	outNotEnough:     fault.New(fault.Conflict, "not-enough", fault.Titles{"Fewer units are left than you asked for", "剩余数量不足"}, "Ask for a path with a smaller quantity."),
+	outOverLimit:     fault.New(fault.Invalid, "over-limit", fault.Titles{"More units than one shopper may buy", "超过每人限购数量"}, "Ask for a path with a smaller quantity."),
+	outNotStarted:    fault.New(fault.TooEarly, "not-started", fault.Titles{"The sale has not started", "抢购尚未开始"}, "Send the same path again at usable_from."),
+	outEnded:         fault.New(fault.Gone, "ended", fault.Titles{"The sale has ended", "抢购已结束"}, "Nothing is granted any more. If you rushed before, ask for your order by its number."),
+	outBadPath:       fault.New(fault.Forbidden, "bad-path", fault.Titles{"This rush link is not valid", "抢购链接无效"}, "Ask for a new path; send it as it was given."),
+	outPathExpired:   fault.New(fault.Forbidden, "path-expired", fault.Titles{"This rush link has expired", "抢购链接已过期"}, "Ask for a new path. If you rushed before, ask for your order by its number."),
+	outTooLarge:      fault.Plain(fault.TooLarge, "A rush has no body; the path says it all."),
+	outTooHot:        fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "This attempt was not taken; the same path may be sent again.").After(time.Second),
+	outAdmissionRate: fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "This attempt was not taken; the same path may be sent again.").After(time.Second),
+	outRateLimited:   fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"}, "You send rushes faster than anybody is served; the same path may be sent again.").After(time.Second),
+	outFenced:        fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"}, "The item is being loaded; the same path may be sent again.").After(time.Second),
+	outPaused:        fault.New(fault.Unavailable, "paused", fault.Titles{"The sale is paused", "抢购已暂停"}, "The shop has paused this sale; the same path may be sent again.").After(2 * time.Second),
+	outUnavailable:   fault.Plain(fault.Unavailable, "Grants cannot be written down right now, so this attempt was not taken; the same path may be sent again.").After(2 * time.Second),
+	outDraining:      fault.New(fault.Unavailable, "draining", fault.Titles{"The server is restarting", "服务正在重启，请稍后再试"}, "This attempt was not taken; the same path may be sent again.").After(time.Second),
+	outUnknown:       fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "Ask for your order by its number; the answer is there within seconds.").After(time.Second),
 }
 
 // rendered is a refusal made ready in every language, so that the answer most

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
 )
 
 // What shoppers read is part of the API: a change shows in the golden file.

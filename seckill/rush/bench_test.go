@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )

@@ -1,143 +1,119 @@
 package rush
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
-	"stampede/platform/httpx"
+	"stampede/platform/base/config"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/store/bus"
 )
 
-// Config is how rushes are admitted. The zero value is not valid; start
-// from DefaultConfig.
-type Config struct {
-	// PathLead is how long before the opening paths are given out. 0 … 10 min.
-	// Defaults to 2 min: clients spread their requests over it, so that the
-	// opening second carries rushes alone.
-	PathLead time.Duration
+// Settings are what an operator may set about rushes. A lane of a few thousand is
+// some 100 ms of work: an attempt that would wait longer is better repeated. The
+// writer's lag is the longest that a shopper should stare at a place in the line.
+type Settings struct {
+	LaneCapacity int   `default:"4096" env:"STAMPEDE_LANE_CAPACITY" help:"Attempts that may wait in one item's lane; beyond it the answer is too-hot." min:"64" max:"1048576"`
+	MaxWriterLag int64 `name:"writer-lag-max" default:"20000" env:"STAMPEDE_WRITER_LAG_MAX" help:"Grants of one item that may wait for their order; beyond it the answer is too-hot." min:"1000" max:"10000000"`
+
+	PathsPerMinute        int `default:"5" env:"STAMPEDE_PATHS_PER_MINUTE" help:"Rush paths that one user gets in a minute, over all instances; 0 is no limit." min:"0" max:"1000000" group:"Limits and proxies:"`
+	PathsPerMinuteAddress int `default:"0" env:"STAMPEDE_PATHS_PER_MINUTE_ADDRESS" help:"Rush paths that one address (of IPv6 a /64) gets in a minute; 0 is no limit. Thousands of shoppers share the addresses of mobile networks, so give them room." min:"0" max:"1000000" group:"Limits and proxies:" rare:""`
+	RushesPerSecond       int `default:"10" env:"STAMPEDE_RUSHES_PER_SECOND" help:"Rushes that one user may send to an instance in a second; 0 is no limit." min:"0" max:"1000" group:"Limits and proxies:"`
+}
+
+// pathLimits bound how often paths are asked for.
+func (s Settings) pathLimits() []httpx.Limit {
+	return []httpx.Limit{
+		{Rule: ratelimit.Rule{Name: "rush-path", Count: s.PathsPerMinute, Per: time.Minute}, Of: httpx.OfUser},
+		{Rule: ratelimit.Rule{Name: "rush-path-address", Count: s.PathsPerMinuteAddress, Per: time.Minute}, Of: httpx.OfAddress},
+	}
+}
+
+const (
 	// PathLifetime is how long a path can be used, from the opening or from when
-	// it was issued, whichever is later. 10 s … 120 s; inventory remembers
-	// finished numbers for twice as long. Defaults to 120 s.
-	PathLifetime time.Duration
-	// PathLimits bound how often paths are asked for, by a user or from an address;
-	// none by default.
-	PathLimits []httpx.Limit
-	// ClockTolerance is how far this process's idea of the time may be off before
-	// a local check refuses; Redis decides about the rest. 0 … 10 s. Defaults to
-	// 1 s.
-	ClockTolerance time.Duration
+	// it was issued, whichever is later; inventory remembers finished numbers for
+	// twice as long.
+	PathLifetime = 120 * time.Second
+	// clockTolerance is how far this process's idea of the time may be off before
+	// a local check refuses; Redis decides about the rest.
+	clockTolerance = time.Second
+	// placesPerUnit bounds the line by what is left: beyond this many places per
+	// remaining unit an attempt is answered too-hot at once. Three are enough that
+	// units refused or returned find a taker.
+	placesPerUnit = 3
+	// reserveTimeout bounds one decision of Redis; what it made of an attempt is
+	// unknown after that.
+	reserveTimeout = 2 * time.Second
+	// numberMemoryBytes bounds the memory of which number is for which item, some
+	// 250,000 numbers; a number that was forgotten is looked for among the items on
+	// sale.
+	numberMemoryBytes = 16 << 20
+)
 
-	// LaneCapacity is how many attempts may wait for one item on this instance.
-	// 16 … 1,048,576. Defaults to 8192, about 200 ms of work: who would wait
-	// longer is better served by coming again.
-	LaneCapacity int
-	// PlacesPerUnit bounds the line by what is left: beyond this many places per
-	// remaining unit an attempt is told too-hot at once. 1 … 1000. Defaults to 3:
-	// enough that units refused or returned find a taker.
-	PlacesPerUnit int
-	// MinPlaces are open however little is left, so that somebody goes and sees
-	// whether units came back. 1 … LaneCapacity. Defaults to 64.
-	MinPlaces int
-	// MaxWriterLag is how many grants of one item may wait to be written before
-	// rushes are told too-hot. 1000 … 10,000,000. Defaults to 100,000: a few
-	// seconds of the order writer's work, the longest a shopper should stare at a
-	// place in the line.
-	MaxWriterLag int64
-	// HotFor is how long rushes are refused after the writer was seen to lag;
-	// then one batch goes and looks again. 50 ms … 10 s. Defaults to 500 ms.
-	HotFor time.Duration
-	// ReserveTimeout bounds one decision of Redis. 100 ms … 30 s. Defaults to
-	// 2 s; what it made of an attempt is unknown after that.
-	ReserveTimeout time.Duration
-
-	// PublishDeadline is how long after Redis was asked the message of what it
-	// granted is repeated; what is not certainly stored by then is unknown. Not more
-	// than the time that a Load waits for it, inventory.Config.PublishDeadline, or
-	// grants told as queued can be refused. 100 ms … 1 min. Defaults to 5 s.
-	PublishDeadline time.Duration
-
-	// FlagLife is how long a sold-out flag answers for Redis, in whole seconds,
-	// rounded up. 1 s … 60 s. Defaults to 2 s, which the cache makes 1 … 2 s:
-	// the longest a shopper can be told sold-out by mistake when the broadcast
-	// about a return is lost.
-	FlagLife time.Duration
-	// MaxFilterHolders bounds the filter that stands beside the flag. An item
-	// with more holders gets no flag and Redis answers. 1024 … 16,777,216.
-	// Defaults to 1,048,576 (2 MiB of filter).
-	MaxFilterHolders int
-	// FilterEvery is the least time between two readings of an item's holders,
-	// which take Redis about 20 ms per 100,000. 100 ms … 60 s. Defaults to 1 s.
-	FilterEvery time.Duration
-
-	// NumberMemoryBytes bounds the memory of which number is for which item.
-	// 512 KiB … 1 GiB. Defaults to 16 MiB, some 250,000 numbers; a number that
-	// was forgotten is looked for among the items on sale.
-	NumberMemoryBytes int
-
-	// StaleHold is how old a hold without an order row is before the sweeper
-	// looks into it. 100 ms … 10 min. Defaults to 10 s, well above a publication's
-	// deadline and the writer's usual delay.
-	StaleHold time.Duration
-	// SweepEvery is the time between two rounds of the sweeper. 10 ms … 1 min.
-	// Defaults to 2 s.
-	SweepEvery time.Duration
+// Config is the settings, what main knows of the process, and what is fixed but in
+// tests; see NewConfig.
+type Config struct {
+	Settings
 
 	// PreviousSigningKeys are signing keys that were replaced less than
 	// PathLead + PathLifetime ago; paths signed with them stay good.
 	PreviousSigningKeys [][]byte
+	// PublishDeadline is how long after Redis was asked the message of what it
+	// granted is repeated; what is not certainly stored by then is unknown. It is the
+	// bus's, and not more than the time that a Load waits for it,
+	// inventory.Config.PublishDeadline, or grants told as queued can be refused.
+	PublishDeadline time.Duration
+
+	// PathLead is how long before the opening paths are given out: clients spread
+	// their requests over it, so that the opening second carries rushes alone.
+	PathLead time.Duration
+	// MinPlaces are open however little is left, so that an attempt goes and sees
+	// whether units came back.
+	MinPlaces int
+	// HotFor is how long rushes are refused after the writer was seen to lag;
+	// then one batch goes and looks again.
+	HotFor time.Duration
+	// FlagLife is how long a sold-out flag answers for Redis, in whole seconds,
+	// rounded up. The cache makes 1 … 2 s of two seconds: the longest a shopper can
+	// be told sold-out by mistake when the broadcast about a return is lost.
+	FlagLife time.Duration
+	// MaxFilterHolders bounds the filter that stands beside the flag (2 MiB for a
+	// million). An item with more holders gets no flag and Redis answers.
+	MaxFilterHolders int
+	// FilterEvery is the least time between two readings of an item's holders,
+	// which take Redis about 20 ms per 100,000.
+	FilterEvery time.Duration
+	// StaleHold is how old a hold without an order row is before the sweeper
+	// looks into it, well above a publication's deadline and the writer's usual
+	// delay.
+	StaleHold time.Duration
+	// SweepEvery is the time between two rounds of the sweeper.
+	SweepEvery time.Duration
 }
 
-// DefaultConfig is what the fields' comments say.
-func DefaultConfig() Config {
+// NewConfig is the configuration that settings ask for in a process whose bus
+// repeats publications for publishDeadline.
+func NewConfig(set Settings, publishDeadline time.Duration, previousKeys ...[]byte) Config {
 	return Config{
-		PathLead:       2 * time.Minute,
-		PathLifetime:   120 * time.Second,
-		ClockTolerance: time.Second,
+		Settings:            set,
+		PreviousSigningKeys: previousKeys,
+		PublishDeadline:     publishDeadline,
 
-		LaneCapacity:   8192,
-		PlacesPerUnit:  3,
-		MinPlaces:      64,
-		MaxWriterLag:   100_000,
-		HotFor:         500 * time.Millisecond,
-		ReserveTimeout: 2 * time.Second,
-
-		PublishDeadline: 5 * time.Second,
-
+		PathLead:         2 * time.Minute,
+		MinPlaces:        64,
+		HotFor:           500 * time.Millisecond,
 		FlagLife:         2 * time.Second,
 		MaxFilterHolders: 1 << 20,
 		FilterEvery:      time.Second,
-
-		NumberMemoryBytes: 16 << 20,
-
-		StaleHold:  10 * time.Second,
-		SweepEvery: 2 * time.Second,
+		StaleHold:        10 * time.Second,
+		SweepEvery:       2 * time.Second,
 	}
 }
 
-// Validate returns every setting that is out of its range, with the range.
-func (c Config) Validate() error {
-	var errs []error
-	within(&errs, "path lead", c.PathLead, 0, 10*time.Minute)
-	within(&errs, "path lifetime", c.PathLifetime, 10*time.Second, 120*time.Second)
-	within(&errs, "clock tolerance", c.ClockTolerance, 0, 10*time.Second)
-	within(&errs, "lane capacity", c.LaneCapacity, 16, 1<<20)
-	within(&errs, "places per unit", c.PlacesPerUnit, 1, 1000)
-	within(&errs, "least number of places", c.MinPlaces, 1, c.LaneCapacity)
-	within(&errs, "most grants waiting to be written", c.MaxWriterLag, 1000, 10_000_000)
-	within(&errs, "time to stay hot", c.HotFor, 50*time.Millisecond, 10*time.Second)
-	within(&errs, "reserve timeout", c.ReserveTimeout, 100*time.Millisecond, 30*time.Second)
-	within(&errs, "publish deadline", c.PublishDeadline, 100*time.Millisecond, time.Minute)
-	within(&errs, "life of a sold-out flag", c.FlagLife, time.Second, time.Minute)
-	within(&errs, "most holders in a filter", c.MaxFilterHolders, 1024, 1<<24)
-	within(&errs, "time between readings of holders", c.FilterEvery, 100*time.Millisecond, time.Minute)
-	within(&errs, "memory for numbers in bytes", c.NumberMemoryBytes, 512<<10, 1<<30)
-	within(&errs, "age of a stale hold", c.StaleHold, 100*time.Millisecond, 10*time.Minute)
-	within(&errs, "time between sweeps", c.SweepEvery, 10*time.Millisecond, time.Minute)
-	return errors.Join(errs...)
-}
-
-func within[T int | int64 | time.Duration](errs *[]error, what string, v, low, high T) {
-	if v < low || v > high {
-		*errs = append(*errs, fmt.Errorf("seckill: %s is %v; it may be %v … %v", what, v, low, high))
-	}
+// DefaultConfig is what Stampede runs with when nothing is set but the limits on
+// paths and rushes, which are off.
+func DefaultConfig() Config {
+	set := config.Defaults[Settings]()
+	set.PathsPerMinute, set.RushesPerSecond = 0, 0
+	return NewConfig(set, config.Defaults[bus.Settings]().PublishDeadline)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/platform/fault"
+	"stampede/platform/base/fault"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -84,7 +84,7 @@ func TestPathsAtAnInstanceTenMinutesOff(t *testing.T) {
 		began := y.RedisTime()
 		p := i.issue(1, open, 1)
 		expires, err := time.Parse(timeFormat, p.ExpiresAt)
-		issued := expires.Add(-i.rush.cfg.PathLifetime)
+		issued := expires.Add(-PathLifetime)
 		if err != nil || issued.Before(began.Add(-time.Second)) || issued.After(y.RedisTime().Add(time.Second)) {
 			t.Errorf("%s: a path issued at %s lives until %s, %v", name, began, p.ExpiresAt, err)
 		}

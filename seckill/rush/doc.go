@@ -9,7 +9,7 @@
 // # An attempt's way
 //
 //  1. POST items/{id}/rush-path, with a token (path_issue.go): the catalogue, the
-//     window, the quantity, then the checks that Guard was given, in their order.
+//     window, the quantity, then Deps.Admit, the door.
 //     The answer is a path that carries user, item, quantity, order number and
 //     times. One path is one attempt, however often it is sent.
 //  2. POST rush/{path}, with nothing else (serve.go). No middleware stands before

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
 )
 
@@ -36,21 +36,3 @@ type Applicant struct {
 // takes something that others could have (a place, a claim) makes sure by itself
 // that it comes back.
 type DoorCheck func(ctx context.Context, a *Applicant) error
-
-// Guard adds checks that everybody who asks for a path passes, in the given
-// order: cheap ones first. Call it before serving.
-func (r *Service) Guard(checks ...DoorCheck) { r.checks = append(r.checks, checks...) }
-
-// OnOverLimit has fn hear of users who ask for paths more often than the limits
-// allow, and so never reach the checks. fn must not wait. Call it before serving.
-func (r *Service) OnOverLimit(fn func(user int64)) { r.overLimit = fn }
-
-// admit returns what the first check that refuses says.
-func (r *Service) admit(ctx context.Context, a *Applicant) error {
-	for _, check := range r.checks {
-		if err := check(ctx, a); err != nil {
-			return err
-		}
-	}
-	return nil
-}

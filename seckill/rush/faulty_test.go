@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"stampede/inventory"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // faultyStream fails where it is told to and is the real bus elsewhere.

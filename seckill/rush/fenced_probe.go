@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/platform/alarm"
+	"stampede/platform/watch/alarm"
 	"stampede/seckill/catalogue"
 )
 
@@ -24,11 +24,11 @@ const (
 // that waits for the order writer does not fail. A Redis that does not answer is
 // another alarm's business, and hides only the items that it has.
 func (r *Service) FencedProbe() alarm.Probe {
-	return alarm.Probe{Code: alarm.ItemFenced, Every: fencedEvery, For: fencedFor, Shared: true, Look: r.fencedItems}
+	return alarm.Probe{Alarm: alarmItemFenced, Every: fencedEvery, For: fencedFor, Shared: true, Look: r.fencedItems}
 }
 
-// whyFenced is what a person is told of an item that asks for a Load.
-var whyFenced = map[inventory.Standing]string{
+// whyFenced is what the alarm says of an item that needs a Load.
+var whyFenced = map[inventory.Status]string{
 	inventory.NotThere:  "It has no state in Redis.",
 	inventory.Restarted: "Redis was restarted or failed over since it was loaded.",
 	inventory.Loading:   "Its Load has not come to an end.",
@@ -36,7 +36,7 @@ var whyFenced = map[inventory.Standing]string{
 }
 
 // fencedItems finds items on sale that Redis does not decide on, with the reason.
-// The error tells of those that could not be judged.
+// The error is about items whose status is unknown.
 func (r *Service) fencedItems(ctx context.Context) ([]alarm.Finding, error) {
 	now := r.clock.Now()
 	var onSale []inventory.Item
@@ -48,14 +48,14 @@ func (r *Service) fencedItems(ctx context.Context) ([]alarm.Finding, error) {
 	if len(onSale) == 0 {
 		return nil, nil
 	}
-	standings, err := r.deps.Stock.Look(ctx, onSale)
+	statuses, err := r.deps.Stock.Health(ctx, onSale)
 	if err != nil {
-		err = fmt.Errorf("seckill: look for fenced items: %w", err)
+		err = fmt.Errorf("seckill: find fenced items: %w", err)
 	}
 	var found []alarm.Finding
 	for i, item := range onSale {
-		if standings[i].Unready() {
-			found = append(found, alarm.Finding{Subject: catalogue.ItemSubject(item.ID), Detail: whyFenced[standings[i]]})
+		if statuses[i].Unready() {
+			found = append(found, alarm.Finding{Subject: catalogue.ItemSubject(item.ID), Detail: whyFenced[statuses[i]]})
 		}
 	}
 	return found, err

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stampede/platform/alarm"
-	"stampede/platform/pgtest"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 
@@ -55,7 +55,7 @@ func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 	later := y.Item(10, func(it *catalogue.Item) { it.OpensAt = time.Now().Add(10 * time.Minute) })
 	i := y.instance([]*catalogue.Item{open, later})
 	raised := func() []alarm.Alarm {
-		l, err := alarm.List(t.Context(), y.DB, alarm.Filter{Code: alarm.ItemFenced})
+		l, err := alarm.List(t.Context(), y.DB, alarm.Filter{Code: alarmItemFenced.Code})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"stampede/inventory"
-	"stampede/platform/ids"
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/ids"
+	"stampede/platform/base/tracing"
 )
 
 // attempt is one request that waits in a lane. The handler that made it owns
@@ -71,7 +71,7 @@ type lane struct {
 	places   atomic.Int64 // how many may wait; below 0 for no bound but the queue's
 	hotUntil atomic.Int64 // Unix nanoseconds; the writer lags until then
 	limiter  atomic.Pointer[rate.Limiter]
-	quiet    quiet
+	quiet    rate.Sometimes // so that a fault that meets every batch does not fill the log
 }
 
 // workersPerLane is two: one batch is decided while the one before it is being
@@ -81,7 +81,7 @@ const workersPerLane = 2
 func newLane(item int64, line *lanes) *lane {
 	l := &lane{
 		item: item, line: line, flag: newSoldOut(item, line.cfg, line.flags),
-		queue: make(chan *attempt, line.cfg.LaneCapacity),
+		queue: make(chan *attempt, line.cfg.LaneCapacity), quiet: rate.Sometimes{Interval: time.Second},
 	}
 	l.places.Store(-1)
 	return l
@@ -146,8 +146,7 @@ func (l *lane) learn(d *inventory.Decision, unlimited bool, now time.Time) {
 	case unlimited:
 		l.places.Store(-1)
 	default:
-		cfg := &l.line.cfg
-		l.places.Store(max(d.Remaining*int64(cfg.PlacesPerUnit), int64(cfg.MinPlaces)))
+		l.places.Store(max(d.Remaining*placesPerUnit, int64(l.line.cfg.MinPlaces)))
 	}
 	if d.Seq-d.Persisted > l.line.cfg.MaxWriterLag {
 		l.hotUntil.Store(now.Add(l.line.cfg.HotFor).UnixNano())
@@ -175,16 +174,4 @@ func (l *lane) admit(perSecond int) {
 		return
 	}
 	l.limiter.Store(rate.NewLimiter(rate.Limit(perSecond), burst))
-}
-
-// quiet lets one line a second through, so that a fault that meets every batch
-// does not fill the log.
-type quiet struct{ next atomic.Int64 }
-
-func (q *quiet) ok(now time.Time) bool {
-	next := q.next.Load()
-	if left := next - now.UnixNano(); left > 0 && left <= int64(time.Second) { // more: the clock was set back
-		return false
-	}
-	return q.next.CompareAndSwap(next, now.Add(time.Second).UnixNano())
 }

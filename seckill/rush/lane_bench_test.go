@@ -7,7 +7,8 @@ import (
 
 	"github.com/coocood/freecache"
 
-	"stampede/platform/ids"
+	"stampede/inventory"
+	"stampede/platform/base/ids"
 )
 
 // idleLane is a lane without workers: what enters stays until it is taken out.
@@ -19,9 +20,12 @@ func idleLane() *lane {
 // that gets in is taken out again, as a worker does.
 func BenchmarkLaneEnter(b *testing.B) {
 	for name, prepare := range map[string]func(*lane){
-		"taken":    func(*lane) {},
-		"rated":    func(l *lane) { l.admit(1_000_000_000) },
-		"no_place": func(l *lane) { l.places.Store(0) },
+		"taken": func(*lane) {},
+		"rated": func(l *lane) { l.admit(1_000_000_000) },
+		"no_place": func(l *lane) {
+			l.line.cfg.MinPlaces = 0
+			l.learn(&inventory.Decision{Epoch: 1}, false, time.Now())
+		},
 		"lagging": func(l *lane) {
 			l.line.cfg.HotFor = time.Hour
 			l.hotUntil.Store(time.Now().Add(time.Hour).UnixNano())

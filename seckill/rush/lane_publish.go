@@ -3,10 +3,20 @@ package rush
 import (
 	"context"
 
-	"stampede/platform/failpoint"
-	"stampede/platform/ids"
+	"stampede/platform/base/failpoint"
+	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/seckillevent"
+)
+
+// The points around a batch and its answers at which a test ends the process.
+var (
+	afterLua = failpoint.NewErr("after-lua",
+		"Redis has granted a batch, and its message is not published yet.")
+	afterPublish = failpoint.NewErr("after-publish",
+		"A batch's message is stored, and none of its shoppers has an answer yet.")
+	before202 = failpoint.New("before-202",
+		"A shopper is in line and about to be answered 202.")
 )
 
 // publish writes the batch's grants down and answers those who got them. The
@@ -23,12 +33,12 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 	// The bus repeats the same message until then; a Load waits no longer.
 	ctx, cancel := context.WithDeadline(ctx, w.publishBy)
 	defer cancel()
-	err := failpoint.AfterLua.Err()
+	err := afterLua.Err()
 	if err == nil {
 		err = ls.bus.Publish(ctx, seckillevent.GrantsSubject(item.ID), b.ID, w.message)
 	}
 	if err == nil {
-		err = failpoint.AfterPublish.Err()
+		err = afterPublish.Err()
 	}
 	ls.metrics.countPublished(len(w.granted), len(w.repeats), err)
 
@@ -55,7 +65,7 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 		}
 	}
 	if err != nil {
-		w.complain("grants may not be written down; the sweeper will settle them", err)
+		w.warn("grants may not be written down; the sweeper will settle them", err)
 	}
 }
 

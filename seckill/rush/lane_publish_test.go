@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 
@@ -79,14 +79,14 @@ func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it})
 	down := i.streamDown()
 	within := 30 * time.Second
-	i.rush.Guard(func(_ context.Context, a *Applicant) error {
+	i.rush.deps.Admit = func(_ context.Context, a *Applicant) error {
 		a.PayWithin = within
 		return nil
-	})
+	}
 	first := i.issue(1, it, 2)
 	within = 60 * time.Second
 	second := i.issue(1, it, 1)
-	for _, p := range []PathGrant{first, second} {
+	for _, p := range []rushPath{first, second} {
 		if a := i.send(p.Path); a.Code != "unknown" {
 			t.Fatalf("while nothing is stored: %+v", a)
 		}

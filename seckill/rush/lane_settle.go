@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/seckillevent"
 )
@@ -148,12 +148,12 @@ func (w *laneWorker) position(seq int64) int64 { return max(0, seq-w.decision.Pe
 // lane wait for it too; else they would all be asked about in vain.
 func (w *laneWorker) cover(ctx context.Context, item *catalogue.Item) {
 	l := w.lane
-	ctx, cancel := context.WithTimeout(ctx, l.line.cfg.ReserveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	err := l.flag.cover(ctx, &w.decision, func(ctx context.Context, epoch int64, limit int) ([]int64, error) {
 		return l.line.stock.Users(ctx, item.Stock(), epoch, limit)
 	}, time.Now())
 	if err != nil {
-		w.complain("holders could not be read for the sold-out flag", err)
+		w.warn("holders could not be read for the sold-out flag", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // gate holds up the decisions of an instance until they are let through.

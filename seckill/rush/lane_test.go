@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 
@@ -56,20 +56,15 @@ func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	again := make(chan answer, 1)
 	go func() { again <- i.send(held.Path) }()
 	pgtest.Eventually(t, 5*time.Second, func() bool { return len(l.queue) == 4 }, "the holder was let in")
+	// A return lifts the bound: how many units came back is not known here.
+	l.returned(l.epoch.Load(), 99)
+	waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 201)))
 	g.open()
 	if a := <-again; a.Status != http.StatusAccepted || a.OrderNo != held.OrderNo {
 		t.Fatalf("the holder: %+v", a)
 	}
 	for _, w := range waiting {
 		w.wait(t)
-	}
-	// A return lifts the bound: how many came back is not known here.
-	if l.places.Load() < 0 {
-		t.Fatal("no bound after a decision")
-	}
-	l.returned(l.epoch.Load(), 99)
-	if l.places.Load() >= 0 {
-		t.Fatal("bound after a return")
 	}
 }
 
@@ -95,20 +90,6 @@ func TestLaggingWriterIsTooHotForAWhile(t *testing.T) {
 	// Nor does a clock that is set back keep everybody out until it has caught up.
 	if o, in := l.enter(waiter(t.Context(), 4), now.Add(-time.Hour)); !in {
 		t.Fatalf("an hour before: %v", o)
-	}
-}
-
-func TestOneLineASecondWhateverTheClockDoes(t *testing.T) {
-	t.Parallel()
-	var q quiet
-	now := time.Now()
-	for _, c := range []struct {
-		after time.Duration
-		want  bool
-	}{{0, true}, {time.Second - 1, false}, {time.Second, true}, {-time.Hour, true}, {-time.Hour + time.Second - 1, false}, {-time.Hour + time.Second, true}} {
-		if got := q.ok(now.Add(c.after)); got != c.want {
-			t.Errorf("after %v: %v", c.after, got)
-		}
 	}
 }
 

@@ -104,14 +104,14 @@ func (w *laneWorker) work() {
 	// What Redis grants must be written down. While that is not possible, nothing
 	// is granted.
 	if err := l.line.bus.Healthy(ctx); err != nil {
-		w.complain("grants are refused because their stream is unhealthy", err)
+		w.warn("grants are refused because their stream is unhealthy", err)
 		answerAll(w.asked, verdict{outcome: outUnavailable})
 		return
 	}
 	if err := w.reserve(ctx, item); err != nil {
 		// Redis may have decided all the same. The holds it may have made are the
 		// sweeper's; giving them back here could give back what a repeat took.
-		w.complain("decision failed", err)
+		w.warn("decision failed", err)
 		w.suspect(item)
 		answerAll(w.asked, verdict{outcome: outUnknown})
 		return
@@ -140,7 +140,7 @@ func (w *laneWorker) sift() {
 // reserve asks Redis, twice when the item was loaded since the last decision.
 func (w *laneWorker) reserve(ctx context.Context, item *catalogue.Item) (err error) {
 	l := w.lane
-	ctx, cancel := context.WithTimeout(ctx, l.line.cfg.ReserveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	l.line.metrics.batch.Observe(float64(len(w.attempts)))
 	// Counted from before the question: a Load waits as long from its fence on,
@@ -181,11 +181,11 @@ func (w *laneWorker) suspect(item *catalogue.Item) {
 	w.lane.flag.remember(0, int64(item.Total), w.grants)
 }
 
-func (w *laneWorker) complain(what string, err error) {
-	if w.lane.quiet.ok(time.Now()) {
+func (w *laneWorker) warn(what string, err error) {
+	w.lane.quiet.Do(func() {
 		//nolint:sloglint // every caller passes a literal
 		w.lane.line.log.Error(what, "item_id", w.lane.item, "attempts", len(w.asked), "error", err)
-	}
+	})
 }
 
 func answerAll(as []*attempt, v verdict) {

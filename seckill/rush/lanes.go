@@ -12,8 +12,8 @@ import (
 
 	"stampede/inventory"
 	"stampede/inventory/inventoryevent"
-	"stampede/platform/ids"
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/ids"
+	"stampede/platform/base/tracing"
 	"stampede/seckill/catalogue"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 

@@ -3,7 +3,7 @@ package rush
 import (
 	"strings"
 
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
 )
 
 // commonLanguages are the headers that nearly every browser and app sends. They

@@ -3,7 +3,7 @@ package rush
 import (
 	"testing"
 
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
 )
 
 func TestLanguageAgreesWithTheParser(t *testing.T) {

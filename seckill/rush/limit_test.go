@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/ratelimit"
+	"stampede/platform/edge/ratelimit"
 	"stampede/seckill/catalogue"
 )
 
@@ -26,7 +26,7 @@ func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 	y := newYard(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
-	i.rush.deps.Repeats = repeats(t, 10)
+	i.rush.repeats = repeats(t, 10)
 	p := i.issue(1, it, 1)
 	for n := range 10 {
 		if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
@@ -57,7 +57,7 @@ func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 func TestTheFlagAnswersBeforeTheLimit(t *testing.T) {
 	t.Parallel()
 	i, req := soldOutShop(t)
-	i.rush.deps.Repeats = repeats(t, 1)
+	i.rush.repeats = repeats(t, 1)
 	for range 10 {
 		w := httptest.NewRecorder()
 		i.rt.ServeHTTP(w, req)

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stampede/platform/fault"
+	"stampede/platform/base/fault"
 )
 
 // tally counts answers by outcome, exactly.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"math"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // A rush path is the credential of one attempt: a fixed binary payload and a

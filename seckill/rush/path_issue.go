@@ -2,40 +2,43 @@ package rush
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
 
-	"stampede/platform/auth"
-	"stampede/platform/fault"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // What a path can be refused for.
 var (
-	ErrItemUnknown = fault.New(fault.NotFound, "not-found", "There is no such item; GET /api/v1/sessions lists what is on sale.")
-	ErrSaleEnded   = fault.New(fault.Gone, "ended", "The sale of this item has ended.")
-	errOverLimit   = fault.New(fault.Invalid, "over-limit", "Ask for at most the number of units in limit.")
+	ErrItemUnknown = fault.Plain(fault.NotFound, "There is no such item; GET /api/v1/sessions lists what is on sale.")
+	ErrSaleEnded   = refusals[outEnded].Saying("The sale of this item has ended.")
+	errOverLimit   = refusals[outOverLimit].Saying("Ask for at most the number of units in limit.")
 )
 
 // PathRequest asks for a rush path.
 type PathRequest struct {
 	ID    string `path:"id" doc:"The item" example:"42"`
 	Proof string `header:"Human-Check" maxLength:"4096" doc:"The solution of a challenge, where the activity asks for one"`
-	Body  *PathOrder
+	Body  *rushPathRequest
 }
 
-// PathOrder is what the shopper wants of the item.
-type PathOrder struct {
+// rushPathRequest is what the shopper wants of the item.
+type rushPathRequest struct {
 	Quantity int32 `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units, up to the item's limit per user; 1 when left out"`
 }
 
 // PathAnswer is the answer to PathRequest.
-type PathAnswer struct{ Body PathGrant }
+type PathAnswer struct{ Body rushPath }
 
-// PathGrant is a rush path and what a client needs to use it.
-type PathGrant struct {
+// rushPath is a rush path and what a client needs to use it.
+type rushPath struct {
 	Path       string `json:"path" doc:"The credential of one attempt; keep it to yourself"`
 	OrderNo    string `json:"order_no" doc:"The number of this attempt and of the order it may become" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 	UsableFrom string `json:"usable_from" format:"date-time" doc:"When the path may be sent; the opening"`
@@ -48,8 +51,8 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // TooEarly refuses until paths are given out, and says from when that is.
 func TooEarly(from, now time.Time) error {
-	return fault.Newf(fault.TooEarly, "not-started", "Paths are given out from %s on, in server time; spread your requests over the time until the opening.",
-		from.UTC().Format(timeFormat)).After(from.Sub(now))
+	return refusals[outNotStarted].Saying(fmt.Sprintf("Paths are given out from %s on, in server time; spread your requests over the time until the opening.",
+		from.UTC().Format(timeFormat))).After(from.Sub(now))
 }
 
 // PathLead is how long before its opening paths for an item are given out.
@@ -86,21 +89,23 @@ func (r *Service) issue(ctx context.Context, in *PathRequest) (*PathAnswer, erro
 		User: who.UserID, Device: who.Device, Address: httpx.ClientAddr(ctx), Item: item, Quantity: quantity,
 		OrderNo: ids.NewFor(who.UserID), Proof: in.Proof, Now: now, UsableFrom: item.OpensAt, PayWithin: item.PayWindow,
 	}
-	if err := r.admit(ctx, &a); err != nil {
-		return nil, err
+	if r.deps.Admit != nil {
+		if err := r.deps.Admit(ctx, &a); err != nil {
+			return nil, err
+		}
 	}
 	t := token{user: a.User, item: id, quantity: quantity, no: a.OrderNo, from: a.UsableFrom.UnixMilli(), payWithin: r.payWithin(&a)}
 	start := now
 	if a.UsableFrom.After(now) {
 		start = a.UsableFrom
 	}
-	t.until = start.Add(r.cfg.PathLifetime).UnixMilli()
+	t.until = start.Add(PathLifetime).UnixMilli()
 	path, err := r.keys.sign(t)
 	if err != nil {
 		return nil, err
 	}
 	r.lanes.numbers.put(t.no, told{item: id, position: noPosition})
-	return &PathAnswer{PathGrant{
+	return &PathAnswer{rushPath{
 		Path: path, OrderNo: t.no.String(), RushURL: rushPrefix + path,
 		UsableFrom: time.UnixMilli(t.from).UTC().Format(timeFormat),
 		ExpiresAt:  time.UnixMilli(t.until).UTC().Format(timeFormat),
@@ -124,6 +129,7 @@ func (r *Service) payWithin(a *Applicant) int32 {
 
 // registerIssue adds the route.
 func (r *Service) registerIssue(api httpx.API) {
+	api.Member("limit", huma.Schema{Type: huma.TypeInteger, Description: "Units that one shopper may buy, of over-limit", Examples: []any{2}})
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/items/{id}/rush-path", ID: "issue-rush-path", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Get a rush path",
@@ -131,10 +137,10 @@ func (r *Service) registerIssue(api httpx.API) {
 			"Paths are given out from two minutes before the opening; spread your requests over that time. " +
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +
 			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
-		Limits: r.cfg.PathLimits,
+		Limits: r.cfg.pathLimits(),
 		OverLimit: func(ctx context.Context) {
-			if r.overLimit != nil {
-				r.overLimit(auth.From(ctx).UserID)
+			if r.deps.OverLimit != nil {
+				r.deps.OverLimit(auth.From(ctx).UserID)
 			}
 		},
 		Problems: map[int]string{

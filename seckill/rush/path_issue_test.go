@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
-	"stampede/platform/fault"
-	"stampede/platform/ids"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -32,7 +32,7 @@ func TestIssue(t *testing.T) {
 	if tok.no.Bucket() != ids.Bucket(7) || p.RushURL != "/api/v1/rush/"+p.Path {
 		t.Fatalf("%+v", p)
 	}
-	life := i.rush.cfg.PathLifetime
+	life := PathLifetime
 	expires, err := time.Parse(timeFormat, p.ExpiresAt)
 	if left := time.Until(expires); err != nil || left > life || left < life-5*time.Second {
 		t.Fatalf("open item: expires in %v (%v)", left, err)

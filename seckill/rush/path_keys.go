@@ -8,7 +8,7 @@ import (
 	"hash"
 	"sync"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 )
 
 // pathPurpose separates the rush paths' key from every other key derived from

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/auth"
+	"stampede/platform/edge/auth"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -35,7 +35,7 @@ var signingKeys = map[string][]byte{
 func (y *yard) keyedInstance(k keyed, items ...*catalogue.Item) (*instance, *auth.Tokens) {
 	y.T.Helper()
 	i := y.signing(signingKeys[k.signs], items, func(cfg *Config) { cfg.PreviousSigningKeys = k.others() })
-	return i, auth.NewTokens(signingKeys[k.signs], time.Now, k.others()...)
+	return i, auth.NewTokens(signingKeys[k.signs], time.Now, auth.Previous(k.others()...))
 }
 
 // Two instances of one shop replace their signing key one after the other while
@@ -130,7 +130,7 @@ func TestBadPathsCostNoRedisCall(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.Status, a.Code)
 		}
 	}
-	i.clock.Advance(i.rush.cfg.PathLifetime + i.rush.cfg.ClockTolerance + time.Second)
+	i.clock.Advance(PathLifetime + clockTolerance + time.Second)
 	for range 3 {
 		if a := i.send(path); a.Status != http.StatusForbidden || a.Code != "path-expired" {
 			t.Errorf("expired: %d %s", a.Status, a.Code)

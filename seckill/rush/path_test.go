@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/internal/seckilltest"
 )
 

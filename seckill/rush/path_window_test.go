@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/bus"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/seckillevent"
 )
@@ -57,10 +57,10 @@ func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
 		5: 23 * time.Hour,          // more than a path can say
 		6: 1500 * time.Millisecond, // also too short
 	}
-	i.rush.Guard(func(_ context.Context, a *Applicant) error {
+	i.rush.deps.Admit = func(_ context.Context, a *Applicant) error {
 		a.PayWithin = windows[a.User]
 		return nil
-	})
+	}
 	want := map[int64]int32{1: 0, 2: 30, 3: 20, 4: 0, 5: 65535, 6: 20}
 	numbers := map[int64]string{}
 	for user := range windows {
@@ -94,10 +94,10 @@ func TestLaterAdmissionIsStrict(t *testing.T) {
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	later := time.Now().Add(time.Minute).Truncate(time.Millisecond)
-	i.rush.Guard(func(_ context.Context, a *Applicant) error {
+	i.rush.deps.Admit = func(_ context.Context, a *Applicant) error {
 		a.UsableFrom = later
 		return nil
-	})
+	}
 	path := i.issue(1, it, 1)
 	var tok token
 	if err := i.rush.keys.verify(path.Path, &tok); err != nil || tok.from != later.UnixMilli() {

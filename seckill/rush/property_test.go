@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/order/orderevent"
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/coocood/freecache"
 
 	"stampede/inventory"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 

@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
-	"stampede/platform/httpx"
-	"stampede/platform/pg"
+	"stampede/platform/store/pg"
 	"stampede/seckill/catalogue"
 )
 
@@ -56,7 +55,7 @@ func TestRefusals(t *testing.T) {
 		}},
 		"expired": {status: 403, code: "path-expired", rush: func(i *instance, it *catalogue.Item) answer {
 			p := i.issue(1, it, 1)
-			i.clock.Advance(i.rush.cfg.PathLifetime + 2*time.Second)
+			i.clock.Advance(PathLifetime + 2*time.Second)
 			return i.send(p.Path)
 		}},
 		"before the path": {item: soon, status: 425, code: "not-started", retry: 60, rush: send},
@@ -139,21 +138,5 @@ func TestRefusals(t *testing.T) {
 				t.Fatalf("something was taken: %+v", st)
 			}
 		})
-	}
-}
-
-// Every refusal that is rendered ahead has a title in both languages.
-func TestRefusalsHaveTitles(t *testing.T) {
-	t.Parallel()
-	for o := outQueued; o < outcomes; o++ {
-		f := refusals[o]
-		if f == nil {
-			continue
-		}
-		for _, lang := range []httpx.Language{httpx.English, httpx.Chinese} {
-			if httpx.Title(f.Code, lang) == f.Code {
-				t.Errorf("%s has no title in language %d", f.Code, lang)
-			}
-		}
 	}
 }

@@ -7,24 +7,24 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/platform/pgtest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 
 func TestHundredParallelRushesOfOneUserGiveOneGrant(t *testing.T) {
 	t.Parallel()
 	const parallel = 100
-	for name, paths := range map[string]func(*instance, *catalogue.Item) []PathGrant{
-		"one path": func(i *instance, it *catalogue.Item) []PathGrant {
-			all := make([]PathGrant, parallel)
+	for name, paths := range map[string]func(*instance, *catalogue.Item) []rushPath{
+		"one path": func(i *instance, it *catalogue.Item) []rushPath {
+			all := make([]rushPath, parallel)
 			p := i.issue(7, it, 1)
 			for k := range all {
 				all[k] = p
 			}
 			return all
 		},
-		"different paths": func(i *instance, it *catalogue.Item) []PathGrant {
-			all := make([]PathGrant, parallel)
+		"different paths": func(i *instance, it *catalogue.Item) []rushPath {
+			all := make([]rushPath, parallel)
 			for k := range all {
 				all[k] = i.issue(7, it, 1)
 			}

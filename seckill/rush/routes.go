@@ -7,13 +7,14 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"stampede/platform/httpx"
+	"stampede/platform/edge/httpx"
 )
 
 // Routes registers the routes of rushes. The rush itself stands outside every
 // middleware and is documented by hand.
 func (r *Service) Routes(rt *httpx.Router) {
 	rt.Direct(http.MethodPost, rushPrefix, r)
+	rt.API.Member("order_no", huma.Schema{Type: huma.TypeString, Description: "The number that holds, of already-bought", Examples: []any{"0199a1b2c3d47e8f90a1b2c3d4e5f607"}})
 	r.registerIssue(rt.API)
 	document(rt.API.Huma.OpenAPI())
 }
@@ -30,17 +31,17 @@ func document(doc *huma.OpenAPI) {
 		},
 	}
 	// From the same table that answers, so that no refusal can be missing here.
-	for o := outQueued; o < outcomes; o++ {
-		if refusals[o] == nil {
+	for o, refusal := range refusals {
+		if refusal == nil || o == int(outAdmissionRate) { // too-hot as well
 			continue
 		}
 		status := strconv.Itoa(ready[o].status)
 		if have := responses[status]; have != nil {
-			have.Description += ", " + o.String()
+			have.Description += ", " + refusal.Code
 			continue
 		}
 		responses[status] = &huma.Response{
-			Description: o.String(),
+			Description: refusal.Code,
 			Content:     map[string]*huma.MediaType{httpx.ProblemContentType: {Schema: problem}},
 		}
 	}

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"stampede/platform/failpoint"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/ids"
+	"stampede/platform/base/tracing"
+	"stampede/platform/edge/httpx"
 	"stampede/seckill/catalogue"
 )
 
@@ -52,7 +51,7 @@ func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // are compared with a tolerance: what is close is left to Redis and its one
 // clock.
 func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
-	ms, tolerance := now.UnixMilli(), r.cfg.ClockTolerance
+	ms, tolerance := now.UnixMilli(), clockTolerance
 	switch {
 	case ms > t.until+tolerance.Milliseconds():
 		return verdict{outcome: outPathExpired}
@@ -76,7 +75,7 @@ func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 	case now.After(item.ClosesAt.Add(tolerance)):
 		return verdict{outcome: outEnded}
 	}
-	if wait, ok := r.deps.Repeats.Allow(t.user, ms); !ok {
+	if wait, ok := r.repeats.Allow(t.user, ms); !ok {
 		return verdict{outcome: outRateLimited, wait: wait}
 	}
 	return verdict{}
@@ -112,7 +111,7 @@ func (r *Service) inLine(req *http.Request, t *token) verdict {
 func (r *Service) write(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
 	switch v.outcome {
 	case outQueued:
-		failpoint.Before202.Pass()
+		before202.Pass()
 		writeTicket(w, no, statusQueued, v.position)
 	case outRepeated:
 		r.writeRepeated(w, req, lang, no, v)

@@ -17,20 +17,20 @@ import (
 	"stampede/inventory"
 	"stampede/inventory/inventoryevent"
 	"stampede/order/orderevent"
-	"stampede/platform/app"
-	"stampede/platform/bus"
-	"stampede/platform/clock"
-	"stampede/platform/ids"
-	"stampede/platform/ratelimit"
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/app"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
+	"stampede/platform/base/tracing"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/store/bus"
 	"stampede/seckill/catalogue"
 )
 
 // Orders is what a rush asks about order numbers; order implements it and main
 // wires it, because seckill does not import order.
 type Orders interface {
-	// Known returns the status of each number that Postgres has a row for.
-	Known(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
+	// Statuses returns the status of each number that Postgres has a row for.
+	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
 	// Get returns an order from the cache or Postgres; false when it has none.
 	Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error)
 }
@@ -52,8 +52,11 @@ type Deps struct {
 	// no path gives less.
 	ShortestPay time.Duration
 	Trace       *tracing.Tracer // nil is off
-	// Repeats bounds how often a user sends rushes to this instance; nil does not.
-	Repeats *ratelimit.Repeats
+	// Admit decides who gets a path; nil admits everybody.
+	Admit DoorCheck
+	// OverLimit hears of users who ask for paths more often than the limits allow,
+	// and so never reach Admit. It must not wait; nil is allowed.
+	OverLimit func(user int64)
 }
 
 // Service hands out paths and takes rushes. Safe for concurrent use.
@@ -68,15 +71,11 @@ type Service struct {
 	metrics   *metrics
 	ratesMu   sync.Mutex // one reading of the admission rates at a time
 	strangers *rate.Limiter
-	checks    []DoorCheck      // of those who ask for a path
-	overLimit func(user int64) // hears of those who ask too often; may be nil
+	repeats   *ratelimit.Repeats // bounds how often a user sends rushes; nil does not
 }
 
 // New returns a rush over what the catalogue shows. It reads nothing yet.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if deps.Catalogue == nil || deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Stock == nil || deps.Orders == nil ||
 		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("seckill: a rush lacks a dependency")
@@ -87,13 +86,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	ls := &lanes{
 		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, bus: deps.Bus,
-		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: newNumbers(cfg.NumberMemoryBytes), log: deps.Log, trace: deps.Trace,
+		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: newNumbers(numberMemoryBytes), log: deps.Log, trace: deps.Trace,
 	}
 	if ls.metrics, err = newMetrics(deps.Metrics, ls.depths); err != nil {
 		return nil, fmt.Errorf("seckill: register the rush's metrics: %w", err)
 	}
+	repeats, err := ratelimit.NewRepeats(cfg.RushesPerSecond)
+	if err != nil {
+		return nil, err
+	}
 	return &Service{
-		cfg: cfg, deps: deps, catalogue: deps.Catalogue, clock: deps.Clock,
+		cfg: cfg, deps: deps, repeats: repeats, catalogue: deps.Catalogue, clock: deps.Clock,
 		keys: ring, stock: deps.Stock, lanes: ls, metrics: ls.metrics, strangers: newStrangerLimit(),
 	}, nil
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/inventory"
-	"stampede/platform/auth"
-	"stampede/platform/httpx"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -69,7 +69,7 @@ func (y *yard) signing(key []byte, items []*catalogue.Item, change ...func(*Conf
 func (i *instance) work() (stop func()) { return i.Run(i.rush.keepLanes) }
 
 // issue gets a path for a user.
-func (i *instance) issue(user int64, it *catalogue.Item, quantity int32) PathGrant {
+func (i *instance) issue(user int64, it *catalogue.Item, quantity int32) rushPath {
 	i.T.Helper()
 	answer, err := i.tryIssue(user, it.ID, quantity)
 	if err != nil {
@@ -80,7 +80,7 @@ func (i *instance) issue(user int64, it *catalogue.Item, quantity int32) PathGra
 
 func (i *instance) tryIssue(user, item int64, quantity int32) (*PathAnswer, error) {
 	ctx := auth.Into(i.T.Context(), auth.Principal{UserID: user, Role: auth.Shopper})
-	return i.rush.issue(ctx, &PathRequest{ID: strconv.FormatInt(item, 10), Body: &PathOrder{Quantity: quantity}})
+	return i.rush.issue(ctx, &PathRequest{ID: strconv.FormatInt(item, 10), Body: &rushPathRequest{Quantity: quantity}})
 }
 
 // answer is what a rush came to.
@@ -146,7 +146,7 @@ func (i *instance) do(req *http.Request) answer {
 }
 
 // buy gets a path and rushes with it.
-func (i *instance) buy(user int64, it *catalogue.Item) (PathGrant, answer) {
+func (i *instance) buy(user int64, it *catalogue.Item) (rushPath, answer) {
 	i.T.Helper()
 	p := i.issue(user, it, 1)
 	return p, i.send(p.Path)

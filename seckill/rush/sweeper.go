@@ -2,14 +2,16 @@ package rush
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/time/rate"
 
-	"stampede/platform/ids"
-	"stampede/platform/lease"
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/lease"
 	"stampede/seckill/catalogue"
 )
 
@@ -34,7 +36,7 @@ type sweeper struct {
 	holder    string
 
 	notes map[int64]map[ids.ID]*note // by item and number
-	quiet quiet
+	quiet rate.Sometimes             // no fault fills the log
 }
 
 // note is what a sweeper remembers about a hold from round to round.
@@ -54,53 +56,25 @@ const (
 func newSweeper(cfg Config, deps Deps, st stock, stream grantStream, m *metrics) *sweeper {
 	return &sweeper{
 		cfg: cfg, db: deps.DB, orders: deps.Orders, catalogue: deps.Catalogue, stock: st, bus: stream,
-		metrics: m, log: deps.Log, holder: ids.New().String(),
+		metrics: m, log: deps.Log, holder: ids.New().String(), quiet: rate.Sometimes{Interval: time.Second},
 	}
 }
 
-// Run sweeps while this instance has the lease, and waits for it otherwise.
+// Run sweeps while this instance leads, and waits for it otherwise.
 func (s *sweeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.cfg.SweepEvery)
-	defer tick.Stop()
-	for {
-		l, ok, err := lease.Acquire(ctx, s.db, sweepLease, s.holder, sweepLeaseLife)
-		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("seckill: hold sweeper: %w", err)
-		}
-		if ok {
-			err := s.lead(ctx, l, tick.C)
-			// The end of ctx must not keep the lease from others.
-			if released := lease.Release(context.WithoutCancel(ctx), s.db, l); err == nil && ctx.Err() == nil {
-				err = released
-			}
-			if err != nil {
-				return fmt.Errorf("seckill: hold sweeper: %w", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// lead makes rounds until ctx ends or the lease is somebody else's.
-func (s *sweeper) lead(ctx context.Context, l lease.Lease, tick <-chan time.Time) error {
-	s.notes = make(map[int64]map[ids.ID]*note)
-	for round := uint64(1); ; round++ {
-		s.sweep(ctx, round)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick:
-		}
-		held, err := lease.Renew(ctx, s.db, l, sweepLeaseLife)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of ctx is how it ends
-		}
-		if err != nil || !held {
+	elector := lease.Elector{DB: s.db, Name: sweepLease, Holder: s.holder, TTL: sweepLeaseLife}
+	round := uint64(0)
+	err := app.Loop{Every: s.cfg.SweepEvery, Log: s.log, Failed: "stale holds wait: the sweeper's lease cannot be read", Do: func(ctx context.Context) error {
+		leads, err := elector.IsLeader(ctx)
+		if !leads {
+			s.notes, round = nil, 0
 			return err
 		}
-	}
+		if round++; round == 1 {
+			s.notes = make(map[int64]map[ids.ID]*note)
+		}
+		s.sweep(ctx, round)
+		return nil
+	}}.Run(ctx)
+	return errors.Join(err, elector.Resign(ctx))
 }

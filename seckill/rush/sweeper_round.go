@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"stampede/inventory"
-	"stampede/platform/alarm"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/seckillevent"
 )
@@ -23,8 +22,8 @@ const sweepAtMost = 8 * inventory.MaxBatch
 // does not keep the others waiting.
 func (s *sweeper) sweep(ctx context.Context, round uint64) {
 	for _, item := range s.catalogue.Items() {
-		if err := s.sweepItem(ctx, item, round); err != nil && ctx.Err() == nil && s.quiet.ok(time.Now()) {
-			s.log.ErrorContext(ctx, "stale holds could not be settled", "item_id", item.ID, "error", err)
+		if err := s.sweepItem(ctx, item, round); err != nil && ctx.Err() == nil {
+			s.quiet.Do(func() { s.log.ErrorContext(ctx, "stale holds could not be settled", "item_id", item.ID, "error", err) })
 		}
 	}
 }
@@ -58,7 +57,7 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 	for i, h := range stale {
 		nos[i] = h.No
 	}
-	known, err := s.orders.Known(ctx, nos)
+	known, err := s.orders.Statuses(ctx, nos)
 	if err != nil {
 		return fmt.Errorf("ask for orders: %w", err)
 	}
@@ -96,7 +95,7 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 			delete(notes, no) // settled by somebody else in the meantime
 		}
 	}
-	return s.complain(ctx, item, stuck)
+	return s.raiseAlarm(ctx, item, stuck)
 }
 
 // done tells for each of the noted places in the stream whether nothing of the
@@ -218,11 +217,11 @@ func (s *sweeper) watch(ctx context.Context, fresh []inventory.StaleHold, notes 
 	return nil
 }
 
-// complain raises the alarm about holds that neither became orders nor were
+// raiseAlarm raises the alarm about holds that neither became orders nor were
 // refused although their grants were published again and taken.
-func (s *sweeper) complain(ctx context.Context, item *catalogue.Item, stuck []inventory.StaleHold) error {
+func (s *sweeper) raiseAlarm(ctx context.Context, item *catalogue.Item, stuck []inventory.StaleHold) error {
 	if len(stuck) == 0 {
 		return nil
 	}
-	return alarm.Raise(ctx, s.db, alarm.HoldStuck, catalogue.ItemSubject(item.ID), fmt.Sprintf("Order number %s and %d more.", stuck[0].No, len(stuck)-1))
+	return alarmHoldStuck.Raise(ctx, s.db, catalogue.ItemSubject(item.ID), fmt.Sprintf("Order number %s and %d more.", stuck[0].No, len(stuck)-1))
 }

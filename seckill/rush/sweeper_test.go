@@ -10,10 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"stampede/platform/alarm"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 
@@ -45,13 +45,13 @@ func TestSweeperRepublishesWhatWasNeverStored(t *testing.T) {
 		}
 		return errors.Join(send(), next)
 	}}
-	var paths []PathGrant
-	i.rush.Guard(func(_ context.Context, a *Applicant) error {
+	var paths []rushPath
+	i.rush.deps.Admit = func(_ context.Context, a *Applicant) error {
 		if a.User == 1 {
 			a.PayWithin = 30 * time.Second
 		}
 		return nil
-	})
+	}
 	for u := range int64(4) {
 		p, a := i.buy(u+1, it)
 		if want := map[bool]string{true: "", false: "unknown"}[u == 2]; a.Code != want {
@@ -179,7 +179,7 @@ func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 	i.Run(i.sweeper().Run)
 	pgtest.Eventually(t, 10*time.Second, func() bool {
 		all, err := alarm.List(t.Context(), y.DB, alarm.Filter{Open: true, Limit: 10})
-		return err == nil && len(all) == 1 && all[0].Code == alarm.HoldStuck && all[0].Subject == "item 1"
+		return err == nil && len(all) == 1 && all[0].Code == alarmHoldStuck.Code && all[0].Subject == "item 1"
 	}, "the alarm")
 	if n := eaten.Load(); n != 2 {
 		t.Fatalf("published %d times, want 2", n)

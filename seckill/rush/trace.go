@@ -5,7 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"stampede/platform/telemetry/tracing"
+	"stampede/platform/base/tracing"
 )
 
 // Names of the steps of a rush that is followed. The message that a batch

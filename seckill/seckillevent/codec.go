@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // The grant message is binary because it is on the way of every unit sold:

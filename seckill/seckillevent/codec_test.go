@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 func drawBatch(t *rapid.T) Batch {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 // GrantsSubject is the subject of an item's grants on the GRANTS stream; it has the

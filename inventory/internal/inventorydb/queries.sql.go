@@ -144,6 +144,43 @@ func (q *Queries) DeleteStock(ctx context.Context, itemIds []int64) error {
 	return err
 }
 
+const dueForSettling = `-- name: DueForSettling :many
+SELECT s.item_id FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+GROUP BY s.item_id, d.epoch
+HAVING max(s.closes_at) < clock_timestamp() - $1::interval AND coalesce(d.epoch, -1) < max(s.epoch)
+   AND NOT (bool_or(s.per_activity) AND EXISTS (
+    SELECT FROM inventory.stock o WHERE o.activity_id = max(s.activity_id) AND o.per_activity
+      AND o.closes_at >= clock_timestamp() - $1::interval))
+ORDER BY max(s.closes_at), s.item_id LIMIT $2
+`
+
+type DueForSettlingParams struct {
+	SettleAfter time.Duration
+	AtMost      int32
+}
+
+// Items whose last moment is long enough ago and whose keys may still be in Redis. Items that stand under one rule of an
+// activity are due when the last of them is: until then a buyer of one must be known to the others.
+func (q *Queries) DueForSettling(ctx context.Context, arg DueForSettlingParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, dueForSettling, arg.SettleAfter, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var item_id int64
+		if err := rows.Scan(&item_id); err != nil {
+			return nil, err
+		}
+		items = append(items, item_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockStock = `-- name: LockStock :many
 SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock s
 WHERE (s.item_id, s.shard) IN (SELECT unnest($1::bigint[]), unnest($2::smallint[]))
@@ -262,6 +299,38 @@ func (q *Queries) MoveStock(ctx context.Context, arg MoveStockParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const noteSettled = `-- name: NoteSettled :exec
+INSERT INTO inventory.settled (item_id, epoch) VALUES ($1, $2)
+ON CONFLICT (item_id) DO UPDATE SET epoch = excluded.epoch, settled_at = clock_timestamp()
+`
+
+type NoteSettledParams struct {
+	ItemID int64
+	Epoch  int64
+}
+
+func (q *Queries) NoteSettled(ctx context.Context, arg NoteSettledParams) error {
+	_, err := q.db.Exec(ctx, noteSettled, arg.ItemID, arg.Epoch)
+	return err
+}
+
+const otherItemsUnsettled = `-- name: OtherItemsUnsettled :one
+SELECT EXISTS (SELECT FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+    WHERE s.activity_id = $1 AND s.per_activity AND s.item_id <> $2 AND coalesce(d.epoch, -1) < s.epoch)
+`
+
+type OtherItemsUnsettledParams struct {
+	ActivityID int64
+	ItemID     int64
+}
+
+func (q *Queries) OtherItemsUnsettled(ctx context.Context, arg OtherItemsUnsettledParams) (bool, error) {
+	row := q.db.QueryRow(ctx, otherItemsUnsettled, arg.ActivityID, arg.ItemID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const progress = `-- name: Progress :many
 SELECT item_id, shard, epoch, rev FROM inventory.stock WHERE item_id = ANY($1::bigint[])
 `
@@ -337,6 +406,35 @@ func (q *Queries) SaleIsOver(ctx context.Context, arg SaleIsOverParams) (bool, e
 	var over bool
 	err := row.Scan(&over)
 	return over, err
+}
+
+const settledItems = `-- name: SettledItems :many
+SELECT item_id, epoch FROM inventory.settled
+`
+
+type SettledItemsRow struct {
+	ItemID int64
+	Epoch  int64
+}
+
+func (q *Queries) SettledItems(ctx context.Context) ([]SettledItemsRow, error) {
+	rows, err := q.db.Query(ctx, settledItems)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SettledItemsRow
+	for rows.Next() {
+		var i SettledItemsRow
+		if err := rows.Scan(&i.ItemID, &i.Epoch); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const stockOfItem = `-- name: StockOfItem :many

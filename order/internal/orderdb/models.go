@@ -7,7 +7,7 @@ package orderdb
 import (
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 type OrdersOrder struct {

@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 const claimDue = `-- name: ClaimDue :many
@@ -100,6 +100,17 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const clock = `-- name: Clock :one
+SELECT clock_timestamp()::timestamptz
+`
+
+func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, clock)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const closeClaimed = `-- name: CloseClaimed :many
@@ -704,6 +715,42 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const openUnpaid = `-- name: OpenUnpaid :many
+SELECT user_id, count(*) AS orders FROM orders.orders WHERE status = 'pending_payment'
+GROUP BY user_id HAVING count(*) >= $1::bigint ORDER BY 2 DESC, 1 LIMIT $2
+`
+
+type OpenUnpaidParams struct {
+	AtLeast int64
+	AtMost  int32
+}
+
+type OpenUnpaidRow struct {
+	UserID int64
+	Orders int64
+}
+
+// Users with many orders to pay, those with the most first.
+func (q *Queries) OpenUnpaid(ctx context.Context, arg OpenUnpaidParams) ([]OpenUnpaidRow, error) {
+	rows, err := q.db.Query(ctx, openUnpaid, arg.AtLeast, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenUnpaidRow
+	for rows.Next() {
+		var i OpenUnpaidRow
+		if err := rows.Scan(&i.UserID, &i.Orders); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const ordersOfUser = `-- name: OrdersOfUser :many

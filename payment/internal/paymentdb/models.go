@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 type PaymentsLedger struct {

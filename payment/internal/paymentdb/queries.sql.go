@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 const capturePayment = `-- name: CapturePayment :execrows
@@ -31,6 +31,89 @@ func (q *Queries) CapturePayment(ctx context.Context, arg CapturePaymentParams) 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const capturesNotPromisedBack = `-- name: CapturesNotPromisedBack :many
+SELECT l.provider_txn, l.amount, l.currency, l.order_no, coalesce(o.status, 'unknown')::text AS status
+FROM payments.ledger l
+LEFT JOIN orders.orders o USING (order_no)
+WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < clock_timestamp() - $1::interval
+  AND coalesce(o.status, 'unknown') NOT IN ('paid', 'completed', 'refunding', 'refund_failed', 'refunded')
+  AND NOT EXISTS (SELECT FROM payments.refunds r WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn)
+ORDER BY l.order_no LIMIT $2
+`
+
+type CapturesNotPromisedBackParams struct {
+	InFlight time.Duration
+	AtMost   int32
+}
+
+type CapturesNotPromisedBackRow struct {
+	ProviderTxn string
+	Amount      int64
+	Currency    string
+	OrderNo     ids.ID
+	Status      string
+}
+
+func (q *Queries) CapturesNotPromisedBack(ctx context.Context, arg CapturesNotPromisedBackParams) ([]CapturesNotPromisedBackRow, error) {
+	rows, err := q.db.Query(ctx, capturesNotPromisedBack, arg.InFlight, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CapturesNotPromisedBackRow
+	for rows.Next() {
+		var i CapturesNotPromisedBackRow
+		if err := rows.Scan(
+			&i.ProviderTxn,
+			&i.Amount,
+			&i.Currency,
+			&i.OrderNo,
+			&i.Status,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const capturesThatDiffer = `-- name: CapturesThatDiffer :many
+SELECT coalesce(l.payment_no, p.payment_no)::uuid AS payment_no, (p.payment_no IS NULL)::boolean AS not_captured, (l.payment_no IS NULL)::boolean AS not_in_ledger
+FROM (SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, pay_url, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE status = 'captured') p
+FULL JOIN (SELECT provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at FROM payments.ledger WHERE kind = 'capture') l ON l.payment_no = p.payment_no
+WHERE p.payment_no IS NULL OR l.payment_no IS NULL OR p.provider <> l.provider OR p.order_no <> l.order_no
+ORDER BY 1 LIMIT $1
+`
+
+type CapturesThatDifferRow struct {
+	PaymentNo   ids.ID
+	NotCaptured bool
+	NotInLedger bool
+}
+
+func (q *Queries) CapturesThatDiffer(ctx context.Context, atMost int32) ([]CapturesThatDifferRow, error) {
+	rows, err := q.db.Query(ctx, capturesThatDiffer, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CapturesThatDifferRow
+	for rows.Next() {
+		var i CapturesThatDifferRow
+		if err := rows.Scan(&i.PaymentNo, &i.NotCaptured, &i.NotInLedger); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const claimQueries = `-- name: ClaimQueries :many
@@ -330,6 +413,59 @@ func (q *Queries) OpenPayments(ctx context.Context, orderNos []ids.ID) ([]Paymen
 	return items, nil
 }
 
+const ordersThatDiffer = `-- name: OrdersThatDiffer :many
+WITH moved AS (
+    SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
+    FROM payments.ledger GROUP BY order_no, currency
+), promised AS (
+    SELECT order_no, currency, sum(amount) AS back
+    FROM payments.refunds WHERE status <> 'succeeded' GROUP BY order_no, currency
+), owed AS (
+    SELECT order_no, currency, unit_price * quantity AS amount
+    FROM orders.orders WHERE status IN ('paid', 'completed', 'refunding', 'refund_failed')
+)
+SELECT order_no::uuid AS order_no, coalesce(owed.amount, 0)::bigint AS owed, coalesce(net, 0)::bigint AS net, coalesce(back, 0)::bigint AS back,
+    currency::text AS currency
+FROM moved FULL JOIN promised USING (order_no, currency) FULL JOIN owed USING (order_no, currency)
+WHERE coalesce(net, 0) - coalesce(back, 0) <> coalesce(owed.amount, 0)
+ORDER BY 1 LIMIT $1
+`
+
+type OrdersThatDifferRow struct {
+	OrderNo  ids.ID
+	Owed     int64
+	Net      int64
+	Back     int64
+	Currency string
+}
+
+// A capture that has to go back counts as gone from the moment its refund is requested.
+func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersThatDifferRow, error) {
+	rows, err := q.db.Query(ctx, ordersThatDiffer, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrdersThatDifferRow
+	for rows.Next() {
+		var i OrdersThatDifferRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.Owed,
+			&i.Net,
+			&i.Back,
+			&i.Currency,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const payment = `-- name: Payment :one
 SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, pay_url, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE payment_no = $1 AND bucket = $2
 `
@@ -477,6 +613,54 @@ func (q *Queries) Refund(ctx context.Context, arg RefundParams) (PaymentsRefund,
 	return i, err
 }
 
+const refundsNotBack = `-- name: RefundsNotBack :many
+SELECT refund_no, status, amount, currency, extract(epoch FROM clock_timestamp() - created_at)::bigint AS seconds, last_error
+FROM payments.refunds
+WHERE status = 'failed' OR status = 'requested' AND created_at < clock_timestamp() - $1::interval
+ORDER BY refund_no LIMIT $2
+`
+
+type RefundsNotBackParams struct {
+	InFlight time.Duration
+	AtMost   int32
+}
+
+type RefundsNotBackRow struct {
+	RefundNo  ids.ID
+	Status    string
+	Amount    int64
+	Currency  string
+	Seconds   int64
+	LastError string
+}
+
+func (q *Queries) RefundsNotBack(ctx context.Context, arg RefundsNotBackParams) ([]RefundsNotBackRow, error) {
+	rows, err := q.db.Query(ctx, refundsNotBack, arg.InFlight, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundsNotBackRow
+	for rows.Next() {
+		var i RefundsNotBackRow
+		if err := rows.Scan(
+			&i.RefundNo,
+			&i.Status,
+			&i.Amount,
+			&i.Currency,
+			&i.Seconds,
+			&i.LastError,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const refundsOfOrder = `-- name: RefundsOfOrder :many
 SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE order_no = $1 AND bucket = $2 ORDER BY refund_no
 `
@@ -512,6 +696,50 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 			&i.LastError,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const refundsThatDiffer = `-- name: RefundsThatDiffer :many
+SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
+    coalesce(l.currency, r.currency)::text AS currency, count(l.provider_txn) AS ledger_rows
+FROM (SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status = 'succeeded') r
+FULL JOIN (SELECT provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at FROM payments.ledger WHERE kind = 'refund') l ON l.refund_no = r.refund_no
+GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.currency, r.currency, l.payment_no, r.payment_no
+HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
+ORDER BY 1 LIMIT $1
+`
+
+type RefundsThatDifferRow struct {
+	RefundNo   ids.ID
+	Moved      int64
+	Says       int64
+	Currency   string
+	LedgerRows int64
+}
+
+func (q *Queries) RefundsThatDiffer(ctx context.Context, atMost int32) ([]RefundsThatDifferRow, error) {
+	rows, err := q.db.Query(ctx, refundsThatDiffer, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundsThatDifferRow
+	for rows.Next() {
+		var i RefundsThatDifferRow
+		if err := rows.Scan(
+			&i.RefundNo,
+			&i.Moved,
+			&i.Says,
+			&i.Currency,
+			&i.LedgerRows,
 		); err != nil {
 			return nil, err
 		}

@@ -1,10 +1,11 @@
 package seckilltest
 
 import (
+	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"stampede/platform/clock"
+	"stampede/platform/base/clock"
 )
 
 // Clock is the time that an instance believes in: the machine's, and what the
@@ -24,7 +25,7 @@ var WrongClocks = map[string]time.Duration{"ahead": 10 * time.Minute, "behind": 
 // Redis.
 func (y *Yard) OffBy(wrong time.Duration) *clock.Server {
 	y.T.Helper()
-	c := clock.NewServer(y.Redis)
+	c := clock.NewServer(y.Redis, slog.New(slog.DiscardHandler))
 	c.Local = func() time.Time { return time.Now().Add(wrong) }
 	if err := c.Sample(y.T.Context()); err != nil {
 		y.T.Fatal(err)

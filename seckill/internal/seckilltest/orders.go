@@ -9,7 +9,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 	"stampede/seckill/seckillevent"
 )
 
@@ -65,8 +65,8 @@ func (o *Orders) Count() int {
 	return len(o.all)
 }
 
-// Known returns the status of each number that has an order.
-func (o *Orders) Known(_ context.Context, nos []ids.ID) (map[ids.ID]string, error) {
+// Statuses returns the status of each number that has an order.
+func (o *Orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := map[ids.ID]string{}
@@ -87,7 +87,7 @@ func (o *Orders) Get(_ context.Context, no ids.ID) (orderevent.Order, bool, erro
 }
 
 // Holds is what a Load asks: who holds units of an item, and who has held some a moment ago.
-func (o *Orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Gone, err error) {
+func (o *Orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Tombstone, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, row := range o.all {
@@ -96,7 +96,7 @@ func (o *Orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (live []invent
 		case row.Status == orderevent.StatusPending || row.Status == orderevent.StatusPaid:
 			live = append(live, inventory.Held{No: row.No, User: row.UserID, Quantity: row.Quantity, Paid: row.Status == orderevent.StatusPaid})
 		default:
-			recent = append(recent, inventory.Gone{No: row.No, Until: row.UpdatedAt.Add(4 * time.Minute)})
+			recent = append(recent, inventory.Tombstone{No: row.No, Until: row.UpdatedAt.Add(4 * time.Minute)})
 		}
 	}
 	return live, recent, nil
@@ -130,9 +130,4 @@ func (o *Orders) LiveUnits(context.Context) (map[int64]inventory.Units, error) {
 		units[row.ItemID] = u
 	}
 	return units, nil
-}
-
-// Statuses is Known for inventory's books.
-func (o *Orders) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
-	return o.Known(ctx, nos)
 }

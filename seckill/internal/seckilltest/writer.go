@@ -7,10 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
-	"stampede/platform/bus"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/seckillevent"
 )
 

@@ -19,11 +19,11 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
-	"stampede/platform/bus"
-	"stampede/platform/bus/bustest"
-	"stampede/platform/ids"
-	"stampede/platform/pg"
-	"stampede/platform/pgtest"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 
@@ -71,7 +71,7 @@ func (y *Yard) NewStock(change ...func(*inventory.Config)) *inventory.Service {
 		f(&cfg)
 	}
 	stock, err := inventory.New(cfg, inventory.Deps{
-		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Holds: y.Orders, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Holds: y.Orders, Books: y.Orders, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		y.T.Fatal(err)

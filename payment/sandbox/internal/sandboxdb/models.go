@@ -7,7 +7,7 @@ package sandboxdb
 import (
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 type SandboxPayment struct {

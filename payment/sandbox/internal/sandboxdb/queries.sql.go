@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"stampede/platform/ids"
+	"stampede/platform/base/ids"
 )
 
 const acknowledge = `-- name: Acknowledge :exec

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"stampede/platform/watch/alarm"
+)
+
+// provoked names, for each code, the test that brings its condition about with real
+// parts and finds the alarm, by the definition's name or the code.
+var provoked = map[alarm.Code]struct{ file, test, finds string }{
+	"books-broken":         {"inventory/sample_test.go", "TestSamplesFindBrokenBooks", "BooksBroken"},
+	"books-differ":         {"inventory/load_test.go", "TestBooksThatDifferRaiseAnAlarm", "alarmBooksDiffer"},
+	"stock-shortfall":      {"order/writer_test.go", "TestWriterSharesOutTooFewUnits", `"stock-shortfall"`},
+	"grants-without-stock": {"order/writer_test.go", "TestWriterEndsNumbersOfAnUnknownItem", `"grants-without-stock"`},
+	"hold-stuck":           {"seckill/rush/sweeper_test.go", "TestSweeperRaisesAnAlarmForWhatStaysLost", "alarmHoldStuck"},
+
+	"writer-stuck":    {"order/alarms_test.go", "TestWriterThatIsStuckAsksForAPerson", "alarmWriterStuck"},
+	"dead-letter":     {"platform/watch/deadletters/keep_test.go", "TestFailingHandlerLeavesDeadLetterAndAlarm", `"dead-letter"`},
+	"release-failing": {"inventory/ended_alarm_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},
+	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowHoldsUpNobody", "OutboxRefused"},
+	"outbox-behind":   {"platform/watch/alarm/outbox_test.go", "TestOutboxThatIsBehindIsAnAlarm", "OutboxBehind"},
+
+	"item-fenced":           {"seckill/rush/fenced_probe_test.go", "TestItemOnSaleWithoutStateIsAnAlarm", "alarmItemFenced"},
+	"preheat-failed":        {"seckill/preheat/alarm_test.go", "TestLoadThatFailsAgainAndAgainIsAnAlarm", "alarmPreheatFailed"},
+	"redis-unreachable":     {"platform/watch/alarm/watch_test.go", "TestRedisThatIsAwayIsAnAlarm", "RedisUnreachable"},
+	"postgres-unreachable":  {"platform/watch/alarm/late_test.go", "TestPostgresThatWasAwayIsAnAlarmAfterwards", "PostgresUnreachable"},
+	"bus-unhealthy":         {"platform/watch/alarm/watch_test.go", "TestBusThatIsUnwellIsAnAlarm", "BusUnhealthy"},
+	"grants-full":           {"platform/watch/alarm/watch_test.go", "TestFullStreamOfGrantsIsAnAlarm", "GrantsFull"},
+	"database-went-back":    {"platform/store/rollback/detector_test.go", "TestADatabaseThatGoesBackUnderAServerIsAnAlarm", "DatabaseWentBack"},
+	"disk-nearly-full":      {"platform/watch/alarm/watch_test.go", "TestDiskWithoutRoomIsAnAlarm", "DiskNearlyFull"},
+	"alarm-webhook-failing": {"platform/watch/alarm/notifier_test.go", "TestReceiverThatDoesNotAnswerIsAnAlarm", "WebhookFailing"},
+
+	"payment-mismatch":           {"payment/callback_test.go", "misbehavingBank", `"payment-mismatch"`},
+	"payment-unknown":            {"payment/callback_test.go", "moneyThatIsNotOurs", `"payment-unknown"`},
+	"payment-foreign-merchant":   {"payment/callback_test.go", "moneyThatIsNotOurs", `"payment-foreign-merchant"`},
+	"payment-transaction-reused": {"payment/callback_test.go", "moneyThatIsNotOurs", `"payment-transaction-reused"`},
+	"payment-provider-missing":   {"payment/refund_test.go", "providerNoLongerConfigured", `"payment-provider-missing"`},
+	"payment-provider-failing":   {"payment/alarms_test.go", "TestProviderThatKeepsFailingAsksForAPerson", "alarmProviderFailing"},
+	"payment-late":               {"payment/refund_test.go", "lateMoneyGoesBack", `"payment-late"`},
+	"refund-failed":              {"payment/refund_test.go", "aRefundThatFails", `"refund-failed"`},
+	"refund-stuck":               {"payment/refund_test.go", "aRefundOutlivesTheBanksAbsence", `"refund-stuck"`},
+}
+
+// TestEveryAlarmIsProvoked: an alarm that no test has seen raised may never come.
+func TestEveryAlarmIsProvoked(t *testing.T) {
+	t.Parallel()
+	for _, d := range alarm.Definitions() {
+		p, ok := provoked[d.Code]
+		if !ok {
+			t.Errorf("no test provokes %s", d.Code)
+			continue
+		}
+		raw, err := os.ReadFile(p.file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_, body, _ := strings.Cut(string(raw), "\nfunc "+p.test+"(")
+		body, _, _ = strings.Cut(body, "\n}\n")
+		if !strings.Contains(body, p.finds) {
+			t.Errorf("%s: %s does not look for %s", p.file, p.test, p.finds)
+		}
+	}
+	if n := len(alarm.Definitions()); n != len(provoked) {
+		t.Errorf("%d codes are defined, %d provoked", n, len(provoked))
+	}
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// platformRoutes are the resources of the API that platform serves itself; every other
+// one in the document belongs to a module.
+var platformRoutes = []string{"auth", "challenge", "me", "admin/alarms", "admin/blacklist", "admin/dead-letters", "admin/users"}
+
+// names are the words that only modules may say, with what each is.
+type names map[string]string
+
+// TestPlatformNamesNothingOfAModule holds platform to knowing no module: what it has
+// to know of one, the module hands over when it registers. platform/workshop plays
+// shoppers and so knows the shop's routes and answers.
+func TestPlatformNamesNothingOfAModule(t *testing.T) {
+	t.Parallel()
+	words := moduleNames(t)
+	kinds := map[string]int{}
+	for _, kind := range words {
+		kinds[kind]++
+	}
+	for kind, least := range map[string]int{"route": 7, "type": 100, "code": 30, "event": 5} {
+		if kinds[kind] < least {
+			t.Fatalf("only %d words are a %s; the search for them is broken: %v", kinds[kind], kind, kinds)
+		}
+	}
+	files := 0
+	for name, file := range parseAll(t, "platform") {
+		if strings.HasPrefix(name, "platform/workshop/") {
+			continue
+		}
+		files++
+		for _, text := range literals(file) {
+			for _, found := range words.in(text) {
+				t.Errorf("%s: %.80q names %s", name, text, found)
+			}
+		}
+	}
+	if files < 100 {
+		t.Fatalf("only %d files of platform were read", files)
+	}
+}
+
+func TestPlantedNamesAreSeen(t *testing.T) {
+	t.Parallel()
+	words := moduleNames(t)
+	for text, want := range map[string]string{
+		"/api/v1/orders/{no}":         "the route orders",
+		"orders/":                     "the route orders",
+		`json:"x" example:"sold-out"`: "the code sold-out",
+		"no-token, not-entered":       "the code not-entered",
+		"AdminOrder":                  "the type AdminOrder",
+		"events.order.paid":           "the event events.order.paid",
+		"/api/v1/auth/login":          "",
+		"not-found, no-token":         "",
+		"ORDER BY created_at":         "",
+	} {
+		if got := strings.Join(words.in(text), " and "); got != want {
+			t.Errorf("%q names %q, want %q", text, got, want)
+		}
+	}
+}
+
+var (
+	// word is what a name is made of.
+	word = regexp.MustCompile(`[\w.-]+`)
+	// variable is a setting's, in the tag of its field.
+	variable = regexp.MustCompile(`env:"(STAMPEDE_\w+)"`)
+)
+
+// in lists what a string names.
+func (n names) in(text string) []string {
+	var found []string
+	said := word.FindAllString(text, -1)
+	_, path, route := strings.Cut(text, "/api/v1/")
+	if !route {
+		path = text
+	}
+	for name, kind := range n {
+		var named bool
+		switch kind {
+		case "route":
+			named = strings.HasPrefix(path, name+"/") || route && path == name
+		case "code", "alarm": // a word of the language is one only by itself
+			named = text == name || strings.Contains(name, "-") && slices.Contains(said, name)
+		case "setting": // as a variable or as a flag
+			flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "STAMPEDE_"), "_", "-"))
+			named = slices.Contains(said, name) || slices.Contains(said, flag)
+		case "event":
+			named = strings.Contains(text, name)
+		default:
+			named = text == name
+		}
+		if named {
+			found = append(found, "the "+kind+" "+name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// moduleNames collects what belongs to modules and to no part of platform.
+func moduleNames(t *testing.T) names {
+	t.Helper()
+	words := names{}
+	for _, module := range modules {
+		for name, file := range parseAll(t, module) {
+			collect(words, name, file)
+		}
+	}
+	platform := names{}
+	for name, file := range parseAll(t, "platform") {
+		collect(platform, name, file)
+	}
+	for name := range platform {
+		delete(words, name)
+	}
+	raw, err := os.ReadFile("platform/edge/httpx/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct{ Paths map[string]any }
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for path := range doc.Paths {
+		parts := strings.Split(strings.TrimPrefix(path, "/api/v1/"), "/")
+		resource := parts[0]
+		if resource == "admin" {
+			resource += "/" + parts[1]
+		}
+		if !slices.Contains(platformRoutes, resource) {
+			words[resource] = "route"
+		}
+	}
+	return words
+}
+
+// makers are the functions of platform that give a module's word its meaning, with the
+// argument that holds the word.
+var makers = map[string]struct {
+	argument int
+	kind     string
+}{
+	"fault.New":    {1, "code"},
+	"alarm.Define": {0, "alarm"},
+}
+
+// collect adds what a file declares: exported as a document would write it, because a
+// generated client sees types so.
+func collect(words names, name string, file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.TypeSpec:
+			if !strings.Contains(name, "/internal/") {
+				words[strings.ToUpper(n.Name.Name[:1])+n.Name.Name[1:]] = "type"
+			}
+		case *ast.Field:
+			if n.Tag != nil {
+				if found := variable.FindStringSubmatch(textOf(n.Tag)); found != nil {
+					words[found[1]] = "setting"
+				}
+			}
+		case *ast.CallExpr:
+			fun, ok := n.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if pkg, ok := fun.X.(*ast.Ident); ok {
+				made, ok := makers[pkg.Name+"."+fun.Sel.Name]
+				if !ok {
+					return true
+				}
+				if text := textOf(n.Args[made.argument]); text != "" {
+					words[text] = made.kind
+				}
+			}
+		case *ast.ValueSpec:
+			for _, value := range n.Values {
+				if text := textOf(value); strings.HasPrefix(text, "events.") && !strings.HasSuffix(text, "*") {
+					words[text] = "event"
+				}
+			}
+		}
+		return true
+	})
+}
+
+// parseAll parses the files below a folder, without tests.
+func parseAll(t *testing.T, folder string) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			files[filepath.ToSlash(name)], err = parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// literals are the strings of a file, its imports left out.
+func literals(file *ast.File) []string {
+	var texts []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.BasicLit:
+			if n.Kind == token.STRING {
+				texts = append(texts, textOf(n))
+			}
+		}
+		return true
+	})
+	return texts
+}
+
+// textOf is what a string literal says, "" for anything else.
+func textOf(e ast.Expr) string {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return ""
+	}
+	text, _ := strconv.Unquote(lit.Value) // the parser has read it
+	return text
+}

@@ -1,0 +1,62 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"stampede/payment/provider"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/outbound"
+)
+
+// errOtherReply: a genuine reply of the bank, but to another question.
+var errOtherReply = errors.New("sandbox: the reply belongs to another request")
+
+// exchange makes one call and reads its verified reply into out. A refusal by the
+// bank is provider.ErrRefused with the bank's words. Every call may be repeated,
+// because the bank does each number once.
+func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	var refused error
+	err = c.Do(ctx, outbound.Request{
+		URL: c.cfg.BankURL + Prefix + path, Body: body, Type: "application/json",
+		Head: func(h http.Header) { c.merchant.sign(h, body) },
+	}, func(r outbound.Reply) error {
+		// What is not the bank's counts as no answer.
+		if err := c.bank.verify(r.Header, r.Body); err != nil {
+			return fmt.Errorf("status %d: %w", r.Status, err)
+		}
+		if r.Status == http.StatusOK {
+			refused = decodeStrict(r.Body, out)
+			return nil
+		}
+		refused = refusedBy(r, nonce)
+		if r.Status >= http.StatusInternalServerError {
+			return refused
+		}
+		return nil
+	})
+	return cmp.Or(err, refused)
+}
+
+// refusedBy is what a reply other than 200 says.
+func refusedBy(r outbound.Reply, nonce ids.ID) error {
+	var no errorReply
+	if err := decodeStrict(r.Body, &no); err != nil {
+		return fmt.Errorf("status %d: %w", r.Status, err)
+	}
+	// Only what names the request and is about its content is final; a signature
+	// or a server at fault is repaired some day.
+	final := r.Status == http.StatusConflict || r.Status == http.StatusUnprocessableEntity
+	if final && no.Nonce == nonce {
+		return fmt.Errorf("%w: %s: %s", provider.ErrRefused, no.Code, no.Message)
+	}
+	return fmt.Errorf("status %d: %s: %s", r.Status, no.Code, no.Message)
+}

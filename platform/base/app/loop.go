@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Loop does something at once and again after each Every, until its context
+// ends.
+type Loop struct {
+	Every time.Duration
+	// Retry is the pause after a failure; 0 stands for Every.
+	Retry time.Duration
+	// Kick has it done earlier; nil never does.
+	Kick <-chan struct{}
+	Do   func(ctx context.Context) error
+	// Log is told Failed, the message, with the error: once for each outage.
+	Log    *slog.Logger
+	Failed string
+}
+
+// Run returns nil when ctx ends.
+func (l Loop) Run(ctx context.Context) error {
+	tick := time.NewTicker(l.Every)
+	defer tick.Stop()
+	for failing := false; ; {
+		err := l.Do(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			l.Log.WarnContext(ctx, l.Failed, "error", err) //nolint:sloglint // each user's message is a constant
+		}
+		if l.Retry > 0 && (err != nil) != failing {
+			if err != nil {
+				tick.Reset(l.Retry)
+			} else {
+				tick.Reset(l.Every)
+			}
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.Kick:
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stampede/platform/base/app"
+)
+
+func TestALoopTellsAnOutageOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		kick, done := make(chan struct{}, 1), make(chan error, 1)
+		var at []time.Duration
+		began := time.Now()
+		loop := app.Loop{
+			Every: time.Minute, Retry: 40 * time.Second, Kick: kick, Log: slog.New(slog.NewTextHandler(&log, nil)), Failed: "it did not work",
+			Do: func(context.Context) error {
+				at = append(at, time.Since(began))
+				if n := len(at); n == 2 || n == 3 || n == 5 {
+					return errors.New("down")
+				}
+				return nil
+			},
+		}
+		go func() { done <- loop.Run(ctx) }()
+		<-time.After(90 * time.Second)
+		kick <- struct{}{}
+		synctest.Wait()
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		want := []time.Duration{0, time.Minute, 90 * time.Second, 100 * time.Second, 160 * time.Second, 200 * time.Second}
+		if len(at) != len(want) {
+			t.Fatalf("done at %v, want %v", at, want)
+		}
+		for i := range at {
+			if at[i] != want[i] {
+				t.Errorf("done at %v, want %v", at, want)
+			}
+		}
+		if n := strings.Count(log.String(), "it did not work"); n != 2 {
+			t.Errorf("told %d times of two outages:\n%s", n, &log)
+		}
+	})
+}

@@ -1,0 +1,212 @@
+package clock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// remote is a Redis server of which only TIME is asked. Its clock, its slowness
+// and its failures are the test's.
+type remote struct {
+	redis.UniversalClient
+	mu    sync.Mutex
+	ahead time.Duration // of the bubble's clock
+	trip  time.Duration // one way
+	err   error
+	asked int
+}
+
+func (r *remote) set(change func(*remote)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r)
+}
+
+func (r *remote) Time(ctx context.Context) *redis.TimeCmd {
+	r.mu.Lock()
+	ahead, trip, err := r.ahead, r.trip, r.err
+	r.asked++
+	r.mu.Unlock()
+	cmd := redis.NewTimeCmd(ctx)
+	way := func() bool {
+		select {
+		case <-time.After(trip):
+			return true
+		case <-ctx.Done():
+			cmd.SetErr(ctx.Err())
+			return false
+		}
+	}
+	if !way() {
+		return cmd
+	}
+	told := time.Now().Add(ahead)
+	if !way() {
+		return cmd
+	}
+	cmd.SetVal(told)
+	cmd.SetErr(err)
+	return cmd
+}
+
+// off is how far the clock is from the remote's, which the test knows exactly.
+func (r *remote) off(s *Server) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return s.Now().Sub(time.Now().Add(r.ahead)).Abs()
+}
+
+// pass lets time go by in a bubble.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the bubble's clock
+}
+
+func within(t *testing.T, r *remote, s *Server, most time.Duration, when string) {
+	t.Helper()
+	if off := r.off(s); off > most {
+		t.Errorf("%s: the clock is %s off, want at most %s", when, off, most)
+	}
+}
+
+func sample(t *testing.T, s *Server) {
+	t.Helper()
+	if err := s.Sample(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A machine that is ten minutes off, either way, has the server's time once it
+// has asked, and says in the log that it is off, once.
+func TestAMachineTenMinutesOff(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			r := &remote{trip: time.Millisecond}
+			s := NewServer(r, slog.New(slog.NewTextHandler(&log, nil)))
+			s.Local = func() time.Time { return time.Now().Add(wrong) }
+			for range 3 {
+				sample(t, s)
+			}
+			within(t, r, s, time.Millisecond, name)
+			if offset, age := s.Offset(); (offset+wrong).Abs() > time.Millisecond || age > time.Second {
+				t.Errorf("%s: offset %s, age %s", name, offset, age)
+			}
+			if n := strings.Count(log.String(), "clock differs"); n != 1 {
+				t.Errorf("%s: the log tells of it %d times:\n%s", name, n, &log)
+			}
+			s.Local = time.Now
+			sample(t, s)
+			if !strings.Contains(log.String(), "agrees") {
+				t.Errorf("%s: nothing tells that the clock is right again:\n%s", name, &log)
+			}
+		})
+	}
+}
+
+// Without Redis the clock runs on; when Redis is back with another clock, it is
+// followed within a second.
+func TestRedisAwayAndBackWithAnotherClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{trip: time.Millisecond, ahead: 3 * time.Second}
+		s := NewServer(r, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		pass(100 * time.Millisecond)
+		within(t, r, s, time.Millisecond, "at first")
+
+		r.set(func(r *remote) { r.err = errors.New("gone") })
+		pass(time.Hour)
+		within(t, r, s, time.Millisecond, "after an hour without Redis")
+		if err := s.Sample(t.Context()); err == nil {
+			t.Error("a sample without Redis succeeded")
+		}
+		if _, age := s.Offset(); age < time.Hour {
+			t.Errorf("the age of what is known is %s after an hour", age)
+		}
+
+		r.set(func(r *remote) { r.err, r.ahead = nil, -7*time.Second })
+		pass(1100 * time.Millisecond)
+		within(t, r, s, time.Millisecond, "a second after another clock took over")
+		var before, after int
+		r.set(func(r *remote) { before = r.asked })
+		pass(10 * time.Second)
+		r.set(func(r *remote) { after = r.asked })
+		if n := after - before; n != 10*samplesPerRound {
+			t.Errorf("Redis was asked %d times in 10 s, want %d", n, 10*samplesPerRound)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A slow answer that agrees does not spoil a good estimate; one that proves the
+// clock wrong is better than none; one that is too slow is no answer at all.
+func TestSlowAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &remote{trip: 500 * time.Microsecond}
+		s := NewServer(r, slog.New(slog.DiscardHandler))
+		sample(t, s)
+		good := s.fix.Load()
+		r.set(func(r *remote) { r.trip = 100 * time.Millisecond })
+		sample(t, s)
+		if s.fix.Load() != good {
+			t.Error("a slow answer replaced a good one")
+		}
+		r.set(func(r *remote) { r.ahead = time.Minute })
+		sample(t, s)
+		within(t, r, s, 100*time.Millisecond, "after a slow answer of another clock")
+
+		r.set(func(r *remote) { r.ahead, r.trip = time.Hour, maxTrip })
+		began := time.Now()
+		if err := s.Sample(t.Context()); err == nil {
+			t.Error("an answer was believed that took longer than the tolerance allows")
+		}
+		if took := time.Since(began); took > maxTrip {
+			t.Errorf("a sample took %s", took)
+		}
+		// What is known ages by at most 500 ppm, so that the slow answers of a Redis that stays slow are taken in the end.
+		r.set(func(r *remote) { r.trip, r.ahead = 40*time.Millisecond, time.Minute+60*time.Millisecond })
+		pass(10 * time.Minute)
+		sample(t, s)
+		within(t, r, s, 40*time.Millisecond, "ten minutes later")
+	})
+}
+
+// What the machine's clock on the wall says does not matter between two samples:
+// an estimate made of monotonic readings does not move when it is set.
+func TestTheWallClockDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	s := NewServer(pgtest.Redis(t), slog.New(slog.DiscardHandler))
+	sample(t, s)
+	f := s.fix.Load()
+	if !strings.Contains(f.local.String(), " m=") {
+		t.Errorf("the fix %s has no monotonic reading, so that setting the clock would move it", f.local)
+	}
+	before := s.Now()
+	redisTime, err := s.rdb.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := s.Now(); redisTime.Before(before.Add(-time.Second)) || redisTime.After(after.Add(time.Second)) {
+		t.Errorf("%s to %s, and Redis says %s", before, after, redisTime)
+	}
+}

@@ -1,0 +1,158 @@
+package failpoint_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"stampede/platform/base/failpoint"
+)
+
+// Points of these tests.
+var (
+	answering = failpoint.New("test-answering", "An answer is about to be written.")
+	decided   = failpoint.NewErr("test-decided", "A decision is made.")
+	stored    = failpoint.NewErr("test-stored", "A row is stored.")
+	counted   = failpoint.NewErr("test-counted", "A row is counted.")
+)
+
+// childEnv makes the test binary a process that reaches a point five times.
+const childEnv = "STAMPEDE_FAILPOINT_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) == "" {
+		os.Exit(m.Run())
+	}
+	if err := failpoint.Arm(os.Getenv(failpoint.Variable), os.Stderr); err != nil {
+		os.Exit(2)
+	}
+	for range 5 {
+		_, _ = os.Stdout.WriteString("hit\n")
+		answering.Pass()
+	}
+	os.Exit(0)
+}
+
+// arm arms points until the test ends. The points are the process's, so the tests
+// that use it do not run in parallel.
+func arm(t *testing.T, spec string) *bytes.Buffer {
+	t.Helper()
+	t.Cleanup(failpoint.Disarm)
+	told := new(bytes.Buffer)
+	if err := failpoint.Arm(spec, told); err != nil {
+		t.Fatal(err)
+	}
+	return told
+}
+
+func TestKillIsSigkillAtTheNthHit(t *testing.T) {
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), childEnv+"=1", failpoint.Variable+"=test-answering=kill@3")
+	var errs bytes.Buffer
+	child.Stderr = &errs
+	out, err := child.Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the child ended with %v, want SIGKILL", err)
+	}
+	if got := strings.Count(string(out), "hit"); got != 3 {
+		t.Errorf("it died at hit %d, want 3", got)
+	}
+	for _, want := range []string{"WARNING: STAMPEDE_FAILPOINTS is set", "fail point test-answering reached, hit 3: kill"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("it printed no %q:\n%s", want, errs.String())
+		}
+	}
+}
+
+func TestErrorComesOnce(t *testing.T) {
+	told := arm(t, " test-stored=error@2 , test-decided=error")
+	for hit, want := range []bool{false, true, false} {
+		if err := stored.Err(); (err != nil) != want || err != nil && !errors.Is(err, failpoint.ErrInjected) {
+			t.Errorf("hit %d: %v", hit+1, err)
+		}
+	}
+	if err := decided.Err(); err == nil || !strings.Contains(err.Error(), "test-decided") {
+		t.Errorf("without @n the first hit is meant, and the error names the point: %v", err)
+	}
+	if err := counted.Err(); err != nil {
+		t.Errorf("a point that is not armed: %v", err)
+	}
+	if got := strings.Count(told.String(), "WARNING"); got != 2 {
+		t.Errorf("%d warnings, want one for each point:\n%s", got, told)
+	}
+}
+
+func TestPauseDelaysTheHit(t *testing.T) {
+	arm(t, "test-answering=pause:30ms")
+	began := time.Now()
+	answering.Pass()
+	if took := time.Since(began); took < 30*time.Millisecond {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for spec, want := range map[string]string{
+		"test-decided":                         "is not like NAME=kill@3",
+		"after-dinner=kill":                    `no fail point "after-dinner"; there are test-answering, test-counted,`,
+		"test-decided=explode":                 "the actions are kill, error and pause:DURATION",
+		"test-decided=kill@0":                  "which hit is meant, 1 to",
+		"test-decided=kill@x":                  "which hit is meant, 1 to",
+		"test-decided=kill@2000000":            "which hit is meant, 1 to",
+		"test-decided=pause":                   "the actions are",
+		"test-decided=pause:2":                 "a pause is a duration such as 500ms",
+		"test-decided=pause:2h":                "at most 1m0s",
+		"test-decided=pause:-1s":               "a pause is a duration",
+		"test-answering=error":                 "nothing can fail any more at test-answering",
+		"test-decided=kill,test-decided=error": "test-decided is named twice",
+		"test-decided=kill,":                   "is not like",
+	} {
+		err := failpoint.Arm(spec, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), failpoint.Variable+": ") {
+			t.Errorf("%q: %v, want %q", spec, err, want)
+		}
+		if decided.Err() != nil {
+			t.Errorf("%q armed something all the same", spec)
+		}
+	}
+	if err := failpoint.Arm("", io.Discard); err != nil {
+		t.Errorf("nothing to arm: %v", err)
+	}
+}
+
+func TestANameIsDeclaredOnce(t *testing.T) {
+	for _, name := range []string{"test-stored", "a=b", "a,b", "a b"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%q was declared", name)
+				}
+			}()
+			failpoint.New(name, "It is refused.")
+		}()
+	}
+}
+
+// Off is what production pays: nothing but a load.
+func TestOffAllocatesNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() {
+		answering.Pass()
+		_ = decided.Err()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkOff(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		answering.Pass()
+	}
+}

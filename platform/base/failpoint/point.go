@@ -1,0 +1,127 @@
+package failpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// ErrInjected is what a point armed with error returns, wrapped with its name.
+var ErrInjected = errors.New("failpoint: injected error")
+
+// point is a named place in the code.
+type point struct {
+	name  string
+	about string // where the process is when it reaches the point
+	fails bool   // an error can be returned here
+	armed atomic.Pointer[arming]
+}
+
+func (p *point) reach() error {
+	if a := p.armed.Load(); a != nil {
+		return a.hit(p)
+	}
+	return nil
+}
+
+// Point stands where nothing can fail any more.
+type Point struct{ point }
+
+// Pass returns at once, after a pause, or never.
+func (p *Point) Pass() { _ = p.reach() } // parse lets no error be armed here
+
+// ErrPoint stands where the caller handles errors.
+type ErrPoint struct{ point }
+
+// Err is Pass that also returns an error, if one is armed.
+func (p *ErrPoint) Err() error { return p.reach() }
+
+// table has every point of the program. It is complete before main runs.
+var table = map[string]*point{}
+
+// New declares a point. about says in a sentence where the process is when it
+// reaches it. Call it for a package's variables only, and reach a point in one place
+// of the code, or a crash there does not say where it was.
+func New(name, about string) *Point {
+	p := &Point{point{name: name, about: about}}
+	p.declare()
+	return p
+}
+
+// NewErr declares a point at which an error can be injected as well.
+func NewErr(name, about string) *ErrPoint {
+	p := &ErrPoint{point{name: name, about: about, fails: true}}
+	p.declare()
+	return p
+}
+
+// declare adds the point to the table. A second one of the name, and a name that
+// does not fit into the variable, are mistakes of the program.
+func (p *point) declare() {
+	if table[p.name] != nil || strings.ContainsAny(p.name, "=,@ ") {
+		panic("failpoint: " + p.name + " is declared twice or no name")
+	}
+	table[p.name] = p
+}
+
+// Names lists the program's points in order.
+func Names() []string { return slices.Sorted(maps.Keys(table)) }
+
+// action is what happens at an armed point.
+type action uint8
+
+const (
+	kill action = iota
+	fail
+	pause
+)
+
+// arming is a point's action and when it is due. Only hits changes.
+type arming struct {
+	action action
+	nth    int64
+	pause  time.Duration
+	notify io.Writer
+	hits   atomic.Int64
+}
+
+// hit counts and acts when it is time.
+func (a *arming) hit(p *point) error {
+	n := a.hits.Add(1)
+	if n != a.nth {
+		return nil
+	}
+	// Written before the action, unbuffered: a test that finds the process gone
+	// finds out here whether it was the point.
+	_, _ = fmt.Fprintf(a.notify, "stampede: fail point %s reached, hit %d: %s\n", p.name, n, a)
+	switch a.action {
+	case pause:
+		<-time.After(a.pause)
+		return nil
+	case fail:
+		return fmt.Errorf("%w at %s", ErrInjected, p.name)
+	default:
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
+			panic(err) // a process may always end itself
+		}
+		select {} // the signal comes within microseconds; nothing more may happen here
+	}
+}
+
+// String is the action as STAMPEDE_FAILPOINTS writes it.
+func (a *arming) String() string {
+	switch a.action {
+	case kill:
+		return "kill"
+	case fail:
+		return "error"
+	default:
+		return "pause:" + a.pause.String()
+	}
+}

@@ -1,0 +1,133 @@
+// Package fault gives every error that reaches a person a kind, a stable code,
+// titles and a sentence. It is mapped to HTTP once, in platform/edge/httpx.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Kind says what sort of answer an error deserves.
+type Kind uint8
+
+// The kinds, each with the HTTP status that platform/edge/httpx gives it.
+const (
+	Internal        Kind = iota // 500
+	BadRequest                  // 400
+	Unauthenticated             // 401
+	Forbidden                   // 403
+	NotFound                    // 404
+	Conflict                    // 409
+	Gone                        // 410
+	TooLarge                    // 413
+	Invalid                     // 422
+	TooEarly                    // 425
+	TooMany                     // 429
+	Unavailable                 // 503
+)
+
+// Error is an error with an answer for the caller. It is immutable: Saying, With,
+// After and Because return copies, so a package keeps its errors in variables and
+// compares them with errors.Is.
+type Error struct {
+	Kind   Kind
+	Code   string // stable, kebab-case, part of the API: "not-found"
+	Titles Titles
+	Detail string // one English sentence that says what to do next
+	// RetryAfter is when asking again makes sense; 0 says nothing about it.
+	RetryAfter time.Duration
+	// Fields are extension members of the problem document, e.g. order_no.
+	Fields map[string]any
+
+	cause error
+}
+
+// New returns an error of a kind with a code of its own. It panics unless the code
+// has both titles, and the same ones wherever it is used. Keep what it returns in a
+// package's variable: a code belongs to the list that Codes returns before the
+// first request.
+func New(kind Kind, code string, titles Titles, detail string) *Error {
+	register(code, titles)
+	return &Error{Kind: kind, Code: code, Titles: titles, Detail: detail}
+}
+
+// Plain returns an error with the code that its kind has by itself, such as
+// "not-found". It panics for a kind that says too little to have one.
+func Plain(kind Kind, detail string) *Error {
+	p, ok := plain[kind]
+	if !ok {
+		panic(fmt.Sprintf("fault: kind %d has no plain code", kind))
+	}
+	return &Error{Kind: kind, Code: p.code, Titles: p.titles, Detail: detail}
+}
+
+// Plainf is Plain with a formatted sentence.
+func Plainf(kind Kind, format string, args ...any) *Error {
+	return Plain(kind, fmt.Sprintf(format, args...))
+}
+
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return e.Code + ": " + e.Detail + ": " + e.cause.Error()
+	}
+	return e.Code + ": " + e.Detail
+}
+
+// Unwrap returns the cause given with Because.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is reports whether target is an Error of the same code, so that copies made
+// by With and After still equal the variable they came from.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// Saying returns a copy with another sentence.
+func (e *Error) Saying(detail string) *Error {
+	c := *e
+	c.Detail = detail
+	return &c
+}
+
+// With returns a copy that carries one more extension member.
+func (e *Error) With(key string, value any) *Error {
+	c := *e
+	c.Fields = maps.Clone(e.Fields)
+	if c.Fields == nil {
+		c.Fields = make(map[string]any, 1)
+	}
+	c.Fields[key] = value
+	return &c
+}
+
+// After returns a copy that tells the caller when to come back.
+func (e *Error) After(d time.Duration) *Error {
+	c := *e
+	c.RetryAfter = d
+	return &c
+}
+
+// Because returns a copy with a cause for the log; the caller never sees it.
+func (e *Error) Because(err error) *Error {
+	c := *e
+	c.cause = err
+	return &c
+}
+
+// ErrInternal is what the caller reads of an error that is no Error.
+var ErrInternal = Plain(Internal, "Something failed on our side. Try again; if it stays, tell the operator the request id.")
+
+// From returns the Error inside err, or an Internal one that hides err's text
+// from the caller and keeps it as the cause. From(nil) is nil.
+func From(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return ErrInternal.Because(err)
+}

@@ -1,0 +1,68 @@
+package ids_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/platform/base/ids"
+)
+
+// The bucket decides in which partition a row lies, so it can never change.
+func TestBucketIsGolden(t *testing.T) {
+	t.Parallel()
+	for user, want := range map[int64]int16{1: 405, 2: 432, 42: 851, 1_000_000: 542, 9_007_199_254_740_993: 614} {
+		if got := ids.Bucket(user); got != want {
+			t.Errorf("Bucket(%d) = %d, want %d", user, got, want)
+		}
+	}
+}
+
+func TestNumbersCarryTheirBucketTimeAndVersion(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		user := rapid.Int64Min(1).Draw(t, "user")
+		before := time.Now().Truncate(time.Millisecond)
+		id := ids.NewFor(user)
+		if id.Bucket() != ids.Bucket(user) {
+			t.Fatalf("bucket %d, want %d", id.Bucket(), ids.Bucket(user))
+		}
+		if at := id.Time(); at.Before(before) || at.After(time.Now()) {
+			t.Fatalf("time %s is not now", at)
+		}
+		if id[6]>>4 != 7 || id[8]>>6 != 2 {
+			t.Fatalf("%s is no UUIDv7", id)
+		}
+		back, err := ids.Parse(id.String())
+		if err != nil || back != id {
+			t.Fatalf("Parse(%s) = %s, %v", id, back, err)
+		}
+	})
+}
+
+func TestParseRefusesWhatIsNoNumber(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"", "0190", "0190A0B0C0D0E0F00190a0b0c0d0e0f0", "zz90a0b0c0d0e0f00190a0b0c0d0e0f0", "0190a0b0-c0d0-e0f0-0190-a0b0c0d0e0f0"} {
+		if id, err := ids.Parse(s); err == nil {
+			t.Errorf("Parse(%q) = %s, want an error", s, id)
+		}
+	}
+}
+
+func TestJSONIsTheHexText(t *testing.T) {
+	t.Parallel()
+	id := ids.NewFor(7)
+	raw, err := json.Marshal(map[string]ids.ID{"no": id})
+	if err != nil || string(raw) != `{"no":"`+id.String()+`"}` {
+		t.Fatalf("Marshal = %s, %v", raw, err)
+	}
+}
+
+func BenchmarkNewFor(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = ids.NewFor(42)
+	}
+}

@@ -1,0 +1,134 @@
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// queueSpans bounds what waits for a collector, some 2 MB. At the default
+	// share of 1 % that is the traces of forty thousand rushes; beyond it new
+	// spans are dropped.
+	queueSpans = 4096
+	// sendEvery is how old a span gets before it is sent with what else is there.
+	sendEvery = time.Second
+	// sendTimeout gives up on a collector that hangs; its spans are dropped.
+	sendTimeout = 5 * time.Second
+	// flushTimeout is what a stop spends on the spans that are left, a small part
+	// of the 10 s in which a process has to be gone.
+	flushTimeout = 2 * time.Second
+	// warnEvery keeps a collector that is gone from filling the log.
+	warnEvery = time.Minute
+)
+
+// defaultPath is where OTLP takes traces when the endpoint names no path.
+const defaultPath = "/v1/traces"
+
+// Settings say where traces go.
+type Settings struct {
+	Endpoint string  `name:"trace-endpoint" default:"" env:"STAMPEDE_TRACE_ENDPOINT" help:"OpenTelemetry collector (OTLP over HTTP) that traces are sent to, e.g. http://127.0.0.1:4318. Empty: no traces."`
+	Share    float64 `name:"trace-sample" default:"0.01" env:"STAMPEDE_TRACE_SAMPLE" help:"Share of the requests and rushes that are traced." min:"0" max:"1"`
+}
+
+// Check returns a sentence about an endpoint that is wrong.
+func (s Settings) Check() error {
+	if s.Endpoint == "" {
+		return nil
+	}
+	if _, err := ParseEndpoint(s.Endpoint); err != nil {
+		return fmt.Errorf("--trace-endpoint %w", err)
+	}
+	return nil
+}
+
+// Config is the settings and whose traces they are.
+type Config struct {
+	Settings
+	Version string
+	Log     *slog.Logger
+}
+
+// ParseEndpoint checks an endpoint and completes its path.
+func ParseEndpoint(endpoint string) (string, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("must be the URL of an OTLP/HTTP collector such as http://127.0.0.1:4318, not %q", endpoint)
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = defaultPath
+	}
+	return u.String(), nil
+}
+
+// Open starts sending, or returns nil when no endpoint is named. It does not
+// connect: a collector that is away is no reason not to sell. Headers that it
+// wants, such as a key, come from OTEL_EXPORTER_OTLP_HEADERS.
+func Open(ctx context.Context, cfg Config) (*Tracer, error) {
+	if cfg.Endpoint == "" {
+		return nil, nil //nolint:nilnil // nil is the tracer that is off
+	}
+	endpoint, err := ParseEndpoint(cfg.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("tracing: the endpoint %w", err)
+	}
+	exporter, err := otlptracehttp.New(ctx,
+		otlptracehttp.WithEndpointURL(endpoint),
+		otlptracehttp.WithTimeout(sendTimeout),
+		// What is not taken at once is dropped: repeating would hold up the rest.
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	// The library reports what it could not send to one handler for the whole
+	// process, and by default to standard error, unbounded.
+	otel.SetErrorHandler(&errorHandler{log: cfg.Log, seldom: rate.Sometimes{Interval: warnEvery}})
+	return open(cfg, sdktrace.NewBatchSpanProcessor(exporter,
+		sdktrace.WithMaxQueueSize(queueSpans), sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(sendTimeout))), nil
+}
+
+func open(cfg Config, processor sdktrace.SpanProcessor) *Tracer {
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithSpanProcessor(processor),
+		sdktrace.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "stampede"), attribute.String("service.version", cfg.Version))),
+		// Root and Child have decided already.
+		sdktrace.WithSampler(sdktrace.AlwaysSample()),
+	)
+	return &Tracer{tracer: provider.Tracer("stampede"), provider: provider, share: cfg.Share}
+}
+
+// Stop sends what is left, within two seconds, and ends. What a collector does
+// not take in that time is lost, which is no failure of the stop.
+func (t *Tracer) Stop(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		otel.Handle(err)
+	}
+	return nil
+}
+
+// errorHandler logs what the library reports, at most once a minute.
+type errorHandler struct {
+	log    *slog.Logger
+	seldom rate.Sometimes
+}
+
+// Handle takes one report.
+func (c *errorHandler) Handle(err error) {
+	c.seldom.Do(func() { c.log.Warn("traces are lost because their collector does not take them", "error", err) })
+}

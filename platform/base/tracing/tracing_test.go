@@ -1,0 +1,144 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+)
+
+// recording returns a tracer of everything and what it has recorded.
+func recording(share float64) (*Tracer, *tracetest.SpanRecorder) {
+	r := tracetest.NewSpanRecorder()
+	return open(Config{Settings: Settings{Share: share}}, r), r
+}
+
+func TestNilIsOffAndCostsNothing(t *testing.T) {
+	var off *Tracer
+	none, _ := recording(0)
+	for name, tracer := range map[string]*Tracer{"off": off, "a share of nothing": none} {
+		allocs := testing.AllocsPerRun(1000, func() {
+			ctx, span := tracer.Root(t.Context(), "rush")
+			_, below := tracer.Child(ctx, "reserve")
+			_, after := tracer.Follow(ctx, "write", nil)
+			below.Link(after)
+			below.End(nil)
+			span.End(errors.New("refused"))
+			if span.On() || Carry(ctx) != "" || ID(ctx) != "" {
+				t.Fatal("something is followed")
+			}
+		})
+		if allocs > 1 { // the error
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+	}
+	if err := off.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAShareIsFollowed(t *testing.T) {
+	t.Parallel()
+	tracer, recorded := recording(0.2)
+	const tries = 10_000
+	for range tries {
+		_, span := tracer.Root(t.Context(), "rush")
+		span.End(nil)
+	}
+	// Six standard deviations of a fair draw are 240.
+	if n := len(recorded.Ended()); n < tries/5-240 || n > tries/5+240 {
+		t.Errorf("%d of %d were followed at a share of 0.2", n, tries)
+	}
+}
+
+// A trace goes on where its name is carried to, and where many come together
+// the first is the parent and the others are links.
+func TestManyTracesBecomeOne(t *testing.T) {
+	t.Parallel()
+	tracer, recorded := recording(1)
+	var carried []string
+	for range 3 {
+		ctx, span := tracer.Root(t.Context(), "rush")
+		span.End(nil)
+		carried = append(carried, Carry(ctx), "", "nonsense")
+	}
+	ctx, span := tracer.Follow(t.Context(), "write", carried[1:], attribute.Int("messages", 3)) // begins with an unfollowed one
+	_, child := tracer.Child(ctx, "publish")
+	child.End(errors.New("full"))
+	span.End(nil)
+
+	all := recorded.Ended()
+	publish, write := all[3], all[4]
+	if len(write.Links()) != 1 || write.Parent().TraceID() != all[1].SpanContext().TraceID() || write.Links()[0].SpanContext.TraceID() != all[2].SpanContext().TraceID() {
+		t.Errorf("parent %v, links %v; want the second rush and the third", write.Parent(), write.Links())
+	}
+	if publish.Parent().SpanID() != write.SpanContext().SpanID() || publish.Status().Description != "full" {
+		t.Errorf("child %+v of %+v", publish.Parent(), write.SpanContext())
+	}
+	if ID(ctx) != write.SpanContext().TraceID().String() || len(Carry(ctx)) != 55 {
+		t.Errorf("id %q, carried as %q", ID(ctx), Carry(ctx))
+	}
+	if same, none := tracer.Follow(t.Context(), "write", []string{"", "nonsense"}); none.On() || same != t.Context() {
+		t.Error("nothing was carried, and something is followed")
+	}
+}
+
+// A collector that takes connections and never answers holds up neither those
+// who make spans nor the stop.
+func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(func() { close(release); srv.Close() })
+	var log strings.Builder
+	tracer, err := Open(t.Context(), Config{Settings: Settings{Endpoint: srv.URL, Share: 1}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for range 5 * queueSpans {
+		_, span := tracer.Root(context.Background(), "rush")
+		span.End(nil)
+	}
+	// A span takes some µs, also under the race detector; waiting for the
+	// collector even once would take five seconds.
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("%d spans took %s", 5*queueSpans, took)
+	}
+	began = time.Now()
+	if err := tracer.Stop(t.Context()); err != nil {
+		t.Errorf("Stop() = %v, want nil: lost spans are no failure", err)
+	}
+	if took := time.Since(began); took > 3*flushTimeout {
+		t.Errorf("the stop took %s, %s are promised", took, flushTimeout)
+	}
+	if n := strings.Count(log.String(), "traces are lost"); n != 1 {
+		t.Errorf("complained %d times, want once a minute:\n%s", n, log.String())
+	}
+}
+
+func TestEndpointsAreCompletedOrRefused(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"http://127.0.0.1:4318": "http://127.0.0.1:4318/v1/traces", "https://traces.example.com/": "https://traces.example.com/v1/traces",
+		"https://host/otlp/v1/traces": "https://host/otlp/v1/traces", "127.0.0.1:4318": "", "grpc://host:4317": "", "http://": "",
+	} {
+		got, err := ParseEndpoint(given)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("ParseEndpoint(%q) = %q, %v; want %q", given, got, err, want)
+		}
+	}
+	if tracer, err := Open(t.Context(), Config{}); tracer != nil || err != nil {
+		t.Errorf("without an endpoint: %v, %v", tracer, err)
+	}
+	if _, err := Open(t.Context(), Config{Settings: Settings{Endpoint: "nowhere"}}); err == nil {
+		t.Error("nowhere is taken for an endpoint")
+	}
+}

@@ -1,0 +1,227 @@
+package auth_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+)
+
+var (
+	key = bytes.Repeat([]byte("k1"), 16)
+	now = time.Date(2026, 11, 20, 10, 0, 0, 123_456_000, time.UTC)
+)
+
+func at(t time.Time) func() time.Time { return func() time.Time { return t } }
+
+func TestATokenNamesItsHolder(t *testing.T) {
+	t.Parallel()
+	tokens := auth.NewTokens(key, at(now))
+	want := auth.Principal{UserID: 1 << 60, Role: auth.Operator, Login: 12, Device: "web-1"}
+	s, err := tokens.Mint(want, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.IssuedAt = now
+	if got, err := tokens.Verify(s); err != nil || got != want {
+		t.Fatalf("Verify = %+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestTokensThatAreRefused(t *testing.T) {
+	t.Parallel()
+	tokens := auth.NewTokens(key, at(now))
+	good, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signType := func(typ any, method jwt.SigningMethod, signKey any, change func(jwt.MapClaims)) string {
+		c := jwt.MapClaims{
+			"iss": "stampede", "aud": "stampede-api", "sub": "7", "role": "shopper",
+			"exp": now.Add(time.Minute).Unix(), "iat_us": now.UnixMicro(),
+		}
+		change(c)
+		token := jwt.NewWithClaims(method, c)
+		token.Header["typ"] = typ
+		s, err := token.SignedString(signKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	sign := func(method jwt.SigningMethod, signKey any, change func(jwt.MapClaims)) string {
+		return signType("at+jwt", method, signKey, change)
+	}
+	derived := auth.Derive(key, "access-token")
+	keep := func(jwt.MapClaims) {}
+	if _, err := tokens.Verify(sign(jwt.SigningMethodHS256, derived, keep)); err != nil {
+		t.Fatalf("the unchanged token must pass, or the rows below prove nothing: %v", err)
+	}
+	for name, token := range map[string]string{
+		"empty":            "",
+		"garbage":          "a.b.c",
+		"alg none":         sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, keep),
+		"another key":      sign(jwt.SigningMethodHS256, []byte("another key of the shop next door"), keep),
+		"the raw key":      sign(jwt.SigningMethodHS256, key, keep),
+		"another method":   sign(jwt.SigningMethodHS512, derived, keep),
+		"another audience": sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) { c["aud"] = "elsewhere" }),
+		"another issuer":   sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) { c["iss"] = "elsewhere" }),
+		"no expiry":        sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) { delete(c, "exp") }),
+		"expired":          sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) { c["exp"] = now.Add(-time.Minute).Unix() }),
+		"no user":          sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) { c["sub"] = "0" }),
+		"unknown role":     sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) { c["role"] = "root" }),
+		"no time of issue": sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) { delete(c, "iat_us") }),
+		"too long a life":  sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) { c["exp"] = now.Add(auth.LongestLife + time.Second).Unix() }),
+		"too long a login": sign(jwt.SigningMethodHS256, derived, func(c jwt.MapClaims) {
+			c["login"], c["exp"] = 5, now.Add(auth.LongestLoginLife+time.Second).Unix()
+		}),
+		"a refresh token": signType("rt+jwt", jwt.SigningMethodHS256, derived, keep),
+		"of the type JWT": signType("JWT", jwt.SigningMethodHS256, derived, keep),
+		"without a type":  signType(nil, jwt.SigningMethodHS256, derived, keep),
+		"altered":         strings.Replace(good, ".", ".A", 1),
+	} {
+		if p, err := tokens.Verify(token); !errors.Is(err, auth.ErrBadToken) {
+			t.Errorf("%s: Verify = %+v, %v; want ErrBadToken", name, p, err)
+		}
+	}
+}
+
+func TestRolesMay(t *testing.T) {
+	t.Parallel()
+	for role, may := range map[auth.Role][]auth.Role{
+		auth.Shopper:  {auth.Shopper},
+		auth.Viewer:   {auth.Shopper, auth.Viewer},
+		auth.Operator: {auth.Shopper, auth.Viewer, auth.Operator},
+		auth.Admin:    {auth.Shopper, auth.Viewer, auth.Operator, auth.Admin},
+		"":            {},
+		"root":        {},
+	} {
+		allowed := map[auth.Role]bool{}
+		for _, need := range may {
+			allowed[need] = true
+		}
+		for _, need := range []auth.Role{auth.Shopper, auth.Viewer, auth.Operator, auth.Admin, "", "root"} {
+			if got := role.May(need); got != allowed[need] {
+				t.Errorf("%q.May(%q) = %v", role, need, got)
+			}
+		}
+	}
+}
+
+func TestMintRefusesNobody(t *testing.T) {
+	t.Parallel()
+	tokens := auth.NewTokens(key, at(now))
+	for _, p := range []auth.Principal{{}, {UserID: -1, Role: auth.Shopper}, {UserID: 1, Role: "root"}} {
+		if s, err := tokens.Mint(p, time.Hour); err == nil {
+			t.Errorf("Mint(%+v) = %q, want an error", p, s)
+		}
+	}
+}
+
+func TestAKeyIsReplacedWithoutRefusingItsTokens(t *testing.T) {
+	t.Parallel()
+	other := bytes.Repeat([]byte("k2"), 16)
+	was, is := auth.NewTokens(key, at(now)), auth.NewTokens(other, at(now), auth.Previous(key))
+	mint := func(tokens *auth.Tokens) string {
+		s, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, s := range map[string]string{"the old key": mint(was), "the new key": mint(is)} {
+		if p, err := is.Verify(s); err != nil || p.UserID != 7 {
+			t.Errorf("a token of %s: %+v, %v", name, p, err)
+		}
+	}
+	if _, err := was.Verify(mint(is)); !errors.Is(err, auth.ErrBadToken) {
+		t.Errorf("minted with the old key: %v", err)
+	}
+	if p, err := is.Verify(mint(auth.NewTokens(bytes.Repeat([]byte("k3"), 16), at(now)))); !errors.Is(err, auth.ErrBadToken) {
+		t.Errorf("a third key's token: %+v, %v", p, err)
+	}
+}
+
+func TestNoTokenOutlivesItsRevocation(t *testing.T) {
+	t.Parallel()
+	tokens := auth.NewTokens(key, at(now))
+	for _, c := range []struct {
+		login   int64
+		longest time.Duration
+	}{{0, auth.LongestLife}, {5, auth.LongestLoginLife}} {
+		p := auth.Principal{UserID: 7, Role: auth.Shopper, Login: c.login}
+		s, err := tokens.Mint(p, c.longest)
+		if err == nil {
+			_, err = tokens.Verify(s)
+		}
+		if err != nil {
+			t.Errorf("login %d: a token for %s is refused: %v", c.login, c.longest, err)
+		}
+		if s, err := tokens.Mint(p, c.longest+time.Second); err == nil {
+			t.Errorf("login %d: Mint(%s) = %q, want an error", c.login, c.longest+time.Second, s)
+		}
+	}
+}
+
+// ended is a list of logins; login 0 stands for trouble.
+type ended []int64
+
+func (e ended) Revoked(_ context.Context, p auth.Principal) (bool, error) {
+	if p.Login == 0 {
+		return false, errTrouble
+	}
+	return slices.Contains(e, p.Login), nil
+}
+func (ended) Version() uint64 { return 1 }
+
+var errTrouble = fault.Plain(fault.Unavailable, "Not known.")
+
+func TestAdmitAsksForRevocations(t *testing.T) {
+	t.Parallel()
+	tokens := auth.NewTokens(key, at(now))
+	mint := func(login int64) string {
+		s, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper, Login: login}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if p, err := tokens.Admit(t.Context(), mint(3)); err != nil || p.Login != 3 {
+		t.Errorf("where nothing is revoked, Admit = %+v, %v", p, err)
+	}
+	tokens = auth.NewTokens(key, at(now), auth.RevokedBy(ended{3}))
+	if p, err := tokens.Admit(t.Context(), mint(4)); err != nil || p.Login != 4 {
+		t.Errorf("another login: Admit = %+v, %v", p, err)
+	}
+	if p, err := tokens.Admit(t.Context(), mint(3)); !errors.Is(err, auth.ErrBadToken) || p != (auth.Principal{}) {
+		t.Errorf("a revoked login: Admit = %+v, %v, want bad-token", p, err)
+	}
+	if p, err := tokens.Admit(t.Context(), mint(0)); !errors.Is(err, errTrouble) || p != (auth.Principal{}) {
+		t.Errorf("an unknown state: Admit = %+v, %v, want the fault", p, err)
+	}
+	if p, err := tokens.Admit(t.Context(), "x.y.z"); !errors.Is(err, auth.ErrBadToken) || p != (auth.Principal{}) {
+		t.Errorf("no token: Admit = %+v, %v, want bad-token", p, err)
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	tokens := auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now)
+	token, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := tokens.Verify(token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

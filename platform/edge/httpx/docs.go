@@ -1,0 +1,115 @@
+package httpx
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	swagger "github.com/swaggo/files/v2"
+
+	"stampede/platform/base/fault"
+)
+
+// docsPage shows the OpenAPI document with the Swagger UI that is compiled in,
+// so that it works without the internet. UI stands for the folder of its files.
+const docsPage = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Stampede API</title>
+<link rel="stylesheet" href="UI/swagger-ui.css"><link rel="icon" href="data:,">
+<div id="ui"></div>
+<script src="UI/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+`
+
+const docsScript = `SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", deepLinking: true, persistAuthorization: true});
+`
+
+var problemsPage = template.Must(template.New("problems").Parse(`<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>Stampede problem codes</title>
+<style>body{font:16px/1.5 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}td,th{text-align:left;padding:.3rem 1rem .3rem 0;vertical-align:top}:target{background:#ffd}</style>
+<h1>Problem codes</h1><p>Every error is <code>application/problem+json</code> with a stable <code>code</code>.</p>
+<table><tr><th>code<th>title<th>标题</tr>
+{{range .}}<tr id="{{.Code}}"><td><code>{{.Code}}</code><td>{{.English}}<td lang="zh">{{.Chinese}}</tr>
+{{end}}</table>`))
+
+// Document returns the OpenAPI 3.1 document as indented JSON with sorted keys:
+// the same bytes for the same routes, so that a committed copy can be compared.
+func (rt *Router) Document() ([]byte, error) {
+	raw, err := json.Marshal(rt.API.Huma.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("httpx: encode OpenAPI: %w", err)
+	}
+	var tree any // a round trip through maps sorts the keys
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return nil, fmt.Errorf("httpx: order OpenAPI: %w", err)
+	}
+	out, err := json.MarshalIndent(tree, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("httpx: encode OpenAPI: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+// ServeDocs adds /openapi.json and /docs. Call it after every module has
+// registered its routes: the document is rendered once.
+func (rt *Router) ServeDocs() error {
+	doc, err := rt.Document()
+	if err != nil {
+		return err
+	}
+	type row struct{ Code, English, Chinese string }
+	var rows []row
+	for code, t := range fault.Codes() {
+		rows = append(rows, row{code, t[English], t[Chinese]})
+	}
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.Code, b.Code) })
+	var problems strings.Builder
+	if err := problemsPage.Execute(&problems, rows); err != nil {
+		return fmt.Errorf("httpx: render problem codes: %w", err)
+	}
+	ui, err := uiFolder()
+	if err != nil {
+		return err
+	}
+	rt.static("/openapi.json", "application/json", string(doc))
+	rt.static("/docs", "text/html; charset=utf-8", strings.ReplaceAll(docsPage, "UI/", ui))
+	rt.static("/docs/start.js", "text/javascript; charset=utf-8", docsScript)
+	rt.static("/docs/problems", "text/html; charset=utf-8", problems.String())
+	files := http.StripPrefix(ui, http.FileServerFS(swagger.FS))
+	rt.Mux.Get(ui+"*", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // a year, the longest that caches heed
+		files.ServeHTTP(w, r)
+	})
+	return nil
+}
+
+// uiFolder is the address of the Swagger UI's files. Their hash is part of it, so
+// that they may be kept for ever: other files have another address.
+func uiFolder() (string, error) {
+	hash := xxhash.New()
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
+		file, err := fs.ReadFile(swagger.FS, name)
+		if err != nil {
+			return "", fmt.Errorf("httpx: read Swagger UI: %w", err)
+		}
+		_, _ = hash.Write(file) // never fails
+	}
+	return fmt.Sprintf("/docs/ui/%x/", hash.Sum64()), nil
+}
+
+// static serves a text that stays the same while this program runs: a cache keeps
+// it, and asks by its hash whether it is still the same.
+func (rt *Router) static(path, contentType, body string) {
+	tag := fmt.Sprintf(`"%x"`, xxhash.Sum64String(body))
+	rt.Mux.Get(path, func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", contentType)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("ETag", tag)
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(body))
+	})
+}

@@ -1,0 +1,164 @@
+package httpx
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/base/fault"
+)
+
+// Flaw is one thing that is wrong with a request.
+type Flaw = *huma.ErrorDetail
+
+// humaFaults are what huma's own checks find, by status. The statuses that no kind of
+// fault has are given with the document, because only HTTP knows of them.
+var humaFaults = map[int]*fault.Error{
+	http.StatusBadRequest:            fault.Plain(fault.BadRequest, ""),
+	http.StatusNotFound:              fault.Plain(fault.NotFound, ""),
+	http.StatusMethodNotAllowed:      errMethod,
+	http.StatusNotAcceptable:         fault.New(fault.BadRequest, "not-acceptable", fault.Titles{"No acceptable content type", "无法提供所需的内容类型"}, ""),
+	http.StatusRequestTimeout:        fault.New(fault.BadRequest, "too-slow", fault.Titles{"The request took too long", "请求超时"}, ""),
+	http.StatusRequestEntityTooLarge: fault.Plain(fault.TooLarge, ""),
+	http.StatusUnsupportedMediaType:  fault.New(fault.BadRequest, "unsupported-media-type", fault.Titles{"This content type is not supported", "不支持的内容类型"}, ""),
+	http.StatusUnprocessableEntity:   fault.Plain(fault.Invalid, ""),
+}
+
+func init() {
+	// huma's refusals take the same shape as ours. These are huma's documented
+	// extension points; they are process-wide by its design.
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
+		if ctx == nil {
+			return humaProblem(English, nil, status, msg, errs)
+		}
+		p := humaProblem(LanguageOf(ctx.Header("Accept-Language")), ctx.Operation(), status, msg, errs)
+		p.RequestID = RequestID(ctx.Context())
+		for k := range p.header { // huma writes no headers of what its own checks find
+			ctx.SetHeader(k, p.header.Get(k))
+		}
+		return p
+	}
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		return humaProblem(English, nil, status, msg, errs)
+	}
+}
+
+// humaProblem turns what huma found wrong with a request into one of our problems,
+// with a bounded list of what is wrong. op is the route, if it is known.
+//
+// The schema is checked before the rules of a route are: rules compare fields with
+// each other and with what is stored, and would have to guess what a field that is
+// missing or of another type was meant to be. So a request may be refused once for
+// its shape, with every flaw of it, and once for the rules.
+func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs []error) *Problem {
+	if msg == humaCannotRead {
+		status = http.StatusBadRequest // the client ended it, or sent chunks that are none
+	}
+	f := humaFaults[status]
+	if f == nil {
+		f, status = fault.ErrInternal, http.StatusInternalServerError
+	}
+	p := &Problem{Type: problemBase + f.Code, Title: f.Titles[lang], Status: status, Code: f.Code, header: http.Header{}}
+	lang.inHeader(p.header)
+	switch {
+	case status == http.StatusInternalServerError:
+		p.Detail = f.Detail
+		return p
+	case status == http.StatusRequestEntityTooLarge && op != nil:
+		p.Detail = fmt.Sprintf("The body has to be smaller than %d bytes.", op.MaxBodyBytes)
+		return p
+	case status == http.StatusUnsupportedMediaType:
+		p.Detail = "Send the body as JSON, with Content-Type: application/json."
+		return p
+	case wholes[msg] != "":
+		p.Detail = wholes[msg]
+		return p
+	}
+	var found []Flaw
+	for _, err := range errs {
+		if d, ok := err.(huma.ErrorDetailer); ok { // huma hands the details over unwrapped
+			found = append(found, inOurWords(*d.ErrorDetail(), op))
+		}
+	}
+	// huma walks through maps, whose order changes from one request to the next.
+	slices.SortStableFunc(found, func(a, b Flaw) int { return strings.Compare(a.Location, b.Location) })
+	var left int
+	p.Errors, left = Quote(found)
+	switch {
+	case len(found) == 0:
+		p.Detail = msg
+	case left > 0:
+		p.Detail = fmt.Sprintf("%s; errors lists the first %d of %d.", strings.TrimSuffix(p.Errors[0].Message, "."), maxDetails, len(found))
+	case len(found) > 1:
+		p.Detail = fmt.Sprintf("%s; errors lists this and %d more.", strings.TrimSuffix(p.Errors[0].Message, "."), len(found)-1)
+	default:
+		p.Detail = p.Errors[0].Message
+	}
+	return p
+}
+
+// Bounds of what a refusal quotes from the request. huma repeats the value at
+// fault for every error, which is the whole object when a member is unknown, so
+// that the answer to a large body would be many times larger.
+const (
+	// maxDetails is more than a person mends before trying again.
+	maxDetails = 20
+	// maxQuoted shows what was sent, in characters. It bounds locations too, where
+	// the client's names of unknown members stand.
+	maxQuoted = 100
+	// maxMessage fits the longest sentence of all, which lists the words that a
+	// field may have, in characters.
+	maxMessage = 500
+)
+
+// Quote is what a refusal may say of a request's flaws: the first of them, each
+// without the parts that can be of any size, and how many are left out.
+func Quote(flaws []Flaw) (quoted []Flaw, left int) {
+	for _, d := range flaws[:min(len(flaws), maxDetails)] {
+		quoted = append(quoted, short(*d))
+	}
+	return quoted, max(0, len(flaws)-maxDetails)
+}
+
+// short returns a detail without the parts that can be of any size.
+func short(d huma.ErrorDetail) Flaw {
+	d.Message, d.Location = shorten(d.Message, maxMessage), shorten(d.Location, maxQuoted)
+	switch v := d.Value.(type) {
+	case string:
+		d.Value = shorten(v, maxQuoted)
+	case json.Number: // stays a number, digit for digit
+		if len(v) > maxQuoted {
+			d.Value = shorten(v.String(), maxQuoted)
+		}
+	case bool, float64, float32, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+	default:
+		d.Value = nil
+	}
+	return &d
+}
+
+// shorten ends a text of more than most characters with an ellipsis.
+func shorten(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n++; n > most {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// quotable tells whether an answer may repeat what stood at a place of a request:
+// error bodies are kept by browsers' error trackers and gateways. Headers carry
+// tokens, a body as a whole carries anything, and the routes of logins and accounts
+// take passwords and codes.
+func quotable(location string, op *huma.Operation) bool {
+	if op == nil || location == "body" || strings.HasPrefix(location, "header.") {
+		return false
+	}
+	return !strings.HasPrefix(op.Path, "/api/v1/auth/") && op.Path != "/api/v1/me" && !strings.HasPrefix(op.Path, "/api/v1/me/")
+}

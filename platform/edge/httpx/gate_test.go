@@ -1,0 +1,218 @@
+package httpx
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func bounded(b Bounds) *gate {
+	g := newGate(prometheus.NewRegistry(), nil)
+	g.bounds = b
+	return g
+}
+
+// entering sends a request of a class to the gate and tells whether it got in.
+func entering(g *gate, c Class, route string) <-chan bool {
+	in := make(chan bool, 1)
+	go func() { in <- g.enter(context.Background(), c, route) }()
+	return in
+}
+
+func mustEnter(t *testing.T, g *gate, c Class, route string) {
+	t.Helper()
+	if !g.enter(t.Context(), c, route) {
+		t.Fatalf("%s was refused", c)
+	}
+}
+
+func TestEachClassHasItsShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := bounded(Bounds{InFlight: 10})
+		for range 5 {
+			mustEnter(t, g, Sheddable, "GET browse")
+		}
+		began := time.Now()
+		if g.enter(t.Context(), Sheddable, "GET browse") || time.Since(began) != 0 {
+			t.Error("browsing took or waited for more than half of the places")
+		}
+		for range 3 {
+			mustEnter(t, g, Normal, "POST path")
+		}
+		if g.enter(t.Context(), Normal, "POST path") || time.Since(began) != longestWait {
+			t.Errorf("refused after %s, want after %s", time.Since(began), longestWait)
+		}
+		for range 2 {
+			mustEnter(t, g, Critical, "POST notify")
+		}
+		if g.enter(t.Context(), Critical, "POST notify") {
+			t.Error("an eleventh got in")
+		}
+	})
+}
+
+func TestAFreePlaceGoesToWhatIsCritical(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := bounded(Bounds{InFlight: 1})
+		mustEnter(t, g, Critical, "a")
+		path, first, second := entering(g, Normal, "b"), (<-chan bool)(nil), (<-chan bool)(nil)
+		synctest.Wait()
+		first = entering(g, Critical, "c")
+		synctest.Wait()
+		second = entering(g, Critical, "d")
+		synctest.Wait()
+		for _, next := range []struct {
+			in    <-chan bool
+			c     Class
+			route string
+			left  string
+		}{{first, Critical, "c", "a"}, {second, Critical, "d", "c"}, {path, Normal, "b", "d"}} {
+			g.leave(Critical, next.left)
+			synctest.Wait()
+			select {
+			case in := <-next.in:
+				if !in {
+					t.Fatalf("%s was refused", next.route)
+				}
+			default:
+				t.Fatalf("%s did not get the free place", next.route)
+			}
+		}
+	})
+}
+
+func TestARouteThatHangsLeavesTheOthersTheirPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := bounded(Bounds{OfRoute: 2})
+		mustEnter(t, g, Normal, "hangs")
+		mustEnter(t, g, Normal, "hangs")
+		waits := entering(g, Normal, "hangs")
+		synctest.Wait()
+		for range 100 {
+			mustEnter(t, g, Normal, "works")
+			g.leave(Normal, "works")
+		}
+		if <-waits {
+			t.Error("a third of the route that hangs got in")
+		}
+		if n := len(g.lines[Normal]); n != 0 {
+			t.Errorf("%d are still in line", n)
+		}
+	})
+}
+
+func TestWhoLeavesTheLineTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := bounded(Bounds{InFlight: 1})
+		mustEnter(t, g, Critical, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan bool, 1)
+		go func() { gone <- g.enter(ctx, Critical, "b") }()
+		synctest.Wait()
+		cancel()
+		if <-gone {
+			t.Error("a client that went away got a place")
+		}
+		g.leave(Critical, "a")
+		mustEnter(t, g, Critical, "c")
+	})
+}
+
+func TestTheLineIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := bounded(Bounds{InFlight: 1})
+		mustEnter(t, g, Critical, "a")
+		line := make([]<-chan bool, maxWaiting)
+		for i := range line {
+			line[i] = entering(g, Critical, "b")
+		}
+		synctest.Wait()
+		began := time.Now()
+		if g.enter(t.Context(), Critical, "b") || time.Since(began) != 0 {
+			t.Error("the line took more than its bound")
+		}
+		for _, in := range line {
+			if <-in {
+				t.Error("a place for two")
+			}
+		}
+	})
+}
+
+// Twice as many come as are served, for long. Whoever is let in has not waited in a
+// line that stands, as many are let in, and a burst may wait as ever.
+func TestAStandingLineIsShort(t *testing.T) {
+	t.Parallel()
+	const places, work, flood = 8, 10 * time.Millisecond, 10 * time.Second
+	served := map[bool]int{}
+	for _, fixed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := bounded(Bounds{InFlight: 10, FixedWait: fixed})
+			var mu sync.Mutex
+			longest := map[bool]time.Duration{} // by whether the line stood already
+			var all sync.WaitGroup
+			began := time.Now()
+			for ; time.Since(began) < flood; <-time.After(work / (2 * places)) {
+				came := time.Now()
+				all.Go(func() {
+					in := g.enter(context.Background(), Normal, "POST path")
+					mu.Lock()
+					stands := came.Sub(began) > 3*longestWait
+					longest[stands] = max(longest[stands], time.Since(came))
+					mu.Unlock()
+					if in {
+						<-time.After(work)
+						g.leave(Normal, "POST path")
+						mu.Lock()
+						served[fixed]++
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			want := standingWait
+			if fixed {
+				want = longestWait
+			}
+			if longest[false] != longestWait || longest[true] != want {
+				t.Errorf("fixed %v: waited up to %s in a burst and %s in a line that stood, want %s and %s", fixed, longest[false], longest[true], longestWait, want)
+			}
+		})
+	}
+	// Those in line when the flood ends are served as well, up to a second's work.
+	if most := int(longestWait/work) * places; served[false] < served[true]-most {
+		t.Errorf("%d were served, and %d by a fixed wait", served[false], served[true])
+	}
+}
+
+func TestClasses(t *testing.T) {
+	t.Parallel()
+	known := classes{
+		{"GET", "/api/v1/things"}: (&Op{Method: "GET"}).class(), {"GET", "/api/v1/things/{id}"}: (&Op{Method: "GET", Class: Sheddable}).class(),
+		{"GET", "/api/v1/admin/things"}: (&Op{Method: "GET", Tag: operatorTag}).class(), {"POST", "/api/v1/admin/things"}: (&Op{Method: "POST", Tag: operatorTag}).class(),
+		{"GET", "/live"}: Held,
+	}
+	for asked, want := range map[route]Class{
+		{"GET", "/api/v1/things"}:        Normal,
+		{"HEAD", "/api/v1/things/{id}"}:  Sheddable,
+		{"GET", "/api/v1/admin/things"}:  Sheddable,
+		{"POST", "/api/v1/admin/things"}: Normal,
+		{"GET", "/api/v1/else"}:          Normal,
+		{"GET", "/live"}:                 Held,
+		{"GET", "/"}:                     Sheddable,
+		{"POST", "/"}:                    Normal,
+	} {
+		if got := known.of(asked.method, asked.pattern); got != want {
+			t.Errorf("%v is %s, want %s", asked, got, want)
+		}
+	}
+}

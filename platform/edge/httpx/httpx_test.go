@@ -1,0 +1,239 @@
+package httpx_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+)
+
+type echoInput struct {
+	ID   string `path:"id"`
+	Body struct {
+		Quantity int `json:"quantity" minimum:"1" maximum:"9"`
+	}
+}
+type echoOutput struct {
+	Body struct {
+		User int64 `json:"user,string"`
+	}
+}
+
+var errSoldOut = fault.New(fault.Gone, "sold-out", fault.Titles{"Sold out", "已售罄"}, "Every unit is paid for.")
+
+func newRouter(t *testing.T, with ...httpx.Option) (*httpx.Router, *auth.Tokens) {
+	t.Helper()
+	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
+	return newRouterFor(t, tokens, with...), tokens
+}
+
+// newRouterFor is newRouter with tokens of the test's own.
+func newRouterFor(t *testing.T, tokens *auth.Tokens, with ...httpx.Option) *httpx.Router {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry(), with...)
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", Summary: "Echo", Role: auth.Shopper},
+		func(ctx context.Context, in *echoInput) (*echoOutput, error) {
+			switch in.ID {
+			case "gone":
+				return nil, errSoldOut.With("item_id", "9").After(1500 * time.Millisecond)
+			case "broken":
+				return nil, errors.New("password=hunter2 refused by 10.0.0.1")
+			case "panic":
+				panic("boom")
+			}
+			out := &echoOutput{}
+			out.Body.User = auth.From(ctx).UserID
+			return out, nil
+		})
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/admin/{id}", ID: "admin", Summary: "Admin", Role: auth.Operator},
+		func(context.Context, *echoInput) (*echoOutput, error) { return &echoOutput{}, nil })
+	return rt
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	rt, tokens := newRouter(t)
+	shopper, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, method, path, token, body, lang string
+		status                                int
+		want                                  []string
+		header                                map[string]string
+	}{
+		{"fine", "POST", "/things/1", shopper, `{"quantity":1}`, "", 200, []string{`"user":"7"`}, map[string]string{"X-Content-Type-Options": "nosniff"}},
+		{"no token", "POST", "/things/1", "", `{"quantity":1}`, "", 401, []string{`"code":"no-token"`}, map[string]string{"WWW-Authenticate": `Bearer realm="stampede"`}},
+		{"no token and a bad body", "POST", "/things/1", "", `{"quantity":0}`, "", 401, []string{`"code":"no-token"`}, nil},
+		{"a token in lower case", "POST", "/things/1", "bearer " + shopper, `{"quantity":1}`, "", 200, []string{`"user":"7"`}, nil},
+		{"bad token", "POST", "/things/1", "x.y.z", `{"quantity":1}`, "", 401, []string{`"code":"bad-token"`}, nil},
+		{"wrong role", "POST", "/admin/1", shopper, `{"quantity":1}`, "", 403, []string{`"code":"forbidden"`}, nil},
+		{"below the minimum", "POST", "/things/1", shopper, `{"quantity":0}`, "", 422, []string{`"code":"invalid"`, `body.quantity`}, nil},
+		{"unknown field", "POST", "/things/1", shopper, `{"quantity":1,"price":1}`, "", 422, []string{`"code":"invalid"`, `price`}, nil},
+		{"no JSON", "POST", "/things/1", shopper, `{"quantity":`, "", 400, []string{`"code":"bad-request"`}, nil},
+		{"too large", "POST", "/things/1", shopper, `{"quantity":` + strings.Repeat(" ", 70_000) + `1}`, "", 413, []string{`"code":"too-large"`}, nil},
+		{"a fault, in English", "POST", "/things/gone", shopper, `{"quantity":1}`, "de, en;q=0.5", 410, []string{`"title":"Sold out"`, `"item_id":"9"`, `"type":"/docs/problems#sold-out"`}, map[string]string{"Retry-After": "2", "Content-Type": "application/problem+json", "Content-Language": "en", "Vary": "Accept-Language"}},
+		{"a fault, in Chinese", "POST", "/things/gone", shopper, `{"quantity":1}`, "zh-CN,zh;q=0.9", 410, []string{`"title":"已售罄"`}, map[string]string{"Content-Language": "zh"}},
+		{"a flaw, in Chinese", "POST", "/things/1", shopper, `{}`, "zh", 422, []string{`"title":"请求内容有误"`}, map[string]string{"Content-Language": "zh", "Vary": "Accept-Language"}},
+		{"an internal error", "POST", "/things/broken", shopper, `{"quantity":1}`, "", 500, []string{`"code":"internal"`}, nil},
+		{"a panic", "POST", "/things/panic", shopper, `{"quantity":1}`, "", 500, []string{`"code":"internal"`}, nil},
+		{"nothing there", "GET", "/nowhere", "", "", "", 404, []string{`"code":"not-found"`}, nil},
+		{"another method", "DELETE", "/things/1", "", "", "", 405, []string{`"code":"method-not-allowed"`}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			req := httptest.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body))
+			switch {
+			case strings.Contains(c.token, " "): // with its scheme
+				req.Header.Set("Authorization", c.token)
+			case c.token != "":
+				req.Header.Set("Authorization", "Bearer "+c.token)
+			}
+			req.Header.Set("Accept-Language", c.lang)
+			w := httptest.NewRecorder()
+			rt.ServeHTTP(w, req)
+			body := w.Body.String()
+			if w.Code != c.status {
+				t.Errorf("status %d, want %d: %s", w.Code, c.status, body)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(body, want) {
+					t.Errorf("the body lacks %s: %s", want, body)
+				}
+			}
+			// Also where there is no route: whoever asks the operator has a number to tell.
+			if id := w.Header().Get("X-Request-Id"); id == "" || c.status >= 400 && !strings.Contains(body, `"request_id":"`+id+`"`) {
+				t.Errorf("X-Request-Id %q, and %s", id, body)
+			}
+			for k, want := range c.header {
+				if got := w.Header().Get(k); got != want {
+					t.Errorf("%s: %q, want %q", k, got, want)
+				}
+			}
+			if strings.Contains(body, "hunter2") {
+				t.Error("the body tells a cause that only the log may know")
+			}
+			if !json.Valid(w.Body.Bytes()) {
+				t.Errorf("the body is no JSON: %s", body)
+			}
+		})
+	}
+}
+
+func TestTheDocumentIsStableAndServed(t *testing.T) {
+	t.Parallel()
+	rt, _ := newRouter(t)
+	if err := rt.ServeDocs(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := rt.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/openapi.json": `"openapi": "3.1.0"`, "/docs": "swagger-ui-bundle.js", "/docs/problems": "sold-out",
+	} {
+		w := httptest.NewRecorder()
+		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("GET %s = %d, want 200 with %q", path, w.Code, want)
+		}
+	}
+	second, err := rt.Document()
+	if err != nil || !bytes.Equal(first, second) {
+		t.Error("two renderings differ")
+	}
+}
+
+func TestReadinessNamesTheComponentAtFault(t *testing.T) {
+	t.Parallel()
+	var redis error
+	h := httpx.Ops(nil, func(context.Context) map[string]error { return map[string]error{"postgres": nil, "redis": redis} })
+	for _, step := range []struct {
+		redis  error
+		status int
+		body   string
+	}{
+		{nil, http.StatusOK, `{"ready":true,"components":{"postgres":{"ok":true},"redis":{"ok":true}}}`},
+		{errors.New("refused"), http.StatusServiceUnavailable, `{"ready":false,"components":{"postgres":{"ok":true},"redis":{"ok":false,"why":"refused"}}}`},
+	} {
+		redis = step.redis
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		if w.Code != step.status || strings.TrimSpace(w.Body.String()) != step.body {
+			t.Errorf("GET /readyz = %d %s, want %d %s", w.Code, w.Body, step.status, step.body)
+		}
+	}
+}
+
+// unreadable is a metric of a store that is away.
+type unreadable struct{ desc *prometheus.Desc }
+
+func (u unreadable) Describe(out chan<- *prometheus.Desc) { out <- u.desc }
+func (u unreadable) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.NewInvalidMetric(u.desc, errors.New("the database is away"))
+}
+
+func TestAMetricThatCannotBeReadLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	fine := prometheus.NewCounter(prometheus.CounterOpts{Name: "fine_total", Help: "Fine."})
+	registry.MustRegister(fine, unreadable{prometheus.NewDesc("alarms", "Alarms.", nil, nil)})
+	w := httptest.NewRecorder()
+	httpx.Ops(registry, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "fine_total 0") {
+		t.Errorf("GET /metrics = %d %s", w.Code, w.Body)
+	}
+}
+
+func TestLoopbackIsBoundOnBothFamiliesAndDrains(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-release
+		_, _ = io.WriteString(w, "done")
+	})
+	s, err := httpx.Listen(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(h)
+	answer := make(chan string, 1)
+	go func() {
+		req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+s.Addr(), nil)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, _ := io.ReadAll(resp.Body)
+		answer <- string(body)
+	}()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(context.Background()) }()
+	close(release)
+	if got := <-answer; got != "done" {
+		t.Errorf("the request under way got %q, want its answer", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}

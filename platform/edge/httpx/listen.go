@@ -1,0 +1,97 @@
+package httpx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Bounds of every connection. A rush request has no body and fits one packet;
+// whoever takes longer than these is not a shopper.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	// idleTimeout keeps a shopper's connection warm from the countdown to the rush.
+	idleTimeout    = 3 * time.Minute
+	maxHeaderBytes = 16 << 10
+)
+
+// Server serves one handler on one or two listeners. Binding and serving are
+// two steps, so that a taken port is known before anything else is started.
+type Server struct {
+	srv       *http.Server
+	listeners []net.Listener
+	wg        sync.WaitGroup
+	log       *slog.Logger
+}
+
+// Listen binds addr, host:port. A loopback IPv4 address is bound on [::1] too,
+// because browsers resolve localhost to either; a machine without IPv6 does
+// without. The returned error is the operating system's, wrapped.
+func Listen(ctx context.Context, addr string, log *slog.Logger) (*Server, error) {
+	var lc net.ListenConfig
+	first, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("httpx: listen on %s: %w", addr, err)
+	}
+	s := &Server{
+		log:       log,
+		listeners: []net.Listener{first},
+		srv: &http.Server{
+			ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+			MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		},
+	}
+	if bound, ok := first.Addr().(*net.TCPAddr); ok && bound.IP.Equal(net.IPv4(127, 0, 0, 1)) {
+		if second, err := lc.Listen(ctx, "tcp6", fmt.Sprintf("[::1]:%d", bound.Port)); err == nil {
+			s.listeners = append(s.listeners, second)
+		}
+	}
+	return s, nil
+}
+
+// Addr is the address that was bound first.
+func (s *Server) Addr() string { return s.listeners[0].Addr().String() }
+
+// Serve starts answering with h and returns at once. Call it once.
+func (s *Server) Serve(h http.Handler) {
+	s.srv.Handler = h
+	for _, l := range s.listeners {
+		s.wg.Go(func() {
+			if err := s.srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+				s.log.Error("listener ended", "address", l.Addr().String(), "error", err)
+			}
+		})
+	}
+}
+
+// Drain is a Shutdown that ends after a time, whatever its context says.
+func (s *Server) Drain(most time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, most)
+		defer cancel()
+		return s.Shutdown(ctx)
+	}
+}
+
+// Shutdown stops accepting and waits for requests under way until ctx ends,
+// then cuts what is left, which is no error: a connection that was opened and
+// never used looks busy to net/http for 5 s. A server that never served gives
+// its addresses back.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.srv.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.InfoContext(ctx, "connections were cut at the end of the drain")
+		err = s.srv.Close()
+	}
+	for _, l := range s.listeners {
+		_ = l.Close() // closed already where it was served
+	}
+	s.wg.Wait()
+	return err
+}

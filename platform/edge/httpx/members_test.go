@@ -1,0 +1,112 @@
+package httpx
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestWhatFaultsCarryIsDeclared reads from the source what faults are given With a
+// name. One that is not declared would be missing in the document, and one of a
+// standard member's name would be lost.
+func TestWhatFaultsCarryIsDeclared(t *testing.T) {
+	t.Parallel()
+	standard := map[string]bool{}
+	for f := range reflect.TypeFor[Problem]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		standard[name] = true
+	}
+	raw, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Components struct {
+			Schemas struct {
+				Problem struct{ Properties map[string]any }
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	declared := doc.Components.Schemas.Problem.Properties
+	used := map[string]bool{"order_no": true} // the rush writes it itself
+	err = filepath.WalkDir("../../..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2 {
+			return orSkip(err)
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			member, ok := carried(n)
+			if !ok {
+				return true
+			}
+			used[member] = true
+			switch {
+			case member == "errors": // the one standard member that faults bring
+			case standard[member]:
+				t.Errorf("%s gives a fault %q, which a problem has already", name, member)
+			case declared[member] == nil:
+				t.Errorf("%s gives a fault %q, which no API.Member declares", name, member)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for member := range declared {
+		if !used[member] && !standard[member] {
+			t.Errorf("no fault carries %q", member)
+		}
+	}
+}
+
+// carried is the name in x.With("name", value), unless x is a logger.
+func carried(n ast.Node) (string, bool) {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || len(call.Args) != 2 {
+		return "", false
+	}
+	with, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || with.Sel.Name != "With" {
+		return "", false
+	}
+	name, ok := call.Args[0].(*ast.BasicLit)
+	if !ok {
+		return "", false
+	}
+	var of string
+	switch x := with.X.(type) {
+	case *ast.Ident:
+		of = x.Name
+	case *ast.SelectorExpr:
+		of = x.Sel.Name
+	}
+	text, err := strconv.Unquote(name.Value)
+	return text, err == nil && !strings.HasSuffix(strings.ToLower(of), "log")
+}
+
+// orSkip is err, or the word for leaving a folder out.
+func orSkip(err error) error {
+	if err != nil {
+		return err
+	}
+	return fs.SkipDir
+}

@@ -1,0 +1,167 @@
+package httpx
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"go.opentelemetry.io/otel/attribute"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+)
+
+// BearerScheme is the name of the security scheme in the OpenAPI document.
+const BearerScheme = "bearer"
+
+var problemType = reflect.TypeFor[Problem]()
+
+type requestKey struct{}
+
+// request is what the middleware learned about a request, in one context value
+// instead of several.
+type request struct {
+	id    string
+	lang  Language
+	token error // why a token that was sent is not valid
+
+	client netip.Addr
+	header http.Header // the answer's
+}
+
+func fromContext(ctx context.Context) request {
+	r, _ := ctx.Value(requestKey{}).(request)
+	return r
+}
+
+// RequestID is the number that ties an answer to its log lines; empty outside
+// a request.
+func RequestID(ctx context.Context) string { return fromContext(ctx).id }
+
+func languageFrom(ctx context.Context) Language { return fromContext(ctx).lang }
+func tokenFault(ctx context.Context) error      { return fromContext(ctx).token }
+
+// maxRequestIDBytes bounds an id that the client or a proxy brings along.
+const maxRequestIDBytes = 64
+
+// identify puts the request id, the language and the principal into the
+// context. A token that is not admitted is remembered, not refused: public
+// routes answer all the same.
+func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			req := request{id: requestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header()}
+			ctx := r.Context()
+			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			if strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
+				p, err := tokens.Admit(ctx, strings.TrimLeft(token, " "))
+				if err != nil {
+					req.token = err
+				} else {
+					ctx = auth.Into(ctx, p)
+				}
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, req)))
+		})
+	}
+}
+
+// requestID gives a request the id that it brought along, or one of its own, and
+// writes it to the answer.
+func requestID(w http.ResponseWriter, r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > maxRequestIDBytes || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		id = ids.New().String()
+	}
+	w.Header().Set("X-Request-Id", id)
+	return id
+}
+
+// recoverPanics turns a panic into a logged 500, except the one that net/http
+// uses to cut a connection.
+func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() { //nolint:contextcheck // it takes the request's
+				v := recover()
+				if v == nil {
+					return
+				}
+				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // net/http compares the same way
+					panic(v)
+				}
+				log.ErrorContext(r.Context(), "handler panicked", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+				WriteProblem(w, r, fault.ErrInternal)
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// traced follows a share of the requests.
+func (rt *Router) traced(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !rt.trace.On() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, span := rt.trace.Root(r.Context(), r.Method)
+		if !span.On() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		defer func() { // also when the handler panics
+			route := chi.RouteContext(ctx).RoutePattern()
+			span.Name(r.Method + " " + route)
+			span.Set(attribute.String("http.request.method", r.Method), attribute.String("http.route", route),
+				attribute.Int("http.response.status_code", statusSoFar(w)), attribute.String("request_id", RequestID(ctx)))
+			span.End(nil)
+		}()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// logged writes a line for each request at the level debug: in normal operation
+// requests are counted, and only what goes wrong is told.
+func logged(log *slog.Logger) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !log.Enabled(r.Context(), slog.LevelDebug) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			began := time.Now()
+			next.ServeHTTP(w, r)
+			log.DebugContext(r.Context(), "request", "method", r.Method, "route", chi.RouteContext(r.Context()).RoutePattern(),
+				"status", statusSoFar(w), "took", time.Since(began))
+		})
+	}
+}
+
+// statusSoFar is the status that was written to the writer that measure has
+// made; nothing written becomes 200.
+func statusSoFar(w http.ResponseWriter) int {
+	if answer, ok := w.(middleware.WrapResponseWriter); ok && answer.Status() != 0 {
+		return answer.Status()
+	}
+	return http.StatusOK
+}
+
+// secure sets the headers that every answer carries.
+func secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'self'; img-src 'self' https: data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,145 @@
+package httpx
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/ratelimit"
+)
+
+// ProblemContentType is the media type of every error body (RFC 9457).
+const ProblemContentType = "application/problem+json"
+
+// problemBase prefixes a code to make the problem's type. A relative URI
+// reference is allowed by RFC 9457 and resolves to the served documentation.
+const problemBase = "/docs/problems#"
+
+// Problem is an RFC 9457 document. Extension members stand beside the standard
+// ones in the JSON object.
+type Problem struct { //nolint:errname // the word of RFC 9457
+	Type   string `json:"type" doc:"Where the code is explained" example:"/docs/problems#not-found"`
+	Title  string `json:"title" doc:"Short words for a person, in the language asked for with Accept-Language (en, zh)"`
+	Status int    `json:"status" example:"404"`
+	Code   string `json:"code" doc:"Stable, machine-readable" example:"not-found"`
+	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
+	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"Each field that is not valid, at most 20"`
+	// RequestID is empty on the rush, whose requests have no id.
+	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to tell the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
+
+	extension map[string]any
+	header    http.Header
+}
+
+var statusOf = map[fault.Kind]int{
+	fault.Internal: http.StatusInternalServerError, fault.BadRequest: http.StatusBadRequest,
+	fault.Unauthenticated: http.StatusUnauthorized, fault.Forbidden: http.StatusForbidden,
+	fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Gone: http.StatusGone,
+	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Invalid: http.StatusUnprocessableEntity,
+	fault.TooEarly: http.StatusTooEarly, fault.TooMany: http.StatusTooManyRequests,
+	fault.Unavailable: http.StatusServiceUnavailable,
+}
+
+// StatusOf is the HTTP status of a kind of fault.
+func StatusOf(k fault.Kind) int { return statusOf[k] }
+
+// NewProblem renders err in a language.
+func NewProblem(err error, lang Language) *Problem {
+	f := fault.From(err)
+	p := &Problem{
+		Type: problemBase + f.Code, Title: f.Titles[lang], Status: statusOf[f.Kind], Code: f.Code,
+		Detail: f.Detail, extension: f.Fields, header: http.Header{},
+	}
+	if f.RetryAfter > 0 {
+		// Retry-After counts whole seconds; rounding down would invite the client too early.
+		p.header.Set("Retry-After", strconv.FormatInt(int64((f.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	if refused, ok := errors.AsType[*ratelimit.Refused](err); ok {
+		refused.Decision.Header(p.header)
+	}
+	if p.Status == http.StatusUnauthorized {
+		p.header.Set("WWW-Authenticate", `Bearer realm="stampede"`)
+	}
+	lang.inHeader(p.header)
+	return p
+}
+
+// inHeader tells caches that the title is written in this language because of what
+// the request asked for.
+func (lang Language) inHeader(h http.Header) {
+	h.Set("Content-Language", [...]string{English: "en", Chinese: "zh"}[lang])
+	h.Set("Vary", "Accept-Language")
+}
+
+// MarshalJSON writes the standard members and the extensions as one object.
+func (p *Problem) MarshalJSON() ([]byte, error) {
+	type plain Problem
+	if len(p.extension) == 0 {
+		return json.Marshal((*plain)(p))
+	}
+	doc := make(map[string]any, len(p.extension)+7)
+	maps.Copy(doc, p.extension)
+	doc["type"], doc["title"], doc["status"], doc["code"] = p.Type, p.Title, p.Status, p.Code
+	if p.Detail != "" {
+		doc["detail"] = p.Detail
+	}
+	if len(p.Errors) > 0 {
+		doc["errors"] = p.Errors
+	}
+	if p.RequestID != "" {
+		doc["request_id"] = p.RequestID
+	}
+	return json.Marshal(doc)
+}
+
+func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
+
+// GetStatus tells huma the status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders tells huma the headers.
+func (p *Problem) GetHeaders() http.Header { return p.header }
+
+// ContentType tells huma the media type.
+func (p *Problem) ContentType(string) string { return ProblemContentType }
+
+// WriteProblem answers a plain handler's request with err.
+func WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
+	WriteProblemStatus(w, r, 0, err)
+}
+
+// WriteProblemStatus is WriteProblem with a status that no kind of fault has,
+// such as 426, because only HTTP knows of it; 0 is the status of err's kind.
+func WriteProblemStatus(w http.ResponseWriter, r *http.Request, status int, err error) {
+	p := NewProblem(err, LanguageOf(r.Header.Get("Accept-Language")))
+	p.RequestID = RequestID(r.Context())
+	if status != 0 {
+		p.Status = status
+	}
+	maps.Copy(w.Header(), p.header)
+	w.Header().Set("Content-Type", ProblemContentType)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client may be gone; there is nobody left to tell
+}
+
+// logFault writes the cause of a server-side failure once, where the answer is
+// made; refusals are counted, not logged. A request that was cut, because its
+// client left or the server stops, is nobody's fault and nobody waits for the
+// answer.
+func logFault(ctx context.Context, log *slog.Logger, err error, operation string) {
+	switch f := fault.From(err); {
+	case f.Kind != fault.Internal:
+	case errors.Is(err, context.Canceled):
+		log.DebugContext(ctx, "request was cut", "operation", operation, "error", err)
+	case isAway(err):
+		log.WarnContext(ctx, "request did not reach a store", "operation", operation, "error", err)
+	default:
+		log.ErrorContext(ctx, "request failed", "operation", operation, "error", err)
+	}
+}

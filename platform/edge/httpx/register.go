@@ -1,0 +1,159 @@
+package httpx
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/ratelimit"
+)
+
+// API is where modules register their routes: the documented ones through
+// Register, the few plain ones (the rush, callbacks, WebSocket) on Mux.
+type API struct {
+	Huma    huma.API
+	Log     *slog.Logger
+	limiter *ratelimit.Limiter // keeps the limits of the routes; nil keeps none
+	classes classes            // the gate reads them too
+	refused func(ctx context.Context, op Op, path string)
+}
+
+// Op describes one documented route.
+type Op struct {
+	Method, Path string // "POST", "/api/v1/items/{id}/rush-path"
+	ID           string // operationId: verb and thing, kebab-case, unique; admin-… where shoppers have the same
+	Summary      string
+	Description  string
+	Tag          string    // "shopper", "operator"
+	Role         auth.Role // who may call; empty is public
+	Status       int       // of success; 0 is 200
+	Class        Class
+	// Away is the sentence of the 503 "unavailable" that stands for a store which the
+	// handler could not reach; empty is a general one.
+	Away string
+	// Problems lists the codes a caller should be ready for, by status, beside those
+	// that follow from the rest and are documented without being listed.
+	Problems map[int]string
+	// MaxBodyBytes bounds the request body; 0 is 64 KiB, ample for any JSON we take.
+	MaxBodyBytes int64
+	// Limits are all kept together: refused by one, a request counts at none.
+	Limits []Limit
+	// OverLimit hears of everybody who is refused by one of the limits, before they
+	// are told; it must not wait. nil is nobody.
+	OverLimit func(ctx context.Context)
+}
+
+const defaultMaxBody = 64 << 10
+
+// Register adds a documented route. The handler returns faults as errors; they
+// become problem documents in the caller's language.
+func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, error)) {
+	op.Class = op.class()
+	api.classes[route{op.Method, op.Path}] = op.Class
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = defaultMaxBody
+	}
+	hop := huma.Operation{
+		Method: op.Method, Path: op.Path, OperationID: op.ID, Summary: op.Summary, Description: op.Description,
+		DefaultStatus: op.Status, MaxBodyBytes: op.MaxBodyBytes,
+	}
+	if op.Tag != "" {
+		hop.Tags = []string{op.Tag}
+	}
+	limited := len(op.Limits) > 0 && api.limiter != nil
+	_, takesBody := reflect.TypeFor[I]().FieldByName("Body") // as huma finds it
+	hop.Responses = api.refusals(op, takesBody, takesKey(reflect.TypeFor[I]()), limited)
+	if op.Role != "" {
+		hop.Security = []map[string][]string{{BearerScheme: {}}}
+		hop.Middlewares = huma.Middlewares{authorizeFirst(api, op)}
+	}
+	if limited {
+		for _, l := range op.Limits {
+			api.limiter.Expect(l.Rule)
+		}
+		hop.Middlewares = append(hop.Middlewares, weigh(api.limiter, op))
+	}
+	sentence := cmp.Or(op.Away, elsewhere)
+	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (out *O, err error) {
+		if limited {
+			err = take(ctx, api.limiter, op)
+		}
+		if err == nil {
+			out, err = handler(ctx, in)
+		}
+		if err != nil {
+			logFault(ctx, api.Log, err, op.ID)
+			p := NewProblem(away(sentence, err), languageFrom(ctx))
+			p.RequestID = RequestID(ctx)
+			return nil, p
+		}
+		return out, nil
+	})
+}
+
+// authorizeFirst refuses before the body is read: whoever may not act is told so
+// and not what is wrong with the request.
+//
+//nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
+func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		err := authorize(ctx.Context(), op.Role)
+		if err == nil {
+			next(ctx)
+			return
+		}
+		if api.refused != nil && errors.Is(err, auth.ErrForbidden) {
+			asked := ctx.URL()
+			api.refused(ctx.Context(), op, asked.EscapedPath())
+		}
+		refuseEarly(ctx, err)
+	}
+}
+
+// refuseEarly answers in place of the handler.
+//
+//nolint:contextcheck // as above
+func refuseEarly(ctx huma.Context, err error) {
+	p := NewProblem(err, languageFrom(ctx.Context()))
+	p.RequestID = RequestID(ctx.Context())
+	for k := range p.header {
+		ctx.SetHeader(k, p.header.Get(k))
+	}
+	ctx.SetHeader("Content-Type", ProblemContentType)
+	ctx.SetStatus(p.Status)
+	body, _ := p.MarshalJSON() // plain strings and an int cannot fail to encode
+	_, _ = ctx.BodyWriter().Write(body)
+}
+
+// authorize returns nil when the principal in ctx may act as need, else the
+// fault that says why not.
+func authorize(ctx context.Context, need auth.Role) error {
+	p := auth.From(ctx)
+	if p.UserID == 0 {
+		if err := tokenFault(ctx); err != nil {
+			return err
+		}
+		return auth.ErrNoToken
+	}
+	if !p.Role.May(need) {
+		return auth.ErrForbidden
+	}
+	return nil
+}
+
+// ParseID reads a decimal id from a path.
+func ParseID(s string) (int64, error) {
+	id, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || id <= 0 || strings.HasPrefix(s, "+") {
+		return 0, fault.Plainf(fault.NotFound, "%q is no id.", s)
+	}
+	return id, nil
+}

@@ -1,0 +1,109 @@
+package httpx
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Addresses are the settings of where a server listens and how it is reached.
+type Addresses struct {
+	Listen    string `default:"127.0.0.1:8080" env:"STAMPEDE_LISTEN" help:"Address for shoppers and operators, host:port. A loopback address is bound on IPv4 and IPv6 alike; :8080 opens it to the network."`
+	OpsListen string `default:"127.0.0.1:9180" env:"STAMPEDE_OPS_LISTEN" help:"Address for health, metrics and profiles, host:port. Keep it off the public network."`
+	PublicURL string `default:"" env:"STAMPEDE_PUBLIC_URL" help:"How shoppers and payment providers reach this server, e.g. https://sale.example.com. Empty: http:// and the listen address."`
+}
+
+// Check returns a sentence for each address that is wrong.
+func (a Addresses) Check() error {
+	var wrong []error
+	for _, l := range []struct{ flag, addr string }{{"listen", a.Listen}, {"ops-listen", a.OpsListen}} {
+		_, port, err := net.SplitHostPort(l.addr)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("--%s must be host:port with a port up to 65535, e.g. 127.0.0.1:8080 or :8080, not %q", l.flag, l.addr))
+		}
+	}
+	if a.Listen == a.OpsListen && !strings.HasSuffix(a.Listen, ":0") {
+		wrong = append(wrong, errors.New("--listen and --ops-listen must differ: health and profiles do not belong on the public address"))
+	}
+	if a.PublicURL != "" {
+		u, err := url.Parse(a.PublicURL)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" {
+			wrong = append(wrong, fmt.Errorf("--public-url must be like https://sale.example.com, not %q", a.PublicURL))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// BaseURL is how others reach this server: PublicURL, else LocalURL.
+func (a Addresses) BaseURL() string {
+	if a.PublicURL != "" {
+		return strings.TrimSuffix(a.PublicURL, "/")
+	}
+	return a.LocalURL()
+}
+
+// LocalURL is how this server is reached from its own machine: the listen
+// address, with a loopback host where it names none.
+func (a Addresses) LocalURL() string {
+	host, port, _ := net.SplitHostPort(a.Listen)
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// OnlyHere reports whether others can reach this server but are sent to an
+// address that is each machine's own: the links that payment providers and
+// browsers get begin with BaseURL.
+func (a Addresses) OnlyHere() bool {
+	host, _, _ := net.SplitHostPort(a.Listen) // checked
+	u, err := url.Parse(a.BaseURL())
+	return err == nil && !Loopback(host) && Loopback(u.Hostname())
+}
+
+// Settings are how many requests an instance works on at once, and whom it
+// believes about a client's address.
+type Settings struct {
+	TrustedProxies []string `env:"STAMPEDE_TRUSTED_PROXIES" help:"Networks of the proxies before this server, comma-separated, e.g. 10.0.0.0/8: they alone are believed about a client's address. Empty: the connection's other end is the client."`
+	ProxyHeader    string   `default:"X-Forwarded-For" enum:"X-Forwarded-For,Forwarded" env:"STAMPEDE_PROXY_HEADER" help:"The one header that these proxies write the client's address into: X-Forwarded-For or Forwarded." rare:""`
+
+	MaxConcurrent int  `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Requests that one route works on at once, the rush aside; others wait up to a second. 0 is no limit. stampede rush suggests a value." min:"0" max:"1000000"`
+	MaxInFlight   int  `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Requests that all routes work on at once, the rush aside: browsing and admin get up to half of it, the rest up to 8 tenths, callbacks and orders all. 0 is no limit." min:"0" max:"1000000"`
+	FixedWait     bool `env:"STAMPEDE_FIXED_WAIT" help:"Let requests wait for a place up to a second at all times. Without it, once a line has stood for a second, newcomers wait a tenth of a second, and those whom it would not serve in time are refused at once." rare:""`
+}
+
+// Check finds a proxy that is no network.
+func (s Settings) Check() error {
+	_, err := s.Proxies()
+	return err
+}
+
+// Proxies are those who are believed about a client's address.
+func (s Settings) Proxies() (Proxies, error) {
+	p, err := ParseProxies(s.TrustedProxies, s.ProxyHeader)
+	if err != nil {
+		return p, fmt.Errorf("--trusted-proxies %w", err)
+	}
+	return p, nil
+}
+
+// Bounds are how many requests are worked on at once.
+func (s Settings) Bounds() Bounds {
+	return Bounds{InFlight: s.MaxInFlight, OfRoute: s.MaxConcurrent, FixedWait: s.FixedWait}
+}
+
+// Private reports whether what is sent to an address stays between the two: over
+// TLS, or on this machine.
+func Private(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && Loopback(u.Hostname())
+}

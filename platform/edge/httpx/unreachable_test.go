@@ -1,0 +1,68 @@
+package httpx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/redisx"
+)
+
+// A store that is away is told as such, whatever route needs it; everything else
+// that goes wrong is a failure of ours, which coming again does not repair.
+func TestAStoreThatIsAwayIsNoFailureOfOurs(t *testing.T) {
+	t.Parallel()
+	rt, _ := newRouter(t)
+	var answer error
+	handler := func(context.Context, *echoInput) (*echoOutput, error) { return nil, answer }
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/plain/{id}", ID: "plain", Summary: "Plain"}, handler)
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/worded/{id}", ID: "worded", Summary: "Worded", Away: "Ask the shop."}, handler)
+	ask := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(`{"quantity":1}`)))
+		return w
+	}
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	for name, c := range map[string]struct {
+		err    error
+		status int
+	}{
+		"nobody listens":      {refused, 503},
+		"cut in the middle":   {io.ErrUnexpectedEOF, 503},
+		"too late":            {context.DeadlineExceeded, 503},
+		"postgres stops":      {&pgconn.PgError{Code: "57P01"}, 503},
+		"postgres is full":    {&pgconn.PgError{Code: "53300"}, 503},
+		"a wrong statement":   {&pgconn.PgError{Code: "42601"}, 500},
+		"a broken rule":       {&pgconn.PgError{Code: "23514"}, 500},
+		"redis is closed":     {redis.ErrClosed, 503},
+		"a node of a cluster": {fmt.Errorf("%w: reset", redisx.ErrNoAnswer), 503},
+		"redis has no key":    {redis.Nil, 500},
+		"a client that left":  {context.Canceled, 500},
+		"an answer":           {fault.New(fault.Conflict, "stale-version", fault.Titles{"Somebody else has changed this meanwhile", "内容已被他人修改，请刷新后重试"}, "Read it again.").Because(refused), 409},
+	} {
+		answer = fmt.Errorf("module: read: %w", c.err)
+		plain, worded := ask("/plain/1"), ask("/worded/1")
+		if plain.Code != c.status || worded.Code != c.status {
+			t.Errorf("%s: %d and %d, want %d", name, plain.Code, worded.Code, c.status)
+			continue
+		}
+		if c.status == http.StatusServiceUnavailable && (plain.Header().Get("Retry-After") != "1" ||
+			!strings.Contains(plain.Body.String(), "cannot be reached right now") || !strings.Contains(worded.Body.String(), "Ask the shop.")) {
+			t.Errorf("%s: %s %s", name, plain.Body, worded.Body)
+		}
+		if err := httpx.Unreachable("The list", answer); (fault.From(err).Kind == fault.Unavailable) != (c.status == 503) {
+			t.Errorf("%s: a handler's own word: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+// Package outbound makes the HTTP calls that leave the shop: to payment
+// providers, the SMS gateway, WeChat, the verifier of people and the alarm webhook.
+//
+// Each attempt has a time-out, failures are tried again, and a circuit breaker
+// fails calls at once for a while after some failures in a row
+// (platform/adr/0010-calls-that-can-hang.md). Redirects are not followed: what is
+// signed or holds a secret is meant for the address in the settings, and an answer
+// must not lead a request to a private address. Bodies are read up to a bound.
+//
+// Addresses come from the operator's settings, who may run a gateway on loopback or
+// a private network. An address that a stranger gives does not belong here without a
+// guard on what it resolves to.
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+	"github.com/failsafe-go/failsafe-go/timeout"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config is how one other side is called.
+type Config struct {
+	// Peer names the other side in the metrics.
+	Peer string
+	// Timeout bounds one attempt, the reading of its reply included.
+	Timeout time.Duration
+	// Whole has Timeout bound all attempts of a call together, and the breaker count
+	// them as one, for callers that cannot wait for a second time-out.
+	Whole bool
+	// Attempts is how often a call is made at most.
+	Attempts int
+	// Backoff is the wait before the second attempt, spread by a quarter; it doubles
+	// up to 16 times. 0 is none.
+	Backoff time.Duration
+	// BreakerFailures in a row make calls fail at once for BreakerDelay; then one
+	// call finds out. 0 is no breaker.
+	BreakerFailures int
+	BreakerDelay    time.Duration
+	// Conns is how many connections stay open between calls.
+	Conns int
+	// MaxConns bounds the connections to one host. 0 is no bound.
+	MaxConns int
+	// MaxBytes is how much of a reply's body is read; the rest is cut off.
+	MaxBytes int64
+	// Direct passes by the proxy that the environment names.
+	Direct bool
+	// Metrics may be nil.
+	Metrics prometheus.Registerer
+}
+
+// Validate checks what must be above 0.
+func (c Config) Validate() error {
+	if c.Timeout <= 0 || c.Attempts < 1 || c.Backoff < 0 || c.BreakerFailures < 0 || c.BreakerFailures > 0 && c.BreakerDelay <= 0 || c.MaxBytes <= 0 {
+		return fmt.Errorf("outbound: time-out, attempts, breaker and bytes of calls to %s are above 0", c.Peer)
+	}
+	return nil
+}
+
+// idleFor is how long a connection stays open between two calls.
+const idleFor = 30 * time.Second
+
+// Client calls one other side. Safe for concurrent use.
+type Client struct {
+	cfg      Config
+	http     *http.Client
+	executor failsafe.Executor[any]
+	breaker  circuitbreaker.CircuitBreaker[any] // nil without one
+	seconds  prometheus.ObserverVec
+}
+
+// New returns a client with valid settings. It makes no call.
+func New(cfg Config) *Client {
+	// A caller that gave up says nothing about the other side.
+	failed := func(_ any, err error) bool { return err != nil && !errors.Is(err, context.Canceled) }
+	c := &Client{
+		cfg: cfg, seconds: seconds(cfg.Metrics),
+		http: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				Proxy: proxy(cfg.Direct), MaxIdleConnsPerHost: cfg.Conns, MaxConnsPerHost: cfg.MaxConns, IdleConnTimeout: idleFor,
+			},
+		},
+	}
+	again := retrypolicy.NewBuilder[any]().HandleIf(failed).
+		AbortOnErrors(circuitbreaker.ErrOpen). // the breaker's delay is far longer than ours
+		WithMaxAttempts(cfg.Attempts).ReturnLastFailure()
+	if cfg.Backoff > 0 {
+		again = again.WithBackoff(cfg.Backoff, 16*cfg.Backoff).WithJitterFactor(.25)
+	}
+	retry, limit := failsafe.Policy[any](again.Build()), failsafe.Policy[any](timeout.New[any](cfg.Timeout))
+	// From the outside in.
+	policies := []failsafe.Policy[any]{retry, limit}
+	if cfg.Whole {
+		policies = []failsafe.Policy[any]{limit, retry}
+	}
+	if cfg.BreakerFailures > 0 {
+		c.breaker = circuitbreaker.NewBuilder[any]().HandleIf(failed).WithFailureThreshold(uint(cfg.BreakerFailures)). //nolint:gosec // above 0
+																WithSuccessThreshold(1).WithDelay(cfg.BreakerDelay).Build()
+		policies = []failsafe.Policy[any]{retry, c.breaker, limit}
+		if cfg.Whole {
+			policies = []failsafe.Policy[any]{c.breaker, limit, retry}
+		}
+	}
+	c.executor = failsafe.With(policies...)
+	return c
+}
+
+func proxy(direct bool) func(*http.Request) (*url.URL, error) {
+	if direct {
+		return nil
+	}
+	return http.ProxyFromEnvironment
+}
+
+// seconds is the one histogram of all clients that share a registry.
+func seconds(metrics prometheus.Registerer) prometheus.ObserverVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "stampede_outbound_seconds", Help: "How long attempts to call another service took, by service and whether its reply was usable.",
+		Buckets: []float64{.01, .03, .1, .3, 1, 3, 10},
+	}, []string{"peer", "result"})
+	if metrics == nil {
+		return h
+	}
+	if have, ok := errors.AsType[prometheus.AlreadyRegisteredError](metrics.Register(h)); ok {
+		if same, ok := have.ExistingCollector.(*prometheus.HistogramVec); ok {
+			return same
+		}
+	}
+	return h
+}
+
+// CloseIdleConnections closes the connections that no call is using.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
+// Available is false while the breaker is open. When its delay is over, the next
+// call is the one that finds out.
+func (c *Client) Available() bool {
+	return c.breaker == nil || !c.breaker.IsOpen() || c.breaker.RemainingDelay() == 0
+}
+
+// Request is one call.
+type Request struct {
+	URL  string
+	Body []byte // posted; nil makes it a GET
+	Type string // of the body
+	// Head sets further headers of each attempt, such as a signature, which has to be
+	// fresh. May be nil.
+	Head func(http.Header)
+}
+
+// Reply is what came back.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte // its first MaxBytes
+}
+
+// Do makes a call until read accepts the reply. An error of read counts as a
+// failure of the other side, which is tried again, as a connection that breaks does.
+// Errors do not repeat the address, which may hold a secret.
+func (c *Client) Do(ctx context.Context, r Request, read func(Reply) error) error {
+	return c.executor.WithContext(ctx).RunWithExecution(func(exec failsafe.Execution[any]) error { //nolint:contextcheck // exec's comes from ctx
+		began, result := time.Now(), "ok"
+		err := c.attempt(exec.Context(), r, read)
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
+		if err != nil {
+			result = "failed"
+		}
+		c.seconds.WithLabelValues(c.cfg.Peer, result).Observe(time.Since(began).Seconds())
+		return err
+	})
+}
+
+func (c *Client) attempt(ctx context.Context, r Request, read func(Reply) error) error {
+	method := http.MethodGet
+	if r.Body != nil {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "stampede")
+	if r.Type != "" {
+		req.Header.Set("Content-Type", r.Type)
+	}
+	if r.Head != nil {
+		r.Head(req.Header)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, c.cfg.MaxBytes))
+	if err != nil {
+		return fmt.Errorf("read the reply of status %d: %w", resp.StatusCode, err)
+	}
+	return read(Reply{Status: resp.StatusCode, Header: resp.Header, Body: body})
+}

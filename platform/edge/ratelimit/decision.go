@@ -1,0 +1,105 @@
+package ratelimit
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/platform/base/fault"
+)
+
+// Decision is the answer to a Take, of the rule that is closest to refusing or
+// that refuses for the longest.
+type Decision struct {
+	Allowed   bool
+	Rule      Rule          // the zero Rule when none of the rules was on
+	Remaining int           // how many more would be allowed at once, now
+	Reset     time.Duration // until the subject may do Count at once again
+	Retry     time.Duration // until the next one is allowed; 0 when allowed
+
+	rules []Rule // all that were looked at
+}
+
+// decide weighs what is known of one ask: ahead is how far the subject's TAT lies
+// ahead of now, after the take if it was allowed.
+func decide(r Rule, allowed bool, ahead time.Duration) Decision {
+	ahead = max(ahead, 0)
+	left := r.full() - ahead
+	d := Decision{Allowed: allowed, Rule: r, Remaining: int(max(left, 0) / r.interval()), Reset: ahead}
+	if wait := r.interval() - left; wait > 0 && !allowed {
+		d.Retry = wait
+	}
+	return d
+}
+
+// tighter is the one of two that tells the subject more: the longer wait, else
+// what is nearer to its end.
+func (d Decision) tighter(o Decision) Decision {
+	switch {
+	case d.Rule == Rule{}:
+		return o
+	case d.Retry != o.Retry:
+		if o.Retry > d.Retry {
+			return o
+		}
+	case o.Remaining < d.Remaining, o.Remaining == d.Remaining && o.Reset > d.Reset:
+		return o
+	}
+	return d
+}
+
+var errLimited = fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"},
+	"Wait as long as Retry-After says.")
+
+// Err is nil when allowed, else a fault "rate-limited" that says when to come
+// back. platform/edge/httpx makes a 429 of it with Retry-After and the RateLimit fields.
+func (d Decision) Err() error {
+	if d.Allowed {
+		return nil
+	}
+	return errLimited.Saying(fmt.Sprintf("This is allowed %s; wait as long as Retry-After says.", d.Rule.words())).
+		After(d.Retry).With("rule", d.Rule.Name).Because(&Refused{d})
+}
+
+// words says a rule to a person: "5 times in 1m".
+func (r Rule) words() string {
+	per := strings.TrimSuffix(strings.TrimSuffix(r.Per.String(), "0s"), "0m") // 1h0m0s reads like a machine
+	if per == "" || !strings.ContainsAny(per[len(per)-1:], "hmsµn") {
+		per = r.Per.String()
+	}
+	times := " times in "
+	if r.Count == 1 {
+		times = " time in "
+	}
+	return strconv.Itoa(r.Count) + times + per
+}
+
+// Refused is the cause of a refusal, for whoever writes the answer's header.
+type Refused struct{ Decision Decision } //nolint:errname // what happened, not what went wrong
+
+func (r *Refused) Error() string { return "rule " + r.Decision.Rule.Name + " refused" }
+
+// Header sets RateLimit-Policy and RateLimit, as in
+// draft-ietf-httpapi-ratelimit-headers-11: each rule with its quota and window,
+// and of the deciding one what remains and the seconds until it is full again.
+func (d Decision) Header(h http.Header) {
+	if d.Rule.Name == "" {
+		return
+	}
+	var b strings.Builder
+	for i, r := range d.rules {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(`"` + r.Name + `";q=` + strconv.Itoa(r.Count) + ";w=" + seconds(r.Per))
+	}
+	h.Set("RateLimit-Policy", b.String())
+	h.Set("RateLimit", `"`+d.Rule.Name+`";r=`+strconv.Itoa(d.Remaining)+";t="+seconds(d.Reset))
+}
+
+// seconds rounds up: coming too early would only be refused again.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}

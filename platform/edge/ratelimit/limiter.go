@@ -1,0 +1,215 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/batch"
+)
+
+const (
+	// storeTimeout bounds one call. Redis answers within a millisecond; a shopper
+	// should not wait for the limits when it does not.
+	storeTimeout = 250 * time.Millisecond
+	// localFor is how long Redis is not asked after it failed, so that while it
+	// hangs one request in a second waits for it and not every one.
+	localFor = time.Second
+)
+
+// shortWindow is what a restart may forgive: an instance that is alone keeps rules
+// of up to this in its memory, and spares Redis a synced write for each request.
+const shortWindow = time.Minute
+
+// Limiter decides Takes. Safe for concurrent use.
+type Limiter struct {
+	redis  redis.UniversalClient
+	single bool // no other instance limits the same subjects
+	store  batch.Coalescer[take]
+	log    *slog.Logger
+	table  table
+	began  time.Time
+	// localUntil is when Redis is asked again, since began; in the past while it
+	// answers.
+	localUntil atomic.Int64
+	nowMicros  int64 // for take.lua; tests set it
+
+	refusals  *prometheus.CounterVec
+	localOnly prometheus.Counter
+}
+
+// Option is what a Limiter may be told besides.
+type Option func(*Limiter)
+
+// SingleInstance says whether no other instance limits the same subjects: then short
+// rules are kept in memory alone.
+func SingleInstance(single bool) Option { return func(l *Limiter) { l.single = single } }
+
+// New returns a limiter over a Redis, or one with nothing but its memory when rdb
+// is nil. metrics takes its figures; a second limiter on the same one panics.
+func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registerer, with ...Option) *Limiter {
+	auto := promauto.With(metrics)
+	l := &Limiter{
+		redis: rdb, log: log, began: time.Now(),
+		refusals: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_ratelimit_refusals_total", Help: "Requests refused by a rate limit, by rule and by who knew: memory or Redis.",
+		}, []string{"rule", "by"}),
+		localOnly: auto.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_ratelimit_alone_total", Help: "Rate limit decisions made by this instance alone because Redis did not answer.",
+		}),
+	}
+	l.store = batch.Coalescer[take]{Answer: l.takeTogether, MaxBatch: mostTakes, Parallel: 1, MaxWaiting: mostWaiting}
+	for _, option := range with {
+		option(l)
+	}
+	return l
+}
+
+// Expect has the rules counted from the first scrape on, so that the first rate of
+// refusals is right.
+func (l *Limiter) Expect(rules ...Rule) {
+	for _, r := range rules {
+		for _, by := range []string{byMemory, byRedis} {
+			l.refusals.WithLabelValues(r.Name, by)
+		}
+	}
+}
+
+// Who knew that a subject is over a rule, as the metric says it.
+const (
+	byMemory = "memory"
+	byRedis  = "redis"
+)
+
+// now is monotone: a clock that is set does not refill anybody's quota.
+func (l *Limiter) now() time.Duration { return time.Since(l.began) }
+
+// Take takes one of each rule for its subject if all of them allow it, else
+// nothing. Rules that are off are passed over; without any other the answer is
+// allowed. A Redis that fails is no error, see the package. Errors are an ask that
+// is not valid, and the end of ctx.
+func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
+	asks, err := active(asks)
+	if err != nil || len(asks) == 0 {
+		return Decision{Allowed: true}, err
+	}
+	var room [maxAsks]subject
+	subjects := room[:len(asks)]
+	for i, a := range asks {
+		subjects[i] = subjectOf(a)
+	}
+	d := l.takeHere(asks, subjects)
+	if !d.Allowed || l.redis == nil || l.single && areShort(asks) {
+		return d, nil
+	}
+	if l.now() < time.Duration(l.localUntil.Load()) {
+		l.localOnly.Inc()
+		return d, nil
+	}
+	ahead, taken, err := l.takeThere(ctx, asks, subjects)
+	switch {
+	case ctx.Err() != nil:
+		l.giveBack(asks, subjects)
+		return Decision{}, fmt.Errorf("ratelimit: take: %w", ctx.Err())
+	case err != nil:
+		l.localOnly.Inc()
+		return d, nil //nolint:nilerr // a Redis that fails is no error of the caller's
+	}
+	if !taken {
+		l.giveBack(asks, subjects)
+	}
+	out, now := Decision{rules: d.rules}, l.now()
+	for i, a := range asks {
+		l.table.learn(subjects[i], ahead[i], now)
+		out = out.tighter(decide(a.Rule, taken, ahead[i]))
+	}
+	out.rules = d.rules
+	if !taken {
+		l.refusals.WithLabelValues(out.Rule.Name, byRedis).Inc()
+	}
+	return out, nil
+}
+
+// Look answers from memory what a Take of the asks would most likely say, and takes
+// nothing. Refused means refused; allowed is for a Take to decide. Asks that are
+// not valid are passed over.
+func (l *Limiter) Look(asks ...Ask) Decision {
+	asks, err := active(asks)
+	if err != nil || len(asks) == 0 {
+		return Decision{Allowed: true}
+	}
+	now, out := l.now(), Decision{}
+	for _, a := range asks {
+		ahead := l.table.look(subjectOf(a), now)
+		out = out.tighter(decide(a.Rule, ahead+a.Rule.interval() <= a.Rule.full(), ahead))
+	}
+	out.rules, out.Allowed = rulesOf(asks), out.Retry == 0
+	if !out.Allowed {
+		l.refusals.WithLabelValues(out.Rule.Name, byMemory).Inc()
+	}
+	return out
+}
+
+// active returns the asks whose rules are on.
+func active(asks []Ask) ([]Ask, error) {
+	if len(asks) > maxAsks {
+		return nil, fmt.Errorf("ratelimit: %d rules at once; at most %d are taken together", len(asks), maxAsks)
+	}
+	on := make([]Ask, 0, len(asks))
+	for _, a := range asks {
+		if err := a.Rule.Validate(); err != nil {
+			return nil, err
+		}
+		if a.Rule.On() {
+			on = append(on, a)
+		}
+	}
+	return on, nil
+}
+
+func areShort(asks []Ask) bool {
+	for _, a := range asks {
+		if a.Rule.Per > shortWindow {
+			return false
+		}
+	}
+	return true
+}
+
+func rulesOf(asks []Ask) []Rule {
+	rules := make([]Rule, len(asks))
+	for i, a := range asks {
+		rules[i] = a.Rule
+	}
+	return rules
+}
+
+// takeHere takes from memory.
+func (l *Limiter) takeHere(asks []Ask, subjects []subject) Decision {
+	now, out := l.now(), Decision{}
+	for i, a := range asks {
+		ahead, ok := l.table.take(subjects[i], a.Rule, now)
+		if !ok {
+			l.giveBack(asks[:i], subjects[:i])
+			l.refusals.WithLabelValues(a.Rule.Name, byMemory).Inc()
+			out = decide(a.Rule, false, ahead)
+			out.rules = rulesOf(asks)
+			return out
+		}
+		out = out.tighter(decide(a.Rule, true, ahead))
+	}
+	out.rules = rulesOf(asks)
+	return out
+}
+
+func (l *Limiter) giveBack(asks []Ask, subjects []subject) {
+	for i, a := range asks {
+		l.table.back(subjects[i], a.Rule)
+	}
+}

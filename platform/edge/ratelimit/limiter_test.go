@@ -1,0 +1,380 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func limiter(t testing.TB, rdb redis.UniversalClient, with ...ratelimit.Option) *ratelimit.Limiter {
+	t.Helper()
+	return ratelimit.New(rdb, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), with...)
+}
+
+func take(t testing.TB, l *ratelimit.Limiter, asks ...ratelimit.Ask) ratelimit.Decision {
+	t.Helper()
+	d, err := l.Take(context.Background(), asks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// bucket is the model: a level in microseconds that runs full by itself.
+type bucket struct{ level, cost, full, seen int64 }
+
+func (b *bucket) at(now int64) int64 {
+	b.level = min(b.full, b.level+now-b.seen)
+	b.seen = now
+	return b.level
+}
+
+// Whatever is asked and however time passes, take.lua says what a bucket for each
+// rule and subject says that is counted in another way; and refused by one, a
+// composite costs nothing at the others.
+func TestTheScriptIsABucketForEachRule(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, pgtest.Redis(t))
+	round := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		round++
+		rules := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) ratelimit.Rule {
+			return ratelimit.Rule{
+				Count: rapid.IntRange(1, 6).Draw(rt, "count"),
+				// Keys end by the real clock, whatever time it is for the script: intervals of
+				// half a minute outlast the test.
+				Per: time.Duration(rapid.IntRange(180, 7200).Draw(rt, "per")) * time.Second,
+			}
+		}), 1, 3).Draw(rt, "rules")
+		now := time.Now().Add(time.Hour).UnixMicro()
+		model := make([][2]*bucket, len(rules))
+		for i, r := range rules {
+			rules[i].Name = "r" + string(rune('a'+i))
+			cost := r.Interval().Microseconds()
+			for s := range model[i] {
+				model[i][s] = &bucket{cost * int64(r.Count), cost, cost * int64(r.Count), now}
+			}
+		}
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			now += rapid.Int64Range(0, 2_000_000_000).Draw(rt, "passes")
+			var asks []ratelimit.Ask
+			var asked []*bucket
+			for i, r := range rules {
+				s := rapid.IntRange(0, 2).Draw(rt, "subject")
+				if s == 2 {
+					continue // not asked this time
+				}
+				asks = append(asks, ratelimit.Ask{Rule: r, Key: string(rune('0'+s)) + "/" + time.Duration(round).String()})
+				asked = append(asked, model[i][s])
+			}
+			if len(asks) == 0 {
+				continue
+			}
+			want := true
+			for _, b := range asked {
+				want = b.at(now) >= b.cost && want
+			}
+			ahead, taken, err := l.TakeAt(now, asks...)
+			if err != nil || taken != want {
+				rt.Fatalf("%v: %v, %v; the model says %v", asks, taken, err, want)
+			}
+			for i, b := range asked {
+				if want {
+					b.level -= b.cost
+				}
+				if got := ahead[i].Microseconds(); got != b.full-b.level {
+					rt.Fatalf("%v: %d µs to be full again, the model says %d", asks[i], got, b.full-b.level)
+				}
+			}
+		}
+	})
+}
+
+var fiveInAnHour = ratelimit.Rule{Name: "test", Count: 5, Per: time.Hour}
+
+// Three instances, a thousand takes at once: the rule holds over all of them.
+func TestParallelTakesOverInstances(t *testing.T) {
+	t.Parallel()
+	rdb := pgtest.Redis(t)
+	instances := []*ratelimit.Limiter{limiter(t, rdb), limiter(t, rdb), limiter(t, rdb)}
+	var allowed atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 1000 {
+		wg.Go(func() {
+			d, err := instances[i%len(instances)].Take(context.Background(), ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"})
+			if err != nil {
+				t.Error(err)
+			} else if d.Allowed {
+				allowed.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if allowed.Load() != 5 {
+		t.Errorf("%d of 1000 were allowed, want 5", allowed.Load())
+	}
+}
+
+// counting counts the commands that reach Redis.
+type counting struct{ n atomic.Int64 }
+
+func (c *counting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { c.n.Add(1); return next(ctx, cmd) }
+}
+
+func (c *counting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestAFloodDoesNotReachRedis(t *testing.T) {
+	t.Parallel()
+	rdb := pgtest.Redis(t)
+	elsewhere, here := limiter(t, rdb), limiter(t, rdb)
+	ask := ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}
+	for range 5 {
+		take(t, elsewhere, ask) // so that only Redis knows
+	}
+	calls := &counting{}
+	rdb.AddHook(calls)
+	for range 1000 {
+		if take(t, here, ask).Allowed {
+			t.Fatal("more than five over both")
+		}
+	}
+	if n := calls.n.Load(); n > 2 { // one, and another when the script was not loaded yet
+		t.Errorf("%d calls reached Redis, want one", n)
+	}
+}
+
+func TestAnInstanceThatIsAloneKeepsShortRulesToItself(t *testing.T) {
+	t.Parallel()
+	rdb := pgtest.Redis(t)
+	l := limiter(t, rdb, ratelimit.SingleInstance(true))
+	calls := &counting{}
+	rdb.AddHook(calls)
+	short := ratelimit.Ask{Rule: ratelimit.Rule{Name: "short", Count: 5, Per: time.Minute}, Key: "u:1"}
+	allowed := 0
+	for range 10 {
+		if take(t, l, short).Allowed {
+			allowed++
+		}
+	}
+	if n := calls.n.Load(); allowed != 5 || n != 0 {
+		t.Errorf("%d allowed with %d calls to Redis; want 5 with none", allowed, n)
+	}
+	if d := take(t, l, ratelimit.Ask{Rule: short.Rule, Key: "u:2"}, ratelimit.Ask{Rule: fiveInAnHour, Key: "u:2"}); !d.Allowed || calls.n.Load() == 0 {
+		t.Error("a rule of an hour was not taken from Redis")
+	}
+}
+
+func TestRefusedByOneTheOthersKeepTheirs(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, pgtest.Redis(t))
+	once := ratelimit.Ask{Rule: ratelimit.Rule{Name: "once", Count: 1, Per: time.Hour}, Key: "a:203.0.113.7"}
+	often := ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}
+	if d := take(t, l, often, once); !d.Allowed || d.Rule.Name != "once" || d.Remaining != 0 {
+		t.Fatalf("%+v", d)
+	}
+	for range 20 {
+		if d := take(t, l, often, once); d.Allowed || d.Rule.Name != "once" {
+			t.Fatalf("%+v", d)
+		}
+	}
+	if d := take(t, l, often); !d.Allowed || d.Remaining != 3 {
+		t.Errorf("after one take and refusals: %+v, want 3 left", d)
+	}
+}
+
+func TestLookTakesNothing(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, pgtest.Redis(t))
+	ask := ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}
+	for range 20 {
+		if d := l.Look(ask); !d.Allowed || d.Remaining != 5 {
+			t.Fatalf("%+v", d)
+		}
+	}
+	for range 5 {
+		take(t, l, ask)
+	}
+	if d := l.Look(ask); d.Allowed || d.Err() == nil {
+		t.Errorf("after five: %+v", d)
+	}
+	l.Await(fiveInAnHour.Interval())
+	if d := l.Look(ask); !d.Allowed {
+		t.Errorf("after an interval: %+v", d)
+	}
+}
+
+// hanging accepts connections and says nothing.
+func hanging(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	rdb := redis.NewClient(&redis.Options{Addr: ln.Addr().String(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func TestWhileRedisHangsTheInstanceDecidesAlone(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, hanging(t))
+	began := time.Now()
+	allowed := 0
+	for range 200 {
+		if take(t, l, ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}).Allowed {
+			allowed++
+		}
+	}
+	if allowed != 5 {
+		t.Errorf("%d were allowed, want 5", allowed)
+	}
+	// It is asked until one time-out of 250 ms is over; were each to wait for that, it
+	// would take 50 seconds.
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("200 takes waited %s for a Redis that hangs", took)
+	}
+}
+
+func TestATakeEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, hanging(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Take(ctx, ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Take = %v", err)
+	}
+	if d := l.Look(ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}); d.Remaining != 5 {
+		t.Errorf("a take that did not happen cost one: %+v", d)
+	}
+}
+
+func TestKeysEndWhenTheQuotaIsFull(t *testing.T) {
+	t.Parallel()
+	rdb := pgtest.Redis(t)
+	l := limiter(t, rdb)
+	take(t, l, ratelimit.Ask{Rule: fiveInAnHour, Key: "p:13800138000"})
+	keys, err := rdb.Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("keys %v, %v", keys, err)
+	}
+	if ttl := rdb.PTTL(t.Context(), keys[0]).Val(); ttl <= 0 || ttl > fiveInAnHour.Interval() {
+		t.Errorf("the key lives on for %s, want up to %s", ttl, fiveInAnHour.Interval())
+	}
+	if want := "limit:{limits}:"; len(keys[0]) != len(want)+20 || keys[0][:len(want)] != want {
+		t.Errorf("the key %q, want a hash after %s", keys[0], want)
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"203.0.113.7": "a:203.0.113.7", "::ffff:203.0.113.7": "a:203.0.113.7",
+		"2001:db8:1:2:3:4:5:6": "a:2001:db8:1:2::/64", "2001:db8:1:2:ffff::1": "a:2001:db8:1:2::/64",
+		"2001:db8:1:3::1": "a:2001:db8:1:3::/64", "fe80::1%eth0": "a:fe80::/64",
+	} {
+		if got := ratelimit.AddrKey(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("AddrKey(%s) = %s, want %s", addr, got, want)
+		}
+	}
+	if got := ratelimit.AddrKey(netip.Addr{}); got != "a:unknown" {
+		t.Errorf("an unknown address is %s", got)
+	}
+}
+
+func TestARefusalSaysWhenToComeBack(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, nil)
+	ask := ratelimit.Ask{Rule: ratelimit.Rule{Name: "rush-path", Count: 5, Per: time.Minute}, Key: "u:1"}
+	address := ratelimit.Ask{Rule: ratelimit.Rule{Name: "rush-path-address", Count: 100, Per: time.Second}, Key: "a:203.0.113.7"}
+	off := ratelimit.Ask{Rule: ratelimit.Rule{Name: "off"}, Key: "u:1"}
+	var d ratelimit.Decision
+	for range 6 {
+		d = take(t, l, ask, off, address)
+	}
+	f := fault.From(d.Err())
+	if f.Kind != fault.TooMany || f.Code != "rate-limited" || f.RetryAfter <= 11*time.Second || f.RetryAfter > 12*time.Second {
+		t.Errorf("%+v", f)
+	}
+	if want := "This is allowed 5 times in 1m; wait as long as Retry-After says."; f.Detail != want {
+		t.Errorf("%q, want %q", f.Detail, want)
+	}
+	h := http.Header{}
+	d.Header(h)
+	if got, want := h.Get("RateLimit-Policy"), `"rush-path";q=5;w=60, "rush-path-address";q=100;w=1`; got != want {
+		t.Errorf("RateLimit-Policy: %s, want %s", got, want)
+	}
+	if got, want := h.Get("RateLimit"), `"rush-path";r=0;t=60`; got != want {
+		t.Errorf("RateLimit: %s, want %s", got, want)
+	}
+}
+
+func TestWrongRulesAreErrors(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, nil)
+	for _, r := range []ratelimit.Rule{
+		{Name: "", Count: 1, Per: time.Second},
+		{Name: "Upper", Count: 1, Per: time.Second},
+		{Name: "no-window", Count: 1},
+		{Name: "years", Count: 1, Per: 10_000 * time.Hour},
+		{Name: "too-fast", Count: 10, Per: time.Microsecond},
+	} {
+		if _, err := l.Take(t.Context(), ratelimit.Ask{Rule: r, Key: "x"}); err == nil {
+			t.Errorf("%+v was taken", r)
+		}
+	}
+	if d := take(t, l); !d.Allowed {
+		t.Error("no rule at all refused")
+	}
+}
+
+// BenchmarkTake is one Take of two rules: answered by Redis, and refused from
+// memory.
+func BenchmarkTake(b *testing.B) {
+	rdb := pgtest.Redis(b)
+	address := ratelimit.Ask{Rule: ratelimit.Rule{Name: "address", Count: 1 << 30, Per: time.Hour}, Key: "a:203.0.113.7"}
+	b.Run("redis", func(b *testing.B) {
+		l := limiter(b, rdb)
+		var user atomic.Int64
+		b.ReportAllocs()
+		b.SetParallelism(64) // requests wait for Redis together
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				take(b, l, ratelimit.Ask{Rule: fiveInAnHour, Key: ratelimit.UserKey(user.Add(1))}, address)
+			}
+		})
+	})
+	b.Run("memory", func(b *testing.B) {
+		l := limiter(b, rdb)
+		ask := ratelimit.Ask{Rule: fiveInAnHour, Key: "flood"}
+		for range 6 {
+			take(b, l, ask)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			take(b, l, ask)
+		}
+	})
+}

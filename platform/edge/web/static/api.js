@@ -1,0 +1,152 @@
+// Requests to the API, and the tokens that they carry: those of a login, which all
+// tabs of the browser share, or those of a guest, who is one shopper in all tabs too,
+// where the page allows guests.
+import { el } from "./dom.js";
+
+const api = "/api/v1";
+// The login is kept in localStorage: the API hands tokens to the page, and the
+// pages load no script but the shop's own (see Content-Security-Policy).
+const loginKey = "stampede-login", guestKey = "stampede-guest", deviceKey = "stampede-device";
+
+// changes fires "login" after a login or logout in any tab.
+export const changes = new EventTarget();
+const tell = () => changes.dispatchEvent(new Event("login"));
+addEventListener("storage", (e) => e.key === loginKey && tell());
+
+// Refusal is an answer that said no: title is for people and in their language,
+// code for programs, doc the whole document.
+export class Refusal extends Error {
+  constructor(answer, doc) {
+    super(doc.title ?? `HTTP ${answer.status}`);
+    this.code = doc.code ?? `http-${answer.status}`;
+    this.status = answer.status;
+    this.doc = doc;
+    this.retryAfter = Number(answer.headers.get("Retry-After") ?? 0); // seconds
+  }
+}
+
+// send is one request without more. An answer that is no JSON comes from a proxy.
+export async function send(method, path, { body, token, proof, headers = {}, signal } = {}) {
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (proof) headers["Human-Check"] = proof;
+  if (body) headers["Content-Type"] = "application/json";
+  const answer = await fetch(path.startsWith("/") ? path : `${api}/${path}`, { method, headers, body: body && JSON.stringify(body), signal });
+  const doc = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refusal(answer, doc);
+  return doc;
+}
+
+// call sends as the page's user and renews an expired token once.
+export async function call(method, path, options = {}) {
+  const token = await bearer();
+  try {
+    return await send(method, path, { ...options, token });
+  } catch (e) {
+    if (e.code !== "bad-token" || !token) throw e;
+    if (login()?.access === token) await refresh(login().refresh);
+    else localStorage.removeItem(guestKey);
+    const renewed = await bearer();
+    if (!renewed) throw e;
+    return send(method, path, { ...options, token: renewed });
+  }
+}
+
+// login is who is logged in: {access, refresh, until, user, phone}; else null.
+export const login = () => JSON.parse(localStorage.getItem(loginKey));
+
+// keep takes the tokens that a login answered with.
+export async function keep(tokens) {
+  const { phone } = await send("GET", "me", { token: tokens.access_token }).catch(() => ({}));
+  store(tokens, phone);
+  tell();
+}
+
+function store(tokens, phone) {
+  localStorage.setItem(loginKey, JSON.stringify({
+    access: tokens.access_token, refresh: tokens.refresh_token, until: Date.now() + tokens.expires_in * 1000, user: tokens.user_id, phone,
+  }));
+}
+
+export async function logout() {
+  const was = login();
+  forget();
+  if (was) await send("POST", "auth/logout", { token: was.access }).catch(() => {}); // it ends by itself
+}
+
+function forget() {
+  localStorage.removeItem(loginKey);
+  globalThis.caches?.delete(loginKey);
+  tell();
+}
+
+let guests; // where a guest's token comes from, if the page allows guests
+let welcoming; // the request for one
+export const allowGuests = (address) => { guests = address; };
+export const mayAct = () => Boolean(login() || guests);
+const guest = () => JSON.parse(localStorage.getItem(guestKey)); // {token, user_id}; else null
+// who is the id of the user that the page acts for; undefined without
+// a login, and for a guest until the first request that needs a token.
+export const who = () => login()?.user ?? (guests && guest()?.user_id);
+
+// early is how long before its end an access token is renewed: longer than a
+// request takes on a bad line.
+const early = 20_000;
+
+// bearer is the token to act with; undefined without a login or guest.
+export async function bearer() {
+  const now = login();
+  if (now) return (now.until - Date.now() > early ? now : await refresh(now.refresh))?.access;
+  if (!guests) return undefined;
+  if (!guest()) {
+    // Once for all who ask meanwhile: the socket and the attempt are one shopper's.
+    welcoming ??= send("POST", guests).then((made) => localStorage.setItem(guestKey, JSON.stringify(made))).finally(() => { welcoming = undefined; });
+    await welcoming;
+  }
+  return guest().token;
+}
+
+let renewing; // one at a time in this tab
+// refresh exchanges a refresh token, once for all tabs: the second tab to get the lock
+// finds the first one's result. A cache passes it on, because another tab's write to
+// localStorage may become visible a moment late. Where the browser has neither,
+// on plain http, the server gives two tabs the same successor within ten seconds.
+function refresh(used) {
+  const alone = (work) => (navigator.locks ? navigator.locks.request("stampede-refresh", work) : work());
+  renewing ??= alone(async () => {
+    const now = login();
+    if (!now || now.refresh !== used) return now;
+    const desk = await globalThis.caches?.open(loginKey);
+    const got = await (await desk?.match("/"))?.json();
+    if (got?.used === used) {
+      store(got.tokens, now.phone);
+      return login();
+    }
+    try {
+      const tokens = await send("POST", "auth/refresh", { body: { refresh_token: used, device_id: device().id } });
+      await desk?.put("/", new Response(JSON.stringify({ used, tokens })));
+      store(tokens, now.phone);
+    } catch (e) {
+      if (e.status !== 401) throw e; // the server is away: the login may still be good
+      forget();
+    }
+    return login();
+  }).finally(() => { renewing = undefined; });
+  return renewing;
+}
+
+// device is this browser as the user knows it: the phone that confirms a login
+// shows the name.
+export function device() {
+  let id = localStorage.getItem(deviceKey);
+  if (!id) {
+    id = Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+    localStorage.setItem(deviceKey, id);
+  }
+  const agent = navigator.userAgent;
+  const browser = /MicroMessenger/.test(agent) ? "WeChat" : /Edg\//.test(agent) ? "Edge" : /Firefox\//.test(agent) ? "Firefox" : /Chrome\//.test(agent) ? "Chrome" : "Safari";
+  const system = /Android/.test(agent) ? "Android" : /iPhone|iPad/.test(agent) ? "iOS" : /Windows/.test(agent) ? "Windows" : /Mac OS/.test(agent) ? "macOS" : "Linux";
+  return { kind: "web", id, name: `${browser}, ${system}` };
+}
+
+// problem shows a refusal: what happened, and what can be done.
+export const problem = (text) => el("p", { className: "problem", attrs: { role: "alert" } }, text);

@@ -1,0 +1,51 @@
+// The human check: a request for something scarce carries the solution of a
+// challenge. The page solves a proof of work by itself; a slide asks the shopper.
+import { call } from "./api.js";
+import { t } from "./words.js";
+import { solve } from "./pow.js";
+import { askSlide } from "./slide.js";
+
+// tries bounds how often a wrong solution is tried again; each costs one of the
+// few paths that a user gets in a minute.
+const tries = 3;
+
+// prove solves a challenge and returns the header's text. say shows the progress.
+async function prove(challenge, say) {
+  switch (challenge.kind) {
+    case "none":
+      return undefined;
+    case "pow":
+      say(t("checking"));
+      return solve(challenge);
+    case "slide": {
+      const x = await askSlide(challenge.slide);
+      if (x === undefined) throw Object.assign(new Error(t("checkCanceled")), { code: "check-canceled" });
+      return `slide:${challenge.challenge}.${x}`;
+    }
+    default: // its widget would be a third party's script
+      throw Object.assign(new Error(t("checkElsewhere")), { code: "check-elsewhere" });
+  }
+}
+
+// withProof runs send(proof) until it goes through. first is where a challenge comes
+// from when the check is known ahead; else the refusal says it.
+export async function withProof(send, { first, say = () => {} } = {}) {
+  let proof = first && (await prove(await call("GET", first), say));
+  for (let i = 1; ; i++) {
+    try {
+      return await send(proof);
+    } catch (e) {
+      if (!["human-check-required", "human-check-failed"].includes(e.code) || i > tries) throw e;
+      if (e.code === "human-check-failed") say(e.message);
+      proof = await prove(e.doc.challenge ?? (await call("GET", e.doc.challenge_url)), say);
+    }
+  }
+}
+
+// firstChallenge is where the challenge for an item comes from. Work that was done
+// for the reservation is not asked for again at the opening.
+export function firstChallenge(item, purpose) {
+  const kind = item.human_check ?? "none";
+  const asked = purpose === "reservation" ? kind === "pow" : kind !== "none" && !(kind === "pow" && item.reservation_opens_at);
+  return asked ? `items/${item.id}/challenge?purpose=${purpose}` : undefined;
+}

@@ -1,0 +1,75 @@
+// Package web serves the pages: the live page of `run`, the shop of `serve`, and in
+// both what a phone opens to confirm a login. They are plain files without any
+// third-party script, small enough to be put on a CDN as they are.
+//
+// One document serves every address: its script looks at the query (`?qr=`,
+// `?item=`, `?order=`, `?sessions`) and shows that page, so that a cache needs to know nothing
+// about them.
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"stampede/platform/edge/httpx"
+)
+
+//go:embed static
+var files embed.FS
+
+// The documents.
+const (
+	Live = "live.html"
+	Shop = "shop.html"
+)
+
+// Pages adds `/`, which shows the named document, and /static/* to the router.
+func Pages(rt *httpx.Router, page string) error {
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		return fmt.Errorf("web: open pages: %w", err)
+	}
+	names, err := fs.Glob(static, "*")
+	if err != nil {
+		return fmt.Errorf("web: list pages: %w", err)
+	}
+	for _, name := range names {
+		body, err := fs.ReadFile(static, name)
+		if err != nil {
+			return fmt.Errorf("web: read %s: %w", name, err)
+		}
+		rt.Mux.Get("/static/"+name, serve(name, body, keepStatic))
+		if name == page {
+			rt.Mux.Get("/", serve(name, body, keepPage))
+			page = ""
+		}
+	}
+	if page != "" {
+		return fmt.Errorf("web: there is no page %s", page)
+	}
+	return nil
+}
+
+const (
+	// keepStatic takes a crowd's requests off the server, and bounds for how long
+	// scripts of two versions may meet after an upgrade.
+	keepStatic = "public, max-age=60"
+	// keepPage is asked for again each time; mostly the answer is 304.
+	keepPage = "no-cache"
+)
+
+// serve answers with one file. Embedded files have no date, so caches go by the tag.
+func serve(name string, body []byte, keep string) http.HandlerFunc {
+	sum := sha256.Sum256(body)
+	tag := fmt.Sprintf(`"%x"`, sum[:8])
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", keep)
+		w.Header().Set("ETag", tag)
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
+	}
+}

@@ -1,0 +1,107 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/watch/audit"
+)
+
+var (
+	errNoUser = fault.Plain(fault.NotFound, "There is no such account.")
+	errErased = fault.New(fault.Conflict, "forbidden-transition", fault.Titles{"Not possible in this state", "当前状态不允许此操作"}, "This account was erased; nothing of it can be changed.")
+)
+
+// SetRole gives a user a role. Access tokens with the old one end at once; the
+// logins stay and get the new one with their next refresh. Every change is
+// audited under the principal in ctx.
+func (s *Service) SetRole(ctx context.Context, user int64, role auth.Role) error {
+	return s.change(ctx, user, func(tx pgx.Tx, u accountdb.AccountUser) error {
+		if u.Role == string(role) {
+			return nil
+		}
+		if err := s.keepAnAdmin(ctx, tx, u); err != nil {
+			return err
+		}
+		if err := accountdb.New(tx).SetRole(ctx, accountdb.SetRoleParams{ID: user, Role: string(role)}); err != nil {
+			return err
+		}
+		if err := s.deps.Revoke.User(ctx, tx, "role changed", user); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, "user.role", "user "+httpx.FormatID(user), map[string]any{"from": u.Role, "to": role})
+	})
+}
+
+// Disable keeps a user from logging in and ends all their tokens. reason is for
+// the audit log.
+func (s *Service) Disable(ctx context.Context, user int64, reason string) error {
+	return s.change(ctx, user, func(tx pgx.Tx, u accountdb.AccountUser) error {
+		if u.Status == statusDisabled {
+			return nil
+		}
+		if err := s.keepAnAdmin(ctx, tx, u); err != nil {
+			return err
+		}
+		if err := accountdb.New(tx).SetStatus(ctx, accountdb.SetStatusParams{ID: user, Status: statusDisabled}); err != nil {
+			return err
+		}
+		if err := s.endLogins(ctx, tx, user, 0, endedByDisable); err != nil {
+			return err
+		}
+		// Tokens that were minted for the user belong to no login.
+		if err := s.deps.Revoke.User(ctx, tx, endedByDisable, user); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, "user.disable", "user "+httpx.FormatID(user), map[string]any{"reason": reason})
+	})
+}
+
+// Enable lets a disabled user log in again.
+func (s *Service) Enable(ctx context.Context, user int64) error {
+	return s.change(ctx, user, func(tx pgx.Tx, u accountdb.AccountUser) error {
+		if u.Status == statusActive {
+			return nil
+		}
+		if err := accountdb.New(tx).SetStatus(ctx, accountdb.SetStatusParams{ID: user, Status: statusActive}); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, "user.enable", "user "+httpx.FormatID(user), map[string]any{})
+	})
+}
+
+// EndLogins ends all logins and tokens of a user, who may log in again.
+func (s *Service) EndLogins(ctx context.Context, user int64) error {
+	return s.change(ctx, user, func(tx pgx.Tx, _ accountdb.AccountUser) error {
+		if err := s.endLogins(ctx, tx, user, 0, endedByOperator); err != nil {
+			return err
+		}
+		if err := s.deps.Revoke.User(ctx, tx, endedByOperator, user); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, "user.end-logins", "user "+httpx.FormatID(user), map[string]any{})
+	})
+}
+
+// change runs do on a locked user, and hurries the news of it.
+func (s *Service) change(ctx context.Context, user int64, do func(tx pgx.Tx, u accountdb.AccountUser) error) error {
+	return s.inTx(ctx, fmt.Sprintf("change user %d", user), func(tx pgx.Tx) error {
+		u, err := accountdb.New(tx).LockUser(ctx, user)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return errNoUser
+		case err != nil:
+			return err
+		case u.Status == statusErased:
+			return errErased
+		}
+		return do(tx, u)
+	})
+}

@@ -1,0 +1,223 @@
+package account_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/account"
+	"stampede/platform/watch/audit"
+)
+
+func (b *bundle) admin(role auth.Role, method, path string, body any) answer {
+	b.t.Helper()
+	token := ""
+	if role != "" {
+		token = b.mint(7, role)
+	}
+	return b.call(method, "/api/v1/admin/users"+path, token, body)
+}
+
+// What each role may see and do, every answer, and what was audited.
+func TestAdminRoutes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	li := b.register(phone, secret)
+	b.register("13900139000", secret)
+	user := li.str("user_id")
+	role := func(r string) map[string]any { return map[string]any{"role": r} }
+	why := map[string]any{"reason": "fraud"}
+	for _, c := range []struct {
+		name         string
+		role         auth.Role
+		method, path string
+		body         any
+		status       int
+		want         string // the code of a problem, or the phones listed
+	}{
+		{"nobody", "", "GET", "", nil, 401, "no-token"},
+		{"a shopper", auth.Shopper, "GET", "", nil, 403, "forbidden"},
+		{"a viewer", auth.Viewer, "GET", "", nil, 200, "139****9000,138****8000"},
+		{"an operator", auth.Operator, "GET", "", nil, 200, "+8613900139000,+8613800138000"},
+		{"by phone", auth.Operator, "GET", "?phone=13800138000", nil, 200, "+8613800138000"},
+		{"by phone in E.164", auth.Viewer, "GET", "?phone=%2B8613800138000", nil, 200, "138****8000"},
+		{"by half a phone", auth.Operator, "GET", "?phone=1380013", nil, 422, "invalid"},
+		{"by id", auth.Operator, "GET", "?id=" + user, nil, 200, "+8613800138000"},
+		{"by role", auth.Operator, "GET", "?role=admin", nil, 200, ""},
+		{"by an unknown role", auth.Operator, "GET", "?role=root", nil, 422, "invalid"},
+		{"a page", auth.Operator, "GET", "?limit=1", nil, 200, "+8613900139000"},
+		{"the next page", auth.Operator, "GET", "?limit=1&cursor=1000001", nil, 200, "+8613800138000"},
+		{"a bad cursor", auth.Operator, "GET", "?cursor=x", nil, 422, "invalid"},
+		{"one", auth.Viewer, "GET", "/" + user, nil, 200, "138****8000"},
+		{"none", auth.Viewer, "GET", "/5", nil, 404, "not-found"},
+		{"no id", auth.Viewer, "GET", "/x", nil, 404, "not-found"},
+		{"an operator changes a role", auth.Operator, "POST", "/" + user + "/role", role("admin"), 403, "forbidden"},
+		{"an operator disables", auth.Operator, "POST", "/" + user + "/disable", why, 403, "forbidden"},
+		{"an operator enables", auth.Operator, "POST", "/" + user + "/enable", nil, 403, "forbidden"},
+		{"an operator ends logins", auth.Operator, "POST", "/" + user + "/end-logins", nil, 403, "forbidden"},
+		{"an unknown role", auth.Admin, "POST", "/" + user + "/role", role("root"), 422, "invalid"},
+		{"a role for nobody", auth.Admin, "POST", "/5/role", role("viewer"), 404, "not-found"},
+		{"a role", auth.Admin, "POST", "/" + user + "/role", role("operator"), 204, ""},
+		{"disabled for nothing", auth.Admin, "POST", "/" + user + "/disable", map[string]any{"reason": ""}, 422, "invalid"},
+		{"disabled", auth.Admin, "POST", "/" + user + "/disable", why, 204, ""},
+		{"by status", auth.Operator, "GET", "?status=disabled", nil, 200, "+8613800138000"},
+		{"disabled again", auth.Admin, "POST", "/" + user + "/disable", why, 204, ""},
+	} {
+		a := b.admin(c.role, c.method, c.path, c.body)
+		got := a.str("code")
+		if data, ok := a.doc["data"].([]any); ok {
+			var phones []string
+			for _, u := range data {
+				phones = append(phones, u.(map[string]any)["phone"].(string))
+			}
+			got = strings.Join(phones, ",")
+		} else if u, ok := a.doc["user"].(map[string]any); ok {
+			got, _ = u["phone"].(string)
+		}
+		if a.status != c.status || got != c.want {
+			t.Errorf("%s: %d %q, want %d %q: %s", c.name, a.status, got, c.status, c.want, a.raw)
+		}
+	}
+	// Disabled: no way in, nothing left that is open.
+	if a := b.refresh(li.str("refresh_token")); !a.is(401, "bad-refresh-token") {
+		t.Errorf("refresh: %d %s", a.status, a.raw)
+	}
+	if a := b.post("login", map[string]any{"phone": phone, "password": secret}); !a.is(403, "account-disabled") {
+		t.Errorf("login: %d %s", a.status, a.raw)
+	}
+	if a := b.post("login", map[string]any{"phone": phone, "password": "a wrong password"}); !a.is(401, "wrong-login") {
+		t.Errorf("login with a wrong password: %d %s", a.status, a.raw)
+	}
+	if a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")}); !a.is(403, "account-disabled") {
+		t.Errorf("login by code: %d %s", a.status, a.raw)
+	}
+	if b.revoked.why(b.principal(li).Login) != "account disabled" || b.revoked.whyUser(b.principal(li).UserID) != "account disabled" {
+		t.Errorf("revoked %v, %v", b.revoked.logins, b.revoked.users)
+	}
+	if a := b.admin(auth.Admin, "POST", "/"+user+"/enable", nil); a.status != 204 {
+		t.Errorf("enable: %d %s", a.status, a.raw)
+	}
+	back := b.login(phone, secret)
+	if b.principal(back).Role != auth.Operator {
+		t.Errorf("logged in as %s", b.principal(back).Role)
+	}
+	if a := b.admin(auth.Admin, "POST", "/"+user+"/end-logins", nil); a.status != 204 {
+		t.Errorf("end logins: %d %s", a.status, a.raw)
+	}
+	if a := b.refresh(back.str("refresh_token")); !a.is(401, "bad-refresh-token") {
+		t.Errorf("refresh: %d %s", a.status, a.raw)
+	}
+	entries, err := audit.List(t.Context(), b.pool, audit.Filter{Subject: "user " + user})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var actions []string
+	for _, e := range entries {
+		actions = append(actions, e.Action)
+		if strings.Contains(string(e.Detail), phone) || e.Actor != 7 {
+			t.Errorf("audited %+v", e)
+		}
+	}
+	if got := strings.Join(actions, ","); got != "user.end-logins,user.enable,user.disable,user.role" {
+		t.Errorf("audited %s", got)
+	}
+}
+
+// A new role is in the next access token, and the old token ends.
+func TestRoleReachesTheNextToken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	login := b.register(phone, secret)
+	if a := b.admin(auth.Admin, "POST", "/"+login.str("user_id")+"/role", map[string]any{"role": "operator"}); a.status != 204 {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	if b.revoked.whyUser(b.principal(login).UserID) != "role changed" {
+		t.Errorf("revoked %v", b.revoked.users)
+	}
+	if next := b.refresh(login.str("refresh_token")); b.principal(next).Role != auth.Operator {
+		t.Errorf("the next token is a %s's", b.principal(next).Role)
+	}
+}
+
+// However admins take each other away at once, one is left.
+func TestAnAdminRemains(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ways := []func(user string) answer{
+		func(user string) answer {
+			return b.admin(auth.Admin, "POST", "/"+user+"/role", map[string]any{"role": "shopper"})
+		},
+		func(user string) answer {
+			return b.admin(auth.Admin, "POST", "/"+user+"/disable", map[string]any{"reason": "test"})
+		},
+		nil, // they delete their own account
+	}
+	var logins []answer
+	for i := range 12 {
+		login := b.register(phoneNo(i), secret)
+		logins = append(logins, login)
+		if a := b.admin(auth.Admin, "POST", "/"+login.str("user_id")+"/role", map[string]any{"role": "admin"}); a.status != 204 {
+			t.Fatalf("%d %s", a.status, a.raw)
+		}
+	}
+	refused := 0
+	for i, a := range all(len(logins), func(i int) answer {
+		if way := ways[i%len(ways)]; way != nil {
+			return way(logins[i].str("user_id"))
+		}
+		return b.me(http.MethodDelete, "", logins[i].str("access_token"), map[string]any{"password": secret})
+	}) {
+		switch {
+		case a.is(409, "last-admin"):
+			refused++
+		case a.status != 204:
+			t.Errorf("%d: %d %s", i, a.status, a.raw)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM account.users WHERE role = 'admin' AND status = 'active'`); n != 1 || refused != 1 {
+		t.Errorf("%d admins are left, %d refusals", n, refused)
+	}
+}
+
+// Disabling an account while it logs in leaves nothing open.
+func TestDisablingMeetsLogins(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.PasswordParallel = 16 })
+	login := b.register(phone, secret)
+	all(20, func(i int) answer {
+		if i == 10 {
+			return b.admin(auth.Admin, "POST", "/"+login.str("user_id")+"/disable", map[string]any{"reason": "test"})
+		}
+		return b.post("login", map[string]any{"phone": phone, "password": secret})
+	})
+	if n := b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL`); n != 0 {
+		t.Errorf("%d logins are open", n)
+	}
+}
+
+// The phone of the settings becomes the first admin, once.
+func TestFirstAdmin(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.FirstAdmin = "+86" + phone })
+	if a := b.register("13900139000", secret); b.principal(a).Role != auth.Shopper {
+		t.Error("any phone became an admin")
+	}
+	first := b.register(phone, secret)
+	if b.principal(first).Role != auth.Admin {
+		t.Fatal("the phone of the settings is no admin")
+	}
+	entries, err := audit.List(t.Context(), b.pool, audit.Filter{Action: "user.first-admin"})
+	if err != nil || len(entries) != 1 {
+		t.Errorf("audited %+v, %v", entries, err)
+	}
+	other := b.login("13900139000", secret)
+	for _, c := range [][2]string{{other.str("user_id"), "admin"}, {first.str("user_id"), "viewer"}} {
+		if a := b.admin(auth.Admin, "POST", "/"+c[0]+"/role", map[string]any{"role": c[1]}); a.status != 204 {
+			t.Fatalf("%d %s", a.status, a.raw)
+		}
+	}
+	if a := b.login(phone, secret); b.principal(a).Role != auth.Viewer {
+		t.Errorf("whoever was made a viewer logged in as %s", b.principal(a).Role)
+	}
+}

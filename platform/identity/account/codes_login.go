@@ -1,0 +1,160 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/account/password"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/pg"
+)
+
+// How a login was opened.
+const (
+	byPassword = "password"
+	bySMS      = "sms"
+	byWeChat   = "wechat"
+	byRegister = "register"
+	byRefresh  = "refresh" // not a login, but counted with them
+)
+
+// Whoever reads these has shown the phone's code, so that they tell nobody else
+// who has an account.
+var (
+	errPhoneTaken   = fault.New(fault.Conflict, "phone-taken", fault.Titles{"This phone has an account already", "该手机号已注册"}, "This phone has an account already; log in, or reset the password.")
+	errPhoneUnknown = fault.New(fault.NotFound, "phone-unknown", fault.Titles{"This phone has no account", "该手机号未注册"}, "This phone has no account; register, or log in by SMS code.")
+)
+
+// Register makes an account for a phone that its holder has proved with a code,
+// and logs in.
+func (s *Service) Register(ctx context.Context, phone Phone, code, secret, name string, d Device, from caller) (Tokens, error) {
+	if err := s.keepOut(byRegister, 0, phone, d); err != nil {
+		return Tokens{}, err
+	}
+	if err := password.Accept(secret, string(phone), name); err != nil {
+		return Tokens{}, err
+	}
+	if err := s.admit(ctx, humancheck.PurposeRegister, from, s.registrations(from), s.registerAsks(from)); err != nil {
+		return Tokens{}, err
+	}
+	s.note(ctx, middleWindow, s.registrations(from))
+	phc, err := s.hasher.Hash(ctx, secret)
+	if err != nil {
+		return Tokens{}, err
+	}
+	return s.byCode(ctx, phone, ForRegister, code, from, func(tx pgx.Tx) (Tokens, error) {
+		text := string(phone)
+		u, err := accountdb.New(tx).CreateUser(ctx, accountdb.CreateUserParams{Phone: &text, Name: name, Password: &phc})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return Tokens{}, errPhoneTaken
+		}
+		if err != nil {
+			return Tokens{}, fmt.Errorf("account: create user: %w", err)
+		}
+		return s.OpenLogin(ctx, tx, u.ID, d, byRegister)
+	})
+}
+
+// LoginByCode logs in with a phone and a code; a phone without an account gets
+// one, without a password.
+func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d Device, from caller) (Tokens, error) {
+	if err := s.keepOut(bySMS, 0, phone, d); err != nil {
+		return Tokens{}, err
+	}
+	if err := s.admit(ctx, humancheck.PurposeLogin, from, s.loginFailures(phone, from), s.loginAsks(from)); err != nil {
+		return Tokens{}, err
+	}
+	return s.byCode(ctx, phone, ForLogin, code, from, func(tx pgx.Tx) (Tokens, error) {
+		q, text := accountdb.New(tx), string(phone)
+		u, err := q.CreateUser(ctx, accountdb.CreateUserParams{Phone: &text})
+		if errors.Is(err, pgx.ErrNoRows) {
+			u, err = q.UserByPhone(ctx, &text)
+		}
+		if err != nil {
+			return Tokens{}, fmt.Errorf("account: user of a phone: %w", err)
+		}
+		return s.OpenLogin(ctx, tx, u.ID, d, bySMS)
+	})
+}
+
+// ResetPassword sets a new password for the account of a phone that its holder
+// has proved with a code, and ends all its logins.
+func (s *Service) ResetPassword(ctx context.Context, phone Phone, code, secret string, from caller) error {
+	if err := password.Accept(secret, string(phone)); err != nil {
+		return err
+	}
+	if err := s.admit(ctx, humancheck.PurposeLogin, from, s.loginFailures(phone, from), s.loginAsks(from)); err != nil {
+		return err
+	}
+	phc, err := s.hasher.Hash(ctx, secret)
+	if err != nil {
+		return err
+	}
+	_, err = s.byCode(ctx, phone, ForReset, code, from, func(tx pgx.Tx) (Tokens, error) {
+		q, text := accountdb.New(tx), string(phone)
+		u, err := q.UserByPhone(ctx, &text)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return Tokens{}, errPhoneUnknown
+		}
+		if err == nil {
+			u, err = q.LockUser(ctx, u.ID)
+		}
+		switch {
+		case err != nil:
+			return Tokens{}, fmt.Errorf("account: user of a phone: %w", err)
+		case u.Status != statusActive:
+			return Tokens{}, ErrDisabled
+		}
+		if err := q.SetPassword(ctx, accountdb.SetPasswordParams{ID: u.ID, Password: &phc}); err != nil {
+			return Tokens{}, fmt.Errorf("account: set password: %w", err)
+		}
+		return Tokens{}, s.endLogins(ctx, tx, u.ID, 0, endedByReset)
+	})
+	if err == nil {
+		s.forget(ctx, phone)
+	}
+	return err
+}
+
+// byCode uses a code up and does in the same transaction what it is good for. A
+// coded refusal by do undoes what do has written and leaves the code used: it was
+// shown, and is worth nothing a second time.
+func (s *Service) byCode(ctx context.Context, phone Phone, purpose Purpose, code string, from caller, do func(tx pgx.Tx) (Tokens, error)) (Tokens, error) {
+	var out Tokens
+	var refusal *fault.Error
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		out, refusal = Tokens{}, nil // of an attempt that was rolled back
+		fits, err := s.useCode(ctx, tx, phone, purpose, code)
+		if err != nil {
+			return err
+		}
+		if !fits {
+			refusal = errWrongCode
+			return nil
+		}
+		err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
+			out, err = do(tx)
+			return err
+		})
+		if errors.As(err, &refusal) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return Tokens{}, asFault("by code", err)
+	}
+	if refusal != nil {
+		if errors.Is(refusal, errWrongCode) {
+			s.note(ctx, failureWindow, s.loginFailures(phone, from))
+		}
+		return Tokens{}, refusal
+	}
+	s.deps.Revoke.Tell(ctx)
+	return out, nil
+}

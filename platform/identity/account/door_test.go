@@ -1,0 +1,286 @@
+package account_test
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/sms"
+	"stampede/platform/workshop/pgtest"
+)
+
+const (
+	phone  = "13800138000"
+	secret = "correct horse battery"
+)
+
+// Every way in, each answer, and what was stored.
+func TestWaysIn(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{"+86", "+49"} })
+	in := func(kv ...any) map[string]any {
+		m := map[string]any{}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i].(string)] = kv[i+1]
+		}
+		return m
+	}
+	code := b.code(phone, "register")
+	device := map[string]any{"kind": "ios", "id": "device-1", "name": "Li's phone"}
+	for _, c := range []struct {
+		name, path string
+		body       map[string]any
+		status     int
+		code       string
+	}{
+		{"a number that cannot be", "sms-codes", in("phone", "12345678901", "purpose", "login"), 422, "invalid"},
+		{"a number out of reach", "sms-codes", in("phone", "+12025550123", "purpose", "login"), 422, "sms-country-refused"},
+		{"an unknown purpose", "sms-codes", in("phone", phone, "purpose", "fun"), 422, "invalid"},
+		{"an unknown member", "login", in("phone", phone, "password", secret, "role", "admin"), 422, "invalid"},
+		{"a short password", "register", in("phone", phone, "code", code, "password", "short"), 422, "weak-password"},
+		{"a common password", "register", in("phone", phone, "code", code, "password", "Password123"), 422, "weak-password"},
+		{"the phone as password", "register", in("phone", phone, "code", code, "password", phone), 422, "weak-password"},
+		{"a wrong code", "register", in("phone", phone, "code", other(code), "password", secret), 401, "wrong-code"},
+		{"a code for another phone", "register", in("phone", "13900139000", "code", code, "password", secret), 401, "wrong-code"},
+		{"a code for something else", "login/sms", in("phone", phone, "code", code), 401, "wrong-code"},
+		{"a device of no kind", "register", in("phone", phone, "code", code, "password", secret, "device", in("kind", "fridge")), 422, "invalid"},
+		{"registered", "register", in("phone", "+86 138-0013-8000", "code", code, "password", secret, "device", device), 201, ""},
+		{"the code again", "register", in("phone", phone, "code", code, "password", secret), 401, "wrong-code"},
+		{"a wrong password", "login", in("phone", phone, "password", "wrong horse battery"), 401, "wrong-login"},
+		{"an unknown phone", "login", in("phone", "13900139000", "password", secret), 401, "wrong-login"},
+		{"the right password", "login", in("phone", phone, "password", secret, "device", device), 200, ""},
+		{"no wechat code", "login/wechat", in("code", "made-up"), 401, "wechat-bad-code"},
+		{"nothing", "refresh", in("refresh_token", ""), 401, "bad-refresh-token"},
+	} {
+		if a := b.post(c.path, c.body); !a.is(c.status, c.code) {
+			t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.raw, c.status, c.code)
+		}
+	}
+	if a := b.post("register", in("phone", phone, "code", b.code(phone, "register"), "password", secret)); !a.is(409, "phone-taken") {
+		t.Errorf("registered twice: %d %s", a.status, a.raw)
+	}
+	a := b.post("login/sms", in("phone", phone, "code", b.code(phone, "login"), "device", device))
+	p, err := b.tokens.Verify(a.str("access_token"))
+	if err != nil || p.Role != auth.Shopper || p.Device != "device-1" || p.Login == 0 || p.UserID < 1_000_000 {
+		t.Errorf("token %+v, %v", p, err)
+	}
+	if a.str("token_type") != "Bearer" || a.doc["expires_in"] != 900.0 || !strings.HasPrefix(a.str("refresh_token"), "rt_") || a.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("login answered %s", a.raw)
+	}
+	me := b.call(http.MethodGet, "/api/v1/me", a.str("access_token"), nil)
+	if me.str("id") != a.str("user_id") || me.str("phone") != "138****8000" || me.doc["has_password"] != true || me.str("role") != "shopper" {
+		t.Errorf("me: %d %s", me.status, me.raw)
+	}
+	// A phone that nobody registered gets an account by its first code.
+	fresh := b.post("login/sms", in("phone", "+4915112345678", "code", b.code("+4915112345678", "login")))
+	if fresh.status != 200 || fresh.str("user_id") == a.str("user_id") {
+		t.Errorf("first login by code: %d %s", fresh.status, fresh.raw)
+	}
+	if got, err := b.accts.PhoneOf(t.Context(), id(t, fresh.str("user_id"))); got != "+4915112345678" || err != nil {
+		t.Errorf("PhoneOf = %q, %v", got, err)
+	}
+	if got, err := b.accts.PhoneOf(t.Context(), 42); got != "" || err != nil {
+		t.Errorf("PhoneOf a user without an account = %q, %v", got, err)
+	}
+	if a := b.call(http.MethodGet, "/api/v1/me", b.mint(42, auth.Shopper), nil); !a.is(404, "no-account") {
+		t.Errorf("me of a minted token: %d %s", a.status, a.raw)
+	}
+	if n := b.count(`SELECT count(*) FROM account.sms_codes WHERE encode(code_hash, 'escape') LIKE '%' || $1 || '%'`, code); n != 0 {
+		t.Error("a code is stored as it is")
+	}
+}
+
+// Whoever tries a phone learns nothing from the answer or from the work: the
+// same bytes, and exactly one hash, whether there is no account, an account
+// without a password, or a wrong password.
+func TestUnknownPhoneTakesTheSameWork(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(phone, secret)
+	const noPassword = "13700137000"
+	if a := b.post("login/sms", map[string]any{"phone": noPassword, "code": b.code(noPassword, "login")}); a.status != 200 {
+		t.Fatalf("login by code: %d %s", a.status, a.raw)
+	}
+	var bodies []string
+	for _, p := range []string{phone, noPassword, "13600136000"} {
+		before := b.figure("stampede_account_password_hashes_total")
+		a := b.post("login", map[string]any{"phone": p, "password": "a wrong password"}, header("X-Request-Id", "same"))
+		if !a.is(401, "wrong-login") {
+			t.Errorf("%s: %d %s", p, a.status, a.raw)
+		}
+		if n := b.figure("stampede_account_password_hashes_total") - before; n != 1 {
+			t.Errorf("%s: %v hashes, want 1", p, n)
+		}
+		bodies = append(bodies, a.raw)
+	}
+	if bodies[0] != bodies[1] || bodies[1] != bodies[2] {
+		t.Errorf("the answers differ: %q", bodies)
+	}
+}
+
+// One code opens one login, however many come with it at once, and a guesser has
+// five attempts.
+func TestACodeIsGoodOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	code := b.code(phone, "login")
+	won := 0
+	for _, a := range all(100, func(int) answer { return b.post("login/sms", map[string]any{"phone": phone, "code": code}) }) {
+		switch {
+		case a.status == 200:
+			won++
+		case !a.is(401, "wrong-code"):
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM account.logins`); won != 1 || n != 1 {
+		t.Errorf("%d of 100 got in, %d logins", won, n)
+	}
+
+	code = b.code(phone, "login")
+	all(5, func(int) answer { return b.post("login/sms", map[string]any{"phone": phone, "code": other(code)}) })
+	if a := b.post("login/sms", map[string]any{"phone": phone, "code": code}); !a.is(401, "wrong-code") {
+		t.Errorf("the right code after five wrong ones: %d %s", a.status, a.raw)
+	}
+
+	code = b.code(phone, "login")
+	b.exec(`UPDATE account.sms_codes SET expires_at = clock_timestamp()`)
+	if a := b.post("login/sms", map[string]any{"phone": phone, "code": code}); !a.is(401, "wrong-code") {
+		t.Errorf("a code that has expired: %d %s", a.status, a.raw)
+	}
+	first := b.code(phone, "login")
+	second := b.code(phone, "login")
+	if a := b.post("login/sms", map[string]any{"phone": phone, "code": first}); first != second && !a.is(401, "wrong-code") {
+		t.Errorf("a code that was replaced: %d %s", a.status, a.raw)
+	}
+}
+
+// strangers is a list of everybody who has an account.
+type strangers struct{}
+
+func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
+	if user != 0 {
+		return fault.New(fault.Forbidden, "login-refused", fault.Titles{"You cannot log in right now", "暂时无法登录，请联系客服"}, "You cannot log in here.")
+	}
+	return nil
+}
+
+// laterList is a list that the test exchanges; at first there is none.
+type laterList struct{ account.Blacklist }
+
+func (l *laterList) Refuse(way string, user int64, phone, device string, from netip.Addr) error {
+	if l.Blacklist == nil {
+		return nil
+	}
+	return l.Blacklist.Refuse(way, user, phone, device, from)
+}
+
+// Who is refused after the code was right, as somebody is who was listed since the
+// door, leaves no account behind, and the code is used.
+func TestARefusalLeavesTheCodeUsed(t *testing.T) {
+	t.Parallel()
+	list := &laterList{}
+	b := setup(t, func(_ *account.Config, d *account.Deps) { d.Blacklist = list })
+	for path, purpose := range map[string]string{"login/sms": "login", "register": "register"} {
+		body := map[string]any{"phone": phone, "code": b.code(phone, purpose)}
+		if path == "register" {
+			body["password"] = secret
+		}
+		list.Blacklist = strangers{}
+		if a := b.post(path, body); !a.is(403, "login-refused") {
+			t.Errorf("%s: %d %s", path, a.status, a.raw)
+		}
+		if n := b.count(`SELECT count(*) FROM account.users`); n != 0 {
+			t.Errorf("%s: %d accounts of somebody who was refused", path, n)
+		}
+		list.Blacklist = nil
+		if a := b.post(path, body); !a.is(401, "wrong-code") {
+			t.Errorf("%s, the code again: %d %s", path, a.status, a.raw)
+		}
+	}
+}
+
+// A password stored with other costs is stored with today's at the next login,
+// also when many log in at once.
+func TestPasswordIsHashedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.PasswordParallel = 16 })
+	b.register(phone, secret)
+	var old string
+	if err := b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&old); err != nil {
+		t.Fatal(err)
+	}
+	dearer := setup(t, func(c *account.Config, d *account.Deps) { c.Password.Passes, c.PasswordParallel, d.DB = 2, 16, b.pool })
+	for _, a := range all(10, func(int) answer { return dearer.post("login", map[string]any{"phone": phone, "password": secret}) }) {
+		if a.status != 200 {
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+	}
+	var now string
+	if err := b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&now); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(old, "$argon2id$v=19$m=64,t=1,p=1$") || !strings.HasPrefix(now, "$argon2id$v=19$m=64,t=2,p=1$") {
+		t.Errorf("%s became %s", old, now)
+	}
+}
+
+// A password that is changed between its check and the login opens nothing, and
+// a login that waits for a disabling is refused.
+func TestChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change string
+		status int
+		code   string
+	}{
+		"password changed":  {`UPDATE account.users SET password = $1`, 401, "wrong-login"},
+		"account disabled":  {`UPDATE account.users SET status = 'disabled', name = left($1, 1)`, 403, "account-disabled"},
+		"nothing of either": {`UPDATE account.users SET name = left($1, 1)`, 200, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.register(phone, secret)
+			b.register("13900139000", "another password")
+			tx, err := b.pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+			var other string
+			if err := tx.QueryRow(t.Context(), `SELECT password FROM account.users WHERE phone = '+8613900139000'`).Scan(&other); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), c.change, other); err != nil {
+				t.Fatal(err)
+			}
+			got := make(chan answer, 1)
+			go func() { got <- b.post("login", map[string]any{"phone": phone, "password": secret}) }()
+			pgtest.Eventually(t, 30*time.Second, func() bool {
+				return b.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+			}, "a login that waits for the row")
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if a := <-got; !a.is(c.status, c.code) {
+				t.Errorf("%d %s", a.status, a.raw)
+			}
+		})
+	}
+}
+
+// Without a gateway nobody is left waiting for a code.
+func TestNoGateway(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *account.Config, d *account.Deps) { d.SMS = nil })
+	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": "login"}); !a.is(503, "sms-unavailable") {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}

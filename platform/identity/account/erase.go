@@ -1,0 +1,100 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/watch/audit"
+)
+
+// Proof is what a user shows for a step that cannot be taken back: one of the
+// three, of which the account has at least one.
+type Proof struct {
+	Password   string
+	Code       string // sent to the phone for ForErase
+	WeChatCode string
+}
+
+var errNoProof = fault.New(fault.Forbidden, "proof-required", fault.Titles{"Show that it is you", "请先验证身份"},
+	"Show that it is you: password, code (sent by auth/sms-codes with the purpose erase) or wechat_code.")
+
+// Erase makes a user anonymous for good: phone, name, password, WeChat account,
+// devices and addresses go, all logins end. The id stays, and with it orders and
+// money, which are the shop's to keep. The phone may register again as somebody
+// new.
+func (s *Service) Erase(ctx context.Context, user int64, p Proof) error {
+	u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errNoAccount
+	}
+	if err != nil {
+		return fmt.Errorf("account: read user: %w", err)
+	}
+	if p.Code != "" && phoneIn(u) != "" {
+		_, err = s.byCode(ctx, phoneIn(u), ForErase, p.Code, caller{}, func(tx pgx.Tx) (Tokens, error) {
+			return Tokens{}, s.erase(ctx, tx, user)
+		})
+		return err
+	}
+	if err := s.prove(ctx, u, p); err != nil {
+		return err
+	}
+	return s.inTx(ctx, "erase", func(tx pgx.Tx) error { return s.erase(ctx, tx, user) })
+}
+
+// prove checks a proof that is not a code.
+func (s *Service) prove(ctx context.Context, u accountdb.AccountUser, p Proof) error {
+	switch {
+	case p.Password != "" && u.Password != nil:
+		return s.showPassword(ctx, u, p.Password)
+	case p.WeChatCode != "" && s.deps.WeChat != nil:
+		who, err := s.deps.WeChat.Exchange(ctx, p.WeChatCode)
+		if err != nil {
+			return asFault("wechat", err)
+		}
+		open, err := s.OpenIDOf(ctx, u.ID, who.AppID)
+		if err == nil && open != who.OpenID {
+			return errNoProof
+		}
+		return err
+	default:
+		return errNoProof
+	}
+}
+
+// erase does it in tx.
+func (s *Service) erase(ctx context.Context, tx pgx.Tx, user int64) error {
+	q := accountdb.New(tx)
+	u, err := q.LockUser(ctx, user)
+	if err != nil {
+		return fmt.Errorf("account: erase: %w", err)
+	}
+	if u.Status == statusErased {
+		return errNoAccount
+	}
+	if err := s.keepAnAdmin(ctx, tx, u); err != nil {
+		return err
+	}
+	for _, step := range []func() error{
+		func() error { return s.endLogins(ctx, tx, user, 0, endedByErasure) },
+		func() error { return s.deps.Revoke.User(ctx, tx, endedByErasure, user) },
+		func() error { return q.EraseLogins(ctx, user) },
+		func() error { return q.EraseIdentities(ctx, user) },
+		func() error { return q.EraseCodes(ctx, string(phoneIn(u))) },
+		func() error { return q.EraseUser(ctx, user) },
+		func() error {
+			return audit.Record(ctx, tx, "user.erase", "user "+httpx.FormatID(user), map[string]any{})
+		},
+	} {
+		if err := step(); err != nil {
+			return fmt.Errorf("account: erase: %w", err)
+		}
+	}
+	return nil
+}

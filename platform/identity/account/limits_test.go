@@ -1,0 +1,250 @@
+package account_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/sms"
+)
+
+// Each limit lets as many through as it says, counts its own subject, and says
+// when to come back.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	login := func(b *bundle, i int, opts ...option) answer {
+		return b.post("login", map[string]any{"phone": phoneNo(i), "password": "a wrong password"}, opts...)
+	}
+	code := func(b *bundle, i int, opts ...option) answer {
+		return b.post("sms-codes", map[string]any{"phone": phoneNo(i), "purpose": "login"}, opts...)
+	}
+	for _, c := range []struct {
+		name   string
+		limits account.Limits
+		call   func(b *bundle, n int) answer // the n-th call of whoever is limited
+		other  func(b *bundle) answer        // somebody else's
+		most   int
+		rule   string
+	}{
+		{
+			"logins of a phone",
+			account.Limits{LoginPerPhone: 5},
+			func(b *bundle, n int) answer { return login(b, 1, from(fmt.Sprintf("203.0.113.%d", n))) },
+			func(b *bundle) answer { return login(b, 2) }, 5, "login-phone",
+		},
+		{
+			"logins of an address",
+			account.Limits{LoginPerAddress: 4},
+			func(b *bundle, n int) answer { return login(b, n, from("203.0.113.9")) },
+			func(b *bundle) answer { return login(b, 1, from("203.0.113.10")) }, 4, "login-address",
+		},
+		{
+			"logins of a /64",
+			account.Limits{LoginPerAddress: 4},
+			func(b *bundle, n int) answer { return login(b, n, from(fmt.Sprintf("[2001:db8::%d]", n+1))) },
+			func(b *bundle) answer { return login(b, 1, from("[2001:db8:0:1::1]")) }, 4, "login-address",
+		},
+		{
+			"codes in a minute",
+			account.Limits{SMSPerPhoneHour: 5, SMSPerPhoneDay: 10},
+			func(b *bundle, _ int) answer { return code(b, 1) },
+			func(b *bundle) answer { return code(b, 2) }, 1, "sms-phone-minute",
+		},
+		{
+			"codes of a phone in a day",
+			account.Limits{SMSPerPhoneDay: 3},
+			func(b *bundle, _ int) answer { return code(b, 1) },
+			func(b *bundle) answer { return code(b, 2) }, 3, "sms-phone-day",
+		},
+		{
+			"codes of an address",
+			account.Limits{SMSPerAddress: 6},
+			func(b *bundle, n int) answer { return code(b, n, from("203.0.113.9")) },
+			func(b *bundle) answer { return code(b, 1, from("203.0.113.10")) }, 6, "sms-address",
+		},
+		{
+			"registrations of an address",
+			account.Limits{RegisterPerAddress: 2},
+			func(b *bundle, n int) answer {
+				return b.post("register", map[string]any{"phone": phoneNo(n), "code": "000000", "password": secret}, from("203.0.113.9"))
+			},
+			func(b *bundle) answer {
+				return b.post("register", map[string]any{"phone": phoneNo(1), "code": "000000", "password": secret}, from("203.0.113.10"))
+			}, 2, "register-address",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(cfg *account.Config, _ *account.Deps) { cfg.Limits = c.limits })
+			for n := range c.most {
+				if a := c.call(b, n); a.status == 429 {
+					t.Fatalf("call %d: %s", n+1, a.raw)
+				}
+			}
+			a := c.call(b, c.most)
+			if !a.is(429, "rate-limited") || a.header.Get("Retry-After") == "" || a.doc["rule"] != c.rule {
+				t.Errorf("call %d: %d %s", c.most+1, a.status, a.raw)
+			}
+			if a := c.other(b); a.status == 429 {
+				t.Errorf("somebody else: %s", a.raw)
+			}
+		})
+	}
+}
+
+// Whoever guesses at a phone's password does not lock its holder out.
+func TestGuessingLocksNobodyOut(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.LoginPerPhone = 5 })
+	b.register(phone, secret)
+	for range 10 {
+		b.post("login", map[string]any{"phone": phone, "password": "a wrong password"})
+	}
+	if a := b.post("login", map[string]any{"phone": phone, "password": secret}); !a.is(429, "rate-limited") {
+		t.Errorf("by password: %d %s", a.status, a.raw)
+	}
+	if a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")}); a.status != 200 {
+		t.Errorf("by code: %d %s", a.status, a.raw)
+	}
+}
+
+// A number out of reach is refused for every purpose, whether it has an account or
+// not, and costs nothing: no message, no code, no limit used up, no check asked for.
+func TestCodesStayWithinReach(t *testing.T) {
+	t.Parallel()
+	const known, unknown, near = "+12025550123", "+12025550124", "13800138000"
+	limited := func(c *account.Config, d *account.Deps) {
+		d.Human.(*human).kind = humancheck.Pow
+		c.Limits = account.Limits{SMSPerPhoneHour: 1, SMSPerPhoneDay: 1, SMSPerAddress: 1, CheckAfterCodes: 1, CheckAfterAddressRequests: 1}
+	}
+	b := setup(t, limited)
+	b.exec(`INSERT INTO account.users (phone) VALUES ($1)`, known)
+	for _, purpose := range []string{"login", "register", "reset", "erase", "bind"} {
+		var told []string
+		for _, p := range []string{known, unknown, "001 202 555 0123"} {
+			a := b.post("sms-codes", map[string]any{"phone": p, "purpose": purpose}, header("X-Request-Id", "same"))
+			if !a.is(422, "sms-country-refused") || !strings.Contains(a.str("detail"), "+86") {
+				t.Errorf("%s, %s: %d %s", p, purpose, a.status, a.raw)
+			}
+			told = append(told, a.raw)
+		}
+		if told[0] != told[1] {
+			t.Errorf("%s: the answers differ: %q", purpose, told)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM account.sms_codes`); n != 0 || len(b.phones.sent) != 0 || len(b.human.asked) != 0 {
+		t.Errorf("%d codes stored, %d sent, %d checks asked for", n, len(b.phones.sent), len(b.human.asked))
+	}
+	b.code(near, "login") // the one that the limits leave to this address
+
+	everywhere := setup(t, limited, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{sms.Everywhere} })
+	everywhere.code(known, "login")
+}
+
+func phoneNo(i int) string { return fmt.Sprintf("138%08d", i) }
+
+// Whoever knows only the access token finds the password no faster than whoever
+// knows only the phone.
+func TestOldPasswordIsLimited(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.LoginPerPhone = 3 })
+	token := b.register(phone, secret).str("access_token")
+	body := map[string]any{"old_password": "a wrong password", "new_password": "battery staple, correct"}
+	for n := range 3 {
+		if a := b.me("POST", "/password", token, body); !a.is(403, "wrong-password") {
+			t.Errorf("try %d: %d %s", n+1, a.status, a.raw)
+		}
+	}
+	if a := b.me("POST", "/password", token, body); !a.is(429, "rate-limited") {
+		t.Errorf("the fourth: %d %s", a.status, a.raw)
+	}
+}
+
+// Above the thresholds a human check is asked for, before a limit is used up for
+// nothing, and success clears a phone.
+func TestHumanCheckAboveThresholds(t *testing.T) {
+	t.Parallel()
+	solved := header("Human-Check", "solved")
+	b := setup(t, func(c *account.Config, d *account.Deps) {
+		d.Human.(*human).kind = humancheck.Pow
+		c.Limits = account.Limits{CheckAfterFailures: 3, CheckAfterAddress: 8, CheckAfterCodes: 2, CheckAfterAddressRequests: 4, LoginPerPhone: 5}
+	})
+	b.register(phone, secret)
+	wrong := map[string]any{"phone": phone, "password": "a wrong password"}
+	for n := range 3 {
+		if a := b.post("login", wrong); !a.is(401, "wrong-login") {
+			t.Errorf("failure %d: %d %s", n+1, a.status, a.raw)
+		}
+	}
+	right := map[string]any{"phone": phone, "password": secret}
+	for range 3 { // asking for the check uses up nothing: the limit is 5
+		if a := b.post("login", right); !a.is(403, "human-check-required") {
+			t.Errorf("after three failures: %d %s", a.status, a.raw)
+		}
+	}
+	if sub := b.human.asked[0]; sub.Purpose != humancheck.PurposeLogin || !sub.Address.IsValid() || sub.User != 0 {
+		t.Errorf("asked for %+v", sub)
+	}
+	if a := b.post("login", right, solved); a.status != 200 {
+		t.Errorf("with a solution: %d %s", a.status, a.raw)
+	}
+	b.human.asked = nil
+	b.post("login", right)
+	if len(b.human.asked) != 0 {
+		t.Error("asked for a check after a success")
+	}
+	// Failures of an address count whatever phone they are with.
+	for n := range 8 {
+		b.post("login", map[string]any{"phone": phoneNo(n), "password": "a wrong password"}, from("203.0.113.9"))
+	}
+	if a := b.post("login", map[string]any{"phone": phoneNo(9), "password": secret}, from("203.0.113.9")); !a.is(403, "human-check-required") {
+		t.Errorf("an address after eight failures: %d %s", a.status, a.raw)
+	}
+	if a := b.post("login", map[string]any{"phone": phoneNo(9), "password": secret}, from("203.0.113.10")); !a.is(401, "wrong-login") {
+		t.Errorf("another address: %d %s", a.status, a.raw)
+	}
+	for n := range 2 {
+		if a := b.post("sms-codes", map[string]any{"phone": phoneNo(20), "purpose": "login"}, from("203.0.113.20")); a.status != 202 {
+			t.Errorf("code %d: %d %s", n+1, a.status, a.raw)
+		}
+	}
+	if a := b.post("sms-codes", map[string]any{"phone": phoneNo(20), "purpose": "login"}, from("203.0.113.20")); !a.is(403, "human-check-required") {
+		t.Errorf("the third code: %d %s", a.status, a.raw)
+	}
+	if a := b.post("sms-codes", map[string]any{"phone": phoneNo(20), "purpose": "login"}, from("203.0.113.20"), solved); a.status != 202 {
+		t.Errorf("the third code with a solution: %d %s", a.status, a.raw)
+	}
+	for n := range 4 {
+		b.post("register", map[string]any{"phone": phoneNo(30 + n), "code": "000000", "password": secret}, from("203.0.113.30"))
+	}
+	if a := b.post("register", map[string]any{"phone": phoneNo(40), "code": "000000", "password": secret}, from("203.0.113.30")); !a.is(403, "human-check-required") {
+		t.Errorf("the fifth registration: %d %s", a.status, a.raw)
+	}
+}
+
+// Without Redis the counts are not known, and the check is asked for.
+func TestNoCountsAskForTheCheck(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, d *account.Deps) {
+		d.Human.(*human).kind, c.CheckAfterFailures = humancheck.Pow, 3
+		_ = d.Redis.Close()
+	})
+	if a := b.post("login", map[string]any{"phone": phone, "password": secret}); !a.is(403, "human-check-required") {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	if a := b.post("login", map[string]any{"phone": phone, "password": secret}, header("Human-Check", "solved")); !a.is(401, "wrong-login") {
+		t.Errorf("with a solution: %d %s", a.status, a.raw)
+	}
+}
+
+// A gateway that fails is told honestly, in words that name no phone.
+func TestGatewayFails(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.phones.fail = sms.ErrUnavailable
+	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": "login"}); !a.is(503, "sms-unavailable") {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}

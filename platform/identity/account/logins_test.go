@@ -1,0 +1,270 @@
+package account_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/account"
+)
+
+func (b *bundle) me(method, path, token string, body any) answer {
+	b.t.Helper()
+	return b.call(method, "/api/v1/me"+path, token, body)
+}
+
+func (b *bundle) principal(a answer) auth.Principal {
+	b.t.Helper()
+	p, err := b.tokens.Verify(a.str("access_token"))
+	if err != nil {
+		b.t.Fatalf("%d %s: %v", a.status, a.raw, err)
+	}
+	return p
+}
+
+// A password change ends the other logins and not the one that made it.
+func TestPasswordChangeEndsOtherLogins(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	there := b.register(phone, secret)
+	here := b.login(phone, secret)
+	change := func(old, fresh string) answer {
+		return b.me(http.MethodPost, "/password", here.str("access_token"), map[string]any{"old_password": old, "new_password": fresh})
+	}
+	const fresh = "battery staple, correct"
+	for _, c := range []struct {
+		name, old, fresh string
+		status           int
+		code             string
+	}{
+		{"a wrong old one", "wrong horse battery", fresh, 403, "wrong-password"},
+		{"a weak new one", secret, "12345678", 422, "weak-password"},
+		{"the name", secret, "Li Wei", 422, "weak-password"},
+		{"changed", secret, fresh, 204, ""},
+		{"the old one is no more", secret, fresh, 403, "wrong-password"},
+	} {
+		if a := change(c.old, c.fresh); !a.is(c.status, c.code) {
+			t.Errorf("%s: %d %s", c.name, a.status, a.raw)
+		}
+	}
+	if a := b.refresh(there.str("refresh_token")); !a.is(401, "bad-refresh-token") {
+		t.Errorf("the other login: %d %s", a.status, a.raw)
+	}
+	if b.revoked.why(b.principal(there).Login) != "password changed" || b.revoked.why(b.principal(here).Login) != "" {
+		t.Errorf("revoked %v", b.revoked.logins)
+	}
+	if a := b.refresh(here.str("refresh_token")); a.status != 200 {
+		t.Errorf("the login that changed it: %d %s", a.status, a.raw)
+	}
+	if a := b.post("login", map[string]any{"phone": phone, "password": secret}); !a.is(401, "wrong-login") {
+		t.Errorf("login with the old one: %d %s", a.status, a.raw)
+	}
+	b.login(phone, fresh)
+}
+
+// A reset by code ends all logins.
+func TestPasswordReset(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	login := b.register(phone, secret)
+	const fresh = "battery staple, correct"
+	reset := func(phone, code string) answer {
+		return b.post("password/reset", map[string]any{"phone": phone, "code": code, "password": fresh})
+	}
+	code := b.code(phone, "reset")
+	if a := reset(phone, other(code)); !a.is(401, "wrong-code") {
+		t.Errorf("a wrong code: %d %s", a.status, a.raw)
+	}
+	if a := reset(phone, code); a.status != 204 {
+		t.Errorf("reset: %d %s", a.status, a.raw)
+	}
+	if a := b.refresh(login.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(login).Login) != "password reset" {
+		t.Errorf("the login: %d %s", a.status, a.raw)
+	}
+	b.login(phone, fresh)
+	const unknown = "13900139000"
+	if a := reset(unknown, b.code(unknown, "reset")); !a.is(404, "phone-unknown") {
+		t.Errorf("a phone without an account: %d %s", a.status, a.raw)
+	}
+	// Who has no password sets the first one the same way.
+	if a := b.post("login/sms", map[string]any{"phone": unknown, "code": b.code(unknown, "login")}); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.raw)
+	} else if a := b.me(http.MethodPost, "/password", a.str("access_token"), map[string]any{"old_password": "", "new_password": fresh}); !a.is(409, "no-password") {
+		t.Errorf("changing a password that is not there: %d %s", a.status, a.raw)
+	}
+	if a := reset(unknown, b.code(unknown, "reset")); a.status != 204 {
+		t.Errorf("the first password: %d %s", a.status, a.raw)
+	}
+	b.login(unknown, fresh)
+}
+
+// A user sees the logins of each device and ends them, and nobody else's.
+func TestLoginsAreListedAndEnded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.register(phone, secret)
+	second := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"kind": "ios", "name": "Li's\u0007 phone"}}, from("203.0.113.7"))
+	stranger := b.register("13900139000", secret)
+	list := func(token string) (ids []string, current string) {
+		a := b.me(http.MethodGet, "/logins", token, nil)
+		for _, l := range a.doc["data"].([]any) {
+			m := l.(map[string]any)
+			if ids = append(ids, m["id"].(string)); m["current"] == true {
+				current = m["id"].(string)
+			}
+		}
+		return ids, current
+	}
+	ids, current := list(second.str("access_token"))
+	if len(ids) != 2 || ids[0] != current || id(t, current) != b.principal(second).Login {
+		t.Fatalf("logins %v, current %s", ids, current)
+	}
+	newest := b.me(http.MethodGet, "/logins", second.str("access_token"), nil).doc["data"].([]any)[0].(map[string]any)
+	if newest["device_kind"] != "ios" || newest["device_name"] != "Li's phone" || newest["address"] != "203.0.113.7" || newest["how"] != "password" {
+		t.Errorf("login %v", newest)
+	}
+	end := func(token, id string) answer { return b.me(http.MethodDelete, "/logins/"+id, token, nil) }
+	if a := end(stranger.str("access_token"), ids[1]); !a.is(404, "not-found") {
+		t.Errorf("a stranger's: %d %s", a.status, a.raw)
+	}
+	if a := end(second.str("access_token"), ids[1]); a.status != 204 {
+		t.Errorf("ended: %d %s", a.status, a.raw)
+	}
+	if a := end(second.str("access_token"), ids[1]); !a.is(404, "not-found") {
+		t.Errorf("ended twice: %d %s", a.status, a.raw)
+	}
+	if a := b.refresh(first.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(first).Login) != "ended by the user" {
+		t.Errorf("the ended login: %d %s", a.status, a.raw)
+	}
+	third := b.login(phone, secret)
+	if a := b.me(http.MethodPost, "/logout-others", third.str("access_token"), nil); a.status != 204 {
+		t.Errorf("logout-others: %d %s", a.status, a.raw)
+	}
+	if ids, current := list(third.str("access_token")); len(ids) != 1 || ids[0] != current {
+		t.Errorf("left %v", ids)
+	}
+	logout := func(token string) answer { return b.call(http.MethodPost, "/api/v1/auth/logout", token, nil) }
+	for range 2 { // the token itself is refused by the revocations, which are not here
+		if a := logout(third.str("access_token")); a.status != 204 {
+			t.Errorf("logout: %d %s", a.status, a.raw)
+		}
+	}
+	if a := b.refresh(third.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(third).Login) != "logout" {
+		t.Errorf("after logout: %d %s", a.status, a.raw)
+	}
+	if a := logout(b.mint(7, auth.Shopper)); !a.is(409, "no-login") {
+		t.Errorf("logout of a minted token: %d %s", a.status, a.raw)
+	}
+	if a := b.refresh(stranger.str("refresh_token")); a.status != 200 {
+		t.Errorf("the stranger: %d %s", a.status, a.raw)
+	}
+}
+
+// The twenty-first login ends the one that was used least recently.
+func TestLoginsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	logins := []answer{b.register(phone, secret)}
+	for range 19 {
+		logins = append(logins, b.login(phone, secret))
+	}
+	logins[0] = b.refresh(logins[0].str("refresh_token")) // used just now
+	b.login(phone, secret)
+	if a := b.refresh(logins[1].str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(logins[1]).Login) == "" {
+		t.Errorf("the one used least recently: %d %s", a.status, a.raw)
+	}
+	if a := b.refresh(logins[0].str("refresh_token")); a.status != 200 {
+		t.Errorf("the one used just now: %d %s", a.status, a.raw)
+	}
+	if n := b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL`); n != 20 {
+		t.Errorf("%d logins are open", n)
+	}
+}
+
+// A user who deletes their account is nobody afterwards; the id stays with what
+// was bought, and the phone may begin anew.
+func TestErase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	login := b.register(phone, secret)
+	token := login.str("access_token")
+	if a := b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}); a.status != 204 {
+		t.Fatalf("link: %d %s", a.status, a.raw)
+	}
+	code := b.code(phone, "erase")
+	for _, c := range []struct {
+		name   string
+		body   map[string]any
+		status int
+		code   string
+	}{
+		{"no proof", map[string]any{}, 403, "proof-required"},
+		{"a wrong password", map[string]any{"password": "wrong horse battery"}, 403, "wrong-password"},
+		{"a wrong code", map[string]any{"code": other(code)}, 401, "wrong-code"},
+		{"somebody else's WeChat", map[string]any{"wechat_code": b.wechat.Code("open-wang", "")}, 403, "proof-required"},
+		{"erased", map[string]any{"code": code}, 204, ""},
+	} {
+		if a := b.me(http.MethodDelete, "", token, c.body); !a.is(c.status, c.code) {
+			t.Errorf("%s: %d %s", c.name, a.status, a.raw)
+		}
+	}
+	user := b.principal(login).UserID
+	if n := b.count(`SELECT count(*) FROM account.users WHERE id = $1 AND status = 'erased'`, user); n != 1 {
+		t.Error("the account is not erased")
+	}
+	for _, sql := range []string{
+		`SELECT count(*) FROM account.users WHERE phone IS NOT NULL OR name <> '' OR password IS NOT NULL`,
+		`SELECT count(*) FROM account.logins WHERE device_id <> '' OR device_name <> '' OR address IS NOT NULL OR ended_at IS NULL`,
+		`SELECT count(*) FROM account.wechat_identities`,
+		`SELECT count(*) FROM account.sms_codes`,
+	} {
+		if n := b.count(sql); n != 0 {
+			t.Errorf("%d rows: %s", n, sql)
+		}
+	}
+	if b.revoked.whyUser(user) != "account erased" {
+		t.Errorf("revoked %v", b.revoked.users)
+	}
+	for name, a := range map[string]answer{
+		"me":            b.me(http.MethodGet, "", token, nil),
+		"erasing again": b.me(http.MethodDelete, "", token, map[string]any{"password": secret}),
+	} {
+		if a.status < 400 {
+			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		}
+	}
+	if a := b.refresh(login.str("refresh_token")); !a.is(401, "bad-refresh-token") {
+		t.Errorf("refresh: %d %s", a.status, a.raw)
+	}
+	if again := b.register(phone, secret); b.principal(again).UserID == user {
+		t.Error("the phone got the erased account back")
+	} else if a := b.me(http.MethodDelete, "", again.str("access_token"), map[string]any{"password": secret}); a.status != 204 {
+		t.Errorf("by password: %d %s", a.status, a.raw)
+	}
+}
+
+// Old codes and logins go; what lives stays.
+func TestTidy(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.KeepEnded = time.Hour })
+	b.register(phone, secret)
+	for range 3 {
+		b.login(phone, secret)
+	}
+	b.code(phone, "login")
+	b.code(phone, "reset")
+	b.exec(`UPDATE account.logins SET ended_at = clock_timestamp() - interval '2 hours', ended_why = 'logout' WHERE id = 1`)
+	b.exec(`UPDATE account.logins SET expires_at = clock_timestamp() - interval '2 hours' WHERE id = 2`)
+	b.exec(`UPDATE account.logins SET ended_at = clock_timestamp() - interval '30 minutes', ended_why = 'logout' WHERE id = 3`)
+	b.exec(`UPDATE account.sms_codes SET expires_at = clock_timestamp() - interval '1 hour' WHERE purpose <> 'reset'`)
+	if err := b.accts.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(`SELECT count(*) FROM account.logins WHERE id IN (3, 4)`); n != 2 || b.count(`SELECT count(*) FROM account.logins`) != 2 {
+		t.Error("the wrong logins are left")
+	}
+	if n := b.count(`SELECT count(*) FROM account.sms_codes WHERE purpose = 'reset'`); n != 1 || b.count(`SELECT count(*) FROM account.sms_codes`) != 1 {
+		t.Error("the wrong codes are left")
+	}
+}

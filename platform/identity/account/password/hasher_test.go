@@ -1,0 +1,216 @@
+package password_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"stampede/platform/identity/account/password"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var cheap = password.Params{MemoryKiB: 64, Passes: 1, Threads: 1}
+
+func hasher(t testing.TB, p password.Params, parallel int, onHash func()) *password.Hasher {
+	t.Helper()
+	h, err := password.New(p, parallel, onHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// The argon2 command line tool writes the same string for the same password,
+// salt and costs; another program's passwords can be taken over.
+func TestFormatIsGolden(t *testing.T) {
+	t.Parallel()
+	// echo -n password | argon2 somesalt -id -t 2 -m 16 -p 1
+	const golden = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+	h := hasher(t, cheap, 1, nil)
+	fits, stale, err := h.Check(t.Context(), golden, "password")
+	if !fits || !stale || err != nil {
+		t.Errorf("the tool's own: fits %v, stale %v, %v", fits, stale, err)
+	}
+	if fits, _, _ := h.Check(t.Context(), golden, "Password"); fits {
+		t.Error("another password fits")
+	}
+}
+
+func TestHashAndCheck(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	h := hasher(t, cheap, 2, func() { n.Add(1) })
+	phc, err := h.Hash(t.Context(), "correct horse")
+	if err != nil || !strings.HasPrefix(phc, "$argon2id$v=19$m=64,t=1,p=1$") {
+		t.Fatalf("%s, %v", phc, err)
+	}
+	if again, _ := h.Hash(t.Context(), "correct horse"); again == phc {
+		t.Error("two hashes share a salt")
+	}
+	dearer := hasher(t, password.Params{MemoryKiB: 64, Passes: 2, Threads: 1}, 2, nil)
+	for _, c := range []struct {
+		name, phc, password string
+		h                   *password.Hasher
+		fits, stale         bool
+	}{
+		{"the same", phc, "correct horse", h, true, false},
+		{"another", phc, "correct hors", h, false, false},
+		{"nothing stored", "", "correct horse", h, false, false},
+		{"today's costs are higher", phc, "correct horse", dearer, true, true},
+	} {
+		before := n.Load()
+		fits, stale, err := c.h.Check(t.Context(), c.phc, c.password)
+		if fits != c.fits || stale != c.stale || err != nil {
+			t.Errorf("%s: %v, %v, %v", c.name, fits, stale, err)
+		}
+		if c.h == h && n.Load() != before+1 {
+			t.Errorf("%s: %d hashes", c.name, n.Load()-before)
+		}
+	}
+}
+
+// What is not a PHC string of ours is refused without any hash, in particular
+// one that would take more memory than there is.
+func TestForeignStringsAreRefused(t *testing.T) {
+	t.Parallel()
+	h := hasher(t, cheap, 1, func() { t.Error("hashed") })
+	salt, hash := base64.RawStdEncoding.EncodeToString(make([]byte, 16)), base64.RawStdEncoding.EncodeToString(make([]byte, 32))
+	for _, phc := range []string{
+		"plain", "$2a$10$N9qo8uLOickgx2ZMRZoMye", "$argon2i$v=19$m=64,t=1,p=1$" + salt + "$" + hash,
+		"$argon2id$v=16$m=64,t=1,p=1$" + salt + "$" + hash, "$argon2id$m=64,t=1,p=1$" + salt + "$" + hash,
+		"$argon2id$v=19$m=4294967295,t=1,p=1$" + salt + "$" + hash, "$argon2id$v=19$m=64,t=4294967295,p=1$" + salt + "$" + hash,
+		"$argon2id$v=19$m=64,t=1,p=256$" + salt + "$" + hash, "$argon2id$v=19$m=64,t=0,p=1$" + salt + "$" + hash,
+		"$argon2id$v=19$m=064,t=1,p=1$" + salt + "$" + hash, "$argon2id$v=19$m=+64,t=1,p=1$" + salt + "$" + hash,
+		"$argon2id$v=19$t=1,m=64,p=1$" + salt + "$" + hash, "$argon2id$v=19$m=64,t=1,p=1$" + salt + "$",
+		"$argon2id$v=19$m=64,t=1,p=1$$" + hash, "$argon2id$v=19$m=64,t=1,p=1$" + salt + "$" + hash + "$",
+		"$argon2id$v=19$m=64,t=1,p=1$" + salt[:4] + "\n" + salt[4:] + "$" + hash,
+	} {
+		if _, _, err := h.Check(t.Context(), phc, "password"); !errors.Is(err, password.ErrFormat) {
+			t.Errorf("%q: %v", phc, err)
+		}
+	}
+}
+
+// No more hashes run at once than there are places, a few wait, and the rest is
+// told to come back: a crowd at the login must not take all memory.
+func TestHashesAreBounded(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	var running, most atomic.Int64
+	began := make(chan struct{}, 1000)
+	h := hasher(t, cheap, 2, func() {
+		for n := running.Add(1); ; {
+			if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
+				break
+			}
+		}
+		began <- struct{}{}
+		<-release
+		running.Add(-1)
+	})
+	var wg sync.WaitGroup
+	var done, busy atomic.Int64
+	for range 1000 {
+		wg.Go(func() {
+			switch _, err := h.Hash(t.Context(), "password"); {
+			case err == nil:
+				done.Add(1)
+			case errors.Is(err, password.ErrBusy):
+				if busy.Add(1) == 1000-2-64 {
+					close(release) // all are there: two at work, 64 waiting
+				}
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if done.Load() != 66 || most.Load() != 2 {
+		t.Errorf("%d hashed, %d refused, %d at once", done.Load(), busy.Load(), most.Load())
+	}
+}
+
+// Whoever gives up waiting makes room.
+func TestWaitingEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	release, began := make(chan struct{}), make(chan struct{})
+	h := hasher(t, cheap, 1, func() { close(began); <-release })
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = h.Hash(t.Context(), "password") })
+	<-began
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := h.Hash(ctx, "password"); !errors.Is(err, password.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	close(release)
+	wg.Wait()
+}
+
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	for _, p := range []password.Params{{}, {MemoryKiB: 64, Passes: 1}, {MemoryKiB: 64, Threads: 1}, {MemoryKiB: 7, Passes: 1, Threads: 1}, {MemoryKiB: 1<<20 + 1, Passes: 1, Threads: 1}} {
+		if _, err := password.New(p, 1, nil); err == nil {
+			t.Errorf("%+v is accepted", p)
+		}
+	}
+	if _, err := password.New(password.OWASP, 0, nil); err == nil {
+		t.Error("no places are accepted")
+	}
+}
+
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	known := []string{"+8613800138000", "Wang Xiaoming"}
+	for pw, ok := range map[string]bool{
+		"correct horse": true, "12 zeichen ümläut": true, "13800138001": true, "00138000x": true, strings.Repeat("ab", 64): true,
+		"": false, "seven77": false, strings.Repeat("ab", 65): false, "zzzzzzzzz": false, "password": false, "PassWord": false, "5201314520": false,
+		"13800138000": false, "+86 138 0013 8000": false, "00138000": false, "wang xiaoming": false,
+	} {
+		if err := password.Accept(pw, known...); (err == nil) != ok {
+			t.Errorf("Accept(%q) = %v", pw, err)
+		}
+	}
+	if err := password.Accept("correct horse", "", " "); err != nil {
+		t.Errorf("without anything known: %v", err)
+	}
+}
+
+// Any string is read or refused, and what is read is written back as it was.
+func FuzzParse(f *testing.F) {
+	h := hasher(f, cheap, 1, nil)
+	phc, err := h.Hash(f.Context(), "password")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{phc, phc + "$", "", "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b3dWA"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if back, ok := password.Reformat(s); ok && back != s {
+			t.Errorf("%q is read and written back as %q", s, back)
+		}
+	})
+}
+
+// What a login costs: the reason for the bound.
+func BenchmarkCheck(b *testing.B) {
+	h := hasher(b, password.OWASP, 1, nil)
+	phc, err := h.Hash(b.Context(), "password")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if fits, _, err := h.Check(b.Context(), phc, "password"); !fits || err != nil {
+			b.Fatal(err)
+		}
+	}
+}

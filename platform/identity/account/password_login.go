@@ -1,0 +1,163 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/account/password"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/pg"
+)
+
+// What a wrong password is answered with. The first says nothing about whether
+// the phone has an account, or the account a password.
+var (
+	errWrongLogin    = fault.New(fault.Unauthenticated, "wrong-login", fault.Titles{"Phone or password is wrong", "手机号或密码错误"}, "Phone or password is wrong. After several failures wait a minute, log in by SMS code, or reset the password.")
+	errWrongPassword = fault.New(fault.Forbidden, "wrong-password", fault.Titles{"The password is wrong", "密码错误"}, "The password is not right.")
+	errNoPassword    = fault.New(fault.Conflict, "no-password", fault.Titles{"No password is set yet", "尚未设置密码"}, "This account has no password yet; set one by password/reset with an SMS code.")
+)
+
+// LoginByPassword logs in with a phone and its password. A phone without an
+// account, an account without a password and a wrong password take the same work
+// and get the same answer.
+func (s *Service) LoginByPassword(ctx context.Context, phone Phone, secret string, d Device, from caller) (Tokens, error) {
+	if err := s.keepOut(byPassword, 0, phone, d); err != nil {
+		return Tokens{}, err
+	}
+	failures := s.loginFailures(phone, from)
+	if err := s.admit(ctx, humancheck.PurposeLogin, from, failures, s.passwordAsks(phone, from)); err != nil {
+		return Tokens{}, err
+	}
+	q, text := accountdb.New(s.deps.DB), string(phone)
+	u, err := q.UserByPhone(ctx, &text)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return Tokens{}, fmt.Errorf("account: user of a phone: %w", err)
+	}
+	for range passwordLooks {
+		fits, stale, err := s.hasher.Check(ctx, passwordIn(u), secret)
+		if err != nil {
+			return Tokens{}, asFault("check password", err)
+		}
+		if !fits {
+			s.note(ctx, failureWindow, failures)
+			return Tokens{}, errWrongLogin
+		}
+		fresh := ""
+		if stale {
+			fresh = s.rehash(ctx, secret)
+		}
+		out, now, err := s.openChecked(ctx, u, fresh, d)
+		if err == nil {
+			s.deps.Revoke.Tell(ctx)
+			s.forget(ctx, phone)
+			return out, nil
+		}
+		if !errors.Is(err, errChanged) {
+			return Tokens{}, asFault("log in", err)
+		}
+		u = now
+	}
+	return Tokens{}, password.ErrBusy
+}
+
+// passwordLooks is how often a password is checked when the stored one changes
+// meanwhile: two logins at once that both store it with new costs are honest.
+const passwordLooks = 3
+
+// errChanged: the stored password is not the one that was checked.
+var errChanged = errors.New("account: the password was changed meanwhile")
+
+// openChecked opens a login for a user whose password was checked, and stores
+// the password's fresh form if there is one. A change since the check has ended
+// all logins, and the old password must not open another: errChanged comes with
+// the row as it is now.
+func (s *Service) openChecked(ctx context.Context, u accountdb.AccountUser, fresh string, d Device) (out Tokens, now accountdb.AccountUser, err error) {
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		q := accountdb.New(tx)
+		if now, err = q.LockUser(ctx, u.ID); err != nil {
+			return err
+		}
+		if passwordIn(now) != passwordIn(u) {
+			return errChanged
+		}
+		if fresh != "" {
+			if err := q.SetPassword(ctx, accountdb.SetPasswordParams{ID: u.ID, Password: &fresh}); err != nil {
+				return err
+			}
+		}
+		out, err = s.OpenLogin(ctx, tx, u.ID, d, byPassword)
+		return err
+	})
+	return out, now, err
+}
+
+// rehash makes the form with today's costs of a password that was just shown,
+// the one moment at which it is known. When that fails the next login is another.
+func (s *Service) rehash(ctx context.Context, secret string) string {
+	phc, err := s.hasher.Hash(ctx, secret)
+	if err != nil {
+		s.deps.Log.WarnContext(ctx, "password not hashed again yet", "error", err)
+		return ""
+	}
+	return phc
+}
+
+// ChangePassword sets a new password for a user who shows the old one, and ends
+// the user's other logins; keep is the caller's.
+func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, secret string) error {
+	q := accountdb.New(s.deps.DB)
+	u, err := q.UserByID(ctx, user)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errNoAccount
+	}
+	if err != nil {
+		return fmt.Errorf("account: read user: %w", err)
+	}
+	if u.Password == nil {
+		return errNoPassword
+	}
+	if err := password.Accept(secret, string(phoneIn(u)), u.Name); err != nil {
+		return err
+	}
+	if err := s.showPassword(ctx, u, old); err != nil {
+		return err
+	}
+	phc, err := s.hasher.Hash(ctx, secret)
+	if err != nil {
+		return err
+	}
+	return s.inTx(ctx, "change password", func(tx pgx.Tx) error {
+		q := accountdb.New(tx)
+		now, err := q.LockUser(ctx, user)
+		if err != nil {
+			return err
+		}
+		if passwordIn(now) != passwordIn(u) {
+			return errWrongPassword // changed by somebody else since
+		}
+		if err := q.SetPassword(ctx, accountdb.SetPasswordParams{ID: user, Password: &phc}); err != nil {
+			return err
+		}
+		return s.endLogins(ctx, tx, user, keep, endedByPassword)
+	})
+}
+
+// showPassword checks the password of somebody who is logged in.
+func (s *Service) showPassword(ctx context.Context, u accountdb.AccountUser, secret string) error {
+	if err := s.takeOwn(ctx, u.ID); err != nil {
+		return err
+	}
+	fits, _, err := s.hasher.Check(ctx, passwordIn(u), secret)
+	if err == nil && !fits {
+		return errWrongPassword
+	}
+	if err != nil {
+		return asFault("check password", err)
+	}
+	return nil
+}

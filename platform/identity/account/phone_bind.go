@@ -1,0 +1,52 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/store/pg"
+)
+
+// Both are told to whoever has shown the phone's code.
+var (
+	errPhoneOther  = errPhoneTaken.Saying("This phone belongs to another account of the shop. Log in with it instead.")
+	errPhoneLinked = fault.New(fault.Conflict, "phone-linked", fault.Titles{"Your account has another phone", "您的账号已绑定其他手机号"}, "Your account has another phone already.")
+)
+
+// BindPhone makes a phone, which its holder has proved with a code, one way to log
+// in to a user's account that has none. An account with another phone keeps that:
+// whoever has only the access token must not take the account over.
+func (s *Service) BindPhone(ctx context.Context, user int64, phone Phone, code string, from netip.Addr) error {
+	if err := s.takeOwn(ctx, user); err != nil {
+		return err
+	}
+	if err := s.keepOut("bind-phone", user, phone, Device{Address: from}); err != nil {
+		return err
+	}
+	_, err := s.byCode(ctx, phone, ForBind, code, caller{Address: from}, func(tx pgx.Tx) (Tokens, error) {
+		u, err := lockActive(ctx, tx, user)
+		switch {
+		case err != nil:
+			return Tokens{}, err
+		case phoneIn(u) == phone:
+			return Tokens{}, nil
+		case u.Phone != nil:
+			return Tokens{}, errPhoneLinked
+		}
+		text := string(phone)
+		err = accountdb.New(tx).SetPhone(ctx, accountdb.SetPhoneParams{ID: user, Phone: &text})
+		if pg.ViolatesUnique(err, "users_phone") {
+			return Tokens{}, errPhoneOther
+		}
+		if err != nil {
+			return Tokens{}, fmt.Errorf("account: set phone: %w", err)
+		}
+		return Tokens{}, nil
+	})
+	return err
+}

@@ -1,0 +1,84 @@
+package account_test
+
+import (
+	"net/http"
+	"testing"
+
+	"stampede/platform/edge/auth"
+)
+
+// Whoever came by WeChat adds a phone, and is the same user by it.
+func TestBindPhone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	li, wang := b.loginWeChat("open-li", ""), b.loginWeChat("open-wang", "")
+	const taken, free = "13900139000", "13700137000"
+	b.register(taken, secret)
+	bind := func(token, phone, code string) answer {
+		t.Helper()
+		return b.me(http.MethodPost, "/phone", token, map[string]any{"phone": phone, "code": code})
+	}
+	code, login, refused := b.code(phone, "bind"), b.code(free, "login"), b.code(taken, "bind")
+	for _, c := range []struct {
+		name, token, phone, code string // no code: one that is sent now
+		status                   int
+		want                     string
+	}{
+		{"no token", "", phone, code, 401, "no-token"},
+		{"no account", b.mint(42, auth.Shopper), free, "", 404, "no-account"},
+		{"no phone", li.str("access_token"), "110", code, 422, "invalid"},
+		{"a wrong code", li.str("access_token"), phone, other(code), 401, "wrong-code"},
+		{"a code for another phone", li.str("access_token"), "13600136000", code, 401, "wrong-code"},
+		{"a code for something else", li.str("access_token"), free, login, 401, "wrong-code"},
+		{"bound", li.str("access_token"), phone, code, 204, ""},
+		{"the code again", li.str("access_token"), phone, code, 401, "wrong-code"},
+		{"once more", li.str("access_token"), phone, "", 204, ""},
+		{"a second one", li.str("access_token"), free, "", 409, "phone-linked"},
+		{"another's", wang.str("access_token"), phone, "", 409, "phone-taken"},
+		{"a registered one", wang.str("access_token"), taken, refused, 409, "phone-taken"},
+		{"a code that was refused", wang.str("access_token"), taken, refused, 401, "wrong-code"},
+	} {
+		if c.code == "" {
+			c.code = b.code(c.phone, "bind")
+		}
+		if a := bind(c.token, c.phone, c.code); !a.is(c.status, c.want) {
+			t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.raw, c.status, c.want)
+		}
+	}
+	if a := b.me(http.MethodGet, "", li.str("access_token"), nil); a.str("phone") != "138****8000" || a.doc["has_wechat"] != true {
+		t.Errorf("me: %s", a.raw)
+	}
+	if a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")}); a.str("user_id") != li.str("user_id") {
+		t.Errorf("login by the phone: %d %s", a.status, a.raw)
+	}
+	if a := b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset"), "password": secret}); a.status != 204 {
+		t.Errorf("the first password: %d %s", a.status, a.raw)
+	}
+	if a := b.login(phone, secret); a.str("user_id") != li.str("user_id") {
+		t.Errorf("login by password: %s", a.raw)
+	}
+	if a := b.me(http.MethodGet, "", wang.str("access_token"), nil); a.str("phone") != "" {
+		t.Errorf("who was refused has a phone: %s", a.raw)
+	}
+}
+
+// Of many accounts that show the same phone's code at once, one gets it.
+func TestAPhoneIsBoundOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	code, bound := b.code(phone, "bind"), 0
+	for _, a := range all(10, func(i int) answer {
+		token := b.loginWeChat("open-"+string(rune('a'+i)), "").str("access_token")
+		return b.me(http.MethodPost, "/phone", token, map[string]any{"phone": phone, "code": code})
+	}) {
+		switch {
+		case a.status == http.StatusNoContent:
+			bound++
+		case !a.is(401, "wrong-code"):
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM account.users WHERE phone IS NOT NULL`); bound != 1 || n != 1 {
+		t.Errorf("%d were told that they have it, %d have it", bound, n)
+	}
+}

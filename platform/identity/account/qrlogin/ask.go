@@ -1,0 +1,62 @@
+package qrlogin
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
+)
+
+// asked is a QR login that a device has asked for.
+type asked struct {
+	id        ids.ID
+	secret    string
+	expiresAt time.Time
+}
+
+// ask opens a QR login for a device.
+func (s *Service) ask(ctx context.Context, d account.Device) (asked, error) {
+	if err := s.keepOut("qr-ask", 0, d.ID, d.Address); err != nil {
+		return asked{}, err
+	}
+	if err := s.take(ctx, ratelimit.Ask{Rule: s.cfg.PerAddress, Key: ratelimit.AddrKey(d.Address)}); err != nil {
+		return asked{}, err
+	}
+	a := asked{id: newID()}
+	var hash []byte
+	a.secret, hash = newSecret()
+	expiresAt, err := s.db.Ask(ctx, qrlogindb.AskParams{
+		ID: a.id, PollHash: hash, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Address: known(d.Address),
+		LifetimeSeconds: codeLifetime.Seconds(),
+	})
+	if err != nil {
+		return asked{}, unreachable("ask", err)
+	}
+	a.expiresAt = expiresAt
+	s.steps.WithLabelValues("asked").Inc()
+	return a, nil
+}
+
+// url is what the picture says. Whoever scans it with something else than the
+// shop's app lands on the shop's page.
+func (s *Service) url(id ids.ID) string { return s.cfg.BaseURL + "/?qr=" + id.String() }
+
+// known is an address for the database, NULL when there is none.
+func known(addr netip.Addr) *netip.Addr {
+	if !addr.IsValid() {
+		return nil
+	}
+	return &addr
+}
+
+// address is the way back.
+func address(addr *netip.Addr) netip.Addr {
+	if addr == nil {
+		return netip.Addr{}
+	}
+	return *addr
+}

@@ -1,0 +1,115 @@
+package qrlogin
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+)
+
+// TestGuessesAreLimited for each code and address, without shutting the holder of
+// another code out.
+func TestGuessesAreLimited(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config) { c.Guesses.Count = 3 })
+	i := s.start()
+	a, other := i.asks(t), i.asks(t)
+	guess := a
+	guess.body.PollSecret = "guessed"
+	for n := range 3 {
+		i.polled(t, guess, "").is(t, "guess "+string(rune('1'+n)), http.StatusNotFound, "not-found")
+	}
+	i.polled(t, guess, "").is(t, "one guess too many", http.StatusTooManyRequests, "rate-limited")
+	i.polled(t, a, "").is(t, "the right secret after that", http.StatusTooManyRequests, "rate-limited")
+	if got := i.polled(t, other, ""); got.status != http.StatusOK {
+		t.Errorf("another code from that address: %d %s", got.status, got.raw)
+	}
+	id, err := ids.Parse(a.body.QRID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.poll(t.Context(), id, a.body.PollSecret, netip.MustParseAddr("203.0.113.7"), pending, 0); err != nil {
+		t.Errorf("the holder at another address: %v", err)
+	}
+}
+
+func TestAskingIsLimitedPerAddress(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config) {
+		c.PerAddress.Count, c.PicturesPerAddress.Count, c.PerUser.Count, c.Polls.Count = 2, 1, 1, 1
+	})
+	i := s.start()
+	a := i.asks(t)
+	i.asks(t)
+	i.call(t, http.MethodPost, "", aDesktop).is(t, "a third code", http.StatusTooManyRequests, "rate-limited")
+	image := "/" + a.body.QRID + "/image.png"
+	if got := i.call(t, http.MethodGet, image, ""); got.status != http.StatusOK {
+		t.Errorf("the first picture: %d", got.status)
+	}
+	i.call(t, http.MethodGet, image, "").is(t, "the second picture", http.StatusTooManyRequests, "rate-limited")
+	if got := i.polled(t, a, ""); got.status != http.StatusOK {
+		t.Errorf("the first poll: %d", got.status)
+	}
+	i.polled(t, a, "").is(t, "the second poll", http.StatusTooManyRequests, "rate-limited")
+	_, phone := s.phone(i, auth.Shopper)
+	i.scans(t, a, phone).is(t, "the first scan", http.StatusOK, "")
+	i.scans(t, a, phone).is(t, "a second scan of one user", http.StatusTooManyRequests, "rate-limited")
+}
+
+// TestSecretsAreNotStored: who reads the table can neither poll nor confirm.
+func TestSecretsAreNotStored(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	_, phone := s.phone(i, auth.Shopper)
+	a := i.asks(t)
+	scan := i.scans(t, a, phone)
+	var row string
+	if err := s.db.QueryRow(t.Context(), `SELECT q::text || encode(poll_hash, 'escape') || encode(scan_hash, 'escape') FROM auth.qr_logins q`).Scan(&row); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{a.body.PollSecret, scan.body.ScanToken} {
+		if len(secret) < 43 || strings.Contains(row, secret) {
+			t.Errorf("%q is in %s", secret, row)
+		}
+	}
+}
+
+func TestOldRowsGo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	a := i.asks(t)
+	i.asks(t)
+	if _, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() - interval '61 minutes' WHERE id = $1::uuid`, a.body.QRID); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	i.polled(t, a, "").is(t, "an old code", http.StatusNotFound, "not-found")
+	var rows int
+	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM auth.qr_logins`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows are left, %v", rows, err)
+	}
+}
+
+func TestSettingsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Config){
+		"no address":     func(c *Config) { c.BaseURL = "" },
+		"another scheme": func(c *Config) { c.BaseURL = "ftp://sale.example.com" },
+	} {
+		c := DefaultConfig("https://sale.example.com")
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		change(&c)
+		if _, err := New(c, Deps{}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

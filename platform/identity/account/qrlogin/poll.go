@@ -1,0 +1,155 @@
+package qrlogin
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
+	"stampede/platform/store/pg"
+)
+
+// progress is the answer to a poll.
+type progress struct {
+	state     string
+	expiresAt time.Time
+	tokens    *account.Tokens // with the state confirmed
+}
+
+// poll tells the holder of the secret how its QR login stands. While the state is
+// the one that the holder knows, it waits for another, for a time. A confirmed one
+// is claimed: whoever calls first is given the tokens.
+func (s *Service) poll(ctx context.Context, id ids.ID, secret string, from netip.Addr, knows string, wait time.Duration) (progress, error) {
+	row, err := s.holder(ctx, id, secret, from)
+	if err != nil {
+		return progress{}, err
+	}
+	if wait > 0 && stateOf(row) == knows {
+		if row, err = s.await(ctx, row, knows, wait); err != nil {
+			return progress{}, err
+		}
+	}
+	p := progress{state: stateOf(row), expiresAt: row.ExpiresAt}
+	if p.state != confirmed {
+		return p, nil
+	}
+	return s.claim(ctx, p, id)
+}
+
+// holder returns the row if the secret is its own.
+func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from netip.Addr) (qrlogindb.StateRow, error) {
+	guess := ratelimit.Ask{Rule: s.cfg.Guesses, Key: ratelimit.AddrKey(from) + "/" + id.String()}
+	if err := s.deps.Limits.Look(guess).Err(); err != nil {
+		return qrlogindb.StateRow{}, err
+	}
+	row, err := s.db.State(ctx, id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return row, unreachable("poll", err)
+	}
+	if err != nil || !fits(secret, row.PollHash) {
+		if err := s.take(ctx, guess); err != nil {
+			return row, err
+		}
+		return row, errUnknown
+	}
+	return row, s.take(ctx, ratelimit.Ask{Rule: s.cfg.Polls, Key: "q:" + id.String()})
+}
+
+// await returns the row once its state is another than the one that is known, or as
+// it is when the wait is over.
+func (s *Service) await(ctx context.Context, row qrlogindb.StateRow, knows string, wait time.Duration) (qrlogindb.StateRow, error) {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	recheck := time.NewTicker(s.cfg.RecheckEvery)
+	defer recheck.Stop()
+	for last := false; ; {
+		change, leave := s.polls.join(row.ID)
+		// Read after joining: a change before that is seen, one after it wakes.
+		var err error
+		row, err = s.db.State(ctx, row.ID)
+		if err != nil {
+			leave()
+			return row, unreachable("poll", err)
+		}
+		if last || change == nil || stateOf(row) != knows {
+			leave()
+			return row, nil
+		}
+		select {
+		case <-change:
+		case <-recheck.C:
+		case <-over.C:
+			last = true
+		case <-s.polls.closed:
+			last = true
+		case <-ctx.Done():
+			last = true
+		}
+		leave()
+		if ctx.Err() != nil {
+			return row, nil // nobody is there to be told
+		}
+	}
+}
+
+// claim opens the login that was confirmed and hands out its tokens, in one
+// transaction: neither is there without the other.
+func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, error) {
+	var tokens account.Tokens
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		row, err := s.db.WithTx(tx).Claim(ctx, id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errTooLate
+		}
+		if err != nil {
+			return err
+		}
+		who := auth.Principal{UserID: *row.UserID, Login: *row.LoginID, IssuedAt: *row.TokenIssued}
+		if ended, err := s.deps.Revocations.Revoked(ctx, who); err != nil {
+			return err
+		} else if ended {
+			return errEnded
+		}
+		tokens, err = s.deps.Accounts.OpenLogin(ctx, tx, who.UserID, account.Device{
+			Kind: row.DeviceKind, ID: row.DeviceID, Name: row.DeviceName, Address: address(row.Address),
+		}, "qr")
+		return err
+	})
+	var refused *fault.Error
+	switch {
+	case errors.Is(err, errTooLate):
+		row, err := s.db.State(ctx, id)
+		if err != nil {
+			return progress{}, unreachable("claim", err)
+		}
+		return progress{state: stateOf(row), expiresAt: row.ExpiresAt}, nil
+	case errors.Is(err, errEnded):
+		p.state = denied
+		return p, nil
+	case errors.As(err, &refused):
+		return progress{}, err
+	case err != nil:
+		return progress{}, unreachable("claim", err)
+	}
+	s.deps.Revocations.Tell(ctx) // opening a login may end the user's oldest one
+	s.changed(ctx, id, claimed)
+	p.tokens = &tokens
+	return p, nil
+}
+
+// How a claim ends without tokens.
+var (
+	// errTooLate: somebody was faster, or the code has expired.
+	errTooLate = errors.New("qrlogin: no longer to be claimed")
+	// errEnded: the login that confirmed was ended since. To the asking device that
+	// is a denial.
+	errEnded = errors.New("qrlogin: the login that confirmed has ended")
+)

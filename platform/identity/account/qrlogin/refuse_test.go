@@ -1,0 +1,275 @@
+package qrlogin
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
+)
+
+// awaitPolls returns once n polls wait on this instance.
+func (i *instance) awaitPolls(t testing.TB, n int) {
+	t.Helper()
+	pgtest.Eventually(t, promptly, func() bool { return i.polls.waiting() == n }, "the polls wait")
+}
+
+// expire lets a code's time be over.
+func (s bundle) expire(t testing.TB, a answer) {
+	t.Helper()
+	tag, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() WHERE id = $1::uuid`, a.body.QRID)
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatal(tag, err)
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config) { c.PerUser.Count, c.Guesses.Count = 1000, 1000 })
+	i := s.start()
+	_, phone := s.phone(i, auth.Shopper)
+	_, foreign := s.phone(i, auth.Admin)
+	p, err := s.tokens.Verify(phone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mintAs := func(user, login int64) string {
+		token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper, Login: login}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	mint := func(login int64) string { return mintAs(p.UserID, login) }
+	unknown := answer{}
+	unknown.body.QRID, unknown.body.PollSecret = newID().String(), "x"
+	garbage := answer{}
+	garbage.body.QRID, garbage.body.PollSecret = "1", "x"
+	const wrong = "a-token-of-nobody"
+
+	fresh := func() (answer, string) { return i.asks(t), "" }
+	scannedOne := func() (answer, string) {
+		a := i.asks(t)
+		return a, i.scans(t, a, phone).body.ScanToken
+	}
+	confirmedOne := func() (answer, string) {
+		a, token := scannedOne()
+		i.decides(t, a, "confirm", phone, token).is(t, "confirm", http.StatusNoContent, "")
+		return a, token
+	}
+	for name, c := range map[string]struct {
+		made   func() (answer, string)
+		expire bool
+		do     func(a answer, scanToken string) answer
+		status int
+		code   string
+	}{
+		"a poll without the secret": {fresh, false, func(a answer, _ string) answer {
+			return i.call(t, http.MethodGet, "/"+a.body.QRID, "")
+		}, 422, "invalid"},
+		"a poll with the secret in the address": {fresh, false, func(a answer, _ string) answer {
+			return i.call(t, http.MethodGet, "/"+a.body.QRID+"?QR-Secret="+a.body.PollSecret, "")
+		}, 422, "invalid"},
+		"a poll with a wrong secret": {confirmedOne, false, func(a answer, _ string) answer {
+			a.body.PollSecret = wrong
+			return i.polled(t, a, "")
+		}, 404, "not-found"},
+		"a poll with another code's secret": {confirmedOne, false, func(a answer, _ string) answer {
+			a.body.PollSecret = i.asks(t).body.PollSecret
+			return i.polled(t, a, "")
+		}, 404, "not-found"},
+		"a poll with the scan token": {confirmedOne, false, func(a answer, scanToken string) answer {
+			a.body.PollSecret = scanToken
+			return i.polled(t, a, "")
+		}, 404, "not-found"},
+		"a poll of an unknown id": {nil, false, func(_ answer, _ string) answer { return i.polled(t, unknown, "") }, 404, "not-found"},
+		"a poll of no id":         {nil, false, func(_ answer, _ string) answer { return i.polled(t, garbage, "") }, 404, "not-found"},
+		"a wait that is too long": {fresh, false, func(a answer, _ string) answer { return i.polled(t, a, "?wait=26") }, 422, "invalid"},
+
+		"a scan by nobody":         {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, "x") }, 401, "bad-token"},
+		"a scan by a minted token": {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, mint(0)) }, 403, "forbidden"},
+		"a scan of an unknown id":  {nil, false, func(_ answer, _ string) answer { return i.scans(t, unknown, phone) }, 404, "not-found"},
+		"a second scanner":         {scannedOne, false, func(a answer, _ string) answer { return i.scans(t, a, foreign) }, 409, "qr-taken"},
+		"a second scan":            {scannedOne, false, func(a answer, _ string) answer { return i.scans(t, a, phone) }, 409, "qr-taken"},
+		"a scan too late":          {fresh, true, func(a answer, _ string) answer { return i.scans(t, a, phone) }, 410, "qr-expired"},
+
+		"a confirmation without a scan": {fresh, false, func(a answer, _ string) answer { return i.decides(t, a, "confirm", phone, wrong) }, 409, "qr-not-scanned"},
+		"a confirmation without a token": {scannedOne, false, func(a answer, _ string) answer {
+			return i.decides(t, a, "confirm", phone, "")
+		}, 422, "invalid"},
+		"a confirmation with a wrong token": {scannedOne, false, func(a answer, _ string) answer { return i.decides(t, a, "confirm", phone, wrong) }, 409, "qr-not-scanned"},
+		"a confirmation with another scan's token": {scannedOne, false, func(a answer, _ string) answer {
+			_, other := scannedOne()
+			return i.decides(t, a, "confirm", phone, other)
+		}, 409, "qr-not-scanned"},
+		"a confirmation by another user": {scannedOne, false, func(a answer, scanToken string) answer {
+			return i.decides(t, a, "confirm", foreign, scanToken)
+		}, 404, "not-found"},
+		"a confirmation by another user under the login's number": {scannedOne, false, func(a answer, scanToken string) answer {
+			return i.decides(t, a, "confirm", mintAs(p.UserID+1000, p.Login), scanToken)
+		}, 404, "not-found"},
+		"a confirmation by another login": {scannedOne, false, func(a answer, scanToken string) answer {
+			return i.decides(t, a, "confirm", mint(p.Login+1000), scanToken)
+		}, 404, "not-found"},
+		"a confirmation by a minted token": {scannedOne, false, func(a answer, scanToken string) answer {
+			return i.decides(t, a, "confirm", mint(0), scanToken)
+		}, 403, "forbidden"},
+		"a confirmation by the desktop": {scannedOne, false, func(a answer, _ string) answer {
+			return i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", `{"scan_token":"`+a.body.PollSecret+`"}`)
+		}, 401, "no-token"},
+		"a second confirmation": {confirmedOne, false, func(a answer, scanToken string) answer {
+			return i.decides(t, a, "confirm", phone, scanToken)
+		}, 409, "qr-decided"},
+		"a denial after the confirmation": {confirmedOne, false, func(a answer, scanToken string) answer {
+			return i.decides(t, a, "deny", phone, scanToken)
+		}, 409, "qr-decided"},
+		"a confirmation too late": {scannedOne, true, func(a answer, scanToken string) answer {
+			return i.decides(t, a, "confirm", phone, scanToken)
+		}, 410, "qr-expired"},
+		"a confirmation too late without a scan": {fresh, true, func(a answer, _ string) answer {
+			return i.decides(t, a, "confirm", phone, wrong)
+		}, 410, "qr-expired"},
+		"a confirmation of an unknown id": {nil, false, func(_ answer, _ string) answer { return i.decides(t, unknown, "confirm", phone, wrong) }, 404, "not-found"},
+		"a denial by another user": {scannedOne, false, func(a answer, scanToken string) answer {
+			return i.decides(t, a, "deny", foreign, scanToken)
+		}, 404, "not-found"},
+
+		"a picture of an unknown id": {nil, false, func(_ answer, _ string) answer {
+			return i.call(t, http.MethodGet, "/"+unknown.body.QRID+"/image.png", "")
+		}, 404, "not-found"},
+		"a picture that is over": {fresh, true, func(a answer, _ string) answer {
+			return i.call(t, http.MethodGet, "/"+a.body.QRID+"/image.png", "")
+		}, 410, "qr-expired"},
+		"a picture of a scanned code": {scannedOne, false, func(a answer, _ string) answer {
+			return i.call(t, http.MethodGet, "/"+a.body.QRID+"/image.png", "")
+		}, 409, "qr-taken"},
+
+		"a device of an unknown kind": {nil, false, func(answer, string) answer {
+			return i.call(t, http.MethodPost, "", `{"device":{"kind":"fridge"}}`)
+		}, 422, "invalid"},
+		"a device whose id reads backwards": {nil, false, func(answer, string) answer {
+			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"\u202Esdrawkcab"}}`)
+		}, 422, "invalid"},
+		"a device with a NUL": {nil, false, func(answer, string) answer {
+			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"a\u0000b"}}`)
+		}, 422, "invalid"},
+		"a device whose id has too many bytes": {nil, false, func(answer, string) answer {
+			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"`+strings.Repeat("界", 100)+`"}}`)
+		}, 422, "invalid"},
+	} {
+		var a answer
+		var scanToken string
+		if c.made != nil {
+			a, scanToken = c.made()
+		}
+		if c.expire {
+			s.expire(t, a)
+		}
+		got := c.do(a, scanToken)
+		got.is(t, name, c.status, c.code)
+		if strings.Contains(string(got.raw), "refresh_token") {
+			t.Errorf("%s: it is answered with tokens", name)
+		}
+	}
+}
+
+// TestAnExpiredCodeTellsSo, whatever had become of it, and gives no tokens.
+func TestAnExpiredCodeTellsSo(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	_, phone := s.phone(i, auth.Shopper)
+	a := i.asks(t)
+	s.expire(t, a)
+	if got := i.polled(t, a, "?wait=25"); got.body.Status != "expired" {
+		t.Errorf("pending: %s", got.raw)
+	}
+	a = i.confirms(t, phone)
+	s.expire(t, a)
+	if got := i.polled(t, a, ""); got.body.Status != "expired" || got.body.Tokens != nil {
+		t.Errorf("confirmed: %s", got.raw)
+	}
+}
+
+// TestAConfirmationInTheLastMomentCounts: what the phone was told is what the
+// desktop gets, also when the code would have expired in between.
+func TestAConfirmationInTheLastMomentCounts(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config) { c.PerUser.Count = 1000 })
+	i := s.start()
+	_, phone := s.phone(i, auth.Shopper)
+	outcomes := map[int]int{}
+	for round := range 12 {
+		a := i.asks(t)
+		scan := i.scans(t, a, phone)
+		// From "already over" to "just in time", whatever a request takes here.
+		_, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() + make_interval(secs => $2::float8) WHERE id = $1::uuid`,
+			a.body.QRID, float64(round-1)*0.004)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := i.decides(t, a, "confirm", phone, scan.body.ScanToken)
+		outcomes[got.status]++
+		end := i.polled(t, a, "")
+		switch got.status {
+		case http.StatusNoContent:
+			if end.body.Status != "confirmed" || end.body.Tokens == nil {
+				t.Errorf("round %d: the phone was told yes, the desktop %s", round, end.raw)
+			}
+		case http.StatusGone:
+			if end.body.Status != "expired" {
+				t.Errorf("round %d: the phone was told too late, the desktop %s", round, end.raw)
+			}
+		default:
+			t.Errorf("round %d: %d %s", round, got.status, got.raw)
+		}
+	}
+	if outcomes[http.StatusGone] == 0 {
+		t.Errorf("none was too late: %v", outcomes)
+	}
+}
+
+// TestExpiryDuringAChangeWins if it is written down first: of a confirmation and of
+// the handing out of tokens.
+func TestExpiryDuringAChangeWins(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	_, phone := s.phone(i, auth.Shopper)
+	// overtaken lets a code expire while a change waits for its row.
+	overtaken := func(a answer, query string, change func() answer) answer {
+		t.Helper()
+		tx, err := s.db.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.Background()) }() // after the commit it does nothing
+		if _, err := tx.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() WHERE id = $1::uuid`, a.body.QRID); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan answer, 1)
+		go func() { done <- change() }()
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			var waits bool
+			err := s.db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+				WHERE wait_event_type = 'Lock' AND query LIKE '%name: ' || $1 || ' :%' AND datname = current_database())`, query).Scan(&waits)
+			return err == nil && waits
+		}, query+" waits for the row")
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return <-done
+	}
+	a := i.asks(t)
+	scan := i.scans(t, a, phone)
+	got := overtaken(a, "Confirm", func() answer { return i.decides(t, a, "confirm", phone, scan.body.ScanToken) })
+	got.is(t, "a confirmation that was overtaken", http.StatusGone, "qr-expired")
+
+	a = i.confirms(t, phone)
+	if got := overtaken(a, "Claim", func() answer { return i.polled(t, a, "") }); got.body.Status != "expired" || got.body.Tokens != nil {
+		t.Errorf("a claim that was overtaken: %s", got.raw)
+	}
+}

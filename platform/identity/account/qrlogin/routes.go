@@ -1,0 +1,233 @@
+package qrlogin
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+)
+
+// Routes registers the routes of both devices.
+func (s *Service) Routes(rt *httpx.Router) {
+	const base = "/api/v1/auth/qr"
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: base, ID: "ask-qr-login", Tag: "shopper", Status: http.StatusCreated,
+		Summary: "Ask to be logged in by a phone that scans a QR code",
+		Description: "Show the picture, keep `poll_secret` to yourself and ask `GET /api/v1/auth/qr/{qr_id}` with it. The `qr_id` alone is worth nothing. " +
+			"The login will be on the device that is stated here.",
+		Problems: map[int]string{
+			http.StatusForbidden: "login-refused", http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited",
+			http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.askRoute)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: base + "/{id}", ID: "poll-qr-login", Tag: "shopper", Class: httpx.Held,
+		Summary: "How a QR login stands, and its tokens once",
+		Description: "pending → scanned → confirmed, or denied; whatever takes too long has expired. The answer `confirmed` carries the tokens, " +
+			"to whoever asks first; after that it is `claimed`. With `wait` the answer comes when the state is another than `knows`, at the latest after that many seconds.",
+		Problems: map[int]string{
+			http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid",
+			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.pollRoute)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: base + "/{id}/image.png", ID: "get-qr-login-image", Tag: "shopper",
+		Summary:     "The QR code as PNG, 256 × 256 pixels",
+		Description: "The code says an address of the shop with `?qr=` and the `qr_id`. A code that was scanned or has expired is not drawn any more.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
+			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.imageRoute)
+	documentImage(rt.API.Huma.OpenAPI(), base+"/{id}/image.png")
+
+	decision := map[int]string{
+		http.StatusForbidden: "login-refused", http.StatusNotFound: "not-found", http.StatusConflict: "qr-not-scanned, qr-decided", http.StatusGone: "qr-expired",
+		http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
+	}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: base + "/{id}/scan", ID: "scan-qr-login", Tag: "shopper", Role: auth.Shopper,
+		Summary: "Scan a QR code with a device that is logged in",
+		Description: "Tells which device asks, from where and since when: show that to the user before they confirm. The first who scans has it; " +
+			"`scan_token` belongs to this scan, user and login.",
+		Problems: map[int]string{
+			http.StatusForbidden: "login-refused", http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
+			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.scanRoute)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: base + "/{id}/confirm", ID: "confirm-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "Let the device that was scanned log in as me", Problems: decision,
+	}, s.decideRoute(confirmed))
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: base + "/{id}/deny", ID: "deny-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "Refuse the device that was scanned", Problems: decision,
+	}, s.decideRoute(denied))
+}
+
+// documentImage says in the API's document what the picture is: huma takes every
+// body for JSON.
+func documentImage(doc *huma.OpenAPI, path string) {
+	ok := doc.Paths[path].Get.Responses[strconv.Itoa(http.StatusOK)]
+	ok.Content = map[string]*huma.MediaType{"image/png": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
+}
+
+type askInput struct {
+	Body struct {
+		Device account.DeviceInput `json:"device" doc:"The phone shows its name before the user confirms"`
+	} `nameHint:"QRLoginRequest"`
+}
+
+type askOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		QRID       string `json:"qr_id" example:"5b0e6f2d9c4a4f0e8d7c6b5a49382716" doc:"What the picture says"`
+		PollSecret string `json:"poll_secret" doc:"Send it in the header QR-Secret; never put it into an address"`
+		URL        string `json:"url" doc:"What the picture says"`
+		Image      string `json:"image" doc:"Where the picture is" example:"/api/v1/auth/qr/5b0e6f2d9c4a4f0e8d7c6b5a49382716/image.png"`
+		ExpiresAt  string `json:"expires_at" format:"date-time"`
+	} `nameHint:"QRLogin"`
+}
+
+func (s *Service) askRoute(ctx context.Context, in *askInput) (*askOutput, error) {
+	d, err := in.Body.Device.Device(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.ask(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	out := &askOutput{CacheControl: httpx.NoStore}
+	out.Body.QRID, out.Body.PollSecret, out.Body.URL = a.id.String(), a.secret, s.url(a.id)
+	out.Body.Image = "/api/v1/auth/qr/" + a.id.String() + "/image.png"
+	out.Body.ExpiresAt = httpx.Moment(a.expiresAt)
+	return out, nil
+}
+
+// pollAfter is how soon a device that does not wait should ask again: soon enough
+// for a person, slow enough for a shop full of desktops.
+const pollAfter = time.Second
+
+type pollInput struct {
+	ID     string `path:"id" doc:"The qr_id"`
+	Secret string `header:"QR-Secret" required:"true" minLength:"1" maxLength:"64" doc:"The poll_secret"`
+	Wait   int    `query:"wait" minimum:"0" maximum:"25" doc:"Seconds that the answer may wait for a change; below the 30 s after which proxies cut silent requests"`
+	Knows  string `query:"knows" enum:"pending,scanned" default:"pending" doc:"The state that the client knows, for wait"`
+}
+
+type pollOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Status      string          `json:"status" enum:"pending,scanned,confirmed,denied,expired,claimed"`
+		ExpiresAt   string          `json:"expires_at" format:"date-time"`
+		PollAfterMs int64           `json:"poll_after_ms" doc:"When to ask again; 0 when the state is final"`
+		Tokens      *account.Tokens `json:"tokens,omitempty" doc:"With the status confirmed, once"`
+	} `nameHint:"QRLoginState"`
+}
+
+func (s *Service) pollRoute(ctx context.Context, in *pollInput) (*pollOutput, error) {
+	id, err := parse(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.poll(ctx, id, in.Secret, httpx.ClientAddr(ctx), in.Knows, time.Duration(in.Wait)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	out := &pollOutput{CacheControl: httpx.NoStore}
+	out.Body.Status, out.Body.ExpiresAt, out.Body.Tokens = p.state, httpx.Moment(p.expiresAt), p.tokens
+	if p.state == pending || p.state == scanned {
+		out.Body.PollAfterMs = pollAfter.Milliseconds()
+	}
+	return out, nil
+}
+
+type idInput struct {
+	ID string `path:"id" doc:"The qr_id"`
+}
+
+type imageOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	ContentType  string `header:"Content-Type"`
+	Body         []byte
+}
+
+func (s *Service) imageRoute(ctx context.Context, in *idInput) (*imageOutput, error) {
+	id, err := parse(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	png, err := s.picture(ctx, id, httpx.ClientAddr(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &imageOutput{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, nil
+}
+
+type askingDevice struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+type scanOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Device    askingDevice `json:"device" doc:"As the asking device describes itself"`
+		Address   string       `json:"address" doc:"Where it asked from; empty when it is not known" example:"203.0.113.7"`
+		AskedAt   string       `json:"asked_at" format:"date-time"`
+		ExpiresAt string       `json:"expires_at" format:"date-time"`
+		ScanToken string       `json:"scan_token" doc:"For confirm and deny"`
+	} `nameHint:"QRLoginScan"`
+}
+
+func (s *Service) scanRoute(ctx context.Context, in *idInput) (*scanOutput, error) {
+	id, err := parse(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	row, token, err := s.scan(ctx, auth.From(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+	out := &scanOutput{CacheControl: httpx.NoStore}
+	out.Body.Device.Kind, out.Body.Device.Name = row.DeviceKind, row.DeviceName
+	if addr := address(row.Address); addr.IsValid() {
+		out.Body.Address = addr.String()
+	}
+	out.Body.AskedAt, out.Body.ExpiresAt, out.Body.ScanToken = httpx.Moment(row.CreatedAt), httpx.Moment(row.ExpiresAt), token
+	return out, nil
+}
+
+type decideInput struct {
+	ID   string `path:"id" doc:"The qr_id"`
+	Body struct {
+		ScanToken string `json:"scan_token" minLength:"1" maxLength:"64" doc:"As the scan answered it"`
+	} `nameHint:"QRLoginDecision"`
+}
+
+func (s *Service) decideRoute(decision string) func(context.Context, *decideInput) (*struct{}, error) {
+	return func(ctx context.Context, in *decideInput) (*struct{}, error) {
+		id, err := parse(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.decide(ctx, auth.From(ctx), id, in.Body.ScanToken, decision)
+	}
+}
+
+// parse reads an id; one that cannot be read does not exist.
+func parse(text string) (ids.ID, error) {
+	id, err := ids.Parse(text)
+	if err != nil {
+		return ids.ID{}, errUnknown
+	}
+	return id, nil
+}

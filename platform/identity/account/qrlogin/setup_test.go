@@ -1,0 +1,222 @@
+package qrlogin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/clock"
+	"stampede/platform/base/config"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/revoke"
+	"stampede/platform/identity/sms"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
+
+var testKey = bytes.Repeat([]byte("k1"), 16)
+
+// bundle is what its instances have in common.
+type bundle struct {
+	t      *testing.T
+	db     *pgxpool.Pool
+	bus    *bus.Bus
+	tokens *auth.Tokens
+	change func(*Config)
+}
+
+func setup(t *testing.T, change func(*Config)) bundle {
+	t.Helper()
+	return bundle{t: t, db: pgtest.DB(t), bus: bustest.Open(t), tokens: auth.NewTokens(testKey, time.Now), change: change}
+}
+
+// instance is one process of the shop.
+type instance struct {
+	*Service
+	revoke *revoke.Service
+	acc    *account.Service
+	url    string
+}
+
+func (s bundle) start() *instance {
+	s.t.Helper()
+	log, metrics := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	must := func(err error) {
+		s.t.Helper()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	i := &instance{}
+	var err error
+	rdb := pgtest.Redis(s.t)
+	i.revoke = revoke.New(revoke.Deps{DB: s.db, Redis: rdb, Bus: s.bus, Log: log, Metrics: metrics, Clock: clock.System{}})
+	must(i.revoke.Load(s.t.Context()))
+	limits := ratelimit.New(nil, log, metrics)
+	tokens := auth.NewTokens(testKey, time.Now, auth.RevokedBy(i.revoke))
+	acc, err := account.NewConfig(config.Defaults[account.Settings](), config.Defaults[sms.Settings](), testKey)
+	must(err)
+	i.acc, err = account.New(acc, account.Deps{DB: s.db, Redis: rdb, Tokens: tokens, Limits: limits, Revoke: i.revoke, Log: log, Metrics: metrics})
+	must(err)
+	cfg := DefaultConfig("https://sale.example.com")
+	cfg.PerAddress.Count, cfg.PicturesPerAddress.Count, cfg.Polls.Count = 1000, 1000, 1000 // all tests come from one address
+	if s.change != nil {
+		s.change(&cfg)
+	}
+	i.Service, err = New(cfg, Deps{DB: s.db, Bus: s.bus, Accounts: i.acc, Revocations: i.revoke, Limits: limits, Log: log, Metrics: metrics})
+	must(err)
+	rt := httpx.NewRouter(tokens, log, "test", metrics)
+	i.Routes(rt)
+	server := httptest.NewServer(rt)
+	i.url = server.URL
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	for _, w := range append(i.Workers(), i.revoke.Workers()...) {
+		group.Go(func() {
+			if err := w.Run(ctx); err != nil {
+				s.t.Errorf("%s: %v", w.Name, err)
+			}
+		})
+	}
+	s.t.Cleanup(func() {
+		_ = i.Stop(ctx)
+		server.Close()
+		cancel()
+		group.Wait()
+	})
+	return i
+}
+
+// phone makes a user and returns the access token of a login of theirs.
+func (s bundle) phone(i *instance, role auth.Role) (user int64, token string) {
+	s.t.Helper()
+	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(s.t.Context(), `INSERT INTO account.users (role) VALUES ($1) RETURNING id`, string(role)).Scan(&user); err != nil {
+			return err
+		}
+		tokens, err := i.acc.OpenLogin(s.t.Context(), tx, user, account.Device{Kind: "ios", ID: "phone"}, "sms")
+		token = tokens.AccessToken
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return user, token
+}
+
+// answer is what a request got.
+type answer struct {
+	status int
+	header http.Header
+	raw    []byte
+	body   struct {
+		QRID       string `json:"qr_id"`
+		PollSecret string `json:"poll_secret"`
+		URL        string
+		Image      string
+		ExpiresAt  string `json:"expires_at"`
+		AskedAt    string `json:"asked_at"`
+		ScanToken  string `json:"scan_token"`
+		Address    string
+		Device     struct{ Kind, Name string }
+		Status     any // of a poll a word, of a problem a number
+		Code       string
+		PollAfter  int64 `json:"poll_after_ms"`
+		Tokens     *account.Tokens
+	}
+}
+
+// call sends a request; header holds names and values in turn.
+func (i *instance) call(t testing.TB, method, path, body string, header ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, i.url+"/api/v1/auth/qr"+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for n := 0; n+1 < len(header); n += 2 {
+		req.Header.Set(header[n], header[n+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return answer{}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	a := answer{status: resp.StatusCode, header: resp.Header}
+	if a.raw, err = io.ReadAll(resp.Body); err != nil {
+		t.Error(err)
+	}
+	if resp.Header.Get("Content-Type") != "image/png" && len(a.raw) > 0 {
+		if err := json.Unmarshal(a.raw, &a.body); err != nil {
+			t.Errorf("%s %s: %s: %v", method, path, a.raw, err)
+		}
+	}
+	return a
+}
+
+const aDesktop = `{"device":{"kind":"desktop","id":"desk-1","name":"Firefox\u202E on Windows"}}`
+
+// ask asks for a QR login.
+func (i *instance) asks(t testing.TB) answer {
+	t.Helper()
+	a := i.call(t, http.MethodPost, "", aDesktop)
+	if a.status != http.StatusCreated {
+		t.Fatalf("ask: %d %s", a.status, a.raw)
+	}
+	return a
+}
+
+func (i *instance) polled(t testing.TB, a answer, query string) answer {
+	t.Helper()
+	return i.call(t, http.MethodGet, "/"+a.body.QRID+query, "", "QR-Secret", a.body.PollSecret)
+}
+
+func (i *instance) scans(t testing.TB, a answer, token string) answer {
+	t.Helper()
+	return i.call(t, http.MethodPost, "/"+a.body.QRID+"/scan", "", "Authorization", "Bearer "+token)
+}
+
+func (i *instance) decides(t testing.TB, a answer, decision, token, scanToken string) answer {
+	t.Helper()
+	return i.call(t, http.MethodPost, "/"+a.body.QRID+"/"+decision, `{"scan_token":"`+scanToken+`"}`, "Authorization", "Bearer "+token)
+}
+
+// confirmed asks, scans and confirms.
+func (i *instance) confirms(t testing.TB, token string) answer {
+	t.Helper()
+	a := i.asks(t)
+	scan := i.scans(t, a, token)
+	if got := i.decides(t, a, "confirm", token, scan.body.ScanToken); got.status != http.StatusNoContent {
+		t.Fatalf("confirm: %d %s", got.status, got.raw)
+	}
+	return a
+}
+
+// is reports a status and a code that are not as expected.
+func (a answer) is(t testing.TB, what string, status int, code string) {
+	t.Helper()
+	if a.status != status || a.body.Code != code {
+		t.Errorf("%s: %d %s, want %d %s", what, a.status, a.raw, status, code)
+	}
+}

@@ -1,0 +1,264 @@
+package qrlogin
+
+import (
+	"bytes"
+	"image/png"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
+)
+
+// promptly is three times what a waiting poll needs to hear of a change.
+const promptly = 3 * time.Second
+
+// TestADesktopIsLoggedInByAPhone: the desktop talks to one instance, the phone to
+// another, and each change ends the desktop's waiting.
+func TestADesktopIsLoggedInByAPhone(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config) { c.RecheckEvery = time.Minute }) // only a broadcast wakes
+	here, there := s.start(), s.start()
+	user, token := s.phone(there, auth.Operator)
+
+	began := time.Now()
+	a := here.asks(t)
+	expires, err := time.Parse(time.RFC3339, a.body.ExpiresAt)
+	if err != nil || expires.Sub(began).Round(time.Minute) != 2*time.Minute {
+		t.Errorf("it expires at %s, %v; want in 120 s", a.body.ExpiresAt, err)
+	}
+	pictured := there.call(t, http.MethodGet, strings.TrimPrefix(a.body.Image, "/api/v1/auth/qr"), "")
+	img, err := png.Decode(bytes.NewReader(pictured.raw))
+	if err != nil {
+		t.Fatalf("picture: %d %v", pictured.status, err)
+	}
+	if text, _, _, err := readQR(img); err != nil || text != a.body.URL || text != "https://sale.example.com/?qr="+a.body.QRID || strings.Contains(text, a.body.PollSecret) {
+		t.Errorf("the picture says %q, %v; want %q", text, err, a.body.URL)
+	}
+	if now := here.polled(t, a, ""); now.body.Status != "pending" || now.body.PollAfter != 1000 {
+		t.Errorf("at first: %s", now.raw)
+	}
+
+	// waits is a poll that knows a state; meanwhile runs once it waits.
+	waits := func(knows string, meanwhile func()) answer {
+		t.Helper()
+		done := make(chan answer, 1)
+		began := time.Now()
+		go func() { done <- here.polled(t, a, "?wait=25&knows="+knows) }()
+		here.awaitPolls(t, 1)
+		meanwhile()
+		got := <-done
+		if took := time.Since(began); took > promptly {
+			t.Errorf("the poll that knew %s was answered after %s", knows, took)
+		}
+		return got
+	}
+	var scan answer
+	if got := waits("pending", func() { scan = there.scans(t, a, token) }); got.body.Status != "scanned" || got.body.Tokens != nil {
+		t.Errorf("after the scan: %s", got.raw)
+	}
+	asked, err := time.Parse(time.RFC3339, scan.body.AskedAt)
+	if scan.status != http.StatusOK || scan.body.Device.Kind != "desktop" || scan.body.Device.Name != "Firefox on Windows" ||
+		scan.body.Address != "127.0.0.1" || err != nil || asked.Sub(began).Abs() > time.Minute || strings.Contains(string(scan.raw), "desk-1") {
+		t.Errorf("the phone is shown %d %s", scan.status, scan.raw)
+	}
+	got := waits("scanned", func() {
+		there.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "confirm", http.StatusNoContent, "")
+	})
+	if got.body.Status != "confirmed" || got.body.Tokens == nil {
+		t.Fatalf("after the confirmation: %s", got.raw)
+	}
+	p, err := s.tokens.Verify(got.body.Tokens.AccessToken)
+	if err != nil || p.UserID != user || p.Role != auth.Operator || p.Device != "desk-1" || p.Login == 0 {
+		t.Errorf("the token names %+v, %v", p, err)
+	}
+	var kind, name, how, from string
+	err = s.db.QueryRow(t.Context(), `SELECT device_kind, device_name, how, host(address) FROM account.logins WHERE id = $1 AND user_id = $2`, p.Login, user).
+		Scan(&kind, &name, &how, &from)
+	if err != nil || kind != "desktop" || name != "Firefox on Windows" || how != "qr" || from != "127.0.0.1" {
+		t.Errorf("the login is %s %q by %s from %s, %v", kind, name, how, from, err)
+	}
+	for _, i := range []*instance{here, there} {
+		if again := i.polled(t, a, ""); again.body.Status != "claimed" || again.body.Tokens != nil {
+			t.Errorf("asked again: %s", again.raw)
+		}
+	}
+	for _, answer := range []answer{a, pictured, scan, got} {
+		if answer.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("an answer may be cached: %v", answer.header)
+		}
+	}
+}
+
+func TestADeniedDeviceGetsNothing(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	_, token := s.phone(i, auth.Shopper)
+	a := i.asks(t)
+	scan := i.scans(t, a, token)
+	i.decides(t, a, "deny", token, scan.body.ScanToken).is(t, "deny", http.StatusNoContent, "")
+	if got := i.polled(t, a, "?wait=25"); got.body.Status != "denied" || got.body.Tokens != nil {
+		t.Errorf("after a denial: %s", got.raw)
+	}
+	i.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "confirm after a denial", http.StatusConflict, "qr-decided")
+}
+
+// TestTokensAreHandedOutOnce to a hundred polls at once.
+func TestTokensAreHandedOutOnce(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	instances := []*instance{s.start(), s.start()}
+	user, token := s.phone(instances[0], auth.Shopper)
+	a := instances[0].confirms(t, token)
+	var mu sync.Mutex
+	states, handed := map[any]int{}, 0
+	var group sync.WaitGroup
+	for n := range 100 {
+		group.Go(func() {
+			got := instances[n%2].polled(t, a, "?wait=1")
+			mu.Lock()
+			defer mu.Unlock()
+			states[got.body.Status]++
+			if got.body.Tokens != nil {
+				handed++
+			}
+		})
+	}
+	group.Wait()
+	if handed != 1 || states["confirmed"] != 1 || states["claimed"] != 99 {
+		t.Errorf("%d got tokens, states %v", handed, states)
+	}
+	var logins int
+	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM account.logins WHERE user_id = $1 AND how = 'qr'`, user).Scan(&logins); err != nil || logins != 1 {
+		t.Errorf("%d logins were opened, %v", logins, err)
+	}
+}
+
+// TestOneOfFiftyScannersHasTheCode.
+func TestOneOfFiftyScannersHasTheCode(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	instances := []*instance{s.start(), s.start()}
+	a := instances[0].asks(t)
+	var mu sync.Mutex
+	answers := map[int]int{}
+	var group sync.WaitGroup
+	for n := range 50 {
+		token, err := s.tokens.Mint(auth.Principal{UserID: int64(n) + 1, Role: auth.Shopper, Login: int64(n) + 1}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() {
+			got := instances[n%2].scans(t, a, token)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[got.status]++
+			if (got.status == http.StatusOK) != (got.body.ScanToken != "") || got.status != http.StatusOK && got.body.Code != "qr-taken" {
+				t.Errorf("a scanner got %d %s", got.status, got.raw)
+			}
+		})
+	}
+	group.Wait()
+	if answers[http.StatusOK] != 1 || answers[http.StatusConflict] != 49 {
+		t.Errorf("answers %v", answers)
+	}
+}
+
+// TestAConfirmationEndsWithItsLogin: whoever logs the phone out after a mistake is
+// in time until the desktop has its tokens.
+func TestAConfirmationEndsWithItsLogin(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	here, there := s.start(), s.start()
+	_, token := s.phone(here, auth.Shopper)
+	a := here.confirms(t, token)
+	p, err := s.tokens.Verify(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return there.revoke.Logins(t.Context(), tx, "logout", p.Login) }); err != nil {
+		t.Fatal(err)
+	}
+	here.revoke.Tell(t.Context())
+	for range 2 {
+		if got := here.polled(t, a, ""); got.body.Status != "denied" || got.body.Tokens != nil {
+			t.Errorf("after the logout: %s", got.raw)
+		}
+	}
+}
+
+// TestADisabledAccountIsRefused by what opens logins, and the desktop is told.
+func TestADisabledAccountIsRefused(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	user, token := s.phone(i, auth.Shopper)
+	a := i.confirms(t, token)
+	set := func(status string) {
+		if _, err := s.db.Exec(t.Context(), `UPDATE account.users SET status = $2 WHERE id = $1`, user, status); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("disabled")
+	i.polled(t, a, "").is(t, "a disabled account", http.StatusForbidden, "account-disabled")
+	set("active")
+	if got := i.polled(t, a, ""); got.body.Tokens == nil {
+		t.Errorf("the refusal has used the confirmation up: %s", got.raw)
+	}
+}
+
+// TestAPollWaitsOnlyAsLongAsItMay: until its time is over, or a change that nobody
+// tells is found.
+func TestAPollWaitsOnlyAsLongAsItMay(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config) { c.MaxWaiting, c.RecheckEvery = 1, 200*time.Millisecond })
+	i := s.start()
+	a := i.asks(t)
+	began := time.Now()
+	if got := i.polled(t, a, "?wait=1"); got.body.Status != "pending" || time.Since(began) < time.Second {
+		t.Errorf("after %s: %s", time.Since(began), got.raw)
+	}
+
+	done := make(chan answer, 1)
+	began = time.Now()
+	go func() { done <- i.polled(t, a, "?wait=25") }()
+	i.awaitPolls(t, 1)
+	if got := i.polled(t, a, "?wait=25"); got.body.Status != "pending" || time.Since(began) > promptly {
+		t.Errorf("a poll beyond the most that may wait: %s after %s", got.raw, time.Since(began))
+	}
+	// As if another instance had changed it and its broadcast were lost.
+	_, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET status = 'scanned', scan_hash = poll_hash, user_id = 1, login_id = 1, token_issued = now()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got.body.Status != "scanned" || time.Since(began) > 3*time.Second {
+		t.Errorf("after a change that nobody told: %s after %s", got.raw, time.Since(began))
+	}
+	if n := i.polls.waiting(); n != 0 {
+		t.Errorf("%d polls are still counted", n)
+	}
+}
+
+// TestTheStopAnswersWhoWaits, so that a drain does not wait for them.
+func TestTheStopAnswersWhoWaits(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config) { c.RecheckEvery = time.Minute })
+	i := s.start()
+	a := i.asks(t)
+	done := make(chan answer, 1)
+	began := time.Now()
+	go func() { done <- i.polled(t, a, "?wait=25") }()
+	i.awaitPolls(t, 1)
+	if err := i.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got.body.Status != "pending" || time.Since(began) > promptly {
+		t.Errorf("at the stop: %s after %s", got.raw, time.Since(began))
+	}
+}

@@ -1,0 +1,119 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/store/pg"
+)
+
+// refreshGrace is how long a refresh token may be sent once more after its use,
+// with the same successor as the answer: a shopper whose answer was lost in a
+// tunnel, or whose two tabs refresh at once, must not be logged out. It covers a
+// client's time-out and one retry. A thief gains nothing by it: thief and
+// shopper then hold the same successor, and whoever uses it second, later than
+// this, ends the login.
+const refreshGrace = 10 * time.Second
+
+// What a refresh token is refused for.
+var (
+	ErrBadRefresh = fault.New(fault.Unauthenticated, "bad-refresh-token", fault.Titles{"Please log in again", "登录已失效，请重新登录"}, "The refresh token is not valid here, or its login has ended; log in again.")
+	ErrReused     = fault.New(fault.Unauthenticated, "refresh-reused", fault.Titles{"Please log in again", "登录存在风险已退出，请重新登录"},
+		"This refresh token was used before, so somebody may have copied it. The login has been ended; log in again.")
+)
+
+// Refresh exchanges a refresh token for new tokens. device must be the id that
+// was stated at login. A token is good for one use; used again within
+// refreshGrace it gets the same successor, used again later, or after its
+// successor, it ends the login. Whoever is kept out by the list is refused and
+// keeps the token, for when that is over.
+func (s *Service) Refresh(ctx context.Context, token, device string, from netip.Addr) (Tokens, error) {
+	login, generation, ok := readRefreshToken(token)
+	if !ok {
+		return Tokens{}, ErrBadRefresh
+	}
+	var out Tokens
+	var reused bool
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		out, reused = Tokens{}, false // of an attempt that was rolled back
+		q := accountdb.New(tx)
+		owner, err := q.OwnerOfLogin(ctx, login)
+		if err != nil {
+			return err
+		}
+		// User before login, as everywhere. With both locked, a role that changes or
+		// an account that is disabled comes entirely before this or after it.
+		u, err := q.LockUser(ctx, owner)
+		if err != nil {
+			return err
+		}
+		l, err := q.LockLogin(ctx, accountdb.LockLoginParams{ID: login, GraceSeconds: refreshGrace.Seconds()})
+		if err != nil {
+			return err
+		}
+		switch {
+		case !s.keys.signed(token, login, generation, l.Salt),
+			l.EndedAt != nil, l.Expired, u.Status != statusActive, l.DeviceID != device:
+			return ErrBadRefresh
+		}
+		again := generation == l.Generation-1 && l.JustRotated
+		if generation == l.Generation || again {
+			if err := s.keepOut(byRefresh, u.ID, phoneIn(u), Device{ID: l.DeviceID, Address: from}); err != nil {
+				return err
+			}
+		}
+		who := auth.Principal{UserID: u.ID, Role: auth.Role(u.Role), Login: l.ID, Device: l.DeviceID}
+		switch {
+		case generation == l.Generation:
+			next, err := q.RotateLogin(ctx, accountdb.RotateLoginParams{
+				ID: login, Address: addressOf(from), LifetimeSeconds: s.cfg.RefreshLifetime.Seconds(), MostSeconds: loginMost.Seconds(),
+			})
+			if err != nil {
+				return err
+			}
+			out, err = s.mint(who, s.keys[0].refreshToken(login, next.Generation, l.Salt), next.ExpiresAt)
+			return err
+		case again:
+			out, err = s.mint(who, s.keys[0].refreshToken(login, l.Generation, l.Salt), l.ExpiresAt)
+			return err
+		default:
+			// Also a number above the present one: only a database that was restored
+			// from a backup meets it, and there as well one of two holders is not the
+			// shopper.
+			reused = true
+			return s.endLogin(ctx, tx, u.ID, login, endedByReuse)
+		}
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Tokens{}, ErrBadRefresh
+	case err != nil:
+		return Tokens{}, asFault("refresh", err)
+	case reused:
+		s.deps.Revoke.Tell(ctx)
+		s.metrics.reused.Inc()
+		s.deps.Log.WarnContext(ctx, "refresh token reused, login ended", "login", login)
+		return Tokens{}, ErrReused
+	}
+	return out, nil
+}
+
+// asFault lets nil and a coded error through and wraps any other with the
+// operation.
+func asFault(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, coded := errors.AsType[*fault.Error](err); coded {
+		return err
+	}
+	return fmt.Errorf("account: %s: %w", operation, err)
+}

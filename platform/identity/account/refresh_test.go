@@ -1,0 +1,164 @@
+package account_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"stampede/platform/identity/account"
+)
+
+func (b *bundle) refresh(token string, device ...string) answer {
+	b.t.Helper()
+	body := map[string]any{"refresh_token": token}
+	if len(device) > 0 {
+		body["device_id"] = device[0]
+	}
+	return b.post("refresh", body)
+}
+
+// A hundred refreshes with one token at once are one refresh whose answer a
+// hundred get: one successor, one login that lives.
+func TestParallelRefreshesHaveOneSuccessor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	login := b.register(phone, secret)
+	next := map[string]bool{}
+	for _, a := range all(100, func(int) answer { return b.refresh(login.str("refresh_token")) }) {
+		if a.status != http.StatusOK {
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+		next[a.str("refresh_token")] = true
+	}
+	if len(next) != 1 || next[login.str("refresh_token")] {
+		t.Fatalf("%d successors", len(next))
+	}
+	for token := range next {
+		if a := b.refresh(token); a.status != http.StatusOK {
+			t.Errorf("the successor: %d %s", a.status, a.raw)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL AND generation = 3`); n != 1 {
+		t.Error("the login was not refreshed exactly twice")
+	}
+}
+
+// A token that comes again when its answer cannot merely have been lost ends the
+// login: for whoever copied it, and for the shopper, who logs in again.
+func TestReuseEndsTheLogin(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(b *bundle, successor string){
+		"after its successor was used": func(b *bundle, successor string) { b.refresh(successor) },
+		"long after its use": func(b *bundle, _ string) {
+			b.exec(`UPDATE account.logins SET rotated_at = rotated_at - interval '10 seconds'`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			first := b.register(phone, secret).str("refresh_token")
+			other := b.login(phone, secret).str("refresh_token")
+			second := b.refresh(first)
+			if again := b.refresh(first); again.status != 200 || again.str("refresh_token") != second.str("refresh_token") {
+				t.Fatalf("the repeat at once: %d %s", again.status, again.raw)
+			}
+			meanwhile(b, second.str("refresh_token"))
+			p, err := b.tokens.Verify(second.str("access_token"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := b.refresh(first); !a.is(401, "refresh-reused") {
+				t.Fatalf("reused: %d %s", a.status, a.raw)
+			}
+			if a := b.refresh(second.str("refresh_token")); !a.is(401, "bad-refresh-token") {
+				t.Errorf("its successor: %d %s", a.status, a.raw)
+			}
+			if b.revoked.why(p.Login) != "refresh token reused" || b.revoked.told == 0 {
+				t.Errorf("revoked %v", b.revoked.logins)
+			}
+			if a := b.refresh(other); a.status != 200 {
+				t.Errorf("the user's other login: %d %s", a.status, a.raw)
+			}
+		})
+	}
+}
+
+// What is no refresh token of a living login is refused, and refusing it ends
+// nothing.
+func TestRefreshRefusals(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(phone, secret)
+	device := map[string]any{"kind": "ios", "id": "device-1"}
+	login := b.post("login", map[string]any{"phone": phone, "password": secret, "device": device})
+	good := login.str("refresh_token")
+	flipped := good[:20] + string(good[20]^1) + good[21:]
+	for name, c := range map[string]struct{ token, device string }{
+		"an access token":    {login.str("access_token"), "device-1"},
+		"another device":     {good, "device-2"},
+		"no device":          {good, ""},
+		"altered":            {flipped, "device-1"},
+		"cut":                {good[:len(good)-1], "device-1"},
+		"longer":             {good + "A", "device-1"},
+		"without its prefix": {strings.TrimPrefix(good, "rt_"), "device-1"},
+		"a line break":       {good[:30] + "\n" + good[31:], "device-1"},
+	} {
+		if a := b.refresh(c.token, c.device); !a.is(401, "bad-refresh-token") {
+			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		}
+	}
+	if a := b.call(http.MethodGet, "/api/v1/me", good, nil); !a.is(401, "bad-token") {
+		t.Errorf("a refresh token as access token: %d %s", a.status, a.raw)
+	}
+	// Another server's key makes other tokens of the same login.
+	elsewhere := setup(t, func(c *account.Config, d *account.Deps) {
+		c.SigningKey, d.DB = []byte("another key of thirty-two bytes!!"), b.pool
+	})
+	if a := elsewhere.refresh(good, "device-1"); !a.is(401, "bad-refresh-token") {
+		t.Errorf("under another key: %d %s", a.status, a.raw)
+	}
+	next := b.refresh(good, "device-1")
+	if next.status != 200 {
+		t.Fatalf("refused for good: %d %s", next.status, next.raw)
+	}
+	b.exec(`UPDATE account.logins SET expires_at = clock_timestamp()`)
+	if a := b.refresh(next.str("refresh_token"), "device-1"); !a.is(401, "bad-refresh-token") {
+		t.Errorf("expired: %d %s", a.status, a.raw)
+	}
+	// However often it is refreshed, a login ends half a year after it began.
+	b.exec(`UPDATE account.logins SET created_at = clock_timestamp() - interval '179 days', expires_at = clock_timestamp() + interval '1 day'`)
+	if a := b.refresh(next.str("refresh_token"), "device-1"); a.status != 200 {
+		t.Fatalf("on its last day: %d %s", a.status, a.raw)
+	}
+	if n := b.count(`SELECT count(*) FROM account.logins WHERE expires_at > clock_timestamp() + interval '25 hours' AND device_id <> ''`); n != 0 {
+		t.Error("the login outlives its most")
+	}
+}
+
+// While a signing key is replaced, instances with either key understand each
+// other's refresh tokens and codes.
+func TestKeysAreReplaced(t *testing.T) {
+	t.Parallel()
+	older, newer := []byte("the older key of thirty-two bytes"), []byte("the newer key of thirty-two bytes")
+	a := setup(t, func(c *account.Config, _ *account.Deps) { c.SigningKey, c.PreviousKeys = older, [][]byte{newer} })
+	b := setup(t, func(c *account.Config, d *account.Deps) {
+		c.SigningKey, c.PreviousKeys, d.DB = newer, [][]byte{older}, a.pool
+	})
+	code := a.code(phone, "login")
+	login := b.post("login/sms", map[string]any{"phone": phone, "code": code})
+	if login.status != http.StatusOK {
+		t.Fatalf("the other instance's code: %d %s", login.status, login.raw)
+	}
+	token := login.str("refresh_token")
+	for i, at := range []*bundle{a, b, b, a, a} {
+		next := at.refresh(token)
+		if next.status != http.StatusOK {
+			t.Fatalf("refresh %d: %d %s", i+1, next.status, next.raw)
+		}
+		token = next.str("refresh_token")
+	}
+	gone := setup(t, func(c *account.Config, d *account.Deps) { c.SigningKey, d.DB = newer, a.pool })
+	if x := gone.refresh(token); !x.is(401, "bad-refresh-token") {
+		t.Errorf("a key that is no more: %d %s", x.status, x.raw)
+	}
+}

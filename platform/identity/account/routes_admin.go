@@ -1,0 +1,176 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account/internal/accountdb"
+)
+
+const adminPath = "/api/v1/admin/users"
+
+func (s *Service) adminRoutes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: adminPath, ID: "list-users", Tag: "operator", Role: auth.Viewer,
+		Summary:     "Accounts, the newest first",
+		Description: "All filters given apply together. Viewers see phones masked.",
+		Problems:    map[int]string{http.StatusUnprocessableEntity: problemsInvalid},
+	}, s.adminList)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: adminPath + "/{id}", ID: "get-user", Tag: "operator", Role: auth.Viewer,
+		Summary: "An account with its logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
+	}, s.adminDetail)
+	change := map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "last-admin, forbidden-transition", http.StatusUnprocessableEntity: problemsInvalid}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: adminPath + "/{id}/role", ID: "set-role", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary:     "Give an account a role",
+		Description: "Its access tokens end, and the next refresh gives one with the new role. The last admin stays one.",
+		Problems:    change,
+	}, func(ctx context.Context, in *roleInput) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.SetRole(ctx, user, in.Body.Role) })
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: adminPath + "/{id}/disable", ID: "disable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary: "Keep an account from logging in", Description: "All its logins end. The last admin cannot be disabled.", Problems: change,
+	}, func(ctx context.Context, in *disableInput) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.Disable(ctx, user, clean(in.Body.Reason)) })
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: adminPath + "/{id}/enable", ID: "enable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary: "Let an account log in again", Problems: change,
+	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.Enable(ctx, user) })
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "end-user-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary: "End all logins of an account", Description: "It may log in again at once.", Problems: change,
+	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.EndLogins(ctx, user) })
+	})
+}
+
+type userInPath struct {
+	ID string `path:"id" doc:"The user's id" example:"1000042"`
+}
+
+type roleInput struct {
+	ID   string `path:"id" doc:"The user's id" example:"1000042"`
+	Body struct {
+		Role auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
+	} `nameHint:"RoleChange"`
+}
+
+type disableInput struct {
+	ID   string `path:"id" doc:"The user's id" example:"1000042"`
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"For the audit log"`
+	} `nameHint:"UserDisabling"`
+}
+
+// withUser parses the path's id for do.
+func withUser(id string, do func(user int64) error) error {
+	user, err := httpx.ParseID(id)
+	if err != nil {
+		return errNoUser.Because(err)
+	}
+	return do(user)
+}
+
+// UserView is an account as operators read it.
+type UserView struct {
+	ID          string    `json:"id" example:"1000042"`
+	Phone       string    `json:"phone,omitempty" doc:"In full for operators and admins, masked for viewers" example:"+8613800138000"`
+	Name        string    `json:"name,omitempty"`
+	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
+	Status      string    `json:"status" enum:"active,disabled,erased" doc:"disabled: kept from logging in; erased: deleted by its owner"`
+	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
+	CreatedAt   string    `json:"created_at" format:"date-time"`
+	UpdatedAt   string    `json:"updated_at" format:"date-time"`
+}
+
+// userView renders an account for whoever asks.
+func userView(ctx context.Context, u accountdb.AccountUser) UserView {
+	phone := string(phoneIn(u))
+	if !auth.From(ctx).Role.May(auth.Operator) {
+		phone = phoneIn(u).Masked()
+	}
+	return UserView{
+		ID: httpx.FormatID(u.ID), Phone: phone, Name: u.Name, Role: auth.Role(u.Role), Status: u.Status, HasPassword: u.Password != nil,
+		CreatedAt: httpx.Moment(u.CreatedAt), UpdatedAt: httpx.Moment(u.UpdatedAt),
+	}
+}
+
+type adminListInput struct {
+	httpx.PageInput
+	ID     int64  `query:"id" minimum:"1" doc:"Only this account"`
+	Phone  string `query:"phone" maxLength:"32" doc:"The whole number; in E.164 the plus sign is written %2B"`
+	Role   string `query:"role" enum:"shopper,viewer,operator,admin" doc:"Only with this role"`
+	Status string `query:"status" enum:"active,disabled,erased" doc:"Only in this state"`
+}
+
+func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[UserView], error) {
+	before, err := in.BeforeID()
+	if err != nil {
+		return nil, err
+	}
+	p := accountdb.ListUsersParams{Before: cmp.Or(before, math.MaxInt64), Most: int32(in.Ask())} //nolint:gosec // a page has at most 100
+	if in.ID != 0 {
+		p.ID = &in.ID
+	}
+	if in.Phone != "" {
+		phone, err := ParsePhone(in.Phone)
+		if err != nil {
+			return nil, err
+		}
+		text := string(phone)
+		p.Phone = &text
+	}
+	if in.Role != "" {
+		p.Role = &in.Role
+	}
+	if in.Status != "" {
+		p.Status = &in.Status
+	}
+	rows, err := accountdb.New(s.deps.DB).ListUsers(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("account: list users: %w", err)
+	}
+	view := func(u accountdb.AccountUser) UserView { return userView(ctx, u) }
+	return httpx.PageOf(in.PageInput, rows, view, func(u accountdb.AccountUser) string { return httpx.FormatID(u.ID) }), nil
+}
+
+type adminUserOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		User   UserView    `json:"user"`
+		Logins []LoginView `json:"logins" nullable:"false"`
+	} `nameHint:"UserDetail"`
+}
+
+func (s *Service) adminDetail(ctx context.Context, in *userInPath) (*adminUserOutput, error) {
+	out := &adminUserOutput{CacheControl: httpx.NoStore}
+	err := withUser(in.ID, func(user int64) error {
+		u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errNoUser
+		}
+		if err != nil {
+			return fmt.Errorf("account: read user: %w", err)
+		}
+		out.Body.User = userView(ctx, u)
+		out.Body.Logins, err = s.loginsOf(ctx, user, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,241 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account/internal/accountdb"
+)
+
+const mePath = "/api/v1/me"
+
+func (s *Service) meRoutes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: authPath + "/logout", ID: "logout", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "End this login", Description: "Its access token and its refresh token end within a second, on every instance.",
+		Problems: map[int]string{http.StatusConflict: "no-login"},
+	}, s.logout)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: mePath, ID: "get-me", Tag: "shopper", Role: auth.Shopper,
+		Summary: "Your account", Problems: map[int]string{http.StatusNotFound: "no-account"},
+	}, s.me)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodDelete, Path: mePath, ID: "erase-me", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "Delete your account for good",
+		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the number of the account and nothing else of you. " +
+			"Show one of: the password, a code of the purpose `erase`, a code of WeChat's.",
+		Problems: map[int]string{
+			http.StatusForbidden: "wrong-password, proof-required", http.StatusUnauthorized: "wrong-code, wechat-bad-code", http.StatusNotFound: "no-account",
+			http.StatusConflict: "last-admin", http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "wechat-unavailable",
+		},
+	}, s.eraseMe)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: mePath + "/password", ID: "change-password", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "Change the password", Description: "Your other logins end.",
+		Problems: map[int]string{
+			http.StatusForbidden: "wrong-password", http.StatusNotFound: "no-account", http.StatusConflict: "no-password",
+			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
+		},
+	}, s.changePassword)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: mePath + "/logins", ID: "list-logins", Tag: "shopper", Role: auth.Shopper,
+		Summary: "Where you are logged in, the last used first", Description: "At most 20: beyond that the login used least recently ends.",
+	}, s.listLogins)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodDelete, Path: mePath + "/logins/{id}", ID: "end-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "End one of your logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
+	}, s.endOwnLogin)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: mePath + "/logout-others", ID: "logout-others", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "End all your logins but this one", Problems: map[int]string{http.StatusNotFound: "no-account"},
+	}, s.logoutOthers)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: mePath + "/wechat", ID: "link-wechat", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary:     "Add your WeChat account",
+		Description: "It becomes a way to log in, and payments inside WeChat can be made out to it. Repeating it does nothing.",
+		Problems: map[int]string{
+			http.StatusUnauthorized: "wechat-bad-code", http.StatusNotFound: "no-account", http.StatusConflict: "wechat-taken, wechat-linked",
+			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "wechat-unavailable",
+		},
+	}, s.linkWeChat)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Summary: "Add your phone",
+		Description: "For an account that has none yet, such as one that came by WeChat. Takes a code of the purpose `bind`. The phone becomes a way to " +
+			"log in, by code at once and by password after `auth/password/reset`. Adding the phone that the account has already does nothing.",
+		Problems: map[int]string{
+			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "no-account",
+			http.StatusConflict: "phone-taken, phone-linked", http.StatusUnprocessableEntity: problemsInvalid, http.StatusTooManyRequests: "rate-limited",
+		},
+	}, s.bindPhone)
+}
+
+// errNoOwnLogin is what the holder of a minted token is told: there is nothing
+// that could be ended for it alone.
+var errNoOwnLogin = fault.New(fault.Conflict, "no-login", fault.Titles{"This token belongs to no login", "该令牌不属于任何登录"}, "This token was minted with the server's key and belongs to no login; it ends by itself.")
+
+func (s *Service) logout(ctx context.Context, _ *struct{}) (*struct{}, error) {
+	p := auth.From(ctx)
+	if p.Login == 0 {
+		return nil, errNoOwnLogin
+	}
+	err := s.EndLogin(ctx, p.UserID, p.Login, endedByLogout)
+	if errors.Is(err, errNoLogin) {
+		return nil, nil //nolint:nilnil // it has ended already, which is what was asked for; 204 has no body
+	}
+	return nil, err
+}
+
+// MeView is an account as its owner reads it.
+type MeView struct {
+	ID          string    `json:"id" example:"1000042"`
+	Phone       string    `json:"phone,omitempty" doc:"Masked" example:"138****5678"`
+	Name        string    `json:"name,omitempty"`
+	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
+	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
+	HasWeChat   bool      `json:"has_wechat" doc:"Whether a WeChat account is linked"`
+	CreatedAt   string    `json:"created_at" format:"date-time"`
+}
+
+func (s *Service) me(ctx context.Context, _ *struct{}) (*httpx.Output[MeView], error) {
+	q := accountdb.New(s.deps.DB)
+	u, err := q.UserByID(ctx, auth.From(ctx).UserID)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && u.Status == statusErased {
+		return nil, errNoAccount
+	}
+	if err != nil {
+		return nil, fmt.Errorf("account: read user: %w", err)
+	}
+	linked, err := q.HasIdentity(ctx, u.ID)
+	if err != nil {
+		return nil, fmt.Errorf("account: read identities: %w", err)
+	}
+	return httpx.Answer(MeView{
+		ID: httpx.FormatID(u.ID), Phone: phoneIn(u).Masked(), Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
+		CreatedAt: httpx.Moment(u.CreatedAt),
+	}), nil
+}
+
+type eraseInput struct {
+	Body struct {
+		Password   string `json:"password,omitempty" maxLength:"128"`
+		Code       string `json:"code,omitempty" pattern:"^([0-9]{6})?$" doc:"Sent to your phone by auth/sms-codes with the purpose erase"`
+		WeChatCode string `json:"wechat_code,omitempty" maxLength:"128"`
+	} `nameHint:"AccountErasure"`
+}
+
+func (s *Service) eraseMe(ctx context.Context, in *eraseInput) (*struct{}, error) {
+	return nil, s.Erase(ctx, auth.From(ctx).UserID, Proof{Password: in.Body.Password, Code: in.Body.Code, WeChatCode: in.Body.WeChatCode})
+}
+
+type changeInput struct {
+	Body struct {
+		Old string `json:"old_password" maxLength:"128"`
+		New string `json:"new_password" maxLength:"128" doc:"8 to 128 bytes; not the phone, not the name, none of the most common ones"`
+	} `nameHint:"PasswordChange"`
+}
+
+func (s *Service) changePassword(ctx context.Context, in *changeInput) (*struct{}, error) {
+	p := auth.From(ctx)
+	return nil, s.ChangePassword(ctx, p.UserID, p.Login, in.Body.Old, in.Body.New)
+}
+
+// LoginView is a login as lists show it.
+type LoginView struct {
+	ID         string `json:"id"`
+	Current    bool   `json:"current" doc:"The login that asks"`
+	DeviceKind string `json:"device_kind" enum:"web,ios,android,wechat,desktop,other"`
+	DeviceName string `json:"device_name,omitempty" doc:"As the device called itself"`
+	Address    string `json:"address,omitempty" doc:"Where it was last refreshed from" example:"203.0.113.7"`
+	How        string `json:"how" doc:"password, sms, wechat, qr or register" example:"password"`
+	CreatedAt  string `json:"created_at" format:"date-time"`
+	LastUsedAt string `json:"last_used_at" format:"date-time" doc:"When it was opened or last refreshed"`
+	ExpiresAt  string `json:"expires_at" format:"date-time" doc:"When it ends if it is not refreshed"`
+}
+
+type loginsOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Data []LoginView `json:"data" nullable:"false"`
+	} `nameHint:"Logins"`
+}
+
+func (s *Service) listLogins(ctx context.Context, _ *struct{}) (*loginsOutput, error) {
+	p := auth.From(ctx)
+	views, err := s.loginsOf(ctx, p.UserID, p.Login)
+	if err != nil {
+		return nil, err
+	}
+	out := &loginsOutput{CacheControl: httpx.NoStore}
+	out.Body.Data = views
+	return out, nil
+}
+
+// loginsOf reads a user's open logins; current is the one that asks.
+func (s *Service) loginsOf(ctx context.Context, user, current int64) ([]LoginView, error) {
+	rows, err := accountdb.New(s.deps.DB).LiveLogins(ctx, accountdb.LiveLoginsParams{UserID: user, Most: mostLogins})
+	if err != nil {
+		return nil, fmt.Errorf("account: list logins: %w", err)
+	}
+	views := make([]LoginView, 0, len(rows))
+	for _, l := range rows {
+		v := LoginView{
+			ID: httpx.FormatID(l.ID), Current: l.ID == current, DeviceKind: l.DeviceKind, DeviceName: l.DeviceName, How: l.How,
+			CreatedAt: httpx.Moment(l.CreatedAt), LastUsedAt: httpx.Moment(l.LastUsedAt), ExpiresAt: httpx.Moment(l.ExpiresAt),
+		}
+		if l.Address != nil {
+			v.Address = l.Address.String()
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+type loginInPath struct {
+	ID string `path:"id" doc:"The login's id"`
+}
+
+func (s *Service) endOwnLogin(ctx context.Context, in *loginInPath) (*struct{}, error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.EndLogin(ctx, auth.From(ctx).UserID, id, endedByUser)
+}
+
+func (s *Service) logoutOthers(ctx context.Context, _ *struct{}) (*struct{}, error) {
+	p := auth.From(ctx)
+	return nil, s.EndOtherLogins(ctx, p.UserID, p.Login)
+}
+
+type linkInput struct {
+	Body struct {
+		Code string `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; good for one use"`
+	} `nameHint:"WeChatLinking"`
+}
+
+func (s *Service) linkWeChat(ctx context.Context, in *linkInput) (*struct{}, error) {
+	return nil, s.LinkWeChat(ctx, auth.From(ctx).UserID, in.Body.Code)
+}
+
+type bindInput struct {
+	Body struct {
+		Phone string `json:"phone" maxLength:"32" example:"13800138000"`
+		Code  string `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
+	} `nameHint:"PhoneBinding"`
+}
+
+func (s *Service) bindPhone(ctx context.Context, in *bindInput) (*struct{}, error) {
+	phone, err := ParsePhone(in.Body.Phone)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.BindPhone(ctx, auth.From(ctx).UserID, phone, in.Body.Code, httpx.ClientAddr(ctx))
+}

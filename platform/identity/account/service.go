@@ -1,0 +1,149 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/account/password"
+	"stampede/platform/identity/account/wechat"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/sms"
+)
+
+// Revoker ends access tokens before they expire; platform/identity/revoke is one.
+// What it is told in a transaction holds when that commits.
+type Revoker interface {
+	Logins(ctx context.Context, tx pgx.Tx, why string, logins ...int64) error
+	User(ctx context.Context, tx pgx.Tx, why string, user int64) error
+	// Tell hurries the news of what was committed; it may be lost.
+	Tell(ctx context.Context)
+}
+
+// HumanChecker checks solutions; platform/identity/humancheck is one.
+type HumanChecker interface {
+	// Public is the kind that is asked for at logins; None asks nobody.
+	Public() humancheck.Kind
+	Check(ctx context.Context, kind humancheck.Kind, sub humancheck.Subject, solution string) error
+}
+
+// WeChat says who a code of WeChat's is about; platform/identity/account/wechat is one.
+type WeChat interface {
+	Exchange(ctx context.Context, code string) (wechat.Identity, error)
+}
+
+// Blacklist says whom the shop keeps out; platform/identity/blacklist is one.
+type Blacklist interface {
+	// Refuse returns what somebody is told who is listed by any of what is known of
+	// them, else nil; zero values are not looked up. way says what they tried. It
+	// reads memory only.
+	Refuse(way string, user int64, phone, device string, from netip.Addr) error
+}
+
+// Deps is what accounts need.
+type Deps struct {
+	DB        *pgxpool.Pool
+	Redis     redis.UniversalClient // for counts of failures
+	Tokens    *auth.Tokens
+	Limits    *ratelimit.Limiter
+	Revoke    Revoker
+	SMS       sms.Sender   // nil: codes cannot be sent
+	Human     HumanChecker // nil: nobody is checked
+	WeChat    WeChat       // nil: no WeChat login
+	Blacklist Blacklist    // nil: nobody is kept out
+	Log       *slog.Logger
+	Metrics   prometheus.Registerer
+}
+
+// Service keeps accounts and logins. Safe for concurrent use.
+type Service struct {
+	cfg     Config
+	deps    Deps
+	keys    ring
+	hasher  *password.Hasher
+	metrics metrics
+}
+
+// New opens the accounts in deps.DB, schema account.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if cfg.PasswordParallel == 0 {
+		cfg.PasswordParallel = runtime.GOMAXPROCS(0) // more at once take memory and finish no sooner
+	}
+	m := newMetrics(deps.Metrics)
+	hasher, err := password.New(cfg.Password, cfg.PasswordParallel, m.hashes.Inc)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{cfg: cfg, deps: deps, keys: newRing(cfg.SigningKey, cfg.PreviousKeys), hasher: hasher, metrics: m}, nil
+}
+
+// keepOut refuses whoever is listed by any of what is known of them.
+func (s *Service) keepOut(way string, user int64, phone Phone, d Device) error {
+	if s.deps.Blacklist == nil {
+		return nil
+	}
+	return s.deps.Blacklist.Refuse(way, user, string(phone), d.ID, d.Address)
+}
+
+// The states of an account.
+const (
+	statusActive   = "active"
+	statusDisabled = "disabled"
+	statusErased   = "erased"
+)
+
+var errNoAccount = fault.New(fault.NotFound, "no-account", fault.Titles{"There is no account for this login", "账号不存在"}, "This user has no account here; tokens can also be minted without one.")
+
+// PhoneOf returns a user's phone in E.164, "" for a user without one or without
+// an account.
+func (s *Service) PhoneOf(ctx context.Context, user int64) (string, error) {
+	u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows), err == nil && u.Phone == nil:
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("account: phone of a user: %w", err)
+	}
+	return *u.Phone, nil
+}
+
+// OpenIDOf returns a user's openid in a WeChat app, which a payment inside WeChat
+// is made out to; "" when the user has none there.
+func (s *Service) OpenIDOf(ctx context.Context, user int64, appID string) (string, error) {
+	id, err := accountdb.New(s.deps.DB).IdentityOfUser(ctx, accountdb.IdentityOfUserParams{UserID: user, AppID: appID})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("account: openid of a user: %w", err)
+	}
+	return id, nil
+}
+
+// phoneIn is a row's phone; the zero Phone for NULL.
+func phoneIn(u accountdb.AccountUser) Phone {
+	if u.Phone == nil {
+		return ""
+	}
+	return Phone(*u.Phone)
+}
+
+// passwordIn is a row's PHC string; empty for NULL.
+func passwordIn(u accountdb.AccountUser) string {
+	if u.Password == nil {
+		return ""
+	}
+	return *u.Password
+}

@@ -1,0 +1,412 @@
+package account_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/config"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/password"
+	"stampede/platform/identity/account/wechat"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/sms"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/wechattest"
+)
+
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
+
+// cheap are costs that a test can pay hundreds of times.
+var cheap = password.Params{MemoryKiB: 64, Passes: 1, Threads: 1}
+
+// bundle is accounts with everything around them.
+type bundle struct {
+	t       *testing.T
+	pool    *pgxpool.Pool
+	accts   *account.Service
+	router  *httpx.Router
+	tokens  *auth.Tokens
+	phones  *phones
+	wechat  *wechattest.Server
+	revoked *revoked
+	human   *human
+	metrics *prometheus.Registry
+	logs    *logs
+}
+
+// setup builds accounts without limits; change adjusts what they are made of. At
+// the end of the test nothing secret may stand in the log.
+func setup(t *testing.T, change ...func(*account.Config, *account.Deps)) *bundle {
+	t.Helper()
+	key := []byte("a signing key of thirty-two bytes")
+	b := &bundle{
+		t: t, pool: pgtest.DB(t), tokens: auth.NewTokens(key, time.Now), phones: &phones{}, revoked: &revoked{}, human: &human{kind: humancheck.None},
+		metrics: prometheus.NewRegistry(), logs: &logs{}, wechat: wechattest.New(t),
+	}
+	log := slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	limits := ratelimit.New(pgtest.Redis(t), log, b.metrics)
+	wx := wechat.DefaultConfig()
+	wx.BaseURL, wx.AppID, wx.Secret = b.wechat.URL, b.wechat.AppID, b.wechat.Secret
+	exchange, err := wechat.New(wx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(exchange.CloseIdleConnections)
+	cfg := defaults(t, key)
+	cfg.Password, cfg.PasswordParallel, cfg.Limits = cheap, 4, account.Limits{}
+	deps := account.Deps{
+		DB: b.pool, Redis: pgtest.Redis(t), Tokens: b.tokens, Limits: limits, Revoke: b.revoked, SMS: b.phones, Human: b.human, WeChat: exchange,
+		Log: log, Metrics: b.metrics,
+	}
+	for _, c := range change {
+		c(&cfg, &deps)
+	}
+	if b.accts, err = account.New(cfg, deps); err != nil {
+		t.Fatal(err)
+	}
+	b.router = httpx.NewRouter(b.tokens, log, "test", prometheus.NewRegistry())
+	b.accts.Routes(b.router)
+	t.Cleanup(func() { b.logs.check(t) })
+	return b
+}
+
+// defaults are the configuration when nothing is set.
+func defaults(t *testing.T, key []byte) account.Config {
+	t.Helper()
+	cfg, err := account.NewConfig(config.Defaults[account.Settings](), config.Defaults[sms.Settings](), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// answer is what a call got.
+type answer struct {
+	status int
+	doc    map[string]any
+	raw    string
+	header http.Header
+}
+
+// str is a member of the answer, "" when it is none.
+func (a answer) str(name string) string {
+	s, _ := a.doc[name].(string)
+	return s
+}
+
+// is reports whether the answer has a status and, unless want is empty, a code.
+func (a answer) is(status int, code string) bool {
+	return a.status == status && (code == "" || a.str("code") == code)
+}
+
+type option func(*http.Request)
+
+// from is where a request comes from.
+func from(addr string) option { return func(r *http.Request) { r.RemoteAddr = addr + ":40000" } }
+
+func header(name, value string) option { return func(r *http.Request) { r.Header.Set(name, value) } }
+
+// call makes a request. Everything that looks secret in it or in its answer must
+// not be logged.
+func (b *bundle) call(method, path, token string, body any, opts ...option) answer {
+	b.t.Helper()
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	req := httptest.NewRequestWithContext(b.t.Context(), method, path, bytes.NewReader(raw))
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for _, o := range opts {
+		o(req)
+	}
+	rec := httptest.NewRecorder()
+	b.router.ServeHTTP(rec, req)
+	a := answer{status: rec.Code, raw: rec.Body.String(), header: rec.Header()}
+	if a.raw != "" {
+		if err := json.Unmarshal([]byte(a.raw), &a.doc); err != nil {
+			b.t.Errorf("%s %s: %s", method, path, a.raw)
+		}
+	}
+	b.logs.secret(string(raw), a.raw)
+	return a
+}
+
+func (b *bundle) post(path string, body any, opts ...option) answer {
+	b.t.Helper()
+	return b.call(http.MethodPost, "/api/v1/auth/"+path, "", body, opts...)
+}
+
+// code asks for a code and reads it from the phone.
+func (b *bundle) code(phone, purpose string) string {
+	b.t.Helper()
+	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": purpose}); a.status != http.StatusAccepted {
+		b.t.Fatalf("sms-codes: %d %s", a.status, a.raw)
+	}
+	return b.phones.code(b.t, phone)
+}
+
+// register makes an account and returns the tokens of its login.
+func (b *bundle) register(phone, secret string) answer {
+	b.t.Helper()
+	a := b.post("register", map[string]any{"phone": phone, "code": b.code(phone, "register"), "password": secret, "name": "Li Wei"})
+	if a.status != http.StatusCreated {
+		b.t.Fatalf("register: %d %s", a.status, a.raw)
+	}
+	return a
+}
+
+// login logs in by password and returns the tokens.
+func (b *bundle) login(phone, secret string) answer {
+	b.t.Helper()
+	a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"kind": "web"}})
+	if a.status != http.StatusOK {
+		b.t.Fatalf("login: %d %s", a.status, a.raw)
+	}
+	return a
+}
+
+// mint makes a token for a user with a role, as the operator of a shop has one.
+func (b *bundle) mint(user int64, role auth.Role) string {
+	b.t.Helper()
+	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return token
+}
+
+// count asks the database for one number.
+func (b *bundle) count(sql string, args ...any) (n int) {
+	b.t.Helper()
+	if err := b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&n); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func (b *bundle) exec(sql string, args ...any) {
+	b.t.Helper()
+	if _, err := b.pool.Exec(b.t.Context(), sql, args...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// figure reads a counter without labels.
+func (b *bundle) figure(name string) float64 {
+	b.t.Helper()
+	families, err := b.metrics.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	b.t.Fatalf("no figure %s", name)
+	return 0
+}
+
+// phones keep what was sent to them.
+type phones struct {
+	mu   sync.Mutex
+	sent []sms.Message
+	fail error
+}
+
+func (p *phones) Send(_ context.Context, m sms.Message) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fail != nil {
+		return p.fail
+	}
+	p.sent = append(p.sent, m)
+	return nil
+}
+
+var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
+
+// code is the last one that was sent to a phone.
+func (p *phones) code(t *testing.T, phone string) string {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range slices.Backward(p.sent) {
+		if strings.HasSuffix(m.Phone, phone) {
+			return sixDigits.FindString(m.Text)
+		}
+	}
+	t.Fatalf("nothing was sent to %s", phone)
+	return ""
+}
+
+// other is a code that is not the right one.
+func other(code string) string {
+	if code == "000000" {
+		return "000001"
+	}
+	return "000000"
+}
+
+// revoked notes what was revoked.
+type revoked struct {
+	mu     sync.Mutex
+	logins map[int64]string
+	users  map[int64]string
+	told   int
+}
+
+func (r *revoked) Logins(_ context.Context, _ pgx.Tx, why string, logins ...int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range logins {
+		if r.logins == nil {
+			r.logins = map[int64]string{}
+		}
+		r.logins[l] = why
+	}
+	return nil
+}
+
+func (r *revoked) User(_ context.Context, _ pgx.Tx, why string, user int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.users == nil {
+		r.users = map[int64]string{}
+	}
+	r.users[user] = why
+	return nil
+}
+
+func (r *revoked) Tell(context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told++
+}
+
+func (r *revoked) why(login int64) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.logins[login]
+}
+
+func (r *revoked) whyUser(user int64) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.users[user]
+}
+
+// human takes "solved" for a solution.
+type human struct {
+	kind  humancheck.Kind
+	mu    sync.Mutex
+	asked []humancheck.Subject
+}
+
+func (h *human) Public() humancheck.Kind { return h.kind }
+
+func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Subject, solution string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = append(h.asked, sub)
+	if solution == "solved" {
+		return nil
+	}
+	return humancheck.ErrRequired.With("kind", kind)
+}
+
+// logs is the log, and what must not stand in it.
+type logs struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	secrets map[string]bool
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// secretMembers are the members of requests and answers whose values are nobody's
+// business.
+var secretMembers = regexp.MustCompile(`"(phone|code|password|old_password|new_password|access_token|refresh_token|name|wechat_code)":"([^"]{4,})"`)
+
+func (l *logs) secret(texts ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range texts {
+		for _, m := range secretMembers.FindAllStringSubmatch(t, -1) {
+			if strings.Contains(m[2], "*") || !strings.ContainsAny(m[2], "0123456789") && m[1] == "code" {
+				continue // a masked phone; the code of a problem
+			}
+			if l.secrets == nil {
+				l.secrets = map[string]bool{}
+			}
+			l.secrets[m[2]] = true
+		}
+	}
+}
+
+func (l *logs) check(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.secrets {
+		if strings.Contains(l.text.String(), s) {
+			t.Errorf("the log holds %q:\n%s", s, l.text.String())
+			return
+		}
+	}
+}
+
+// all runs f at once n times and returns what each got.
+func all[T any](n int, f func(i int) T) []T {
+	out := make([]T, n)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			out[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return out
+}
+
+func id(t *testing.T, text string) (n int64) {
+	t.Helper()
+	if _, err := fmt.Sscan(text, &n); err != nil {
+		t.Fatalf("%q is no id", text)
+	}
+	return n
+}

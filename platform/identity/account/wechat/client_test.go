@@ -1,0 +1,160 @@
+package wechat_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"stampede/platform/identity/account/wechat"
+	"stampede/platform/workshop/wechattest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func client(t *testing.T, change func(*wechat.Config)) *wechat.Client {
+	t.Helper()
+	cfg := wechat.DefaultConfig()
+	change(&cfg)
+	c, err := wechat.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// Both kinds of app exchange a code once, and WeChat's errors are sorted into
+// what the shopper can do something about and what they cannot.
+func TestExchange(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []wechat.Kind{wechat.Official, wechat.Mini} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			srv := wechattest.New(t)
+			c := client(t, func(cfg *wechat.Config) {
+				cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = srv.URL, srv.AppID, srv.Secret, kind
+			})
+			code := srv.Code("open-li", "union-li")
+			who, err := c.Exchange(t.Context(), code)
+			if want := (wechat.Identity{AppID: srv.AppID, OpenID: "open-li", UnionID: "union-li"}); who != want || err != nil {
+				t.Errorf("Exchange = %+v, %v", who, err)
+			}
+			calls := srv.Calls()
+			for _, bad := range []string{code, "made-up", "", strings.Repeat("c", 129)} {
+				if who, err := c.Exchange(t.Context(), bad); !errors.Is(err, wechat.ErrBadCode) || who != (wechat.Identity{}) {
+					t.Errorf("Exchange(%.10q) = %+v, %v", bad, who, err)
+				}
+			}
+			if n := srv.Calls() - calls; n != 2 {
+				t.Errorf("%d calls for two codes that can be", n)
+			}
+			for _, ill := range []int{-1, 45011, 40013, 40125, 1} {
+				srv.FallIll(ill)
+				if _, err := c.Exchange(t.Context(), srv.Code("open-li", "")); !errors.Is(err, wechat.ErrUnavailable) {
+					t.Errorf("errcode %d: %v", ill, err)
+				}
+			}
+		})
+	}
+}
+
+// A WeChat that fails is left alone for a while; wrong codes are no failure.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	srv := wechattest.New(t)
+	c := client(t, func(cfg *wechat.Config) {
+		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.BreakerFailures, cfg.BreakerDelay = srv.URL, srv.AppID, srv.Secret, 3, time.Second
+	})
+	for range 10 {
+		if _, err := c.Exchange(t.Context(), "made-up"); !errors.Is(err, wechat.ErrBadCode) {
+			t.Fatal(err)
+		}
+	}
+	calls := srv.Calls()
+	srv.FallIll(-1)
+	for range 10 {
+		if _, err := c.Exchange(t.Context(), srv.Code("open-li", "")); !errors.Is(err, wechat.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	if n := srv.Calls() - calls; n != 3 {
+		t.Errorf("a WeChat that fails was asked %d times, want 3", n)
+	}
+	srv.FallIll(0)
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		if _, err := c.Exchange(t.Context(), srv.Code("open-li", "")); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// Whatever goes wrong, the app's secret and the person's code stay out of the
+// error, and the secret goes to no other address.
+func TestErrorsHoldNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret, code = "planted-app-secret", "planted-code"
+	var strayed atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
+	t.Cleanup(elsewhere.Close)
+	serve := func(h http.HandlerFunc) string {
+		srv := httptest.NewServer(h)
+		t.Cleanup(srv.Close)
+		return srv.URL
+	}
+	for name, base := range map[string]string{
+		"refused": "http://127.0.0.1:1",
+		"status":  serve(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }),
+		"redirected": serve(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"?"+r.URL.RawQuery, http.StatusFound)
+		}),
+		"repeating": serve(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"errcode":-1,"errmsg":%q}`, r.URL.RawQuery)
+		}),
+		"no openid": serve(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"session_key":%q}`, r.URL.RawQuery)
+		}),
+		"unreadable": serve(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.RawQuery)) }),
+		"hanging":    serve(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+	} {
+		c := client(t, func(cfg *wechat.Config) {
+			cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Timeout = base, "wx1", secret, 200*time.Millisecond
+		})
+		_, err := c.Exchange(context.WithoutCancel(t.Context()), code)
+		if !errors.Is(err, wechat.ErrUnavailable) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), code) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if strayed.Load() != 0 {
+		t.Error("a redirect was followed with the app's secret")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*wechat.Config){
+		"no app": func(c *wechat.Config) { c.AppID = "" }, "no secret": func(c *wechat.Config) { c.Secret = "" },
+		"no host": func(c *wechat.Config) { c.BaseURL = "api.weixin.qq.com" }, "kind": func(c *wechat.Config) { c.Kind = "web" },
+		"time-out": func(c *wechat.Config) { c.Timeout = 0 },
+	} {
+		cfg := wechat.DefaultConfig()
+		cfg.AppID, cfg.Secret = "wx1", "secret"
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if change(&cfg); cfg.Validate() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

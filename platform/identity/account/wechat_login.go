@@ -1,0 +1,142 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/account/wechat"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/pg"
+)
+
+var (
+	errNoWeChat     = wechat.ErrUnavailable.Saying("WeChat login is not available here; log in by phone.")
+	errWeChatTaken  = fault.New(fault.Conflict, "wechat-taken", fault.Titles{"This WeChat account is in use", "该微信已绑定其他账号"}, "This WeChat account belongs to another account of the shop. Log in with it instead.")
+	errWeChatLinked = fault.New(fault.Conflict, "wechat-linked", fault.Titles{"Your account has another WeChat account", "您的账号已绑定其他微信"}, "Your account has another WeChat account already.")
+)
+
+// LoginByWeChat logs in with a code that WeChat gave to the client. A WeChat
+// account that is new here gets an account; one that is known from another app
+// of the shop, by its union id, gets the same account.
+func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from caller) (Tokens, error) {
+	if s.deps.WeChat == nil {
+		return Tokens{}, errNoWeChat
+	}
+	if err := s.keepOut(byWeChat, 0, "", d); err != nil {
+		return Tokens{}, err
+	}
+	if err := s.admit(ctx, humancheck.PurposeLogin, from, s.loginFailures("", from), s.loginAsks(from)); err != nil {
+		return Tokens{}, err
+	}
+	who, err := s.deps.WeChat.Exchange(ctx, code)
+	if err != nil {
+		if errors.Is(err, wechat.ErrBadCode) {
+			s.note(ctx, failureWindow, s.loginFailures("", from))
+		}
+		return Tokens{}, asFault("wechat", err)
+	}
+	var out Tokens
+	err = s.inTx(ctx, "log in by wechat", func(tx pgx.Tx) error {
+		user, found, err := s.ownerOf(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		if !found {
+			u, err := accountdb.New(tx).CreateUser(ctx, accountdb.CreateUserParams{})
+			if err != nil {
+				return fmt.Errorf("account: create user: %w", err)
+			}
+			user = u.ID
+		}
+		if err := s.putIdentity(ctx, tx, user, who); err != nil {
+			return err
+		}
+		out, err = s.OpenLogin(ctx, tx, user, d, byWeChat)
+		return err
+	})
+	if err != nil {
+		return Tokens{}, err
+	}
+	return out, nil
+}
+
+// LinkWeChat makes a WeChat account one way to log in to the user's. Repeating it
+// does nothing.
+func (s *Service) LinkWeChat(ctx context.Context, user int64, code string) error {
+	if s.deps.WeChat == nil {
+		return errNoWeChat
+	}
+	if err := s.takeOwn(ctx, user); err != nil {
+		return err
+	}
+	who, err := s.deps.WeChat.Exchange(ctx, code)
+	if err != nil {
+		return asFault("wechat", err)
+	}
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		if _, err := lockActive(ctx, tx, user); err != nil {
+			return err
+		}
+		owner, found, err := s.ownerOf(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		if found && owner != user {
+			return errWeChatTaken
+		}
+		return s.putIdentity(ctx, tx, user, who)
+	})
+	return asFault("link wechat", err)
+}
+
+// ownerOf finds whose a WeChat account is and locks it until tx ends, so that
+// two who bring it at once do not both find nobody.
+func (s *Service) ownerOf(ctx context.Context, tx pgx.Tx, who wechat.Identity) (user int64, found bool, err error) {
+	q := accountdb.New(tx)
+	// Union before app, in every transaction: a person's accounts in two apps may
+	// come at once.
+	if who.UnionID != "" {
+		if err := q.LockUnion(ctx, who.UnionID); err != nil {
+			return 0, false, fmt.Errorf("account: lock wechat account: %w", err)
+		}
+	}
+	if err := q.LockIdentity(ctx, accountdb.LockIdentityParams{AppID: who.AppID, OpenID: who.OpenID}); err != nil {
+		return 0, false, fmt.Errorf("account: lock wechat account: %w", err)
+	}
+	user, err = q.UserOfIdentity(ctx, accountdb.UserOfIdentityParams{AppID: who.AppID, OpenID: who.OpenID})
+	if errors.Is(err, pgx.ErrNoRows) && who.UnionID != "" {
+		user, err = q.UserOfUnion(ctx, &who.UnionID)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("account: user of a wechat account: %w", err)
+	}
+	return user, true, nil
+}
+
+// putIdentity notes a WeChat account as the user's, also a union id that was not
+// known before.
+func (s *Service) putIdentity(ctx context.Context, tx pgx.Tx, user int64, who wechat.Identity) error {
+	var union *string
+	if who.UnionID != "" {
+		union = &who.UnionID
+	}
+	owner, err := accountdb.New(tx).PutIdentity(ctx, accountdb.PutIdentityParams{AppID: who.AppID, OpenID: who.OpenID, UnionID: union, UserID: user})
+	if pg.ViolatesUnique(err, "one_identity_per_app") {
+		return errWeChatLinked
+	}
+	if err != nil {
+		return fmt.Errorf("account: store wechat account: %w", err)
+	}
+	if owner != user {
+		return errWeChatTaken
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package account_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/wechat"
+	"stampede/platform/workshop/wechattest"
+)
+
+func (b *bundle) loginWeChat(openID, unionID string) answer {
+	b.t.Helper()
+	return b.post("login/wechat", map[string]any{"code": b.wechat.Code(openID, unionID), "device": map[string]any{"kind": "wechat"}})
+}
+
+// One person of WeChat's is one user, also when they first come with many codes
+// at once, and the openid is there for payments.
+func TestWeChatLogin(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	users := map[string]bool{}
+	for _, a := range all(20, func(int) answer { return b.loginWeChat("open-li", "") }) {
+		if a.status != http.StatusOK {
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+		users[a.str("user_id")] = true
+	}
+	if len(users) != 1 || b.count(`SELECT count(*) FROM account.users`) != 1 {
+		t.Fatalf("one person became the users %v", users)
+	}
+	for user := range users {
+		if got, err := b.accts.OpenIDOf(t.Context(), id(t, user), b.wechat.AppID); got != "open-li" || err != nil {
+			t.Errorf("OpenIDOf = %q, %v", got, err)
+		}
+		if got, err := b.accts.OpenIDOf(t.Context(), id(t, user), "another app"); got != "" || err != nil {
+			t.Errorf("OpenIDOf in another app = %q, %v", got, err)
+		}
+	}
+	code := b.wechat.Code("open-wang", "")
+	if a := b.post("login/wechat", map[string]any{"code": code}); a.status != 200 || users[a.str("user_id")] {
+		t.Errorf("somebody else: %d %s", a.status, a.raw)
+	}
+	if a := b.post("login/wechat", map[string]any{"code": code}); !a.is(401, "wechat-bad-code") {
+		t.Errorf("a code that was used: %d %s", a.status, a.raw)
+	}
+	b.wechat.FallIll(45011)
+	if a := b.loginWeChat("open-li", ""); !a.is(503, "wechat-unavailable") || a.header.Get("Retry-After") == "" {
+		t.Errorf("WeChat is busy: %d %s", a.status, a.raw)
+	}
+	without := setup(t, func(_ *account.Config, d *account.Deps) { d.WeChat = nil })
+	if a := without.loginWeChat("open-li", ""); !a.is(503, "wechat-unavailable") {
+		t.Errorf("without an app: %d %s", a.status, a.raw)
+	}
+}
+
+// A union id makes one user of a person in two apps of the shop.
+func TestUnionIDIsOnePerson(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.loginWeChat("open-li", "")
+	later := b.loginWeChat("open-li", "union-li") // the app has joined others meanwhile
+	if first.str("user_id") != later.str("user_id") {
+		t.Fatal("a union id made another user")
+	}
+	b.exec(`UPDATE account.wechat_identities SET app_id = 'the other app', open_id = 'open-there'`)
+	for _, a := range all(10, func(int) answer { return b.loginWeChat("open-here", "union-li") }) {
+		if a.str("user_id") != first.str("user_id") {
+			t.Errorf("the same person in another app: %d %s", a.status, a.raw)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM account.wechat_identities`); n != 2 {
+		t.Errorf("%d identities", n)
+	}
+}
+
+// A person who first comes through two apps of the shop at once is one user.
+func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
+	t.Parallel()
+	a := setup(t)
+	b := setup(t, func(_ *account.Config, d *account.Deps) {
+		d.DB = a.pool
+		other := wechattest.New(t)
+		cfg := wechat.DefaultConfig()
+		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = other.URL, "wx-mini", other.Secret, wechat.Mini
+		other.AppID = cfg.AppID
+		client, err := wechat.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.CloseIdleConnections)
+		d.WeChat = exchangeAt{client, other}
+	})
+	for round := range 10 {
+		union, users := fmt.Sprint("union-", round), map[string]bool{}
+		for _, got := range all(4, func(i int) answer {
+			if i%2 == 0 {
+				return a.loginWeChat(fmt.Sprint("open-", round), union)
+			}
+			return b.post("login/wechat", map[string]any{"code": fmt.Sprint("mini-", round, " ", union)})
+		}) {
+			if got.status != http.StatusOK {
+				t.Fatalf("%d %s", got.status, got.raw)
+			}
+			users[got.str("user_id")] = true
+		}
+		if len(users) != 1 {
+			t.Errorf("%s became the users %v", union, users)
+		}
+	}
+}
+
+// exchangeAt takes "openid unionid" for a code, which it gets from a server.
+type exchangeAt struct {
+	client *wechat.Client
+	server *wechattest.Server
+}
+
+func (e exchangeAt) Exchange(ctx context.Context, code string) (wechat.Identity, error) {
+	open, union, _ := strings.Cut(code, " ")
+	return e.client.Exchange(ctx, e.server.Code(open, union))
+}
+
+// A WeChat account belongs to one user and a user has one in an app.
+func TestLinkWeChat(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	li, wang := b.register(phone, secret), b.register("13900139000", secret)
+	link := func(a answer, code string) answer {
+		return b.me(http.MethodPost, "/wechat", a.str("access_token"), map[string]any{"code": code})
+	}
+	for _, c := range []struct {
+		name   string
+		who    answer
+		code   string
+		status int
+		want   string
+	}{
+		{"linked", li, b.wechat.Code("open-li", ""), 204, ""},
+		{"once more", li, b.wechat.Code("open-li", ""), 204, ""},
+		{"a second one", li, b.wechat.Code("open-li-2", ""), 409, "wechat-linked"},
+		{"somebody else's", wang, b.wechat.Code("open-li", ""), 409, "wechat-taken"},
+		{"an unknown code", wang, "made-up", 401, "wechat-bad-code"},
+	} {
+		if a := link(c.who, c.code); !a.is(c.status, c.want) {
+			t.Errorf("%s: %d %s", c.name, a.status, a.raw)
+		}
+	}
+	if a := b.loginWeChat("open-li", ""); a.str("user_id") != li.str("user_id") {
+		t.Errorf("login with the linked one: %d %s", a.status, a.raw)
+	}
+	if a := b.me(http.MethodGet, "", li.str("access_token"), nil); a.doc["has_wechat"] != true {
+		t.Errorf("me: %s", a.raw)
+	}
+}

@@ -1,0 +1,204 @@
+package blacklist
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/snapshot"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestListedByAnythingKnown(t *testing.T) {
+	t.Parallel()
+	i := setup(t).instance(phones{"+8613800138000": 42})
+	i.add(User, "7")
+	i.add(Phone, "138 0013 8000")
+	i.add(Device, "stolen phone")
+	i.add(Address, "192.0.2.7")
+	i.add(Address, "198.51.100.0/24")
+	i.add(Address, "2001:db8::1")
+	i.add(Address, "::ffff:203.0.113.7")
+	for _, c := range []struct {
+		user                int64
+		phone, device, addr string
+		want                bool
+	}{
+		{7, "", "", "", true},
+		{8, "", "", "", false},
+		{42, "", "", "", true}, // by phone
+		{0, "+8613800138000", "", "", true},
+		{8, "+8613800138001", "", "", false},
+		{8, "", "stolen phone", "", true},
+		{8, "", "own phone", "", false},
+		{8, "", "", "192.0.2.7", true},
+		{8, "", "", "192.0.2.8", false},
+		{8, "", "", "198.51.100.250", true},
+		{8, "", "", "::ffff:198.51.100.250", true},
+		{8, "", "", "203.0.113.7", true},
+		{8, "", "", "2001:db8::ffff:1", true}, // the same /64
+		{8, "", "", "2001:db8:0:1::1", false}, // another
+		{0, "", "", "", false},
+	} {
+		if got := i.listed(c.user, c.phone, c.device, c.addr); got != c.want {
+			t.Errorf("%+v is listed: %v", c, got)
+		}
+	}
+	if !i.User(7) || !i.User(42) || i.User(8) || i.User(0) {
+		t.Error("who may not have an order is wrong")
+	}
+}
+
+// What one instance changes is in force on another within a second.
+func TestChangesReachEveryInstance(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	one, two := s.instance(nil), s.instance(nil)
+	two.work()
+	id := one.add(User, "1")
+	if !one.User(1) {
+		t.Fatal("not in force where it was changed")
+	}
+	pgtest.Eventually(t, inForce, func() bool { return two.User(1) }, "an entry is in force elsewhere")
+	if code, doc := one.call(auth.Operator, http.MethodDelete, "/"+id, ""); code != http.StatusOK {
+		t.Fatalf("%d %v", code, doc)
+	}
+	pgtest.Eventually(t, inForce, func() bool { return !two.User(1) }, "a removal is in force elsewhere")
+}
+
+func TestEntriesExpire(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.instance(phones{"+8613800138000": 1})
+	in := func(d time.Duration) string {
+		return fmt.Sprintf(`,"expires_at":%q`, time.Now().Add(d).UTC().Format(time.RFC3339))
+	}
+	i.add(User, "1", in(time.Hour))
+	i.add(Address, "192.0.2.0/24", in(time.Hour))
+	i.add(User, "2", in(time.Hour))
+	i.add(User, "2", in(3*time.Hour)) // the same again replaces the end
+	i.add(Device, "d")
+	i.clock.advance(59 * time.Minute)
+	if !i.User(1) || !i.listed(0, "", "", "192.0.2.1") {
+		t.Fatal("over too early")
+	}
+	i.clock.advance(2 * time.Minute)
+	if i.User(1) || i.listed(0, "", "", "192.0.2.1") || i.listed(1, "", "", "") {
+		t.Fatal("not over at its end")
+	}
+	if !i.User(2) || !i.listed(0, "", "d", "") {
+		t.Fatal("over too early")
+	}
+	// A user who is listed twice stays so until the later end.
+	i.add(Phone, "13800138000")
+	if !i.User(1) {
+		t.Fatal("the phone's entry does not count for its user")
+	}
+	_, doc := i.call(auth.Viewer, http.MethodGet, "?kind=user&value=1", "")
+	if e := doc["data"].([]any)[0].(map[string]any); e["in_force"] != false {
+		t.Fatalf("%v", e)
+	}
+	// Long after its end it is forgotten.
+	if _, err := s.db.Exec(t.Context(), `UPDATE platform.blacklist SET expires_at = clock_timestamp() - interval '31 days' WHERE value = '1'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, doc = i.call(auth.Viewer, http.MethodGet, "?kind=user", "")
+	if n := len(doc["data"].([]any)); n != 1 {
+		t.Fatalf("%d entries of users are left, want 1", n)
+	}
+}
+
+// A phone that nobody had when it was listed counts for whoever registers it.
+func TestAPhoneFindsItsUserLater(t *testing.T) {
+	t.Parallel()
+	known := phones{}
+	i := setup(t).instance(known)
+	i.add(Phone, "13800138000")
+	if i.User(42) {
+		t.Fatal("listed before it was known whose phone that is")
+	}
+	known["+8613800138000"] = 42
+	if err := i.tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !i.User(42) {
+		t.Fatal("not listed by his phone")
+	}
+}
+
+// The last list stays in force while Postgres is away.
+func TestListOutlivesPostgres(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.instance(nil)
+	i.add(User, "1")
+	cfg := s.db.Config().ConnConfig.Copy()
+	name := cfg.Database
+	cfg.Database = "postgres"
+	beside, err := pgx.ConnectConfig(t.Context(), cfg)
+	if err == nil {
+		_, err = beside.Exec(t.Context(), "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false")
+		err = errors.Join(err, beside.Close(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.db.Reset()
+	if i.Refresh(t.Context()) == nil {
+		t.Fatal("read without Postgres")
+	}
+	if !i.User(1) {
+		t.Fatal("forgotten")
+	}
+	code, doc := i.call(auth.Operator, http.MethodPost, "", `{"kind":"user","value":"5","reason":"x"}`)
+	if code != http.StatusServiceUnavailable || doc["code"] != "unavailable" {
+		t.Fatalf("%d %v", code, doc)
+	}
+}
+
+func FuzzCanonical(f *testing.F) {
+	for _, s := range []string{"192.0.2.1", "192.0.2.0/24", "2001:db8::1", "2001:db8::/32", "::ffff:192.0.2.1/120", "42", "", "\x00"} {
+		f.Add("address", s)
+		f.Add("user", s)
+		f.Add("device", s)
+	}
+	f.Fuzz(func(t *testing.T, kind, raw string) {
+		value, err := canonical(Kind(kind), raw)
+		if err != nil {
+			return
+		}
+		// What is stored is its own spelling, so that one thing is listed once.
+		again, err := canonical(Kind(kind), value)
+		if diff := cmp.Diff(value, again); err != nil || diff != "" {
+			t.Fatalf("%q becomes %q, then %q (%v)", raw, value, again, err)
+		}
+	})
+}
+
+// The order writer asks for every grant.
+func BenchmarkUser(b *testing.B) {
+	for _, n := range []int{0, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			entries := make([]Entry, n)
+			for k := range entries {
+				entries[k] = Entry{Kind: User, Value: fmt.Sprint(1_000_000 + k)}
+			}
+			s := &Service{deps: Deps{Clock: new(testClock)}, current: snapshot.New(snapshot.Source[picture]{}, newPicture(entries))}
+			user := int64(0)
+			for b.Loop() {
+				if user++; s.User(user % 1000) {
+					b.Fatal("listed")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package blacklist
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"stampede/platform/base/fault"
+)
+
+// Kind is what an entry names.
+type Kind string
+
+// The kinds.
+const (
+	User    Kind = "user"
+	Phone   Kind = "phone"
+	Address Kind = "address" // one address or a CIDR range
+	Device  Kind = "device"  // what the client called its device at login
+)
+
+// Entry is one line of the list.
+type Entry struct {
+	ID        int64
+	Kind      Kind
+	Value     string    // as it is compared; a phone in full, which must not be logged
+	Owner     int64     // of a phone: its user, 0 while there is none
+	Reason    string    // for operators
+	ExpiresAt time.Time // zero: until it is removed
+	CreatedBy int64
+	CreatedAt time.Time
+}
+
+// over reports whether the entry has ended.
+func (e *Entry) over(now time.Time) bool { return !e.ExpiresAt.IsZero() && !now.Before(e.ExpiresAt) }
+
+// maxValueBytes is the longest device that a token carries.
+const maxValueBytes = 128
+
+// The shortest prefixes that may be listed: a /8 of IPv4 and a /16 of IPv6 are
+// whole continents' providers already, anything wider is a mistake.
+const (
+	minBits4 = 8
+	minBits6 = 16
+	// hostBits6 is what one IPv6 address counts as: its holder chooses the rest.
+	hostBits6 = 64
+)
+
+var (
+	errUser    = fault.Plain(fault.Invalid, "value must be a user's id, a decimal number above 0.")
+	errAddress = fault.Plain(fault.Invalid, "value must be an address or a range such as 203.0.113.7 or 203.0.113.0/24, not wider than /8 (IPv6: /16).")
+	errDevice  = fault.Plain(fault.Invalid, "value must be a device's id, 1 to 128 bytes of text.")
+)
+
+// canonical spells a value as it is compared. Phones are read by their owner's
+// book and not here.
+func canonical(kind Kind, raw string) (string, error) {
+	switch kind {
+	case User:
+		id, err := strconv.ParseInt(raw, 10, 64)
+		if err != nil || id <= 0 || raw[0] == '+' {
+			return "", errUser
+		}
+		return strconv.FormatInt(id, 10), nil
+	case Address:
+		p, err := parsePrefix(strings.TrimSpace(raw))
+		if err != nil {
+			return "", err
+		}
+		return p.String(), nil
+	default:
+		if raw == "" || len(raw) > maxValueBytes || !utf8.ValidString(raw) || strings.ContainsRune(raw, 0) {
+			return "", errDevice
+		}
+		return raw, nil
+	}
+}
+
+// parsePrefix reads an address or a range. One IPv6 address becomes its /64, as
+// everywhere else where addresses count.
+func parsePrefix(raw string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(raw)
+	if err != nil {
+		a, err := netip.ParseAddr(raw)
+		if err != nil || a.Zone() != "" {
+			return netip.Prefix{}, errAddress
+		}
+		a = a.Unmap()
+		bits := a.BitLen()
+		if a.Is6() {
+			bits = hostBits6
+		}
+		p = netip.PrefixFrom(a, bits)
+	}
+	if a := p.Addr(); a.Is4In6() {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	least := minBits6
+	if p.Addr().Is4() {
+		least = minBits4
+	}
+	if !p.IsValid() || p.Bits() < least {
+		return netip.Prefix{}, errAddress
+	}
+	return p.Masked(), nil
+}
+
+// masked is the value for a person who reads the list: of a phone only as much
+// as recognises one's own, 138****5678.
+func (e *Entry) masked() string {
+	const head, tail = 3, 4
+	if e.Kind != Phone {
+		return e.Value
+	}
+	s := strings.TrimPrefix(e.Value, "+86")
+	if len(s) < head+tail {
+		return "****"
+	}
+	return s[:head] + "****" + s[len(s)-tail:]
+}

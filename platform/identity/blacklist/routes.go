@@ -1,0 +1,217 @@
+package blacklist
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/watch/audit"
+)
+
+var (
+	errFull    = fault.New(fault.Conflict, "list-full", fault.Titles{"The list is full", "名单已满"}, "The blacklist is full; remove what is no longer needed, or raise --blacklist-max.")
+	errNoPhone = fault.Plain(fault.Invalid, "Phones cannot be listed here, because this shop keeps no accounts; list the user.")
+	errExpired = fault.Plain(fault.Invalid, "expires_at must lie in the future; leave it out for an entry without an end.")
+	errReason  = fault.Plain(fault.Invalid, "reason must say something.")
+	errNone    = fault.Plain(fault.NotFound, "There is no such entry; it may have been removed already.")
+)
+
+// blacklistEntry is an entry as operators read it.
+type blacklistEntry struct {
+	ID        string `json:"id" example:"12"`
+	Kind      Kind   `json:"kind" enum:"user,phone,address,device" doc:"What value is"`
+	Value     string `json:"value" doc:"A phone is shown in part" example:"203.0.113.0/24"`
+	UserID    string `json:"user_id,omitempty" doc:"Of a phone: whose it is, once somebody has an account with it"`
+	Reason    string `json:"reason" example:"resells what he buys"`
+	ExpiresAt string `json:"expires_at,omitempty" format:"date-time" doc:"Left out for an entry without an end"`
+	InForce   bool   `json:"in_force" doc:"false once it has expired"`
+	CreatedBy string `json:"created_by" doc:"The operator's user id"`
+	CreatedAt string `json:"created_at" format:"date-time"`
+}
+
+func (s *Service) view(e Entry) blacklistEntry {
+	v := blacklistEntry{
+		ID: httpx.FormatID(e.ID), Kind: e.Kind, Value: e.masked(), Reason: e.Reason, InForce: !e.over(s.deps.Clock.Now()),
+		CreatedBy: httpx.FormatID(e.CreatedBy), CreatedAt: httpx.Moment(e.CreatedAt),
+	}
+	if e.Owner > 0 {
+		v.UserID = httpx.FormatID(e.Owner)
+	}
+	if !e.ExpiresAt.IsZero() {
+		v.ExpiresAt = httpx.Moment(e.ExpiresAt)
+	}
+	return v
+}
+
+// Routes registers the operators' routes.
+func (s *Service) Routes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/blacklist", ID: "list-blacklist", Tag: "operator", Role: auth.Viewer,
+		Summary:  "Who may not take part, the newest entry first",
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+	}, s.list)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/blacklist", ID: "add-to-blacklist", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
+		Summary: "Keep a user, a phone, an address or a device out",
+		Description: "In force on every instance within a second: no rush path is given out any more, and a unit that was granted before and is not " +
+			"an order yet is refused and goes back into stock; nobody logs in, refreshes, scans a QR login or is sent a code. Orders that exist stay " +
+			"as they are. Whoever is refused is told that the item is not available or that they cannot log in, and not why. Adding what is listed already replaces its reason and its end.",
+		Problems: map[int]string{
+			http.StatusConflict: "list-full, idempotency-in-flight", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.add)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodDelete, Path: "/api/v1/admin/blacklist/{id}", ID: "remove-from-blacklist", Tag: "operator", Role: auth.Operator,
+		Summary:  "Let somebody in again",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+	}, s.remove)
+}
+
+type listInput struct {
+	Kind   Kind   `query:"kind" enum:"user,phone,address,device" doc:"Only entries of this kind"`
+	Value  string `query:"value" maxLength:"128" doc:"Only the entry that names this; needs kind"`
+	Active bool   `query:"active" doc:"Only what is in force"`
+	httpx.PageInput
+}
+
+func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[blacklistEntry], error) {
+	f := filter{kind: in.Kind, active: in.Active, limit: in.Ask()}
+	var err error
+	if f.before, err = in.BeforeID(); err != nil {
+		return nil, err
+	}
+	if in.Value != "" {
+		if in.Kind == "" {
+			return nil, fault.Plain(fault.Invalid, "Say with kind what value is: user, phone, address or device.")
+		}
+		if f.value, _, err = s.spell(ctx, in.Kind, in.Value); err != nil {
+			return nil, err
+		}
+	}
+	entries, err := list(ctx, s.deps.DB, f)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return httpx.PageOf(in.PageInput, entries, s.view, func(e Entry) string { return httpx.FormatID(e.ID) }), nil
+}
+
+type addInput struct {
+	idempotency.Header
+	Body struct {
+		Kind      Kind       `json:"kind" enum:"user,phone,address,device"`
+		Value     string     `json:"value" minLength:"1" maxLength:"128" doc:"A user's id; a phone; an address or CIDR range (one IPv6 address counts as its /64); a device as tokens name it" example:"203.0.113.0/24"`
+		Reason    string     `json:"reason" minLength:"1" maxLength:"500" doc:"For operators; never shown to the shopper"`
+		ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Left out: until it is removed"`
+	} `nameHint:"BlacklistAddition"`
+}
+
+func (s *Service) add(ctx context.Context, in *addInput) (*httpx.Output[blacklistEntry], error) {
+	e := Entry{Kind: in.Body.Kind, Reason: strings.TrimSpace(in.Body.Reason), CreatedBy: auth.From(ctx).UserID}
+	if e.Reason == "" || strings.ContainsRune(e.Reason, 0) {
+		return nil, errReason
+	}
+	if in.Body.ExpiresAt != nil {
+		e.ExpiresAt = *in.Body.ExpiresAt
+	}
+	var err error
+	if e.Value, e.Owner, err = s.spell(ctx, e.Kind, in.Body.Value); err != nil {
+		return nil, err
+	}
+	var view blacklistEntry
+	err = s.current.Change(ctx, func(tx pgx.Tx) (added bool, err error) {
+		view, err = idempotency.Once(ctx, tx, in.Key, "blacklist.add", in.Body, func() (blacklistEntry, error) {
+			added = true
+			return s.put(ctx, tx, e)
+		})
+		return added, err
+	})
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return httpx.Answer(view), nil
+}
+
+// put adds an entry with its audit record.
+func (s *Service) put(ctx context.Context, tx pgx.Tx, e Entry) (none blacklistEntry, err error) {
+	if e.over(s.deps.Clock.Now()) {
+		return none, errExpired
+	}
+	if err := lock(ctx, tx); err != nil {
+		return none, err
+	}
+	if e, err = put(ctx, tx, e); err != nil {
+		return none, err
+	}
+	switch n, err := count(ctx, tx); {
+	case err != nil:
+		return none, err
+	case n > s.set.MaxEntries:
+		return none, errFull
+	}
+	return s.view(e), audit.Record(ctx, tx, "blacklist.add", subjectOf(e), detail(e))
+}
+
+// spell spells one value as it is compared, and finds the user of a phone.
+func (s *Service) spell(ctx context.Context, kind Kind, raw string) (value string, owner int64, err error) {
+	if kind != Phone {
+		value, err = canonical(kind, raw)
+		return value, 0, err
+	}
+	if s.deps.Phones == nil {
+		return "", 0, errNoPhone
+	}
+	if value, owner, err = s.deps.Phones.Owner(ctx, raw); err != nil {
+		return "", 0, unreachable(err)
+	}
+	return value, owner, nil
+}
+
+// subjectOf names an entry in the audit log.
+func subjectOf(e Entry) string { return "blacklist " + httpx.FormatID(e.ID) }
+
+// detail is what the audit log keeps of an entry. It is kept longer than the
+// entry, so a phone is cut there too.
+func detail(e Entry) map[string]any {
+	d := map[string]any{"kind": e.Kind, "value": e.masked(), "reason": e.Reason}
+	if !e.ExpiresAt.IsZero() {
+		d["expires_at"] = httpx.Moment(e.ExpiresAt)
+	}
+	return d
+}
+
+type removeInput struct {
+	ID string `path:"id" doc:"The entry's id"`
+}
+
+func (s *Service) remove(ctx context.Context, in *removeInput) (*httpx.Output[blacklistEntry], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	var gone Entry
+	err = s.current.Change(ctx, func(tx pgx.Tx) (bool, error) {
+		e, found, err := remove(ctx, tx, id)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			return false, errNone
+		}
+		gone = e
+		return true, audit.Record(ctx, tx, "blacklist.remove", subjectOf(e), detail(e))
+	})
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return httpx.Answer(s.view(gone)), nil
+}
+
+// unreachable is what an operator is told of a failed query.
+func unreachable(err error) error { return httpx.Unreachable("The blacklist", err) }

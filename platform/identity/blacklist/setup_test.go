@@ -1,0 +1,129 @@
+package blacklist
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/app"
+	"stampede/platform/base/config"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/httpxtest"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// inForce is three times what is promised: a change is in force everywhere
+// within a second.
+const inForce = 3 * time.Second
+
+type testClock struct{ offset atomic.Int64 }
+
+func (c *testClock) Now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
+func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// phones stands for the accounts: E.164 → user.
+type phones map[string]int64
+
+func (p phones) Owner(_ context.Context, raw string) (string, int64, error) {
+	phone := "+86" + strings.TrimPrefix(strings.ReplaceAll(raw, " ", ""), "+86")
+	if len(phone) != len("+8613800138000") {
+		return "", 0, fault.Plain(fault.Invalid, "That is no phone.")
+	}
+	return phone, p[phone], nil
+}
+
+// bundle is one database with any number of instances of the list.
+type bundle struct {
+	t   testing.TB
+	db  *pgxpool.Pool
+	bus *bus.Bus
+}
+
+func setup(t testing.TB) *bundle {
+	t.Helper()
+	return &bundle{t: t, db: pgtest.DB(t), bus: bustest.Open(t)}
+}
+
+type instance struct {
+	*Service
+	t     testing.TB
+	clock *testClock
+	rt    *httpx.Router
+}
+
+func (s *bundle) instance(known phones, change ...func(*Settings)) *instance {
+	s.t.Helper()
+	cfg := config.Defaults[Settings]()
+	for _, f := range change {
+		f(&cfg)
+	}
+	i := &instance{t: s.t, clock: new(testClock)}
+	deps := Deps{DB: s.db, Bus: s.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Keep: keepEndedMost}
+	if known != nil {
+		deps.Phones = known
+	}
+	var err error
+	if i.Service, err = New(cfg, deps); err != nil {
+		s.t.Fatal(err)
+	}
+	i.rt = httpx.NewRouter(testTokens, deps.Log, "test", prometheus.NewRegistry())
+	i.Routes(i.rt)
+	return i
+}
+
+// work runs the instance's workers until the test ends.
+func (i *instance) work() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	for _, w := range i.Workers() {
+		go func(w app.Worker) { done <- w.Run(ctx) }(w)
+	}
+	i.t.Cleanup(func() {
+		cancel()
+		for range i.Workers() {
+			if err := <-done; err != nil {
+				i.t.Error(err)
+			}
+		}
+	})
+}
+
+var testTokens = auth.NewTokens([]byte("0123456789abcdef0123456789abcdef"), time.Now)
+
+func (i *instance) call(role auth.Role, method, path, body string) (int, map[string]any) {
+	i.t.Helper()
+	return httpxtest.As(i.t, i.rt, testTokens, role, method, "/api/v1/admin/blacklist"+path, body)
+}
+
+// add lists something and returns the entry's id.
+func (i *instance) add(kind Kind, value string, more ...string) string {
+	i.t.Helper()
+	code, doc := i.call(auth.Operator, http.MethodPost, "",
+		fmt.Sprintf(`{"kind":%q,"value":%q,"reason":"resells"%s}`, kind, value, strings.Join(more, "")))
+	if code != http.StatusCreated {
+		i.t.Fatalf("%d %v", code, doc)
+	}
+	return doc["id"].(string)
+}
+
+func (i *instance) listed(user int64, phone, device, addr string) bool {
+	a, _ := netip.ParseAddr(addr)
+	_, listed := i.Listed(user, phone, device, a)
+	return listed
+}

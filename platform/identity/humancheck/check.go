@@ -1,0 +1,181 @@
+package humancheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"stampede/platform/base/fault"
+)
+
+var errNoVerifier = errors.New("humancheck: the verifier is asked for, but no provider is set")
+
+// Check returns nil when the solution solves a challenge of the kind that was made
+// for the subject and is still good; it is used up then. Faults:
+// human-check-required, human-check-failed, human-check-unavailable. A check of kind
+// None asks nothing.
+func (s *Service) Check(ctx context.Context, kind Kind, sub Subject, text string) error {
+	switch {
+	case kind == None || kind == "":
+		return nil
+	case !kind.Valid() || purposes[sub.Purpose] == 0:
+		return fmt.Errorf("humancheck: check of kind %q for %q", kind, sub.Purpose)
+	case text == "":
+		return s.ask(ErrRequired, "required", kind, sub)
+	}
+	sol, err := parse(text)
+	if err != nil {
+		return s.ask(ErrFailed, err.Error(), kind, sub)
+	}
+	switch sol.kind {
+	case Pow:
+		if kind == Pow || kind == Verifier {
+			return s.checkWork(ctx, kind, sub, sol)
+		}
+	case Slide:
+		if kind == Slide {
+			return s.checkSlide(ctx, sub, sol)
+		}
+	case Verifier:
+		if kind == Verifier {
+			return s.checkToken(ctx, sub, sol)
+		}
+	default: // parse knows no other
+	}
+	return s.ask(ErrRequired, "required", kind, sub) // of another kind
+}
+
+// checkWork checks a proof of work, also one that stands in for the verifier.
+func (s *Service) checkWork(ctx context.Context, kind Kind, sub Subject, sol solution) error {
+	want := formPow
+	if kind == Verifier {
+		want = formStandIn
+	}
+	t, err := s.read(sol.ticket, want, sub)
+	if err == nil && zeroBits([]byte(sol.whole)) < int(t.difficulty) {
+		err = errWeak
+	}
+	if err == nil {
+		err = s.use(ctx, &t)
+	}
+	return s.verdict(err, kind, Pow, sub)
+}
+
+// checkSlide compares where the tile was put. The answer is deleted as it is read,
+// so that there is one try.
+func (s *Service) checkSlide(ctx context.Context, sub Subject, sol solution) error {
+	t, err := s.read(sol.ticket, formSlide, sub)
+	if err == nil {
+		var answer int
+		answer, err = s.answer(ctx, &t)
+		if off := int64(sol.number) - int64(answer); err == nil && max(off, -off) > int64(s.cfg.Tolerance) {
+			err = errWrong
+		}
+	}
+	return s.verdict(err, Slide, Slide, sub)
+}
+
+// read opens a ticket and refuses one of another form or past its time.
+func (s *Service) read(text string, want form, sub Subject) (ticket, error) {
+	t, err := s.keys.open(text, sub)
+	switch {
+	case err != nil:
+		return t, err
+	case t.form != want:
+		return t, errForeign
+	case s.deps.Clock.Now().After(t.expires()):
+		return t, errLate
+	}
+	return t, nil
+}
+
+// checkToken asks the verifier about a token. Its ticket is used up here, too:
+// being asked twice about one token, a provider may well say yes twice.
+func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) error {
+	if s.verifier == nil {
+		return s.unavailable(Verifier, errNoVerifier)
+	}
+	v, err := s.verifier.Verify(ctx, sol.whole, sub.Address)
+	switch {
+	case ctx.Err() != nil:
+		return s.unavailable(Verifier, ctx.Err()) // the client has left, which says nothing about the provider
+	case errors.Is(err, ErrBusy):
+		return s.unavailable(Verifier, err) // a crowd is no reason to check less
+	case err != nil:
+		s.deps.Log.WarnContext(ctx, "the human check's verifier could not be asked", "error", err, "rule", string(s.cfg.Down))
+		if s.cfg.Down == StandIn {
+			s.metrics.result(Verifier, "stood-in")
+			return about(ErrRequired, Verifier, Pow, sub).With("challenge", s.work(formStandIn, sub))
+		}
+		return s.unavailable(Verifier, err)
+	}
+	err = s.judge(v, sub)
+	if err == nil {
+		var t ticket
+		if t, err = s.read(v.Data, formVerifier, sub); err == nil {
+			err = s.use(ctx, &t)
+		}
+	}
+	return s.verdict(err, Verifier, Verifier, sub)
+}
+
+// judge looks at what the verifier said apart from the ticket that it gave back.
+func (s *Service) judge(v Verdict, sub Subject) error {
+	now := s.deps.Clock.Now()
+	switch {
+	case v.Used:
+		return errUsed
+	case !v.Success:
+		return errWrong
+	case !slices.Contains(s.cfg.Hosts, strings.ToLower(v.Hostname)), v.Action != sub.Purpose:
+		return errForeign // a token of another site, or from another of our forms
+	case v.At.Before(now.Add(-challengeLifetime)):
+		return errLate
+	case v.At.After(now.Add(maxClockGap)):
+		return errForged
+	}
+	return nil
+}
+
+// verdict turns the outcome of a check into what the caller is told and counts it.
+// asked is the kind that was required, sent that of the solution.
+func (s *Service) verdict(err error, asked, sent Kind, sub Subject) error {
+	switch {
+	case err == nil:
+		s.metrics.result(sent, "passed")
+		return nil
+	case errors.Is(err, errStore):
+		return s.unavailable(sent, err)
+	}
+	return s.ask(ErrFailed, err.Error(), asked, sub)
+}
+
+func (s *Service) unavailable(kind Kind, err error) error {
+	s.metrics.result(kind, "unavailable")
+	return ErrUnavailable.After(retryStore).Because(err)
+}
+
+// ask tells the caller to solve a challenge, with the challenge where that costs
+// neither a picture nor a place in Redis: it saves the client a request.
+func (s *Service) ask(f *fault.Error, why string, kind Kind, sub Subject) error {
+	s.metrics.result(kind, why)
+	if f == ErrFailed { //nolint:errorlint // the variable itself, not what equals it
+		f = f.With("reason", why)
+	}
+	if kind == Slide {
+		return about(f, kind, kind, sub)
+	}
+	c, err := s.light(kind, sub)
+	if err != nil {
+		return err
+	}
+	return about(f, kind, c.Kind, sub).With("challenge", c)
+}
+
+// about names where to get challenges of the kind that was asked for, and the kind
+// that those are of at the moment.
+func about(f *fault.Error, asked, now Kind, sub Subject) *fault.Error {
+	return f.With("kind", now).With("challenge_url", sub.challengeURL(asked))
+}

@@ -1,0 +1,56 @@
+package humancheck
+
+import (
+	"strings"
+	"testing"
+
+	"stampede/platform/base/config"
+)
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	site := config.Defaults[Settings]()
+	site.VerifierURL, site.VerifierSiteKey, site.VerifierSecret = "https://verify.example/siteverify", "k", "s"
+	for name, c := range map[string]struct {
+		set    Settings
+		change func(*Settings)
+		want   string // the flag that is named; "" is valid
+	}{
+		"defaults":             {config.Defaults[Settings](), func(*Settings) {}, ""},
+		"verifier that is not": {config.Defaults[Settings](), func(s *Settings) { s.AuthHumanCheck = Verifier }, "--auth-human-check"},
+		"verifier":             {site, func(s *Settings) { s.VerifierHosts, s.AuthHumanCheck = []string{testHost}, Verifier }, ""},
+		"verifier of any page": {site, func(*Settings) {}, "--verifier-hosts"},
+		"verifier in clear":    {site, func(s *Settings) { s.VerifierURL = "http://verify.example/" }, "--verifier-url"},
+		"verifier in a path":   {site, func(s *Settings) { s.VerifierURL = "/siteverify" }, "--verifier-url"},
+		"verifier, half":       {site, func(s *Settings) { s.VerifierSecret = "" }, "--verifier-secret"},
+	} {
+		c.change(&c.set)
+		err := c.set.Check()
+		if err == nil {
+			err = NewConfig(c.set, "").Validate()
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if c := NewConfig(site, "https://Sale.example.com:8443/"); len(c.Hosts) != 1 || c.Hosts[0] != "sale.example.com" {
+		t.Errorf("the pages of a public URL: %v", c.Hosts)
+	}
+	if _, err := New(NewConfig(config.Defaults[Settings](), ""), Deps{}); err == nil {
+		t.Error("a service without anything")
+	}
+}
+
+// TestStrengthsAreInTheirOrder: each asks for more work, and forgives less, than the
+// one before.
+func TestStrengthsAreInTheirOrder(t *testing.T) {
+	t.Parallel()
+	last := Config{Difficulty: MinDifficulty, Tolerance: 20}
+	for _, strength := range []string{"low", "normal", "high"} {
+		c := NewConfig(Settings{HumanCheckStrength: strength}, "")
+		if c.Difficulty <= last.Difficulty || c.Tolerance >= last.Tolerance || c.Difficulty > MaxDifficulty {
+			t.Errorf("%s: %+v after %+v", strength, c, last)
+		}
+		last = c
+	}
+}

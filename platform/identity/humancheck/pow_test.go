@@ -1,0 +1,352 @@
+package humancheck
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/base/fault"
+)
+
+func TestProofOfWork(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sub := rush(7, 42)
+	c := b.challenge(Pow, sub)
+	if c.Kind != Pow || c.Difficulty != MinDifficulty || len(c.Challenge) != ticketTextBytes || c.ExpiresAt == "" {
+		t.Fatalf("challenge %+v", c)
+	}
+	if got := b.stored(); len(got) != 0 {
+		t.Errorf("handing out a proof of work stored %v", got)
+	}
+	if got := outcome(b.check(Pow, sub, b.solve(c))); got != "ok" {
+		t.Fatalf("the first use: %s", got)
+	}
+	if b.count(Pow, "passed") != 1 {
+		t.Error("a passed check is not counted")
+	}
+}
+
+// patched changes one byte of a ticket's payload and leaves its signature.
+func patched(t *testing.T, ticket string, at int, to byte) string {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(ticket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[at] = to
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// TestBadProofsAreRefused has each way to cheat as a row. None of them, but the
+// replay, may reach Redis.
+func TestBadProofsAreRefused(t *testing.T) {
+	t.Parallel()
+	sub := rush(7, 42)
+	for name, c := range map[string]struct {
+		// cheat makes what is sent from two good solutions that were not used yet.
+		cheat func(b *bundle, one, two string) string
+		sub   Subject // who sends it; the zero value is the owner
+		want  string
+	}{
+		"altered number": {cheat: func(b *bundle, one, _ string) string {
+			ticket, _ := parts(b.t, one)
+			for n := 0; ; n++ { // the first number that misses it by one bit
+				if text := ticket + "." + strconv.Itoa(n); zeroBits([]byte(text)) == MinDifficulty-1 {
+					return "pow:" + text
+				}
+			}
+		}, want: "human-check-failed weak"},
+		"number of another": {cheat: func(b *bundle, one, two string) string {
+			ticket, _ := parts(b.t, one)
+			_, number := parts(b.t, two)
+			for zeroBits([]byte(ticket+"."+number)) >= MinDifficulty { // once in 256 it solves both
+				_, number = parts(b.t, b.solve(b.challenge(Pow, sub)))
+			}
+			return "pow:" + ticket + "." + number
+		}, want: "human-check-failed weak"},
+		"payload of one, signature of another": {cheat: func(b *bundle, one, two string) string {
+			a, _ := parts(b.t, one)
+			z, _ := parts(b.t, two)
+			cut := ticketMACAt / 3 * 4
+			return b.solve(Challenge{Kind: Pow, Challenge: a[:cut] + z[cut:], Difficulty: MinDifficulty})
+		}, want: "human-check-failed forged"},
+		"difficulty lowered": {cheat: func(b *bundle, one, _ string) string {
+			ticket, number := parts(b.t, one)
+			return "pow:" + patched(b.t, ticket, ticketDifficultyAt, 0) + "." + number
+		}, want: "human-check-failed forged"},
+		"user altered": {cheat: func(b *bundle, one, _ string) string {
+			ticket, number := parts(b.t, one)
+			return "pow:" + patched(b.t, ticket, ticketUserAt+7, 8) + "." + number
+		}, sub: rush(8, 42), want: "human-check-failed forged"},
+		"expiry altered": {cheat: func(b *bundle, one, _ string) string {
+			b.clock.advance(3 * time.Minute)
+			ticket, number := parts(b.t, one)
+			return "pow:" + patched(b.t, ticket, ticketLifetimeAt, 0x40) + "." + number
+		}, want: "human-check-failed forged"},
+		"version altered": {cheat: func(b *bundle, one, _ string) string {
+			ticket, number := parts(b.t, one)
+			return "pow:" + patched(b.t, ticket, 0, 2) + "." + number
+		}, want: "human-check-failed forged"},
+		"late": {cheat: func(b *bundle, one, _ string) string {
+			b.clock.advance(challengeLifetime + time.Second)
+			return one
+		}, want: "human-check-failed late"},
+		"another user":    {cheat: first, sub: rush(8, 42), want: "human-check-failed foreign"},
+		"another item":    {cheat: first, sub: rush(7, 43), want: "human-check-failed foreign"},
+		"another purpose": {cheat: first, sub: Subject{Purpose: PurposeReservation, User: 7, Item: 42}, want: "human-check-failed foreign"},
+		"another key": {cheat: func(b *bundle, _, _ string) string {
+			o := b.another(func(_ *Config, d *Deps) { d.SigningKeys = [][]byte{[]byte("another key of another shop, 32+")} })
+			return o.solve(o.challenge(Pow, sub))
+		}, want: "human-check-failed forged"},
+		"a slide's ticket": {cheat: func(b *bundle, _, _ string) string {
+			return b.solve(Challenge{Kind: Pow, Challenge: b.keys.sign(b.ticket(formSlide), sub), Difficulty: MinDifficulty})
+		}, want: "human-check-failed foreign"},
+		"a stand-in's ticket": {cheat: func(b *bundle, _, _ string) string {
+			return b.solve(b.work(formStandIn, sub))
+		}, want: "human-check-failed foreign"},
+		"a slide":                {cheat: func(_ *bundle, one, _ string) string { return "slide" + strings.TrimPrefix(one, "pow") }, want: "human-check-required"},
+		"a token":                {cheat: func(*bundle, string, string) string { return "verifier:token" }, want: "human-check-required"},
+		"nothing":                {cheat: func(*bundle, string, string) string { return "" }, want: "human-check-required"},
+		"noise":                  {cheat: func(*bundle, string, string) string { return "noise" }, want: "human-check-failed malformed"},
+		"sign before the number": {cheat: func(_ *bundle, one, _ string) string { return strings.Replace(one, ".", ".+", 1) }, want: "human-check-failed malformed"},
+		"leading zero":           {cheat: func(_ *bundle, one, _ string) string { return strings.Replace(one, ".", ".0", 1) }, want: "human-check-failed malformed"},
+		"too long a number":      {cheat: func(_ *bundle, one, _ string) string { return one + strings.Repeat("1", 17) }, want: "human-check-failed malformed"},
+		"padding":                {cheat: func(_ *bundle, one, _ string) string { return strings.Replace(one, ".", "=.", 1) }, want: "human-check-failed malformed"},
+		"too long": {cheat: func(*bundle, string, string) string {
+			return "verifier:" + strings.Repeat("x", MaxSolutionBytes)
+		}, want: "human-check-failed malformed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			one, two := b.solve(b.challenge(Pow, sub)), b.solve(b.challenge(Pow, sub))
+			sent := c.cheat(b, one, two)
+			who := c.sub
+			if who.Purpose == "" {
+				who = sub
+			}
+			if got := outcome(b.check(Pow, who, sent)); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			if got := b.stored(); len(got) != 0 {
+				t.Errorf("Redis was asked to keep %v", got)
+			}
+			if b.count(Pow, "passed") != 0 {
+				t.Error("it is counted as passed")
+			}
+		})
+	}
+}
+
+func first(_ *bundle, one, _ string) string { return one }
+
+func TestReplayIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sub := rush(7, 42)
+	solution := b.solve(b.challenge(Pow, sub))
+	if err := b.check(Pow, sub, solution); err != nil {
+		t.Fatal(err)
+	}
+	other := b.another()
+	for _, i := range []*bundle{b, other} {
+		if got := outcome(i.check(Pow, sub, solution)); got != "human-check-failed used" {
+			t.Errorf("the second use: %s", got)
+		}
+	}
+	// Another number that solves the same ticket is the same solution.
+	ticket, number := parts(t, solution)
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n++; zeroBits([]byte(ticket+"."+strconv.Itoa(n))) < MinDifficulty; n++ {
+	}
+	if got := outcome(b.check(Pow, sub, "pow:"+ticket+"."+strconv.Itoa(n))); got != "human-check-failed used" {
+		t.Errorf("another number for the same ticket: %s", got)
+	}
+	// It stays known for as long as it would be good, and a clock's error longer.
+	ttl, err := b.redis.PTTL(t.Context(), b.stored()[0]).Result()
+	if err != nil || ttl < challengeLifetime || ttl > challengeLifetime+maxClockGap {
+		t.Errorf("kept for %v, %v", ttl, err)
+	}
+}
+
+func TestOneOfHundredParallelUsesPasses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	instances := []*bundle{b, b.another()}
+	sub := rush(7, 42)
+	solution := b.solve(b.challenge(Pow, sub))
+	var passed, used atomic.Int64
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			switch outcome(instances[i%2].check(Pow, sub, solution)) {
+			case "ok":
+				passed.Add(1)
+			case "human-check-failed used":
+				used.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if passed.Load() != 1 || used.Load() != 99 {
+		t.Errorf("%d passed and %d were refused as used, of 100", passed.Load(), used.Load())
+	}
+}
+
+// TestGuestsAreBoundToTheirAddress: before a login the address is all there is, and
+// of an IPv6 address what a household shares.
+func TestGuestsAreBoundToTheirAddress(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct{ made, sent, want string }{
+		{"203.0.113.7", "203.0.113.7", "ok"},
+		{"203.0.113.7", "203.0.113.8", "human-check-failed foreign"},
+		{"2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "ok"},
+		{"2001:db8:1:2::1", "2001:db8:1:3::1", "human-check-failed foreign"},
+	} {
+		solution := b.solve(b.challenge(Pow, guest(PurposeLogin, c.made)))
+		if got := outcome(b.check(Pow, guest(PurposeLogin, c.sent), solution)); got != c.want {
+			t.Errorf("made for %s, sent from %s: %s, want %s", c.made, c.sent, got, c.want)
+		}
+	}
+	sub := rush(7, 42)
+	solution := b.solve(b.challenge(Pow, sub))
+	moved := sub
+	moved.Address = guest(PurposeRush, "198.51.100.1").Address
+	if got := outcome(b.check(Pow, moved, solution)); got != "ok" {
+		t.Errorf("a phone that changed its network: %s", got)
+	}
+}
+
+func TestKeysRotate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	next := []byte("the next signing key, of 32 bytes")
+	sub := rush(7, 42)
+	before := b.another(func(_ *Config, d *Deps) { d.SigningKeys = [][]byte{testKey, next} })
+	after := b.another(func(_ *Config, d *Deps) { d.SigningKeys = [][]byte{next, testKey} })
+	done := b.another(func(_ *Config, d *Deps) { d.SigningKeys = [][]byte{next} })
+	for _, c := range []struct {
+		name     string
+		from, to *bundle
+		want     string
+	}{
+		{"old to new", before, after, "ok"},
+		{"new to old", after, before, "ok"},
+		{"new to done", after, done, "ok"},
+		{"old to done", before, done, "human-check-failed forged"},
+	} {
+		if got := outcome(c.to.check(Pow, sub, c.from.solve(c.from.challenge(Pow, sub)))); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if got := outcome(c.to.check(Pow, guest(PurposeSMS, "::1"), c.from.solve(c.from.challenge(Pow, guest(PurposeSMS, "::1"))))); got != c.want {
+			t.Errorf("%s, for a guest: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestRequiredSaysWhatToDo: the refusal has everything that a client needs.
+func TestRequiredSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		kind Kind
+		sub  Subject
+		url  string
+	}{
+		{Pow, rush(7, 42), "/api/v1/things/42/challenge?purpose=rush&kind=pow"},
+		{Slide, rush(7, 42), "/api/v1/things/42/challenge?purpose=rush&kind=slide"},
+		{Pow, guest(PurposeSMS, "203.0.113.7"), "/api/v1/challenge?purpose=sms"},
+	} {
+		f := fault.From(b.check(c.kind, c.sub, ""))
+		if !errors.Is(f, ErrRequired) || f.Fields["kind"] != c.kind || f.Fields["challenge_url"] != c.url {
+			t.Errorf("%s: %v %v", c.kind, f, f.Fields)
+		}
+		challenge, has := f.Fields["challenge"].(Challenge)
+		if has != (c.kind == Pow) {
+			t.Errorf("%s: the challenge comes along: %v", c.kind, has)
+		}
+		if has {
+			if got := outcome(b.check(c.kind, c.sub, b.solve(challenge))); got != "ok" {
+				t.Errorf("the challenge that came along: %s", got)
+			}
+		}
+	}
+}
+
+func TestNothingPassesWithoutRedis(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sub := rush(7, 42)
+	away := b.another(func(_ *Config, d *Deps) { d.Redis = dead(t) })
+	if got := outcome(away.check(Pow, sub, b.solve(b.challenge(Pow, sub)))); got != "human-check-unavailable" {
+		t.Errorf("proof of work: %s", got)
+	}
+	if got := outcome(away.check(Slide, sub, "slide:"+b.keys.sign(b.ticket(formSlide), sub)+".100")); got != "human-check-unavailable" {
+		t.Errorf("slide: %s", got)
+	}
+	away.run()
+	if _, err := away.Challenge(t.Context(), Slide, sub); outcome(err) != "human-check-unavailable" {
+		t.Errorf("a slide whose answer cannot be kept: %v", err)
+	}
+	// What is wrong anyway is said without Redis.
+	if got := outcome(away.check(Pow, rush(8, 42), b.solve(b.challenge(Pow, sub)))); got != "human-check-failed foreign" {
+		t.Errorf("a foreign proof: %s", got)
+	}
+}
+
+func TestNoneAsksNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *Config, d *Deps) { d.Redis = dead(t) })
+	for _, k := range []Kind{None, ""} {
+		if err := b.check(k, rush(7, 42), ""); err != nil {
+			t.Errorf("%q: %v", k, err)
+		}
+	}
+	if err := b.check("magic", rush(7, 42), ""); fault.From(err).Kind != fault.Internal {
+		t.Errorf("an unknown kind: %v", err)
+	}
+	if err := b.check(Pow, Subject{Purpose: "fun"}, ""); fault.From(err).Kind != fault.Internal {
+		t.Errorf("an unknown purpose: %v", err)
+	}
+}
+
+func TestSolveEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config, _ *Deps) { c.Difficulty = MaxDifficulty })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errTest)
+	c := b.challenge(Pow, rush(7, 42))
+	if _, err := Solve(ctx, c.Challenge, c.Difficulty); !errors.Is(err, context.Canceled) {
+		t.Errorf("Solve = %v", err)
+	}
+	if _, err := Solve(t.Context(), c.Challenge, MaxDifficulty+1); err == nil {
+		t.Error("a difficulty beyond all bounds was tried")
+	}
+}
+
+func BenchmarkCheckRefused(b *testing.B) {
+	ring, err := newKeys([][]byte{testKey})
+	if err != nil {
+		b.Fatal(err)
+	}
+	sub := rush(7, 42)
+	text := ring.sign(ticket{form: formPow, difficulty: MaxDifficulty}, sub)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ring.open(text, sub); err != nil {
+			b.Fatal(err)
+		}
+		zeroBits([]byte(text))
+	}
+}

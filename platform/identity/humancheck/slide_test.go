@@ -1,0 +1,204 @@
+package humancheck
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"image"
+	_ "image/jpeg" // what pictures are made of
+	_ "image/png"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"stampede/platform/workshop/pgtest"
+)
+
+// slideAt makes a slide whose answer the test knows, without drawing one.
+func (b *bundle) slideAt(sub Subject, answer int) (ticket string) {
+	b.t.Helper()
+	t := b.ticket(formSlide)
+	if err := b.keep(b.t.Context(), &t, answer); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.keys.sign(t, sub)
+}
+
+func slid(ticket string, x int) string { return "slide:" + ticket + "." + strconv.Itoa(x) }
+
+func TestSlides(t *testing.T) {
+	t.Parallel()
+	sub := rush(7, 42)
+	for name, c := range map[string]struct {
+		off  int
+		late time.Duration
+		sub  Subject
+		want string
+	}{
+		"exactly":                  {want: "ok"},
+		"at the tolerance":         {off: 4, want: "ok"},
+		"at the tolerance, before": {off: -4, want: "ok"},
+		"beyond":                   {off: 5, want: "human-check-failed wrong"},
+		"before":                   {off: -5, want: "human-check-failed wrong"},
+		"far beyond":               {off: maxNumber - 130, want: "human-check-failed wrong"},
+		"late":                     {late: 3 * time.Minute, want: "human-check-failed late"},
+		"another user":             {sub: rush(8, 42), want: "human-check-failed foreign"},
+		"another item":             {sub: rush(7, 43), want: "human-check-failed foreign"},
+		"another purpose":          {sub: Subject{Purpose: PurposeReservation, User: 7, Item: 42}, want: "human-check-failed foreign"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			ticket := b.slideAt(sub, 130)
+			b.clock.advance(c.late)
+			who := c.sub
+			if who.Purpose == "" {
+				who = sub
+			}
+			if got := outcome(b.check(Slide, who, slid(ticket, 130+c.off))); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestASlideHasOneTry: whether it was right or wrong.
+func TestASlideHasOneTry(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sub := rush(7, 42)
+	for _, first := range []int{130, 200} {
+		ticket := b.slideAt(sub, 130)
+		_ = b.check(Slide, sub, slid(ticket, first)) // TestSlides looks at this answer
+		if got := outcome(b.check(Slide, sub, slid(ticket, 130))); got != "human-check-failed used" {
+			t.Errorf("after %d: %s", first, got)
+		}
+	}
+	var passed atomic.Int64
+	var all sync.WaitGroup
+	ticket := b.slideAt(sub, 130)
+	for range 100 {
+		all.Go(func() {
+			if b.check(Slide, sub, slid(ticket, 130)) == nil {
+				passed.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if passed.Load() != 1 {
+		t.Errorf("%d of 100 parallel uses passed", passed.Load())
+	}
+}
+
+// TestPictures draws some and looks at them as a client would.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.run()
+	if n := testutil.ToFloat64(b.album.misses); n != 0 {
+		t.Errorf("%v pictures missed before anybody wanted one", n)
+	}
+	sub := rush(7, 42)
+	seen := map[string]bool{}
+	for range 2 { // more than the stock
+		c := b.challenge(Slide, sub)
+		p := c.Slide
+		if c.Kind != Slide || p == nil {
+			t.Fatalf("challenge %+v", c)
+		}
+		if seen[p.Background] {
+			t.Error("a picture was given away twice")
+		}
+		seen[p.Background] = true
+		background, tile := decoded(t, p.Background, "image/jpeg"), decoded(t, p.Tile, "image/png")
+		if background.Dx() != p.Width || background.Dy() != p.Height || tile.Dx() != p.TileWidth || tile.Dy() != p.TileHeight {
+			t.Errorf("sizes %v and %v, told %+v", background, tile, *p)
+		}
+		text, err := b.redis.Get(t.Context(), b.stored()[0]).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := strconv.Atoi(text)
+		if err != nil || x <= p.TileX+p.TileWidth/2 || x > p.Width-p.TileWidth {
+			t.Errorf("the tile starts at %d and belongs to %q of %d", p.TileX, text, p.Width)
+		}
+		if got := outcome(b.check(Slide, sub, slid(c.Challenge, x))); got != "ok" {
+			t.Errorf("the right answer: %s", got)
+		}
+	}
+	if n := testutil.ToFloat64(b.album.misses); n < 1 {
+		t.Error("that the first shopper had to wait is not counted")
+	}
+	pgtest.Eventually(t, time.Minute, func() bool { return len(b.album.ready) == cap(b.album.ready) }, "the stock is full again")
+}
+
+// decoded reads a data: URI and returns the picture's size.
+func decoded(t *testing.T, uri, mime string) image.Rectangle {
+	t.Helper()
+	text, ok := strings.CutPrefix(uri, "data:"+mime+";base64,")
+	if !ok {
+		t.Fatalf("%.40s… is not %s", uri, mime)
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) > maxImageBytes {
+		t.Errorf("%d bytes", len(raw))
+	}
+	img, _, err := image.Decode(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img.Bounds()
+}
+
+func TestPrepareDrawsAhead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.run()
+	b.Prepare()
+	b.Prepare()
+	pgtest.Eventually(t, time.Minute, func() bool { return len(b.album.ready) == cap(b.album.ready) }, "the stock is full")
+	b.challenge(Slide, rush(7, 42))
+	if n := testutil.ToFloat64(b.album.misses); n != 0 {
+		t.Errorf("%v shoppers had to wait", n)
+	}
+}
+
+// TestAnEmptyStockIsNoWayIn: nobody draws here.
+func TestAnEmptyStockIsNoWayIn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Challenge(ctx, Slide, rush(7, 42)); outcome(err) != "human-check-unavailable" {
+		t.Errorf("Challenge = %v", err)
+	}
+	if got := b.stored(); len(got) != 0 {
+		t.Errorf("stored %v", got)
+	}
+}
+
+func BenchmarkDraw(b *testing.B) {
+	a, err := newArtist()
+	if err != nil {
+		b.Fatal(err)
+	}
+	most, sum := 0, 0
+	for b.Loop() {
+		p, err := a.draw()
+		if err != nil {
+			b.Fatal(err)
+		}
+		n := len(p.shown.Background) + len(p.shown.Tile)
+		most, sum = max(most, n), sum+n
+	}
+	b.ReportMetric(float64(most), "B/most")
+	b.ReportMetric(float64(sum)/float64(b.N), "B/picture")
+}

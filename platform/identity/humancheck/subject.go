@@ -1,0 +1,65 @@
+package humancheck
+
+import (
+	"net/netip"
+	"net/url"
+
+	"stampede/platform/edge/ratelimit"
+)
+
+// Kind is a way of checking.
+type Kind string
+
+// The kinds.
+const (
+	None     Kind = "none"
+	Pow      Kind = "pow"
+	Slide    Kind = "slide"
+	Verifier Kind = "verifier"
+)
+
+// Valid reports whether k is one of the kinds.
+func (k Kind) Valid() bool { return k == None || k == Pow || k == Slide || k == Verifier }
+
+// What a check is asked for. A solution for one purpose is worth nothing for another.
+const (
+	PurposeRush        = "rush"
+	PurposeReservation = "reservation"
+	PurposeLogin       = "login"
+	PurposeRegister    = "register"
+	PurposeSMS         = "sms"
+)
+
+// purposes numbers the purposes as tickets carry them. The numbers are part of the
+// ticket's form: new ones go to the end.
+var purposes = map[string]byte{
+	PurposeRush: 1, PurposeReservation: 2, PurposeLogin: 3, PurposeRegister: 4, PurposeSMS: 5,
+}
+
+// Header carries the solution of a challenge.
+const Header = "Human-Check"
+
+// MaxSolutionBytes bounds the header; a verifier's token is the longest, with up to
+// 2,048 bytes.
+const MaxSolutionBytes = 4096
+
+// Subject is what a challenge is bound to.
+type Subject struct {
+	Purpose string
+	User    int64  // 0 while nobody is logged in
+	Item    int64  // 0 where there is none
+	Path    string // where challenges for the item are handed out; empty where there is none
+	Address netip.Addr
+}
+
+// address is the part of the client's address that counts: of an IPv6 address its
+// /64, because one household may come from any address in it.
+func (s Subject) address() string { return ratelimit.AddrKey(s.Address) }
+
+// challengeURL is where a challenge for the subject is handed out.
+func (s Subject) challengeURL(kind Kind) string {
+	if s.Path != "" {
+		return s.Path + "?purpose=" + url.QueryEscape(s.Purpose) + "&kind=" + string(kind)
+	}
+	return challengePath + "?purpose=" + url.QueryEscape(s.Purpose)
+}

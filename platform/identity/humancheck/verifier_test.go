@@ -1,0 +1,287 @@
+package humancheck
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/verifiertest"
+)
+
+const testHost = "sale.example.com"
+
+// withVerifier is a bundle with a stand-in for the provider.
+func withVerifier(t *testing.T, rule DownRule, change ...func(*Config, *Deps)) (*bundle, *verifiertest.Server) {
+	t.Helper()
+	stub := &verifiertest.Server{Secret: "0x4AAA"}
+	srv := httptest.NewServer(stub)
+	t.Cleanup(srv.Close)
+	b := setup(t, append([]func(*Config, *Deps){verifierAt(srv.URL, rule)}, change...)...)
+	return b, stub
+}
+
+// verifierAt sets a provider whose failures are over soon.
+func verifierAt(url string, rule DownRule) func(*Config, *Deps) {
+	return func(c *Config, _ *Deps) {
+		c.Hosts, c.Down = []string{testHost}, rule
+		c.SiteVerify = SiteVerifyConfig{URL: url, SiteKey: "1x00", Secret: "0x4AAA", Timeout: 10 * time.Second, BreakerDelay: time.Second}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	sub := rush(7, 42)
+	for name, c := range map[string]struct {
+		change func(b *bundle, token *verifiertest.Token)
+		sub    Subject
+		after  time.Duration // until it is sent
+		want   string
+	}{
+		"as it should be":  {want: "ok"},
+		"host in capitals": {change: func(_ *bundle, k *verifiertest.Token) { k.Hostname = "Sale.Example.Com" }, want: "ok"},
+		"no person":        {change: func(_ *bundle, k *verifiertest.Token) { k.Denied = true }, want: "human-check-failed wrong"},
+		"another site":     {change: func(_ *bundle, k *verifiertest.Token) { k.Hostname = "evil.example" }, want: "human-check-failed foreign"},
+		"another form":     {change: func(_ *bundle, k *verifiertest.Token) { k.Action = PurposeLogin }, want: "human-check-failed foreign"},
+		"old":              {change: func(_ *bundle, k *verifiertest.Token) { k.At = time.Now().Add(-4 * time.Minute) }, want: "human-check-failed late"},
+		"too old for them": {change: func(_ *bundle, k *verifiertest.Token) { k.At = time.Now().Add(-time.Hour) }, want: "human-check-failed used"},
+		"from the future":  {change: func(_ *bundle, k *verifiertest.Token) { k.At = time.Now().Add(time.Hour) }, want: "human-check-failed forged"},
+		"without our data": {change: func(_ *bundle, k *verifiertest.Token) { k.Data = "" }, want: "human-check-failed forged"},
+		"another's data":   {change: func(b *bundle, k *verifiertest.Token) { k.Data = b.challenge(Verifier, rush(8, 42)).Verifier.Data }, want: "human-check-failed foreign"},
+		"a work's data":    {change: func(b *bundle, k *verifiertest.Token) { k.Data = b.challenge(Pow, sub).Challenge }, want: "human-check-failed foreign"},
+		"late":             {after: 3 * time.Minute, want: "human-check-failed late"},
+		"sent by another":  {sub: rush(8, 42), want: "human-check-failed foreign"},
+		"for another item": {sub: rush(7, 43), want: "human-check-failed foreign"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, stub := withVerifier(t, Refuse)
+			w := b.challenge(Verifier, sub).Verifier
+			token := verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data}
+			if c.change != nil {
+				c.change(b, &token)
+			}
+			who := c.sub
+			if who.Purpose == "" {
+				who = sub
+			}
+			text := "verifier:" + stub.Issue(token)
+			b.clock.advance(c.after)
+			if got := outcome(b.check(Verifier, who, text)); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			if clients := stub.Clients(); len(clients) != 1 || clients[0] != "203.0.113.7" {
+				t.Errorf("the provider was told of the clients %v", clients)
+			}
+			if got := outcome(b.check(Verifier, sub, text)); c.want == "ok" && got != "human-check-failed used" {
+				t.Errorf("the second use: %s", got)
+			}
+		})
+	}
+	b, stub := withVerifier(t, Refuse)
+	if got := outcome(b.check(Verifier, sub, "verifier:made-up")); got != "human-check-failed wrong" {
+		t.Errorf("a token that nobody issued: %s", got)
+	}
+	if got := outcome(b.check(Verifier, sub, b.solve(b.challenge(Pow, sub)))); got != "human-check-failed foreign" {
+		t.Errorf("an ordinary proof of work in the verifier's place: %s", got)
+	}
+	if stub.Asked() != 1 {
+		t.Errorf("the provider was asked %d times", stub.Asked())
+	}
+}
+
+func TestOneOfHundredParallelTokensPasses(t *testing.T) {
+	t.Parallel()
+	b, stub := withVerifier(t, Refuse)
+	sub := rush(7, 42)
+	w := b.challenge(Verifier, sub).Verifier
+	one := stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
+	// A second token for the same data: the provider takes both, we take one.
+	two := stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
+	var passed atomic.Int64
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			token := one
+			if i%2 == 1 {
+				token = two
+			}
+			if b.check(Verifier, sub, "verifier:"+token) == nil {
+				passed.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if passed.Load() != 1 {
+		t.Errorf("%d of 100 passed", passed.Load())
+	}
+}
+
+// TestAProviderThatIsDownOpensNothing has each way to be down under each rule.
+func TestAProviderThatIsDownOpensNothing(t *testing.T) {
+	t.Parallel()
+	const patience = 500 * time.Millisecond
+	sub := rush(7, 42)
+	for name, trouble := range map[string]verifiertest.Trouble{
+		"broken": verifiertest.Broken, "cut": verifiertest.Cut, "hangs": verifiertest.Hangs, "garbage": verifiertest.Garbage, "wrong secret": verifiertest.Locked,
+	} {
+		for rule, want := range map[DownRule]string{Refuse: "human-check-unavailable", StandIn: "human-check-required"} {
+			t.Run(name+", "+string(rule), func(t *testing.T) {
+				t.Parallel()
+				b, stub := withVerifier(t, rule, func(c *Config, _ *Deps) {
+					if trouble == verifiertest.Hangs {
+						c.SiteVerify.Timeout = patience
+					}
+				})
+				w := b.challenge(Verifier, sub).Verifier
+				text := "verifier:" + stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
+				stub.Be(trouble)
+				began := time.Now()
+				err := b.check(Verifier, sub, text)
+				if got := outcome(err); got != want {
+					t.Fatalf("%s, want %s", got, want)
+				}
+				if took := time.Since(began); trouble == verifiertest.Hangs && took > 3*patience {
+					t.Errorf("it took %v", took)
+				}
+				if strings.Contains(fault.From(err).Detail, "0x4AAA") || strings.Contains(err.Error(), "0x4AAA") {
+					t.Error("the secret is in the error")
+				}
+				if rule == StandIn {
+					standIn(t, b, sub, fault.From(err))
+				}
+				if b.count(Verifier, "passed") != 0 {
+					t.Error("counted as passed by the verifier")
+				}
+				stub.Be(verifiertest.Fine)
+				if got := outcome(b.check(Verifier, sub, text)); got != "ok" && trouble != verifiertest.Hangs {
+					t.Errorf("the same token when the provider is back: %s", got)
+				}
+			})
+		}
+	}
+}
+
+// standIn solves what came along with a refusal, on another instance that knows
+// nothing of the provider's trouble.
+func standIn(t *testing.T, b *bundle, sub Subject, f *fault.Error) {
+	t.Helper()
+	c, ok := f.Fields["challenge"].(Challenge)
+	if !ok || c.Kind != Pow || f.Fields["kind"] != Pow {
+		t.Fatalf("what stands in: %v", f.Fields)
+	}
+	other := b.another(verifierAt("http://127.0.0.1:1/siteverify", StandIn))
+	solution := b.solve(c)
+	if got := outcome(other.check(Verifier, rush(8, 42), solution)); got != "human-check-failed foreign" {
+		t.Errorf("another's proof in the verifier's place: %s", got)
+	}
+	if got := outcome(other.check(Verifier, sub, solution)); got != "ok" {
+		t.Errorf("the proof in the verifier's place: %s", got)
+	}
+	if got := outcome(other.check(Verifier, sub, solution)); got != "human-check-failed used" {
+		t.Errorf("the proof a second time: %s", got)
+	}
+}
+
+// TestTheBreakerLeavesTheProviderAlone: and finds out by itself when it is back.
+func TestTheBreakerLeavesTheProviderAlone(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []DownRule{Refuse, StandIn} {
+		t.Run(string(rule), func(t *testing.T) {
+			t.Parallel()
+			b, stub := withVerifier(t, rule)
+			sub := rush(7, 42)
+			stub.Be(verifiertest.Broken)
+			for range breakerFailures {
+				_ = b.check(Verifier, sub, "verifier:token") // TestAProviderThatIsDownOpensNothing looks at the answers
+			}
+			asked := stub.Asked()
+			_ = b.check(Verifier, sub, "verifier:token")
+			if stub.Asked() != asked {
+				t.Error("the provider is asked while it is left alone")
+			}
+			c, err := b.Challenge(t.Context(), Verifier, sub)
+			switch {
+			case rule == Refuse && outcome(err) != "human-check-unavailable":
+				t.Errorf("a challenge: %v", err)
+			case rule == StandIn && (err != nil || c.Kind != Pow):
+				t.Errorf("a challenge: %+v, %v", c, err)
+			case rule == StandIn:
+				if got := outcome(b.check(Verifier, sub, b.solve(c))); got != "ok" {
+					t.Errorf("the proof of work that stands in: %s", got)
+				}
+			}
+			stub.Be(verifiertest.Fine)
+			pgtest.Eventually(t, 10*time.Second, b.verifier.Available, "the provider may be asked again")
+			w := b.challenge(Verifier, sub).Verifier
+			if w == nil {
+				t.Fatal("no widget when the provider is back")
+			}
+			text := "verifier:" + stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
+			if got := outcome(b.check(Verifier, sub, text)); got != "ok" {
+				t.Errorf("a token when the provider is back: %s", got)
+			}
+		})
+	}
+}
+
+// TestAClientThatLeavesIsNoOutage: closing connections must not turn the verifier
+// off.
+func TestAClientThatLeavesIsNoOutage(t *testing.T) {
+	t.Parallel()
+	b, stub := withVerifier(t, StandIn)
+	stub.Be(verifiertest.Hangs)
+	for range 2 * breakerFailures {
+		ctx, leave := context.WithCancel(t.Context())
+		asked := stub.Asked()
+		done := make(chan error)
+		go func() { done <- b.Check(ctx, Verifier, rush(7, 42), "verifier:token") }()
+		pgtest.Eventually(t, 5*time.Second, func() bool { return stub.Asked() > asked }, "the provider is asked")
+		leave()
+		if got := outcome(<-done); got != "human-check-unavailable" {
+			t.Fatalf("a client that left: %s", got)
+		}
+	}
+	if !b.verifier.Available() {
+		t.Error("the provider is left alone because clients left")
+	}
+}
+
+func TestWithoutAVerifierNobodyPasses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sub := rush(7, 42)
+	if b.Offers(Verifier) || !b.Offers(Slide) || b.Stronger() != Slide {
+		t.Error("a verifier is offered")
+	}
+	for _, text := range []string{"", "verifier:token"} {
+		if got := outcome(b.check(Verifier, sub, text)); got != "human-check-unavailable" {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+	with, _ := withVerifier(t, Refuse)
+	if with.Stronger() != Verifier {
+		t.Error("the verifier is not the stronger check")
+	}
+}
+
+// TestACrowdIsNoReasonToCheckLess: as many questions as are allowed are under way.
+func TestACrowdIsNoReasonToCheckLess(t *testing.T) {
+	t.Parallel()
+	b, stub := withVerifier(t, StandIn)
+	p, ok := b.verifier.(*SiteVerify)
+	if !ok {
+		t.Fatalf("the verifier is a %T", b.verifier)
+	}
+	for range maxQuestions {
+		p.slots <- struct{}{}
+	}
+	if got := outcome(b.check(Verifier, rush(7, 42), "verifier:token")); got != "human-check-unavailable" || stub.Asked() != 0 {
+		t.Errorf("%s after %d questions", got, stub.Asked())
+	}
+}

@@ -1,0 +1,218 @@
+// Package identity opens what a request meets before it meets a module: the
+// router, tokens, limits, human checks, revocations, accounts, QR logins and the
+// blacklist. Each is a package of its own, and knows the others through what its
+// New is given; only here they meet.
+//
+// # Order
+//
+// New reads nothing. Load takes the first look at the revocations and the list,
+// without which an instance would let in for half a second whom others keep out;
+// call it before serving. Stop answers the polls that wait for a QR code, for
+// which a drain of the requests under way would otherwise wait.
+package identity
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/app"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/tracing"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/qrlogin"
+	"stampede/platform/identity/account/wechat"
+	"stampede/platform/identity/blacklist"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/revoke"
+	"stampede/platform/identity/sms"
+	"stampede/platform/identity/sms/sandbox"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/audit"
+)
+
+// Settings are those of the parts.
+type Settings struct {
+	Accounts  account.Settings    `embed:"" group:"Accounts and logins:"`
+	SMS       sms.Settings        `embed:"" group:"SMS:"`
+	WeChat    wechat.Settings     `embed:"" group:"WeChat:"`
+	Human     humancheck.Settings `embed:"" group:"Human checks:"`
+	Requests  httpx.Settings      `embed:"" group:"Limits and proxies:"`
+	Blacklist blacklist.Settings  `embed:"" group:"Blacklist and risk rules:"`
+}
+
+// Check asks what only several parts together can say.
+func (s Settings) Check() error {
+	var err error
+	if s.SMS.Check() == nil { // else the mistake is reported with the SMS settings
+		_, err = account.NewConfig(s.Accounts, s.SMS, nil)
+	}
+	return err
+}
+
+// Deps are what the parts work with; all but Trace are required.
+type Deps struct {
+	Addresses    httpx.Addresses
+	Keep         time.Duration // of records
+	PreviousKeys [][]byte      // signing keys that are taken beside Key
+
+	DB             *pgxpool.Pool // the accounts' budget of connections
+	Redis          redis.UniversalClient
+	Bus            *bus.Bus
+	Clock          clock.Clock
+	Key            []byte // the process's signing key
+	SingleInstance bool   // no other instance works on these stores
+	Version        string // of the program, for the API's document
+	Log            *slog.Logger
+	Metrics        prometheus.Registerer
+	Trace          *tracing.Tracer // nil is off
+}
+
+// Service is the parts, wired.
+type Service struct {
+	Tokens    *auth.Tokens
+	Router    *httpx.Router
+	Limits    *ratelimit.Limiter
+	Human     *humancheck.Service
+	Accounts  *account.Service
+	Blacklist *blacklist.Service
+
+	revoked *revoke.Service
+	qr      *qrlogin.Service
+	sandbox *sandbox.Gateway // nil unless it is served
+	hangUp  []func()         // the clients' idle connections
+}
+
+// New builds the parts from the process's settings.
+func New(set Settings, deps Deps) (*Service, error) {
+	proxies, err := set.Requests.Proxies()
+	if err != nil {
+		return nil, err
+	}
+	e := &Service{
+		Limits: ratelimit.New(deps.Redis, deps.Log, deps.Metrics, ratelimit.SingleInstance(deps.SingleInstance)),
+		revoked: revoke.New(revoke.Deps{
+			DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
+		}),
+	}
+	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
+	e.Router = httpx.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics,
+		httpx.Traced(deps.Trace), httpx.Behind(proxies), httpx.Bounded(set.Requests.Bounds()), httpx.Limited(e.Limits),
+		httpx.ReportRefusals(audit.NewRefusals(deps.DB, deps.Log).Record))
+	e.Human, err = humancheck.New(humancheck.NewConfig(set.Human, deps.Addresses.PublicURL), humancheck.Deps{
+		Redis: deps.Redis, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+		SigningKeys: append([][]byte{deps.Key}, deps.PreviousKeys...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.Blacklist, err = blacklist.New(set.Blacklist, blacklist.Deps{
+		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Phones: account.Phones{DB: deps.DB}, Keep: deps.Keep,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := e.openAccounts(set, deps); err != nil {
+		return nil, err
+	}
+	e.qr, err = qrlogin.New(qrlogin.DefaultConfig(deps.Addresses.BaseURL()), qrlogin.Deps{
+		DB: deps.DB, Bus: deps.Bus, Accounts: e.Accounts, Blacklist: e.Blacklist, Revocations: e.revoked, Limits: e.Limits,
+		Log: deps.Log, Metrics: deps.Metrics,
+	})
+	return e, err
+}
+
+// openAccounts builds the accounts with their outside providers.
+func (e *Service) openAccounts(set Settings, deps Deps) error {
+	cfg, err := account.NewConfig(set.Accounts, set.SMS, deps.Key, deps.PreviousKeys...)
+	if err != nil {
+		return err
+	}
+	parts := account.Deps{
+		DB: deps.DB, Redis: deps.Redis, Tokens: e.Tokens, Limits: e.Limits, Revoke: e.revoked, Human: e.Human, Blacklist: e.Blacklist,
+		Log: deps.Log, Metrics: deps.Metrics,
+	}
+	if parts.SMS, err = e.openSMS(set.SMS, deps); err != nil {
+		return err
+	}
+	if wx := set.WeChat; wx.WechatAppID != "" {
+		app := wechat.DefaultConfig()
+		app.BaseURL, app.AppID, app.Secret, app.Kind = strings.TrimSuffix(wx.WechatURL, "/"), wx.WechatAppID, wx.WechatAppSecret, wx.WechatKind
+		app.Metrics = deps.Metrics
+		client, err := wechat.New(app)
+		if err != nil {
+			return err
+		}
+		parts.WeChat = client
+		e.hangUp = append(e.hangUp, client.CloseIdleConnections)
+	}
+	e.Accounts, err = account.New(cfg, parts)
+	return err
+}
+
+// openSMS returns the way to the gateway that the settings name, the sandbox's or
+// a real one's, and nil when there is none.
+func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
+	gateway := sms.DefaultGatewayConfig()
+	gateway.Metrics = deps.Metrics
+	switch {
+	case set.SandboxSMS:
+		gateway.URL, gateway.Secret = deps.Addresses.LocalURL()+sandbox.SendPath, auth.Derive(deps.Key, "sandbox-sms")
+		var err error
+		if e.sandbox, err = sandbox.New(gateway.Secret, deps.Clock.Now); err != nil {
+			return nil, err
+		}
+	case set.SMSGatewayURL != "":
+		gateway.URL, gateway.Secret = set.SMSGatewayURL, []byte(set.SMSGatewaySecret)
+	default:
+		deps.Log.Warn("no SMS gateway is set, so nobody can register or log in by code", "setting", "--sms-gateway-url")
+		return nil, nil //nolint:nilnil // no gateway is no sender, which the accounts know how to say
+	}
+	sender, err := sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
+	if err != nil {
+		return nil, err
+	}
+	e.hangUp = append(e.hangUp, sender.CloseIdleConnections)
+	return sender, nil
+}
+
+// Load takes the first look at what keeps people out.
+func (e *Service) Load(ctx context.Context) error {
+	return errors.Join(e.revoked.Load(ctx), e.Blacklist.Refresh(ctx))
+}
+
+// Routes registers the parts' routes.
+func (e *Service) Routes() {
+	rt := e.Router
+	e.Human.Routes(rt)
+	e.Accounts.Routes(rt)
+	e.qr.Routes(rt)
+	e.Blacklist.Routes(rt)
+	if e.sandbox != nil {
+		e.sandbox.Routes(rt.Mux)
+	}
+}
+
+// Workers are the parts' loops.
+func (e *Service) Workers() []app.Worker {
+	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.qr.Workers(), e.Blacklist.Workers())
+}
+
+// Stop answers whoever waits, and drops idle connections.
+func (e *Service) Stop(ctx context.Context) error {
+	err := e.qr.Stop(ctx)
+	for _, hangUp := range e.hangUp {
+		hangUp()
+	}
+	return err
+}

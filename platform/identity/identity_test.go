@@ -1,0 +1,281 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/clock"
+	"stampede/platform/base/config"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// door is an entrance that is served, with everything behind it that is real but
+// the phones.
+type door struct {
+	*Service
+	t   *testing.T
+	db  *pgxpool.Pool
+	url string
+}
+
+func open(t *testing.T) *door {
+	t.Helper()
+	set := config.Defaults[Settings]()
+	server := httptest.NewUnstartedServer(nil)
+	set.SMS.SandboxSMS, set.Requests.TrustedProxies = true, []string{"127.0.0.1"}
+	set.Accounts.Limits = account.Limits{}
+	d := &door{t: t, db: pgtest.DB(t), url: server.URL}
+	var err error
+	d.Service, err = New(set, Deps{
+		Addresses: httpx.Addresses{Listen: server.Listener.Addr().String()}, Keep: 90 * 24 * time.Hour,
+		DB: d.db, Redis: pgtest.Redis(t), Bus: bustest.Open(t), Clock: clock.System{}, Key: bytes.Repeat([]byte("k"), 32), Version: "test",
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.Routes()
+	server.Config.Handler = d.Router
+	server.Start()
+	d.url = server.URL
+	ctx, cancel := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	for _, w := range d.Workers() {
+		workers.Go(func() {
+			if err := w.Run(ctx); err != nil {
+				t.Errorf("%s: %v", w.Name, err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if err := d.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		cancel()
+		workers.Wait()
+	})
+	return d
+}
+
+// told is what a call was answered with.
+type told struct {
+	status int
+	raw    string
+	Code   string
+	ID     string
+	Access string `json:"access_token"`
+	Fresh  string `json:"refresh_token"`
+	User   string `json:"user_id"`
+	QR     string `json:"qr_id"`
+	Secret string `json:"poll_secret"`
+	Scan   string `json:"scan_token"`
+}
+
+// call makes a request; header holds names and values in turn.
+func (d *door) call(method, path, body string, header ...string) told {
+	d.t.Helper()
+	req, err := http.NewRequestWithContext(d.t.Context(), method, d.url+"/api/v1/"+path, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var raw bytes.Buffer
+	if _, err := raw.ReadFrom(resp.Body); err != nil {
+		d.t.Fatal(err)
+	}
+	got := told{status: resp.StatusCode, raw: raw.String()}
+	if raw.Len() > 0 {
+		var out told
+		if err := json.Unmarshal(raw.Bytes(), &out); err != nil {
+			d.t.Fatalf("%s %s: %s", method, path, raw.String())
+		}
+		out.status, out.raw = got.status, got.raw
+		got = out
+	}
+	return got
+}
+
+func (d *door) post(path, body string, header ...string) told {
+	d.t.Helper()
+	return d.call(http.MethodPost, path, body, header...)
+}
+
+var digits = regexp.MustCompile(`\b\d{6}\b`)
+
+// code has a code sent and reads it where the sandbox shows it.
+func (d *door) code(phone, purpose string) string {
+	d.t.Helper()
+	if got := d.post("auth/sms-codes", `{"phone":"`+phone+`","purpose":"`+purpose+`"}`); got.status != http.StatusAccepted {
+		d.t.Fatalf("code: %d %s", got.status, got.raw)
+	}
+	return digits.FindString(d.sandbox.Messages("+86" + phone)[0].Text)
+}
+
+const secret = `"password":"correct horse battery"`
+
+// register makes an account that is logged in on a device.
+func (d *door) register(phone, device string) told {
+	d.t.Helper()
+	got := d.post("auth/register", `{"phone":"`+phone+`","code":"`+d.code(phone, "register")+`",`+secret+`,"device":{"id":"`+device+`"}}`)
+	if got.status != http.StatusCreated {
+		d.t.Fatalf("register: %d %s", got.status, got.raw)
+	}
+	return got
+}
+
+// operator calls a route of the list.
+func (d *door) operator(method, path, body string) told {
+	d.t.Helper()
+	token, err := d.Tokens.Mint(auth.Principal{UserID: 7, Role: auth.Operator}, time.Minute)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	got := d.call(method, "admin/blacklist"+path, body, "Authorization", "Bearer "+token)
+	if got.status/100 != 2 {
+		d.t.Fatalf("%s blacklist%s: %d %s", method, path, got.status, got.raw)
+	}
+	return got
+}
+
+// Whoever is listed by anything that is known of them is kept out of every way in,
+// with one answer that does not say by what, and comes in again when the entry goes.
+func TestTheListActsWherePeopleLogIn(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	const phone, device, address = "13800138000", "phone-1", "203.0.113.7"
+	in := func(path, more string, header ...string) func() told {
+		return func() told { return d.post("auth/"+path, `{"phone":"`+phone+`",`+more+`}`, header...) }
+	}
+	li := d.register(phone, device)
+	bearer := []string{"Authorization", "Bearer " + li.Access}
+	asked, claimable := d.post("auth/qr", `{"device":{"kind":"web"}}`), d.post("auth/qr", `{"device":{"kind":"web"}}`)
+	scan := d.post("auth/qr/"+claimable.QR+"/scan", "", bearer...)
+	if got := d.post("auth/qr/"+claimable.QR+"/confirm", `{"scan_token":"`+scan.Scan+`"}`, bearer...); got.status != http.StatusNoContent {
+		t.Fatalf("confirm: %d %s", got.status, got.raw)
+	}
+	login, register := d.code(phone, "login"), d.code(phone, "register")
+	ways := map[string]func() told{
+		"code":             in("sms-codes", `"purpose":"login"`),
+		"code, from there": in("sms-codes", `"purpose":"login"`, "X-Forwarded-For", address),
+		"password":         in("login", secret),
+		"password, device": in("login", secret+`,"device":{"id":"`+device+`"}`),
+		"password, there":  in("login", secret, "X-Forwarded-For", address),
+		"wrong password":   in("login", `"password":"wrong horse battery"`),
+		"sms":              in("login/sms", `"code":"`+login+`"`),
+		"register":         in("register", `"code":"`+register+`",`+secret),
+		"refresh": func() told {
+			return d.post("auth/refresh", `{"refresh_token":"`+li.Fresh+`","device_id":"`+device+`"}`)
+		},
+		"qr ask":              func() told { return d.post("auth/qr", `{"device":{"kind":"web","id":"`+device+`"}}`) },
+		"qr ask, from there":  func() told { return d.post("auth/qr", `{"device":{"kind":"web"}}`, "X-Forwarded-For", address) },
+		"qr scan":             func() told { return d.post("auth/qr/"+asked.QR+"/scan", "", bearer...) },
+		"qr claim":            func() told { return d.call(http.MethodGet, "auth/qr/"+claimable.QR, "", "QR-Secret", claimable.Secret) },
+		"code for erasing":    in("sms-codes", `"purpose":"erase"`),
+		"another one's phone": func() told { return d.post("auth/sms-codes", `{"phone":"13900139000","purpose":"login"}`) },
+	}
+	var entries []string
+	for _, c := range []struct {
+		kind, value string
+		refused     []string
+	}{
+		{"phone", phone, []string{"code", "password", "wrong password", "sms", "register", "refresh", "qr scan", "qr claim"}},
+		{"user", li.User, []string{"password", "sms", "refresh", "qr scan", "qr claim"}},
+		{"device", device, []string{"password, device", "refresh", "qr ask", "qr scan"}},
+		{"address", address, []string{"code, from there", "password, there", "qr ask, from there"}},
+	} {
+		entry := d.operator(http.MethodPost, "", `{"kind":"`+c.kind+`","value":"`+c.value+`","reason":"resells"}`).ID
+		entries = append(entries, entry)
+		for _, way := range c.refused {
+			if got := ways[way](); got.status != http.StatusForbidden || got.Code != "login-refused" || strings.Contains(got.raw, c.kind) {
+				t.Errorf("listed %s, %s: %d %s, want 403 login-refused", c.kind, way, got.status, got.raw)
+			}
+		}
+		for _, way := range []string{"code for erasing", "another one's phone"} {
+			if got := ways[way](); got.status != http.StatusAccepted {
+				t.Errorf("listed %s, %s: %d %s", c.kind, way, got.status, got.raw)
+			}
+		}
+		if c.kind == "user" { // whether a phone's holder is listed is told to nobody else
+			if got := ways["wrong password"](); got.Code != "wrong-login" {
+				t.Errorf("listed user, wrong password: %d %s", got.status, got.raw)
+			}
+		}
+		d.operator(http.MethodDelete, "/"+entry, "")
+	}
+	for _, way := range []string{"password", "refresh", "qr scan", "qr claim"} {
+		if got := ways[way](); got.status != http.StatusOK {
+			t.Errorf("%s, listed no more: %d %s", way, got.status, got.raw)
+		}
+	}
+	for _, entry := range entries {
+		var kept []audit.Entry
+		pgtest.Eventually(t, 10*time.Second, func() bool {
+			var err error
+			if kept, err = audit.List(t.Context(), d.db, audit.Filter{Subject: "blacklist " + entry, Action: "blacklist.refuse"}); err != nil {
+				t.Fatal(err)
+			}
+			return len(kept) > 0
+		}, "the audit log is told of a refusal")
+		if detail := string(kept[0].Detail); len(kept) != 1 || !strings.Contains(detail, `"way"`) || strings.Contains(detail, phone) {
+			t.Errorf("the audit log has %d records, of %s", len(kept), detail)
+		}
+	}
+}
+
+// The same key adds an entry once, with the same answer.
+func TestAnEntryIsAddedOnceForAKey(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	token, err := d.Tokens.Mint(auth.Principal{UserID: 7, Role: auth.Operator}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(value string) told {
+		return d.post("admin/blacklist", `{"kind":"user","value":"`+value+`","reason":"resells"}`, "Authorization", "Bearer "+token, "Idempotency-Key", "k1")
+	}
+	first, again, other := add("5"), add("5"), add("6")
+	if first.status != http.StatusCreated || again.status != http.StatusCreated || again.raw != first.raw {
+		t.Errorf("%d %s, then %d %s", first.status, first.raw, again.status, again.raw)
+	}
+	if other.Code != "idempotency-mismatch" {
+		t.Errorf("another request with the key: %d %s", other.status, other.raw)
+	}
+	kept, err := audit.List(t.Context(), d.db, audit.Filter{Action: "blacklist.add"})
+	if err != nil || len(kept) != 1 {
+		t.Errorf("%d records, %v", len(kept), err)
+	}
+}

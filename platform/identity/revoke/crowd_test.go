@@ -1,0 +1,92 @@
+package revoke
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
+)
+
+const crowd = 10_000
+
+// TestACrowdIsLoggedOut over each way, in messages that NATS takes.
+func TestACrowdIsLoggedOut(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here, busOnly, redisOnly := s.start(t), s.start(t), s.start(t)
+	busOnly.postgres.set(true)
+	busOnly.store.set(true)
+	redisOnly.postgres.set(true)
+	redisOnly.broadcasts.cut.Store(true)
+	logins := make([]int64, crowd)
+	for i := range logins {
+		logins[i] = int64(i) + 1
+	}
+	s.commit(t, here, logins...)
+	here.Tell(t.Context())
+	for name, i := range map[string]*instance{"here": here, "over the bus": busOnly, "over Redis": redisOnly} {
+		// That a revocation is heard of in time is TestEachWayIsEnough's.
+		pgtest.Eventually(t, 30*time.Second, func() bool { return i.list.len() == crowd }, "10,000 logins are ended "+name)
+	}
+}
+
+// TestRevocationsAreSmall: forgetting one would let its tokens in, so what bounds
+// the memory is that each is small.
+func TestRevocationsAreSmall(t *testing.T) {
+	const most = 100 // bytes each, with the room that a map keeps
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	l, expires := newList(), time.Now().Add(time.Hour).Unix()
+	before := heap()
+	for i := range int64(crowd) {
+		l.add([]entry{{login: i + 1, expires: expires}})
+	}
+	if each := int64(heap()-before) / crowd; each > most {
+		t.Errorf("a revocation takes %d bytes, want at most %d", each, most)
+	}
+	runtime.KeepAlive(l)
+}
+
+// loaded is a Service that knows 10,000 ended logins and as many users.
+func loaded(t testing.TB) *instance {
+	t.Helper()
+	i := setup(t).build(t)
+	if err := i.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expires := time.Now().Add(time.Hour).Unix()
+	for n := range int64(crowd) {
+		i.list.add([]entry{{login: n + 1, expires: expires}, {user: n + 1, until: 1, expires: expires}})
+	}
+	return i
+}
+
+func TestAskingAllocatesNothing(t *testing.T) {
+	i, ctx := loaded(t), context.Background()
+	for name, p := range map[string]auth.Principal{
+		"good": of(crowd + 1), "ended": of(1), "minted": {UserID: crowd + 1, IssuedAt: time.Now()},
+	} {
+		if n := testing.AllocsPerRun(100, func() { _, _ = i.Revoked(ctx, p) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func BenchmarkRevoked(b *testing.B) {
+	i, ctx, p := loaded(b), context.Background(), of(crowd+1)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if revoked, err := i.Revoked(ctx, p); revoked || err != nil {
+				b.Fatal(revoked, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package revoke
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stampede/platform/edge/auth"
+)
+
+// list is what this instance knows of revocations. Safe for concurrent use. It has
+// no bound of its own, since forgetting one would let its tokens in: the life of a
+// token bounds it, at some 50 bytes for each login that was ended within a day.
+type list struct {
+	mu      sync.RWMutex
+	logins  map[int64]int64 // login → when to forget it, in Unix seconds
+	users   map[int64]cut
+	version atomic.Uint64
+}
+
+// cut ends a user's tokens that were issued until a moment.
+type cut struct {
+	until   int64 // in Unix microseconds
+	expires int64 // when to forget it, in Unix seconds
+}
+
+func newList() *list { return &list{logins: map[int64]int64{}, users: map[int64]cut{}} }
+
+// add puts revocations into force and returns those that were not.
+func (l *list) add(entries []entry) (fresh []entry) {
+	if len(entries) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range entries {
+		if e.login != 0 {
+			if _, known := l.logins[e.login]; known {
+				continue
+			}
+			l.logins[e.login] = e.expires
+		} else {
+			if known, ok := l.users[e.user]; ok && known.until >= e.until {
+				continue
+			}
+			l.users[e.user] = cut{until: e.until, expires: e.expires}
+		}
+		fresh = append(fresh, e)
+	}
+	if len(fresh) > 0 {
+		l.version.Add(1)
+	}
+	return fresh
+}
+
+// maxAhead is how far a token's time of issue may lie ahead of now and be
+// believed: the error of two instances' clocks is far below.
+const maxAhead = 5 * time.Second
+
+// covers reports whether a principal's token has ended.
+func (l *list) covers(p auth.Principal, now func() time.Time) bool {
+	l.mu.RLock()
+	_, ended := l.logins[p.Login] // there is no login 0
+	cut, some := l.users[p.UserID]
+	l.mu.RUnlock()
+	if ended || !some {
+		return ended
+	}
+	// A clock that is far ahead must not mint what survives a revocation.
+	return p.IssuedAt.UnixMicro() <= cut.until || p.IssuedAt.Sub(now()) > maxAhead
+}
+
+// forget drops what has expired: no token that it could end is valid any more.
+func (l *list) forget(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seconds := now.Unix()
+	for login, expires := range l.logins {
+		if expires < seconds {
+			delete(l.logins, login)
+		}
+	}
+	for user, c := range l.users {
+		if c.expires < seconds {
+			delete(l.users, user)
+		}
+	}
+}
+
+// len is how many revocations are in force.
+func (l *list) len() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return len(l.logins) + len(l.users)
+}

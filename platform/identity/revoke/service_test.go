@@ -1,0 +1,257 @@
+package revoke
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestARevocationIsInForceOnEveryInstance(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here, there := s.start(t), s.start(t)
+	if !here.lets(of(1)) || !there.lets(of(1)) {
+		t.Fatal("a login is refused that nobody ended")
+	}
+	before := there.Version()
+	s.commit(t, here, 1)
+	here.Tell(t.Context())
+	if !here.says(of(1)) {
+		t.Error("it is not in force here when Tell returns")
+	}
+	pgtest.Eventually(t, within, func() bool { return there.says(of(1)) }, "the other instance refuses the login")
+	if there.Version() == before {
+		t.Error("the version has stayed")
+	}
+	if !there.lets(of(2)) {
+		t.Error("another login of the user is refused")
+	}
+}
+
+func TestARollbackRevokesNothing(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here := s.start(t)
+	errNo := errors.New("no")
+	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
+		if err := here.Logins(t.Context(), tx, "test", 1); err != nil {
+			return err
+		}
+		if err := here.User(t.Context(), tx, "test", 7); err != nil {
+			return err
+		}
+		here.Tell(t.Context()) // too early does no harm either
+		return errNo
+	})
+	if !errors.Is(err, errNo) {
+		t.Fatal(err)
+	}
+	here.Tell(t.Context())
+	if !here.lets(of(1)) || here.list.len() != 0 {
+		t.Error("something was revoked that was rolled back")
+	}
+}
+
+// TestATransactionThatCommitsLateIsFound: its row is older than others that were
+// read before it could be seen.
+func TestATransactionThatCommitsLateIsFound(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here := s.build(t)
+	if err := here.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = late.Rollback(context.Background()) }() // after the commit it does nothing
+	if err := here.Logins(t.Context(), late, "test", 1); err != nil {
+		t.Fatal(err)
+	}
+	for login := range int64(3) {
+		s.commit(t, here, login+2)
+		here.Tell(t.Context())
+		if !here.says(of(login + 2)) {
+			t.Fatalf("login %d is not ended", login+2)
+		}
+	}
+	if here.says(of(1)) {
+		t.Fatal("it is in force before its commit")
+	}
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	here.Tell(t.Context())
+	if !here.says(of(1)) {
+		t.Error("the late one was overlooked")
+	}
+}
+
+func TestAUsersTokensEndByTheTimeOfTheirIssue(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here, there := s.start(t), s.start(t)
+	now := time.Now()
+	issued := func(at time.Time, user int64) auth.Principal {
+		return auth.Principal{UserID: user, Role: auth.Operator, IssuedAt: at}
+	}
+	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return here.User(t.Context(), tx, "test", 7) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	here.Tell(t.Context())
+	after := time.Now()
+	pgtest.Eventually(t, within, func() bool { return there.says(issued(now, 7)) }, "the other instance refuses the user")
+	for _, i := range []*instance{here, there} {
+		for name, c := range map[string]struct {
+			p       auth.Principal
+			revoked bool
+		}{
+			"before":                       {issued(now, 7), true},
+			"a month before":               {issued(now.Add(-auth.LongestLife), 7), true},
+			"of a login":                   {auth.Principal{UserID: 7, Role: auth.Shopper, Login: 3, IssuedAt: now}, true},
+			"without a time":               {auth.Principal{UserID: 7, Role: auth.Shopper}, true},
+			"after, in the same second":    {issued(after.Truncate(time.Microsecond), 7), false},
+			"by a clock ten minutes ahead": {issued(after.Add(10*time.Minute), 7), true},
+			"another user's":               {issued(now, 8), false},
+		} {
+			if revoked, err := i.Revoked(t.Context(), c.p); revoked != c.revoked || err != nil {
+				t.Errorf("a token from %s: revoked %v, %v", name, revoked, err)
+			}
+		}
+	}
+}
+
+// TestALaterRevocationOfAUserCounts, an older one that arrives after it does not.
+func TestALaterRevocationOfAUserCounts(t *testing.T) {
+	t.Parallel()
+	l, base := newList(), time.Now().Truncate(time.Second)
+	at := func(seconds int) entry {
+		return entry{user: 7, until: base.Add(time.Duration(seconds) * time.Second).UnixMicro(), expires: base.Add(time.Hour).Unix()}
+	}
+	for _, c := range []struct{ seconds, fresh int }{{1, 1}, {3, 1}, {2, 0}, {3, 0}} {
+		if fresh := l.add([]entry{at(c.seconds)}); len(fresh) != c.fresh {
+			t.Errorf("second %d is news: %v", c.seconds, fresh)
+		}
+	}
+	p := auth.Principal{UserID: 7, IssuedAt: base.Add(2500 * time.Millisecond)}
+	if !l.covers(p, time.Now) {
+		t.Error("the older revocation has replaced the newer one")
+	}
+}
+
+func TestAStartReadsWhatWasRevoked(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	first := s.start(t)
+	s.commit(t, first, 1)
+	first.Tell(t.Context())
+	first.stop()
+	second := s.build(t)
+	if revoked, err := second.Revoked(t.Context(), of(2)); revoked || fault.From(err).Kind != fault.Unavailable {
+		t.Errorf("before its first look an instance says %v, %v; want unavailable", revoked, err)
+	}
+	if err := second.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !second.says(of(1)) || !second.lets(of(2)) {
+		t.Error("after a restart the revocations are not the same")
+	}
+	if n := second.deps.DB.Stat().AcquiredConns(); n != 0 {
+		t.Errorf("%d connections are out without a worker", n)
+	}
+}
+
+// TestALoadWithoutPostgresFails: Redis knows only what is recent.
+func TestALoadWithoutPostgresFails(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.build(t)
+	i.postgres.set(true)
+	if err := i.Load(t.Context()); err == nil {
+		t.Fatal("loaded from nowhere")
+	}
+	if i.lets(of(1)) {
+		t.Error("it lets a token in")
+	}
+}
+
+func TestExpiredRevocationsGo(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.build(t)
+	if err := i.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.commit(t, i, 1, 2)
+	i.Tell(t.Context())
+	if _, err := s.db.Exec(t.Context(), `UPDATE auth.revocations SET expires_at = clock_timestamp() - interval '1 second' WHERE login_id = 1`); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM auth.revocations`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows are left, %v; want the one that has not expired", rows, err)
+	}
+	if i.list.len() != 2 {
+		t.Fatal("memory has forgotten what has not expired")
+	}
+	// A revocation is kept for longer than the last token that it ends.
+	i.list.forget(time.Now().Add(auth.LongestLoginLife))
+	if i.list.len() != 2 {
+		t.Error("memory has forgotten while a token may live")
+	}
+	i.list.forget(time.Now().Add(auth.LongestLoginLife + 2*grace))
+	if i.list.len() != 0 {
+		t.Error("memory keeps what has expired")
+	}
+}
+
+// TestManyTellsLookOnce: a shop that logs a crowd out does not ask Postgres for
+// each.
+func TestManyTellsLookOnce(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.build(t)
+	if err := i.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.commit(t, i, 1)
+	i.turn <- struct{}{} // all of them wait for a turn
+	before := testutil.ToFloat64(i.m.looks.WithLabelValues("postgres"))
+	var ready, group sync.WaitGroup
+	for range 100 {
+		ready.Add(1)
+		group.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			asked := time.Now()
+			ready.Done()
+			if err := i.look(ctx, asked); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ready.Wait()
+	<-i.turn
+	group.Wait()
+	if n := testutil.ToFloat64(i.m.looks.WithLabelValues("postgres")) - before; n != 1 {
+		t.Errorf("%v looks for 100 who asked at once", n)
+	}
+	if !i.says(of(1)) {
+		t.Error("nobody looked")
+	}
+}

@@ -1,0 +1,121 @@
+package revoke
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/workshop/pgtest"
+)
+
+// TestEachWayIsEnough leaves each of three instances one of the ways to hear.
+func TestEachWayIsEnough(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here := s.start(t)
+	type ways struct{ bus, postgres, redis bool }
+	there := map[string]*instance{}
+	for name, keep := range map[string]ways{"the bus": {bus: true}, "Postgres": {postgres: true}, "Redis": {redis: true}} {
+		i := s.start(t)
+		i.broadcasts.cut.Store(!keep.bus)
+		i.postgres.set(!keep.postgres)
+		i.store.set(!keep.redis)
+		there[name] = i
+	}
+	s.commit(t, here, 1)
+	here.Tell(t.Context())
+	for name, i := range there {
+		pgtest.Eventually(t, within, func() bool { return i.says(of(1)) }, "an instance that has only "+name+" refuses the login")
+	}
+	// Once it is longer ago than it takes to become stale, they still answer.
+	began := time.Now()
+	pgtest.Eventually(t, within, func() bool { return time.Since(began) > staleAfter+lookEvery }, "a second and a half")
+	for name, i := range there {
+		pgtest.Eventually(t, within, func() bool { return i.lets(of(2)) }, "an instance that has only "+name+" lets a good token in")
+	}
+}
+
+// TestAnInstanceThatIsCutOffRefuses rather than let a revoked token in.
+func TestAnInstanceThatIsCutOffRefuses(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	there := s.start(t)
+	s.commit(t, there, 1)
+	there.Tell(t.Context())
+	there.broadcasts.cut.Store(true)
+	there.postgres.set(true)
+	there.store.set(true)
+	pgtest.Eventually(t, within, func() bool { return !there.lets(of(2)) }, "a token is refused of which nothing is known")
+	revoked, err := there.Revoked(t.Context(), of(2))
+	if f := fault.From(err); revoked || f == nil || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
+		t.Errorf("cut off, Revoked = %v, %v; want unavailable", revoked, err)
+	}
+	if !there.says(of(1)) {
+		t.Error("what is known as revoked is no longer said to be")
+	}
+	if testutil.ToFloat64(there.m.cutOff) == 0 {
+		t.Error("the refusals are not counted")
+	}
+	there.store.set(false)
+	pgtest.Eventually(t, within, func() bool { return there.lets(of(2)) }, "with Redis back it answers again")
+	looks := testutil.ToFloat64(there.m.looks.WithLabelValues("postgres"))
+	there.postgres.set(false)
+	pgtest.Eventually(t, within, func() bool {
+		return testutil.ToFloat64(there.m.looks.WithLabelValues("postgres")) > looks
+	}, "Postgres is read again once it is back")
+}
+
+// TestAHangingPostgresCountsAsSilent: its look times out, and Redis answers in the
+// same turn.
+func TestAHangingPostgresCountsAsSilent(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	there := s.start(t)
+	there.broadcasts.cut.Store(true)
+	tx, err := s.db.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), `LOCK TABLE auth.revocations IN ACCESS EXCLUSIVE MODE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	asked := testutil.ToFloat64(there.m.looks.WithLabelValues("redis"))
+	pgtest.Eventually(t, 2*within, func() bool {
+		return testutil.ToFloat64(there.m.looks.WithLabelValues("redis")) >= asked+3 && there.lets(of(2))
+	}, "Redis is asked instead, and a good token let in, for longer than the last look at Postgres counts")
+}
+
+// TestWhoFindsARowThatNobodyToldTellsIt: who revoked has died after the commit.
+func TestWhoFindsARowThatNobodyToldTellsIt(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here, busOnly, redisOnly := s.start(t), s.start(t), s.start(t)
+	busOnly.postgres.set(true)
+	busOnly.store.set(true)
+	redisOnly.postgres.set(true)
+	redisOnly.broadcasts.cut.Store(true)
+	s.commit(t, here, 1)
+	pgtest.Eventually(t, within, func() bool { return busOnly.says(of(1)) }, "it was broadcast")
+	pgtest.Eventually(t, within, func() bool { return redisOnly.says(of(1)) }, "it was written to Redis")
+}
+
+// TestRedisIsToldLater what it could not be told at once.
+func TestRedisIsToldLater(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here, there := s.start(t), s.start(t)
+	there.broadcasts.cut.Store(true) // so that there does not tell Redis itself
+	there.postgres.set(true)
+	here.store.set(true)
+	s.commit(t, here, 1)
+	here.Tell(t.Context())
+	if there.says(of(1)) {
+		t.Fatal("it was heard over a way that is cut")
+	}
+	here.store.set(false)
+	pgtest.Eventually(t, within, func() bool { return there.says(of(1)) }, "it was written to Redis in the end")
+}

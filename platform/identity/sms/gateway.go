@@ -1,0 +1,108 @@
+package sms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"stampede/platform/base/signature"
+	"stampede/platform/edge/outbound"
+)
+
+// Scheme names the headers that sign a message to the gateway.
+var Scheme = signature.Scheme{Timestamp: "Stampede-Timestamp", Signature: "Stampede-Signature"}
+
+// MinSecretBytes is the output of SHA-256, below which guessing is cheaper.
+const MinSecretBytes = 32
+
+// GatewayConfig is how the gateway is reached.
+type GatewayConfig struct {
+	URL    string // where messages are posted
+	Secret []byte // signs them; at least MinSecretBytes
+	outbound.Config
+}
+
+// DefaultGatewayConfig returns the defaults; URL and Secret have to be set by
+// the caller.
+func DefaultGatewayConfig() GatewayConfig {
+	return GatewayConfig{Config: outbound.Config{
+		Peer: "sms-gateway", Conns: 8, MaxBytes: 4 << 10, // more messages are rarely under way, and only the status counts
+		Timeout: 3 * time.Second, Attempts: 2, Backoff: 200 * time.Millisecond, // a shopper waits, and not for a third attempt
+		BreakerFailures: 5, BreakerDelay: 5 * time.Second, // a dead gateway must not hold up every login
+	}}
+}
+
+// Validate returns every fault of the configuration in one error.
+func (c GatewayConfig) Validate() error {
+	errs := []error{c.Config.Validate()}
+	if c.URL == "" {
+		errs = append(errs, errors.New("sms: the gateway needs an address"))
+	}
+	if len(c.Secret) < MinSecretBytes {
+		errs = append(errs, fmt.Errorf("sms: the gateway's secret has %d bytes, %d are the least", len(c.Secret), MinSecretBytes))
+	}
+	return errors.Join(errs...)
+}
+
+// Gateway sends through an HTTP gateway. Safe for concurrent use.
+type Gateway struct {
+	*outbound.Client
+	cfg GatewayConfig
+	now func() time.Time
+	log *slog.Logger
+}
+
+// NewGateway returns a sender. It makes no call. now dates the signatures.
+func NewGateway(cfg GatewayConfig, now func() time.Time, log *slog.Logger) (*Gateway, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Gateway{Client: outbound.New(cfg.Config), cfg: cfg, now: now, log: log}, nil
+}
+
+// passing reports whether an answer is about the moment rather than the message.
+func passing(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status < http.StatusOK || status >= http.StatusMultipleChoices && status < http.StatusBadRequest || status >= http.StatusInternalServerError
+}
+
+// Body is what a gateway is sent.
+type Body struct {
+	ID    string `json:"id"`
+	Phone string `json:"phone"`
+	Text  string `json:"text"`
+}
+
+// Send implements Sender.
+func (g *Gateway) Send(ctx context.Context, m Message) error {
+	body, err := json.Marshal(Body(m))
+	if err != nil {
+		return fmt.Errorf("sms: encode: %w", err)
+	}
+	status := 0
+	err = g.Do(ctx, outbound.Request{
+		URL: g.cfg.URL, Body: body, Type: "application/json",
+		Head: func(h http.Header) { Scheme.Sign(h, g.cfg.Secret, g.now(), body) },
+	}, func(r outbound.Reply) error {
+		if status = r.Status; passing(status) {
+			return fmt.Errorf("sms: the gateway answered %d", status)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		g.log.WarnContext(ctx, "SMS not sent", "message", m.ID, "error", err)
+		return ErrUnavailable.After(time.Minute).Because(err)
+	case status >= http.StatusBadRequest:
+		g.log.WarnContext(ctx, "SMS refused by the gateway", "message", m.ID, "status", status)
+		return ErrRefused
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package sms_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"go.uber.org/goleak"
+
+	"stampede/platform/identity/sms"
+	"stampede/platform/identity/sms/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var key = []byte("a gateway secret of 32 bytes....")
+
+type logged struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(p)
+}
+
+func sender(t *testing.T, url string, change ...func(*sms.GatewayConfig)) (*sms.Gateway, *logged) {
+	t.Helper()
+	cfg := sms.DefaultGatewayConfig()
+	cfg.URL, cfg.Secret, cfg.Backoff = url, key, time.Millisecond
+	for _, c := range change {
+		c(&cfg)
+	}
+	var log logged
+	g, err := sms.NewGateway(cfg, time.Now, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.CloseIdleConnections)
+	return g, &log
+}
+
+var message = sms.Message{
+	ID: "0198f2c8b5d07c3e9a4f1b2c3d4e5f60", Phone: "+8613800138000", Text: sms.CodeText(sms.Chinese, "Stampede", "login", "731902", 5*time.Minute),
+}
+
+// What is sent arrives at a gateway that checks signatures, once however often,
+// and stands on its page for people and programs.
+func TestSandboxTakesAndShows(t *testing.T) {
+	t.Parallel()
+	g, err := sandbox.New(key, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := chi.NewRouter()
+	g.Routes(mux)
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	send, _ := sender(t, srv.URL+sandbox.SendPath)
+	for range 2 {
+		if err := send.Send(t.Context(), message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := g.Messages("+8613800138000"); len(got) != 1 || got[0].Text != message.Text || got[0].ID != message.ID {
+		t.Errorf("taken %+v", got)
+	}
+	hostile := sms.Message{ID: "2", Phone: "+4915112345678", Text: "<script>alert(1)</script>"}
+	if err := send.Send(t.Context(), hostile); err != nil {
+		t.Fatal(err)
+	}
+	get := func(query string) string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+sandbox.Prefix+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		raw, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	if page := get(""); !strings.Contains(page, "731902") || strings.Contains(page, "<script>") {
+		t.Errorf("page %s", page)
+	}
+	var list struct{ Data []sandbox.Got }
+	if err := json.Unmarshal([]byte(get("?format=json&phone=%2B4915112345678")), &list); err != nil || len(list.Data) != 1 || list.Data[0].Text != hostile.Text {
+		t.Errorf("list %+v, %v", list, err)
+	}
+	forged, _ := sender(t, srv.URL+sandbox.SendPath, func(c *sms.GatewayConfig) { c.Secret = bytes.Repeat([]byte("x"), 32) })
+	if err := forged.Send(t.Context(), sms.Message{ID: "3", Phone: "+8613800138000", Text: "forged"}); !errors.Is(err, sms.ErrRefused) {
+		t.Errorf("forged: %v", err)
+	}
+	for n := range 150 {
+		if err := send.Send(t.Context(), sms.Message{ID: "many" + string(rune('0'+n)), Phone: "+8613800138000", Text: "many"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := g.Messages(""); len(got) != 100 || got[0].Text != "many" {
+		t.Errorf("%d messages are kept", len(got))
+	}
+}
+
+// What a gateway's answers become, how often it is asked, and that neither phone
+// nor text stands in an error or in the log.
+func TestAnswersOfAGateway(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		answers []int // the last one stays
+		want    error
+		calls   int64
+	}{
+		{"taken", []int{200}, nil, 1},
+		{"taken over", []int{202}, nil, 1},
+		{"taken the second time", []int{503, 200}, nil, 2},
+		{"busy, then taken", []int{429, 200}, nil, 2},
+		{"fails", []int{500}, sms.ErrUnavailable, 2},
+		{"redirects", []int{302}, sms.ErrUnavailable, 2},
+		{"refuses", []int{400}, sms.ErrRefused, 1},
+		{"refuses the signature", []int{401}, sms.ErrRefused, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int64
+			var ids sync.Map
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if err := sms.Scheme.Verify(r.Header, key, time.Now(), body); err != nil {
+					t.Error(err)
+				}
+				var m sms.Body
+				if json.Unmarshal(body, &m) != nil || m.Phone != message.Phone || m.Text != message.Text {
+					t.Errorf("sent %s", body)
+				}
+				ids.Store(m.ID, true)
+				n := min(int(calls.Add(1)), len(c.answers))
+				w.Header().Set("Location", "http://127.0.0.1:1/")
+				w.WriteHeader(c.answers[n-1])
+				_, _ = w.Write(body) // a gateway may repeat what it got
+			}))
+			t.Cleanup(srv.Close)
+			g, log := sender(t, srv.URL)
+			err := g.Send(t.Context(), message)
+			if !errors.Is(err, c.want) || calls.Load() != c.calls {
+				t.Errorf("%v after %d calls, want %v after %d", err, calls.Load(), c.want, c.calls)
+			}
+			n := 0
+			ids.Range(func(any, any) bool { n++; return true })
+			if n != 1 {
+				t.Errorf("one message went out under %d ids", n)
+			}
+			for _, secret := range []string{"731902", "13800138000"} {
+				if strings.Contains(log.String(), secret) || err != nil && strings.Contains(err.Error(), secret) {
+					t.Errorf("%s stands in the log or the error: %v\n%s", secret, err, log.String())
+				}
+			}
+		})
+	}
+}
+
+// A gateway that hangs costs a time-out each, and after some failures nothing.
+func TestAGatewayThatHangs(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		_, _ = io.ReadAll(r.Body) // only then does the server notice that the client has gone
+		<-r.Context().Done()
+	}))
+	t.Cleanup(srv.Close)
+	g, log := sender(t, srv.URL, func(c *sms.GatewayConfig) {
+		c.Timeout, c.Attempts, c.BreakerFailures, c.BreakerDelay = 300*time.Millisecond, 2, 4, time.Hour
+	})
+	for range 6 {
+		if err := g.Send(t.Context(), message); !errors.Is(err, sms.ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+	if n := calls.Load(); n != 4 {
+		t.Errorf("asked %d times, want 4", n)
+	}
+	if strings.Contains(log.String(), "731902") {
+		t.Error(log.String())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.Send(ctx, message); err == nil {
+		t.Error("sent for a shopper who has gone")
+	}
+}
+
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lang sms.Language
+		use  sms.Use
+		want string
+	}{
+		{sms.Chinese, "login", "【小店】验证码 731902，用于登录，5 分钟内有效。请勿告诉任何人，包括本店员工。"},
+		{sms.English, "reset", "[小店] 731902 is your code for resetting your password. It is valid for 5 minutes. Tell nobody, not even our staff."},
+		{"fr", "erase", "[小店] 731902 is your code for deleting your account. It is valid for 5 minutes. Tell nobody, not even our staff."},
+		{sms.Chinese, "else", "【小店】验证码 731902，用于验证，5 分钟内有效。请勿告诉任何人，包括本店员工。"},
+	} {
+		if got := sms.CodeText(c.lang, "小店", c.use, "731902", 5*time.Minute); got != c.want {
+			t.Errorf("%s %s: %s", c.lang, c.use, got)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*sms.GatewayConfig){
+		"no address": func(c *sms.GatewayConfig) { c.URL = "" }, "a short secret": func(c *sms.GatewayConfig) { c.Secret = key[:31] },
+		"no attempt": func(c *sms.GatewayConfig) { c.Attempts = 0 }, "no time-out": func(c *sms.GatewayConfig) { c.Timeout = 0 },
+	} {
+		cfg := sms.DefaultGatewayConfig()
+		cfg.URL, cfg.Secret = "https://sms.example.com/send", key
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if change(&cfg); cfg.Validate() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

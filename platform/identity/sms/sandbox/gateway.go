@@ -1,0 +1,133 @@
+// Package sandbox is an SMS gateway that sends nothing: it keeps the last
+// messages in memory and shows them on a page, so that a demo on one machine can
+// be logged in to. It checks signatures and repeats as a real one does.
+//
+// Never serve it from a real shop: everybody can read the codes.
+package sandbox
+
+import (
+	_ "embed" // the page
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"stampede/platform/identity/sms"
+)
+
+// Prefix is where the gateway's addresses begin. SendPath takes messages.
+const (
+	Prefix   = "/sandbox/sms"
+	SendPath = Prefix + "/send"
+)
+
+const (
+	// kept is how many messages are remembered: an afternoon of trying.
+	kept = 100
+	// bodyBytes bounds a message; the longest text of ours has 200 bytes.
+	bodyBytes = 8 << 10
+)
+
+// Got is a message as the gateway shows it.
+type Got struct {
+	ID    string    `json:"id"`
+	Phone string    `json:"phone"`
+	Text  string    `json:"text"`
+	At    time.Time `json:"at"`
+}
+
+// Gateway is the stand-in. Safe for concurrent use.
+type Gateway struct {
+	secret []byte
+	now    func() time.Time
+
+	mu   sync.Mutex
+	msgs []Got // oldest first
+}
+
+// New returns a gateway that takes what is signed with secret.
+func New(secret []byte, now func() time.Time) (*Gateway, error) {
+	if len(secret) < sms.MinSecretBytes {
+		return nil, fmt.Errorf("sandbox: the secret has %d bytes, %d are the least", len(secret), sms.MinSecretBytes)
+	}
+	return &Gateway{secret: secret, now: now}, nil
+}
+
+// Routes mounts the gateway's addresses.
+func (g *Gateway) Routes(mux chi.Router) {
+	mux.Post(SendPath, g.take)
+	mux.Get(Prefix, g.show)
+}
+
+// Messages returns what was sent, newest first, to a phone, or to all with "".
+func (g *Gateway) Messages(phone string) []Got {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]Got, 0, len(g.msgs))
+	for _, m := range slices.Backward(g.msgs) {
+		if phone == "" || m.Phone == phone {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// take is POST SendPath.
+func (g *Gateway) take(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytes))
+	if err != nil {
+		http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err := sms.Scheme.Verify(r.Header, g.secret, g.now(), body); err != nil {
+		http.Error(w, "the signature does not fit", http.StatusUnauthorized)
+		return
+	}
+	var m sms.Body
+	if err := json.Unmarshal(body, &m); err != nil || m.ID == "" || m.Phone == "" || m.Text == "" {
+		http.Error(w, "not a message", http.StatusBadRequest)
+		return
+	}
+	g.keep(Got{ID: m.ID, Phone: m.Phone, Text: m.Text, At: g.now().UTC()})
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// keep remembers a message once, however often it comes.
+func (g *Gateway) keep(m Got) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if slices.ContainsFunc(g.msgs, func(o Got) bool { return o.ID == m.ID }) {
+		return
+	}
+	if len(g.msgs) == kept {
+		g.msgs = slices.Delete(g.msgs, 0, 1)
+	}
+	g.msgs = append(g.msgs, m)
+}
+
+//go:embed page.html
+var pageSource string
+
+var page = template.Must(template.New("sms").Parse(pageSource))
+
+// show is GET Prefix[?phone=…&format=json]: a page for people, JSON for programs.
+func (g *Gateway) show(w http.ResponseWriter, r *http.Request) {
+	msgs := g.Messages(r.URL.Query().Get("phone"))
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.URL.Query().Get("format") == "json" {
+		h.Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": msgs}) // the client may be gone
+		return
+	}
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	_ = page.Execute(w, msgs) // the client may be gone
+}

@@ -1,0 +1,30 @@
+package sms
+
+import (
+	"context"
+
+	"stampede/platform/base/fault"
+)
+
+// Message is one text to one phone.
+type Message struct {
+	// ID names the message; a gateway that gets it twice sends it once.
+	ID string
+	// Phone is where it goes, in E.164.
+	Phone string
+	// Text is what the person reads. It may hold a secret and is never logged.
+	Text string
+}
+
+// Sender sends messages. It returns nil once the gateway has taken a message
+// over, which is not yet when the person reads it; else ErrUnavailable or
+// ErrRefused. It may be called by many goroutines at once.
+type Sender interface {
+	Send(ctx context.Context, m Message) error
+}
+
+// What a sender answers with.
+var (
+	ErrUnavailable = fault.New(fault.Unavailable, "sms-unavailable", fault.Titles{"SMS cannot be sent right now", "短信暂时无法发送，请稍后再试"}, "SMS cannot be sent right now. Try again in a minute.")
+	ErrRefused     = fault.New(fault.Invalid, "sms-refused", fault.Titles{"SMS cannot be sent to this number", "无法向该号码发送短信"}, "The SMS service does not send to this number. Check it, or use another.")
+)

@@ -1,0 +1,49 @@
+package sms
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"stampede/platform/edge/httpx"
+)
+
+// Settings are how SMS are sent.
+type Settings struct {
+	SMSGatewayURL    string   `name:"sms-gateway-url" default:"" env:"STAMPEDE_SMS_GATEWAY_URL" help:"Gateway that sends SMS: each is posted to it with a signature, https:// (http:// on this machine only). Empty: codes cannot be sent." secret:""`
+	SMSGatewaySecret string   `name:"sms-gateway-secret" default:"" env:"STAMPEDE_SMS_GATEWAY_SECRET" help:"Secret that signs these messages, at least 32 bytes; the gateway verifies with it." secret:""`
+	SMSCountries     []string `name:"sms-countries" default:"+86" env:"STAMPEDE_SMS_COUNTRIES" help:"Calling prefixes of the phones that SMS are sent to, comma-separated, e.g. +86,+852. Others are refused against SMS pumping (toll fraud). * alone: every country."`
+	SMSSignature     string   `name:"sms-signature" default:"Stampede" env:"STAMPEDE_SMS_SIGNATURE" help:"The shop's name at the head of each SMS, 1 to 16 characters."`
+	SandboxSMS       bool     `name:"sandbox-sms" env:"STAMPEDE_SANDBOX_SMS" help:"Send SMS to a page of this server, /sandbox/sms, instead of to phones. Never on a real shop: everybody can read the codes there." group:"Practice:"`
+}
+
+// maxSignature is what China's carriers take between the brackets 【】.
+const maxSignature = 16
+
+// Check returns a sentence for each setting that is wrong.
+func (s Settings) Check() error {
+	var wrong []error
+	if _, err := ParseReach(s.SMSCountries); err != nil {
+		wrong = append(wrong, fmt.Errorf("--sms-countries %w", err))
+	}
+	if n := utf8.RuneCountInString(s.SMSSignature); n < 1 || n > maxSignature {
+		wrong = append(wrong, fmt.Errorf("--sms-signature must have 1 to %d characters, not %d", maxSignature, n))
+	}
+	return errors.Join(append(wrong, s.checkGateway())...)
+}
+
+func (s Settings) checkGateway() error {
+	switch {
+	case (s.SMSGatewayURL == "") != (s.SMSGatewaySecret == ""):
+		return errors.New("--sms-gateway-url and --sms-gateway-secret belong together: give both or neither")
+	case s.SMSGatewayURL == "":
+		return nil
+	case s.SandboxSMS:
+		return errors.New("--sandbox-sms and --sms-gateway-url exclude each other: codes go to one of them")
+	case !httpx.Private(s.SMSGatewayURL):
+		return errors.New("--sms-gateway-url must begin with https://, or http:// and a loopback address")
+	case len(s.SMSGatewaySecret) < MinSecretBytes:
+		return fmt.Errorf("--sms-gateway-secret must have at least %d bytes", MinSecretBytes)
+	}
+	return nil
+}

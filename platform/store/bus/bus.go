@@ -1,0 +1,190 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"stampede/platform/base/app"
+)
+
+// Bus is a connection to the streams. Safe for concurrent use.
+type Bus struct {
+	cfg    Config
+	bounds bounds
+	server *embedded // nil with a URL
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	m      *metrics
+	// grantsAckWait is the constant of that name, except in tests.
+	grantsAckWait time.Duration
+
+	reconnected signal // wakes consumers whose pull was lost with the old connection
+
+	eventsCreated atomic.Int64 // what EventsCreated tells, in Unix nanoseconds; set by ensureStreams
+
+	verdict atomic.Pointer[verdict]
+	suspect atomic.Bool   // a publish got no answer, or the server is new: probe before trusting
+	stale   atomic.Bool   // the streams may be missing: ensure them
+	look    chan struct{} // asks the monitor to look now; holds one request
+
+	background sync.WaitGroup
+	end        context.CancelFunc // ends the background goroutines
+	closing    sync.Once
+	closed     atomic.Bool // the end of the connection is no news any more
+}
+
+// Open starts the embedded server or connects to cfg.URL, and makes sure that
+// the streams are there. ctx bounds the start only.
+func Open(ctx context.Context, cfg Config) (*Bus, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	b := &Bus{
+		cfg:           cfg,
+		bounds:        bounds{grants: cfg.GrantsMaxMiB << 20, events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes},
+		m:             newMetrics(cfg.Metrics),
+		grantsAckWait: grantsAckWait,
+		look:          make(chan struct{}, 1),
+	}
+	if cfg.URL == "" {
+		free, err := freeBytes(cfg.StoreDir)
+		if err != nil {
+			return nil, err
+		}
+		if b.bounds = boundsFor(cfg, free); b.bounds.grants < cfg.GrantsMaxMiB<<20 {
+			cfg.Log.WarnContext(ctx, "disk has little room, streams are bounded below their settings",
+				"free_bytes", free, "grants_bytes", b.bounds.grants, "events_bytes", b.bounds.events)
+		}
+		if b.server, err = startEmbedded(cfg); err != nil {
+			return nil, err
+		}
+	}
+	err := b.connect(ctx)
+	if err == nil {
+		err = b.ensureStreams(ctx)
+	}
+	if err == nil && b.server != nil {
+		err = b.takeBackAbandoned(ctx)
+	}
+	if err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		return nil, errors.Join(err, b.Close(stop))
+	}
+
+	run, end := context.WithCancel(context.WithoutCancel(ctx))
+	b.end = end
+	b.judge(run)
+	for _, loop := range []func(context.Context){b.monitor, b.trimmer, b.forwarder} {
+		b.background.Go(func() { loop(run) })
+	}
+	return b, nil
+}
+
+// connect opens the one connection that everything shares. It is re-opened
+// for ever, and holds nothing back while it is down: what could not be written
+// fails at once, so that its publisher knows that it was not stored.
+func (b *Bus) connect(ctx context.Context) error {
+	log := b.cfg.Log
+	opts := []nats.Option{
+		nats.Name("stampede"),
+		nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
+		nats.ReconnectJitter(50*time.Millisecond, 200*time.Millisecond),
+		// Finds a dead peer within 4 s, before the publish deadline.
+		nats.PingInterval(2 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if b.closed.Load() {
+				return
+			}
+			if err == nil {
+				err = errors.New("closed by the server")
+			}
+			b.note(ErrUnhealthy.Because(fmt.Errorf("bus: connection lost: %w", err)))
+			log.Warn("bus connection lost", "error", err)
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			log.Info("bus connection restored")
+			b.stale.Store(true)
+			b.reconnected.fire()
+			b.kick()
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			subject := ""
+			if sub != nil {
+				subject = sub.Subject
+			}
+			log.Warn("bus connection reports an error", "subject", subject, "error", err)
+		}),
+	}
+	url := b.cfg.URL
+	if b.server != nil {
+		opts = append(opts, nats.InProcessServer(b.server))
+		url = nats.DefaultURL // unused, but must parse
+	}
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
+		return fmt.Errorf("bus: connect to NATS: %w", err)
+	}
+	b.nc = nc
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 0 {
+		return fmt.Errorf("bus: connect to NATS: %w", ctx.Err())
+	}
+	// An older server would refuse the stream with a sentence that names no cause.
+	leastMajor, leastMinor := serverVersion(MinVersion)
+	if major, minor := serverVersion(nc.ConnectedServerVersion()); major < leastMajor || major == leastMajor && minor < leastMinor {
+		return fmt.Errorf("bus: NATS at %s is version %s; %s or newer is needed", nc.ConnectedUrlRedacted(), nc.ConnectedServerVersion(), MinVersion)
+	}
+	b.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(replyTimeout), jetstream.WithPublishAsyncTimeout(b.cfg.PublishDeadline))
+	if err != nil {
+		return fmt.Errorf("bus: open JetStream: %w", err)
+	}
+	return nil
+}
+
+// serverVersion reads the first two numbers of "2.12.4"; anything else is 0, 0.
+func serverVersion(text string) (major, minor int) {
+	if _, err := fmt.Sscanf(text, "%d.%d", &major, &minor); err != nil {
+		return 0, 0
+	}
+	return major, minor
+}
+
+// Close ends the background work and the connection, and stops the embedded
+// server within ctx. Consumers must have been stopped before. Calling it again
+// has no effect.
+func (b *Bus) Close(ctx context.Context) error {
+	var err error
+	b.closing.Do(func() {
+		b.closed.Store(true)
+		if b.end != nil {
+			b.end()
+		}
+		if err = app.Await(ctx, b.background.Wait); err != nil { // a restart is stuck on the disk; the process ends anyway
+			err = fmt.Errorf("bus: close: %w", err)
+			return
+		}
+		if b.nc != nil {
+			// Acks are sent without waiting; this sees the last ones off.
+			if b.nc.IsConnected() {
+				flush, cancel := context.WithTimeout(ctx, time.Second)
+				err = b.nc.FlushWithContext(flush)
+				cancel()
+			}
+			b.nc.Close()
+		}
+		if b.server != nil {
+			err = errors.Join(err, b.server.stop(ctx))
+		}
+	})
+	return err
+}

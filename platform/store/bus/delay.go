@@ -1,0 +1,108 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
+)
+
+const (
+	// delayedIDHeader carries the id through the schedule, which strips the
+	// usual one.
+	delayedIDHeader = "Stampede-Id"
+	// forwardConsumer is shared by the forwarders of all instances.
+	forwardConsumer = "delayed-forwarder"
+	// forwardRetry is the pause before a due timer is tried again when EVENTS
+	// does not take it.
+	forwardRetry = time.Second
+)
+
+// Delay stores a message that arrives on subject, which must be on EVENTS, at
+// the given time: never earlier, by the NATS server's clock, and normally
+// within half a second. A time that has passed is due at once. It answers as
+// Publish does; until the timer has fired, repeating it with the same id
+// changes nothing. When more timers wait than the stream holds, the oldest are
+// dropped, so a delayed message is a wake-up and never the only cause of an
+// effect.
+func (b *Bus) Delay(ctx context.Context, subject string, at time.Time, id ids.ID, data []byte) error {
+	if !strings.HasPrefix(subject, prefixEvents) || strings.ContainsAny(subject, "*> ") || id.IsZero() {
+		return ErrRefused.Because(fmt.Errorf("bus: delay: subject %q, id %s", subject, id))
+	}
+	msg := message(prefixDelayedAt+id.String(), id, data)
+	msg.Header[delayedIDHeader] = []string{id.String()}
+	// The client's own option cuts to whole seconds and would fire early.
+	msg.Header[jetstream.ScheduleHeader] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
+	msg.Header[jetstream.ScheduleTargetHeader] = []string{prefixDelayedDue + subject}
+	return b.store(ctx, msg)
+}
+
+// forwarder carries due timers to EVENTS: a schedule can only fire within its
+// own stream.
+func (b *Bus) forwarder(ctx context.Context) {
+	create := b.durable(streamDelayed, forwardConsumer, eventAckWait, prefixDelayedDue+">")
+	var pull *puller
+	for pull == nil {
+		var err error
+		if pull, err = b.newPuller(ctx, create); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			b.cfg.Log.WarnContext(ctx, "forwarder of timers cannot start yet", "error", err)
+			if app.Sleep(ctx, forwardRetry) != nil {
+				return
+			}
+		}
+	}
+	for {
+		batch := pull.next(ctx, eventBatch)
+		if batch == nil {
+			return
+		}
+		stop := keepAlive(batch, eventAckWait)
+		for _, h := range batch {
+			b.forward(ctx, h)
+		}
+		stop()
+	}
+}
+
+func (b *Bus) forward(ctx context.Context, h *held) {
+	err := errors.New("no id")
+	if id, parseErr := ids.Parse(h.raw.Headers().Get(delayedIDHeader)); parseErr == nil {
+		err = b.store(ctx, message(strings.TrimPrefix(h.Subject, prefixDelayedDue), id, h.Data))
+	}
+	switch {
+	case err == nil:
+		b.m.handled.WithLabelValues(forwardConsumer, "handled").Inc()
+	case errors.Is(err, ErrRefused):
+		b.cfg.Log.ErrorContext(ctx, "timer cannot be delivered", "subject", h.Subject, "error", err)
+		b.m.handled.WithLabelValues(forwardConsumer, "dropped").Inc()
+	default:
+		b.m.handled.WithLabelValues(forwardConsumer, "retried").Inc()
+		_ = h.Nak(forwardRetry) // without a connection the ack wait does the same
+		return
+	}
+	_ = h.Ack() // a lost ack brings it again, and EVENTS drops the duplicate
+	b.discard(ctx, h.Seq)
+}
+
+// discard removes a timer that has done its work, so that the stream holds
+// pending ones only. Whatever stays through a failure here is pushed out by
+// the stream's bound.
+func (b *Bus) discard(ctx context.Context, seq uint64) {
+	s, err := b.js.Stream(ctx, streamDelayed)
+	if err == nil {
+		err = s.DeleteMsg(ctx, seq)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !errors.Is(err, nats.ErrNoResponders) {
+		b.cfg.Log.WarnContext(ctx, "timer that has fired could not be removed", "error", err)
+	}
+}

@@ -1,0 +1,42 @@
+package bus_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+)
+
+// TestAnIndexLeftBehindIsNoWarning: after a kill the server finds the index of a
+// stream older than its messages. It repairs that by itself, which one line says.
+func TestAnIndexLeftBehindIsNoWarning(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := bustest.Open(t, func(c *bus.Config) { c.StoreDir = dir })
+	mustPublish(t, b, "grants.1", "before")
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	index, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "GRANTS", "msgs", "index.db"))
+	if err != nil || len(index) != 1 {
+		t.Fatalf("indexes %v, %v", index, err)
+	}
+	if err := os.WriteFile(index[0], bytes.Repeat([]byte("x"), 64), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	again := bustest.Open(t, func(c *bus.Config) {
+		c.StoreDir, c.Log = dir, slog.New(slog.NewTextHandler(&said, nil)) // INFO and above
+	})
+	if err := again.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text := said.String(); strings.Contains(text, "level=WARN") || strings.Count(text, "embedded NATS read its messages anew") != 1 || !strings.Contains(text, "streams=[GRANTS]") {
+		t.Errorf("the log has\n%s", text)
+	}
+}

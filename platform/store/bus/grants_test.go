@@ -1,0 +1,193 @@
+package bus_test
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/base/config"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+)
+
+func TestGrantsComeInBatchesOfWhatWaits(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	const messages = 150
+	for i := range messages {
+		mustPublish(t, b, "grants.1", strconv.Itoa(i))
+	}
+	sizes := make(chan int, messages)
+	var next atomic.Int64
+	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			if want := strconv.FormatInt(next.Add(1)-1, 10); string(m.Data) != want {
+				t.Errorf("got message %s, want %s: the order of the stream", m.Data, want)
+			}
+			if m.ID.IsZero() || m.Attempt != 1 {
+				t.Errorf("message %s: id %s, attempt %d", m.Data, m.ID, m.Attempt)
+			}
+			if err := m.Ack(); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+		}
+		sizes <- len(batch)
+	})
+	for i, want := range []int{64, 64, 22} {
+		if got := receive(t, 5*time.Second, "a batch", sizes); got != want {
+			t.Errorf("batch %d has %d messages, want %d", i, got, want)
+		}
+	}
+	eventually(t, 2*time.Second, "all are acknowledged", func() bool {
+		n, err := b.GrantsBacklog(t.Context())
+		return err == nil && n == 0
+	})
+}
+
+func TestAbandonedGrantsComeAgain(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	bus.SetGrantsAckWait(b, 300*time.Millisecond)
+	id := mustPublish(t, b, "grants.1", "x")
+	seen := make(chan bus.Msg, 10)
+	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			if m.Attempt > 1 {
+				if err := m.Ack(); err != nil {
+					t.Errorf("ack: %v", err)
+				}
+			}
+			seen <- m
+		}
+	})
+	for attempt := 1; attempt <= 2; attempt++ {
+		if m := receive(t, 5*time.Second, "the message", seen); m.ID != id || m.Attempt != attempt {
+			t.Fatalf("delivery %d: id %s, attempt %d", attempt, m.ID, m.Attempt)
+		}
+	}
+}
+
+func TestSlowHandlerKeepsItsGrants(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	const wait = time.Second
+	bus.SetGrantsAckWait(b, wait)
+	mustPublish(t, b, "grants.1", "x")
+	started, finish := make(chan struct{}, 1), make(chan struct{})
+	handle := func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			if m.Attempt > 1 {
+				t.Error("the message was given to a second worker while the first one held it")
+			}
+			started <- struct{}{}
+			<-finish
+			if err := m.Ack(); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+		}
+	}
+	consumeGrants(t, b, handle)
+	consumeGrants(t, b, handle)
+	receive(t, 5*time.Second, "the message", started)
+	select {
+	case <-started:
+		t.Error("delivered twice")
+	case <-time.After(2 * wait):
+	}
+	close(finish)
+	eventually(t, 2*time.Second, "it is acknowledged", func() bool {
+		n, err := b.GrantsBacklog(t.Context())
+		return err == nil && n == 0
+	})
+}
+
+func TestPanickingHandlerGetsItsGrantsAgain(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	mustPublish(t, b, "grants.1", "x")
+	seen := make(chan int, 10)
+	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
+		seen <- batch[0].Attempt
+		if batch[0].Attempt == 1 {
+			panic("first time")
+		}
+		if err := batch[0].Ack(); err != nil {
+			t.Errorf("ack: %v", err)
+		}
+	})
+	receive(t, 5*time.Second, "the first delivery", seen)
+	if got := receive(t, 5*time.Second, "the second delivery", seen); got != 2 {
+		t.Fatalf("attempt = %d, want 2", got)
+	}
+}
+
+func TestConsumeGrantsFinishesTheBatchInHand(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	mustPublish(t, b, "grants.1", "x")
+	started, finish := make(chan struct{}), make(chan struct{})
+	var late atomic.Bool
+	stop := consumeGrants(t, b, func(ctx context.Context, batch []bus.Msg) {
+		close(started)
+		<-finish
+		if ctx.Err() != nil {
+			late.Store(true)
+		}
+		if err := batch[0].Ack(); err != nil {
+			t.Errorf("ack: %v", err)
+		}
+	})
+	receive(t, 5*time.Second, "the batch", started)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	select {
+	case <-stopped:
+		t.Fatal("stopped with a batch in hand")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(finish)
+	receive(t, 5*time.Second, "the end of the consumer", stopped)
+	if late.Load() {
+		t.Error("the batch's context ended with the consumer's")
+	}
+}
+
+// A process that ends with a batch in hand leaves it to the next start on the
+// same folder, at once.
+func TestGrantsSurviveARestartUnacknowledged(t *testing.T) {
+	t.Parallel()
+	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
+	cfg.StoreDir, cfg.Log = t.TempDir(), slog.New(slog.DiscardHandler)
+	first, err := bus.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := mustPublish(t, first, "grants.1", "x")
+	seen := make(chan struct{}, 10)
+	stop := consumeGrants(t, first, func(context.Context, []bus.Msg) { seen <- struct{}{} })
+	receive(t, 5*time.Second, "the message", seen)
+	stop()
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	second := bustest.Open(t, func(c *bus.Config) { c.StoreDir = cfg.StoreDir })
+	again := make(chan bus.Msg, 10)
+	consumeGrants(t, second, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			if err := m.Ack(); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+			again <- m
+		}
+	})
+	if m := receive(t, 3*time.Second, "the message after the restart, long before its ack wait", again); m.ID != id {
+		t.Fatalf("got %s, want %s", m.ID, id)
+	}
+}

@@ -1,0 +1,228 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"stampede/platform/base/ids"
+)
+
+const (
+	// lookEvery is how old the verdict on health may be in normal operation.
+	lookEvery = 500 * time.Millisecond
+	// verdictExpires distrusts a monitor that hangs; it must exceed the slowest
+	// look: the streams ensured, one request and one probe.
+	verdictExpires = 8 * time.Second
+	// lookTimeout bounds the request, which takes a millisecond on an idle
+	// machine. A crowded one must not look broken.
+	lookTimeout = 2 * time.Second
+	// ensureTimeout bounds making sure of three streams, which takes
+	// milliseconds, in a cluster some hundred.
+	ensureTimeout = 2 * time.Second
+	// fullPercent leaves room for the batches that are under way when intake
+	// stops.
+	fullPercent = 95
+	// probeSubject belongs to GRANTS because a write error belongs to a stream.
+	// The consumer of grants drops what arrives here.
+	probeSubject = prefixGrants + "probe"
+)
+
+// Restarts of the embedded server, more and more rarely, because each one
+// stops everything for a moment.
+const (
+	// restartBroken is when the server itself says that it is broken; that never
+	// heals, the wait only lets a passing cause go.
+	restartBroken = time.Second
+	// restartSilent is when it merely does not answer, which a starved machine
+	// may cause as well; a restart then makes it worse.
+	restartSilent = 10 * time.Second
+	restartFirst  = time.Second
+	restartMost   = 30 * time.Second
+	// stopTimeout is how long one round waits for the old server to end; the
+	// next round goes on waiting.
+	stopTimeout = 10 * time.Second
+)
+
+// verdict is what the monitor saw last. It is immutable.
+type verdict struct {
+	at  time.Time
+	err error // nil, ErrFull (GRANTS alone) or ErrUnhealthy
+}
+
+// Healthy returns nil when GRANTS takes messages, else ErrFull or ErrUnhealthy
+// with the cause. It costs one atomic load, so that intake may ask before each
+// batch; the answer is at most half a second old.
+func (b *Bus) Healthy(context.Context) error {
+	v := b.verdict.Load()
+	if age := time.Since(v.at); age > verdictExpires {
+		return ErrUnhealthy.Because(fmt.Errorf("bus: no look at health for %s", age))
+	}
+	return v.err
+}
+
+// unhealthy is Healthy for publishers to any stream: that GRANTS is full is
+// no business of the others, and GRANTS itself says so.
+func (b *Bus) unhealthy() error {
+	if v := b.verdict.Load(); v.err != nil && !errors.Is(v.err, ErrFull) {
+		return v.err
+	}
+	return nil
+}
+
+func (b *Bus) note(err error) {
+	old := b.verdict.Swap(&verdict{at: time.Now(), err: err})
+	b.m.setHealthy(err == nil)
+	switch {
+	case err != nil && (old == nil || old.err == nil):
+		b.cfg.Log.Error("bus is unhealthy", "error", err)
+	case err == nil && old != nil && old.err != nil:
+		b.cfg.Log.Info("bus is healthy again")
+	}
+}
+
+// doubt makes the monitor demand a stored probe before it trusts the streams
+// again. Only GRANTS can be probed; the others' write errors show in the
+// embedded server's own health.
+func (b *Bus) doubt(stream string) {
+	if stream == streamGrants && !b.suspect.Swap(true) {
+		b.kick()
+	}
+}
+
+// kick asks for a look now.
+func (b *Bus) kick() {
+	select {
+	case b.look <- struct{}{}:
+	default: // one is asked for already
+	}
+}
+
+// monitor keeps the verdict fresh and restarts a broken embedded server.
+func (b *Bus) monitor(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	r := restarts{bus: b}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-b.look:
+		}
+		b.judge(ctx)
+		r.consider(ctx)
+	}
+}
+
+func (b *Bus) judge(ctx context.Context) {
+	err := b.examine(ctx)
+	if ctx.Err() == nil {
+		b.note(err)
+	}
+}
+
+func (b *Bus) examine(ctx context.Context) error {
+	if b.server != nil {
+		if err := b.server.health(); err != nil {
+			return ErrUnhealthy.Because(fmt.Errorf("bus: JetStream: %w", err))
+		}
+	}
+	if !b.nc.IsConnected() {
+		return ErrUnhealthy.Because(errors.New("bus: not connected"))
+	}
+	if b.stale.Load() {
+		ensure, cancel := context.WithTimeout(ctx, ensureTimeout)
+		defer cancel()
+		if err := b.ensureStreams(ensure); err != nil {
+			return ErrUnhealthy.Because(err)
+		}
+		b.stale.Store(false)
+	}
+	ask, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	grants, err := b.js.Stream(ask, streamGrants)
+	if err != nil {
+		b.stale.Store(true)
+		return ErrUnhealthy.Because(fmt.Errorf("bus: look at %s: %w", streamGrants, err))
+	}
+	if b.suspect.Load() {
+		// Cleared first: a publisher that times out meanwhile sets it again.
+		b.suspect.Store(false)
+		if err := b.send(ctx, message(probeSubject, ids.New(), []byte("probe"))); err != nil {
+			b.suspect.Store(true)
+			if full := refusal(err); errors.Is(full, ErrFull) {
+				return full
+			}
+			return ErrUnhealthy.Because(fmt.Errorf("bus: probe: %w", err))
+		}
+		// Probes are not backlog; those whose answer was lost go, too.
+		if err := grants.Purge(ask, jetstream.WithPurgeSubject(probeSubject)); err != nil {
+			return ErrUnhealthy.Because(fmt.Errorf("bus: remove probe: %w", err))
+		}
+	}
+	info := grants.CachedInfo()
+	b.m.setBacklog(info.State.Msgs, info.State.Bytes)
+	if limit := info.Config.MaxBytes; limit > 0 && info.State.Bytes >= uint64(limit)/100*fullPercent {
+		return ErrFull.Because(fmt.Errorf("bus: %s holds %d of %d bytes", streamGrants, info.State.Bytes, limit))
+	}
+	return nil
+}
+
+// restarts decides when the embedded server is to be started anew. Owned by
+// the monitor goroutine.
+type restarts struct {
+	bus      *Bus
+	badSince time.Time
+	next     time.Time
+	pause    time.Duration
+	lastWhy  string
+}
+
+func (r *restarts) consider(ctx context.Context) {
+	b := r.bus
+	if b.server == nil {
+		return
+	}
+	if b.unhealthy() == nil {
+		*r = restarts{bus: b}
+		return
+	}
+	now := time.Now()
+	if r.badSince.IsZero() {
+		r.badSince = now
+	}
+	after := restartSilent
+	if b.server.health() != nil {
+		after = restartBroken
+	}
+	if now.Sub(r.badSince) < after || now.Before(r.next) || ctx.Err() != nil {
+		return
+	}
+	r.pause = min(max(2*r.pause, restartFirst), restartMost)
+	err := b.server.writable()
+	if err == nil {
+		err = r.restart(ctx)
+	}
+	if err != nil && err.Error() != r.lastWhy {
+		b.cfg.Log.Error("embedded NATS cannot be restarted yet", "error", err)
+		r.lastWhy = err.Error()
+	}
+	r.next = time.Now().Add(r.pause)
+}
+
+func (r *restarts) restart(ctx context.Context) error {
+	b := r.bus
+	b.cfg.Log.Warn("restarting embedded NATS", "unhealthy_for", time.Since(r.badSince).String())
+	b.m.restarts.Inc()
+	stop, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	if err := b.server.stop(stop); err != nil {
+		return err
+	}
+	b.suspect.Store(true)
+	return b.server.start()
+}

@@ -1,0 +1,171 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/config"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashDirEnv); dir != "" {
+		publishUntilKilled(dir)
+	}
+	if dir := os.Getenv(holdDirEnv); dir != "" {
+		holdUntilKilled(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// eventually polls cond until it holds; the bus has no signal for what other
+// goroutines and servers do.
+func eventually(t testing.TB, within time.Duration, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+		<-tick.C
+	}
+}
+
+// receive waits for a value on ch.
+func receive[T any](t testing.TB, within time.Duration, what string, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(within):
+		t.Fatalf("not within %s: %s", within, what)
+		panic("unreachable")
+	}
+}
+
+func mustPublish(t testing.TB, b *bus.Bus, subject, data string) ids.ID {
+	t.Helper()
+	id := ids.New()
+	if err := b.Publish(t.Context(), subject, id, []byte(data)); err != nil {
+		t.Fatalf("publish %s: %v", subject, err)
+	}
+	return id
+}
+
+// noDeadLetters fails the test when a message is given up on.
+func noDeadLetters(t testing.TB) bus.DeadLetters {
+	t.Helper()
+	return func(_ context.Context, consumer string, m bus.Msg, cause error) error {
+		t.Errorf("%s gave up on %s: %v", consumer, m.Subject, cause)
+		return nil
+	}
+}
+
+func subscribe(t testing.TB, b *bus.Bus, dead bus.DeadLetters, subs ...bus.Subscription) {
+	t.Helper()
+	stop, err := b.Subscribe(t.Context(), subs, dead)
+	if err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		stop(ctx)
+	})
+}
+
+// consumeGrants runs a consumer until the test ends or stop is called.
+func consumeGrants(t testing.TB, b *bus.Bus, handle func(ctx context.Context, batch []bus.Msg)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := b.ConsumeGrants(ctx, handle); err != nil {
+			t.Errorf("consume grants: %v", err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		done.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// outside is a NATS server of the test's own on a fixed port, which can be
+// stopped and started again on the same store.
+type outside struct {
+	t    testing.TB
+	opts server.Options
+	srv  *server.Server
+}
+
+func startOutside(t testing.TB) *outside {
+	t.Helper()
+	o := &outside{t: t, opts: server.Options{
+		ServerName: "outside", Host: "127.0.0.1", Port: bustest.FreePort(t), JetStream: true, StoreDir: t.TempDir(),
+		SyncAlways: true, NoSigs: true, NoLog: true,
+	}}
+	o.start()
+	t.Cleanup(o.stop)
+	return o
+}
+
+func (o *outside) start() {
+	o.t.Helper()
+	opts := o.opts
+	srv, err := server.NewServer(&opts)
+	if err != nil {
+		o.t.Fatalf("outside NATS: %v", err)
+	}
+	srv.Start()
+	if !srv.ReadyForConnections(10 * time.Second) {
+		o.t.Fatal("outside NATS did not get ready")
+	}
+	o.srv = srv
+}
+
+func (o *outside) stop() {
+	if o.srv != nil {
+		o.srv.Shutdown()
+		o.srv.WaitForShutdown()
+		o.srv = nil
+	}
+}
+
+func (o *outside) addr() string { return fmt.Sprintf("127.0.0.1:%d", o.opts.Port) }
+
+func openOutside(t testing.TB, addr string, change ...func(*bus.Config)) *bus.Bus {
+	t.Helper()
+	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
+	cfg.URL = "nats://" + addr
+	cfg.GrantsMaxMiB, cfg.EventsMaxMiB = 64, 64
+	cfg.Log = slog.New(slog.DiscardHandler)
+	for _, f := range change {
+		f(&cfg)
+	}
+	b, err := bus.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("open bus: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Errorf("close bus: %v", err)
+		}
+	})
+	return b
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,338 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/base/config"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+)
+
+// Everything that hangs on the connection goes on after the server was away.
+func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
+	t.Parallel()
+	nats := startOutside(t)
+	b := openOutside(t, nats.addr())
+	grants, shared, own, heard := make(chan string, 100), make(chan string, 100), make(chan string, 100), make(chan string, 100)
+	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			grants <- string(m.Data)
+			if err := m.Ack(); err != nil {
+				t.Logf("ack: %v", err)
+			}
+		}
+	})
+	to := func(ch chan string) func(context.Context, bus.Msg) error {
+		return func(_ context.Context, m bus.Msg) error { ch <- string(m.Data); return nil }
+	}
+	subscribe(t, b, noDeadLetters(t),
+		bus.Subscription{Name: "effect", Filter: "events.a", Handle: to(shared)},
+		bus.Subscription{Name: "push", Filter: "events.a", PerInstance: true, Handle: to(own)})
+	stop, err := b.OnBroadcast("broadcast.test", func(data []byte) { heard <- string(data) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+
+	for _, round := range []string{"before", "after", "after twice"} {
+		if round != "before" {
+			nats.stop()
+			eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
+			if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("nobody there")); !errors.Is(err, bus.ErrUnhealthy) {
+				t.Fatalf("publish without a server: %v, want ErrUnhealthy", err)
+			}
+			nats.start()
+			eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
+		}
+		mustPublish(t, b, "grants.1", round)
+		mustPublish(t, b, "events.a", round)
+		if err := b.Broadcast("broadcast.test", []byte(round)); err != nil {
+			t.Fatal(err)
+		}
+		for what, ch := range map[string]chan string{"grants": grants, "shared": shared, "per instance": own, "broadcast": heard} {
+			for got := ""; got != round; { // an earlier one may come again
+				// Less than the heartbeat of a pull, which would notice as well, late.
+				got = receive(t, 5*time.Second, what+" "+round, ch)
+			}
+		}
+	}
+}
+
+// An outside server that lost everything gets its streams and consumers again.
+func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
+	t.Parallel()
+	nats := startOutside(t)
+	b := openOutside(t, nats.addr())
+	shared, own := make(chan string, 100), make(chan string, 100)
+	to := func(ch chan string) func(context.Context, bus.Msg) error {
+		return func(_ context.Context, m bus.Msg) error { ch <- string(m.Data); return nil }
+	}
+	subscribe(t, b, noDeadLetters(t),
+		bus.Subscription{Name: "effect", Filter: "events.a", Handle: to(shared)},
+		bus.Subscription{Name: "push", Filter: "events.a", PerInstance: true, Handle: to(own)})
+	for range 5 { // the sequence after the loss lies below the last one seen
+		mustPublish(t, b, "events.a", "before")
+		receive(t, 5*time.Second, "shared before", shared)
+		receive(t, 5*time.Second, "own before", own)
+	}
+	away := func(loss func() error) {
+		t.Helper()
+		nats.stop()
+		if err := loss(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
+		nats.start()
+		eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
+	}
+	// Whoever has to send again what was lost can tell a loss from a restart.
+	made := b.EventsCreated()
+	if age := time.Since(made); age < 0 || age > time.Minute {
+		t.Errorf("EVENTS was created %s ago", age)
+	}
+	away(func() error { return nil })
+	if again := b.EventsCreated(); !again.Equal(made) {
+		t.Errorf("after a restart EVENTS was created %s, want still %s", again, made)
+	}
+	away(func() error { return os.RemoveAll(nats.opts.StoreDir) })
+	if again := b.EventsCreated(); !again.After(made) {
+		t.Errorf("after the loss EVENTS was created %s, want later than %s", again, made)
+	}
+	mustPublish(t, b, "events.a", "after")
+	for what, ch := range map[string]chan string{"shared": shared, "per instance": own} {
+		if got := receive(t, 10*time.Second, what, ch); got != "after" {
+			t.Fatalf("%s: got %q", what, got)
+		}
+	}
+}
+
+// A write error leaves JetStream silent and broken. The supervisor starts it
+// anew once the folder can be written to, and nothing that was stored is lost.
+func TestBrokenStoreHealsByItself(t *testing.T) {
+	t.Parallel()
+	const deadline = time.Second
+	dir := t.TempDir()
+	b := bustest.Open(t, func(c *bus.Config) {
+		c.StoreDir = dir
+		c.PublishDeadline = deadline
+	})
+	stored := map[ids.ID]bool{mustPublish(t, b, "grants.1", "before"): true}
+
+	// A file in the place of the folder of blocks fails the next block like a
+	// full disk would, for root as well.
+	blocks := filepath.Join(dir, "jetstream", "$G", "streams", "GRANTS", "msgs")
+	if err := os.Rename(blocks, blocks+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(blocks, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for range 10 { // fills the open block of 4 MiB
+		id := ids.New()
+		if err = b.Publish(t.Context(), "grants.1", id, make([]byte, 900<<10)); err != nil {
+			break
+		}
+		stored[id] = true
+	}
+	if !errors.Is(err, bus.ErrUnknown) {
+		t.Fatalf("publish to a broken store: %v, want ErrUnknown", err)
+	}
+	eventually(t, 5*time.Second, "the bus is unhealthy", func() bool { return errors.Is(b.Healthy(t.Context()), bus.ErrUnhealthy) })
+	started := time.Now()
+	if err := b.Publish(t.Context(), "grants.1", ids.New(), nil); !errors.Is(err, bus.ErrUnhealthy) {
+		t.Fatalf("publish while unhealthy: %v, want ErrUnhealthy", err)
+	}
+	if took := time.Since(started); took >= deadline {
+		t.Errorf("the refusal took %s; it must not wait for the stream", took)
+	}
+
+	if err := os.Remove(blocks); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(blocks+".away", blocks); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 15*time.Second, "the bus is healthy again", func() bool { return b.Healthy(t.Context()) == nil })
+	stored[mustPublish(t, b, "grants.1", "after")] = true
+	got := make(chan ids.ID, 100)
+	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			if err := m.Ack(); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+			got <- m.ID
+		}
+	})
+	for len(stored) > 0 {
+		delete(stored, receive(t, 10*time.Second, "what was stored", got))
+	}
+}
+
+// An answer that is lost on the way leaves the publisher repeating until it
+// hears one: the message is stored once.
+func TestPublishRepeatsUntilItHearsAnAnswer(t *testing.T) {
+	t.Parallel()
+	nats := startOutside(t)
+	link := startLink(t, nats.addr())
+	b := openOutside(t, link.addr(), func(c *bus.Config) { c.PublishDeadline = 4 * time.Second })
+
+	link.muteAnswers(true)
+	published := make(chan error, 1)
+	go func() { published <- b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")) }()
+	watch := openOutside(t, nats.addr())
+	eventually(t, 3*time.Second, "the message is stored", func() bool {
+		n, err := watch.GrantsBacklog(t.Context())
+		return err == nil && n == 1
+	})
+	if len(published) != 0 {
+		t.Fatal("published without an answer")
+	}
+	link.muteAnswers(false)
+	if err := receive(t, 5*time.Second, "the answer", published); err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+	eventually(t, 5*time.Second, "the probe has gone", func() bool { return b.Healthy(t.Context()) == nil })
+	if n, err := watch.GrantsBacklog(t.Context()); err != nil || n != 1 {
+		t.Fatalf("backlog = %d, %v; want 1", n, err)
+	}
+}
+
+func TestPublishWithoutAnAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
+	nats := startOutside(t)
+	link := startLink(t, nats.addr())
+	b := openOutside(t, link.addr(), func(c *bus.Config) { c.PublishDeadline = 1500 * time.Millisecond })
+	link.muteAnswers(true)
+	if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")); !errors.Is(err, bus.ErrUnknown) {
+		t.Fatalf("publish: %v, want ErrUnknown", err)
+	}
+	eventually(t, 5*time.Second, "the bus doubts", func() bool { return b.Healthy(t.Context()) != nil })
+	link.muteAnswers(false)
+	eventually(t, 10*time.Second, "the bus trusts again", func() bool { return b.Healthy(t.Context()) == nil })
+	mustPublish(t, b, "grants.1", "after")
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
+	cfg.URL = "nats://127.0.0.1:1"
+	if _, err := bus.Open(t.Context(), cfg); err == nil {
+		t.Error("a bus without a logger was opened")
+	}
+	nats := startOutside(t)
+	nats.stop()
+	cfg.URL, cfg.Log = "nats://"+nats.addr(), discard()
+	if _, err := bus.Open(t.Context(), cfg); err == nil {
+		t.Error("a bus without a server was opened")
+	}
+}
+
+func TestStreamsLeaveHalfOfTheDisk(t *testing.T) {
+	t.Parallel()
+	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
+	for free, want := range map[int64]int64{
+		100 << 30: cfg.GrantsMaxMiB << 20,
+		1 << 30:   172_000_000, // scaled: 0.5 of 1.5625 GiB asked for, out of 0.5
+		1 << 20:   1 << 20,     // the least that can work
+	} {
+		grants, events, delayed := bus.BoundsFor(cfg, free)
+		if grants < want-want/10 || grants > want+want/10 {
+			t.Errorf("with %d free: grants %d, want about %d", free, grants, want)
+		}
+		if sum := grants + events + delayed; sum > max(free/2, 3<<20) {
+			t.Errorf("with %d free the streams may take %d", free, sum)
+		}
+	}
+}
+
+// link forwards TCP to a server and can swallow what the server sends.
+type link struct {
+	listener net.Listener
+	target   string
+	mute     atomic.Bool
+	open     sync.WaitGroup
+	mu       sync.Mutex
+	conns    []net.Conn
+}
+
+func startLink(t testing.TB, target string) *link {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &link{listener: l, target: target}
+	p.open.Go(p.serve)
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			_ = c.Close()
+		}
+		p.mu.Unlock()
+		p.open.Wait()
+	})
+	return p
+}
+
+func (p *link) addr() string { return p.listener.Addr().String() }
+
+// muteAnswers swallows, rather than delays: what was muted never arrives. Since
+// the rest of a cut line would confuse the client, the connection is closed
+// when the answers are let through again.
+func (p *link) muteAnswers(on bool) {
+	if !p.mute.Swap(on) || on {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}
+
+func (p *link) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, client, server)
+		p.mu.Unlock()
+		p.open.Go(func() { _, _ = io.Copy(server, client); _ = server.Close() })
+		p.open.Go(func() {
+			defer func() { _ = client.Close() }()
+			buf := make([]byte, 32<<10)
+			for {
+				n, err := server.Read(buf)
+				if err != nil {
+					return
+				}
+				if p.mute.Load() {
+					continue
+				}
+				if _, err := client.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+		})
+	}
+}

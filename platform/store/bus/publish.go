@@ -1,0 +1,164 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"stampede/platform/base/ids"
+)
+
+const (
+	// attemptTimeout is how long one sending waits for its answer. A synced
+	// write takes under a millisecond, a queue of 64 publishers 20; whoever has
+	// waited a second is better off asking again, under the same id.
+	attemptTimeout = time.Second
+	// repeatPause keeps a publisher from spinning on an error that comes at once.
+	repeatPause = 100 * time.Millisecond
+)
+
+// Publish stores a message and returns nil once it is on disk. The same bytes
+// under the same id are repeated until PublishDeadline or the end of ctx; the
+// stream keeps one of them. It answers ErrFull, ErrUnhealthy or ErrRefused, at
+// once, only when nothing can have been stored; any other outcome is
+// ErrUnknown. Several goroutines may publish at once. A trace in ctx goes along.
+func (b *Bus) Publish(ctx context.Context, subject string, id ids.ID, data []byte) error {
+	if id.IsZero() {
+		return ErrRefused.Because(errors.New("bus: publish: a message needs an id"))
+	}
+	msg := message(subject, id, data)
+	if !b.cfg.Trace.On() {
+		return b.store(ctx, msg)
+	}
+	ctx, span := b.cfg.Trace.Child(ctx, spanPublish)
+	carry(ctx, msg)
+	err := b.store(ctx, msg)
+	span.End(err)
+	return err
+}
+
+func message(subject string, id ids.ID, data []byte) *nats.Msg {
+	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.MsgIDHeader: {id.String()}}}
+}
+
+// store publishes until the outcome is clear or time is up.
+func (b *Bus) store(ctx context.Context, msg *nats.Msg) error {
+	stream := streamOf(msg.Subject)
+	if stream == "" {
+		return ErrRefused.Because(fmt.Errorf("bus: publish: no stream has the subject %q", msg.Subject))
+	}
+	if err := b.unhealthy(); err != nil {
+		b.m.published(stream, "unhealthy", 0)
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return ErrUnhealthy.Because(fmt.Errorf("bus: publish: %w", err)) // nothing was sent
+	}
+	start := time.Now()
+	limit, cancel := context.WithTimeout(ctx, b.cfg.PublishDeadline)
+	defer cancel()
+	unclear := false
+	for {
+		err := b.send(limit, msg)
+		if err == nil {
+			b.m.published(stream, "stored", time.Since(start))
+			return nil
+		}
+		if refused := refusal(err); refused == nil {
+			unclear = true
+			// Who brought a deadline of their own waited as well; only who left did not.
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				b.doubt(stream)
+			}
+		} else if !unclear {
+			// After an unclear attempt even a refusal proves nothing: the earlier
+			// sending may still be on its way to the stream.
+			b.m.published(stream, "refused", time.Since(start))
+			return refused
+		}
+		select {
+		case <-limit.Done():
+			b.m.published(stream, "unknown", time.Since(start))
+			return ErrUnknown.Because(fmt.Errorf("bus: publish to %s: %w", msg.Subject, err))
+		case <-time.After(repeatPause):
+		}
+	}
+}
+
+// send makes one attempt.
+func (b *Bus) send(ctx context.Context, msg *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	// The library's own repetition would hide that nobody listens.
+	_, err := b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	return err
+}
+
+// Outgoing is a message for PublishAll.
+type Outgoing struct {
+	Subject string
+	ID      ids.ID
+	Data    []byte
+	Trace   string // from tracing.Carry; empty for none
+}
+
+// PublishAll sends messages in order without waiting for each answer, then
+// waits for all, at most PublishDeadline. The result has one entry for each
+// message, nil or as Publish answers. It repeats nothing: the outbox relay,
+// for which it is made, comes back with the same ids. Pass a few hundred
+// messages at most; more than 4,000 would be held back by the client.
+func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
+	errs := make([]error, len(out))
+	futures := make([]jetstream.PubAckFuture, len(out))
+	spans := b.traceAll(ctx, out)
+	defer func() { spans.end(errs) }()
+	start := time.Now()
+	failed := b.unhealthy()
+	for i, o := range out {
+		switch {
+		case failed != nil:
+			errs[i] = failed
+		case streamOf(o.Subject) == "" || o.ID.IsZero():
+			errs[i] = ErrRefused.Because(fmt.Errorf("bus: publish: subject %q, id %s", o.Subject, o.ID))
+		default:
+			future, err := b.js.PublishMsgAsync(spans.message(i, o), jetstream.WithRetryAttempts(0))
+			if err != nil {
+				if errs[i] = refusal(err); errs[i] == nil {
+					errs[i] = ErrUnknown.Because(err)
+				}
+				// A refusal is about this message alone; without a connection the
+				// rest would fail the same way.
+				if !errors.Is(errs[i], ErrRefused) {
+					failed = errs[i]
+				}
+			}
+			futures[i] = future
+		}
+	}
+	limit, cancel := context.WithTimeout(ctx, b.cfg.PublishDeadline)
+	defer cancel()
+	for i, future := range futures {
+		if future == nil || errs[i] != nil {
+			continue
+		}
+		stream := streamOf(out[i].Subject)
+		outcome := "stored"
+		select {
+		case <-future.Ok():
+		case err := <-future.Err():
+			outcome = "refused"
+			if errs[i] = refusal(err); errs[i] == nil {
+				outcome, errs[i] = "unknown", ErrUnknown.Because(err)
+				b.doubt(stream)
+			}
+		case <-limit.Done():
+			outcome, errs[i] = "unknown", ErrUnknown.Because(limit.Err())
+		}
+		b.m.published(stream, outcome, time.Since(start))
+	}
+	return errs
+}

@@ -1,0 +1,216 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+)
+
+func TestOneIDIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	id := ids.New()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := b.Publish(t.Context(), "grants.7", id, []byte("same bytes")); err != nil {
+				t.Errorf("publish: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if n, err := b.GrantsBacklog(t.Context()); err != nil || n != 1 {
+		t.Fatalf("backlog = %d, %v; want 1", n, err)
+	}
+}
+
+func TestPublishRefusesWhatNoStreamTakes(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	for name, err := range map[string]error{
+		"no stream": b.Publish(t.Context(), "elsewhere.1", ids.New(), nil),
+		"no id":     b.Publish(t.Context(), "grants.1", ids.ID{}, nil),
+		"too large": b.Publish(t.Context(), "grants.1", ids.New(), make([]byte, 2<<20)),
+	} {
+		if !errors.Is(err, bus.ErrRefused) {
+			t.Errorf("%s: %v, want ErrRefused", name, err)
+		}
+	}
+}
+
+func TestFullGrantsRefuseAndRecover(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t, func(c *bus.Config) { c.GrantsMaxMiB = 1 })
+	data := make([]byte, 100<<10)
+	var err error
+	for range 20 {
+		if err = b.Publish(t.Context(), "grants.1", ids.New(), data); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, bus.ErrFull) {
+		t.Fatalf("publishing past the bound: %v, want ErrFull", err)
+	}
+	eventually(t, 3*time.Second, "health says full", func() bool { return errors.Is(b.Healthy(t.Context()), bus.ErrFull) })
+	// The other streams go on.
+	mustPublish(t, b, "events.order.created", "{}")
+
+	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			if err := m.Ack(); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+		}
+	})
+	eventually(t, 3*time.Second, "health is good again", func() bool { return b.Healthy(t.Context()) == nil })
+	mustPublish(t, b, "grants.1", "fits again")
+}
+
+func TestPublishAllAnswersForEachMessage(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	twice := ids.New()
+	errs := b.PublishAll(t.Context(), []bus.Outgoing{
+		{Subject: "events.a", ID: twice, Data: []byte("1")},
+		{Subject: "nowhere", ID: ids.New()},
+		{Subject: "events.a", ID: ids.New(), Data: make([]byte, 2<<20)},
+		{Subject: "events.a", ID: twice, Data: []byte("1")},
+		{Subject: "events.a", ID: ids.New(), Data: []byte("2")},
+	})
+	for i, want := range []error{nil, bus.ErrRefused, bus.ErrRefused, nil, nil} {
+		if !errors.Is(errs[i], want) {
+			t.Errorf("message %d: %v, want %v", i, errs[i], want)
+		}
+	}
+	if n, err := bus.Messages(t.Context(), b, "EVENTS"); err != nil || n != 2 {
+		t.Fatalf("EVENTS holds %d, %v; want 2", n, err)
+	}
+}
+
+func TestGrantsDone(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	ctx := t.Context()
+	done := func(item int64, upTo uint64) bool {
+		t.Helper()
+		ok, err := b.GrantsDone(ctx, item, upTo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	last := func() uint64 {
+		t.Helper()
+		seq, err := b.GrantsLast(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}
+	if !done(1, last()) {
+		t.Error("an empty stream is done")
+	}
+	mustPublish(t, b, "grants.1", "first")
+	mustPublish(t, b, "grants.12", "another item whose number begins alike")
+	upTo := last()
+	if done(1, upTo) {
+		t.Error("item 1 waits and is called done")
+	}
+	if !done(2, upTo) {
+		t.Error("item 2 has no message and is called not done")
+	}
+	if !done(12, upTo-1) {
+		t.Error("item 12 has no message up to the first sequence")
+	}
+
+	// In a handler's hand it is not done, after the ack it is.
+	inHand, release := make(chan bus.Msg), make(chan struct{})
+	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			inHand <- m
+			<-release
+			if err := m.Ack(); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+		}
+	})
+	receive(t, 5*time.Second, "a message in hand", inHand)
+	if done(1, upTo) {
+		t.Error("item 1 is in hand and is called done")
+	}
+	release <- struct{}{}
+	receive(t, 5*time.Second, "the second message", inHand)
+	eventually(t, 2*time.Second, "item 1 is done", func() bool { return done(1, upTo) })
+	if done(12, upTo) {
+		t.Error("item 12 is in hand and is called done")
+	}
+	mustPublish(t, b, "grants.1", "after the mark")
+	if !done(1, upTo) {
+		t.Error("a message above the mark counts")
+	}
+	close(release)
+	receive(t, 5*time.Second, "the third message", inHand)
+}
+
+func TestCanceledPublishIsUnknownOnlyOnceSent(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Publish(ctx, "grants.1", ids.New(), nil); !errors.Is(err, bus.ErrUnhealthy) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("publish with an ended context: %v, want ErrUnhealthy because nothing was sent", err)
+	}
+	if n, err := b.GrantsBacklog(t.Context()); err != nil || n != 0 {
+		t.Fatalf("backlog = %d, %v; want 0", n, err)
+	}
+}
+
+// BenchmarkPublish stores messages of 10 KiB, the size of 256 grants.
+func BenchmarkPublish(bm *testing.B) {
+	for _, publishers := range []int{1, 8, 64} {
+		bm.Run(fmt.Sprintf("publishers=%d", publishers), func(bm *testing.B) {
+			b := bustest.Open(bm, func(c *bus.Config) { c.GrantsMaxMiB = 8 << 10 })
+			data := make([]byte, 10<<10)
+			bm.SetBytes(int64(len(data)))
+			work := make(chan struct{})
+			var all sync.WaitGroup
+			for range publishers {
+				all.Go(func() {
+					for range work {
+						if err := b.Publish(bm.Context(), "grants.1", ids.New(), data); err != nil {
+							bm.Errorf("publish: %v", err)
+						}
+					}
+				})
+			}
+			bm.ResetTimer()
+			for bm.Loop() {
+				work <- struct{}{}
+			}
+			close(work)
+			all.Wait()
+		})
+	}
+}
+
+// BenchmarkPublishAll is one window of the outbox relay: 256 events of 4 KiB.
+func BenchmarkPublishAll(bm *testing.B) {
+	b := bustest.Open(bm, func(c *bus.Config) { c.EventsMaxMiB = 8 << 10 })
+	data := make([]byte, 4<<10)
+	for bm.Loop() {
+		out := make([]bus.Outgoing, 256)
+		for i := range out {
+			out[i] = bus.Outgoing{Subject: "events.order.created", ID: ids.New(), Data: data}
+		}
+		if err := errors.Join(b.PublishAll(bm.Context(), out)...); err != nil {
+			bm.Fatal(err)
+		}
+	}
+}

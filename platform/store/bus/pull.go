@@ -1,0 +1,154 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"stampede/platform/base/app"
+)
+
+const (
+	// pullWait is how long one pull request stays with the server when nothing
+	// comes. It costs a round trip per expiry and instance, nothing else.
+	pullWait = 30 * time.Second
+	// pullPause keeps a consumer from spinning while the server is away.
+	pullPause = 100 * time.Millisecond
+)
+
+// puller receives the messages of one consumer in batches of what is there. It
+// asks for a batch only when its owner is ready for one, so that everything
+// received is in somebody's hand and nothing ages in a buffer.
+type puller struct {
+	bus      *Bus
+	consumer jetstream.Consumer
+	// create makes the consumer; called again when it has vanished.
+	create func(ctx context.Context) (jetstream.Consumer, error)
+}
+
+// next blocks until at least one message is there or ctx ends (then nil), and
+// returns it with whatever else waits, at most most.
+func (p *puller) next(ctx context.Context, most int) []*held {
+	for ctx.Err() == nil {
+		batch, err := p.receive(ctx, most)
+		if len(batch) > 0 {
+			return batch
+		}
+		if err != nil && ctx.Err() == nil {
+			p.recover(ctx, err)
+		}
+	}
+	return nil
+}
+
+// receive makes one blocking pull for a single message, then one that takes
+// what waits behind it. No message and no error means that nothing came.
+func (p *puller) receive(ctx context.Context, most int) ([]*held, error) {
+	first, err := p.fetchOne(ctx)
+	if err != nil || first == nil {
+		return nil, err
+	}
+	batch := []*held{first}
+	if most == 1 || ctx.Err() != nil {
+		return batch, nil //nolint:nilerr // what came must be handled, also when ctx has ended
+	}
+	rest, err := p.consumer.FetchNoWait(most - 1)
+	if err != nil {
+		return batch, nil //nolint:nilerr // the first message must be handled; the next pull meets the error again
+	}
+	for raw := range rest.Messages() {
+		batch = append(batch, hold(raw))
+	}
+	return batch, nil
+}
+
+func (p *puller) fetchOne(ctx context.Context) (*held, error) {
+	// A reconnect loses the pull request, so it ends the wait.
+	again := p.bus.reconnected.wait()
+	if !p.bus.nc.IsConnected() {
+		// The library leaves a subscription behind for each pull that it cannot
+		// send, so none is tried.
+		select {
+		case <-ctx.Done():
+		case <-again:
+		case <-time.After(pullPause): // the signal may have come before the status
+		}
+		return nil, nil
+	}
+	wait, cancel := context.WithTimeout(ctx, pullWait)
+	defer cancel()
+	fetch, err := p.consumer.Fetch(1, jetstream.FetchContext(wait))
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case raw := <-fetch.Messages():
+		if raw != nil {
+			return hold(raw), nil
+		}
+		if err := fetch.Error(); err != nil && wait.Err() == nil {
+			return nil, err
+		}
+		return nil, nil
+	case <-again:
+		cancel()
+		// What arrived in the same moment is still handed over.
+		if raw := <-fetch.Messages(); raw != nil {
+			return hold(raw), nil
+		}
+		return nil, nil
+	}
+}
+
+// recover waits a little, then makes the consumer again where the server no
+// longer knows it.
+func (p *puller) recover(ctx context.Context, cause error) {
+	if app.Sleep(ctx, pullPause) != nil {
+		return
+	}
+	gone := errors.Is(cause, nats.ErrNoResponders) || errors.Is(cause, jetstream.ErrConsumerDeleted) ||
+		errors.Is(cause, jetstream.ErrConsumerNotFound) || errors.Is(cause, jetstream.ErrNoHeartbeat)
+	if !gone || !p.bus.nc.IsConnected() {
+		return
+	}
+	consumer, err := p.create(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.bus.cfg.Log.WarnContext(ctx, "consumer cannot be made again yet", "error", err, "cause", cause)
+		}
+		return
+	}
+	p.consumer = consumer
+}
+
+// newPuller makes the consumer for the first time.
+func (b *Bus) newPuller(ctx context.Context, create func(ctx context.Context) (jetstream.Consumer, error)) (*puller, error) {
+	consumer, err := create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &puller{bus: b, consumer: consumer, create: create}, nil
+}
+
+// durable returns the maker of a consumer that all instances share.
+func (b *Bus) durable(stream, name string, ackWait time.Duration, filters ...string) func(ctx context.Context) (jetstream.Consumer, error) {
+	return func(ctx context.Context) (jetstream.Consumer, error) {
+		c, err := b.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
+			Durable:        name,
+			FilterSubjects: filters,
+			AckPolicy:      jetstream.AckExplicitPolicy,
+			AckWait:        ackWait,
+			// Never given up on by the server: who gives up is decided by the
+			// handler's side, which keeps a dead letter.
+			MaxDeliver: -1,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("bus: create consumer %s on %s: %w", name, stream, err)
+		}
+		return c, nil
+	}
+}

@@ -1,0 +1,319 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// defaultAttempts covers 13 s of back-off: enough for a deadlock or a restart
+	// of a neighbour. What must outlast an outage asks for more; from the tenth
+	// on, an attempt costs 30 s.
+	defaultAttempts = 8
+	firstBackoff    = 100 * time.Millisecond
+	mostBackoff     = 30 * time.Second
+	// quietAttempts is how often an expected error is no news: together 25 s of
+	// back-off, longer than a Load of an item takes.
+	quietAttempts = 8
+	// eventAckWait is how long a message whose instance died waits for another.
+	eventAckWait = 15 * time.Second
+	// handleTimeout ends a handler that hangs; an effect inside a transaction
+	// takes milliseconds, a webhook has its own, shorter limit.
+	handleTimeout = 30 * time.Second
+	// stopGrace is what a handler gets to end after its context has: it has its
+	// transaction to roll back.
+	stopGrace = time.Second
+	// eventBatch is what one pull takes: enough to make the round trip cheap,
+	// few enough that other instances get their share of a burst.
+	eventBatch = 16
+)
+
+// Subscription is one consumer of events.
+type Subscription struct {
+	// Name of the shared durable, one for each effect: letters, digits, "-", "_".
+	// With PerInstance it is a label for logs and metrics only.
+	Name string
+	// Filter is a subject on EVENTS; the wildcards * and > are allowed.
+	Filter string
+	// PerInstance delivers to every instance, from now on, once, without
+	// retries: for hints like a push or a flag. The consumer outlives reconnects
+	// and then goes on where it was, so a message may come twice.
+	PerInstance bool
+	// MaxAttempts before a message becomes a dead letter. 0 means 8, which is
+	// 13 s of back-off; 20 are about 6 minutes, 100 about 46.
+	MaxAttempts int
+	// Parallel is how many messages this instance handles at once; 0 means 1,
+	// which keeps their order except for retries.
+	Parallel int
+	// Handle does the effect. nil acknowledges; an error brings the message back
+	// after a back-off of 100 ms doubling to 30 s. ctx ends after 30 s. A panic
+	// counts as an error; one that Expected has marked is not worth a warning at
+	// first. The message may come again after nil, too (at least once), so the
+	// effect needs the inbox or must be repeatable.
+	Handle func(ctx context.Context, m Msg) error
+}
+
+// DeadLetters keeps a message that a consumer has given up on, with an alarm.
+// While it fails, the message is not acknowledged and comes again.
+// platform/watch/deadletters has one.
+type DeadLetters func(ctx context.Context, consumer string, m Msg, cause error) error
+
+// durableName is what NATS and a metrics label both take.
+var durableName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Subscribe starts consumers. ctx bounds the start and lends its values to the
+// handlers, not its end: they run until stop is called, which lets handlers in
+// hand finish until its own ctx ends, then cancels theirs and waits one second
+// more.
+func (b *Bus) Subscribe(ctx context.Context, subs []Subscription, dead DeadLetters) (stop func(ctx context.Context), err error) {
+	if err := checkSubscriptions(subs, dead); err != nil {
+		return nil, err
+	}
+	handling, cancelHandling := context.WithCancel(context.WithoutCancel(ctx))
+	pulling, cancelPulling := context.WithCancel(handling)
+	var running sync.WaitGroup
+	stop = func(ctx context.Context) {
+		cancelPulling()
+		idle := make(chan struct{})
+		go func() {
+			running.Wait()
+			close(idle)
+		}()
+		select {
+		case <-idle:
+		case <-ctx.Done():
+		}
+		cancelHandling()
+		select {
+		case <-idle:
+		case <-time.After(stopGrace):
+			b.cfg.Log.WarnContext(ctx, "a handler did not end with its context and is left behind")
+		}
+	}
+	for _, s := range subs {
+		for range max(s.Parallel, 1) {
+			c := &consumer{bus: b, sub: s, dead: dead, most: eventBatch}
+			if s.Parallel > 1 {
+				c.most = 1 // a batch would give one worker what another could do now
+			}
+			create := b.durable(streamEvents, s.Name, eventAckWait, s.Filter, prefixRedrive+s.Name+".>")
+			if s.PerInstance {
+				create = c.ephemeral
+			}
+			if c.pull, err = b.newPuller(ctx, create); err != nil {
+				stop(ctx)
+				return nil, err
+			}
+			running.Go(func() { c.run(pulling, handling) })
+		}
+	}
+	return stop, nil
+}
+
+func checkSubscriptions(subs []Subscription, dead DeadLetters) error {
+	seen := make(map[string]bool, len(subs))
+	for _, s := range subs {
+		switch {
+		case !durableName.MatchString(s.Name):
+			return fmt.Errorf("bus: subscription name %q: only letters, digits, - and _", s.Name)
+		case seen[s.Name]:
+			return fmt.Errorf("bus: two subscriptions are called %s", s.Name)
+		case !strings.HasPrefix(s.Filter, prefixEvents):
+			return fmt.Errorf("bus: subscription %s: filter %q is not on EVENTS", s.Name, s.Filter)
+		case s.Handle == nil:
+			return fmt.Errorf("bus: subscription %s has no handler", s.Name)
+		case s.PerInstance && s.Parallel > 1:
+			return fmt.Errorf("bus: subscription %s: every worker of a per-instance consumer would get every message", s.Name)
+		case !s.PerInstance && dead == nil:
+			return fmt.Errorf("bus: subscription %s needs dead letters", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	return nil
+}
+
+// consumer runs one worker of one subscription.
+type consumer struct {
+	bus  *Bus
+	sub  Subscription
+	dead DeadLetters
+	pull *puller
+	most int
+	last time.Time // when the stream stored the last message seen, per instance
+}
+
+func (c *consumer) run(pulling, handling context.Context) {
+	for {
+		batch := c.pull.next(pulling, c.most)
+		if batch == nil {
+			return
+		}
+		stop := func() {}
+		if !c.sub.PerInstance { // nothing is acknowledged there
+			stop = keepAlive(batch, eventAckWait)
+		}
+		for _, h := range batch {
+			if pulling.Err() != nil {
+				// Stopping: hand back what nobody has begun.
+				_ = h.Nak(0)
+				continue
+			}
+			c.take(handling, h)
+		}
+		stop()
+	}
+}
+
+// take handles one message and settles it.
+func (c *consumer) take(ctx context.Context, h *held) {
+	err := c.handle(ctx, h.Msg)
+	switch {
+	case c.sub.PerInstance:
+		c.last = h.at
+		if err == nil {
+			c.count("handled")
+			return
+		}
+		c.count("dropped")
+		c.log(h).WarnContext(ctx, "message dropped by a per-instance consumer", "error", err)
+	case err == nil:
+		c.count("handled")
+		c.settle(ctx, h.Ack())
+	case h.Attempt < c.limit():
+		delay := backoff(h.Attempt)
+		c.count("retried")
+		c.log(h).Log(ctx, retryLevel(err, h.Attempt), "message failed and will come again", "error", err, "delay", delay.String())
+		c.settle(ctx, h.Nak(delay))
+	default:
+		c.bury(ctx, h, err)
+	}
+}
+
+// expected is an error that belongs to normal work.
+type expected struct{ error }
+
+func (e expected) Unwrap() error { return e.error }
+
+// Expected marks a handler's error as part of normal work, such as meeting
+// something that is being loaded: the message comes again as after any error,
+// and only when it keeps failing is that logged as a warning.
+func Expected(err error) error {
+	if err == nil {
+		return nil
+	}
+	return expected{err}
+}
+
+// IsExpected reports whether Expected has marked the error or one that it
+// wraps.
+func IsExpected(err error) bool {
+	_, ok := errors.AsType[expected](err)
+	return ok
+}
+
+// retryLevel is how loudly a failed attempt is told.
+func retryLevel(err error, attempt int) slog.Level {
+	if IsExpected(err) && attempt <= quietAttempts {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
+
+// bury keeps a message that is given up on. It is acknowledged only when it
+// is kept.
+func (c *consumer) bury(ctx context.Context, h *held, cause error) {
+	// A stop must not come between the letter and the ack.
+	if err := c.dead(context.WithoutCancel(ctx), c.sub.Name, h.Msg, cause); err != nil {
+		c.count("retried")
+		c.log(h).ErrorContext(ctx, "dead letter could not be kept", "error", err, "cause", cause)
+		c.settle(ctx, h.Nak(mostBackoff))
+		return
+	}
+	c.count("dead")
+	c.log(h).ErrorContext(ctx, "message became a dead letter", "error", cause)
+	c.settle(ctx, h.Ack())
+}
+
+func (c *consumer) limit() int {
+	if c.sub.MaxAttempts > 0 {
+		return c.sub.MaxAttempts
+	}
+	return defaultAttempts
+}
+
+func (c *consumer) log(h *held) *slog.Logger {
+	return c.bus.cfg.Log.With("consumer", c.sub.Name, "subject", h.Subject, "message_id", h.ID.String(), "attempt", h.Attempt)
+}
+
+// handle calls the handler with a time limit and turns a panic into an error.
+func (c *consumer) handle(ctx context.Context, m Msg) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
+	defer cancel()
+	if m.Trace != "" && c.bus.cfg.Trace.On() {
+		followed, span := c.follow(ctx, m)
+		ctx = followed
+		defer func() { span.End(err) }()
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("bus: handler of %s panicked: %v\n%s", c.sub.Name, r, debug.Stack())
+		}
+	}()
+	return c.sub.Handle(ctx, m)
+}
+
+func (c *consumer) count(outcome string) {
+	c.bus.m.handled.WithLabelValues(c.sub.Name, outcome).Inc()
+}
+
+// settle reports an ack or nak that could not be sent. The message comes again.
+func (c *consumer) settle(ctx context.Context, err error) {
+	if err != nil {
+		c.bus.cfg.Log.WarnContext(ctx, "message could not be settled", "consumer", c.sub.Name, "error", err)
+	}
+}
+
+// backoff is the delay after a failed attempt, counted from 1.
+func backoff(attempt int) time.Duration {
+	if attempt > 9 { // 100 ms doubled eight times is 25.6 s
+		return mostBackoff
+	}
+	return min(firstBackoff<<max(attempt-1, 0), mostBackoff)
+}
+
+// ephemeral makes the consumer of one instance: from now on at first, and when
+// it has to be made again, from the message after the last one seen. It goes by
+// time because a stream that was lost counts from 1 again.
+func (c *consumer) ephemeral(ctx context.Context) (jetstream.Consumer, error) {
+	cfg := jetstream.ConsumerConfig{
+		FilterSubject: c.sub.Filter,
+		AckPolicy:     jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverNewPolicy,
+		MemoryStorage: true,
+		Replicas:      1,
+		// The server forgets it this long after the instance has gone, well after
+		// the next pull of one that lives.
+		InactiveThreshold: 2 * pullWait,
+	}
+	if !c.last.IsZero() {
+		from := c.last.Add(1)
+		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &from
+	}
+	made, err := c.bus.js.CreateConsumer(ctx, streamEvents, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("bus: create per-instance consumer %s: %w", c.sub.Name, err)
+	}
+	if c.last.IsZero() {
+		c.last = made.CachedInfo().Created
+	}
+	return made, nil
+}

@@ -1,0 +1,335 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+)
+
+func TestSharedConsumerGetsWhatWasPublishedBefore(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	id := mustPublish(t, b, "events.order.created", "before")
+	mustPublish(t, b, "events.payment.captured", "not for us")
+	got := make(chan bus.Msg, 10)
+	subscribe(t, b, noDeadLetters(t), bus.Subscription{
+		Name: "effect", Filter: "events.order.*",
+		Handle: func(_ context.Context, m bus.Msg) error { got <- m; return nil },
+	})
+	if m := receive(t, 5*time.Second, "the event", got); m.ID != id || m.Subject != "events.order.created" || string(m.Data) != "before" {
+		t.Fatalf("got %+v", m)
+	}
+	mustPublish(t, b, "events.order.paid", "after")
+	if m := receive(t, 5*time.Second, "the second event", got); string(m.Data) != "after" {
+		t.Fatalf("got %q", m.Data)
+	}
+}
+
+func TestTwoInstancesShareTheWork(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	var handled atomic.Int64
+	sub := bus.Subscription{
+		Name: "effect", Filter: "events.>", Parallel: 2,
+		Handle: func(context.Context, bus.Msg) error { handled.Add(1); return nil },
+	}
+	subscribe(t, b, noDeadLetters(t), sub)
+	subscribe(t, b, noDeadLetters(t), sub)
+	const events = 60
+	for range events {
+		mustPublish(t, b, "events.a", "x")
+	}
+	eventually(t, 5*time.Second, "every event is handled", func() bool { return handled.Load() >= events })
+	if n := handled.Load(); n != events {
+		t.Errorf("handled %d times, want %d", n, events)
+	}
+}
+
+func TestFailingHandlerRetriesThenLeavesADeadLetter(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	broken := errors.New("broken")
+	type letter struct {
+		consumer string
+		m        bus.Msg
+		cause    error
+	}
+	letters := make(chan letter, 10)
+	var refusedOnce atomic.Bool
+	dead := func(_ context.Context, consumer string, m bus.Msg, cause error) error {
+		letters <- letter{consumer, m, cause}
+		return nil
+	}
+	var attempts, healthy atomic.Int64
+	subscribe(t, b, dead,
+		bus.Subscription{Name: "failing", Filter: "events.a", MaxAttempts: 3, Handle: func(context.Context, bus.Msg) error {
+			if attempts.Add(1) == 2 {
+				panic("an error like any other")
+			}
+			return broken
+		}},
+		bus.Subscription{Name: "healthy", Filter: "events.a", Handle: func(context.Context, bus.Msg) error {
+			healthy.Add(1)
+			if !refusedOnce.Swap(true) {
+				return errors.New("once")
+			}
+			return nil
+		}})
+	id := mustPublish(t, b, "events.a", "payload")
+	l := receive(t, 5*time.Second, "the dead letter", letters)
+	if l.consumer != "failing" || l.m.ID != id || string(l.m.Data) != "payload" || l.m.Attempt != 3 || !errors.Is(l.cause, broken) {
+		t.Fatalf("dead letter %+v", l)
+	}
+	eventually(t, 5*time.Second, "the other consumer had its retry", func() bool { return healthy.Load() == 2 })
+	// Acknowledged: a later message comes alone.
+	mustPublish(t, b, "events.a", "second")
+	if l := receive(t, 5*time.Second, "the second dead letter", letters); string(l.m.Data) != "second" || attempts.Load() != 6 {
+		t.Fatalf("second dead letter %q after %d attempts, want 6", l.m.Data, attempts.Load())
+	}
+}
+
+func TestBackoffDoublesWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 1<<30).Draw(t, "attempt")
+		d, next := bus.Backoff(n), bus.Backoff(n+1)
+		if d < 100*time.Millisecond || d > 30*time.Second || next < d || next > 2*d {
+			t.Fatalf("backoff(%d) = %s, then %s", n, d, next)
+		}
+	})
+}
+
+func TestExpectedErrorsAreToldQuietlyAtFirst(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("being loaded")
+	marked := fmt.Errorf("release: %w", bus.Expected(cause))
+	if !errors.Is(marked, cause) || !bus.IsExpected(marked) || bus.IsExpected(cause) || bus.Expected(nil) != nil {
+		t.Fatal("the mark changes the error or is lost")
+	}
+	for attempt, want := range map[int]slog.Level{1: slog.LevelDebug, 8: slog.LevelDebug, 9: slog.LevelWarn} {
+		if got := bus.RetryLevel(marked, attempt); got != want {
+			t.Errorf("attempt %d is told at %v", attempt, got)
+		}
+		if got := bus.RetryLevel(cause, attempt); got != slog.LevelWarn {
+			t.Errorf("attempt %d of an error without the mark is told at %v", attempt, got)
+		}
+	}
+}
+
+func TestPerInstanceConsumersEachGetWhatIsNew(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	mustPublish(t, b, "events.a", "old")
+	first, second := make(chan string, 10), make(chan string, 10)
+	to := func(ch chan string) bus.Subscription {
+		return bus.Subscription{
+			Name: "push", Filter: "events.a", PerInstance: true,
+			Handle: func(_ context.Context, m bus.Msg) error { ch <- string(m.Data); return errors.New("not retried") },
+		}
+	}
+	subscribe(t, b, nil, to(first))
+	subscribe(t, b, nil, to(second))
+	for _, data := range []string{"1", "2"} {
+		mustPublish(t, b, "events.a", data)
+		for _, ch := range []chan string{first, second} {
+			if got := receive(t, 5*time.Second, "the event", ch); got != data {
+				t.Fatalf("got %q, want %q", got, data)
+			}
+		}
+	}
+}
+
+func TestStopWaitsForTheHandlerThenCancelsIt(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	started, ended := make(chan struct{}), make(chan error, 1)
+	stop, err := b.Subscribe(t.Context(), []bus.Subscription{{
+		Name: "slow", Filter: "events.a",
+		Handle: func(ctx context.Context, _ bus.Msg) error {
+			close(started)
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return ctx.Err()
+		},
+	}}, noDeadLetters(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPublish(t, b, "events.a", "x")
+	receive(t, 5*time.Second, "the handler", started)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	stop(ctx)
+	if err := receive(t, time.Second, "the handler's end", ended); !errors.Is(err, context.Canceled) {
+		t.Fatalf("handler ended with %v", err)
+	}
+	if ctx.Err() == nil {
+		t.Error("stop did not give the handler its time")
+	}
+}
+
+func TestSubscribeRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	ok := func(context.Context, bus.Msg) error { return nil }
+	for want, subs := range map[string][]bus.Subscription{
+		"only letters":     {{Name: "with.dot", Filter: "events.>", Handle: ok}},
+		"two subscription": {{Name: "a", Filter: "events.>", Handle: ok}, {Name: "a", Filter: "events.a", Handle: ok}},
+		"not on EVENTS":    {{Name: "a", Filter: "grants.>", Handle: ok}},
+		"no handler":       {{Name: "a", Filter: "events.>"}},
+		"every worker":     {{Name: "a", Filter: "events.>", PerInstance: true, Parallel: 2, Handle: ok}},
+	} {
+		if _, err := b.Subscribe(t.Context(), subs, noDeadLetters(t)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+	}
+	if _, err := b.Subscribe(t.Context(), []bus.Subscription{{Name: "a", Filter: "events.>", Handle: ok}}, nil); err == nil {
+		t.Error("a shared consumer without dead letters was accepted")
+	}
+}
+
+func TestBroadcastReachesWhoListensNow(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	got := make(chan string, 10)
+	stop, err := b.OnBroadcast("broadcast.test", func(data []byte) { got <- string(data) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Broadcast("broadcast.test", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if s := receive(t, 5*time.Second, "the broadcast", got); s != "hello" {
+		t.Fatalf("got %q", s)
+	}
+	stop()
+	if err := b.Broadcast("broadcast.test", []byte("nobody hears")); err != nil {
+		t.Fatal(err)
+	}
+	// A second listener gets later broadcasts only, and shows that the first is gone.
+	marker := make(chan string, 10)
+	stop, err = b.OnBroadcast("broadcast.test", func(data []byte) { marker <- string(data) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := b.Broadcast("broadcast.test", []byte("marker")); err != nil {
+		t.Fatal(err)
+	}
+	if s := receive(t, 5*time.Second, "the marker", marker); s != "marker" {
+		t.Fatalf("got %q", s)
+	}
+	if len(got) != 0 {
+		t.Error("a stopped listener was called")
+	}
+}
+
+func TestDelayedMessagesComeOnTimeAndOnce(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t)
+	type arrival struct {
+		m  bus.Msg
+		at time.Time
+	}
+	got := make(chan arrival, 10)
+	subscribe(t, b, noDeadLetters(t), bus.Subscription{
+		Name: "timers", Filter: "events.order.due",
+		Handle: func(_ context.Context, m bus.Msg) error { got <- arrival{m, time.Now()}; return nil },
+	})
+	// Odd milliseconds: a schedule cut to whole seconds would fire early.
+	due := time.Now().Add(1234 * time.Millisecond)
+	id := ids.New()
+	for range 2 { // a repetition changes nothing
+		if err := b.Delay(t.Context(), "events.order.due", due, id, []byte("wake")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past := ids.New()
+	if err := b.Delay(t.Context(), "events.order.due", time.Now().Add(-time.Hour), past, []byte("past")); err != nil {
+		t.Fatal(err)
+	}
+	if a := receive(t, 5*time.Second, "the timer of the past", got); a.m.ID != past || string(a.m.Data) != "past" {
+		t.Fatalf("first came %s %q", a.m.ID, a.m.Data)
+	}
+	a := receive(t, 5*time.Second, "the timer", got)
+	if a.m.ID != id || string(a.m.Data) != "wake" {
+		t.Fatalf("then came %s %q", a.m.ID, a.m.Data)
+	}
+	if a.at.Before(due) {
+		t.Errorf("fired %s early", due.Sub(a.at))
+	}
+	if late := a.at.Sub(due); late > 2*time.Second {
+		t.Errorf("fired %s late", late)
+	}
+	eventually(t, 3*time.Second, "the timers have left their stream", func() bool {
+		n, err := bus.Messages(t.Context(), b, "DELAYED")
+		return err == nil && n == 0
+	})
+	if len(got) != 0 {
+		t.Error("a timer fired twice")
+	}
+	if err := b.Delay(t.Context(), "grants.1", due, ids.New(), nil); !errors.Is(err, bus.ErrRefused) {
+		t.Errorf("a delay to GRANTS: %v, want ErrRefused", err)
+	}
+}
+
+func TestTrimMakesRoomWhenAllHaveConsumed(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t, func(c *bus.Config) { c.EventsMaxMiB = 1 })
+	data := make([]byte, 50<<10)
+	var published int
+	var err error
+	for err == nil {
+		if err = b.Publish(t.Context(), "events.a", ids.New(), data); err == nil {
+			published++
+		}
+	}
+	if !errors.Is(err, bus.ErrFull) {
+		t.Fatalf("past the bound: %v, want ErrFull", err)
+	}
+	trim := func() uint64 {
+		t.Helper()
+		if err := bus.Trim(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		n, err := bus.Messages(t.Context(), b, "EVENTS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := trim(); n != uint64(published) {
+		t.Fatalf("trimmed to %d of %d before anybody consumed", n, published)
+	}
+	var handled atomic.Int64
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
+	subscribe(t, b, noDeadLetters(t),
+		bus.Subscription{Name: "fast", Filter: "events.a", Handle: func(context.Context, bus.Msg) error { return nil }},
+		bus.Subscription{Name: "idle", Filter: "events.other", Handle: func(context.Context, bus.Msg) error { return nil }},
+		bus.Subscription{Name: "slow", Filter: "events.a", Handle: func(_ context.Context, m bus.Msg) error {
+			if m.Seq > 5 {
+				<-gate
+			}
+			handled.Add(1)
+			return nil
+		}})
+	eventually(t, 5*time.Second, "the slow one has five", func() bool { return handled.Load() == 5 })
+	eventually(t, 5*time.Second, "five are trimmed", func() bool { return trim() == uint64(published-5) })
+	mustPublish(t, b, "events.a", "fits again")
+	open()
+	eventually(t, 15*time.Second, "the rest is trimmed below half", func() bool { return trim() < uint64(published)/2 })
+}

@@ -1,0 +1,47 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/store/inbox/internal/inboxdb"
+)
+
+// Fresh notes in tx that consumer has taken these messages, and returns those
+// that it had not taken before, each with true. Ids given twice are noted once:
+// a caller that may hold two copies of a message deletes the id from the map
+// when it has used it. A zero id is an error, because a message without an id
+// cannot be told from another.
+func Fresh(ctx context.Context, tx pgx.Tx, consumer string, msgIDs []ids.ID) (map[ids.ID]bool, error) {
+	if len(msgIDs) == 0 {
+		return map[ids.ID]bool{}, nil
+	}
+	sorted := slices.Clone(msgIDs)
+	slices.SortFunc(sorted, func(a, b ids.ID) int { return bytes.Compare(a[:], b[:]) })
+	sorted = slices.Compact(sorted)
+	days := make([]time.Time, len(sorted))
+	for i, id := range sorted {
+		if id.IsZero() {
+			return nil, errors.New("inbox: a message has no id")
+		}
+		// From the id and not from the clock: a redelivery after midnight must
+		// meet the row of its first delivery.
+		days[i] = id.Time().Truncate(24 * time.Hour)
+	}
+	noted, err := inboxdb.New(tx).NoteMessages(ctx, inboxdb.NoteMessagesParams{Consumer: consumer, Ids: sorted, Days: days})
+	if err != nil {
+		return nil, fmt.Errorf("inbox: note messages of %s: %w", consumer, err)
+	}
+	fresh := make(map[ids.ID]bool, len(noted))
+	for _, id := range noted {
+		fresh[id] = true
+	}
+	return fresh, nil
+}

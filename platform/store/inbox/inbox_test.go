@@ -1,0 +1,146 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/store/inbox"
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
+
+// fresh commits one call.
+func fresh(t testing.TB, pool *pgxpool.Pool, consumer string, msgIDs ...ids.ID) map[ids.ID]bool {
+	t.Helper()
+	var got map[ids.ID]bool
+	err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) (err error) {
+		got, err = inbox.Fresh(t.Context(), tx, consumer, msgIDs)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestFreshIsTrueOnceForEachConsumer(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	a, b, c := ids.New(), ids.New(), ids.New()
+	if got := fresh(t, pool, "writer", b, a, b, a); len(got) != 2 || !got[a] || !got[b] {
+		t.Fatalf("first time: %v, want both", got)
+	}
+	if got := fresh(t, pool, "writer", a, c, b); len(got) != 1 || !got[c] {
+		t.Fatalf("second time: %v, want only %s", got, c)
+	}
+	if got := fresh(t, pool, "other", a); !got[a] {
+		t.Fatalf("another consumer: %v, want %s", got, a)
+	}
+	if got := fresh(t, pool, "writer"); len(got) != 0 {
+		t.Fatalf("nothing asked: %v", got)
+	}
+}
+
+func TestRolledBackMessageIsFreshAgain(t *testing.T) {
+	t.Parallel()
+	pool, id, errStop := pgtest.DB(t), ids.New(), errors.New("the effect failed")
+	err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
+		got, err := inbox.Fresh(t.Context(), tx, "writer", []ids.ID{id})
+		if err != nil || !got[id] {
+			t.Errorf("fresh: %v, %v", got, err)
+		}
+		return errStop
+	})
+	if !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	if got := fresh(t, pool, "writer", id); !got[id] {
+		t.Fatal("the message that had no effect is not fresh")
+	}
+}
+
+func TestDayComesFromTheMessage(t *testing.T) {
+	t.Parallel()
+	pool, id := pgtest.DB(t), ids.New()
+	yesterday := time.Now().Add(-24 * time.Hour).UnixMilli()
+	for i := range 6 {
+		id[i] = byte(yesterday >> (40 - 8*i))
+	}
+	old := ids.ID{0: 1, 6: 0x70, 8: 0x80, 15: 1} // a day without a partition of its own
+	fresh(t, pool, "writer", id, old)
+	for _, id := range []ids.ID{id, old} {
+		var day time.Time
+		if err := pool.QueryRow(t.Context(), `SELECT day FROM platform.inbox WHERE message_id = $1`, id).Scan(&day); err != nil {
+			t.Fatal(err)
+		}
+		if want := id.Time().Truncate(24 * time.Hour); !day.Equal(want) {
+			t.Errorf("day of %s is %s, want %s", id, day, want)
+		}
+	}
+	if got := fresh(t, pool, "writer", id, old); len(got) != 0 {
+		t.Errorf("redelivery is fresh: %v", got)
+	}
+}
+
+func TestMessageWithoutIDIsAnError(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := inbox.Fresh(t.Context(), tx, "writer", []ids.ID{ids.New(), {}})
+		return err
+	})
+	if err == nil {
+		t.Fatal("a message without an id passed")
+	}
+}
+
+// Batches that share messages in different orders: each message is fresh for
+// exactly one, and nobody deadlocks.
+func TestConcurrentBatchesShareMessages(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	const messages, workers = 200, 8
+	all := make([]ids.ID, messages)
+	for i := range all {
+		all[i] = ids.New()
+	}
+	var total atomic.Int64
+	var running sync.WaitGroup
+	for w := range workers {
+		running.Go(func() {
+			mine := make([]ids.ID, 0, messages)
+			for i := range all {
+				mine = append(mine, all[(i*(2*w+1)+w)%messages])
+			}
+			tx, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = tx.Rollback(context.Background()) }()
+			got, err := inbox.Fresh(t.Context(), tx, "writer", mine)
+			if err == nil {
+				err = tx.Commit(t.Context())
+			}
+			if err != nil {
+				t.Errorf("worker %d: %v", w, err) // a deadlock shows here: nothing retries
+			}
+			total.Add(int64(len(got)))
+		})
+	}
+	running.Wait()
+	if n := total.Load(); n != messages {
+		t.Fatalf("%d times fresh, want %d", n, messages)
+	}
+}

@@ -1,0 +1,62 @@
+// Package lease lets one process at a time do a job, with a token that fences
+// off a holder that slept through its lease.
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/store/lease/internal/leasedb"
+	"stampede/platform/store/pg"
+)
+
+// Lease is the right to do a job until it expires by Postgres's clock.
+type Lease struct {
+	Name   string
+	Holder string
+	// Token rises with every acquisition of the name and never falls: whoever
+	// writes under a lease stores it and refuses a lower one.
+	Token int64
+}
+
+// Acquire takes the lease called name for ttl, or reports ok = false while
+// somebody holds it. It is not re-entrant: two goroutines of one holder exclude
+// each other as two processes do. Time is Postgres's alone, so the clocks of
+// the processes do not matter.
+func Acquire(ctx context.Context, db pg.DB, name, holder string, ttl time.Duration) (l Lease, ok bool, err error) {
+	l = Lease{Name: name, Holder: holder}
+	l.Token, err = leasedb.New(db).AcquireLease(ctx, leasedb.AcquireLeaseParams{Name: name, Holder: holder, Life: ttl})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Lease{}, false, nil
+	}
+	if err != nil {
+		return Lease{}, false, fmt.Errorf("lease: acquire %s: %w", name, err)
+	}
+	return l, true, nil
+}
+
+// Renew prolongs a lease to ttl from now and reports whether it is still this
+// holder's. A lease that ran out but that nobody took since is renewed: its
+// token is still the highest, so nothing was done in between.
+func Renew(ctx context.Context, db pg.DB, l Lease, ttl time.Duration) (bool, error) {
+	renewed, err := leasedb.New(db).RenewLease(ctx, leasedb.RenewLeaseParams{Name: l.Name, Token: l.Token, Life: ttl})
+	if err != nil {
+		return false, fmt.Errorf("lease: renew %s: %w", l.Name, err)
+	}
+	return renewed == 1, nil
+}
+
+// Release ends a lease so that the next one need not wait for its expiry. The
+// row stays, because the token must not start again. Releasing a lease that
+// somebody else has taken over has no effect.
+func Release(ctx context.Context, db pg.DB, l Lease) error {
+	err := leasedb.New(db).ReleaseLease(ctx, leasedb.ReleaseLeaseParams{Name: l.Name, Token: l.Token})
+	if err != nil {
+		return fmt.Errorf("lease: release %s: %w", l.Name, err)
+	}
+	return nil
+}

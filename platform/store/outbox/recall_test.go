@@ -1,0 +1,172 @@
+package outbox_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+// A NATS server that loses its store in the middle gets again what it had, as
+// far back as it would have kept it, and nothing is asked of a restart.
+func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	port, store := bustest.FreePort(t), t.TempDir()
+	start := func() *server.Server {
+		t.Helper()
+		srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: store, NoSigs: true, NoLog: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Start()
+		if !srv.ReadyForConnections(10 * time.Second) {
+			t.Fatal("NATS did not get ready")
+		}
+		return srv
+	}
+	srv := start()
+	stop := func() { srv.Shutdown(); srv.WaitForShutdown() }
+	t.Cleanup(func() { stop() })
+	b := bustest.Open(t, func(c *bus.Config) { c.URL = "nats://127.0.0.1:" + strconv.Itoa(port) })
+	got := consume(t, b)
+	kept, old := add(t, pool, "kept"), add(t, pool, "old")
+	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
+	allSent(t, pool)
+	// EVENTS would not have this one any more.
+	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '97 hours' WHERE id = $1`, old); err != nil {
+		t.Fatal(err)
+	}
+
+	stop()
+	if err := os.RemoveAll(store); err != nil {
+		t.Fatal(err)
+	}
+	srv = start()
+	pgtest.Eventually(t, 20*time.Second, func() bool { return len(got.list()) > 2 }, "the lost event arrives again")
+	fresh := add(t, pool, "fresh")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 3 }, "the next event arrives")
+	allSent(t, pool)
+	if l := got.list(); len(l) != 4 || l[2].ID != kept || l[3].ID != fresh {
+		t.Errorf("arrived: %v, want %s again and then %s", l[2:], kept, fresh)
+	}
+}
+
+// The same on a fresh volume: the process that sent them is long gone.
+func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	id := add(t, pool, "sent yesterday")
+	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '20 hours', day = day - 1`); err != nil {
+		t.Fatal(err)
+	}
+	b := bustest.Open(t)
+	got := consume(t, b)
+	stop := run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 0 }, "the event arrives")
+	if l := got.list(); l[0].ID != id {
+		t.Errorf("%s arrived, want %s", l[0].ID, id)
+	}
+	allSent(t, pool)
+	stop()
+	// Whoever starts on an EVENTS that is older than the mark leaves it alone.
+	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '50 minutes'`); err != nil {
+		t.Fatal(err)
+	}
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	outbox.AgeEvents(r, time.Hour)
+	stop = run(t, r)
+	next := add(t, pool, "next")
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return l[len(l)-1].ID == next }, "the next event arrives")
+	stop()
+	var untouched int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.outbox WHERE id = $1 AND sent_at < now() - interval '49 minutes'`, id).Scan(&untouched); err != nil || untouched != 1 {
+		t.Errorf("the row that EVENTS has was sent again (%v)", err)
+	}
+}
+
+// A restart soon after the first start loses nothing, and warns of no loss.
+func TestARestartIsNoLoss(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	add(t, pool, "first")
+	stop := run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	allSent(t, pool)
+	stop()
+	var said bytes.Buffer // read when the relay has ended
+	stop = run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, slog.New(slog.NewTextHandler(&said, nil)), nil))
+	next := add(t, pool, "next")
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) > 1 && l[len(l)-1].ID == next }, "the next event arrives")
+	stop()
+	if text := said.String(); strings.Contains(text, "WARN") || !strings.Contains(text, "once more") {
+		t.Errorf("the log says %s", text)
+	}
+}
+
+// What was committed while everybody stopped goes out before the relay ends.
+func TestRelaySendsWhatIsLeftBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	const rows = 300 // more than a window
+	if _, err := pool.Exec(t.Context(), `INSERT INTO platform.outbox (id, subject, payload)
+		SELECT gen_random_uuid(), 'events.test', '' FROM generate_series(1, $1)`, rows); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil).Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := unsent(t, pool); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+// A Postgres that answers nothing holds up the stop for the grace only.
+func TestHangingPostgresDoesNotHoldUpTheStop(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	reached := make(chan struct{}, 1)
+	outbox.DieBeforeMark(r, func() error { reached <- struct{}{}; return nil })
+	stop := run(t, r)
+	add(t, pool, "first")
+	<-reached
+	allSent(t, pool)
+	hanging, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hanging.Rollback(context.Background()) })
+	if _, err := hanging.Exec(t.Context(), `LOCK TABLE platform.outbox IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		var waits bool
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'platform.outbox'::regclass)`).Scan(&waits)
+		return err == nil && waits
+	}, "the relay waits for Postgres")
+	ended := make(chan struct{})
+	go func() { stop(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(8 * time.Second):
+		t.Error("the relay did not end")
+		_ = hanging.Rollback(context.Background())
+		<-ended
+	}
+}

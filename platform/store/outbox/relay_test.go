@@ -1,0 +1,417 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/config"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// run starts a relay for the rest of the test.
+func run(t testing.TB, r *outbox.Relay) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Errorf("relay ended: %v", err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		done.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// add commits one event.
+func add(t testing.TB, pool *pgxpool.Pool, data string) ids.ID {
+	t.Helper()
+	var id ids.ID
+	err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) (err error) {
+		id, err = outbox.Append(t.Context(), tx, "events.test", []byte(data))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func unsent(t testing.TB, pool *pgxpool.Pool) int {
+	t.Helper()
+	var n int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.outbox WHERE sent_at IS NULL`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func allSent(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	pgtest.Eventually(t, 30*time.Second, func() bool { return unsent(t, pool) == 0 }, "every row is sent")
+}
+
+// consume collects what arrives on EVENTS.
+func consume(t testing.TB, b *bus.Bus) *arrivals {
+	t.Helper()
+	a := &arrivals{}
+	stop, err := b.Subscribe(t.Context(), []bus.Subscription{{
+		Name: "test", Filter: "events.>",
+		Handle: func(_ context.Context, m bus.Msg) error { a.add(m); return nil },
+	}},
+		func(_ context.Context, _ string, m bus.Msg, cause error) error {
+			t.Errorf("dead letter %s: %v", m.ID, cause)
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(context.Background()) })
+	return a
+}
+
+type arrivals struct {
+	mu  sync.Mutex
+	all []bus.Msg
+}
+
+func (a *arrivals) add(m bus.Msg) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, m)
+}
+
+func (a *arrivals) list() []bus.Msg {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]bus.Msg(nil), a.all...)
+}
+
+func TestRelaySendsInOrderUnderTheRowsID(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	const rows = 600 // several windows
+	want := make([]ids.ID, rows)
+	err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) (err error) {
+		for i := range want {
+			if want[i], err = outbox.Append(t.Context(), tx, "events.test", map[string]int{"n": i}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) >= rows }, "every event arrives")
+	for i, m := range got.list() {
+		if m.ID != want[i] || string(m.Data) != `{"n":`+strconv.Itoa(i)+`}` {
+			t.Fatalf("event %d is %s %s, want %s", i, m.ID, m.Data, want[i])
+		}
+	}
+	allSent(t, pool)
+}
+
+func TestWakeSendsAtOnce(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	run(t, r)
+	took := make([]time.Duration, 20)
+	for i := range took {
+		start := time.Now()
+		add(t, pool, "x")
+		r.Wake()
+		pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == i+1 }, "the event arrives")
+		took[i] = time.Since(start)
+	}
+	// Polling takes close to 200 ms every time; a busy machine delays some.
+	slices.Sort(took)
+	if each := took[len(took)/4]; each > 150*time.Millisecond {
+		t.Errorf("an event took %s; that is the polling, not the wake-up", each)
+	}
+}
+
+func TestPollingFindsWhatNobodyWokeFor(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	id := add(t, pool, "x")
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) == 1 && l[0].ID == id }, "the event arrives")
+}
+
+// The relay dies after publishing and before marking. The next one publishes
+// again, and the stream keeps one.
+func TestCrashBetweenPublishAndMark(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	first := add(t, pool, "first")
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	var deaths atomic.Int64
+	outbox.DieBeforeMark(r, func() error {
+		if deaths.Add(1) <= 2 {
+			return errors.New("power cut")
+		}
+		return nil
+	})
+	run(t, r)
+	allSent(t, pool)
+	if deaths.Load() < 3 {
+		t.Fatalf("the row was marked after %d windows, want 3", deaths.Load())
+	}
+	second := add(t, pool, "second")
+	r.Wake()
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) >= 2 }, "both events arrive")
+	if l := got.list(); len(l) != 2 || l[0].ID != first || l[1].ID != second {
+		t.Fatalf("arrived: %v, want %s and %s once each", l, first, second)
+	}
+}
+
+// A transaction that began first and commits last has the smaller id. It is
+// sent although a larger one is marked already.
+func TestLateCommitIsNotSkipped(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	run(t, r)
+	late, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = late.Rollback(context.Background()) }()
+	smaller, err := outbox.Append(t.Context(), late, "events.test", []byte("late"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	larger := add(t, pool, "early")
+	if larger.String() <= smaller.String() {
+		t.Fatalf("ids %s and %s do not rise", smaller, larger)
+	}
+	allSent(t, pool)
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Wake()
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
+	if l := got.list(); l[0].ID != larger || l[1].ID != smaller {
+		t.Fatalf("arrived %s then %s", l[0].ID, l[1].ID)
+	}
+}
+
+func TestRowsWaitWhileEventsAreFull(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	b := bustest.Open(t, func(c *bus.Config) { c.EventsMaxMiB = 1 })
+	var err error
+	for err == nil {
+		err = b.Publish(t.Context(), "events.filler", ids.New(), make([]byte, 100<<10))
+	}
+	if !errors.Is(err, bus.ErrFull) {
+		t.Fatal(err)
+	}
+	id := add(t, pool, string(make([]byte, 200<<10)))
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	tried := make(chan struct{}, 100)
+	outbox.DieBeforeMark(r, func() error { tried <- struct{}{}; return nil })
+	run(t, r)
+	for range 3 {
+		<-tried
+	}
+	if n := unsent(t, pool); n != 1 {
+		t.Fatalf("%d rows wait, want 1", n)
+	}
+	got := consume(t, b) // from here on the trimmer makes room
+	allSent(t, pool)
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		l := got.list()
+		return len(l) > 0 && l[len(l)-1].ID == id
+	}, "the row that waited arrives")
+}
+
+func TestRelayOutlivesPostgresAndBus(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	dir := t.TempDir()
+	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
+	cfg.StoreDir, cfg.Log = dir, discard()
+	gone, err := bus.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := outbox.New(pool, gone, alarm.OutboxRefused.Raise, discard(), nil)
+	tried := make(chan struct{}, 1000)
+	outbox.DieBeforeMark(r, func() error { tried <- struct{}{}; return nil })
+	stop := run(t, r)
+	if err := gone.Close(t.Context()); err != nil { // as good as a bus that is away for long
+		t.Fatal(err)
+	}
+	add(t, pool, "during the outage")
+	for range 3 {
+		<-tried
+	}
+	// Postgres throws everybody out.
+	if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
+		t.Fatal(err)
+	}
+	for len(tried) > 0 {
+		<-tried
+	}
+	<-tried
+	pool.Reset() // this test's own connections were thrown out as well
+	if n := unsent(t, pool); n != 1 {
+		t.Fatalf("%d rows wait, want 1", n)
+	}
+	stop()
+
+	b := bustest.Open(t, func(c *bus.Config) { c.StoreDir = dir })
+	got := consume(t, b)
+	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 1 }, "the event arrives")
+	allSent(t, pool)
+}
+
+// Two instances run a relay each: every row goes out, none twice, whoever is
+// woken.
+func TestTwoRelaysShareOneDatabase(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	relays := []*outbox.Relay{outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil), outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)}
+	var inside, windows atomic.Int64
+	for _, r := range relays {
+		outbox.DieBeforeMark(r, func() error {
+			if inside.Add(1) > 1 {
+				t.Error("two relays publish at once")
+			}
+			defer inside.Add(-1)
+			if windows.Add(1) <= 3 {
+				<-time.After(50 * time.Millisecond) // room for the other one to come in
+			}
+			return nil
+		})
+		run(t, r)
+	}
+	const rows = 100
+	for i := range rows {
+		add(t, pool, strconv.Itoa(i))
+		relays[i%2].Wake()
+	}
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) >= rows }, "every event arrives")
+	allSent(t, pool)
+	seen := make(map[ids.ID]bool)
+	for _, m := range got.list() {
+		if seen[m.ID] {
+			t.Errorf("%s arrived twice", m.ID)
+		}
+		seen[m.ID] = true
+	}
+}
+
+// A row that the bus will never take is set aside with an alarm; the others go.
+func TestRefusedRowHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO platform.outbox (id, subject, payload) VALUES ($1, 'events.huge', $2)`,
+		ids.New(), make([]byte, 2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	add(t, pool, "small")
+	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 1 && unsent(t, pool) == 1 }, "the small one arrives")
+	add(t, pool, "small")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 && unsent(t, pool) == 1 }, "another small one arrives")
+	list, err := alarm.List(t.Context(), pool, alarm.Filter{Open: true, Limit: 10})
+	if err != nil || len(list) != 1 || list[0].Code != alarm.OutboxRefused.Code || list[0].Subject != "events.huge" || list[0].Count != 1 {
+		t.Fatalf("alarms %+v, %v", list, err)
+	}
+}
+
+func TestAppendRefusesWhatCannotGoOut(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	for name, try := range map[string]struct {
+		subject string
+		payload any
+	}{
+		"not on EVENTS": {"grants.1", "x"},
+		"wildcard":      {"events.*", "x"},
+		"too large":     {"events.a", make([]byte, outbox.MaxPayloadBytes+1)},
+		"not JSON":      {"events.a", make(chan int)},
+	} {
+		err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := outbox.Append(t.Context(), tx, try.subject, try.payload)
+			return err
+		})
+		if err == nil {
+			t.Errorf("%s: appended", name)
+		}
+	}
+	// What rolls back is not sent.
+	errStop := errors.New("stop")
+	if err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, err := outbox.Append(t.Context(), tx, "events.a", nil); err != nil {
+			return err
+		}
+		return errStop
+	}); !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	if n := unsent(t, pool); n != 0 {
+		t.Fatalf("%d rows wait, want none", n)
+	}
+}
+
+// BenchmarkRelay sends windows of 1 KiB events, as one writer batch each makes.
+func BenchmarkRelay(bm *testing.B) {
+	pool, b := pgtest.DB(bm), bustest.Open(bm, func(c *bus.Config) { c.EventsMaxMiB = 8 << 10 })
+	const rows = 1024
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	run(bm, r)
+	for bm.Loop() {
+		if _, err := pool.Exec(bm.Context(), `INSERT INTO platform.outbox (id, subject, payload)
+			SELECT gen_random_uuid(), 'events.test', decode(repeat('00', 1024), 'hex') FROM generate_series(1, $1)`, rows); err != nil {
+			bm.Fatal(err)
+		}
+		r.Wake()
+		pgtest.Eventually(bm, time.Minute, func() bool {
+			var left bool
+			if err := pool.QueryRow(bm.Context(), `SELECT EXISTS (SELECT FROM platform.outbox WHERE sent_at IS NULL)`).Scan(&left); err != nil {
+				bm.Fatal(err)
+			}
+			return !left
+		}, "the rows are sent")
+	}
+	bm.ReportMetric(float64(rows*bm.N)/bm.Elapsed().Seconds(), "events/s")
+}

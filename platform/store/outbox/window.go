@@ -1,0 +1,175 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/failpoint"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox/internal/outboxdb"
+)
+
+// relayPublished is where a test ends the process or fails a window.
+var relayPublished = failpoint.NewErr("relay-published",
+	"The outbox relay has published a window and not marked its rows.")
+
+const (
+	// windowRows is what one transaction publishes: at 3,500 synced messages a
+	// second it is open for some 80 ms.
+	windowRows = 256
+	// windowBytes bounds the memory of a window whose rows are large.
+	windowBytes = 8 << 20
+	// storeTimeout bounds what a window asks of Postgres before it publishes, and
+	// again after: milliseconds of work. A Postgres that hangs is given up on.
+	storeTimeout = 10 * time.Second
+	// asideFor is how long a refused row waits for an operator to act.
+	asideFor = time.Minute
+	// asideMost bounds the memory for refused rows; Append lets none through that
+	// the default settings refuse.
+	asideMost = 1000
+)
+
+// outcome says what to do after a window.
+type outcome uint8
+
+const (
+	idle  outcome = iota // nothing waits
+	more                 // there may be more at once
+	taken                // another relay is at work
+)
+
+// row is one unsent event, with its age in seconds by Postgres's clock.
+type row = outboxdb.UnsentRow
+
+// window publishes and marks the oldest unsent rows in one transaction.
+func (r *Relay) window(ctx context.Context) (outcome, error) {
+	// Two deadlines with the publishing, which has its own, in between.
+	reading, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	tx, err := r.pool.Begin(reading)
+	if err != nil {
+		return idle, fmt.Errorf("outbox: begin: %w", err)
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		rollback(ending, tx)
+	}()
+	mine, err := tryLock(reading, tx)
+	if err != nil {
+		return idle, err
+	}
+	if !mine {
+		r.lag.Set(0) // the other one reports it
+		return taken, nil
+	}
+	rows, err := r.unsent(reading, tx)
+	if err != nil {
+		return idle, err
+	}
+	if len(rows) == 0 {
+		r.lag.Set(0)
+		return idle, nil
+	}
+	r.lag.Set(rows[0].Age)
+
+	sent, err := r.publish(ctx, tx, rows)
+	marking, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if r.published != nil {
+		if err := r.published(); err != nil {
+			return idle, err
+		}
+	}
+	if err := relayPublished.Err(); err != nil {
+		return idle, err
+	}
+	if markErr := mark(marking, tx, sent); markErr != nil {
+		return idle, errors.Join(err, markErr)
+	}
+	if commitErr := tx.Commit(marking); commitErr != nil {
+		return idle, errors.Join(err, fmt.Errorf("outbox: commit: %w", commitErr))
+	}
+	r.sent.Add(float64(len(sent)))
+	return more, err
+}
+
+// unsent reads the oldest rows that are not set aside, bounded in number and
+// in bytes, but at least one.
+func (r *Relay) unsent(ctx context.Context, tx pgx.Tx) ([]row, error) {
+	now := time.Now()
+	skip := make([]ids.ID, 0, len(r.aside))
+	for id, until := range r.aside {
+		if now.After(until) {
+			delete(r.aside, id)
+		} else {
+			skip = append(skip, id)
+		}
+	}
+	rows, err := outboxdb.New(tx).Unsent(ctx, outboxdb.UnsentParams{Aside: skip, AtMost: windowRows, Bytes: windowBytes})
+	if err != nil {
+		return nil, fmt.Errorf("outbox: read unsent rows: %w", err)
+	}
+	return rows, nil
+}
+
+// publish sends the rows and returns those that are stored on the bus, with
+// the reason when others are not.
+func (r *Relay) publish(ctx context.Context, tx pgx.Tx, rows []row) ([]row, error) {
+	out := make([]bus.Outgoing, len(rows))
+	for i, w := range rows {
+		out[i] = bus.Outgoing{Subject: w.Subject, ID: w.ID, Data: w.Payload, Trace: w.Trace}
+	}
+	sent := make([]row, 0, len(rows))
+	var first error // all that wait behind one cause say the same
+	for i, err := range r.bus.PublishAll(ctx, out) {
+		switch {
+		case err == nil:
+			sent = append(sent, rows[i])
+		case errors.Is(err, bus.ErrRefused):
+			if err := r.setAside(ctx, tx, rows[i], err); err != nil {
+				return sent, err
+			}
+		case first == nil:
+			first = err
+		}
+	}
+	if first != nil {
+		return sent, fmt.Errorf("outbox: %d of %d rows wait: %w", len(rows)-len(sent), len(rows), first)
+	}
+	return sent, nil
+}
+
+func (r *Relay) setAside(ctx context.Context, tx pgx.Tx, w row, cause error) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	r.refused.Inc()
+	r.log.ErrorContext(ctx, "outbox row is refused by the bus", "id", w.ID.String(), "subject", w.Subject, "error", cause)
+	if len(r.aside) < asideMost {
+		r.aside[w.ID] = time.Now().Add(asideFor)
+	}
+	return r.raise(ctx, tx, w.Subject, fmt.Sprintf("Row %s of %d bytes: %v", w.ID, len(w.Payload), cause))
+}
+
+// mark notes that rows are on the bus.
+func mark(ctx context.Context, tx pgx.Tx, sent []row) error {
+	if len(sent) == 0 {
+		return nil
+	}
+	days, numbers := make([]time.Time, len(sent)), make([]ids.ID, len(sent))
+	for i, w := range sent {
+		days[i], numbers[i] = w.Day, w.ID
+	}
+	first, last := slices.MinFunc(days, time.Time.Compare), slices.MaxFunc(days, time.Time.Compare)
+	err := outboxdb.New(tx).MarkSent(ctx, outboxdb.MarkSentParams{Days: days, Ids: numbers, FirstDay: first, LastDay: last})
+	if err != nil {
+		return fmt.Errorf("outbox: mark rows as sent: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+// Package pg opens Postgres pools, runs transactions and applies migrations.
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/base/app"
+)
+
+// MinVersion is the oldest Postgres server that Stampede is tested against, as
+// server_version_num.
+const MinVersion = 150000
+
+// Open connects a pool for one module. name appears in pg_stat_activity, so
+// that an operator sees who holds a connection; maxConns is the module's whole
+// budget, so that one module's rush cannot starve another's callbacks.
+func Open(ctx context.Context, url, name string, maxConns int32) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("pg: parse database URL: %w", err)
+	}
+	cfg.MaxConns = maxConns
+	cfg.ConnConfig.RuntimeParams["application_name"] = "stampede " + name
+	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("pg: open pool for %s: %w", name, err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("pg: connect for %s: %w", name, err)
+	}
+	return pool, nil
+}
+
+// Close closes a pool and waits for its connections to come back, or for ctx: a
+// query that hangs must not keep the process from ending.
+func Close(ctx context.Context, pool *pgxpool.Pool) error {
+	if app.Await(ctx, pool.Close) != nil {
+		return errors.New("pg: a connection was still at work")
+	}
+	return nil
+}
+
+// Beginner is a pool, a connection or a transaction.
+type Beginner interface {
+	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
+}
+
+// DB is a pool, a connection or a transaction.
+type DB interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// txAttempts bounds how often a transaction is begun again after a deadlock or
+// a serialization failure. With one lock order everywhere these are rare; five
+// attempts with back-off outlast any honest collision.
+const txAttempts = 5
+
+// InTx runs fn in a transaction and commits it when fn returns nil. A deadlock
+// (40P01) or serialization failure (40001) rolls back and runs fn again, at
+// most txAttempts times, so fn must have no effect outside the transaction.
+func InTx(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
+	var err error
+	for attempt := range txAttempts {
+		if attempt > 0 {
+			backoff := time.Duration(1<<attempt) * 5 * time.Millisecond
+			if end := app.Sleep(ctx, backoff/2+rand.N(backoff)); end != nil { //nolint:gosec // jitter is no secret
+				return errors.Join(err, end)
+			}
+		}
+		err = once(ctx, db, fn)
+		if err == nil || !Retryable(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("pg: gave up after %d attempts: %w", txAttempts, err)
+}
+
+func once(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
+	tx, err := db.BeginTx(ctx, pgx.TxOptions{})
+	if err != nil {
+		return fmt.Errorf("pg: begin: %w", err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // a no-op after Commit
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("pg: commit: %w", err)
+	}
+	return nil
+}
+
+// Retryable reports whether the transaction that failed with err may simply be
+// run again: a deadlock or a serialization failure.
+func Retryable(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001")
+}
+
+// ViolatesCheck reports whether err is the violation of a named CHECK.
+func ViolatesCheck(err error, constraint string) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "23514" && pgErr.ConstraintName == constraint
+}
+
+// ViolatesUnique reports whether err is the violation of a unique key; an
+// empty constraint matches any. A partition's index carries a derived name,
+// so callers on partitioned tables pass "".
+func ViolatesUnique(err error, constraint string) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "23505" && (constraint == "" || pgErr.ConstraintName == constraint)
+}

@@ -1,0 +1,128 @@
+package redisx_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
+)
+
+// openLocks takes locks on n servers of the test's own.
+func openLocks(t *testing.T, n int) (*redisx.Locks, []*redistest.Server) {
+	t.Helper()
+	var urls []string
+	var servers []*redistest.Server
+	for range n {
+		s := redistest.Start(t)
+		servers, urls = append(servers, s), append(urls, "redis://"+s.Addr)
+	}
+	l, err := redisx.OpenLocks(t.Context(), slog.New(slog.DiscardHandler), pgtest.Redis(t), urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l, servers
+}
+
+// acquire takes the lock for a minute.
+func acquire(t *testing.T, l *redisx.Locks) (release func()) {
+	t.Helper()
+	release, err := l.Acquire(t.Context(), "k", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return release
+}
+
+// taken fails unless another holds the lock.
+func taken(t *testing.T, l *redisx.Locks) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, "k", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another holds the lock: %v, want a wait until the deadline", err)
+	}
+}
+
+func TestLocksGoOnWhileAMajorityOfThreeNodesLives(t *testing.T) {
+	t.Parallel()
+	l, servers := openLocks(t, 3)
+	release := acquire(t, l)
+	servers[1].Kill()
+	taken(t, l)
+	release()
+	release = acquire(t, l)
+	taken(t, l)
+	release()
+	for _, i := range []int{0, 2} {
+		if n := servers[i].Client.Exists(t.Context(), "k").Val(); n != 0 {
+			t.Errorf("node %d still has the released lock", i)
+		}
+	}
+	servers[2].Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := l.Acquire(ctx, "k", time.Minute); err == nil || ctx.Err() != nil {
+		t.Errorf("one node of three gave: %v, want an error before the deadline", err)
+	}
+}
+
+func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 3} {
+		l, servers := openLocks(t, n)
+		if n == 0 {
+			shop := pgtest.Redis(t)
+			servers = []*redistest.Server{{Client: shop}}
+			var err error
+			if l, err = redisx.OpenLocks(t.Context(), slog.New(slog.DiscardHandler), shop); err != nil {
+				t.Fatal(err)
+			}
+		}
+		late := acquire(t, l)
+		for _, s := range servers {
+			if err := s.Client.Del(t.Context(), "k").Err(); err != nil { // as if it had run out
+				t.Fatal(err)
+			}
+		}
+		release := acquire(t, l)
+		late()
+		taken(t, l)
+		release()
+		acquire(t, l)()
+	}
+}
+
+func TestOneHoldsTheLockAtATime(t *testing.T) {
+	t.Parallel()
+	l, _ := openLocks(t, 3)
+	var inside, most atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 5 {
+				release, err := l.Acquire(t.Context(), "k", time.Minute)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := inside.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				inside.Add(-1)
+				release()
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d held it at once", most.Load())
+	}
+}

@@ -1,0 +1,83 @@
+package redisx_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strconv"
+	"testing"
+
+	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/redistest"
+)
+
+// lostAnswer is what a script answers whose answer is to be lost.
+const lostAnswer = "carried out"
+
+// losingProxy forwards connections to a server and cuts those on which lostAnswer
+// comes back.
+func losingProxy(t *testing.T, server string) (port int) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			upstream, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() {
+				_, _ = io.Copy(upstream, client)
+				_ = upstream.Close()
+			}()
+			go func() {
+				defer func() { _ = client.Close() }()
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := upstream.Read(buf)
+					if err != nil || bytes.Contains(buf[:n], []byte(lostAnswer)) {
+						return
+					}
+					if _, err := client.Write(buf[:n]); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// A script whose answer was lost has run. A client that sent it once more by
+// itself would have it run twice.
+func TestAClusterClientSendsAScriptOnce(t *testing.T) {
+	t.Parallel()
+	node := redistest.Shards(t, 1).Primaries[0]
+	port := losingProxy(t, node.Addr)
+	if err := node.Client.ConfigSet(t.Context(), "cluster-announce-port", strconv.Itoa(port)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	rdb, err := redisx.Open(t.Context(), "redis-cluster://127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rdb.Close() }()
+	err = rdb.Eval(t.Context(), "redis.call('INCR', KEYS[1]) return ARGV[1]", []string{"runs"}, lostAnswer).Err()
+	if err == nil {
+		t.Fatal("the lost answer came")
+	}
+	if runs := node.Client.Get(t.Context(), "runs").Val(); runs != "1" {
+		t.Errorf("the script ran %s times (%v)", runs, err)
+	}
+	if err := rdb.Set(t.Context(), "other", 1, 0).Err(); err != nil {
+		t.Errorf("the next command: %v", err)
+	}
+}

@@ -1,0 +1,152 @@
+package redisx_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
+)
+
+// counted calls Look and returns how many servers it found to have taken over.
+func counted(t *testing.T, takeovers *redisx.Takeovers) int {
+	t.Helper()
+	var n atomic.Int32
+	err := takeovers.Look(t.Context(), func(context.Context, redis.Cmdable) error { n.Add(1); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n.Load())
+}
+
+func TestTakeoversFindsAPromotedReplica(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	mine := redisx.NewTakeovers(primary.Client, "test:")
+	failure := errors.New("not done")
+	if err := mine.Look(t.Context(), func(context.Context, redis.Cmdable) error { return failure }); !errors.Is(err, failure) {
+		t.Fatalf("Look = %v, want the error of what it called", err)
+	}
+	for i, c := range []struct {
+		who  *redisx.Takeovers
+		want int
+	}{
+		{mine, 1}, // what failed is done again
+		{mine, 0},
+		{redisx.NewTakeovers(primary.Client, "test:"), 0}, // another instance
+		{redisx.NewTakeovers(primary.Client, "other:"), 1},
+	} {
+		if got := counted(t, c.who); got != c.want {
+			t.Errorf("look %d found %d takeovers, want %d", i, got, c.want)
+		}
+	}
+
+	replica := redistest.StartReplica(t, primary)
+	if err := replica.Client.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody looked at it before, so only what it carries can tell.
+	promoted := redisx.NewTakeovers(replica.Client, "test:")
+	if got := counted(t, promoted); got != 1 {
+		t.Errorf("found %d takeovers on the promoted replica, want 1", got)
+	}
+	if got := counted(t, promoted); got != 0 {
+		t.Errorf("found the same takeover again")
+	}
+}
+
+// Nothing that was written to the successor came back with the first server, which
+// calls itself as before.
+func TestTakeoversFindsAServerThatCameBack(t *testing.T) {
+	t.Parallel()
+	first, second := redistest.Start(t), redistest.Start(t)
+	var reigns atomic.Pointer[redistest.Server]
+	reigns.Store(first)
+	rdb := redis.NewClient(&redis.Options{Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", reigns.Load().Addr)
+	}})
+	defer func() { _ = rdb.Close() }()
+	failOver := func(to *redistest.Server) {
+		reigns.Store(to)
+		for _, s := range []*redistest.Server{first, second} {
+			if err := s.Client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	watching := redisx.NewTakeovers(rdb, "test:")
+	for i, to := range []*redistest.Server{first, second, first} {
+		failOver(to)
+		if got := counted(t, watching); got != 1 {
+			t.Errorf("server %d: found %d takeovers, want 1", i, got)
+		}
+		if got := counted(t, watching); got != 0 {
+			t.Errorf("server %d: found the same takeover again", i)
+		}
+	}
+}
+
+func TestOnAClusterEveryNodeIsLookedAt(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Shards(t, 3)
+	rdb, err := redisx.Open(t.Context(), cluster.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rdb.Close() }()
+	if got := counted(t, redisx.NewTakeovers(rdb, "test:")); got != 3 {
+		t.Errorf("%d primaries looked at, want 3", got)
+	}
+	if got := counted(t, redisx.NewTakeovers(rdb, "test:")); got != 0 {
+		t.Errorf("%d primaries forgot that they were looked at", got)
+	}
+
+	// One node with another setting is named, and one that is gone keeps nobody
+	// from starting.
+	bad, gone := cluster.Primaries[1], cluster.Primaries[2]
+	if err := bad.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
+		t.Fatal(err)
+	}
+	var warnings []string
+	check := func() error {
+		warnings = nil
+		return redisx.Check(t.Context(), rdb, func(w string) { warnings = append(warnings, w) })
+	}
+	err = check()
+	want := "Redis at " + bad.Addr + " has maxmemory-policy allkeys-lru, better is noeviction: Redis may evict the books of a running sale"
+	if err != nil || len(warnings) != 1 || warnings[0] != want {
+		t.Errorf("Check = %q, %v; want %q", warnings, err, want)
+	}
+	gone.Kill()
+	err = check()
+	if err != nil || len(warnings) != 2 {
+		t.Errorf("Check with a node down = %q, %v; want two warnings", warnings, err)
+	}
+}
+
+// The client's own picture of a cluster is a minute old before it looks again.
+func TestTheClientFollowsAFailoverOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Shards(t, 3)
+	rdb, err := redisx.Open(t.Context(), cluster.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rdb.Close() }()
+	victim := cluster.Owner(t, "key")
+	cluster.AddReplica(t, victim)
+	set := func() bool { return rdb.Set(t.Context(), "key", 1, 0).Err() == nil }
+	if !set() {
+		t.Fatal("the key cannot be set")
+	}
+	victim.Kill()
+	// 1 s until the node counts as dead, 1.5 s for the election, 1 s for the client.
+	pgtest.Eventually(t, 3*3500*time.Millisecond, set, "the client to use the replica that took over")
+}

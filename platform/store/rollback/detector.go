@@ -1,0 +1,187 @@
+// Package rollback detects that Postgres went back in time behind what Redis holds.
+//
+// Redis is filled from Postgres, so it can never be ahead of it, unless Postgres
+// was restored from a backup or a replica took over that lacked the last commits.
+// Redis then keeps units for orders that no longer exist and tells their shoppers
+// "paid". Nothing in Redis is needed beside Postgres, so the remedy is to empty it:
+// every item is loaded again, every view and cache fills itself.
+//
+// Every server counts heartbeats in a row of Postgres, and Redis remembers the
+// last one. A step back of less than two heartbeats may stay undetected;
+// `stampede verify` finds what such a step has left.
+package rollback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/app"
+	"stampede/platform/store/pg"
+	"stampede/platform/store/rollback/internal/rollbackdb"
+)
+
+const (
+	// markKey is where Redis remembers: "<id of the database>:<heartbeat>".
+	markKey = "heartbeat"
+	// Every is how often a server counts a heartbeat. It bounds how far Postgres can
+	// go back undetected, and costs a commit each time.
+	Every = 2 * time.Second
+	// exitForeign is the shell's code for a Redis that belongs to another database;
+	// it follows those of the stores that cannot be used.
+	exitForeign = 37
+	// subject is what the alarm is about.
+	subject = "postgres"
+)
+
+// foreignError refuses a Redis that was filled from another database. Its keys have
+// the same names, so they would be taken for this database's.
+type foreignError struct{}
+
+func (foreignError) Error() string {
+	return "Redis holds the sale of another database: give --redis-url (STAMPEDE_REDIS_URL) a Redis of its own, or empty this one (redis-cli FLUSHDB) if that database is gone."
+}
+
+// ExitCode is for the shell.
+func (foreignError) ExitCode() int { return exitForeign }
+
+// Detector compares Postgres with what Redis remembers of it.
+type Detector struct {
+	db    *pgxpool.Pool
+	rdb   redis.UniversalClient
+	alarm Raise
+	log   *slog.Logger
+	last  int64 // the highest heartbeat this process has seen
+
+	// behind is by how many heartbeats Postgres went back since Open, 0 if it did
+	// not. Redis then keeps the heartbeat from before, so that the next start sees it.
+	behind int64
+	raised bool // the alarm was raised about it
+}
+
+// Raise raises an alarm about subject.
+type Raise func(ctx context.Context, db pg.DB, subject, detail string) error
+
+// Open compares the two before anything else reads Redis, and empties Redis when
+// Postgres went back behind it, with an alarm. It refuses a
+// Redis that was filled from another database, with exit code 37. Several
+// instances may call Open at once: what one has filled meanwhile is filled again.
+func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, raise Raise, log *slog.Logger) (*Detector, error) {
+	d := &Detector{db: db, rdb: rdb, alarm: raise, log: log}
+	id, seen, err := d.mark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Redis is emptied before this start counts a heartbeat: otherwise starts that fail
+	// here would let Postgres catch up with what Redis remembers.
+	mine, err := rollbackdb.New(db).Heartbeat(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("rollback: read heartbeat from Postgres: %w", err)
+	}
+	switch {
+	case id == "":
+	case id != mine.ID:
+		return nil, foreignError{}
+	case seen > mine.Beat:
+		if err := d.empty(ctx, seen-mine.Beat); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.count(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Run counts heartbeats until ctx ends. When Postgres goes back meanwhile, Run only
+// raises the alarm: what this process has in memory is of the lost time as well, so
+// only a restart repairs it.
+func (d *Detector) Run(ctx context.Context) error {
+	return app.Loop{Every: Every, Log: d.log, Failed: "rollback heartbeat failed", Do: d.count}.Run(ctx)
+}
+
+func (d *Detector) count(ctx context.Context) error {
+	counted, err := rollbackdb.New(d.db).CountHeartbeat(ctx)
+	if err != nil {
+		return fmt.Errorf("rollback: count heartbeat in Postgres: %w", err)
+	}
+	if counted.Beat <= d.last && d.behind == 0 {
+		d.behind = d.last - counted.Beat + 1
+		d.log.ErrorContext(ctx, "postgres went back in time", "heartbeats", d.behind)
+	}
+	if d.behind > 0 {
+		return d.raiseOnce(ctx)
+	}
+	d.last = counted.Beat
+	return d.remember(ctx, counted.ID, counted.Beat)
+}
+
+// raiseOnce raises the alarm about a Postgres that went back since Open.
+func (d *Detector) raiseOnce(ctx context.Context) error {
+	if d.raised {
+		return nil
+	}
+	err := d.raise(ctx, fmt.Sprintf("Postgres went back by %s while a server runs. Redis still holds what was sold in between.", heartbeats(d.behind)))
+	d.raised = err == nil
+	return err
+}
+
+func (d *Detector) raise(ctx context.Context, detail string) error {
+	return d.alarm(ctx, d.db, subject, detail)
+}
+
+// empty empties Redis, on every primary of a cluster. The alarm comes first: an
+// empty Redis does not show that there was something to report.
+func (d *Detector) empty(ctx context.Context, behind int64) error {
+	err := d.raise(ctx, fmt.Sprintf("Postgres is older than what Redis was filled from, by %s. Redis was emptied and fills itself from Postgres.", heartbeats(behind)))
+	if err != nil {
+		return err
+	}
+	if cluster, ok := d.rdb.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.FlushDB(ctx).Err() })
+	} else {
+		err = d.rdb.FlushDB(ctx).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("rollback: empty Redis, which is ahead of Postgres: %w", err)
+	}
+	d.log.WarnContext(ctx, "postgres went back in time, redis was emptied", "heartbeats", behind)
+	return nil
+}
+
+// heartbeats says how far Postgres went back; several servers count faster than one.
+func heartbeats(n int64) string {
+	return fmt.Sprintf("%d heartbeats (each server counts one every %s)", n, Every)
+}
+
+// mark is what Redis remembers; id is empty when it remembers nothing.
+func (d *Detector) mark(ctx context.Context) (id string, heartbeat int64, err error) {
+	raw, err := d.rdb.Get(ctx, markKey).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", 0, nil
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("rollback: read %s: %w", markKey, err)
+	}
+	id, count, _ := strings.Cut(raw, ":")
+	if heartbeat, err = strconv.ParseInt(count, 10, 64); err != nil {
+		return "", 0, fmt.Errorf("rollback: read %s: %w", markKey, err)
+	}
+	return id, heartbeat, nil
+}
+
+// remember writes the mark to Redis, after the commit: it may lag behind Postgres
+// and is never ahead of it.
+func (d *Detector) remember(ctx context.Context, id string, heartbeat int64) error {
+	if err := d.rdb.Set(ctx, markKey, id+":"+strconv.FormatInt(heartbeat, 10), 0).Err(); err != nil {
+		return fmt.Errorf("rollback: write %s: %w", markKey, err)
+	}
+	return nil
+}

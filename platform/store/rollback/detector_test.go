@@ -1,0 +1,187 @@
+package rollback
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// stores are a database and a Redis that holds something of it.
+type stores struct {
+	*testing.T
+	db  *pgxpool.Pool
+	rdb *redis.Client
+}
+
+func newStores(t *testing.T) *stores {
+	t.Helper()
+	s := &stores{t, pgtest.DB(t), pgtest.Redis(t)}
+	if err := s.rdb.Set(t.Context(), "held", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stores) open() (*Detector, error) {
+	return Open(s.Context(), s.db, s.rdb, alarm.DatabaseWentBack.Raise, slog.New(slog.DiscardHandler))
+}
+
+func (s *stores) opened() *Detector {
+	s.Helper()
+	l, err := s.open()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return l
+}
+
+func (s *stores) count(l *Detector) {
+	s.Helper()
+	if err := l.count(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stores) exec(sql string) {
+	s.Helper()
+	if _, err := s.db.Exec(s.Context(), sql); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// expect says whether Redis still holds what it held, and how often the alarm was
+// raised with that code, with the words that the last call must have.
+func (s *stores) expect(what string, held bool, code *alarm.Definition, calls int64, words string) {
+	s.Helper()
+	n, err := s.rdb.Exists(s.Context(), "held").Result()
+	if err != nil || (n == 1) != held {
+		s.Errorf("%s: Redis holds %d keys (%v), want held = %v", what, n, err, held)
+	}
+	list, err := alarm.List(s.Context(), s.db, alarm.Filter{Code: code.Code})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var count int64
+	var detail string
+	if len(list) > 0 {
+		count, detail = list[0].Count, list[0].Detail
+	}
+	if count != calls || !strings.Contains(detail, words) {
+		s.Errorf("%s: alarmed %d times, %q; want %d times with %q", what, count, detail, calls, words)
+	}
+}
+
+func TestARestoredDatabaseEmptiesRedis(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	l := s.opened()
+	s.expect("a Redis without a memory", true, alarm.DatabaseWentBack, 0, "")
+	s.count(l)
+	s.count(l)
+	s.opened()
+	s.expect("the next start", true, alarm.DatabaseWentBack, 0, "")
+	s.exec(`UPDATE platform.heartbeat SET beat = 2`) // the heartbeat was 4
+	l = s.opened()
+	s.expect("an older database", false, alarm.DatabaseWentBack, 1, "by 2 heartbeats (each server counts one every 2s). Redis was emptied")
+	s.rdb.Set(t.Context(), "held", 1, 0)
+	s.count(l)
+	s.opened()
+	s.expect("the start after it", true, alarm.DatabaseWentBack, 1, "emptied")
+}
+
+func TestADatabaseThatGoesBackUnderAServerIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	l := s.opened()
+	for range 5 {
+		s.count(l)
+	}
+	s.exec(`UPDATE platform.heartbeat SET beat = beat - 3`)
+	for range 10 { // past what it was: Redis is still to remember
+		s.count(l)
+	}
+	s.expect("the running server", true, alarm.DatabaseWentBack, 1, "by 3 heartbeats")
+	s.exec(`UPDATE platform.heartbeat SET beat = beat - 10`)
+	s.opened()
+	s.expect("the next start", false, alarm.DatabaseWentBack, 2, "emptied")
+}
+
+// unflushable is a Redis that cannot be emptied while it is set.
+type unflushable struct{ atomic.Bool }
+
+func (u *unflushable) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (u *unflushable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if u.Load() && cmd.Name() == "flushdb" {
+			return errors.New("planted")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (u *unflushable) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// However often a start fails, and whatever it could not do, the next one does it.
+func TestWhatAStartCouldNotDoTheNextOneDoes(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	s.count(s.opened()) // the heartbeat is 2
+	s.exec(`UPDATE platform.heartbeat SET beat = 1`)
+	var stuck unflushable
+	stuck.Store(true)
+	s.rdb.AddHook(&stuck)
+	for range 3 {
+		if _, err := s.open(); err == nil {
+			t.Fatal("a Redis that could not be emptied is served")
+		}
+	}
+	stuck.Store(false)
+	s.opened()
+	s.expect("the first start that could", false, alarm.DatabaseWentBack, 4, "by 1 heartbeats")
+
+	// The alarm of a running server waits for Postgres to take it.
+	l := s.opened()
+	s.count(l)
+	s.exec(`UPDATE platform.heartbeat SET beat = beat - 1`)
+	s.exec(`DELETE FROM platform.alarms`)
+	s.exec(`ALTER TABLE platform.alarms RENAME TO away`)
+	for range 3 {
+		if l.count(s.Context()) == nil {
+			t.Fatal("nobody was told, and nobody knows")
+		}
+	}
+	s.exec(`ALTER TABLE platform.away RENAME TO alarms`)
+	s.count(l)
+	s.expect("Postgres takes alarms again", false, alarm.DatabaseWentBack, 1, "while a server runs")
+}
+
+func TestARedisOfAnotherDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStores(t)
+	s.opened()
+	s.exec(`UPDATE platform.heartbeat SET id = gen_random_uuid()`)
+	_, err := s.open()
+	var coded interface{ ExitCode() int }
+	if !errors.As(err, &coded) || coded.ExitCode() != 37 || !strings.Contains(err.Error(), "--redis-url") {
+		t.Errorf("%v, want a sentence about --redis-url and exit code 37", err)
+	}
+	s.expect("another database", true, alarm.DatabaseWentBack, 0, "")
+	s.rdb.Set(t.Context(), markKey, "no mark of ours", 0)
+	if _, err := s.open(); err == nil || !strings.Contains(err.Error(), markKey) {
+		t.Errorf("a mark that is none: %v", err)
+	}
+}

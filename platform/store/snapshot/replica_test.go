@@ -1,0 +1,147 @@
+package snapshot_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"stampede/platform/store/bus"
+	"stampede/platform/store/snapshot"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// inForce is three times what is promised.
+const inForce = 3 * time.Second
+
+// bundle is a part of Postgres that holds words, and what its instances share.
+type bundle struct {
+	t   *testing.T
+	db  *pgxpool.Pool
+	bus *bus.Bus
+}
+
+func setup(t *testing.T) bundle {
+	t.Helper()
+	s := bundle{t: t, db: pgtest.DB(t), bus: bustest.Open(t)}
+	s.exec(`CREATE TABLE words (word text)`)
+	s.exec(`CREATE TABLE words_revision AS SELECT 0::bigint AS revision`)
+	return s
+}
+
+func (s bundle) exec(sql string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// instance follows the words.
+type instance struct {
+	*snapshot.Replica[[]string]
+	failures prometheus.Counter
+}
+
+func (s bundle) instance() instance {
+	failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
+	return instance{snapshot.New(snapshot.Source[[]string]{
+		Name: "words", Table: "words_revision", Failures: failures, DB: s.db, Bus: s.bus, Log: slog.New(slog.DiscardHandler),
+		Read: func(ctx context.Context, tx pgx.Tx) (*[]string, error) {
+			rows, err := tx.Query(ctx, `SELECT word FROM words ORDER BY word`)
+			if err != nil {
+				return nil, err
+			}
+			words, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			return &words, err
+		},
+	}, new([]string)), failures}
+}
+
+// run keeps an instance fresh until the test ends.
+func (s bundle) run(i instance) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- i.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+func (i instance) words() string { return strings.Join(*i.Now(), " ") }
+
+// add adds a word, or pretends to.
+func (i instance) add(t *testing.T, word string, changed bool) {
+	t.Helper()
+	err := i.Change(t.Context(), func(tx pgx.Tx) (bool, error) {
+		_, err := tx.Exec(t.Context(), `INSERT INTO words VALUES ($1)`, word)
+		return changed, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What one instance changes is shown there at once, and on the others within a
+// second, by broadcast and also without one.
+func TestAChangeIsShownEverywhere(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	one, two := s.instance(), s.instance()
+	s.run(two)
+	one.add(t, "a", true)
+	if one.words() != "a" {
+		t.Errorf("%q where it was changed", one.words())
+	}
+	pgtest.Eventually(t, inForce, func() bool { return two.words() == "a" }, "a change is shown elsewhere")
+	s.exec(`INSERT INTO words VALUES ('b')`)
+	s.exec(`UPDATE words_revision SET revision = revision + 1`)
+	pgtest.Eventually(t, inForce, func() bool { return two.words() == "a b" }, "a change that was not broadcast is found")
+}
+
+// A transaction that changes nothing of the picture, or fails, raises no revision.
+func TestOnlyAChangeRaisesTheRevision(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.instance()
+	i.add(t, "a", false)
+	if i.words() != "" {
+		t.Errorf("%q was read without a new revision", i.words())
+	}
+	fails := errors.New("fails")
+	if err := i.Change(t.Context(), func(pgx.Tx) (bool, error) { return true, fails }); !errors.Is(err, fails) {
+		t.Errorf("Change = %v", err)
+	}
+	var revision int64
+	if err := s.db.QueryRow(t.Context(), `SELECT revision FROM words_revision`).Scan(&revision); err != nil || revision != 0 {
+		t.Errorf("revision %d, %v", revision, err)
+	}
+}
+
+// The last picture stays while Postgres is away.
+func TestThePictureOutlivesPostgres(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.instance()
+	i.add(t, "a", true)
+	s.db.Close()
+	if i.Refresh(t.Context()) == nil || testutil.ToFloat64(i.failures) != 1 {
+		t.Error("a reading that failed is not told")
+	}
+	if i.words() != "a" {
+		t.Errorf("%q is left", i.words())
+	}
+}

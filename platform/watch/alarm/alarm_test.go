@@ -1,0 +1,157 @@
+package alarm_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
+
+// Codes of these tests.
+var (
+	tooFew = alarm.Define("test-too-few", alarm.Critical, "Units are missing.", "Count them.")
+	fenced = alarm.Define("test-fenced", alarm.Critical, "An item does not answer.", "Wait.")
+	letter = alarm.Define("test-letter", alarm.Critical, "A message is kept.", "Read it.")
+	failed = alarm.Define("test-failed", alarm.Critical, "A refund failed.", "Repeat it.")
+	slow   = alarm.Define("test-slow", alarm.Warning, "A refund takes long.", "Wait.")
+)
+
+func raise(t testing.TB, db pg.DB, d *alarm.Definition, subject, detail string) {
+	t.Helper()
+	if err := d.Raise(t.Context(), db, subject, detail); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func list(t testing.TB, db pg.DB, f alarm.Filter) []alarm.Alarm {
+	t.Helper()
+	all, err := alarm.List(t.Context(), db, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestAlarmIsCountedAcknowledgedAndComesBack(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	open := alarm.Filter{Open: true}
+	raise(t, db, tooFew, "item 1", "1 number")
+	raise(t, db, tooFew, "item 2", "")
+	raise(t, db, tooFew, "item 1", "broken \xff and \x00")
+	all := list(t, db, open)
+	if len(all) != 2 || all[1].Subject != "item 1" || all[1].Count != 2 || all[1].Severity != alarm.Critical ||
+		all[1].NextAction == "" || all[1].Detail != "broken  and " || !all[1].LastSeen.After(all[1].FirstSeen) || all[1].Incident != 1 {
+		t.Fatalf("alarms %+v", all)
+	}
+	first := all[1]
+
+	if a, changed, err := alarm.Acknowledge(t.Context(), db, first.ID, "Li"); err != nil || !changed || a.AcknowledgedBy == nil || *a.AcknowledgedBy != "Li" {
+		t.Fatalf("acknowledge: %+v, %v, %v", a, changed, err)
+	}
+	if a, changed, err := alarm.Acknowledge(t.Context(), db, first.ID, "Wang"); err != nil || changed || *a.AcknowledgedBy != "Li" {
+		t.Fatalf("acknowledged twice: %+v, %v, %v", a, changed, err)
+	}
+	raise(t, db, tooFew, "item 1", "") // it goes on
+	if open := list(t, db, open); len(open) != 1 || open[0].Subject != "item 2" {
+		t.Fatalf("open alarms %+v", open)
+	}
+	if all := list(t, db, alarm.Filter{}); len(all) != 2 || all[1].AcknowledgedBy == nil || *all[1].AcknowledgedBy != "Li" || all[1].Count != 3 {
+		t.Fatalf("all alarms %+v", all)
+	}
+
+	// After an hour's silence it is news again, and stands at the top.
+	if _, err := db.Exec(t.Context(), `UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '61 minutes'`); err != nil {
+		t.Fatal(err)
+	}
+	raise(t, db, tooFew, "item 1", "")
+	if open := list(t, db, open); len(open) != 2 || open[0].Subject != "item 1" || open[0].AcknowledgedBy != nil ||
+		open[0].Incident != 2 || !open[0].OpenedAt.After(first.OpenedAt) || !open[0].FirstSeen.Equal(first.FirstSeen) {
+		t.Fatalf("open alarms %+v", open)
+	}
+}
+
+func TestDefineTakesACodeOnceAndExplained(t *testing.T) {
+	t.Parallel()
+	for name, define := range map[string]func(){
+		"twice":   func() { alarm.Define(tooFew.Code, alarm.Critical, "Units are missing.", "Count them.") },
+		"unsaid":  func() { alarm.Define("test-unsaid", alarm.Critical, "", "Wait.") },
+		"no help": func() { alarm.Define("test-no-help", alarm.Critical, "Units are missing.", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("taken")
+				}
+			}()
+			define()
+		})
+	}
+}
+
+func TestListPagesAndFilters(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	raise(t, db, slow, "refund 1", "")
+	raise(t, db, failed, "refund 1", "")
+	raise(t, db, failed, "refund 2", "")
+	if l := list(t, db, alarm.Filter{Severity: alarm.Warning}); len(l) != 1 || l[0].Code != slow.Code {
+		t.Errorf("warnings %+v", l)
+	}
+	if l := list(t, db, alarm.Filter{Code: failed.Code}); len(l) != 2 || l[0].Subject != "refund 2" {
+		t.Errorf("refunds %+v", l)
+	}
+	var seen []string
+	f := alarm.Filter{Limit: 1}
+	for range 4 {
+		page := list(t, db, f)
+		if len(page) == 0 {
+			break
+		}
+		seen = append(seen, string(page[0].Code)+" "+page[0].Subject)
+		var err error
+		if f.Before, err = alarm.ParsePlace(alarm.After(page[0]).String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 3 || seen[0] != "test-failed refund 2" || seen[2] != "test-slow refund 1" {
+		t.Errorf("pages %v", seen)
+	}
+	for _, bad := range []string{"x", "MTIz", "LTEuMQ", "MS4w", "OTk5OTk5OTk5OTk5OTk5OTk5LjE"} {
+		if _, err := alarm.ParsePlace(bad); err == nil {
+			t.Errorf("place %q was taken", bad)
+		}
+	}
+}
+
+func TestCollectorCountsOpenAlarms(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	raise(t, db, tooFew, "item 1", "")
+	raise(t, db, tooFew, "item 2", "")
+	raise(t, db, slow, "refund 1", "")
+	raise(t, db, letter, "x", "")
+	if _, _, err := alarm.Acknowledge(t.Context(), db, list(t, db, alarm.Filter{Code: letter.Code})[0].ID, "Li"); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(alarm.NewCollector(db))
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("gathered %v, %v", families, err)
+	}
+	got := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+	}
+	if want := map[string]float64{"test-too-few critical": 2, "test-slow warning": 1}; !maps.Equal(got, want) {
+		t.Fatalf("metric %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,47 @@
+package alarm
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm/internal/alarmdb"
+)
+
+// scrapeTimeout keeps a slow Postgres from holding up a scrape, whose own limit
+// is 10 s by default.
+const scrapeTimeout = 2 * time.Second
+
+// Collector exports the alarms that nobody has acknowledged as the gauge
+// stampede_alarms by code and severity. It reads the table at each scrape, so
+// every instance reports the same; without Postgres the scrape gets an error
+// for this metric alone.
+type Collector struct {
+	db   pg.DB
+	desc *prometheus.Desc
+}
+
+// NewCollector makes one to be registered.
+func NewCollector(db pg.DB) *Collector {
+	return &Collector{db: db, desc: prometheus.NewDesc("stampede_alarms",
+		"Alarms that nobody has acknowledged.", []string{"code", "severity"}, nil)}
+}
+
+// Describe names the metric.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect reads the table.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	open, err := alarmdb.New(c.db).CountOpenAlarms(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.desc, err)
+		return
+	}
+	for _, n := range open {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, n.Alarms, n.Code, n.Severity)
+	}
+}

@@ -1,0 +1,215 @@
+package alarm_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+// receiver is a webhook's other end. It verifies each message before it decides.
+type receiver struct {
+	*httptest.Server
+	t *testing.T
+
+	mu       sync.Mutex
+	refusing int      // how many it still refuses
+	refused  []string // ids in the order they came
+	accepted []string
+}
+
+func newReceiver(t *testing.T, refusing int) *receiver {
+	t.Helper()
+	r := &receiver{t: t, refusing: refusing}
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		r.t.Error(err)
+	}
+	if err := alarm.Verify(req.Header, []byte(secret), time.Now(), body); err != nil {
+		r.t.Errorf("message %s: %v", body, err)
+	}
+	if alarm.Verify(req.Header, []byte(secret), time.Now(), append(body, ' ')) == nil ||
+		alarm.Verify(req.Header, []byte("another secret of thirty-two bytes"), time.Now(), body) == nil ||
+		alarm.Verify(req.Header, []byte(secret), time.Now().Add(6*time.Minute), body) == nil {
+		r.t.Error("the signature fits what it must not fit")
+	}
+	var m struct {
+		ID    string
+		Alarm alarm.Alarm
+	}
+	if err := json.Unmarshal(body, &m); err != nil || m.Alarm.NextAction == "" || req.Method != http.MethodPost {
+		r.t.Errorf("message %s: %v", body, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := m.ID + " " + string(m.Alarm.Code)
+	if r.refusing > 0 {
+		r.refusing--
+		r.refused = append(r.refused, name)
+		w.Header().Set("Location", "http://127.0.0.1:1/") // must not be followed
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	}
+	r.accepted = append(r.accepted, name)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (r *receiver) count() (refused, accepted int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.refused), len(r.accepted)
+}
+
+// notify runs a notifier until stop or the test's end.
+func (r *receiver) notify(pool *pgxpool.Pool) (stop func()) {
+	r.t.Helper()
+	n, err := alarm.NewNotifier(pool, alarm.Webhook{URL: r.URL, Secret: secret}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	alarm.Hurry(n, 20*time.Millisecond, 10*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.t.Cleanup(stop)
+	return stop
+}
+
+// Refused at first, then accepted; told once by two instances; told again when
+// it returns, and not when it goes on or somebody looks after it.
+func TestEachIncidentIsToldOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	r := newReceiver(t, 3)
+	raise(t, pool, letter, "inventory-release-closed", "out of memory")
+	stop := r.notify(pool)
+	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted == 1 }, "the alarm is accepted")
+	if refused, _ := r.count(); refused != 3 {
+		t.Errorf("%d attempts were refused, want 3", refused)
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool { return untold(t, pool) == 0 }, "that it was accepted is noted")
+	stop()
+
+	// Another process goes on where it was, together with a third.
+	r.notify(pool)
+	r.notify(pool)
+	raise(t, pool, letter, "inventory-release-closed", "") // the same incident
+	raise(t, pool, slow, "refund 1", "")
+	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "the other alarm is accepted")
+
+	for _, sql := range []string{
+		`UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '2 hours'`,
+		// This one is looked after and too old besides.
+		`INSERT INTO platform.alarms (code, subject, severity, next_action, opened_at) VALUES ('hold-stuck', 'item 1', 'critical', 'x', now() - interval '25 hours')`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raise(t, pool, slow, "refund 1", "")
+	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted == 3 }, "the returned alarm is accepted")
+	raise(t, pool, failed, "refund 2", "")
+	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted == 4 }, "the last alarm is accepted")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if first, third := r.accepted[0], r.accepted[2]; first != "1-1 test-letter" || !strings.HasSuffix(third, "-2 test-slow") {
+		t.Errorf("accepted %v", r.accepted)
+	}
+	told := map[string]bool{}
+	for _, m := range r.accepted {
+		if told[m] {
+			t.Errorf("%s was told twice", m)
+		}
+		told[m] = true
+	}
+}
+
+// A receiver that is away does not keep anybody from raising, and after some
+// attempts that is an alarm itself, which is told when the receiver is back.
+func TestReceiverThatDoesNotAnswerIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	r := newReceiver(t, 6)
+	raise(t, pool, tooFew, "item 1", "")
+	r.notify(pool)
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(list(t, pool, alarm.Filter{Code: alarm.WebhookFailing.Code})) == 1 }, "the alarm about the webhook")
+	pgtest.Eventually(t, 20*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "both are told in the end")
+}
+
+// A process that dies between its claim and the receiver's answer leaves the
+// incident to the others; what was acknowledged meanwhile is not told.
+func TestClaimOfADeadProcessRunsOut(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	r := newReceiver(t, 0)
+	raise(t, pool, tooFew, "item 1", "")
+	raise(t, pool, tooFew, "item 2", "")
+	const claimed = 300 * time.Millisecond
+	began := time.Now()
+	if _, err := pool.Exec(t.Context(), `UPDATE platform.alarms SET tell_attempts = 1, tell_after = clock_timestamp() + $1`, claimed); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := alarm.Acknowledge(t.Context(), pool, list(t, pool, alarm.Filter{})[0].ID, "Li"); err != nil {
+		t.Fatal(err)
+	}
+	r.notify(pool)
+	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted >= 1 }, "the alarm is told")
+	if took := time.Since(began); took < claimed {
+		t.Errorf("told after %s although another process had it", took)
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool { return untold(t, pool) < 2 }, "that it was told is noted")
+	if _, accepted := r.count(); accepted != 1 || untold(t, pool) != 1 {
+		t.Errorf("%d alarms were told and %d are untold, want the acknowledged one untold", accepted, untold(t, pool))
+	}
+}
+
+// untold counts the alarms that are not noted as told, which they are only after
+// the receiver has them.
+func untold(t testing.TB, pool *pgxpool.Pool) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.alarms WHERE told_incident < incident`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestWebhookSettings(t *testing.T) {
+	t.Parallel()
+	for url, ok := range map[string]bool{
+		"https://ops.example.com/alarms": true, "http://127.0.0.1:9000/": true, "http://[::1]:9000": true, "http://localhost/x": true,
+		"http://10.0.0.1/": false, "http://localhost.example.com/": false, "ftp://127.0.0.1/": false, "https://": false, "": false,
+		"https://user:pass@ops.example.com/": false, "//ops.example.com": false,
+	} {
+		if err := (alarm.Webhook{URL: url, Secret: secret}).Check(); (err == nil) != ok {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+	if (alarm.Webhook{}).Check() != nil || (alarm.Webhook{URL: "https://ops.example.com/", Secret: "short"}).Check() == nil {
+		t.Error("the secret is not checked")
+	}
+}

@@ -1,0 +1,151 @@
+package alarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sys/unix"
+
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/proof"
+)
+
+// Parts are what an instance stands on and what its Probes ask.
+type Parts struct {
+	// Listen is the instance's address; with the machine's name it tells which of
+	// several is unwell.
+	Listen string
+	Bus    *bus.Bus
+	// Redis asks Redis for a sign of life.
+	Redis func(ctx context.Context) error
+	// StreamDir is where the embedded NATS server keeps its streams, "" when NATS
+	// is elsewhere; StreamBytes is what they may grow to.
+	StreamDir   string
+	StreamBytes int64
+}
+
+const (
+	// pingEvery is half the least time that an embedded NATS server must be unwell
+	// before it is restarted, so that no restart goes unseen.
+	pingEvery = 500 * time.Millisecond
+	// pingTimeout: a part that needs longer for an answer does not serve a rush.
+	pingTimeout = 2 * time.Second
+	// unwellFor is how long NATS may be unwell without a word: a reconnection.
+	unwellFor = pingEvery
+	// awayFor is how long Postgres or Redis may be away without a word: as long as
+	// one look that was lost in a busy network. What lasts longer is felt by a rush,
+	// which a second of a sale has thousands of, also when it heals by itself.
+	awayFor = time.Second
+	// diskEvery is how soon a disk that fills up is noticed.
+	diskEvery = 10 * time.Second
+)
+
+// Probes are those of one instance's parts, of its outbox and of its way to
+// Postgres, whose alarm is recorded when Postgres is back.
+func Probes(pool *pgxpool.Pool, p Parts) []Probe {
+	instance := "instance " + p.Listen
+	if host, err := os.Hostname(); err == nil {
+		instance += " on " + host
+	}
+	probes := []Probe{
+		ping(BusUnhealthy, instance, unwellFor, func(ctx context.Context) error {
+			if err := p.Bus.Healthy(ctx); !errors.Is(err, bus.ErrFull) {
+				return err
+			}
+			return nil
+		}),
+		ping(GrantsFull, "stream of grants", unwellFor, func(ctx context.Context) error {
+			if err := p.Bus.Healthy(ctx); errors.Is(err, bus.ErrFull) {
+				return err
+			}
+			return nil
+		}),
+		ping(RedisUnreachable, instance, awayFor, p.Redis),
+		ping(PostgresUnreachable, instance, awayFor, pool.Ping),
+		OutboxProbe(pool),
+	}
+	if p.StreamDir != "" {
+		probes = append(probes, diskSpace(p.StreamDir, p.StreamBytes))
+	}
+	return probes
+}
+
+// ping is a probe of a part that answers or does not.
+func ping(d *Definition, subject string, lasts time.Duration, ask func(ctx context.Context) error) Probe {
+	return Probe{Alarm: d, Every: pingEvery, For: lasts, Look: func(ctx context.Context) ([]Finding, error) {
+		ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+		defer cancel()
+		if err := ask(ctx); err != nil {
+			return []Finding{{subject, err.Error()}}, nil
+		}
+		return nil, nil
+	}}
+}
+
+// diskSpace is a probe of the disk under dir: what is in dir may grow to most
+// bytes, and the difference has to be free.
+func diskSpace(dir string, most int64) Probe {
+	return Probe{Alarm: DiskNearlyFull, Every: diskEvery, Look: func(context.Context) ([]Finding, error) {
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil {
+			return nil, fmt.Errorf("alarm: free space of %s: %w", dir, err)
+		}
+		free := int64(st.Bavail) * int64(st.Bsize) //nolint:unconvert // no disk has 2^63 bytes; the types differ between systems
+		used, err := bytesIn(dir)
+		if err != nil {
+			return nil, fmt.Errorf("alarm: size of %s: %w", dir, err)
+		}
+		if free >= most-used {
+			return nil, nil
+		}
+		return []Finding{{"disk of " + dir, fmt.Sprintf("%d MiB are free, the streams may still grow by %d MiB.", free>>20, (most-used)>>20)}}, nil
+	}}
+}
+
+// bytesIn sums the files below dir; those that go meanwhile count nothing.
+func bytesIn(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				sum += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return sum, err
+}
+
+// SampleEvery is how often a running server's books are sampled: what is wrong
+// is told within a minute, and reading the items on sale costs a fraction of a
+// second of it.
+const SampleEvery = time.Minute
+
+// Sampled is a probe that makes checks of the running books: every `every`, on
+// one instance. What a check finds it has seen twice by itself, so one look is
+// enough. A check that cannot be made is logged and does not keep the others
+// from being made.
+func Sampled(every time.Duration, checks []proof.Check) Probe {
+	return Probe{Alarm: BooksBroken, Every: every, Shared: true, Look: func(ctx context.Context) ([]Finding, error) {
+		var found []Finding
+		var failed error
+		for _, o := range proof.Run(ctx, checks) {
+			for _, v := range o.Violations {
+				found = append(found, Finding{o.ID + " " + v.Subject, o.Name + ": " + v.Detail})
+			}
+			if o.Error != "" {
+				failed = fmt.Errorf("alarm: check %s (%s) could not be made: %s", o.ID, o.Name, o.Error)
+			}
+		}
+		return found, failed
+	}}
+}

@@ -1,0 +1,200 @@
+package alarm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+// watch runs probes until stop or the test's end.
+func watch(t testing.TB, pool *pgxpool.Pool, probes ...alarm.Probe) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- alarm.NewWatch(pool, slog.New(slog.DiscardHandler), probes...).Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func raised(t testing.TB, pool *pgxpool.Pool, d *alarm.Definition) []alarm.Alarm {
+	t.Helper()
+	return list(t, pool, alarm.Filter{Code: d.Code})
+}
+
+// What is found is raised once it has lasted, once although two instances look,
+// and by the other one when the first has gone.
+func TestFindingIsRaisedWhenItHasLasted(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	var looks atomic.Int64
+	probe := alarm.Probe{Alarm: fenced, Every: 20 * time.Millisecond, For: 200 * time.Millisecond, Shared: true}
+	probe.Look = func(context.Context) ([]alarm.Finding, error) {
+		switch looks.Add(1) {
+		case 3:
+			return nil, nil // item 1 was well for a moment
+		case 2:
+			return nil, errors.New("could not look") // which is no news
+		default:
+			return []alarm.Finding{{Subject: "item 1", Detail: "not loaded"}}, nil
+		}
+	}
+	began := time.Now()
+	first := watch(t, pool, probe)
+	pgtest.Eventually(t, 10*time.Second, func() bool { return looks.Load() > 0 }, "the first look")
+	watch(t, pool, probe)
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(raised(t, pool, fenced)) == 1 }, "the alarm")
+	if took := time.Since(began); took < 240*time.Millisecond {
+		t.Errorf("raised after %s", took)
+	}
+	first()
+	// At once, or when the lease runs out that a busy Postgres did not take back.
+	pgtest.Eventually(t, 30*time.Second, func() bool { return raised(t, pool, fenced)[0].Count == 2 }, "the other instance goes on")
+}
+
+// A real stream that nobody works off.
+func TestFullStreamOfGrantsIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	b := bustest.Open(t, func(c *bus.Config) { c.GrantsMaxMiB = 1 })
+	watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well})...)
+	batch := make([]byte, 8<<10)
+	for {
+		if err := b.Publish(t.Context(), "grants.1", ids.New(), batch); errors.Is(err, bus.ErrFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pgtest.Eventually(t, 15*time.Second, func() bool { return len(raised(t, pool, alarm.GrantsFull)) == 1 }, "the alarm")
+	if l := raised(t, pool, alarm.BusUnhealthy); len(l) != 0 {
+		t.Errorf("a full stream is unhealthy: %+v", l)
+	}
+}
+
+func well(context.Context) error { return nil }
+
+// A real NATS server that ends.
+func TestBusThatIsUnwellIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	stop := sync.OnceFunc(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	t.Cleanup(stop)
+	if !srv.ReadyForConnections(10 * time.Second) {
+		t.Fatal("NATS did not get ready")
+	}
+	b := bustest.Open(t, func(c *bus.Config) { c.URL = srv.ClientURL() })
+	watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well})...)
+	stop()
+	pgtest.Eventually(t, 15*time.Second, func() bool {
+		l := raised(t, pool, alarm.BusUnhealthy)
+		return len(l) == 1 && strings.HasPrefix(l[0].Subject, "instance a on ") && l[0].Detail != ""
+	}, "the alarm")
+}
+
+func TestRedisThatIsAwayIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}) // nobody is there
+	t.Cleanup(func() { _ = rdb.Close() })
+	probes := alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: bustest.Open(t), Redis: func(ctx context.Context) error { return rdb.Ping(ctx).Err() }})
+	for i := range probes {
+		probes[i].For /= 10 // the patience with a failover is not what is tested
+	}
+	watch(t, pool, probes...)
+	pgtest.Eventually(t, 15*time.Second, func() bool {
+		l := raised(t, pool, alarm.RedisUnreachable)
+		return len(l) == 1 && strings.HasPrefix(l[0].Subject, "instance a on ")
+	}, "the alarm")
+}
+
+// Streams that may grow to more than any disk has, and streams that have room.
+func TestDiskWithoutRoomIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "1.blk")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop := watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well, StreamDir: dir, StreamBytes: 2 << 20})...)
+	watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well, StreamDir: t.TempDir(), StreamBytes: 1 << 62})...)
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(raised(t, pool, alarm.DiskNearlyFull)) == 1 }, "the alarm")
+	if l := raised(t, pool, alarm.DiskNearlyFull); l[0].Subject == "disk of "+dir {
+		t.Errorf("raised about a disk with room: %+v", l)
+	}
+	stop()
+}
+
+// What a check of the running books finds is an alarm; a check that cannot be
+// made hides nothing.
+func TestBrokenBooksAreAnAlarm(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	watch(t, pool, alarm.Sampled(50*time.Millisecond, []proof.Check{
+		{ID: "I2", Name: "nothing stuck", Run: func(context.Context) ([]proof.Violation, error) { return nil, errors.New("redis is away") }},
+		{ID: "I1", Name: "never oversold", Run: func(context.Context) (all []proof.Violation, _ error) {
+			for i := range 100 {
+				all = append(all, proof.Violation{Subject: fmt.Sprintf("item %d", i), Detail: "11 units are in live orders, the total is 10."})
+			}
+			return all, nil
+		}},
+	}))
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(raised(t, pool, alarm.BooksBroken)) == 20 }, "a bounded number of alarms")
+	for _, a := range raised(t, pool, alarm.BooksBroken) {
+		n, err := strconv.Atoi(strings.TrimPrefix(a.Subject, "I1 item "))
+		if err != nil || n >= 20 || a.Detail != "never oversold: 11 units are in live orders, the total is 10." {
+			t.Errorf("alarm %+v", a)
+		}
+	}
+}
+
+// Whoever has no webhook still stops.
+func TestNotifierWithoutWebhookWaitsForItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := alarm.NewNotifier(nil, alarm.Webhook{}, slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := n.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

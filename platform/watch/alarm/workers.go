@@ -1,0 +1,27 @@
+package alarm
+
+import (
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/app"
+)
+
+// Workers are an instance's loops: one that watches its parts and whatever else
+// has a probe, one that tells hook. It registers the collector of open alarms
+// and the notifier's figures with metrics, and returns what is wrong with hook.
+func Workers(pool *pgxpool.Pool, hook Webhook, parts Parts, log *slog.Logger, metrics prometheus.Registerer, more ...Probe) ([]app.Worker, error) {
+	notifier, err := NewNotifier(pool, hook, log, metrics)
+	if err != nil {
+		return nil, err
+	}
+	if err := metrics.Register(NewCollector(pool)); err != nil {
+		return nil, err
+	}
+	return []app.Worker{
+		{Name: "alarm-watch", Run: NewWatch(pool, log, append(Probes(pool, parts), more...)...).Run},
+		{Name: "alarm-webhook", Run: notifier.Run},
+	}, nil
+}

@@ -1,0 +1,69 @@
+// Package audit writes the append-only log of what operators did.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/audit/internal/auditdb"
+)
+
+// Entry is one action as the log keeps it.
+type Entry struct {
+	ID      int64           `json:"id,string"`
+	At      time.Time       `json:"at"`
+	Actor   int64           `json:"actor,string"`
+	Role    string          `json:"role"`
+	Action  string          `json:"action"`  // "activity.publish"
+	Subject string          `json:"subject"` // "activity 12"
+	Detail  json.RawMessage `json:"detail"`
+}
+
+// Record writes one action of the principal in ctx inside the transaction that
+// carries it out, so that neither exists without the other.
+func Record(ctx context.Context, tx pgx.Tx, action, subject string, detail any) error {
+	return insert(ctx, tx, action, subject, detail)
+}
+
+func insert(ctx context.Context, db auditdb.DBTX, action, subject string, detail any) error {
+	raw, err := json.Marshal(detail)
+	if err != nil {
+		return fmt.Errorf("audit: encode %s: %w", action, err)
+	}
+	p := auth.From(ctx)
+	err = auditdb.New(db).RecordAction(ctx, auditdb.RecordActionParams{Actor: p.UserID, Role: string(p.Role), Action: action, Subject: subject, Detail: raw})
+	if err != nil {
+		return fmt.Errorf("audit: record %s: %w", action, err)
+	}
+	return nil
+}
+
+// Filter narrows a list; its zero value takes everything.
+type Filter struct {
+	Subject string
+	Action  string
+	Actor   int64 // an operator's user id
+	Before  int64 // only actions older than this one
+	Limit   int   // rows; 0 means all
+}
+
+// List returns the actions that pass every part of the filter, newest first.
+func List(ctx context.Context, db *pgxpool.Pool, f Filter) ([]Entry, error) {
+	rows, err := auditdb.New(db).Actions(ctx, auditdb.ActionsParams{
+		Subject: f.Subject, Action: f.Action, Actor: f.Actor, Before: f.Before, AtMost: int32(f.Limit), //nolint:gosec // a page
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit: list: %w", err)
+	}
+	list := make([]Entry, len(rows))
+	for i, r := range rows {
+		list[i] = Entry(r)
+	}
+	return list, nil
+}

@@ -1,0 +1,65 @@
+package audit_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// Actions are found by each filter, page by page, and nobody changes them.
+func TestLogIsFilteredAndAppendOnly(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	for _, a := range []struct {
+		actor           int64
+		action, subject string
+	}{{1, "activity.publish", "activity 1"}, {2, "activity.pause", "activity 1"}, {1, "activity.publish", "activity 2"}, {0, "alarm.acknowledge", "alarm 9"}} {
+		ctx := context.Context(t.Context())
+		if a.actor != 0 {
+			ctx = auth.Into(ctx, auth.Principal{UserID: a.actor, Role: auth.Operator})
+		}
+		if err := pg.InTx(ctx, pool, func(tx pgx.Tx) error { return audit.Record(ctx, tx, a.action, a.subject, map[string]int{"n": 1}) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		f    audit.Filter
+		want string
+	}{
+		{"all", audit.Filter{}, "4,3,2,1"},
+		{"subject", audit.Filter{Subject: "activity 1"}, "2,1"},
+		{"action", audit.Filter{Action: "activity.publish"}, "3,1"},
+		{"actor", audit.Filter{Actor: 2}, "2"},
+		{"together", audit.Filter{Subject: "activity 1", Action: "activity.publish", Actor: 1}, "1"},
+		{"page", audit.Filter{Limit: 2}, "4,3"},
+		{"next page", audit.Filter{Limit: 2, Before: 3}, "2,1"},
+	} {
+		list, err := audit.List(t.Context(), pool, c.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, e := range list {
+			ids = append(ids, string(rune('0'+e.ID)))
+		}
+		if got := strings.Join(ids, ","); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	for _, sql := range []string{`UPDATE platform.audit SET actor = 3`, `DELETE FROM platform.audit`, `TRUNCATE platform.audit`} {
+		if _, err := pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "append-only") {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+}

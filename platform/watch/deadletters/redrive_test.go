@@ -1,0 +1,170 @@
+package deadletters_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/base/config"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/deadletters"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+// A redriven letter reaches the consumer that gave up on it, as it was, and
+// nobody else.
+func TestRedriveReachesItsConsumerAlone(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	var repaired atomic.Bool
+	var others atomic.Int64
+	healed := make(chan bus.Msg, 10)
+	stop, err := b.Subscribe(t.Context(), []bus.Subscription{
+		{Name: "broken", Filter: "events.order.*", MaxAttempts: 1, Handle: func(_ context.Context, m bus.Msg) error {
+			if !repaired.Load() {
+				return errors.New("broken")
+			}
+			healed <- m
+			return nil
+		}},
+		{Name: "other", Filter: "events.>", Handle: func(context.Context, bus.Msg) error { others.Add(1); return nil }},
+	}, deadletters.Keeper(pool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	var relay sync.WaitGroup
+	relay.Go(func() {
+		_ = outbox.New(pool, b, alarm.OutboxRefused.Raise, slog.New(slog.DiscardHandler), nil).Run(ctx)
+	})
+	defer relay.Wait()
+	defer cancel()
+
+	id := ids.New()
+	if err := b.Publish(t.Context(), "events.order.paid", id, []byte("payload")); err != nil {
+		t.Fatal(err)
+	}
+	letters := func() []deadletters.Letter {
+		list, err := deadletters.List(t.Context(), pool, deadletters.Filter{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	again := func() {
+		t.Helper()
+		pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
+		l := letters()[0]
+		if l.Consumer != "broken" || l.Subject != "events.order.paid" || l.MessageID != id.String() || string(l.Payload) != "payload" {
+			t.Fatalf("letter %+v", l)
+		}
+		if older, err := deadletters.List(t.Context(), pool, deadletters.Filter{Before: l.ID, Limit: 10}); err != nil || len(older) != 0 {
+			t.Fatalf("letters older than the only one: %v, %v", older, err)
+		}
+		if err := deadletters.Redrive(t.Context(), pool, b, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := deadletters.Redrive(t.Context(), pool, b, l.ID); !errors.Is(err, deadletters.ErrNotFound) {
+			t.Fatalf("redriven twice: %v", err)
+		}
+	}
+	again() // fails once more and is kept once more
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "it failed again")
+	repaired.Store(true)
+	again()
+	select {
+	case m := <-healed:
+		if m.ID != id || m.Subject != "events.order.paid" || string(m.Data) != "payload" || m.Attempt != 1 {
+			t.Fatalf("redriven as %+v", m)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the redriven message did not come")
+	}
+	if n := others.Load(); n != 1 {
+		t.Errorf("the other consumer got it %d times, want once", n)
+	}
+}
+
+// What the order writer gave up on goes back to GRANTS: nobody gets a letter
+// from there by EVENTS. It is there until the stream has the message, and a
+// letter that is written meanwhile outlives it.
+func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
+	cfg.StoreDir, cfg.Log = t.TempDir(), slog.New(slog.DiscardHandler)
+	gone, err := bus.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := bustest.Open(t)
+	letters := func() []deadletters.Letter {
+		list, err := deadletters.List(t.Context(), pool, deadletters.Filter{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	taken := make(chan bus.Msg, 10)
+	ctx, cancel := context.WithCancel(context.Background())
+	var writer sync.WaitGroup
+	var gaveUp atomic.Bool
+	writer.Go(func() {
+		_ = b.ConsumeGrants(ctx, func(ctx context.Context, batch []bus.Msg) {
+			for _, m := range batch {
+				if !gaveUp.Swap(true) {
+					if err := deadletters.Keep(ctx, pool, "order-writer", m, errors.New("unreadable")); err != nil {
+						t.Error(err)
+					}
+				} else {
+					taken <- m
+				}
+				_ = m.Ack()
+			}
+		})
+	})
+	defer writer.Wait()
+	defer cancel()
+
+	// Within the time in which the stream drops repetitions.
+	if err := b.Publish(t.Context(), "grants.7", ids.New(), []byte("a batch")); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
+	l := letters()[0]
+	if err := deadletters.Redrive(t.Context(), pool, gone, l.ID); err == nil {
+		t.Error("redriven without a bus")
+	}
+	if n := len(letters()); n != 1 {
+		t.Fatalf("%d letters after a redrive that failed, want 1", n)
+	}
+	if err := deadletters.Redrive(t.Context(), pool, b, l.ID); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case m := <-taken:
+		if m.Subject != "grants.7" || string(m.Data) != "a batch" || m.ID.String() == l.MessageID {
+			t.Errorf("redriven as %s %q under %s", m.Subject, m.Data, m.ID)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the redriven message did not come")
+	}
+	if n := len(letters()); n != 0 {
+		t.Errorf("%d letters are left", n)
+	}
+	if err := deadletters.Redrive(t.Context(), pool, b, l.ID); !errors.Is(err, deadletters.ErrNotFound) {
+		t.Errorf("redriven twice: %v", err)
+	}
+}

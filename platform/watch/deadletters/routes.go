@@ -1,0 +1,243 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/deadletters/internal/deadlettersdb"
+)
+
+const (
+	// redriveAtMost bounds one request for all letters of a consumer: each is a
+	// transaction of its own, and a hundred are done within the time that a
+	// request may take.
+	redriveAtMost = 100
+	// redriveDeadline is what a request may take; what is left then says so.
+	redriveDeadline = 20 * time.Second
+	// previewBytes is what a list shows of an error: its first line, mostly.
+	previewBytes = 300
+)
+
+type routes struct {
+	pool *pgxpool.Pool
+	bus  *bus.Bus
+}
+
+// Routes registers the operators' dead letters: list, look at one, send one or
+// all of a consumer again.
+func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
+	r := routes{pool, b}
+	reading := map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters", ID: "list-dead-letters", Tag: "operator", Role: auth.Viewer,
+		Summary: "Messages that a consumer gave up on, newest first", Problems: reading,
+		Description: "Each has the alarm `dead-letter` about its consumer. They are kept for `--keep-records`.",
+	}, r.list)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters/{id}", ID: "get-dead-letter", Tag: "operator", Role: auth.Viewer,
+		Summary:  "A dead letter with its payload and its whole error",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+	}, r.get)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/{id}/redrive", ID: "redrive-dead-letter", Tag: "operator", Role: auth.Operator,
+		Summary: "Send a dead letter again, to its consumer alone",
+		Description: "Its effect happens once, however often it is sent: it keeps the message's id. The letter is gone afterwards, so a second " +
+			"request is answered with `not-found`; if the consumer gives up again, there is a new letter.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable, unknown, bus-full, bus-unhealthy",
+		},
+	}, r.redrive)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/redrive", ID: "redrive-dead-letters", Tag: "operator", Role: auth.Operator,
+		Summary: "Send all dead letters of a consumer again, the oldest first",
+		Description: "At most 100 at a time; `left` says how many remain, the same request goes on with them. It ends at the first " +
+			"one that cannot be sent.",
+		Problems: map[int]string{
+			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable, unknown, bus-full, bus-unhealthy",
+		},
+	}, r.redriveAll)
+}
+
+// DeadLetterView is a dead letter in a list. It is exported, as all that is embedded in
+// an answer must be for huma to look into it.
+type DeadLetterView struct {
+	ID        ids.ID `json:"id"`
+	Consumer  string `json:"consumer" example:"inventory-release-closed" doc:"Who gave up"`
+	Subject   string `json:"subject" doc:"What the message was published as"`
+	MessageID string `json:"message_id" doc:"The message's own, kept when it is sent again"`
+	Error     string `json:"error" doc:"Why the consumer gave up; in a list, its beginning"`
+	Attempts  int    `json:"attempts" doc:"How often it was tried"`
+	Bytes     int    `json:"bytes" doc:"Size of the payload"`
+	CreatedAt string `json:"created_at" format:"date-time" doc:"When the consumer gave up"`
+}
+
+func view(d Letter) DeadLetterView {
+	return DeadLetterView{d.ID, d.Consumer, d.Subject, d.MessageID, d.Error, int(d.Attempts), len(d.Payload), httpx.Moment(d.CreatedAt)}
+}
+
+type listInput struct {
+	Consumer string `query:"consumer" maxLength:"128" doc:"Only this consumer's"`
+	httpx.PageInput
+}
+
+// list answers a page of letters without their payloads, which may be large.
+func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[DeadLetterView], error) {
+	f := Filter{Consumer: in.Consumer, Limit: in.Ask()}
+	if in.Cursor != "" {
+		before, err := ids.Parse(in.Cursor)
+		if err != nil || before.IsZero() {
+			return nil, httpx.ErrCursor.Because(err)
+		}
+		f.Before = before
+	}
+	letters, err := List(ctx, r.pool, f)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	inList := func(d Letter) DeadLetterView {
+		v := view(d)
+		v.Error = beginning(v.Error)
+		return v
+	}
+	return httpx.PageOf(in.PageInput, letters, inList, func(d Letter) string { return d.ID.String() }), nil
+}
+
+// beginning cuts a text without cutting a letter in two.
+func beginning(s string) string {
+	if len(s) <= previewBytes {
+		return s
+	}
+	end := previewBytes
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+type letterInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The dead letter's id"`
+}
+
+func (in *letterInput) id() (ids.ID, error) {
+	id, err := ids.Parse(in.ID)
+	if err != nil {
+		return ids.ID{}, ErrNotFound.Because(err)
+	}
+	return id, nil
+}
+
+type letterOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		DeadLetterView
+		// Exactly one of the two is set.
+		Payload       string `json:"payload,omitempty" doc:"The message, when it is text, as events are"`
+		PayloadBinary []byte `json:"payload_binary,omitempty" doc:"The message in base64, when it is not, as grants are"`
+	} `nameHint:"DeadLetterDetail"`
+}
+
+// get answers with one letter, payload and all: what somebody reads who decides
+// whether sending it again can help.
+func (r routes) get(ctx context.Context, in *letterInput) (*letterOutput, error) {
+	id, err := in.id()
+	if err != nil {
+		return nil, err
+	}
+	d, err := Get(ctx, r.pool, id)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	out := &letterOutput{CacheControl: httpx.NoStore}
+	out.Body.DeadLetterView = view(d)
+	if utf8.Valid(d.Payload) {
+		out.Body.Payload = string(d.Payload)
+	} else {
+		out.Body.PayloadBinary = d.Payload
+	}
+	return out, nil
+}
+
+type redriveOutput struct {
+	Body struct {
+		Redriven int `json:"redriven" doc:"Letters that are on their way again"`
+		Left     int `json:"left" doc:"Letters that this consumer has now, those that came back among them"`
+	} `nameHint:"RedriveResult"`
+}
+
+// redrive sends one letter again. It is read first because it is gone afterwards,
+// and its consumer names what is left.
+func (r routes) redrive(ctx context.Context, in *letterInput) (*redriveOutput, error) {
+	id, err := in.id()
+	if err != nil {
+		return nil, err
+	}
+	d, err := Get(ctx, r.pool, id)
+	if err == nil {
+		err = Redrive(ctx, r.pool, r.bus, id)
+	}
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	out := new(redriveOutput)
+	out.Body.Redriven = 1
+	out.Body.Left, err = r.count(ctx, d.Consumer)
+	return out, unreachable(err)
+}
+
+type redriveAllInput struct {
+	Body struct {
+		Consumer string `json:"consumer" minLength:"1" maxLength:"128" doc:"Whose letters are sent again" example:"inventory-release-closed"`
+	} `nameHint:"RedriveRequest"`
+}
+
+// redriveAll takes the letters that are there now: one that comes back while it
+// works waits for the next request, so that a consumer which is still broken
+// does not keep this one busy.
+func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, redriveDeadline)
+	defer cancel()
+	letters, err := deadlettersdb.New(r.pool).DeadLettersOf(ctx, deadlettersdb.DeadLettersOfParams{Consumer: in.Body.Consumer, AtMost: redriveAtMost})
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	out := new(redriveOutput)
+	for _, id := range letters {
+		err := Redrive(ctx, r.pool, r.bus, id)
+		switch {
+		case errors.Is(err, ErrNotFound): // another operator is at it, too
+			continue
+		case err != nil && out.Body.Redriven == 0:
+			return nil, unreachable(err)
+		case err != nil:
+			// Some are on their way already, which the answer has to say, also when it
+			// was the deadline that ended the rest.
+			return r.told(context.WithoutCancel(ctx), out, in.Body.Consumer)
+		}
+		out.Body.Redriven++
+	}
+	return r.told(ctx, out, in.Body.Consumer)
+}
+
+// told completes an answer with what the consumer has left.
+func (r routes) told(ctx context.Context, out *redriveOutput, consumer string) (*redriveOutput, error) {
+	var err error
+	out.Body.Left, err = r.count(ctx, consumer)
+	return out, unreachable(err)
+}
+
+func (r routes) count(ctx context.Context, consumer string) (int, error) {
+	n, err := deadlettersdb.New(r.pool).CountDeadLettersOf(ctx, consumer)
+	return int(n), err
+}
+
+// unreachable is what the reader is told of a failed query.
+func unreachable(err error) error { return httpx.Unreachable("Dead letters", err) }

@@ -1,0 +1,11 @@
+package proof
+
+import "stampede/platform/base/ids"
+
+// ClientRecord is one line of a client's log: what the server answered a shopper.
+type ClientRecord struct {
+	OrderNo ids.ID `json:"order_no"`
+	UserID  int64  `json:"user_id,string"`
+	Answer  string `json:"answer"`           // to the attempt: "queued" or a refusal's code
+	Status  string `json:"status,omitempty"` // the last status told by poll or push
+}

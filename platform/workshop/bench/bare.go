@@ -1,0 +1,171 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"stampede/platform/edge/httpx"
+)
+
+// answer is what a bare handler says to every request.
+type answer struct {
+	Status int                 `json:"status"`
+	Header map[string][]string `json:"header"`
+	Body   string              `json:"body"`
+	// Push is a text that each request also causes to be written to one of the
+	// open WebSockets; empty is none.
+	Push string `json:"push,omitempty"`
+}
+
+// address is a child's word of where it listens.
+type address struct {
+	Addr string `json:"addr"`
+}
+
+// ballastBytes is about what the server's caches hold. A process with next to
+// nothing on its heap collects garbage after every few thousand requests and
+// pays for that with a third of its processor time; the baseline must not lose by
+// being small. The bytes hold no pointers and are never touched, so they cost
+// neither work nor memory.
+const ballastBytes = 64 << 20
+
+// bare is the baseline: one handler that answers the same bytes to every request,
+// on the listener that the server uses, with its bounds. It reads the answer from
+// in and writes where it listens to out.
+func bare(ctx context.Context, in io.Reader, out io.Writer) error {
+	lines := json.NewDecoder(bufio.NewReader(in))
+	var a answer
+	if err := lines.Decode(&a); err != nil {
+		return fmt.Errorf("bench: the answer to give: %w", err)
+	}
+	ballast := make([]byte, ballastBytes)
+	defer runtime.KeepAlive(ballast)
+	srv, err := httpx.Listen(ctx, "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	body := []byte(a.Body)
+	a.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	open := &openSockets{text: []byte(a.Push)}
+	srv.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			open.accept(ctx, w, r)
+			return
+		}
+		maps.Copy(w.Header(), a.Header)
+		w.WriteHeader(a.Status)
+		_, _ = w.Write(body) // the client may be gone
+		if a.Push != "" {
+			open.push(ctx)
+		}
+	}))
+	if err := json.NewEncoder(out).Encode(address{srv.Addr()}); err != nil {
+		return errors.Join(err, srv.Shutdown(ctx))
+	}
+	_, _ = io.Copy(io.Discard, in) // until the run closes it
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	return srv.Shutdown(stop)
+}
+
+// openSockets are the WebSockets of a bare handler.
+type openSockets struct {
+	text []byte
+	mu   sync.Mutex
+	next int
+	all  []*websocket.Conn
+}
+
+// accept adds a socket, which is dropped when the client leaves.
+func (o *openSockets) accept(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		return // it has answered
+	}
+	gone := conn.CloseRead(ctx)
+	o.mu.Lock()
+	o.all = append(o.all, conn)
+	o.mu.Unlock()
+	context.AfterFunc(gone, func() { //nolint:contextcheck // the connection's own
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.all = slices.DeleteFunc(o.all, func(c *websocket.Conn) bool { return c == conn })
+	})
+}
+
+// push writes the text to the next socket.
+func (o *openSockets) push(ctx context.Context) {
+	o.mu.Lock()
+	if len(o.all) == 0 {
+		o.mu.Unlock()
+		return
+	}
+	conn := o.all[o.next%len(o.all)]
+	o.next++
+	o.mu.Unlock()
+	_ = conn.Write(ctx, websocket.MessageText, o.text) // one that has left is on its way out of the list
+}
+
+// startBare starts a bare handler that answers like a, and returns its URL. It
+// ends with the rig, or by End.
+func startBare(ctx context.Context, rig *Rig, a answer) (*Child, string, error) {
+	child, err := rig.spawn(ctx, PartCommand, barePartName)
+	if err != nil {
+		return nil, "", err
+	}
+	rig.names[child.PID()] = nameBaseline
+	var at address
+	if err := errors.Join(child.Tell(a), child.Hear(&at)); err != nil {
+		return nil, "", err
+	}
+	return child, "http://" + at.Addr, nil
+}
+
+// capture sends one POST to the server and keeps its answer, for a baseline that
+// has to give the same; any status but want is an error. body may be nil.
+func capture(ctx context.Context, s *Server, target, token string, body io.Reader, want int) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+target, body)
+	if err != nil {
+		return answer{}, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	if resp.StatusCode != want {
+		return answer{}, fmt.Errorf("%s answers %d in place of %d: %s", target, resp.StatusCode, want, raw)
+	}
+	a := answer{Status: resp.StatusCode, Header: map[string][]string{}, Body: string(raw)}
+	for name, values := range resp.Header {
+		// net/http writes these two by itself.
+		if !slices.Contains([]string{"Date", "Content-Length"}, name) {
+			a.Header[name] = values
+		}
+	}
+	return a, nil
+}

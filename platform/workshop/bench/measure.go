@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Config says how to measure.
+type Config struct {
+	// Rounds is how often each side runs, 1 or more.
+	Rounds int
+	// Round is how long one run of a side should take: long against the hundredth
+	// of a second in which processor time is counted, short against what paths
+	// live.
+	Round time.Duration
+	// Quick runs each side once, with the warming-up's few operations: it shows
+	// that everything works and measures nothing.
+	Quick bool
+	// ProfileDir receives a processor profile of each stage's own side, taken in
+	// one more round that is not part of the result; empty is none.
+	ProfileDir string
+	// Progress receives a line per step; required.
+	Progress io.Writer
+}
+
+// Run measures the stages one after the other. A stage that fails ends the run
+// with an error, beside the results of those before it.
+func Run(ctx context.Context, rig *Rig, stages []Stage, cfg Config) (*Report, error) {
+	report := newReport(cfg)
+	for i := range stages {
+		st := &stages[i]
+		began := time.Now()
+		_, _ = fmt.Fprintf(cfg.Progress, "%-9s %s, beside %s\n", st.Name, st.Ours, st.Baseline)
+		m := &measurement{rig: rig, stage: st, cfg: cfg}
+		err := m.run(ctx)
+		if err != nil {
+			return report, fmt.Errorf("bench: %s: %w", st.Name, err)
+		}
+		res := m.result()
+		report.Stages = append(report.Stages, res)
+		_, _ = fmt.Fprintf(cfg.Progress, "%-9s %s (%.0f s)\n", "", res.line(), time.Since(began).Seconds())
+	}
+	return report, nil
+}
+
+// round is what one run of a side found.
+type round struct {
+	perSecond float64
+	cpu       usage // per operation
+	figures   map[string]float64
+}
+
+// measurement is one stage under way.
+type measurement struct {
+	rig            *Rig
+	stage          *Stage
+	cfg            Config
+	baseline, ours []round
+	profile        string
+}
+
+// run opens the stage, warms both sides up and measures them in turns.
+func (m *measurement) run(ctx context.Context) (err error) {
+	baseline, ours, closeSides, err := m.stage.Open(ctx, m.rig)
+	if closeSides != nil {
+		defer func() { err = errors.Join(err, closeSides(context.WithoutCancel(ctx))) }()
+	}
+	if err != nil {
+		return err
+	}
+	baselineSize, err := m.warm(ctx, baseline)
+	if err != nil {
+		return fmt.Errorf("warm the baseline up: %w", err)
+	}
+	oursSize, err := m.warm(ctx, ours)
+	if err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	for range m.cfg.Rounds {
+		f, err := m.measure(ctx, baseline, baselineSize)
+		if err != nil {
+			return fmt.Errorf("run the baseline: %w", err)
+		}
+		o, err := m.measure(ctx, ours, oursSize)
+		if err != nil {
+			return err
+		}
+		m.baseline, m.ours = append(m.baseline, f), append(m.ours, o)
+	}
+	if m.cfg.ProfileDir != "" {
+		if m.profile, err = m.takeProfile(ctx, ours, oursSize); err != nil {
+			return fmt.Errorf("take a profile: %w", err)
+		}
+	}
+	return nil
+}
+
+// warm runs a side once, which opens connections, fills caches and tells how
+// fast it goes, and returns how many operations fill a round.
+func (m *measurement) warm(ctx context.Context, side Side) (n int, err error) {
+	n = m.count(m.stage.Probe)
+	if m.cfg.Quick {
+		return n, nil
+	}
+	first, err := m.measure(ctx, side, n)
+	return m.count(max(n, m.stage.Least, int(first.perSecond*m.cfg.Round.Seconds()))), err
+}
+
+// count brings a number of operations within the stage's bound.
+func (m *measurement) count(n int) int {
+	if m.stage.Most > 0 {
+		n = min(n, m.stage.Most)
+	}
+	return n
+}
+
+// measure is one round of one side. What prepares and what checks is outside the
+// measured time; a side that knows better says how long it took.
+func (m *measurement) measure(ctx context.Context, side Side, n int) (round, error) {
+	if side.Prepare != nil {
+		if err := side.Prepare(ctx, n); err != nil {
+			return round{}, err
+		}
+	}
+	before, began := m.rig.usage(), time.Now()
+	sample, err := side.Work(ctx, n)
+	took := time.Since(began)
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return round{}, err
+	}
+	used := m.rig.usage().since(before)
+	if side.Check != nil {
+		if err := side.Check(ctx, n); err != nil {
+			return round{}, err
+		}
+	}
+	delete(used, nameSelf) // the clients
+	for name := range used {
+		used[name] /= time.Duration(n)
+	}
+	if sample.Took > 0 {
+		took = sample.Took
+	}
+	return round{perSecond: float64(n) / took.Seconds(), cpu: used, figures: sample.Figures}, nil
+}
+
+// median of an odd number of values is one of them; of none it is 0.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	mid := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[mid]
+	}
+	return (sorted[mid-1] + sorted[mid]) / 2
+}

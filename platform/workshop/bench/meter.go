@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"os"
+	"time"
+
+	psutil "github.com/shirou/gopsutil/v4/process"
+)
+
+// The names under which the report lists processes.
+const (
+	nameSelf     = "this process"
+	nameServer   = "server"
+	nameBaseline = "bare"
+)
+
+// usage is the processor time used so far, by name of process.
+type usage map[string]time.Duration
+
+// usage reads this process and all below it, so far as the system shows them.
+func (r *Rig) usage() usage {
+	u := usage{}
+	running, err := psutil.Processes()
+	if err != nil {
+		return u
+	}
+	children := map[int32][]*psutil.Process{}
+	for _, p := range running {
+		if parent, err := p.Ppid(); err == nil {
+			children[parent] = append(children[parent], p)
+		}
+		if int(p.Pid) == os.Getpid() {
+			u.add(nameSelf, p)
+		}
+	}
+	var walk func(pid int32, name string)
+	walk = func(pid int32, name string) {
+		for _, p := range children[pid] {
+			below := name
+			if below == "" {
+				below = r.nameOf(p)
+			}
+			u.add(below, p)
+			walk(p.Pid, below)
+		}
+	}
+	walk(int32(os.Getpid()), "")
+	return u
+}
+
+// nameOf names a child of this process; "" for one that only waits for its own.
+func (r *Rig) nameOf(p *psutil.Process) string {
+	if name, ok := r.names[int(p.Pid)]; ok {
+		return name
+	}
+	name, err := p.Name() // postgres, redis-server
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// add counts a process under a name; one that has ended meanwhile counts nothing.
+func (u usage) add(name string, p *psutil.Process) {
+	if t, err := p.Times(); err == nil && name != "" {
+		u[name] += time.Duration((t.User + t.System) * float64(time.Second))
+	}
+}
+
+// since is what was used after an earlier reading.
+func (u usage) since(earlier usage) usage {
+	d := usage{}
+	for name, t := range u {
+		if t -= earlier[name]; t > 0 {
+			d[name] = t
+		}
+	}
+	return d
+}
+
+// residentKiB is a process's memory in RAM and the most it ever was, which only
+// Linux tells; 0 where it has ended.
+func residentKiB(pid int) (now, peak int64) {
+	p, err := psutil.NewProcess(int32(pid))
+	if err != nil {
+		return 0, 0
+	}
+	m, err := p.MemoryInfo()
+	if err != nil {
+		return 0, 0
+	}
+	return int64(m.RSS) >> 10, int64(max(m.HWM, m.RSS)) >> 10
+}

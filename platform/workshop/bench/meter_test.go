@@ -1,0 +1,37 @@
+package bench
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestProcessorTimeGoesToWhoUsedIt spins in a child and in its child.
+func TestProcessorTimeGoesToWhoUsedIt(t *testing.T) {
+	t.Parallel()
+	// The context would end the first of the two only; the group has both.
+	cmd := exec.Command("sh", "-c", "(while :; do :; done) & while :; do :; done")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // it only says that it was killed
+	})
+	rig := noStack()
+	rig.names[cmd.Process.Pid] = "spinner"
+	before := rig.usage()
+	deadline := time.Now().Add(30 * time.Second)
+	for rig.usage().since(before)["spinner"] < 200*time.Millisecond {
+		if time.Now().After(deadline) {
+			t.Fatalf("used %v", rig.usage().since(before))
+		}
+	}
+	if now, peak := residentKiB(cmd.Process.Pid); now <= 0 || peak < now {
+		t.Errorf("memory %d KiB, at most %d", now, peak)
+	}
+}

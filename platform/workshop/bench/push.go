@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"stampede/platform/workshop/loadgen"
+)
+
+// usualSockets is how many shoppers listen in a round, where this process and the
+// server may open so many files.
+const usualSockets = 10_000
+
+// The further figures of the stage.
+const (
+	figureSockets        = "sockets"
+	figureMemory         = "memory per socket"
+	figureBaselineMemory = "memory per socket of the baseline"
+)
+
+// Push is what a shopper waits for who does not ask: each of thousands holds a
+// WebSocket, all rush at once, and the round ends when each has been told of the
+// order there. The baseline answers 202 to each attempt and writes the same
+// message to one of its sockets: no grant, no order, no user.
+func Push() Stage {
+	return Stage{
+		Name: "push", Unit: "pushes", Probe: 200, Least: usualSockets, Most: min(usualSockets, loadgen.MostSockets(manyConns)),
+		Ours:     "new orders pushed to the shoppers who rushed for them",
+		Baseline: "a bare handler with the same 202 that writes the same message to a socket",
+		Remark:   "From the first attempt to the last message; median and p99 are from each shopper's attempt to the message.",
+		Figures: []Figure{
+			{Name: figureMedian, Unit: "ms"},
+			{Name: figureP99, Unit: "ms"},
+			{Name: figureSockets, Unit: "open"},
+			{Name: figureMemory, Unit: "KiB of the server"},
+			{Name: figureBaselineMemory, Unit: "KiB"},
+		},
+		Open: openPush,
+	}
+}
+
+func openPush(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides func(context.Context) error, err error) {
+	// A server that has worked before has memory to spare, and would seem to need
+	// none for its sockets.
+	if err := rig.restart(ctx); err != nil {
+		return baseline, ours, nil, err
+	}
+	s, item, first, said, err := granted(ctx, rig)
+	if err != nil {
+		return baseline, ours, nil, err
+	}
+	if said.Push, err = s.message(ctx, first, said); err != nil {
+		return baseline, ours, nil, err
+	}
+	bare, url, err := startBare(ctx, rig, said)
+	if err != nil {
+		return baseline, ours, nil, err
+	}
+	atBaseline := &listeners{child: bare, gather: func(n int) *loadgen.Crowd { return first.Repeat(url, n) }}
+	atOurs := &listeners{child: s.Child, gather: func(n int) *loadgen.Crowd {
+		return s.newCrowd([]int64{item}, n, rig.Users(n), manyConns)
+	}}
+	baseline, ours = atBaseline.side(), atOurs.side()
+	ours.Work = func(ctx context.Context, n int) (Sample, error) {
+		sample, err := atOurs.rush(ctx, n)
+		if err == nil {
+			sample.Figures[figureSockets], sample.Figures[figureMemory], sample.Figures[figureBaselineMemory] = float64(n), atOurs.kib, atBaseline.kib
+		}
+		return sample, err
+	}
+	return baseline, ours, bare.End, nil
+}
+
+// message is what the server pushes to a shopper whose order has become one.
+func (s *Server) message(ctx context.Context, first *loadgen.Crowd, said answer) (string, error) {
+	var ticket struct {
+		OrderNo string `json:"order_no"`
+	}
+	if err := json.Unmarshal([]byte(said.Body), &ticket); err != nil {
+		return "", fmt.Errorf("the answer to an attempt: %w", err)
+	}
+	if err := allWritten(ctx, first, []int{0}); err != nil {
+		return "", err
+	}
+	token, err := first.Token(0)
+	if err != nil {
+		return "", err
+	}
+	order, err := get(ctx, s.URL+"/api/v1/orders/"+ticket.OrderNo, token)
+	return `{"type":"order","order":` + string(order) + `}`, err
+}
+
+// listeners are the shoppers of one side. They are connected while their side is
+// measured only: both sides' together would be more files than many a system
+// lets a process open.
+type listeners struct {
+	child  *Child
+	gather func(n int) *loadgen.Crowd
+	crowd  *loadgen.Crowd
+	kib    float64 // of the child's memory per socket, when most were opened first
+	most   int
+}
+
+func (l *listeners) side() Side {
+	return Side{Prepare: l.connect, Work: l.rush, Check: l.disconnect}
+}
+
+// connect gathers shoppers, opens a socket for each, and fetches the paths that
+// they lack.
+func (l *listeners) connect(ctx context.Context, n int) error {
+	l.crowd = l.gather(n)
+	before, _ := l.child.ResidentKiB()
+	if err := l.crowd.Listen(ctx, n); err != nil {
+		return err
+	}
+	if after, _ := l.child.ResidentKiB(); n > l.most {
+		l.most, l.kib = n, float64(after-before)/float64(n)
+	}
+	return allIssued(ctx, l.crowd.FetchPaths(ctx))
+}
+
+func (l *listeners) rush(ctx context.Context, n int) (Sample, error) {
+	if _, _, err := fireAll(ctx, l.crowd, n); err != nil {
+		return Sample{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writtenPatience)
+	defer cancel()
+	p := l.crowd.AwaitPushes(ctx)
+	if p.Count != n {
+		return Sample{}, fmt.Errorf("%d of %d sockets were told of their order within %s", p.Count, n, writtenPatience)
+	}
+	return Sample{Took: p.Last, Figures: percentiles(p.Took)}, nil
+}
+
+func (l *listeners) disconnect(context.Context, int) error {
+	l.crowd.Close()
+	return nil
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// verdict is what the table says beside the target, nothing where there is none.
+func (s *Result) verdict() string {
+	switch {
+	case s.target() == "":
+		return ""
+	case s.OK:
+		return "ok"
+	default:
+		return "short"
+	}
+}
+
+// target is what was aimed at.
+func (s *Result) target() string {
+	var parts []string
+	if s.Target > 0 {
+		parts = append(parts, fmt.Sprintf("≥ %.2f", s.Target))
+	}
+	if s.AtLeast > 0 {
+		parts = append(parts, "≥ "+thousands(s.AtLeast)+"/s")
+	}
+	for _, f := range s.Figures {
+		if f.AtMost > 0 {
+			parts = append(parts, fmt.Sprintf("%s ≤ %g %s", f.Name, f.AtMost, f.Unit))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// line is the result in one line, for the progress.
+func (s *Result) line() string {
+	return fmt.Sprintf("baseline %s/s, ours %s/s %s, ratio %.2f %s", thousands(s.BaselinePerSecond), thousands(s.OursPerSecond), s.Unit, s.Ratio, s.verdict())
+}
+
+// Write prints the report as a table with what is worth knowing below it.
+func (r *Report) Write(w io.Writer) error {
+	head := fmt.Sprintf("\n%s; %d rounds of each side in turns, medians\n\n", r.Machine, r.Rounds)
+	if r.Quick {
+		head = fmt.Sprintf("\n%s; the short form: it shows that everything works, its figures mean nothing\n\n", r.Machine)
+	}
+	if _, err := io.WriteString(w, head); err != nil {
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tw, "STAGE\tBASELINE/s\tOURS/s\tRATIO\tSPREAD\tTARGET\t\tCPU µs BASELINE\tOURS")
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%.2f\t%.2f–%.2f\t%s\t%s\t%.1f\t%.1f\n", s.Name, thousands(s.BaselinePerSecond), thousands(s.OursPerSecond),
+			s.Ratio, s.RatioLow, s.RatioHigh, s.target(), s.verdict(), total(s.BaselineCPU), total(s.OursCPU))
+	}
+	if err := tw.Flush(); err != nil { // carries the first error of all the writing
+		return err
+	}
+	var b strings.Builder
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		fmt.Fprintf(&b, "\n%s: %s, beside %s. In %s.\n", s.Name, s.Ours, s.Baseline, s.Unit)
+		for _, f := range s.Figures {
+			fmt.Fprintf(&b, "  %s %s %s\n", f.Name, strconv.FormatFloat(f.Value, 'f', 1, 64), f.Unit)
+		}
+		fmt.Fprintf(&b, "  processor µs for each: %s; baseline: %s\n", spent(s.OursCPU), spent(s.BaselineCPU))
+		if s.Profile != "" {
+			fmt.Fprintf(&b, "  profile: go tool pprof %s\n", s.Profile)
+		}
+		if s.Remark != "" {
+			fmt.Fprintf(&b, "  %s\n", s.Remark)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// spent lists processor times, the largest first.
+func spent(cpu map[string]float64) string {
+	names := slices.SortedFunc(maps.Keys(cpu), func(a, b string) int {
+		return cmp.Or(cmp.Compare(cpu[b], cpu[a]), strings.Compare(a, b))
+	})
+	if len(names) == 0 {
+		return "too little to tell"
+	}
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = fmt.Sprintf("%s %.1f", name, cpu[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// thousands writes a rate as people read it: 45,000.
+func thousands(v float64) string {
+	text := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// total adds up the processes that share an operation's work.
+func total(cpu map[string]float64) (sum float64) {
+	for _, us := range cpu {
+		sum += us
+	}
+	return sum
+}

@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"stampede/platform/edge/auth"
+)
+
+// Rig is a private stack for one run of measurements.
+type Rig struct {
+	exe    string
+	dir    string
+	key    string
+	stores storesReady
+	tokens *auth.Tokens
+	server *Server
+	// needsStores keeps the stores alive as long as anybody holds it; every child
+	// does.
+	needsStores *os.File
+	closers     []func(context.Context) error // the last is called first
+	names       map[int]string                // what the report calls a child, by process id
+	users       int64
+}
+
+// firstUser is where the shoppers' ids begin, apart from the operators' below.
+const firstUser = 1_000_000
+
+// NewRig starts Postgres and Redis in a temporary folder, as children of this
+// program. Close the rig whatever happens.
+func NewRig(ctx context.Context) (_ *Rig, err error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("bench: find this program: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "stampede-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("bench: make a temporary folder: %w", err)
+	}
+	r := &Rig{exe: executable, dir: dir, users: firstUser, names: map[int]string{}}
+	r.onClose(func(context.Context) error { return os.RemoveAll(dir) })
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	// Started by root, Postgres runs as another account, which has to get in.
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // as said; what lies in it is 0700
+		return nil, fmt.Errorf("bench: open the temporary folder: %w", err)
+	}
+	var secret [auth.MinKeyBytes]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	r.key = hex.EncodeToString(secret[:])
+	r.tokens = auth.NewTokens([]byte(r.key), time.Now)
+	// A million shoppers' marks need more room than a demo's.
+	const redisMemoryBytes = 2 << 30
+	if r.stores, err = r.startStores(ctx, redisMemoryBytes); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Rig) onClose(f func(context.Context) error) { r.closers = append(r.closers, f) }
+
+// closePatience bounds the end of a run: one half for the server, twice its own hard
+// limit for a stop, which a busy machine makes it reach, and one for the stores.
+const closePatience = 40 * time.Second
+
+// Close ends every process and deletes the folder.
+func (r *Rig) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
+	defer cancel()
+	var errs []error
+	for _, end := range slices.Backward(r.closers) {
+		errs = append(errs, end(ctx))
+	}
+	r.closers = nil
+	return errors.Join(errs...)
+}
+
+// Token mints a shopper's access token, valid for the run.
+func (r *Rig) Token(user int64) (string, error) {
+	return r.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, 24*time.Hour)
+}
+
+// Users reserves n ids that no shopper has had and returns the first.
+func (r *Rig) Users(n int) int64 {
+	first := r.users
+	r.users += int64(n)
+	return first
+}

@@ -1,0 +1,160 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/loadgen"
+)
+
+// Server is the server under measurement, a child process on the rig's stores.
+type Server struct {
+	*Child
+	URL    string // where shoppers reach it
+	OpsURL string // where its metrics and profiles are
+
+	// DatabaseURL and RedisURL are what it was started with, for a look at its
+	// books.
+	DatabaseURL, RedisURL string
+
+	rig     *Rig
+	endless int64 // the item of Endless, 0 before
+}
+
+// ready is the line by which `stampede serve` says where it is.
+var ready = regexp.MustCompile(`serves (http://\S+); health at (http://\S+)/readyz`)
+
+// Server starts the server at the first call.
+func (r *Rig) Server(ctx context.Context) (*Server, error) {
+	if r.server != nil {
+		return r.server, nil
+	}
+	child, err := r.spawn(ctx, "serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--sandbox-bank", "--end-with-input",
+		"--database-url="+r.stores.DatabaseURL, "--redis-url="+r.stores.RedisURL, "--nats-dir="+filepath.Join(r.dir, "nats"),
+		"--signing-key="+r.key)
+	if err != nil {
+		return nil, err
+	}
+	r.names[child.PID()] = nameServer
+	for {
+		line, err := child.line()
+		if err != nil {
+			return nil, err
+		}
+		m := ready.FindSubmatch(line)
+		if m == nil {
+			continue
+		}
+		r.server = &Server{Child: child, URL: string(m[1]), OpsURL: string(m[2]), DatabaseURL: r.stores.DatabaseURL, RedisURL: r.stores.RedisURL, rig: r}
+		return r.server, nil
+	}
+}
+
+// restart ends the server, so that the next is a fresh process.
+func (r *Rig) restart(ctx context.Context) error {
+	if r.server == nil {
+		return nil
+	}
+	err := r.server.End(ctx)
+	r.server = nil
+	return err
+}
+
+// endlessStock is more units than a run can sell, and the most an item has.
+const endlessStock = 10_000_000
+
+// Endless is an open item that does not sell out, the same at every call.
+func (s *Server) Endless(ctx context.Context) (item int64, err error) {
+	if s.endless == 0 {
+		s.endless, err = s.Sale(ctx, endlessStock)
+	}
+	return s.endless, err
+}
+
+// Sale plans an item of that many units and waits until it sells.
+func (s *Server) Sale(ctx context.Context, units int) (item int64, err error) {
+	// Publishing and the first Load come before the opening, as they would.
+	const lead = 1500 * time.Millisecond
+	opens := time.Now().Add(lead)
+	items, err := s.plan(ctx, units, 1, opens)
+	if err == nil {
+		err = awaitOpening(ctx, opens)
+	}
+	if err != nil {
+		return 0, err
+	}
+	// A machine under strain may need longer than the lead for the Load.
+	return items[0], until(ctx, func() (bool, error) {
+		item, err := get(ctx, s.URL+"/api/v1/items/"+strconv.FormatInt(items[0], 10), "")
+		return bytes.Contains(item, []byte(`"status":"on_sale"`)), err
+	})
+}
+
+// plan plans so many items of so many units each. They stay open for longer than
+// any run, and no order has to be paid in that time.
+func (s *Server) plan(ctx context.Context, units, items int, opens time.Time) (ids []int64, err error) {
+	token, err := s.rig.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	planned, err := loadgen.PlanSale(ctx, s.URL, token, loadgen.Sale{
+		Name: "Benchmark", Title: "Benchmark phone", Stock: units, Items: items, OpensAt: opens, Open: 6 * time.Hour, PayAfter: 6 * time.Hour,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range planned.ItemIDs {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("bench: the planned item: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// awaitOpening waits for a moment after the opening: Redis's clock decides, which
+// is this machine's, to the millisecond.
+func awaitOpening(ctx context.Context, opens time.Time) error {
+	return pause(ctx, time.Until(opens)+50*time.Millisecond)
+}
+
+// newCrowd gathers n shoppers; users is the first of them.
+func (s *Server) newCrowd(items []int64, n int, users int64, conns int) *loadgen.Crowd {
+	return loadgen.NewCrowd(loadgen.CrowdConfig{BaseURL: s.URL, Items: items, Shoppers: n, FirstUser: users, Connections: conns, Token: s.rig.Token})
+}
+
+// crowd gathers n shoppers who have not been there before, with their paths.
+func (s *Server) crowd(ctx context.Context, item int64, n, conns int) (*loadgen.Crowd, error) {
+	c := s.newCrowd([]int64{item}, n, s.rig.Users(n), conns)
+	return c, allIssued(ctx, c.FetchPaths(ctx))
+}
+
+// get reads a document; token may be empty.
+func get(ctx context.Context, url, token string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answered %s: %s", url, resp.Status, raw)
+	}
+	return raw, err
+}

@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"stampede/platform/workshop/embedded"
+)
+
+// The stores run below a child of their own, whose input ends when no process needs
+// them any more: this process and every other child hold its other end. However
+// they end, by kill -9 too, the system closes what they held, so that the stores
+// are stopped and the folder is deleted after the last of them and never before.
+
+// storesOrder is the one line that this child reads.
+type storesOrder struct {
+	Folder           string `json:"folder"` // what is deleted in the end; the data is below it
+	RedisMemoryBytes int64  `json:"redis_memory_bytes"`
+}
+
+// storesReady is its one line.
+type storesReady struct {
+	DatabaseURL string `json:"database_url"`
+	RedisURL    string `json:"redis_url"`
+	Refused     string `json:"refused,omitempty"` // why there are none
+	Exit        int    `json:"exit,omitempty"`    // what that is to the shell
+}
+
+// refusedError is why the stores did not start, with the exit code that
+// `stampede run` has for it.
+type refusedError struct{ ready storesReady }
+
+func (e refusedError) Error() string { return e.ready.Refused }
+
+// ExitCode is the condition's, see platform/workshop/embedded.
+func (e refusedError) ExitCode() int { return e.ready.Exit }
+
+// serveStores is the child.
+func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	line, err := lines.ReadBytes('\n')
+	var order storesOrder
+	if err := errors.Join(err, json.Unmarshal(line, &order)); err != nil {
+		return fmt.Errorf("bench: the folder to use: %w", err)
+	}
+	ctx, unneeded := context.WithCancel(ctx)
+	defer unneeded()
+	go func() { _, _ = io.Copy(io.Discard, lines); unneeded() }()
+	defer func() { _ = os.RemoveAll(order.Folder) }() // the process that made it may be gone
+
+	stack, err := embedded.Start(ctx, embedded.Config{
+		DataDir: filepath.Join(order.Folder, "stores"), RedisMaxMemoryBytes: order.RedisMemoryBytes,
+	})
+	if err != nil {
+		refused := storesReady{Refused: err.Error(), Exit: 1}
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			refused.Exit = coded.ExitCode()
+		}
+		return json.NewEncoder(out).Encode(refused)
+	}
+	if err := json.NewEncoder(out).Encode(storesReady{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL}); err == nil {
+		<-ctx.Done()
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
+	defer cancel()
+	return stack.Stop(stop)
+}
+
+// startStores starts that child and returns when the stores answer. They stop
+// when the rig is closed and all other children have ended.
+func (r *Rig) startStores(ctx context.Context, redisMemoryBytes int64) (storesReady, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return storesReady{}, fmt.Errorf("bench: a pipe to the stores: %w", err)
+	}
+	cmd := exec.Command(r.exe, PartCommand, storesPartName) //nolint:gosec,noctx // this program; ended by its input
+	// Not of this group, so that a Ctrl-C of the terminal does not stop them under those who use them.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdin = read
+	c, err := start(cmd, write)
+	_ = read.Close() // the child has its own
+	if err != nil {
+		return storesReady{}, errors.Join(err, write.Close())
+	}
+	r.needsStores = write
+	r.names[c.PID()] = "" // what is below it is named: postgres, redis-server
+	r.onClose(c.await)
+	// A start that is interrupted ends as its input does.
+	release := context.AfterFunc(ctx, func() { _ = write.Close() })
+	defer release()
+
+	var ready storesReady
+	if err := errors.Join(c.Tell(storesOrder{Folder: r.dir, RedisMemoryBytes: redisMemoryBytes}), c.Hear(&ready)); err != nil {
+		return storesReady{}, errors.Join(context.Cause(ctx), err)
+	}
+	if ready.Refused != "" {
+		if ctx.Err() != nil {
+			return storesReady{}, context.Cause(ctx)
+		}
+		return storesReady{}, refusedError{ready}
+	}
+	return ready, nil
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"stampede/platform/workshop/loadgen"
+)
+
+const (
+	// manyConns is what a reverse proxy holds towards the server, and what the
+	// promise about the slowest grants is made for.
+	manyConns = 256
+	// spotChecks is how many orders of a round are asked for afterwards, evenly
+	// spread, besides the last ones.
+	spotChecks = 500
+)
+
+// figureHot counts the attempts of a round that were told to come again.
+const figureHot = "told too-hot"
+
+// Whole is the whole way: an attempt is granted in Redis (append-only file
+// synced always), published durably (synced always), answered 202, and its order
+// committed in Postgres, which ends the round: the last order of each connection
+// has been read over HTTP. The baseline answers 202 to the same requests and does
+// nothing.
+func Whole() Stage {
+	return Stage{
+		Name: "whole", Unit: "orders", Target: 0.45, AtLeast: 40_000, Probe: 4000, Most: 150_000,
+		Ours:     "attempts granted, published and written, all of it synced to disk",
+		Baseline: "a bare net/http handler with the same 202",
+		Remark: "From the first request of a round until the last order can be read. All processes share the cores with the clients; " +
+			"the list above says who takes how much of them.",
+		Figures: []Figure{
+			{Name: figureMedian, Unit: "ms"},
+			{Name: figureP99, Unit: "ms", AtMost: 25},
+			{Name: figureHot, Unit: "attempts"},
+		},
+		Open: openWhole,
+	}
+}
+
+// openWhole rushes with paths that were fetched beforehand, and counts a round as
+// over when the last granted order can be read: what is measured is the way to
+// the order, not to the promise.
+func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides func(context.Context) error, err error) {
+	s, item, first, said, err := granted(ctx, rig)
+	if err != nil {
+		return baseline, ours, nil, err
+	}
+	bare, url, err := startBare(ctx, rig, said)
+	if err != nil {
+		return baseline, ours, nil, err
+	}
+	var crowd *loadgen.Crowd
+	baseline = Side{
+		Prepare: func(_ context.Context, n int) error { crowd = first.Repeat(url, n); return nil },
+		Work: func(ctx context.Context, n int) (Sample, error) {
+			v := crowd.Fire(ctx)
+			return Sample{Figures: percentiles(v.Grant)}, allAnswered(v, n, "queued")
+		},
+	}
+	ours = Side{
+		Prepare: func(ctx context.Context, n int) (err error) {
+			crowd, err = s.crowd(ctx, item, n, manyConns)
+			return err
+		},
+		Work: func(ctx context.Context, n int) (Sample, error) {
+			v, hot, err := fireAll(ctx, crowd, n)
+			if err != nil {
+				return Sample{}, err
+			}
+			// The writer takes an item's grants in their order, so that the others are
+			// there as well.
+			sample := Sample{Figures: percentiles(v.Grant)}
+			sample.Figures[figureHot] = float64(hot)
+			return sample, allWritten(ctx, crowd, crowd.Last())
+		},
+		Check: func(ctx context.Context, n int) error {
+			var some []int
+			for i := 0; i < n; i += max(1, n/spotChecks) {
+				some = append(some, i)
+			}
+			return allWritten(ctx, crowd, some)
+		},
+	}
+	return baseline, ours, bare.End, nil
+}
+
+// granted starts the server and has a first shopper's attempt granted, for a
+// baseline that gives the same answer.
+func granted(ctx context.Context, rig *Rig) (s *Server, item int64, first *loadgen.Crowd, said answer, err error) {
+	if s, err = rig.Server(ctx); err != nil {
+		return nil, 0, nil, said, err
+	}
+	if item, err = s.Endless(ctx); err != nil {
+		return nil, 0, nil, said, err
+	}
+	if first, err = s.crowd(ctx, item, 1, manyConns); err != nil {
+		return nil, 0, nil, said, err
+	}
+	said, err = capture(ctx, s, first.RushTarget(0), "", nil, http.StatusAccepted)
+	return s, item, first, said, err
+}
+
+// fireAll fires a crowd until each of its n attempts is granted. hot is how many
+// were told to come again, as a page would.
+func fireAll(ctx context.Context, crowd *loadgen.Crowd, n int) (v loadgen.Volley, hot int64, err error) {
+	v = crowd.Fire(ctx)
+	hot = v.Answers[tooHot]
+	for again := v; again.Answers[tooHot] > 0; {
+		if err := pause(ctx, againAfter); err != nil {
+			return v, hot, err
+		}
+		again = crowd.FireAgain(ctx, tooHot)
+		hot += again.Answers[tooHot]
+		v.Granted += again.Granted
+	}
+	if v.Granted != int64(n) {
+		return v, hot, fmt.Errorf("%d of %d attempts were granted: %v", v.Granted, n, v.Answers)
+	}
+	return v, hot, nil
+}
+
+// tooHot asks a shopper to come again.
+const tooHot = "too-hot"
+
+// allWritten has winners ask for their orders until they are there.
+func allWritten(ctx context.Context, crowd *loadgen.Crowd, winners []int) error {
+	ctx, cancel := context.WithTimeout(ctx, writtenPatience)
+	defer cancel()
+	if found := crowd.Ask(ctx, winners); found[statusPending] != int64(len(winners)) {
+		return fmt.Errorf("of %d granted attempts not all became orders: %v", len(winners), found)
+	}
+	return nil
+}
+
+// againAfter is the pause before something is asked once more: about a batch's
+// time.
+const againAfter = 10 * time.Millisecond
+
+// until repeats ask until it says that it is done.
+func until(ctx context.Context, ask func() (done bool, err error)) error {
+	for {
+		if done, err := ask(); done || err != nil {
+			return err
+		}
+		if err := pause(ctx, againAfter); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

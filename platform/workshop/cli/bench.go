@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/platform/workshop/bench"
+)
+
+// Bench is `stampede bench`.
+type Bench struct {
+	Stages  []string      `help:"Measure these stages only, comma-separated: refusal, paths, whole, push."`
+	Rounds  int           `default:"5" help:"How often each side of a stage is measured, in turns."`
+	Round   time.Duration `default:"1500ms" help:"How long one measurement of a side takes, as a duration, 200ms to 20s."`
+	Quick   bool          `help:"Only show that every stage works: few operations, one round; the figures mean nothing."`
+	JSON    bool          `name:"json" help:"Print the report as JSON."`
+	Strict  bool          `help:"Exit 1 when a target was missed."`
+	Scale   string        `enum:",curve,million,short" default:"" help:"In place of the stages: curve (cost per attempt for 1,000 to 1,000,000 shoppers and 1 to 1,000 items), million (a million attempts on 10,000 units, proved), or short (both, tiny)."`
+	Profile string        `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
+}
+
+// ErrShort means that a target was missed, with --strict.
+var ErrShort = errors.New("a target was missed, see above")
+
+// Validate finds what can be wrong before anything is started.
+func (c *Bench) Validate() error {
+	switch {
+	case c.Rounds < 1 || c.Rounds > 100:
+		return fmt.Errorf("--rounds must be between 1 and 100, not %d", c.Rounds)
+	case c.Round < 200*time.Millisecond || c.Round > 20*time.Second:
+		return fmt.Errorf("--round must be between 200ms and 20s, not %s", c.Round)
+	}
+	_, err := c.choose()
+	return err
+}
+
+// Run starts a private stack, measures, and prints the report.
+func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
+	if c.Scale != "" {
+		return c.scale(ctx, io, prove)
+	}
+	chosen, err := c.choose()
+	if err != nil {
+		return err
+	}
+	cfg := bench.Config{Rounds: c.Rounds, Round: c.Round, Quick: c.Quick, ProfileDir: c.Profile, Progress: io.Err}
+	if c.Quick {
+		cfg.Rounds = 1 // it shows that every stage works, which one round does
+	}
+	_, _ = fmt.Fprintf(io.Err, "Starting Postgres and Redis in a temporary folder; %d stages take about %s.\n", len(chosen), about(cfg, len(chosen)))
+	rig, err := bench.NewRig(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rig.Close(ctx)) }()
+	report, err := bench.Run(ctx, rig, chosen, cfg)
+	if err != nil {
+		return cutShort(ctx, err)
+	}
+	if err := printReport(io.Out, report, c.JSON); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if c.Strict && !report.OK() {
+		return ErrShort
+	}
+	return nil
+}
+
+// cutShort is err, or the interrupt that explains it: the children end with the
+// run, and whoever talks to them complains of that.
+func cutShort(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// choose returns the stages that were asked for, all when none were.
+func (c *Bench) choose() ([]bench.Stage, error) {
+	all := bench.Stages()
+	if len(c.Stages) == 0 {
+		return all, nil
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	var chosen []bench.Stage
+	for _, name := range c.Stages {
+		i := slices.Index(names, name)
+		if i < 0 {
+			return nil, fmt.Errorf("there is no stage %q; there are %s", name, strings.Join(names, ", "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// about is how long a run takes: two sides per round, and as much again for
+// getting ready, warming up and fetching paths.
+func about(cfg bench.Config, stages int) time.Duration {
+	if cfg.Quick {
+		return 30 * time.Second
+	}
+	return (time.Duration(stages*(cfg.Rounds+1)) * 4 * cfg.Round).Round(time.Minute) + time.Minute
+}
+
+// BenchPart is the hidden command that bench starts its children with.
+type BenchPart struct {
+	Name string `arg:"" help:"The part to play."`
+}
+
+// Run plays a part until the standard input ends.
+func (c *BenchPart) Run(ctx context.Context, io Streams) error {
+	return bench.RunPart(ctx, c.Name, os.Stdin, io.Out)
+}

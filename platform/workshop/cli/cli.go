@@ -1,0 +1,220 @@
+// Package cli holds the commands that need no module of their own: those that
+// speak HTTP to a server, mint tokens or look at settings. Each is a struct of
+// flags with a Run method, as kong wants it. What starts a server is wired in
+// main.go.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"stampede/platform/base/config"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/loadgen"
+)
+
+// Streams is where a command writes.
+type Streams struct{ Out, Err io.Writer }
+
+// Prover proves the books in some stores, holds them against what shoppers were
+// told, and returns what it found, with the books of one item, of all where item is
+// 0. Without told (nil), what clients were told is not checked.
+type Prover func(ctx context.Context, stores Stores, item int64, told []proof.ClientRecord) (Evidence, error)
+
+// Evidence is what a prover found. Its names in JSON are stable.
+type Evidence struct {
+	Books  any             `json:"books"`  // a row for each item
+	Checks []proof.Outcome `json:"checks"` // ordered by id
+
+	// WriteBooks prints the books as a table.
+	WriteBooks func(w io.Writer) error `json:"-"`
+}
+
+// Write prints the books, and below them the verdicts.
+func (e Evidence) Write(w io.Writer) error {
+	return errors.Join(e.WriteBooks(w), proof.Write(w, e.Checks))
+}
+
+// Books says where the books are; without URLs they are those of `run`. What is
+// tagged found gives way to a --data on the command line.
+type Books struct {
+	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Postgres of the server. Default: the one of --data." secret:"" found:""`
+	RedisURL    string `env:"STAMPEDE_REDIS_URL" help:"Redis of the server. Default: the one of --data." secret:"" found:""`
+	Data        string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run, to find the server and its books."`
+}
+
+// stores are the flags' URLs, else the stack's.
+func (b Books) stores(stack Noted) Stores {
+	st := Stores{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL}
+	if b.DatabaseURL != "" {
+		st.DatabaseURL = b.DatabaseURL
+	}
+	if b.RedisURL != "" {
+		st.RedisURL = b.RedisURL
+	}
+	return st
+}
+
+// Verify is `stampede verify`.
+type Verify struct {
+	Books     `embed:""`
+	Item      int64  `help:"Print the books of this item only; everything is proved all the same."`
+	JSON      bool   `name:"json" help:"Print books and checks as JSON."`
+	ClientLog string `type:"existingfile" help:"What shoppers were told, written by stampede rush --log, to hold the books against."`
+}
+
+var (
+	// errNotProved makes verify exit 1 after the table has said why.
+	errNotProved = errors.New("the books are not proved, see above")
+	errNotMade   = errors.New("a check could not be made, see above")
+)
+
+// blindError is a verify that could not look, which is not a verdict: whoever
+// runs it every night must tell a closed port from a broken book.
+type blindError struct{ err error }
+
+func (e blindError) Error() string { return e.err.Error() }
+func (e blindError) Unwrap() error { return e.err }
+
+// ExitCode is exitBlind.
+func (e blindError) ExitCode() int { return exitBlind }
+
+// Run proves the books.
+func (c *Verify) Run(ctx context.Context, io Streams, prove Prover) error {
+	found, err := c.look(ctx, prove)
+	if err == nil {
+		err = c.print(io.Out, found)
+	}
+	switch {
+	case err != nil:
+		return blindError{err}
+	case slices.ContainsFunc(found.Checks, func(o proof.Outcome) bool { return len(o.Violations) > 0 }):
+		return errNotProved
+	case !proof.AllOK(found.Checks):
+		return blindError{errNotMade}
+	}
+	return nil
+}
+
+// print writes what was found, for a person or for another program.
+func (c *Verify) print(w io.Writer, found Evidence) error {
+	if !c.JSON {
+		return found.Write(w)
+	}
+	return printJSON(w, struct {
+		BooksProved bool `json:"books_proved"`
+		Evidence
+	}{proof.AllOK(found.Checks), found})
+}
+
+func (c *Verify) look(ctx context.Context, prove Prover) (found Evidence, err error) {
+	stack, err := ReadStack(c.Data)
+	stores := c.stores(stack)
+	if stores.DatabaseURL == "" || stores.RedisURL == "" {
+		return found, err
+	}
+	if err := stores.Check(); err != nil {
+		return found, err
+	}
+	var told []proof.ClientRecord
+	if c.ClientLog != "" {
+		if told, err = loadgen.ReadLogFile(c.ClientLog); err != nil {
+			return found, err
+		}
+	}
+	err = reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL))
+	if _, unusable := errors.AsType[*storeError](err); unusable && c.DatabaseURL == "" && c.RedisURL == "" {
+		return found, fmt.Errorf("the stores of %s do not answer: start `stampede run --data %s`, or name others with --database-url and --redis-url", c.Data, c.Data)
+	}
+	if err != nil {
+		return found, err
+	}
+	return prove(ctx, stores, c.Item, told)
+}
+
+// Migrate is `stampede migrate`.
+type Migrate struct {
+	DatabaseURL string `required:"" env:"STAMPEDE_DATABASE_URL" help:"PostgreSQL 15 or newer." secret:""`
+}
+
+// Run migrates.
+func (c *Migrate) Run(ctx context.Context, io Streams) error {
+	if err := reach(ctx, database(c.DatabaseURL)); err != nil {
+		return err
+	}
+	from, to, err := pg.Migrate(ctx, c.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	said := fmt.Sprintf("The database was brought from schema version %d to %d, this program's.", from, to)
+	if from == to {
+		said = fmt.Sprintf("The database has schema version %d, this program's; there was nothing to do.", to)
+	}
+	_, err = fmt.Fprintln(io.Out, said)
+	return err
+}
+
+// Config is `stampede config`. What it prints may be wrong, which is when an
+// operator wants to see it.
+type Config struct {
+	Stores   `embed:""`
+	Settings `embed:""`
+}
+
+// Run prints the effective settings of serve and where each comes from, names the
+// variables that are none, and fails with each sentence with which serve would
+// refuse to start.
+func (c *Config) Run(command *kong.Context, io Streams, file *config.File, unknown unknownVariables) error {
+	if err := config.Print(io.Out, command, file); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprint(io.Err, unknown)
+	if err := refusal(c.Settings, c.Stores); err != nil {
+		return refusedError{err}
+	}
+	return nil
+}
+
+// refusedError is what serve would refuse to start with.
+type refusedError struct{ error }
+
+func (e refusedError) Error() string {
+	const would = "serve would refuse this: "
+	return would + strings.ReplaceAll(e.error.Error(), "\n", "\n"+would)
+}
+
+// ExitCode is that of serve.
+func (refusedError) ExitCode() int { return exitUsage }
+
+// Version is this binary's; see Built.
+type Version string
+
+// Built is a release with the commit that it was built of, where the go command
+// built it in a repository.
+func Built(release string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return release + "+" + s.Value[:7]
+			}
+		}
+	}
+	return release
+}
+
+// PrintVersion is `stampede version`.
+type PrintVersion struct{}
+
+// Run prints the version.
+func (PrintVersion) Run(io Streams, version Version) error {
+	_, err := fmt.Fprintln(io.Out, "stampede", version)
+	return err
+}

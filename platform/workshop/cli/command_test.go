@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/pgtest"
+)
+
+const (
+	oneKey     = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
+	anotherKey = "0b5d7e93c1a84f62b7d03e9a6c58f214"
+)
+
+// newTestSettings are a server's with those of one part.
+func newTestSettings() Settings {
+	var set struct {
+		Base     `embed:""`
+		Requests httpx.Settings `embed:"" group:"Limits:"`
+	}
+	return Settings{Base: &set.Base, Plugins: kong.Plugins{&set}}
+}
+
+// carryOut runs one of the commands that need no server of ours.
+func carryOut(ctx context.Context, prove Prover, args ...string) (code int, out, errs string) {
+	var table struct {
+		Serve   Serve   `cmd:""`
+		Config  Config  `cmd:""`
+		Token   Token   `cmd:""`
+		Rush    Rush    `cmd:""`
+		Verify  Verify  `cmd:""`
+		Migrate Migrate `cmd:""`
+	}
+	table.Serve.Settings = newTestSettings()
+	table.Config.Settings = table.Serve.Settings
+	var stdout, stderr bytes.Buffer
+	code = Main(ctx, &table, args, Streams{Out: &stdout, Err: &stderr}, nil, prove, "test")
+	return code, stdout.String(), stderr.String()
+}
+
+// TestAllThatServeRefusesIsSaidAtOnce, by serve and by config, with one exit code:
+// config is what one asks before a restart.
+func TestAllThatServeRefusesIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	wrong := []string{"--redis-url=h:6379", "--signing-key=short", "--listen=nowhere", "--max-in-flight=-1"}
+	about := []string{"--database-url and --redis-url are needed", "--redis-url must be like", "STAMPEDE_SIGNING_KEY must be", "--max-in-flight must be", "--listen must be"}
+	for command, prefix := range map[string]string{"serve": "stampede: serve: ", "config": "stampede: serve would refuse this: "} {
+		code, _, errs := carryOut(t.Context(), nil, append([]string{command}, wrong...)...)
+		lines := strings.Split(strings.TrimSpace(errs), "\n")
+		if command == "serve" {
+			lines = slices.DeleteFunc(lines, func(l string) bool { return l == "Try: stampede serve --help" })
+		}
+		if code != exitUsage || len(lines) != len(about) {
+			t.Fatalf("%s: exit %d, want 2 and %d lines:\n%s", command, code, len(about), errs)
+		}
+		for i, want := range about {
+			if !strings.HasPrefix(lines[i], prefix+want) {
+				t.Errorf("%s says %q, want %q", command, lines[i], prefix+want)
+			}
+		}
+	}
+	if code, _, errs := carryOut(t.Context(), nil, "config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key="+oneKey); code != 0 {
+		t.Errorf("config of what serve takes: exit %d\n%s", code, errs)
+	}
+}
+
+// TestServeHelpBeginsWithWhatIsRequired: the three of them.
+func TestServeHelpBeginsWithWhatIsRequired(t *testing.T) {
+	t.Parallel()
+	code, help, _ := carryOut(t.Context(), nil, "serve", "--help")
+	at := func(text string) int { return strings.Index(help, "\n"+text) }
+	if code != 0 || at("Required") < 0 || at("Required") > at("NATS:") || at("  --redis-url") > at("NATS:") || at("  --signing-key") > at("NATS:") {
+		t.Errorf("exit %d, the three that are required do not come first:\n%s", code, help)
+	}
+}
+
+// TestADataFolderOnTheCommandLineWins over the variables of the shell, and a key
+// that was found is named.
+func TestADataFolderOnTheCommandLineWins(t *testing.T) {
+	ours := t.TempDir()
+	if _, err := keepStack(ours, Noted{SigningKey: oneKey, DatabaseURL: "postgres://ours/d", RedisURL: "redis://ours:1"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("STAMPEDE_DATA", ours)
+	for _, c := range []struct {
+		name, variable, key, said string
+		args                      []string
+	}{
+		{"the folder before the variable", anotherKey, oneKey, "", []string{"--data=" + ours}},
+		{"the flag before the folder", anotherKey, anotherKey, "", []string{"--data=" + ours, "--signing-key=" + anotherKey}},
+		{"the variable where no folder is given", anotherKey, anotherKey, "", nil},
+		{"the folder that is found", "", oneKey, "Signed with the key of " + ours + "; --data names another folder.\n", nil},
+	} {
+		t.Setenv("STAMPEDE_SIGNING_KEY", c.variable)
+		code, out, errs := carryOut(t.Context(), nil, append([]string{"token", "--user=7"}, c.args...)...)
+		p, err := auth.NewTokens([]byte(c.key), time.Now).Verify(strings.TrimSpace(out))
+		if code != 0 || err != nil || p.UserID != 7 || errs != c.said {
+			t.Errorf("%s: exit %d, %+v, %v, said %q, want %q", c.name, code, p, err, errs, c.said)
+		}
+	}
+	// So does verify look there, and not at the stores of the shell.
+	t.Setenv("STAMPEDE_DATABASE_URL", "postgres://h.invalid/d")
+	t.Setenv("STAMPEDE_REDIS_URL", "redis://h.invalid:1")
+	if code, _, errs := carryOut(t.Context(), nil, "verify", "--data="+t.TempDir()); code != exitBlind || !strings.Contains(errs, "no stack is known there") {
+		t.Errorf("verify of an empty folder: exit %d\n%s", code, errs)
+	}
+}
+
+// TestAMistypedVariableIsNamed by config, and beside a mistake that it may explain.
+func TestAMistypedVariableIsNamed(t *testing.T) {
+	t.Setenv("STAMPEDE_DATABSE_URL", "postgres://u:planted-secret@h/d")
+	t.Setenv("STAMPEDE_NONSENSE", "planted-secret")
+	const want = "stampede: STAMPEDE_DATABSE_URL is no setting; is STAMPEDE_DATABASE_URL meant?\nstampede: STAMPEDE_NONSENSE is no setting\n"
+	for _, command := range []string{"config", "serve"} {
+		if _, out, errs := carryOut(t.Context(), nil, command); !strings.Contains(errs, want) || strings.Contains(out+errs, "planted-secret") {
+			t.Errorf("%s: want %q in\n%s", command, want, errs)
+		}
+	}
+}
+
+func TestVariablesOfOthersAreNoMistakes(t *testing.T) {
+	t.Parallel()
+	var table struct {
+		Serve Serve `cmd:""`
+	}
+	table.Serve.Settings = newTestSettings()
+	parser, err := kong.New(&table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := findUnknownVariables([]string{
+		"PATH=/bin", "STAMPEDE_LISTEN=:1", "STAMPEDE_FAILPOINTS=", "STAMPEDE_TEST_REDIS_URL=x", "STAMPEDE_SERVICE_HOST=10.0.0.1", "STAMPEDE_SERVICE_PORT_HTTP=80",
+		"STAMPEDE_PORT=tcp://10.0.0.1:80", "STAMPEDE_REDIS_PORT_6379_TCP_ADDR=10.0.0.2", "STAMPEDE_MAX_IN_FLIHGT=30",
+	}, parser.Model)
+	if want := (unknownVariables{"STAMPEDE_MAX_IN_FLIHGT is no setting; is STAMPEDE_MAX_IN_FLIGHT meant?"}); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestVerifyForPrograms has what the tables have, and the same exit codes.
+func TestVerifyForPrograms(t *testing.T) {
+	t.Parallel()
+	stores := []string{"--database-url=" + pgtest.DatabaseURL(t), "--redis-url=" + pgtest.RedisURL(t)}
+	for _, c := range []struct {
+		check proof.Outcome
+		code  int
+	}{
+		{proof.Outcome{ID: "I1", Name: "never oversold", Violations: []proof.Violation{}}, 0},
+		{proof.Outcome{ID: "I1", Name: "never oversold", Violations: []proof.Violation{{Subject: "item 7", Detail: "one too many"}}}, 1},
+		{proof.Outcome{ID: "I1", Name: "never oversold", Violations: []proof.Violation{}, Error: "away"}, exitBlind},
+	} {
+		prove := func(context.Context, Stores, int64, []proof.ClientRecord) (Evidence, error) {
+			return Evidence{Books: []map[string]int{{"sold": 3}}, Checks: []proof.Outcome{c.check}}, nil
+		}
+		code, out, _ := carryOut(t.Context(), prove, append([]string{"verify", "--json"}, stores...)...)
+		var got struct {
+			BooksProved *bool            `json:"books_proved"`
+			Books       []map[string]int `json:"books"`
+			Checks      []proof.Outcome  `json:"checks"`
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		if code != c.code || got.BooksProved == nil || *got.BooksProved != (c.code == 0) || len(got.Books) != 1 || got.Books[0]["sold"] != 3 ||
+			len(got.Checks) != 1 || got.Checks[0].Error != c.check.Error || len(got.Checks[0].Violations) != len(c.check.Violations) {
+			t.Errorf("exit %d, want %d, with\n%s", code, c.code, out)
+		}
+	}
+}
+
+func TestMigrateSaysFromWhereToWhere(t *testing.T) {
+	t.Parallel()
+	url := pgtest.DatabaseURL(t) // has the schema
+	code, out, errs := carryOut(t.Context(), nil, "migrate", "--database-url="+url)
+	if code != 0 || !strings.HasPrefix(out, "The database has schema version ") || !strings.HasSuffix(out, "; there was nothing to do.\n") {
+		t.Errorf("exit %d, %q\n%s", code, out, errs)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Exec(t.Context(), `DO $$ DECLARE name text; BEGIN
+		FOR name IN SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema' LOOP
+			EXECUTE format('DROP SCHEMA %I CASCADE', name);
+		END LOOP; CREATE SCHEMA public; END $$`)
+	if err := errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = carryOut(t.Context(), nil, "migrate", "--database-url="+url)
+	if code != 0 || !strings.HasPrefix(out, "The database was brought from schema version 0 to ") {
+		t.Errorf("exit %d, %q\n%s", code, out, errs)
+	}
+}
+
+// TestAnInterruptedRushIsNoFailure: whoever pressed Ctrl-C knows why it ended.
+func TestAnInterruptedRushIsNoFailure(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	code, _, errs := carryOut(ctx, nil, "rush", "--item=1", "--url="+server.URL, "--signing-key="+oneKey, "--data="+t.TempDir())
+	if code != exitInterrupted || errs != "stampede: interrupted in the phase \"look\"; nothing was rushed\n" {
+		t.Errorf("exit %d, said %q", code, errs)
+	}
+}
+
+// TestAStopIsSaidToBeOver, also in the log's own form.
+func TestAStopIsSaidToBeOver(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string][]string{
+		"text": {"Stopping: requests under way", "Stopped in 0.0 s."},
+		"json": {`"msg":"stopping"`, `"msg":"stopped"`},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		serve := func(ctx context.Context, _ Streams, _ Stack, show func(Parts) error) error {
+			if err := show(Parts{}); err != nil {
+				return err
+			}
+			cancel()
+			<-ctx.Done()
+			return nil
+		}
+		var errs bytes.Buffer
+		err := serveToTheEnd(ctx, Streams{Out: io.Discard, Err: &errs}, format, serve, nil, func(Parts) error { return nil })
+		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+		if err != nil || len(lines) != 2 || !strings.Contains(lines[0], want[0]) || !strings.Contains(lines[1], want[1]) {
+			t.Errorf("%s: %v, said\n%s", format, err, errs.String())
+		}
+	}
+	// A server that ends by itself says why, in its error.
+	var errs bytes.Buffer
+	fault := errors.New("the lock is lost")
+	serve := func(context.Context, Streams, Stack, func(Parts) error) error { return fault }
+	if err := serveToTheEnd(t.Context(), Streams{Err: &errs}, "text", serve, nil, nil); !errors.Is(err, fault) || errs.Len() > 0 {
+		t.Errorf("%v, said %q", err, errs.String())
+	}
+}
+
+// TestWhatIsPrintedToBeTypedCanBe, from whatever folder.
+func TestWhatIsPrintedToBeTypedCanBe(t *testing.T) {
+	t.Parallel()
+	if got := self("stampede"); got != "stampede" {
+		t.Errorf("found by its name: %q", got)
+	}
+	if got := self(".tools/bin/stampede"); !strings.HasPrefix(got, "/") || !strings.HasSuffix(got, "/cli/.tools/bin/stampede") {
+		t.Errorf("found below the working folder: %q", got)
+	}
+	for text, want := range map[string]string{"/srv/shop-1": "/srv/shop-1", "/my data": "'/my data'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'"} {
+		if got := word(text); got != want {
+			t.Errorf("word(%q) = %s", text, got)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"stampede/platform/base/config"
+	"stampede/platform/base/failpoint"
+	"stampede/platform/workshop/embedded"
+)
+
+// Main parses args into a table of commands, carries one out and returns the
+// exit code: 0 done, 1 it failed (of verify: a promise is broken), 2 the command
+// line or a setting is wrong, 3 verify could not look, 10 to 29 as
+// platform/workshop/embedded says, 30 to 36 a store cannot be used (see exitStoreRefused and
+// its neighbours), 130 interrupted before it was done. The first SIGINT or SIGTERM
+// ends ctx, which stops a server in order; the second ends the process, and what it
+// had started, with 130.
+func Main(ctx context.Context, table any, args []string, io Streams, serve Server, prove Prover, version Version) int {
+	if err := failpoint.Arm(os.Getenv(failpoint.Variable), io.Err); err != nil {
+		tell(io.Err, "", err)
+		return exitUsage
+	}
+	exit, file := -1, new(config.File)
+	parser, err := kong.New(table, kong.Name("stampede"), kong.Writers(io.Out, io.Err), kong.Exit(func(code int) { exit = code }),
+		kong.Description("A flash-sale system that sells every unit once and can prove it."),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		config.Options(file), kong.Vars{"data": embedded.DefaultDataDir()})
+	if err != nil {
+		tell(io.Err, "", err)
+		return 1
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 { // --help has been printed
+		return exit
+	}
+	unknown := findUnknownVariables(os.Environ(), parser.Model)
+	if err != nil {
+		name := blamed(err)
+		tell(io.Err, name, err)
+		_, _ = fmt.Fprint(io.Err, unknown)
+		_, _ = fmt.Fprintf(io.Err, "Try: %s --help\n", strings.TrimSpace("stampede "+name))
+		return exitUsage
+	}
+	flags := givenOn(command)
+	flags.letDataWin(command)
+	last := &lastResort{}
+	ctx, stop := interruptible(ctx, last, io.Err)
+	defer stop()
+	command.BindTo(ctx, (*context.Context)(nil))
+	command.Bind(io, serve, prove, version, file, unknown, flags, last)
+	if err := command.Run(); err != nil {
+		if ctx.Err() != nil && interrupted(err) {
+			_, _ = fmt.Fprintln(io.Err, "stampede: interrupted before it was done")
+			return exitInterrupted
+		}
+		tell(io.Err, "", err)
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			return coded.ExitCode()
+		}
+		return 1
+	}
+	return 0
+}
+
+const (
+	exitUsage = 2
+	exitBlind = 3
+	// exitInterrupted is what a shell makes of a program that ended by SIGINT.
+	exitInterrupted = 130
+)
+
+// tell prints an error as one line for each sentence of it. The parser names the
+// command before the first only; all of them are about it.
+func tell(out io.Writer, command string, err error) {
+	prefix := "stampede: "
+	text := err.Error()
+	if rest, named := strings.CutPrefix(text, command+": "); named {
+		prefix, text = prefix+command+": ", rest
+	}
+	for line := range strings.Lines(text) {
+		_, _ = fmt.Fprintln(out, prefix+strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// blamed is the command that a mistake was made with, as far as it is known.
+func blamed(err error) string {
+	if at, ok := errors.AsType[*kong.ParseError](err); ok && at.Context != nil && at.Context.Selected() != nil {
+		return at.Context.Selected().Name
+	}
+	return ""
+}

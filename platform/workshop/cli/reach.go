@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/platform/store/redisx"
+)
+
+// lookTimeout bounds the look at one store: long enough for a name service that
+// has to ask elsewhere and a machine that swaps, short enough to wait for.
+const lookTimeout = 10 * time.Second
+
+// store is a server that a URL names.
+type store struct {
+	name           string // "PostgreSQL"
+	least          string // the oldest version that will do
+	flag, variable string
+	url            string
+	look           func(ctx context.Context, url string) error
+}
+
+func database(url string) store {
+	return store{
+		name: "PostgreSQL", least: strconv.Itoa(pg.MinVersion / 10000), flag: "--database-url", variable: "STAMPEDE_DATABASE_URL", url: url, look: lookAtPostgres,
+	}
+}
+
+func redisStore(url string) store {
+	return store{
+		name: "Redis", least: strconv.Itoa(redisx.MinMajor), flag: "--redis-url", variable: "STAMPEDE_REDIS_URL", url: url, look: lookAtRedis,
+	}
+}
+
+func natsStore(url string) store {
+	return store{name: "NATS", least: bus.MinVersion, flag: "--nats-url", variable: "STAMPEDE_NATS_URL", url: url, look: lookAtNATS}
+}
+
+// reach looks at each store once, before anything is built on them. Whoever gave
+// a wrong URL is thus told so in one sentence, and not in the words of a driver
+// that knows no flags. What fails later has another cause than a setting.
+func reach(ctx context.Context, stores ...store) error {
+	for _, s := range stores {
+		if s.url == "" {
+			continue // an embedded NATS
+		}
+		if err := s.reach(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s store) reach(ctx context.Context) error {
+	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	err := s.look(looking, s.url)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil { // interrupted, which says nothing of the store
+		return fmt.Errorf("look at %s: %w", s.name, ctx.Err())
+	}
+	return s.unusable(err)
+}
+
+// allOf are the stores that serve needs.
+func allOf(s Stores) []store {
+	return []store{database(s.DatabaseURL), redisStore(s.RedisURL), natsStore(s.NATSURL)}
+}
+
+// tooOldError is a store's version that will not do.
+type tooOldError struct{ version string }
+
+func (e tooOldError) Error() string { return "version " + e.version + " is too old" }
+
+func lookAtPostgres(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	// Told with the login; a proxy in between that hides it is not doubted.
+	version := conn.PgConn().ParameterStatus("server_version")
+	if major := leading(version); major > 0 && major < pg.MinVersion/10000 {
+		err = tooOldError{version}
+	}
+	return errors.Join(err, conn.Close(ctx))
+}
+
+func lookAtRedis(ctx context.Context, url string) error {
+	rdb, err := redisx.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	if _, group := rdb.(*redis.ClusterClient); group {
+		return rdb.Close() // one node may be away, and start looks at the version of each
+	}
+	info, err := rdb.Info(ctx, "server").Result()
+	_, rest, _ := strings.Cut(info, "redis_version:")
+	version, _, _ := strings.Cut(rest, "\r\n")
+	if major := leading(version); err == nil && major > 0 && major < redisx.MinMajor {
+		err = tooOldError{version}
+	}
+	return errors.Join(err, rdb.Close())
+}
+
+func lookAtNATS(ctx context.Context, url string) error {
+	deadline, _ := ctx.Deadline() // there is one, see reach
+	nc, err := nats.Connect(url, nats.Name("stampede"), nats.Timeout(time.Until(deadline)))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	version := nc.ConnectedServerVersion()
+	major, rest, _ := strings.Cut(version, ".")
+	if leading(major) < 2 || leading(major) == 2 && leading(rest) < 12 {
+		return tooOldError{version}
+	}
+	js, err := jetstream.New(nc)
+	if err == nil {
+		_, err = js.AccountInfo(ctx)
+	}
+	return err
+}
+
+// leading is the number that a version begins with, 0 where it begins with none:
+// "15.4 (Debian)", "18beta1".
+func leading(version string) int {
+	end := strings.IndexFunc(version, func(c rune) bool { return c < '0' || c > '9' })
+	if end < 0 {
+		end = len(version)
+	}
+	n, _ := strconv.Atoi(version[:end]) // 0 is the answer then
+	return n
+}

@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/loadgen"
+)
+
+// Rush is `stampede rush`.
+type Rush struct {
+	Demo       bool          `help:"Plan a small sale that opens in seconds and rush it; needs no other flag against stampede run."`
+	Item       int64         `help:"The item to rush; GET /api/v1/sessions lists what is on sale."`
+	URL        string        `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
+	Shoppers   int           `default:"2000" help:"How many distinct users rush, 1 to 10000000."`
+	Rate       string        `default:"max" help:"Attempts per second; max is as fast as the connections allow."`
+	Pay        string        `default:"80%" help:"Share of the winners that pay, as 80% or 0.8."`
+	Conns      int           `default:"256" help:"HTTP connections, 1 to 10000."`
+	Sockets    int           `default:"-1" help:"Shoppers that also hold a WebSocket; -1 is all, as far as file descriptors allow."`
+	FirstUser  int64         `default:"0" help:"Id of the first shopper; 0 takes a range that no earlier run used."`
+	Quantity   int           `default:"1" help:"Units that each shopper asks for, from 1."`
+	Settle     time.Duration `default:"60s" help:"How long to wait for orders and payments, as a duration."`
+	JSON       bool          `name:"json" help:"Print the report as JSON."`
+	Log        string        `type:"path" help:"Write the client's log, what every shopper was told, to this file."`
+	SigningKey string        `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:"" found:""`
+	NoVerify   bool          `help:"Do not prove the books afterwards."`
+	Books      `embed:""`
+}
+
+var (
+	// ErrBroken means that the run broke a promise or the books do not prove.
+	ErrBroken = errors.New("a promise was broken, see above")
+	// errDeserted means that the server went away before it had told everything.
+	errDeserted = errors.New("the server went away, see above")
+)
+
+// Demo's size and timing: one glance long, with more shoppers than units.
+const (
+	demoStock    = 100
+	demoOpensIn  = 8 * time.Second
+	demoOpen     = 10 * time.Minute
+	demoPayAfter = 5 * time.Minute
+)
+
+// shopperTokenLife outlives a play: even ten million attempts take minutes, and a
+// token that ended on the way would count as a refusal of the server's.
+const shopperTokenLife = 2 * time.Hour
+
+// Validate finds what can be wrong with the flags before anything is looked up or
+// sent.
+func (c *Rush) Validate() error {
+	cfg, err := c.play(Noted{})
+	if err != nil {
+		return err
+	}
+	if c.Demo {
+		cfg.ItemID = 1 // it is planned later
+	}
+	cfg.Token = func(int64) (string, error) { return "", nil } // the key is looked up later
+	return cfg.Validate()
+}
+
+// Run plays, reports, and proves the books where the stores are known.
+func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) error {
+	stack, err := ReadStack(c.Data)
+	if err != nil && !errors.Is(err, ErrNoStack) {
+		return err
+	}
+	source := flags.keySource(c.SigningKey != "", c.Data)
+	if c.SigningKey == "" {
+		c.SigningKey = stack.SigningKey
+	}
+	if c.SigningKey == "" {
+		return fmt.Errorf("no signing key: give --signing-key, or --data with the folder of `stampede run` (looked in %s)", c.Data)
+	}
+	cfg, err := c.play(stack)
+	if err != nil {
+		return err
+	}
+	if source != "" {
+		_, _ = fmt.Fprintln(io.Err, source)
+	}
+	tokens := auth.NewTokens([]byte(c.SigningKey), time.Now)
+	cfg.Token = func(user int64) (string, error) {
+		return tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, shopperTokenLife)
+	}
+	cfg.Progress = io.Err
+	if f, ok := io.Err.(*os.File); ok {
+		cfg.Terminal = term.IsTerminal(int(f.Fd()))
+	}
+	if c.Demo {
+		if cfg.ItemID, err = planDemo(ctx, cfg.BaseURL, tokens, io.Err); err != nil {
+			return err
+		}
+	}
+	report, err := loadgen.Run(ctx, cfg)
+	switch {
+	case errors.Is(err, loadgen.ErrInterrupted):
+		c.NoVerify = true // numbers are still on their way; verify --client-log takes the log later
+		if broken := c.finish(ctx, io.Out, report, c.stores(stack), prove); broken != nil {
+			return errors.Join(broken, err)
+		}
+		return interruptedError{err}
+	case err != nil && ctx.Err() != nil:
+		return interruptedError{err}
+	case err != nil:
+		return err
+	}
+	if code, all := report.NoPath(); all {
+		return fmt.Errorf("no shopper got a rush path: the server answered %s; is item %d on sale, and is this the server's signing key?", code, cfg.ItemID)
+	}
+	return c.finish(ctx, io.Out, report, c.stores(stack), prove)
+}
+
+// play turns the flags into what loadgen takes, and refuses those that contradict
+// each other before anything is sent.
+func (c *Rush) play(stack Noted) (loadgen.Config, error) {
+	cfg := loadgen.DefaultConfig()
+	cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = c.Item, c.Shoppers, c.Conns, c.Sockets
+	cfg.FirstUser, cfg.Quantity, cfg.Settle = c.FirstUser, c.Quantity, c.Settle
+	switch {
+	case c.URL != "":
+		cfg.BaseURL = strings.TrimSuffix(c.URL, "/")
+	case stack.BaseURL != "":
+		cfg.BaseURL = stack.BaseURL
+	}
+	if c.FirstUser == 0 {
+		// A thousand ids for each millisecond: a million shoppers meet no run that
+		// began a second before or after theirs.
+		cfg.FirstUser = time.Now().UnixMilli() * 1000
+	}
+	if c.Rate != "max" {
+		rate, err := strconv.ParseFloat(c.Rate, 64)
+		if err != nil || rate <= 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
+			return cfg, fmt.Errorf("--rate is attempts per second or max, not %q", c.Rate)
+		}
+		cfg.Rate = rate
+	}
+	number, percent := strings.CutSuffix(c.Pay, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if percent {
+		share /= 100
+	}
+	if err != nil || share < 0 || share > 1 || math.IsNaN(share) {
+		return cfg, fmt.Errorf("--pay is a share such as 80%% or 0.8, not %q", c.Pay)
+	}
+	cfg.PayShare = share
+	switch {
+	case c.Item == 0 && !c.Demo:
+		return cfg, errors.New("name the item with --item ID, or let --demo plan a sale")
+	case c.Item != 0 && c.Demo:
+		return cfg, errors.New("--demo plans a sale of its own: give either --item or --demo")
+	}
+	return cfg, nil
+}
+
+// planDemo plans a small sale as an operator would, over HTTP, and returns its
+// item.
+func planDemo(ctx context.Context, baseURL string, tokens *auth.Tokens, progress io.Writer) (int64, error) {
+	token, err := tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
+	if err != nil {
+		return 0, err
+	}
+	planned, err := loadgen.PlanSale(ctx, baseURL, token, loadgen.Sale{
+		Name: "Demo rush", Title: "Demo phone", Stock: demoStock, OpensAt: time.Now().Add(demoOpensIn), Open: demoOpen, PayAfter: demoPayAfter,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("is the server running at %s? %w", baseURL, err)
+	}
+	_, _ = fmt.Fprintf(progress, "Planned a sale of %d units, item %s; it opens in %s.\n", demoStock, planned.ItemID, demoOpensIn)
+	return strconv.ParseInt(planned.ItemID, 10, 64)
+}
+
+// finish prints the report, keeps the log and proves the books.
+func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report, stores Stores, prove Prover) error {
+	if c.Log != "" {
+		if err := writeLogFile(c.Log, report.Entries); err != nil {
+			return err
+		}
+	}
+	result := struct {
+		*loadgen.Report
+		BooksProved *bool `json:"books_proved"` // null when nobody looked
+		*Evidence         // the books of the item, and the checks
+	}{Report: report}
+	table := io.Discard // with --json, standard output carries the document and nothing else
+	if !c.JSON {
+		table = out
+		if err := report.Write(out); err != nil {
+			return err
+		}
+	}
+	var blind error
+	switch {
+	case c.NoVerify:
+	case stores.Check() != nil:
+		_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
+	default:
+		_, _ = fmt.Fprintln(table)
+		found, err := c.proveBooks(ctx, stores, report, prove)
+		if err != nil {
+			blind = fmt.Errorf("prove the books: %w", err)
+			break
+		}
+		ok := proof.AllOK(found.Checks)
+		result.BooksProved, result.Evidence = &ok, &found
+		if err := found.Write(table); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		if err := printJSON(out, result); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	switch {
+	case len(report.Violations) > 0 || result.BooksProved != nil && !*result.BooksProved:
+		return errors.Join(ErrBroken, blind)
+	case report.NotKnown != nil:
+		return errors.Join(errDeserted, blind)
+	}
+	return blind
+}
+
+// proveBooks proves the books of the item that was rushed against what its shoppers
+// were told.
+func (c *Rush) proveBooks(ctx context.Context, stores Stores, report *loadgen.Report, prove Prover) (Evidence, error) {
+	if err := reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL)); err != nil {
+		return Evidence{}, err
+	}
+	return prove(ctx, stores, report.ItemID, report.Entries)
+}
+
+// writeLogFile keeps what every shopper was told, for verify --client-log.
+func writeLogFile(name string, entries []proof.ClientRecord) error {
+	f, err := os.Create(filepath.Clean(name))
+	if err != nil {
+		return fmt.Errorf("write the client log: %w", err)
+	}
+	if err := loadgen.WriteLog(f, entries); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	stdio "io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"stampede/platform/base/app"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/web"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/demo"
+	"stampede/platform/workshop/embedded"
+)
+
+// Server builds a server on a stack and serves until ctx ends. show adds what
+// only one of the commands has; it runs before the first request is answered.
+type Server func(ctx context.Context, io Streams, start Stack, show func(Parts) error) error
+
+// Stack starts what a server stands on and returns how to reach it, the signing
+// key, and a channel that tells when a part of it died.
+type Stack func(ctx context.Context, a *app.App) (Stores, string, <-chan error, error)
+
+// Parts is what a command may show of a server.
+type Parts struct {
+	App    *app.App
+	Router *httpx.Router
+	Tokens *auth.Tokens
+	Log    *slog.Logger
+	Book   func(ctx context.Context, itemID int64) (demo.Books, error)
+	Prove  func(ctx context.Context) []proof.Outcome
+}
+
+// Run is `stampede run`, the embedded default.
+type Run struct {
+	Settings  `embed:""`
+	Data      string        `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Folder for all data. Created if missing; a second start continues with it."`
+	Fresh     bool          `help:"Delete the data and start over, after asking."`
+	Yes       bool          `short:"y" help:"Answer yes to that question."`
+	DemoEvery time.Duration `default:"3m" env:"STAMPEDE_DEMO_EVERY" help:"Time between two openings of the demo sale, at least 10s."`
+}
+
+// Validate finds what can be wrong before anything is started.
+func (c *Run) Validate() error {
+	wrong := []error{c.check()}
+	if c.Keys.SigningKey != "" {
+		wrong = append(wrong, auth.CheckKey(c.Keys.SigningKey))
+	}
+	if c.DemoEvery < demo.MinEvery {
+		wrong = append(wrong, fmt.Errorf("--demo-every must be at least %s, not %s", demo.MinEvery, c.DemoEvery))
+	}
+	return errors.Join(wrong...)
+}
+
+// Run starts the stack, then serves.
+func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version, unknown unknownVariables, last *lastResort) error {
+	if c.Fresh && !c.Yes {
+		if err := embedded.ConfirmFresh(c.Data, os.Stdin, io.Err); err != nil {
+			return err
+		}
+	}
+	c.Practice()
+	unknown.warn(ctx, c.Logs.Logger(io.Err, nil))
+	said, noticed := announce(io.Out, c.Logs.LogFormat), announce(io.Err, c.Logs.LogFormat)
+	steps := 0
+	step := func(name string, took time.Duration) {
+		steps++
+		said.say(ctx, fmt.Sprintf("%2d  %-46s %5.1f s", steps, name, took.Seconds()), "step", "name", name, "took_seconds", took.Seconds())
+	}
+	var began time.Time // when what follows the stores began
+	start := func(ctx context.Context, a *app.App) (Stores, string, <-chan error, error) {
+		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step, Emergency: last.arm})
+		if err != nil {
+			return Stores{}, "", nil, err
+		}
+		a.OnStop("postgres and redis", parts.Stop)
+		began = time.Now()
+		for _, notice := range parts.Notices {
+			noticed.say(ctx, notice, "data folder taken over", "detail", notice)
+		}
+		key, err := keepStack(parts.DataDir, Noted{
+			BaseURL: c.Addresses.BaseURL(), DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.Keys.SigningKey,
+		})
+		stores := Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
+		return stores, key, parts.Died(), err
+	}
+	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
+		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery})
+		if err != nil {
+			return err
+		}
+		if err := show.Routes(s.Router); err != nil {
+			return err
+		}
+		if c.Addresses.PublicURL == "" && c.Addresses.OnlyHere() { // a public URL on loopback is a forwarded port's
+			warnOnlyHere(ctx, s.Log, c.Addresses.BaseURL())
+		}
+		s.App.OnStop("demo", show.Stop)
+		s.App.Go("demo sales", show.Workers()...)
+		step("start NATS, schema, modules, demo sale", time.Since(began))
+		base := c.Addresses.BaseURL()
+		live, docs, health := base+"/", base+"/docs", "http://"+c.Addresses.OpsListen+"/readyz"
+		try := fmt.Sprintf("%s rush --demo --data %s", word(self(os.Args[0])), word(c.Data))
+		said.say(ctx, fmt.Sprintf("\nStampede %s is ready.\n  Live page   %s\n  API         %s\n  Health      %s\n  Try         %s\nCtrl-C stops it in order; the data stays there.",
+			version, live, docs, health, try), "ready", "version", version, "live_page", live, "api", docs, "health", health, "try", try)
+		return nil
+	})
+}
+
+// Serve is `stampede serve`, with stores of your own.
+type Serve struct {
+	Stores       `embed:""`
+	Settings     `embed:""`
+	EndWithInput bool `hidden:"" help:"End when the standard input does, as a child of bench."`
+}
+
+// Validate names all that is wrong at once.
+func (c *Serve) Validate() error { return refusal(c.Settings, c.Stores) }
+
+// Run serves with given stores.
+func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Version, unknown unknownVariables) error {
+	unknown.warn(ctx, c.Logs.Logger(io.Err, nil))
+	if c.NATSURL == "" {
+		// Of whatever folder it was started in: the whole name shows when that was another one.
+		dir, err := filepath.Abs(cmp.Or(c.NATSDir, filepath.Join("data", "nats")))
+		if err != nil {
+			return fmt.Errorf("find the folder of the embedded NATS: %w", err)
+		}
+		c.NATSDir = dir
+	}
+	if c.EndWithInput {
+		ended, end := context.WithCancel(ctx)
+		defer end()
+		ctx = ended
+		go func() { _, _ = stdio.Copy(stdio.Discard, os.Stdin); end() }()
+	}
+	// Nothing of the stores is this process's: there is nothing to start, nothing
+	// to stop and nobody who tells of their death.
+	start := func(ctx context.Context, _ *app.App) (Stores, string, <-chan error, error) {
+		return c.Stores, c.Keys.SigningKey, nil, reach(ctx, allOf(c.Stores)...)
+	}
+	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
+		if err := web.Pages(s.Router, web.Shop); err != nil {
+			return err
+		}
+		if c.Addresses.OnlyHere() {
+			warnOnlyHere(ctx, s.Log, c.Addresses.BaseURL())
+		}
+		said := announce(io.Out, c.Logs.LogFormat)
+		if c.NATSURL == "" {
+			said.say(ctx, fmt.Sprintf("The embedded NATS keeps its streams in %s (--nats-dir)", c.NATSDir), "embedded nats", "folder", c.NATSDir)
+		}
+		health := "http://" + c.Addresses.OpsListen + "/readyz"
+		said.say(ctx, fmt.Sprintf("Stampede %s serves %s; health at %s", version, c.Addresses.BaseURL(), health),
+			"serving", "version", version, "url", c.Addresses.BaseURL(), "health", health)
+		return nil
+	})
+}
+
+// warnOnlyHere says that everybody else is sent to their own machine.
+func warnOnlyHere(ctx context.Context, log *slog.Logger, url string) {
+	log.WarnContext(ctx, "others reach this server, but its links lead to loopback: give --public-url (STAMPEDE_PUBLIC_URL) the address that shoppers and payment providers use",
+		"links_begin_with", url)
+}

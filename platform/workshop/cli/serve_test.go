@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/telemetry"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+)
+
+// TestWithALogForMachinesAllIsForMachines: a container's log gathers both streams.
+func TestWithALogForMachinesAllIsForMachines(t *testing.T) {
+	t.Parallel()
+	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
+	var out, errs bytes.Buffer
+	serve := func(_ context.Context, _ Streams, _ Stack, show func(Parts) error) error {
+		lines := slog.New(slog.DiscardHandler)
+		return show(Parts{Log: lines, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
+	}
+	cmd := Serve{Settings: newTestSettings()}
+	cmd.Addresses = httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}
+	cmd.Logs = telemetry.Settings{LogFormat: "json", LogLevel: "warn"}
+	if err := cmd.Run(t.Context(), Streams{Out: &out, Err: &errs}, serve, "v1", unknownVariables{"STAMPEDE_X is no setting"}); err != nil {
+		t.Fatal(err)
+	}
+	var said []map[string]any
+	for line := range strings.Lines(out.String() + errs.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Errorf("no JSON: %s", line)
+		}
+		said = append(said, fields)
+	}
+	if len(said) != 3 || said[0]["msg"] != "embedded nats" || said[1]["msg"] != "serving" || said[1]["url"] != "http://127.0.0.1:8080" ||
+		said[1]["version"] != "v1" || said[2]["level"] != "WARN" || !strings.Contains(fmt.Sprint(said[2]["variables"]), "STAMPEDE_X") {
+		t.Errorf("it said %v", said)
+	}
+}
+
+// TestServeSaysWhatNobodyAskedFor: links that lead others to their own machine,
+// and the folder that the streams are in.
+func TestServeSaysWhatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
+	here, err := filepath.Abs(filepath.Join("data", "nats"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		listen, public, nats string
+		warned               bool
+	}{
+		{":8080", "", "", true},
+		{":8080", "http://localhost:8080", "nats://h:4222", true},
+		{":8080", "https://sale.example.com", "", false},
+		{"127.0.0.1:8080", "", "nats://h:4222", false},
+	} {
+		var out, log bytes.Buffer
+		serve := func(_ context.Context, _ Streams, _ Stack, show func(Parts) error) error {
+			lines := slog.New(slog.NewTextHandler(&log, nil))
+			return show(Parts{Log: lines, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
+		}
+		cmd := Serve{Settings: newTestSettings(), Stores: Stores{NATSURL: c.nats}}
+		cmd.Addresses = httpx.Addresses{Listen: c.listen, PublicURL: c.public}
+		if err := cmd.Run(t.Context(), Streams{Out: &out, Err: &out}, serve, "test", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "STAMPEDE_PUBLIC_URL"); got != c.warned {
+			t.Errorf("%+v: logged %q", c, log.String())
+		}
+		if got := strings.Contains(out.String(), "keeps its streams in "+here+" (--nats-dir)\n"); got != (c.nats == "") {
+			t.Errorf("%+v: printed %q", c, out.String())
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"stampede/platform/edge/auth"
+)
+
+// stackFile is where `run` notes how its private servers are reached, so that
+// verify, rush and token find them without flags. It holds the signing key and
+// is readable by its owner only.
+const stackFile = "stack.json"
+
+// Noted is what another command needs to know of a running `stampede run`.
+type Noted struct {
+	BaseURL     string `json:"base_url"`
+	DatabaseURL string `json:"database_url"`
+	RedisURL    string `json:"redis_url"`
+	SigningKey  string `json:"signing_key"`
+}
+
+// ErrNoStack means that no `stampede run` has used the folder.
+var ErrNoStack = errors.New("no stack is known there: start one with `stampede run`, or name the servers with flags")
+
+// writeStack notes the stack in the data folder.
+func writeStack(dir string, s Noted) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode stack: %w", err)
+	}
+	name := filepath.Join(dir, stackFile)
+	tmp := name + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("note the stack: %w", err)
+	}
+	_, err = f.Write(raw)
+	// Through to the disk before the name points to it: after a power cut, an empty note would have lost the key.
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("note the stack: %w", err)
+	}
+	if err := os.Rename(tmp, name); err != nil {
+		return fmt.Errorf("note the stack: %w", err)
+	}
+	return nil
+}
+
+// ReadStack reads what writeStack noted, or returns ErrNoStack.
+func ReadStack(dir string) (Noted, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, stackFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Noted{}, fmt.Errorf("%s: %w", dir, ErrNoStack)
+	}
+	if err != nil {
+		return Noted{}, fmt.Errorf("read the stack: %w", err)
+	}
+	var s Noted
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return Noted{}, fmt.Errorf("%s is damaged; remove it and start `stampede run` again, which makes a new signing key: %w",
+			filepath.Join(dir, stackFile), err)
+	}
+	return s, nil
+}
+
+// keepStack notes the stack and returns the signing key to use: the one given,
+// else the one noted earlier, else a new one. Tokens and paths thus survive a
+// restart.
+func keepStack(dir string, s Noted) (key string, err error) {
+	if s.SigningKey == "" {
+		switch earlier, err := ReadStack(dir); {
+		case err == nil:
+			s.SigningKey = earlier.SigningKey
+		case !errors.Is(err, ErrNoStack):
+			return "", err
+		}
+	}
+	if s.SigningKey == "" {
+		var random [32]byte
+		if _, err := rand.Read(random[:]); err != nil {
+			return "", fmt.Errorf("make a signing key: %w", err)
+		}
+		s.SigningKey = hex.EncodeToString(random[:])
+	}
+	if err := auth.CheckKey(s.SigningKey); err != nil {
+		return "", err
+	}
+	return s.SigningKey, writeStack(dir, s)
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"stampede/platform/store/redisx"
+)
+
+// Stores names the servers that `serve` uses.
+type Stores struct {
+	DatabaseURL   string   `default:"" env:"STAMPEDE_DATABASE_URL" help:"Required. PostgreSQL 15 or newer, postgres://user:password@host/database." secret:"" group:"Required (run makes its own):"`
+	RedisURL      string   `default:"" env:"STAMPEDE_REDIS_URL" help:"Required. Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:"" group:"Required (run makes its own):"`
+	LockRedisURLs []string `name:"lock-redis-urls" env:"STAMPEDE_LOCK_REDIS_URLS" help:"Independent Redis servers, comma-separated and odd in number, of which a majority gives out locks. Empty: the Redis of --redis-url." secret:"" group:"Locks:" rare:""`
+	NATSURL       string   `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222; the servers of a cluster with commas between. Empty: embedded, and this process is the only instance." secret:"" group:"NATS:"`
+	NATSDir       string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: ./data/nats." group:"NATS:"`
+}
+
+// Check checks the stores' URLs without connecting, and returns a sentence for
+// each that is wrong.
+func (s Stores) Check() error {
+	return errors.Join(s.needed(), s.validateDatabase(), s.validateRedis(), s.validateLocks(), s.validateNATS())
+}
+
+// needed finds a URL that was left out.
+func (s Stores) needed() error {
+	if s.DatabaseURL == "" || s.RedisURL == "" {
+		return errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` brings stores of its own")
+	}
+	return nil
+}
+
+func (s Stores) validateDatabase() error {
+	if u, err := url.Parse(s.DatabaseURL); s.DatabaseURL != "" && (err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql")) {
+		return errors.New("--database-url must be like postgres://user:password@host/database")
+	}
+	return nil
+}
+
+func (s Stores) validateRedis() error {
+	if s.RedisURL == "" {
+		return nil
+	}
+	if err := checkRedis(s.RedisURL); err != nil {
+		return fmt.Errorf("--redis-url must be like redis://:password@host:6379/0: %w", err)
+	}
+	return nil
+}
+
+// maxLockNodes bounds what taking a lock costs: nine nodes stand the loss of four.
+const maxLockNodes = 9
+
+func (s Stores) validateLocks() error {
+	// A fourth node stands no more losses than three do, and the first of two none.
+	if n := len(s.LockRedisURLs); n > maxLockNodes || n > 0 && n%2 == 0 {
+		return fmt.Errorf("--lock-redis-urls must be an odd number of servers, at most %d, not %d", maxLockNodes, n)
+	}
+	for i, u := range s.LockRedisURLs {
+		if err := checkRedis(u); err != nil {
+			return fmt.Errorf("--lock-redis-urls, number %d, must be like redis://:password@host:6379/0: %w", i+1, err)
+		}
+		if slices.Contains(s.LockRedisURLs[:i], u) {
+			return fmt.Errorf("--lock-redis-urls, number %d, names a server again: the servers must be independent", i+1)
+		}
+	}
+	return nil
+}
+
+// checkRedis finds what is wrong with a URL. The parser's error repeats the URL,
+// and with it the password.
+func checkRedis(raw string) error {
+	_, err := redisx.Parse(raw)
+	if bad, ok := errors.AsType[*url.Error](err); ok {
+		return bad.Err
+	}
+	return err
+}
+
+func (s Stores) validateNATS() error {
+	if u, err := url.Parse(s.NATSURL); s.NATSURL != "" && (err != nil || (u.Scheme != "nats" && u.Scheme != "tls") || u.Host == "") {
+		return errors.New("--nats-url must be like nats://host:4222")
+	}
+	return nil
+}

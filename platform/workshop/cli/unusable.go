@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/nats-io/nats.go"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/config"
+)
+
+// The exit codes for stores that cannot be used, apart from those of `run`'s own
+// stores in platform/workshop/embedded, so that whoever supervises a server can tell a
+// store that will come back (refused, silent) from a setting that will not.
+const (
+	exitStoreRefused     = 30 // nothing listens there
+	exitStoreHostUnknown = 31
+	exitStoreSilent      = 32 // no answer in time
+	exitStoreLogin       = 33 // user or password
+	exitStoreNoDatabase  = 34
+	exitStoreTooOld      = 35
+	exitStoreOther       = 36 // another kind of server, or one that refuses for a reason of its own
+)
+
+// storeError is one sentence about a store that cannot be used, with what was
+// tried, without its password, and what to do next.
+type storeError struct {
+	sentence string
+	exit     int
+}
+
+func (e *storeError) Error() string { return e.sentence }
+
+// ExitCode is for the shell.
+func (e *storeError) ExitCode() int { return e.exit }
+
+// unusable turns what a driver said into such a sentence.
+func (s store) unusable(err error) error {
+	at, correct := config.Places(s.url), fmt.Sprintf("correct %s (%s)", s.flag, s.variable)
+	tell := func(exit int, format string, args ...any) error {
+		return &storeError{sentence: fmt.Sprintf(format, args...), exit: exit}
+	}
+	if old, ok := errors.AsType[tooOldError](err); ok {
+		return tell(exitStoreTooOld, "%s at %s is version %s: upgrade it to %s or newer, or %s.", s.name, at, old.version, s.least, correct)
+	}
+	switch complaint(err) {
+	case complaintLogin:
+		return tell(exitStoreLogin, "%s at %s refuses the user or the password (%s): %s.", s.name, at, reason(err), correct)
+	case complaintDatabase:
+		return tell(exitStoreNoDatabase, "%s at %s has no such database: create it, or %s.", s.name, at, correct)
+	case complaintOther:
+		// It answered, so the network is not to blame.
+	case complaintNone:
+		_, unknown := errors.AsType[*net.DNSError](err)
+		timeout, ok := errors.AsType[net.Error](err)
+		switch {
+		case unknown:
+			return tell(exitStoreHostUnknown, "The host of %s has no address here: %s, or the name service.", at, correct)
+		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist), errors.Is(err, nats.ErrNoServers):
+			return tell(exitStoreRefused, "Nothing listens at %s: start %s there, or %s.", at, s.name, correct)
+		case errors.Is(err, context.DeadlineExceeded), ok && timeout.Timeout(), errors.Is(err, nats.ErrTimeout):
+			return tell(exitStoreSilent, "%s at %s does not answer within %s: look at that server and the network between, or %s.", s.name, at, lookTimeout, correct)
+		}
+	}
+	return tell(exitStoreOther, "What answers at %s cannot be used as %s (%s): put that right, or %s.", at, s.name, reason(err), correct)
+}
+
+// complaints are what a server itself said, by what has to be corrected.
+type complaints int
+
+const (
+	complaintNone complaints = iota // the server said nothing
+	complaintLogin
+	complaintDatabase
+	complaintOther
+)
+
+func complaint(err error) complaints {
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch said.Code {
+		case "28000", "28P01": // invalid_authorization_specification, invalid_password
+			return complaintLogin
+		case "3D000": // invalid_catalog_name
+			return complaintDatabase
+		}
+		return complaintOther
+	}
+	if said, ok := errors.AsType[redis.Error](err); ok {
+		text := said.Error()
+		for prefix, what := range map[string]complaints{
+			"WRONGPASS": complaintLogin, "NOAUTH": complaintLogin, "NOPERM": complaintLogin,
+			"ERR DB index": complaintDatabase, "ERR invalid DB index": complaintDatabase,
+		} {
+			if strings.HasPrefix(text, prefix) {
+				return what
+			}
+		}
+		return complaintOther
+	}
+	if errors.Is(err, nats.ErrAuthorization) {
+		return complaintLogin
+	}
+	return complaintNone
+}
+
+// reason is the driver's own words on one line.
+func reason(err error) string {
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return said.Message
+	}
+	if tried, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		err = tried.Unwrap() // without the user, whom the sentence has no need of
+	}
+	return strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
+}

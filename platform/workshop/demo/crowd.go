@@ -1,0 +1,116 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/loadgen"
+)
+
+// crowd is a run of shoppers under way or just finished.
+type crowd struct {
+	loadgen.Snapshot
+	Running bool     `json:"running"`
+	Figures *figures `json:"figures,omitempty"` // of a crowd that is through
+	Error   string   `json:"error,omitempty"`
+	ItemID  string   `json:"item_id"`
+}
+
+// figures sum a crowd up: answers per second, and 99th percentiles in milliseconds.
+type figures struct {
+	PerSecond float64 `json:"per_second"`
+	Refusal   float64 `json:"refusal"`
+	Visible   float64 `json:"visible"`
+	Push      float64 `json:"push"`
+}
+
+// Bounds of a crowd: this machine plays the shoppers too.
+const (
+	maxShoppers  = 10_000
+	crowdConns   = 128
+	crowdSockets = 1_000
+)
+
+// me hands a visitor the token of a new shopper.
+func (s *Service) me(w http.ResponseWriter, r *http.Request) {
+	user := visitorID()
+	token, err := s.deps.Tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, 2*time.Hour)
+	if err != nil {
+		httpx.WriteProblem(w, r, err)
+		return
+	}
+	answer(w, map[string]string{"token": token, "user_id": strconv.FormatInt(user, 10)})
+}
+
+// visitorID is a user that no crowd plays: crowds count from milliseconds times
+// a thousand, visitors from microseconds, which are above and never repeat.
+func visitorID() int64 { return 1<<60 + time.Now().UnixMicro() }
+
+var errBusy = fault.New(fault.Conflict, "busy", fault.Titles{"Already under way", "正在进行中，请稍候"}, "A crowd is on its way already; wait until it has settled.")
+
+// shoppers sends a crowd at the sale that is on or comes next. One at a time:
+// two crowds would take each other's units and neither's figures would be true.
+func (s *Service) shoppers(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Shoppers int `json:"shoppers"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&in); err != nil || in.Shoppers < 1 || in.Shoppers > maxShoppers {
+		httpx.WriteProblem(w, r, fault.Plainf(fault.Invalid, "Send {\"shoppers\": n} with n between 1 and %d.", maxShoppers))
+		return
+	}
+	target, ok := s.current(time.Now().Add(time.Second)) // a sale in its last second is no target
+	if !ok {
+		httpx.WriteProblem(w, r, fault.Plain(fault.Unavailable, "No sale is planned yet; try again in a moment.").After(2*time.Second))
+		return
+	}
+	s.mu.Lock()
+	if s.crowd != nil && s.crowd.Running {
+		s.mu.Unlock()
+		httpx.WriteProblem(w, r, errBusy)
+		return
+	}
+	c := &crowd{Running: true, ItemID: target.ItemID, Snapshot: loadgen.Snapshot{Phase: "look"}}
+	s.crowd = c
+	s.mu.Unlock()
+	s.wait.Go(func() { s.play(s.ctx, c, in.Shoppers) })
+	answer(w, map[string]any{"shoppers": in.Shoppers, "item_id": target.ItemID})
+}
+
+// play is the crowd's way through, in the background; the page follows it through
+// the state.
+func (s *Service) play(ctx context.Context, c *crowd, n int) {
+	cfg := loadgen.DefaultConfig()
+	cfg.BaseURL, cfg.Shoppers, cfg.Connections, cfg.Sockets = s.deps.BaseURL, n, crowdConns, min(n, crowdSockets)
+	cfg.FirstUser = time.Now().UnixMilli() * 1000
+	cfg.ItemID, _ = strconv.ParseInt(c.ItemID, 10, 64) // the server's own id
+	cfg.Token = func(user int64) (string, error) {
+		return s.deps.Tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
+	}
+	cfg.Observe = func(snap loadgen.Snapshot) {
+		s.mu.Lock()
+		c.Snapshot = snap
+		s.mu.Unlock()
+	}
+	report, err := loadgen.Run(ctx, cfg)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.Running = false
+	if err != nil {
+		c.Error = err.Error()
+		return
+	}
+	c.Phase, c.Answers, c.Done, c.Total = "done", report.Answers, int64(n), int64(n)
+	c.Figures = &figures{
+		PerSecond: report.PerSecond, Refusal: report.Latency["refusal"].P99, Visible: report.Latency["order visible"].P99, Push: report.Latency["push"].P99,
+	}
+	if len(report.Violations) > 0 {
+		c.Error = fmt.Sprintf("%d broken promises, first: order %s %s", len(report.Violations), report.Violations[0].OrderNo, report.Violations[0].Detail)
+	}
+}

@@ -1,0 +1,220 @@
+// Package demo is what `stampede run` shows: a sale that opens every three
+// minutes, a crowd to send at it, the books while it runs and their proof. It
+// drives the server the way anybody could, over its HTTP API; only the books
+// and the proof are handed to it.
+//
+// It exists in `run` alone: its addresses hand out shoppers' tokens to whoever
+// asks.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"stampede/platform/base/app"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/web"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/loadgen"
+)
+
+// Books is one item's account: where each of its units is.
+type Books struct {
+	Total      int64 `json:"total"`
+	Remaining  int64 `json:"remaining"`
+	Held       int64 `json:"held"`
+	Sold       int64 `json:"sold"`
+	Difference int64 `json:"difference"` // total less everything accounted for; anything but 0 is a lie
+}
+
+// Deps is what demo is given.
+type Deps struct {
+	BaseURL string // where this server is reached
+	Tokens  *auth.Tokens
+	Books   func(ctx context.Context, itemID int64) (Books, error)
+	Prove   func(ctx context.Context) []proof.Outcome
+	Log     *slog.Logger
+	// Every is the time between two openings; 0 is three minutes.
+	Every time.Duration
+	// Stock is the units of each sale; 0 is 300.
+	Stock int
+}
+
+// MinEvery is the least time between two openings: a sale must be planned and
+// loaded before it opens.
+const MinEvery = 10 * time.Second
+
+// The demo's rhythm: short enough that a visitor sees an opening, long enough
+// to look at a sale afterwards.
+const (
+	defaultEvery = 3 * time.Minute
+	defaultStock = 300
+	payAfter     = time.Minute
+)
+
+// Service is the demo. Safe for concurrent use.
+type Service struct {
+	deps Deps
+
+	mu    sync.Mutex
+	sales []sale // planned, oldest first
+	known bool   // what an earlier process planned was looked at
+	crowd *crowd
+	wait  sync.WaitGroup
+	stop  context.CancelFunc
+	ctx   context.Context //nolint:containedctx // the life of crowds, which outlive the request that sent them
+}
+
+// sale is one planned opening, as the API shows items.
+type sale struct {
+	ItemID    string    `json:"id"`
+	SessionID string    `json:"session_id"`
+	Title     string    `json:"title"`
+	Stock     int       `json:"total"`
+	ListPrice any       `json:"list_price"`
+	SalePrice any       `json:"sale_price"`
+	OpensAt   time.Time `json:"opens_at"`
+	ClosesAt  time.Time `json:"closes_at"`
+}
+
+// New returns a demo; it starts nothing.
+func New(deps Deps) (*Service, error) {
+	if deps.BaseURL == "" || deps.Tokens == nil || deps.Books == nil || deps.Prove == nil || deps.Log == nil {
+		return nil, errors.New("demo: every dependency is required")
+	}
+	if deps.Every == 0 {
+		deps.Every = defaultEvery
+	}
+	if deps.Every < MinEvery {
+		return nil, fmt.Errorf("demo: openings are at least %s apart, not %s", MinEvery, deps.Every)
+	}
+	if deps.Stock == 0 {
+		deps.Stock = defaultStock
+	}
+	s := &Service{deps: deps}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Routes adds the live page and what it asks.
+func (s *Service) Routes(rt *httpx.Router) error {
+	rt.Handle(httpx.Held, http.MethodGet, "/demo/live", s.live)
+	rt.Mux.Post("/demo/me", s.me)
+	rt.Mux.Post("/demo/shoppers", s.shoppers)
+	rt.Mux.Post("/demo/prove", s.prove)
+	return web.Pages(rt, web.Live)
+}
+
+// Workers returns the loop that plans the sales.
+func (s *Service) Workers() []app.Worker {
+	return []app.Worker{{Name: "demo-sales", Run: s.keepPlanning}}
+}
+
+// Stop ends crowds and streams.
+func (s *Service) Stop(ctx context.Context) error {
+	s.stop()
+	done := make(chan struct{})
+	go func() { s.wait.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return errors.New("demo: a crowd did not end in time")
+	}
+}
+
+// operator mints a token for the demo's own operator.
+func (s *Service) operator() (string, error) {
+	return s.deps.Tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
+}
+
+// keepPlanning makes sure that there is always an opening ahead. Openings lie
+// on whole multiples of the interval, so that a restart keeps the rhythm.
+func (s *Service) keepPlanning(ctx context.Context) error {
+	if err := s.takeOver(ctx, time.Now()); err != nil {
+		return err
+	}
+	for waited := true; waited; waited = app.Sleep(ctx, time.Second) == nil {
+		next := time.Now().Truncate(s.deps.Every).Add(s.deps.Every)
+		s.mu.Lock()
+		planned := len(s.sales) > 0 && !s.sales[len(s.sales)-1].OpensAt.Before(next)
+		s.mu.Unlock()
+		if !planned {
+			// A server that has just started, or one that answers late, must still
+			// have time to load the stock.
+			if time.Until(next) < loadTime {
+				next = next.Add(s.deps.Every)
+			}
+			if err := s.plan(ctx, next); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loadTime is how long before its opening a sale is planned at the latest.
+const loadTime = 5 * time.Second
+
+// keptSales is how many past sales the page may still ask about.
+const keptSales = 3
+
+// goods is the title of what the demo sells, and namePrefix begins the name of each
+// of its sales, before the time of the opening.
+const (
+	goods      = "Demo phone 演示手机"
+	namePrefix = "Demo "
+	nameLayout = "15:04"
+)
+
+// plan makes one sale, as an operator would over HTTP, and remembers it.
+func (s *Service) plan(ctx context.Context, opens time.Time) error {
+	token, err := s.operator()
+	if err != nil {
+		return err
+	}
+	planned, err := loadgen.PlanSale(ctx, s.deps.BaseURL, token, loadgen.Sale{
+		Name: namePrefix + opens.Format(nameLayout), Title: goods, Stock: s.deps.Stock,
+		OpensAt: opens, Open: s.open(), PayAfter: payAfter,
+	})
+	if err != nil {
+		return err
+	}
+	s.remember(loadgen.OpenSale{Planned: planned, Stock: s.deps.Stock, OpensAt: opens, ClosesAt: opens.Add(s.open())})
+	return nil
+}
+
+// open is how long a sale is: until a second before the next one.
+func (s *Service) open() time.Duration { return s.deps.Every - time.Second }
+
+// remember adds a sale to those that the page shows, the youngest last.
+func (s *Service) remember(planned loadgen.OpenSale) {
+	listPrice, salePrice := loadgen.Prices()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sales = append(s.sales, sale{
+		ItemID: planned.ItemID, SessionID: planned.SessionID, Title: goods, Stock: planned.Stock,
+		ListPrice: listPrice, SalePrice: salePrice, OpensAt: planned.OpensAt.UTC(), ClosesAt: planned.ClosesAt.UTC(),
+	})
+	if len(s.sales) > keptSales {
+		s.sales = s.sales[len(s.sales)-keptSales:]
+	}
+}
+
+// current is the sale that the page shows: the one that is open, else the next.
+func (s *Service) current(now time.Time) (sale, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.sales {
+		if now.Before(x.ClosesAt) {
+			return x, true
+		}
+	}
+	return sale{}, false
+}

@@ -1,0 +1,280 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// testBinary is this test binary at a place that every account can reach.
+func testBinary(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(filepath.Dir(emptyDataDir(t)), "helper")
+	writeProgram(t, copied, raw)
+	return copied
+}
+
+// writeProgram writes a file that every account can run, and the folder around it.
+func writeProgram(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// A child forked in between would hold the file open for writing, and then it cannot be run.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fakeProgram writes a program that answers --version like a server of that version, and fails at everything else.
+func fakeProgram(t *testing.T, dir, name, version string) {
+	t.Helper()
+	script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '" + version + "'; exit 0; fi\necho 'last words' >&2\nexit 3\n"
+	writeProgram(t, filepath.Join(dir, name), []byte(script))
+}
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	const remedy = `start with "make run", which fetches it, or with "docker compose up", or use servers of your own with ` +
+		`"stampede serve --database-url … --redis-url …".`
+	tests := []struct {
+		name string
+		// arrange produces the condition on an absent data folder and says how to start.
+		arrange  func(t *testing.T, dir string) Config
+		code     Code
+		exit     int
+		sentence func(dir string) string
+	}{
+		{
+			name: "a folder with something else in it",
+			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
+				write(t, dir, "thesis.tex", "years of work")
+				return Config{DataDir: dir}
+			},
+			code: CodeForeignFolder, exit: 19,
+			sentence: func(dir string) string {
+				return dir + ` is not empty and holds no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
+			},
+		},
+		{
+			name: "a fresh start on a folder with something else in it",
+			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
+				write(t, dir, "thesis.tex", "years of work")
+				t.Cleanup(func() {
+					if _, err := os.Stat(filepath.Join(dir, "thesis.tex")); err != nil {
+						t.Errorf("it was touched: %v", err)
+					}
+				})
+				return Config{DataDir: dir, Fresh: true}
+			},
+			code: CodeForeignFolder, exit: 19,
+			sentence: func(dir string) string {
+				return dir + ` is not empty and holds no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
+			},
+		},
+		{
+			name: "data of a newer version",
+			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
+				write(t, dir, markerName, `{"format": 7}`)
+				return Config{DataDir: dir}
+			},
+			code: CodeNewerData, exit: 17,
+			sentence: func(dir string) string {
+				return "The data in " + dir + " was written by a newer stampede (format 7, this one knows up to 1): use that " +
+					"version, choose another folder with --data, or start over with --fresh."
+			},
+		},
+		{
+			name: "data of another Postgres",
+			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
+				write(t, dir, markerName, `{"format": 1}`)
+				write(t, dir, "postgres/PG_VERSION", "99\n")
+				return Config{DataDir: dir}
+			},
+			code: CodeMajorMismatch, exit: 20,
+			sentence: func(dir string) string {
+				return "The data in " + dir + " was written by PostgreSQL 99, and only PostgreSQL " + installedVersions(t) +
+					" was found: install PostgreSQL 99, choose another folder with --data, or start over with --fresh."
+			},
+		},
+		{
+			name:    "a disk that is nearly full",
+			arrange: func(_ *testing.T, dir string) Config { return Config{DataDir: dir, minFree: 1 << 62} },
+			code:    CodeDiskLow, exit: 15,
+			sentence: func(dir string) string {
+				return fmt.Sprintf("The disk that holds %s has # MB free, and Stampede needs at least %d MB: free some space, "+
+					"or choose another folder with --data.", dir, (1<<62)>>20)
+			},
+		},
+		{
+			name: "a data folder that is a file",
+			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
+				write(t, filepath.Dir(dir), "data", "a file")
+				return Config{DataDir: dir}
+			},
+			code: CodeDataUnreadable, exit: 25,
+			sentence: func(dir string) string {
+				return "The data folder " + dir + " cannot be used (not a directory): put that right, or choose another folder with --data."
+			},
+		},
+		{
+			name: "a server that cannot start",
+			arrange: func(_ *testing.T, dir string) Config {
+				return Config{DataDir: dir, Throwaway: true, RedisSettings: map[string]string{"maxmemory-policy": "sometimes"}}
+			},
+			code: CodeChildFailed, exit: 23,
+			sentence: func(dir string) string {
+				return "Redis did not start; its last words are in " + dir + "/log/redis.log."
+			},
+		},
+		{
+			name: "an open folder where the sockets should be",
+			arrange: func(t *testing.T, dir string) Config {
+				t.Helper()
+				sockets := socketsOf(t, dir)
+				if err := os.Mkdir(sockets, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				acc, err := accountFor(Config{DataDir: dir})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chown(sockets, acc.uid, -1); err != nil { // so that the mode alone is wrong
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = os.Remove(sockets) })
+				return Config{DataDir: dir}
+			},
+			code: CodeUnsafeSockets, exit: 22,
+			sentence: func(dir string) string {
+				return "The folder for the sockets, " + socketsOf(t, dir) + ", belongs to somebody else or is open to others: " +
+					"remove it, or set TMPDIR to a folder of your own."
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := emptyDataDir(t)
+			s, err := Start(t.Context(), tt.arrange(t, dir))
+			if err == nil {
+				_ = s.Stop(context.Background())
+			}
+			assertCondition(t, hideFreeSpace(err), tt.code, tt.exit, tt.sentence(dir))
+			if tt.code == CodeDataUnreadable && strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than the sentence: %q", err)
+			}
+		})
+	}
+
+	t.Run("a temporary folder that is not there", func(t *testing.T) {
+		t.Parallel()
+		acc, err := accountFor(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(emptyDataDir(t), "stampede-0")
+		_, err = openSockets(path, acc)
+		assertCondition(t, err, CodeNoSockets, 26,
+			"The folder for the sockets, "+path+", cannot be made (no such file or directory): set TMPDIR to a short folder of your own.")
+	})
+
+	t.Run("programs that are missing or too old", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Dir(emptyDataDir(t))
+		_, err := choose(nil, redisIn([]string{dir}), 0, "")
+		assertCondition(t, err, CodeBinaryMissing, 12, "PostgreSQL 15 or newer was not found: "+remedy)
+
+		fakeProgram(t, dir, "postgres", "postgres (PostgreSQL) 13.4 (Debian 13.4-1)")
+		fakeProgram(t, dir, "initdb", "initdb (PostgreSQL) 13.4")
+		_, err = choose(postgresIn([]string{dir}), nil, 0, "")
+		assertCondition(t, err, CodeBinaryMissing, 12, "PostgreSQL 15 or newer was not found (too old: 13.4 in "+dir+"): "+remedy)
+
+		fakeProgram(t, dir, "postgres", "postgres (PostgreSQL) 17beta1")
+		fakeProgram(t, dir, "redis-server", "Redis server v=6.2.1 sha=00000000:0 malloc=jemalloc-5.2.1 bits=64 build=0")
+		_, err = choose(postgresIn([]string{dir}), redisIn([]string{dir}), 0, "")
+		assertCondition(t, err, CodeBinaryMissing, 12, "Redis 7 or newer (or Valkey) was not found (too old: 6.2.1 in "+dir+"): "+remedy)
+
+		fakeProgram(t, dir, "valkey-server", "Valkey server v=8.0.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=0")
+		bin, err := choose(postgresIn([]string{dir}), redisIn([]string{dir}), 0, "")
+		if err != nil || bin.PostgresMajor != 17 || bin.RedisVersion != "8.0.1" || filepath.Base(bin.Redis) != "valkey-server" {
+			t.Errorf("got %+v, %v", bin, err)
+		}
+	})
+}
+
+func TestEveryConditionHasItsOwnExitCode(t *testing.T) {
+	t.Parallel()
+	owner := map[int]Code{}
+	for code, c := range conditions {
+		if c.exit == 0 && code != CodeStaleLock && code != CodeNotGivenBack {
+			t.Errorf("%s ends the program and has exit code 0", code)
+		}
+		if other, taken := owner[c.exit]; taken && c.exit != 0 {
+			t.Errorf("%s and %s share exit code %d", code, other, c.exit)
+		}
+		owner[c.exit] = code
+		if !strings.HasSuffix(c.sentence, ".") {
+			t.Errorf("%s: not a sentence: %q", code, c.sentence)
+		}
+	}
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func socketsOf(t *testing.T, dir string) string {
+	t.Helper()
+	acc, err := accountFor(Config{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return socketPath(dir, acc)
+}
+
+func installedVersions(t *testing.T) string {
+	t.Helper()
+	var versions []string
+	for _, p := range postgresIn(searchDirs(nil)) {
+		versions = append(versions, p.version)
+	}
+	return strings.Join(versions, ", ")
+}
+
+// hideFreeSpace replaces the one number in the sentences that changes while the test runs.
+func hideFreeSpace(err error) error {
+	var e *StartError
+	if errors.As(err, &e) && e.Code == CodeDiskLow {
+		e.Sentence = regexp.MustCompile(`has \d+ MB free`).ReplaceAllString(e.Sentence, "has # MB free")
+	}
+	return err
+}

@@ -1,0 +1,267 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// helperEnv makes the test binary a process that starts a stack on the folder it names, says so, and waits.
+const helperEnv = "STAMPEDE_EMBEDDED_TEST_DATA"
+
+// helper prints one line, "ready" or the error, and lives until it is killed or its standard input ends.
+func helper(dir string) {
+	s, err := Start(context.Background(), Config{DataDir: dir, Throwaway: true})
+	if err != nil {
+		fmt.Println(strings.ReplaceAll(err.Error(), "\n", " | ")) //nolint:forbidigo // the test reads it
+		return
+	}
+	fmt.Println("ready")                              //nolint:forbidigo // likewise
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // the end of the input is the order to stop
+	if err := s.Stop(context.Background()); err != nil {
+		fmt.Println(err) //nolint:forbidigo // likewise
+	}
+}
+
+// startHelper runs the helper as the account of this process, or as cred, and returns its first line.
+func startHelper(t *testing.T, binary, dir string, cred *syscall.Credential) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command(binary)
+	cmd.Dir = "/"
+	// Neither its folder nor its working directory leads to unpacked servers.
+	path := strings.Join(append(toolsDirs(), os.Getenv("PATH")), ":")
+	cmd.Env = append(os.Environ(), helperEnv+"="+dir, "PATH="+path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the helper said nothing: %v", err)
+	}
+	return cmd, strings.TrimSpace(line)
+}
+
+func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
+	t.Parallel()
+	for _, records := range []string{"kept", "lost"} {
+		t.Run("records "+records, func(t *testing.T) {
+			t.Parallel()
+			dir := usedDataDir(t)
+			cmd, line := startHelper(t, testBinary(t), dir, nil)
+			if line != "ready" {
+				t.Fatal(line)
+			}
+			_, err := Start(t.Context(), Config{DataDir: dir})
+			assertCondition(t, err, CodeLockHeld, 13, fmt.Sprintf("Another stampede (pid %d) is using the data folder %s: "+
+				"stop it first, or choose another folder with --data.", cmd.Process.Pid, dir))
+
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = cmd.Process.Wait()
+			orphans := orphansOn(t, dir)
+			if len(orphans) != 2 {
+				t.Fatalf("expected Postgres and Redis to live on, got %v", orphans)
+			}
+			if records == "lost" {
+				acc, err := accountFor(Config{DataDir: dir})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range []string{"postgres.json", "redis.json"} {
+					if err := os.Remove(filepath.Join(socketPath(dir, acc), name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+
+			s := start(t, Config{DataDir: dir, Throwaway: true})
+			want := fmt.Sprintf("An earlier stampede (pid %d) ended without stopping; what it left running on %s was ended, "+
+				"and this start continues with its data.", cmd.Process.Pid, dir)
+			if len(s.Notices) != 1 || s.Notices[0] != want {
+				t.Errorf("got  %q\nwant %q", s.Notices, want)
+			}
+			for pid, begun := range orphans {
+				if p, ok := inspect(pid); ok && p.start == begun {
+					t.Errorf("orphan %d still runs: %s", pid, p.args)
+				}
+			}
+			if got := query(t, s, "SELECT 'alive'"); got != "alive" {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// TestACopyOfAFolderInUse has the lock and the pid files of the original. What they name is not the copy's, and a start
+// that ended nobody does not say that it did.
+func TestACopyOfAFolderInUse(t *testing.T) {
+	t.Parallel()
+	original, copied := usedDataDir(t), usedDataDir(t)
+	s := start(t, Config{DataDir: original, Throwaway: true})
+	for _, name := range []string{lockName, "postgres/postmaster.pid", "redis/redis.pid"} {
+		raw, err := os.ReadFile(filepath.Join(original, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(copied, name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Lchown(filepath.Join(copied, name), s.data.acc.uid, s.data.acc.gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := start(t, Config{DataDir: copied, Throwaway: true})
+	want := fmt.Sprintf("The stampede that used %s before (pid %d) did not stop in order, or the folder is a copy of one in use; "+
+		"nothing of it was left running here, and this start continues with the data.", copied, os.Getpid())
+	if len(second.Notices) != 1 || second.Notices[0] != want {
+		t.Errorf("got  %q\nwant %q", second.Notices, want)
+	}
+	select {
+	case err := <-s.Died():
+		t.Errorf("the original was ended: %v", err)
+	default:
+	}
+	if got := query(t, s, "SELECT 'alive'"); got != "alive" {
+		t.Error(got)
+	}
+}
+
+func TestBusyBackendOfAKilledPostgresIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dir := usedDataDir(t)
+	first := start(t, Config{DataDir: dir, Throwaway: true})
+	conn := connect(t, first)
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept (n int)"); err != nil {
+		t.Fatal(err)
+	}
+	// The loop never waits, so the backend does not notice that its parent has gone until it ends.
+	busy := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), `DO $$ DECLARE begun timestamptz := clock_timestamp();
+			BEGIN WHILE clock_timestamp() < begun + interval '1500 ms' LOOP END LOOP; END $$`)
+		busy <- err
+	}()
+	watcher := connect(t, first)
+	deadline := time.Now().Add(10 * time.Second)
+	for running := 0; running == 0; {
+		err := watcher.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO %' AND state = 'active'").Scan(&running)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the backend is not busy: %v", err)
+		}
+	}
+	if err := childOf(t, first, "Postgres").cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.Died() //nolint:errcheck // it only says that it was killed
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, Config{DataDir: dir, Throwaway: true})
+	if raw, err := os.ReadFile(filepath.Join(dir, "log", "postgres.log")); err != nil || strings.Contains(string(raw), "FATAL:  pre-existing") {
+		t.Errorf("the last try is not the one that worked: %s, %v", raw, err)
+	}
+	if got := query(t, second, "SELECT to_regclass('kept')::text"); got != "kept" {
+		t.Error(got)
+	}
+	<-busy //nolint:errcheck // whatever became of the loop
+}
+
+// childOf is one of the stack's servers.
+func childOf(t *testing.T, s *Stack, name string) *child {
+	t.Helper()
+	for _, c := range s.children {
+		if c.name == name {
+			return c
+		}
+	}
+	t.Fatalf("no %s among the children", name)
+	return nil
+}
+
+// orphansOn finds the servers of a data folder by their pid files, with their start times.
+func orphansOn(t *testing.T, dir string) map[int]int64 {
+	t.Helper()
+	found := map[int]int64{}
+	for _, name := range []string{"postgres/postmaster.pid", "redis/redis.pid"} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pid int
+		if _, err := fmt.Sscan(string(raw), &pid); err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := inspect(pid); ok {
+			found[pid] = p.start
+		}
+	}
+	return found
+}
+
+func TestOnlyOurOwnProcessesAreEnded(t *testing.T) {
+	t.Parallel()
+	dir := usedDataDir(t)
+	s := start(t, Config{DataDir: dir, Throwaway: true})
+	pg := childOf(t, s, "Postgres")
+	p, ok := inspect(pg.cmd.Process.Pid)
+	if !ok {
+		t.Fatal("Postgres is not there")
+	}
+	for what, other := range map[string]server{
+		"another folder": postgresServer(dir+"2", ""),
+		"a folder above": postgresServer(filepath.Dir(dir), ""),
+		"another server": redisServer(dir, s.sockets.path),
+	} {
+		if other.isOurs(p, s.data.acc) {
+			t.Errorf("taken for one of %s: %s", what, p.args)
+		}
+	}
+	if pg.isOurs(p, account{uid: s.data.acc.uid + 1}) {
+		t.Error("a process of another account was taken for ours")
+	}
+	// A record with the right number and another start time is that of an earlier process.
+	if err := s.sockets.remember("postgres", record{PID: os.Getpid(), Start: 1}); err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := orphanOf(pg.server, s.data, s.sockets)
+	if pid != pg.cmd.Process.Pid {
+		t.Errorf("a false record led to process %d", pid)
+	}
+}
+
+// strangerCommand is a process of the data's account that is none of ours.
+func strangerCommand(t *testing.T, dir string, acc account) (*exec.Cmd, *os.File, error) {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return (&dataDir{path: dir, root: root, acc: acc}).command("/bin/sleep", dir, "stranger", "60")
+}
+
+// pidFileOf is a postmaster.pid as a crashed Postgres leaves it.
+func pidFileOf(pid int, dir string) []byte {
+	return fmt.Appendf(nil, "%d\n%s/postgres\n%d\n5432\n/nowhere\n\n  1234567         0\nready   \n", pid, dir, time.Now().Unix())
+}

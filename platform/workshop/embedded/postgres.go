@@ -1,0 +1,222 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/app"
+)
+
+const (
+	// superuser and database are the names that the DatabaseURL carries. The socket folder's mode is the password.
+	superuser = "stampede"
+	database  = "stampede"
+
+	// connectTimeout bounds one try to connect over a unix socket, which either works at once or not yet.
+	connectTimeout = 5 * time.Second
+
+	// backendPatience is how long a start waits for backends that outlived their Postgres, and backendPoll how often it
+	// looks: our statements end within seconds, and a look is a try to start.
+	backendPatience = 20 * time.Second
+	backendPoll     = 200 * time.Millisecond
+)
+
+// postgresSettings are given on the command line at each start, so that a new binary's choices reach old data.
+func postgresSettings(cfg Config, sockets string) map[string]string {
+	settings := map[string]string{
+		"listen_addresses":        "", // unix socket only
+		"unix_socket_directories": sockets,
+		"unix_socket_permissions": "0700",
+
+		// The modules' pools together stay below this; each connection costs some 10 MB under load.
+		"max_connections": "100",
+		// The hot set of a sale is small: stock rows, the last orders and their indexes.
+		"shared_buffers": "256MB",
+
+		// An order that was answered must survive a power cut.
+		"fsync":              "on",
+		"synchronous_commit": "on",
+		"full_page_writes":   "on",
+		// `replica` lets an operator take a base backup of the running shop; it costs next to nothing here.
+		"wal_level": "replica",
+		// A sale's burst should not force a checkpoint, and replaying this much after a crash takes some seconds.
+		"max_wal_size":       "1GB",
+		"checkpoint_timeout": "10min",
+
+		// Every statement of ours is short. JIT compiles for longer than they run, and parallel workers would take
+		// memory from /dev/shm, of which a container has 64 MB.
+		"jit":                             "off",
+		"max_parallel_workers_per_gather": "0",
+
+		// GMT is the one zone that needs no time zone files, which a minimal image may lack.
+		"timezone":     "GMT",
+		"log_timezone": "GMT",
+		// The log is truncated only at the next start, so it carries what is unusual and no statements: those hold
+		// shoppers' data.
+		"log_checkpoints":         "off",
+		"log_min_error_statement": "panic",
+		"lc_messages":             "C",
+	}
+	if cfg.Throwaway {
+		// Commits still reach the kernel, so that killing Postgres loses nothing; only killing the machine does.
+		settings["fsync"], settings["full_page_writes"] = "off", "off"
+		settings["wal_level"], settings["max_wal_senders"] = "minimal", "0"
+	}
+	maps.Copy(settings, cfg.PostgresSettings)
+	return settings
+}
+
+// createCluster makes the cluster on the first start. It is built beside its final place and renamed when complete, so
+// that a start which was interrupted is simply repeated.
+func (s *Stack) createCluster(ctx context.Context, cfg Config) error {
+	if _, err := s.data.root.Stat("postgres/PG_VERSION"); err == nil {
+		return nil
+	}
+	return cfg.timed(ctx, "create the Postgres cluster", func(ctx context.Context) error {
+		const unfinished = "postgres.new"
+		if err := s.data.root.RemoveAll(unfinished); err != nil {
+			return dataError(s.data.path, err)
+		}
+		args := []string{
+			"-D", filepath.Join(s.data.path, unfinished), "-U", superuser, "-A", "trust",
+			// C sorts by bytes: fast, and the same under every version of the system's library, whose own orders
+			// change and then corrupt indexes.
+			"-E", "UTF8", "--locale=C",
+			// A flipped bit on a cheap disk becomes an error rather than a wrong balance.
+			"--data-checksums",
+		}
+		if cfg.Throwaway {
+			args = append(args, "--no-sync")
+		}
+		cmd, log, err := s.data.command(s.Binaries.Initdb, s.data.path, "initdb", args...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = log.Close() }() // the child has its own handle
+		if err := runUntil(ctx, cmd); err != nil {
+			tail := s.data.tail("initdb")
+			if strings.Contains(tail, "No space left on device") {
+				return fail(CodeDiskFull, errors.New(tail), s.data.path)
+			}
+			// A container may be started under any number. Asking the system first would miss accounts that only C
+			// libraries can look up, so Postgres is asked.
+			if strings.Contains(tail, "could not look up effective user ID") {
+				return fail(CodeNamelessUser, nil, s.data.acc.uid)
+			}
+			return fail(CodeChildFailed, fmt.Errorf("initdb: %w\n%s", err, tail), "Postgres", log.Name())
+		}
+		return dataError(s.data.path, s.data.root.Rename(unfinished, "postgres"))
+	})
+}
+
+// majorOf reads which release wrote the cluster; 0 if there is none yet.
+func (d *dataDir) majorOf() (int, error) {
+	raw, err := d.root.ReadFile("postgres/PG_VERSION")
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, dataError(d.path, err)
+	}
+	major, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		return 0, dataError(d.path, fmt.Errorf("PG_VERSION: %w", err))
+	}
+	return major, nil
+}
+
+// disownPidFile rewrites the pid in a postmaster.pid that was left behind to our own. Postgres believes that file if any
+// process has that number, and after a crash or a reboot a stranger may. It never believes in its own parent, and still
+// looks at the shared memory the file names, so it cannot start beside a cluster that is alive after all.
+func (d *dataDir) disownPidFile() error {
+	const name = "postgres/postmaster.pid"
+	raw, err := d.root.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return dataError(d.path, err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "\n")
+	// Written in place: the file stays the account's.
+	return dataError(d.path, d.root.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"+rest), 0o600))
+}
+
+// startPostgres starts the server and waits until our database can be used.
+func (s *Stack) startPostgres(ctx context.Context, cfg Config) error {
+	if err := s.createCluster(ctx, cfg); err != nil {
+		return err
+	}
+	if err := s.data.disownPidFile(); err != nil {
+		return err
+	}
+	dir := filepath.Join(s.data.path, "postgres")
+	args := []string{"-D", dir}
+	settings := postgresSettings(cfg, s.sockets.path)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-c", name+"="+settings[name])
+	}
+	return cfg.timed(ctx, "start Postgres "+s.Binaries.PostgresVersion, func(ctx context.Context) error {
+		giveUp := time.Now().Add(backendPatience)
+		for {
+			c, err := s.spawn(postgresServer(s.data.path, s.sockets.path), s.Binaries.Postgres, dir, args...)
+			if err != nil {
+				return err
+			}
+			err = c.await(ctx, s.data, func(ctx context.Context) error { return ensureDatabase(ctx, s.sockets.path) })
+			if err == nil {
+				s.DatabaseURL = databaseURL(s.sockets.path, database)
+				s.watch(c)
+				return nil
+			}
+			// Its main process was killed outright and one of its backends is still busy: it ends after its statement.
+			if !strings.Contains(s.data.tail("postgres"), "pre-existing shared memory block") || time.Now().After(giveUp) {
+				return err
+			}
+			if app.Sleep(ctx, backendPoll) != nil {
+				return err
+			}
+		}
+	})
+}
+
+// databaseURL is the URL of a database behind the socket folder.
+func databaseURL(sockets, name string) string {
+	u := url.URL{Scheme: "postgres", User: url.User(superuser), Path: "/" + name, RawQuery: url.Values{"host": {sockets}}.Encode()}
+	return u.String()
+}
+
+// ensureDatabase connects to the server and creates our database if it is missing: on the first start, and on one whose
+// predecessor was interrupted before this point.
+func ensureDatabase(ctx context.Context, sockets string) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, databaseURL(sockets, "postgres"))
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing is under way on it
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", database).Scan(&exists); err != nil {
+		return fmt.Errorf("look for the database: %w", err)
+	}
+	if exists {
+		return nil
+	}
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+database); err != nil {
+		return fmt.Errorf("create the database: %w", err)
+	}
+	return nil
+}

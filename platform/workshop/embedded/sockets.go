@@ -1,0 +1,140 @@
+package embedded
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// socketPathBytes is the longest path that a unix socket may have everywhere: macOS allows 103 bytes and a NUL,
+	// Linux 107.
+	socketPathBytes = 103
+	// postgresSocket is the name that Postgres gives its socket; the number is a name here, there is no such port.
+	postgresSocket = ".s.PGSQL.5432"
+	redisSocket    = "redis.sock"
+)
+
+// plainPath matches folders that need quoting nowhere: not in a URL and not in a list of Postgres's.
+var plainPath = regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`)
+
+// socketDir is the short, private folder with the sockets and the records of the running children.
+type socketDir struct {
+	path string
+	root *os.Root
+}
+
+// socketPath derives the folder's path from the data folder and the account: the same for each start on the same data,
+// so that a start finds what an earlier one left. The temporary folder is used if sockets below it are short enough and
+// the account can enter it; /tmp else.
+func socketPath(dataPath string, acc account) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", dataPath, acc.uid))
+	name := "stampede-" + hex.EncodeToString(sum[:6])
+	tmp := resolveExisting(os.TempDir())
+	path := filepath.Join(tmp, name)
+	if len(path)+len("/"+postgresSocket) > socketPathBytes || !plainPath.MatchString(path) || acc.blockedAt(tmp) != "" {
+		path = filepath.Join(resolveExisting("/tmp"), name)
+	}
+	return path
+}
+
+// openSockets creates the folder or checks that an existing one is the account's and nobody else's.
+func openSockets(path string, acc account) (*socketDir, error) {
+	if err := os.Mkdir(path, 0o700); err == nil {
+		if acc.switched {
+			if err := os.Lchown(path, acc.uid, acc.gid); err != nil {
+				return nil, fail(CodeNoSockets, err, path, reason(err))
+			}
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return nil, fail(CodeNoSockets, nil, path, reason(err))
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("socket folder: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || info.Mode().Perm() != 0o700 || int(stat.Uid) != acc.uid {
+		return nil, fail(CodeUnsafeSockets, nil, path)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, fmt.Errorf("socket folder: %w", err)
+	}
+	return &socketDir{path: path, root: root}, nil
+}
+
+// keepFromCleaners holds a shared lock on the folder for as long as the returned file is open: systemd-tmpfiles, which
+// deletes old files below /tmp, leaves locked folders alone.
+func (s *socketDir) keepFromCleaners() (*os.File, error) {
+	dir, err := s.root.Open(".")
+	if err != nil {
+		return nil, fmt.Errorf("socket folder: %w", err)
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		_ = dir.Close() // a folder handle has nothing to flush
+		return nil, fmt.Errorf("socket folder: lock: %w", err)
+	}
+	return dir, nil
+}
+
+// clear removes what an earlier start left in the folder, sockets above all: a server refuses to replace them itself.
+func (s *socketDir) clear() error {
+	entries, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("socket folder: %w", err)
+	}
+	for _, entry := range entries {
+		if err := s.root.RemoveAll(entry.Name()); err != nil {
+			return fmt.Errorf("socket folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// remove deletes the folder with all that is in it.
+func (s *socketDir) remove() error {
+	err := s.clear()
+	_ = s.root.Close() // a folder handle has nothing to flush
+	if err != nil {
+		return err
+	}
+	return os.Remove(s.path)
+}
+
+// record is what is written down about a child, so that a later process can recognise it.
+type record struct {
+	PID   int   `json:"pid"`
+	Start int64 `json:"start"`
+}
+
+// remember writes a child's record.
+func (s *socketDir) remember(name string, r record) error {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return s.root.WriteFile(name+".json", raw, 0o600)
+}
+
+// recall reads a child's record; a zero record if there is none that can be read.
+func (s *socketDir) recall(name string) record {
+	raw, err := s.root.ReadFile(name + ".json")
+	if err != nil {
+		return record{}
+	}
+	var r record
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return record{} // written half when the process was killed; the servers' own pid files are looked at as well
+	}
+	return r
+}

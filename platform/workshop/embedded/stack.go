@@ -1,0 +1,283 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// Stack is a running pair of servers. Its methods may be called from several goroutines.
+type Stack struct {
+	// DatabaseURL is for pgx, RedisURL for go-redis's ParseURL; both lead to unix sockets.
+	DatabaseURL, RedisURL string
+	// DataDir is the data folder, absolute. NATSDir is the folder in it for the embedded NATS server's store.
+	DataDir, NATSDir string
+	// RunAs is the account that the servers run as.
+	RunAs string
+	// Binaries are the programs in use.
+	Binaries Binaries
+	// Notices are sentences for the operator about what was repaired on the way.
+	Notices []string
+
+	cfg     Config
+	data    *dataDir
+	sockets *socketDir
+	guard   *os.File // keeps temporary-file cleaners away, see keepFromCleaners
+
+	died     chan error
+	stopping chan struct{}
+	watchers sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows; held while a server is started, so that Kill misses none
+	children []*child
+	killed   bool
+
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// Start starts both servers and returns when they answer. It ends what it started if it fails or if ctx ends in the
+// meantime; once it has returned a Stack, ctx has no more effect on it. Errors that an operator can act on are
+// [StartError].
+func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startBudget)
+	defer cancel()
+
+	acc, err := accountFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	data, err := openData(cfg.DataDir, acc, cfg.Fresh)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{
+		DataDir: data.path, NATSDir: filepath.Join(data.path, "nats"), RunAs: acc.name,
+		cfg: cfg, data: data,
+		died: make(chan error, 2), stopping: make(chan struct{}), // each server dies at most once
+	}
+	defer func() {
+		if err != nil {
+			// A start that was interrupted still ends its children in order.
+			err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	if err := s.prepare(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if cfg.Emergency != nil {
+		cfg.Emergency(s.Kill)
+	}
+	// The two know nothing of each other; side by side the first start takes half a second less.
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.startPostgres(groupCtx, cfg) })
+	group.Go(func() error { return s.startRedis(groupCtx, cfg) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	cfg.Logger.InfoContext(ctx, "embedded servers started", "data_dir", s.DataDir, "run_as", s.RunAs,
+		"postgres", s.Binaries.PostgresVersion, "redis", s.Binaries.RedisVersion)
+	return s, nil
+}
+
+// prepare does everything up to the first child: orphans, sockets, binaries, a fresh start, disk.
+func (s *Stack) prepare(ctx context.Context, cfg Config) error {
+	path := socketPath(s.data.path, s.data.acc)
+	sockets, err := openSockets(path, s.data.acc)
+	if err != nil {
+		return err
+	}
+	s.sockets = sockets
+	if s.guard, err = sockets.keepFromCleaners(); err != nil {
+		return err
+	}
+	if err := s.endOrphans(ctx, cfg); err != nil {
+		return err
+	}
+	if err := sockets.clear(); err != nil {
+		return err
+	}
+	if err := cfg.timed(ctx, "find Postgres and Redis", func(context.Context) error { return s.findBinaries(cfg) }); err != nil {
+		return err
+	}
+	if cfg.Fresh {
+		if err := cfg.timed(ctx, "delete the old data", func(context.Context) error { return s.data.wipe() }); err != nil {
+			return err
+		}
+	}
+	if err := s.data.enoughSpace(cfg.minFree); err != nil {
+		return err
+	}
+	return s.data.prepare()
+}
+
+// endOrphans ends what an earlier process left running on this data, and tells so.
+func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
+	began := time.Now()
+	var postgres, redis bool
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		postgres, err = endOrphan(groupCtx, postgresServer(s.data.path, s.sockets.path), s.data, s.sockets)
+		return err
+	})
+	group.Go(func() (err error) {
+		redis, err = endOrphan(groupCtx, redisServer(s.data.path, s.sockets.path), s.data, s.sockets)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if s.data.takenFrom == "" && !postgres && !redis {
+		return nil
+	}
+	from := s.data.takenFrom
+	if from == "" {
+		from = "unknown"
+	}
+	s.data.takenFrom = ""
+	code := CodeNotGivenBack
+	if postgres || redis {
+		code = CodeStaleLock
+		cfg.Step("end what an earlier start left running", time.Since(began))
+	}
+	s.Notices = append(s.Notices, fail(code, nil, from, s.data.path).Sentence)
+	cfg.Logger.WarnContext(ctx, "took over after an unclean end", "code", string(code), "earlier_pid", from,
+		"ended_postgres", postgres, "ended_redis", redis)
+	return nil
+}
+
+// findBinaries takes the first programs that are new enough, that fit existing data, and that the account can run.
+func (s *Stack) findBinaries(cfg Config) error {
+	major := 0
+	if !cfg.Fresh {
+		var err error
+		if major, err = s.data.majorOf(); err != nil {
+			return err
+		}
+	}
+	dirs := searchDirs(cfg.BinDirs)
+	blocked := func(path string) bool { return s.data.acc.blockedAt(filepath.Dir(path)) != "" }
+	pgs := slices.DeleteFunc(postgresIn(dirs), func(p postgresInstall) bool { return blocked(p.postgres) || blocked(p.initdb) })
+	rds := slices.DeleteFunc(redisIn(dirs), func(r redisInstall) bool { return blocked(r.path) })
+	var err error
+	s.Binaries, err = choose(pgs, rds, major, s.data.path)
+	return err
+}
+
+// spawn starts a child, which is stopped with the stack from now on; none once Kill was called.
+func (s *Stack) spawn(srv server, program, dir string, args ...string) (*child, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.killed {
+		return nil, fmt.Errorf("start %s: %w", srv.file, context.Canceled)
+	}
+	c, err := s.data.spawn(srv, s.sockets, program, dir, args...)
+	if c != nil {
+		s.children = append(s.children, c)
+	}
+	return c, err
+}
+
+// watch reports the early end of a child that has become ready.
+func (s *Stack) watch(c *child) {
+	s.watchers.Go(func() {
+		select {
+		case <-s.stopping:
+			return
+		case <-c.done:
+		}
+		select {
+		case <-s.stopping: // both were ready: it was told to end
+		default:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.killed {
+				return
+			}
+			s.cfg.Logger.Error("embedded server ended by itself", "server", c.file, "cause", c.ended().Error())
+			s.died <- c.failed(CodeChildEnded, s.data)
+		}
+	})
+}
+
+// Died delivers a [StartError] for a server that ended by itself; the caller stops the stack then. The channel is never
+// closed.
+func (s *Stack) Died() <-chan error { return s.died }
+
+// Stop ends both servers, Postgres by a fast shutdown, and gives the data folder back. A server that does not end within
+// four seconds, or when ctx ends, is ended harder; its data is safe then, too. It may be called again and from several
+// goroutines, and gives the same answer.
+func (s *Stack) Stop(ctx context.Context) error {
+	s.stopOnce.Do(func() { s.stopErr = s.stop(ctx) })
+	return s.stopErr
+}
+
+// Kill ends both servers within some seconds without regard to what they are doing, and starts none any more; it returns
+// when they are gone. Both are made for it: Postgres replays its log at the next start, Redis has synced what it answered.
+// It may be called at any moment, beside Start and Stop, too. The lock and the sockets are left to the next start.
+func (s *Stack) Kill() {
+	s.mu.Lock()
+	s.killed = true
+	children := slices.Clone(s.children)
+	s.mu.Unlock()
+	var group sync.WaitGroup
+	for _, c := range children {
+		group.Go(func() { _ = c.endFirmly(context.Background()) }) // what is stuck in the kernel nobody can end
+	}
+	group.Wait()
+}
+
+// stop ends the children, all at once, after the watchers: a child that ends now
+// is no death. The folders are given back last.
+func (s *Stack) stop(ctx context.Context) error {
+	close(s.stopping)
+	s.watchers.Wait()
+	s.mu.Lock()
+	children := s.children
+	s.mu.Unlock()
+	errs := make([]error, len(children))
+	var group sync.WaitGroup
+	for i, c := range children {
+		group.Go(func() { errs[i] = c.stop(ctx) })
+	}
+	group.Wait()
+	err := errors.Join(errs...)
+	if s.guard != nil {
+		_ = s.guard.Close() // only held a lock
+	}
+	if s.sockets != nil && err == nil {
+		err = s.sockets.remove() // kept while a child is stuck: its record is needed by the next start
+	}
+	return errors.Join(err, s.data.release())
+}
+
+// runUntil runs a short-lived child to its end, and kills its process group if ctx ends first.
+func runUntil(ctx context.Context, cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		// The group, because initdb starts servers of its own.
+		err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+		<-done //nolint:errcheck // it only says that it was killed
+		return errors.Join(fmt.Errorf("interrupted: %w", ctx.Err()), err)
+	}
+}

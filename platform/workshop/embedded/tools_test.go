@@ -1,0 +1,82 @@
+package embedded
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// wrappers makes commands such as .ci/setup makes of unpacked programs, in a folder of that name.
+func wrappers(t *testing.T, dir string) {
+	t.Helper()
+	bin, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, program := range map[string]string{"postgres": bin.Postgres, "initdb": bin.Initdb, "redis-server": bin.Redis} {
+		script := "#!/bin/sh\nLD_LIBRARY_PATH=/nowhere exec \"" + program + "\" \"$@\"\n"
+		writeProgram(t, filepath.Join(dir, name), []byte(script))
+	}
+}
+
+func TestServersRunFromWrappers(t *testing.T) {
+	t.Parallel()
+	base := filepath.Dir(emptyDataDir(t))
+	bin := filepath.Join(base, "bin")
+	wrappers(t, bin)
+	s := start(t, Config{DataDir: filepath.Join(base, "data"), BinDirs: []string{bin}, Throwaway: true})
+	for _, program := range []string{s.Binaries.Postgres, s.Binaries.Initdb, s.Binaries.Redis} {
+		if filepath.Dir(program) != bin {
+			t.Errorf("%s is not in %s", program, bin)
+		}
+	}
+	if err := redisClient(t, s).Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestProgramsThatTheAccountCannotReachArePassedOver: root's servers run as another account.
+func TestProgramsThatTheAccountCannotReachArePassedOver(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		return // an ordinary user's servers run as that user
+	}
+	base := filepath.Dir(emptyDataDir(t))
+	closed := filepath.Join(base, "root")
+	wrappers(t, filepath.Join(closed, "bin"))
+	if err := os.Chmod(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, Config{DataDir: filepath.Join(base, "data"), BinDirs: []string{filepath.Join(closed, "bin")}, Throwaway: true})
+	for _, program := range []string{s.Binaries.Postgres, s.Binaries.Initdb, s.Binaries.Redis} {
+		if filepath.Dir(program) == filepath.Join(closed, "bin") {
+			t.Errorf("%s cannot be reached", program)
+		}
+	}
+}
+
+func TestToolsFolderIsSearchedOnlyIfNoOtherAccountWritesToIt(t *testing.T) {
+	module := t.TempDir() // no t.Parallel: the working directory is changed
+	bin := filepath.Join(module, ".tools", "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pkg := filepath.Join(module, "a", "package")
+	if err := os.MkdirAll(pkg, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(module, "go.mod"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(pkg)
+	if !slices.Contains(toolsDirs(), bin) {
+		t.Errorf("%s is not searched: %v", bin, toolsDirs())
+	}
+	if err := os.Chmod(bin, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(toolsDirs(), bin) {
+		t.Errorf("programs that any account may have put into %s would be run", bin)
+	}
+}

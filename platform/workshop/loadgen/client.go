@@ -1,0 +1,167 @@
+package loadgen
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/identity/humancheck"
+)
+
+// client speaks the public API. Safe for concurrent use.
+type client struct {
+	base        string
+	plain, host string // where wire may dial; empty for https
+	http        *http.Client
+}
+
+// requestTimeout bounds one request: longer than the server's own publish
+// deadline, after which it answers "unknown".
+const requestTimeout = 15 * time.Second
+
+// maxAnswerBytes bounds what is read of an answer.
+const maxAnswerBytes = 1 << 20
+
+func newClient(base string, connections int) *client {
+	plain, host := plainAddress(base)
+	return &client{base: base, plain: plain, host: host, http: &http.Client{
+		Timeout: requestTimeout,
+		Transport: &http.Transport{
+			MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections, MaxIdleConns: connections,
+			IdleConnTimeout: time.Minute, DisableCompression: true,
+		},
+	}}
+}
+
+// answer is what a server said: a status, and the code of a refusal.
+type answer struct {
+	status int
+	code   string
+	body   []byte
+}
+
+func (a answer) ok() bool { return a.status < 400 }
+
+// do sends one request. An error means that no answer came.
+func (c *client) do(ctx context.Context, method, path, token string, body any) (answer, error) {
+	return c.send(ctx, method, path, token, "", body)
+}
+
+// send is do with the solution of a human check, where it is not empty.
+func (c *client) send(ctx context.Context, method, path, token, proof string, body any) (answer, error) {
+	var reader io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return answer{}, fmt.Errorf("loadgen: encode: %w", err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	target := path
+	if path[0] == '/' {
+		target = c.base + path
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, reader)
+	if err != nil {
+		return answer{}, fmt.Errorf("loadgen: request: %w", err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if proof != "" {
+		req.Header.Set(humancheck.Header, proof)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{status: resp.StatusCode, body: raw}
+	if !a.ok() {
+		var p struct {
+			Code string `json:"code"`
+		}
+		if json.Unmarshal(raw, &p) != nil || p.Code == "" {
+			p.Code = "http-" + strconv.Itoa(resp.StatusCode)
+		}
+		a.code = p.Code
+	}
+	return a, nil
+}
+
+// call is do with the answer decoded; a refusal is an error that names its
+// code.
+func (c *client) call(ctx context.Context, method, path, token string, body, into any) error {
+	a, err := c.do(ctx, method, path, token, body)
+	if err != nil {
+		return err
+	}
+	if !a.ok() {
+		return &refusal{method: method, path: path, answer: a}
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(a.body, into); err != nil {
+		return fmt.Errorf("loadgen: %s %s answered something unreadable: %w", method, path, err)
+	}
+	return nil
+}
+
+// refusal is an answer that said no.
+type refusal struct {
+	method, path string
+	answer       answer
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("%s %s was refused: %d %s", r.method, r.path, r.answer.status, r.answer.code)
+}
+
+func codeOf(err error) string {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.answer.code
+	}
+	return "no-answer"
+}
+
+// The documents of the API that the tool reads.
+type (
+	itemView struct {
+		ID           string     `json:"id"`
+		ActivityID   string     `json:"activity_id"`
+		Title        string     `json:"title"`
+		Status       string     `json:"status"`
+		OpensAt      time.Time  `json:"opens_at"`
+		ClosesAt     time.Time  `json:"closes_at"`
+		LimitPerUser int        `json:"limit_per_user"`
+		HumanCheck   string     `json:"human_check"`
+		ReserveFrom  *time.Time `json:"reservation_opens_at"` // nil when no reservation is asked for
+		ReserveUntil *time.Time `json:"reservation_closes_at"`
+		ServerTime   time.Time  `json:"server_time"`
+	}
+	orderView struct {
+		OrderNo     ids.ID `json:"order_no"`
+		Status      string `json:"status"`
+		Reason      string `json:"reason"`
+		Position    *int64 `json:"position"`
+		PollAfterMS int64  `json:"poll_after_ms"`
+	}
+	paymentView struct {
+		PayURL string `json:"pay_url"`
+	}
+)

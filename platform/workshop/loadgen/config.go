@@ -1,0 +1,80 @@
+package loadgen
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"time"
+)
+
+// Config says what to play.
+type Config struct {
+	BaseURL string // http://127.0.0.1:8080
+	ItemID  int64
+	// Shoppers is how many distinct users rush, 1 to 10 million.
+	Shoppers int
+	// Rate is attempts per second; 0 is as fast as the connections allow.
+	Rate float64
+	// PayShare is the share of winners that pay, 0 to 1.
+	PayShare float64
+	// Connections is how many HTTP connections fire in parallel. 256 keeps two
+	// cores busy and is what a reverse proxy would hold towards the server.
+	Connections int
+	// Sockets is how many shoppers also hold a WebSocket; -1 is all, up to what
+	// the file descriptors of this process allow.
+	Sockets int
+	// FirstUser is the id of the first shopper; the others follow it.
+	FirstUser int64
+	// Quantity is what each shopper asks for.
+	Quantity int
+	// Settle bounds the wait for winners' orders and payments.
+	Settle time.Duration
+	// Token mints the access token of a user.
+	Token func(user int64) (string, error)
+	// Progress receives the progress bar; nil for none.
+	Progress io.Writer
+	// Terminal redraws the bar in place; otherwise a line is written every few
+	// seconds.
+	Terminal bool
+	// Observe is called with a snapshot several times a second, from one
+	// goroutine; nil for none.
+	Observe func(Snapshot)
+}
+
+// DefaultConfig returns what `rush` uses where no flag says otherwise.
+func DefaultConfig() Config {
+	return Config{
+		BaseURL: "http://127.0.0.1:8080", Shoppers: 1000, PayShare: 0.8, Connections: 256,
+		Sockets: -1, FirstUser: 1_000_000, Quantity: 1, Settle: time.Minute,
+	}
+}
+
+// Validate returns one sentence about the first setting that is wrong.
+func (c Config) Validate() error {
+	u, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return fmt.Errorf("the server's URL must be like http://127.0.0.1:8080, not %q", c.BaseURL)
+	case c.ItemID <= 0:
+		return errors.New("name the item to rush with --item ID; GET /api/v1/sessions lists what is on sale")
+	case c.Shoppers < 1 || c.Shoppers > 10_000_000:
+		return fmt.Errorf("the number of shoppers must be between 1 and 10000000, not %d", c.Shoppers)
+	case c.Rate < 0 || math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0):
+		return fmt.Errorf("the rate must be attempts per second or max")
+	case c.PayShare < 0 || c.PayShare > 1 || math.IsNaN(c.PayShare):
+		return fmt.Errorf("the share that pays must be between 0%% and 100%%")
+	case c.Connections < 1 || c.Connections > 10_000:
+		return fmt.Errorf("the number of connections must be between 1 and 10000, not %d", c.Connections)
+	case c.Quantity < 1:
+		return fmt.Errorf("the quantity must be at least 1")
+	case c.Settle <= 0:
+		return fmt.Errorf("the time to settle must be positive")
+	case c.FirstUser <= 0:
+		return fmt.Errorf("user ids are positive")
+	case c.Token == nil:
+		return errors.New("loadgen: Token is required")
+	}
+	return nil
+}

@@ -1,0 +1,325 @@
+package loadgen
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/workshop/loadgen/wire"
+)
+
+// Crowd is many shoppers who want something of the same few items, kept small
+// enough for ten million of them: some 200 bytes each, and no goroutine. Its
+// methods are called one after the other; each works on as many connections as
+// the crowd has.
+type Crowd struct {
+	client   *client
+	conns    int
+	items    []int64
+	quantity int
+	token    func(user int64) (string, error)
+	base     time.Time // what the shoppers' times count from
+	shoppers []shopper
+
+	door    *door        // what they pass before they get paths
+	done    atomic.Int64 // shoppers through with what is under way
+	tally   *tally
+	sockets sockets // of the first shoppers
+}
+
+// CrowdConfig says who the crowd is.
+type CrowdConfig struct {
+	BaseURL     string // http://127.0.0.1:8080
+	Items       []int64
+	Shoppers    int
+	FirstUser   int64 // the others follow it
+	Quantity    int
+	Connections int
+	Token       func(user int64) (string, error)
+}
+
+// shopper is one user's attempt. The user follows from the place in the crowd.
+type shopper struct {
+	path     string // the credential; empty before it was fetched
+	no       ids.ID
+	sent     time.Duration // the first send of the attempt, since the crowd's base
+	answered time.Duration
+	answer   answerID
+	trail    *trail // of those in line and of those with a socket; nil else
+}
+
+// NewCrowd gathers shoppers. Shopper i rushes item i mod len(Items).
+func NewCrowd(cfg CrowdConfig) *Crowd {
+	return &Crowd{
+		client: newClient(cfg.BaseURL, cfg.Connections), conns: cfg.Connections, items: cfg.Items,
+		quantity: max(cfg.Quantity, 1), token: func(user int64) (string, error) { return cfg.Token(cfg.FirstUser + user) },
+		base: time.Now(), shoppers: make([]shopper, cfg.Shoppers), door: newDoor(false, false), tally: newTally(),
+	}
+}
+
+// Repeat returns a crowd of n shoppers who send these shoppers' attempts in turn,
+// to the server at baseURL. They fetch no paths of their own.
+func (c *Crowd) Repeat(baseURL string, n int) *Crowd {
+	r := NewCrowd(CrowdConfig{BaseURL: baseURL, Items: c.items, Shoppers: n, Quantity: c.quantity, Connections: c.conns})
+	r.token = func(i int64) (string, error) { return c.token(i % int64(len(c.shoppers))) }
+	for i := range r.shoppers {
+		s := &c.shoppers[i%len(c.shoppers)]
+		r.shoppers[i].path, r.shoppers[i].no = s.path, s.no
+	}
+	return r
+}
+
+// Close ends the sockets and the connections that net/http keeps.
+func (c *Crowd) Close() {
+	c.sockets.close()
+	c.client.http.CloseIdleConnections()
+}
+
+// Token is the i-th shopper's access token.
+func (c *Crowd) Token(i int) (string, error) { return c.token(int64(i)) }
+
+// RushTarget is where the i-th shopper sends the attempt.
+func (c *Crowd) RushTarget(i int) string { return rushTarget(c.shoppers[i].path) }
+
+// Item is the first of the crowd's items.
+func (c *Crowd) Item() int64 { return c.items[0] }
+
+func (c *Crowd) item(i int) int64 { return c.items[i%len(c.items)] }
+
+// Fetched is how the fetching of paths went.
+type Fetched struct {
+	Issued    int
+	Refused   map[string]int64 // by code
+	Took      Latency          // for each path, refused or not
+	PerSecond float64          // issued and refused
+}
+
+// FetchPaths gets every shopper who has none a rush path. It stops at the end of
+// ctx; who got none asks again when firing.
+func (c *Crowd) FetchPaths(ctx context.Context) Fetched {
+	var mu sync.Mutex
+	f := Fetched{Refused: map[string]int64{}}
+	began, all := time.Now(), histogram()
+	c.each(ctx, len(c.shoppers), func(w *hand, i int) {
+		if c.shoppers[i].path != "" {
+			return
+		}
+		sent := time.Now()
+		code, err := c.fetchPath(ctx, w, i)
+		took := time.Since(sent)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			record(all, took)
+		}
+		switch {
+		case err == nil && code == "":
+			f.Issued++
+			c.done.Add(1)
+		case ctx.Err() != nil:
+		case err != nil:
+			f.Refused[answerNone]++
+		default:
+			f.Refused[code]++
+		}
+	})
+	f.Took, f.PerSecond = summarize(all), float64(all.TotalCount())/max(time.Since(began).Seconds(), 1e-9)
+	return f
+}
+
+// fetchPath gets one shopper a path; code says why there is none.
+func (c *Crowd) fetchPath(ctx context.Context, w *hand, i int) (code string, err error) {
+	token, err := c.token(int64(i))
+	if err != nil {
+		return "", err
+	}
+	target := itemTarget(c.item(i), "/rush-path")
+	w.body = append(strconv.AppendInt(append(w.body[:0], `{"quantity":`...), int64(c.quantity), 10), '}')
+	if c.door.worksForPaths() {
+		code, err = c.doProved(ctx, humancheck.PurposeRush, c.item(i), target, token, w.body, &w.resp)
+	} else {
+		code, err = refusedWith(&w.resp, w.link.do(post, target, token, w.body, &w.resp))
+	}
+	if code != "" || err != nil {
+		return code, err
+	}
+	path, okPath := textMember(w.resp.Body, `"path"`)
+	number, okNo := textMember(w.resp.Body, `"order_no"`)
+	no, err := ids.Parse(string(number))
+	if !okPath || !okNo || err != nil {
+		return "", fmt.Errorf("loadgen: %s answered something unreadable: %.80q", target, w.resp.Body)
+	}
+	s := &c.shoppers[i]
+	s.path, s.no = w.keep(path), no
+	return "", nil
+}
+
+// Volley is what became of one firing.
+type Volley struct {
+	Sent    int
+	Elapsed time.Duration // from the first attempt to the last answer
+	Answers map[string]int64
+	Granted int64 // 202s
+	Grant   Latency
+	Refusal Latency
+}
+
+// PerSecond is attempts answered per second.
+func (v *Volley) PerSecond() float64 { return float64(v.Sent) / max(v.Elapsed.Seconds(), 1e-9) }
+
+// Fire sends every attempt once, as fast as the connections allow.
+func (c *Crowd) Fire(ctx context.Context) Volley { return c.fire(ctx, firing{}) }
+
+// FireAgain sends the attempts once more whose last answer was one of the
+// codes; without codes, those that were refused. The same path is the same
+// attempt, so it costs no new paths.
+func (c *Crowd) FireAgain(ctx context.Context, codes ...string) Volley {
+	if len(codes) == 0 {
+		return c.fire(ctx, firing{which: func(s *shopper) bool { return c.tally.isRefusal(s.answer) }})
+	}
+	wanted := map[answerID]bool{}
+	for _, code := range codes {
+		wanted[c.tally.id(code)] = true
+	}
+	return c.fire(ctx, firing{which: func(s *shopper) bool { return wanted[s.answer] }})
+}
+
+// firing says how to fire; the zero value sends every attempt at once.
+type firing struct {
+	which func(*shopper) bool  // who sends; nil is all
+	pace  *rate.Limiter        // nil is as fast as possible
+	after func(w *hand, i int) // runs after each answer; may be nil
+}
+
+// fire sends attempts.
+func (c *Crowd) fire(ctx context.Context, f firing) Volley {
+	began := time.Since(c.base)
+	c.each(ctx, len(c.shoppers), func(w *hand, i int) {
+		s := &c.shoppers[i]
+		if f.which != nil && !f.which(s) || f.pace != nil && f.pace.Wait(ctx) != nil {
+			return
+		}
+		c.attempt(ctx, w, i)
+		c.tally.add(s.answer, s.answered-began)
+		c.done.Add(1)
+		if f.after != nil {
+			f.after(w, i)
+		}
+	})
+	v := Volley{Elapsed: time.Since(c.base) - began, Answers: map[string]int64{}}
+	// Added up afterwards: the shoppers keep their times, and the connections need
+	// no distributions of their own.
+	grant, refusal := histogram(), histogram()
+	for i := range c.shoppers {
+		s := &c.shoppers[i]
+		if s.sent < began { // not in this volley
+			continue
+		}
+		v.Sent++
+		v.Answers[c.tally.name(s.answer)]++
+		if s.answer == idQueued {
+			record(grant, s.answered-s.sent)
+		} else if c.tally.isRefusal(s.answer) {
+			record(refusal, s.answered-s.sent)
+		}
+	}
+	v.Granted, v.Grant, v.Refusal = v.Answers[answerQueued], summarize(grant), summarize(refusal)
+	return v
+}
+
+// attempt sends one shopper's rush. Where no answer comes, or an unclear one,
+// the same path is sent again, as a page would do: it is the same attempt.
+func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
+	s := &c.shoppers[i]
+	s.sent = time.Since(c.base)
+	if s.path == "" {
+		code, err := c.fetchPath(ctx, w, i)
+		if err != nil {
+			code = answerNone
+		}
+		if code != "" {
+			s.answered, s.answer = time.Since(c.base), c.tally.id(pathRefused+code)
+			return
+		}
+		s.sent = time.Since(c.base)
+	}
+	s.answer = idNone
+	for send := range attemptSends {
+		err := w.link.do(post, rushTarget(s.path), "", nil, &w.resp)
+		s.answered = time.Since(c.base)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return
+		case err != nil:
+			continue // what was said before stands
+		case w.resp.Status < 400:
+			s.answer = idQueued
+			return
+		}
+		code := codeOfAnswer(&w.resp)
+		if string(code) == answerUnknown {
+			s.answer = idUnknown
+			if send < attemptSends-1 {
+				c.tally.trouble("an attempt was answered unknown and sent again") // the server counts each answer
+			}
+			continue
+		}
+		s.answer = c.tally.idOf(code)
+		return
+	}
+}
+
+// attemptSends is how often one attempt is sent before its outcome is left to
+// polling.
+const attemptSends = 3
+
+// hand is what one connection's goroutine works with.
+type hand struct {
+	link link
+	resp wire.Response
+	body []byte
+	room strings.Builder
+}
+
+// keepChunkBytes is how much room for paths is made at once. A path of its own
+// would take a quarter more, and a million more to look at for the collector.
+const keepChunkBytes = 64 << 10
+
+// keep returns a copy of b that stays.
+func (w *hand) keep(b []byte) string {
+	if w.room.Cap()-w.room.Len() < len(b) {
+		w.room = strings.Builder{}
+		w.room.Grow(max(keepChunkBytes, len(b)))
+	}
+	from := w.room.Len()
+	w.room.Write(b)
+	return w.room.String()[from:]
+}
+
+// each runs fn for every i below n, over as many connections as the crowd has.
+func (c *Crowd) each(ctx context.Context, n int, fn func(w *hand, i int)) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(c.conns, n) {
+		group.Go(func() {
+			w := &hand{link: c.client.newLink(ctx)}
+			defer w.link.close()
+			for ctx.Err() == nil {
+				i := next.Add(1) - 1
+				if i >= int64(n) {
+					return
+				}
+				fn(w, int(i))
+			}
+		})
+	}
+	group.Wait()
+}

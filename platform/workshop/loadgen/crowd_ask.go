@@ -1,0 +1,91 @@
+package loadgen
+
+import (
+	"context"
+	"time"
+
+	"stampede/platform/base/app"
+	"stampede/platform/watch/proof"
+)
+
+// Winners are the places of the shoppers who were told 202.
+func (c *Crowd) Winners() (places []int) {
+	for i := range c.shoppers {
+		if c.shoppers[i].answer == idQueued {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// Last are the places of the winners whose attempts were under way when the last
+// one was sent, at most one for each connection.
+func (c *Crowd) Last() (places []int) {
+	var sent time.Duration
+	for i := range c.shoppers {
+		sent = max(sent, c.shoppers[i].sent)
+	}
+	for i := range c.shoppers {
+		if s := &c.shoppers[i]; s.answer == idQueued && s.answered >= sent {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// Ask has winners ask for their orders one after the other, each until the order
+// is there or ctx ends, and returns how many have which status; "" are those who
+// got no answer.
+func (c *Crowd) Ask(ctx context.Context, winners []int) map[string]int64 {
+	all := map[string]int64{}
+	w := &hand{link: c.client.newLink(ctx)}
+	defer w.link.close()
+	for _, i := range winners {
+		s := &c.shoppers[i]
+		status := c.askFor(ctx, w, i)
+		if s.trail == nil {
+			s.trail = newTrail(i)
+		}
+		s.trail.heard(status, false, time.Since(c.base))
+		all[status]++
+	}
+	return all
+}
+
+// askPause is the pause between two questions for an order that is not there yet.
+const askPause = 2 * time.Millisecond
+
+// askFor polls for one order until it has left the line.
+func (c *Crowd) askFor(ctx context.Context, w *hand, i int) (status string) {
+	token, err := c.token(int64(i))
+	if err != nil {
+		return ""
+	}
+	for {
+		if err := w.link.do(get, "/api/v1/orders/"+c.shoppers[i].no.String(), token, nil, &w.resp); err == nil && w.resp.Status < 400 {
+			text, _ := textMember(w.resp.Body, `"status"`)
+			if status = string(text); status != answerQueued {
+				return status
+			}
+		}
+		if app.Sleep(ctx, askPause) != nil {
+			return status
+		}
+	}
+}
+
+// Entries is the client's log: what every shopper was told. The user of shopper
+// i is first + i.
+func (c *Crowd) Entries(first int64) []proof.ClientRecord {
+	entries := make([]proof.ClientRecord, len(c.shoppers))
+	for i := range c.shoppers {
+		s := &c.shoppers[i]
+		entries[i] = proof.ClientRecord{OrderNo: s.no, UserID: first + int64(i), Answer: c.tally.name(s.answer)}
+		if s.trail != nil {
+			if status, _, _ := s.trail.state(); status != gone {
+				entries[i].Status = status
+			}
+		}
+	}
+	return entries
+}

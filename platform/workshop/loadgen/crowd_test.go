@@ -1,0 +1,272 @@
+package loadgen
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/ids"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+}
+
+// shop is a server that speaks the API as far as a crowd uses it: so many units,
+// the others are told all-held.
+type shop struct {
+	mu      sync.Mutex
+	units   int
+	hot     map[string]bool // paths that were told too-hot once
+	orders  map[string]int  // polls by number
+	rushed  map[string]int
+	denies  bool           // the shop knows no number afterwards
+	unclear bool           // the first rush of every path is answered "unknown"
+	unsure  bool           // every rush is
+	leaves  bool           // it goes away when all units are held
+	base    string         // for the bank's address
+	paid    map[string]int // payments by number
+
+	doorOfShop // see door_test.go
+}
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaves && s.units == 0 {
+		panic(http.ErrAbortHandler) // the connection ends without an answer
+	}
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/"); {
+	case parts[0] == "items" && len(parts) == 2:
+		_ = json.NewEncoder(w).Encode(s.item(parts[1]))
+	case parts[0] == "items" && parts[2] != "rush-path":
+		s.atDoor(w, r, parts[2], token)
+	case parts[0] == "items" && s.asksWork && !s.reserves && !s.proved(r, "rush", token):
+		refuse(w, http.StatusForbidden, "human-check-required")
+	case parts[0] == "items" && s.reserves && !s.reserved[token]:
+		refuse(w, http.StatusForbidden, "no-reservation-held")
+	case parts[0] == "items":
+		user, _ := strconv.ParseInt(token, 10, 64)
+		no := ids.NewFor(user)
+		_, _ = fmt.Fprintf(w, `{"path": "p-%s", "order_no": "%s"}`, no, no)
+	case parts[0] == "rush":
+		s.rush(w, strings.TrimPrefix(parts[1], "p-"))
+	case parts[0] == "orders" && len(parts) == 3:
+		_, _ = fmt.Fprintf(w, `{"pay_url":"%s/api/v1/bank/%s"}`, s.base, parts[1])
+	case parts[0] == "bank":
+		s.paid[parts[1]]++
+	case parts[0] == "orders":
+		no := parts[1]
+		s.orders[no]++
+		if s.denies {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"code":"not-entered"}`))
+			return
+		}
+		if s.orders[no] == 1 {
+			_, _ = w.Write([]byte(`{"order_no":"` + no + `","status":"queued","position":3,"poll_after_ms":1}`))
+			return
+		}
+		status := "pending_payment"
+		if s.paid[no] > 0 {
+			status = "paid"
+		}
+		_, _ = w.Write([]byte(`{"order_no":"` + no + `","status":"` + status + `"}`))
+	}
+}
+
+func (s *shop) rush(w http.ResponseWriter, no string) {
+	s.rushed[no]++
+	switch {
+	case s.unsure, s.unclear && s.rushed[no] == 1:
+		refuse(w, http.StatusServiceUnavailable, "unknown")
+	case s.hot != nil && !s.hot[no]:
+		s.hot[no] = true
+		refuse(w, http.StatusTooManyRequests, "too-hot")
+	case s.units == 0:
+		refuse(w, http.StatusConflict, "all-held")
+	default:
+		s.units--
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = fmt.Fprintf(w, `{"order_no":"%s","status":"queued","position":5,"poll_after_ms":1}`, no)
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `{"title":"no","code":"%s"}`, code)
+}
+
+func open(t *testing.T, s *shop) string {
+	t.Helper()
+	s.reserved, s.used = map[string]bool{}, map[string]bool{}
+	s.orders, s.rushed, s.paid = map[string]int{}, map[string]int{}, map[string]int{}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	s.base = srv.URL
+	return srv.URL
+}
+
+func mint(user int64) (string, error) { return strconv.FormatInt(user, 10), nil }
+
+// TestCrowdBuysWhatIsThere goes through a crowd's life: paths, attempts, those
+// who come again, orders, and the log of what everybody was told.
+func TestCrowdBuysWhatIsThere(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 7, hot: map[string]bool{}, unclear: true}
+	c := NewCrowd(CrowdConfig{BaseURL: open(t, s), Items: []int64{1, 2}, Shoppers: 50, FirstUser: 100, Connections: 8, Token: mint})
+	defer c.Close()
+	if f := c.FetchPaths(t.Context()); f.Issued != 50 || len(f.Refused) != 0 || f.Took.Count != 50 {
+		t.Fatalf("%+v", f)
+	}
+	if v := c.Fire(t.Context()); v.Sent != 50 || v.Answers["too-hot"] != 50 || v.Refusal.Count != 50 {
+		t.Fatalf("%+v", v)
+	}
+	v := c.FireAgain(t.Context(), "too-hot")
+	if v.Sent != 50 || v.Granted != 7 || v.Grant.Count != 7 || v.Answers["queued"] != 7 || v.Answers["all-held"] != 43 {
+		t.Fatalf("%+v", v)
+	}
+	if again := c.FireAgain(t.Context()); again.Sent != 43 || again.Granted != 0 {
+		t.Fatalf("%+v", again)
+	}
+	if got := c.Ask(t.Context(), c.Winners()); len(got) != 1 || got["pending_payment"] != 7 {
+		t.Fatalf("%v", got)
+	}
+	told := map[string]int{}
+	for i, e := range c.Entries(100) {
+		if e.UserID != int64(100+i) || e.OrderNo.Bucket() != ids.Bucket(e.UserID) {
+			t.Errorf("entry %d: %+v", i, e)
+		}
+		told[e.Answer+" "+e.Status]++
+	}
+	if told["queued pending_payment"] != 7 || told["all-held "] != 43 {
+		t.Fatalf("%v", told)
+	}
+}
+
+// TestCrowdRepeatsAttempts sends a few shoppers' paths many times over, and knows
+// which winners were answered last.
+func TestCrowdRepeatsAttempts(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 25}
+	base := open(t, s)
+	c := NewCrowd(CrowdConfig{BaseURL: base, Items: []int64{1}, Shoppers: 10, FirstUser: 100, Connections: 4, Token: mint})
+	defer c.Close()
+	c.FetchPaths(t.Context())
+	r := c.Repeat(base, 25)
+	defer r.Close()
+	if f := r.FetchPaths(t.Context()); f.Issued != 0 || r.RushTarget(13) != c.RushTarget(3) {
+		t.Fatalf("%+v, %s, want the paths of the others", f, r.RushTarget(13))
+	}
+	if v := r.Fire(t.Context()); v.Sent != 25 || v.Granted != 25 || len(r.Winners()) != 25 {
+		t.Fatalf("%+v", v)
+	}
+	last := r.Last()
+	if len(last) == 0 || len(last) > 4 {
+		t.Fatalf("%d attempts were under way on 4 connections when the last was sent", len(last))
+	}
+	for no, n := range s.rushed {
+		if n < 2 || n > 3 {
+			t.Errorf("%s was sent %d times", no, n)
+		}
+	}
+}
+
+// TestRunFollowsEveryWinner to the order, and says who was lost on the way.
+func TestRunFollowsEveryWinner(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 40}
+	cfg := DefaultConfig()
+	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare, cfg.Token = open(t, s), 1, 100, 8, 0, 0, mint
+	rep, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Answers["queued"] != 40 || rep.Answers["all-held"] != 60 || rep.Outcomes["pending_payment"] != 40 || len(rep.Violations) != 0 {
+		t.Fatalf("%+v", rep)
+	}
+	if l := rep.Latency["order visible"]; l.Count != 40 || rep.AllVisible <= 0 || len(rep.Entries) != 100 {
+		t.Fatalf("%+v", rep)
+	}
+}
+
+// TestRunPaysForTheShare that was asked for, each once, with more payers than
+// may pay at a time.
+func TestRunPaysForTheShare(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 200}
+	cfg := DefaultConfig()
+	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare, cfg.Token = open(t, s), 1, 200, 8, 0, 0.75, mint
+	rep, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Outcomes["paid"] != 150 || rep.Outcomes["pending_payment"] != 50 || len(rep.Troubles) != 0 || len(rep.Violations) != 0 {
+		t.Fatalf("%+v", rep)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for no, n := range s.paid {
+		if n != 1 {
+			t.Errorf("order %s was paid %d times", no, n)
+		}
+	}
+}
+
+func TestRunReportsANumberThatIsLost(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 1, denies: true}
+	cfg := DefaultConfig()
+	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare, cfg.Token = open(t, s), 1, 1, 1, 0, 0, mint
+	rep, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Violations) == 0 || rep.Outcomes["still queued"] != 1 {
+		t.Fatalf("%+v", rep)
+	}
+}
+
+// TestMembersAreFound in documents as servers write them, and not guessed.
+func TestMembersAreFound(t *testing.T) {
+	t.Parallel()
+	for doc, want := range map[string]string{
+		`{"code":"all-held"}`:                 "all-held",
+		"{\n  \"code\" : \"x\",\n \"a\": 1 }": "x",
+		`{"decode":"no","code":"yes"}`:        "yes",
+		`{"code":"a\"b"}`:                     "", // escapes are not decoded, so not taken
+		`{"code":3}`:                          "",
+		`{"code"`:                             "",
+		``:                                    "",
+	} {
+		if got, _ := textMember([]byte(doc), `"code"`); string(got) != want {
+			t.Errorf("%s: %q, want %q", doc, got, want)
+		}
+	}
+	if n, ok := numberMember([]byte(`{"position": 12, "x":1}`), `"position"`); !ok || n != 12 {
+		t.Errorf("%d %v", n, ok)
+	}
+	if _, ok := numberMember([]byte(`{"position": -1}`), `"position"`); ok {
+		t.Error("a negative number was taken")
+	}
+}
+
+func TestTallyBoundsItsCodes(t *testing.T) {
+	t.Parallel()
+	ta := newTally()
+	for i := range 2 * maxAnswers {
+		ta.add(ta.id("code-"+strconv.Itoa(i)), 0)
+	}
+	counts := ta.counts()
+	if len(counts) != maxAnswers-4 || counts["other"] != 2*maxAnswers-(maxAnswers-5) {
+		t.Errorf("%d codes, %d others", len(counts), counts["other"])
+	}
+}

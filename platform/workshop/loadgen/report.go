@@ -1,0 +1,184 @@
+package loadgen
+
+import (
+	"maps"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"stampede/platform/watch/proof"
+)
+
+// Report is what a run found.
+type Report struct {
+	ItemID    int64              `json:"item_id,string"`
+	Title     string             `json:"title"`
+	Shoppers  int                `json:"shoppers"`
+	Sockets   int                `json:"sockets"`
+	Seconds   float64            `json:"seconds"`    // from the first attempt to the last answer
+	PerSecond float64            `json:"per_second"` // attempts answered, over that time
+	Answers   map[string]int64   `json:"answers"`
+	Chart     []map[string]int64 `json:"chart"` // answers by kind for each second
+	Latency   map[string]Latency `json:"latency_ms"`
+	// AllVisible is seconds from the first attempt until every winner had an
+	// order.
+	AllVisible float64 `json:"all_winners_had_orders_after_seconds"`
+	// MaxConcurrent is what the server's --max-concurrent should be at least for
+	// as many paths a second as this run got: by Little's law, that many requests
+	// are under way when each takes as long as the slowest in a hundred. 0 when no
+	// paths were fetched ahead.
+	MaxConcurrent int              `json:"suggested_max_concurrent,omitempty"`
+	Door          *DoorReport      `json:"door,omitempty"` // nil when the item asked for nothing
+	Outcomes      map[string]int64 `json:"outcomes"`       // winners by the last status they were told
+	Troubles      map[string]int64 `json:"troubles,omitempty"`
+	Violations    []Violation      `json:"violations"`
+	NotKnown      *NotKnown        `json:"not_known,omitempty"` // nil when every winner was told an end, or broken promises say who was not
+
+	Entries []proof.ClientRecord `json:"-"`
+}
+
+// NotKnown are the numbers that were answered 202 by a server that went away before
+// it told their end.
+type NotKnown struct {
+	Count int      `json:"count"`
+	First []string `json:"first"` // the first few numbers
+}
+
+// shownNumbers is how many of many numbers a report names: enough to look one up.
+const shownNumbers = 3
+
+func (n *NotKnown) add(no string) *NotKnown {
+	if n == nil {
+		n = &NotKnown{}
+	}
+	if n.Count++; n.Count <= shownNumbers {
+		n.First = append(n.First, no)
+	}
+	return n
+}
+
+// Latency is a distribution in milliseconds.
+type Latency struct {
+	Count int64   `json:"count"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	Max   float64 `json:"max"`
+}
+
+// histogram covers 1 µs to 5 min with three significant figures.
+func histogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(5*time.Minute/time.Microsecond), 3)
+}
+
+// record takes a duration into a histogram; beyond its ends it counts as the end.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(d.Microseconds(), 1), int64(5*time.Minute/time.Microsecond))) // clamped into the range, so it cannot fail
+}
+
+func summarize(h *hdrhistogram.Histogram) Latency {
+	ms := func(v int64) float64 { return float64(v) / 1000 }
+	return Latency{h.TotalCount(), ms(h.ValueAtQuantile(50)), ms(h.ValueAtQuantile(90)), ms(h.ValueAtQuantile(99)), ms(h.Max())}
+}
+
+// report adds the crowd up after every winner has settled or the wait was given up.
+// A shopper counts as a winner who was told 202, and also one who got no answer:
+// whether that attempt won is for the order's status to say. Of a play that was cut
+// short, or whose server went away, it is not known whether an order came.
+func (r *run) report(began time.Duration, v Volley, end ending) *Report {
+	rep := &Report{
+		ItemID: r.cfg.ItemID, Title: r.item.Title, Shoppers: len(r.shoppers), Sockets: r.sockets.open,
+		Seconds: v.Elapsed.Seconds(), PerSecond: v.PerSecond(), Outcomes: map[string]int64{},
+		Entries: r.Entries(r.cfg.FirstUser),
+	}
+	visible, push := histogram(), histogram()
+	for i := range r.shoppers {
+		s := &r.shoppers[i]
+		if !s.answer.mayBeInLine() {
+			continue
+		}
+		status, seen, pushed := "", time.Duration(0), time.Duration(0)
+		unheard := end == deserted
+		if s.trail != nil {
+			unheard = unheard || end == waitedOut && s.trail.silent
+			status, seen, pushed = s.trail.state()
+		}
+		lost := s.answer == idQueued && seen == 0
+		switch {
+		case lost && status != gone && unheard:
+			rep.NotKnown = rep.NotKnown.add(s.no.String())
+		case lost && end != cutShort:
+			r.tally.violate(s.no.String(), "was answered 202 and had no end when the run gave up waiting")
+		}
+		rep.Outcomes[outcome(s.answer == idQueued, status, unheard, end == cutShort)]++
+		if seen != 0 {
+			rep.AllVisible = max(rep.AllVisible, (seen - began).Seconds())
+			if s.trail.eager || seen == pushed { // the others asked when the server told them to
+				record(visible, seen-s.sent)
+			}
+		}
+		if pushed != 0 {
+			record(push, pushed-s.sent)
+		} else if i < r.sockets.open && seen != 0 {
+			r.tally.trouble("no push reached an open socket")
+		}
+	}
+	rep.Latency = map[string]Latency{
+		"refusal": v.Refusal, "grant": v.Grant, "order visible": summarize(visible), "push": summarize(push),
+	}
+	rep.Door = r.door.report()
+	if !r.door.worksForPaths() { // else it says how long this machine took for the work
+		rep.Latency["path"] = r.fetched.Took
+		rep.MaxConcurrent = underWay(r.fetched.PerSecond, r.fetched.Took)
+	}
+	rep.Answers, rep.Chart = r.tally.counts(), r.tally.chart()
+	r.tally.mu.Lock()
+	defer r.tally.mu.Unlock()
+	rep.Troubles = maps.Clone(r.tally.troubles)
+	rep.Violations = append([]Violation{}, r.tally.violations...)
+	return rep
+}
+
+// outcome names what a winner was told last. Of those who were not told that they
+// are in line, and whom a play that was cut short did not ask about, nothing is known.
+func outcome(queued bool, status string, unheard, cut bool) string {
+	switch {
+	case status != "" && status != gone:
+		return status
+	case status == "" && (unheard || cut && !queued):
+		return "not known"
+	case queued:
+		return "still queued"
+	}
+	return "never arrived"
+}
+
+// leastConcurrent is what a route needs on the smallest machine, whatever was
+// measured: a run of a few shoppers never has more under way.
+const leastConcurrent = 32
+
+// underWay is Little's law: how many requests are under way when so many come in
+// a second and each takes l's 99th percentile.
+func underWay(perSecond float64, l Latency) int {
+	if l.Count == 0 {
+		return 0
+	}
+	return max(leastConcurrent, int(math.Ceil(perSecond*l.P99/1000)))
+}
+
+// NoPath reports whether not one shopper got as far as rushing, and the code
+// that most of them were refused a path with.
+func (rep *Report) NoPath() (code string, all bool) {
+	for _, kv := range byCount(rep.Answers) {
+		refused, noPath := strings.CutPrefix(kv.key, pathRefused)
+		if !noPath {
+			return "", false
+		}
+		if code == "" {
+			code = refused
+		}
+	}
+	return code, code != ""
+}

@@ -1,0 +1,94 @@
+package loadgen
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheSuggestedConcurrencyIsLittlesLaw(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		perSecond float64
+		p99       float64 // ms
+		count     int64
+		want      int
+	}{
+		{20_000, 12.5, 1000, 250}, {33_333, 10, 1000, 334}, {100, 2, 50, leastConcurrent}, {0, 0, 0, 0},
+	} {
+		if got := underWay(c.perSecond, Latency{Count: c.count, P99: c.p99}); got != c.want {
+			t.Errorf("%g a second of %g ms: %d, want %d", c.perSecond, c.p99, got, c.want)
+		}
+	}
+	var out strings.Builder
+	if err := (&Report{MaxConcurrent: 250, Latency: map[string]Latency{"path": {Count: 1, P99: 12.5}}}).Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "suggested --max-concurrent: 250"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q is missing:\n%s", want, out.String())
+	}
+}
+
+func TestACrowdMeasuresItsPaths(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 7, hot: map[string]bool{}}
+	c := NewCrowd(CrowdConfig{BaseURL: open(t, s), Items: []int64{1}, Shoppers: 20, FirstUser: 100, Connections: 4, Token: mint})
+	defer c.Close()
+	if f := c.FetchPaths(t.Context()); f.Took.Count != 20 || f.Took.P99 <= 0 || f.PerSecond <= 0 {
+		t.Errorf("%+v, want 20 paths with their times", f)
+	}
+}
+
+// TestAServerThatWentAwayBrokeNoPromise that anybody knows of: one line names some
+// of the numbers, and what to do.
+func TestAServerThatWentAwayBrokeNoPromise(t *testing.T) {
+	t.Parallel()
+	cfg := playOf(open(t, &shop{units: 10, leaves: true}))
+	cfg.Shoppers, cfg.Connections, cfg.Settle = 10, 2, 200*time.Millisecond
+	rep, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.NotKnown == nil || rep.NotKnown.Count != 10 || len(rep.NotKnown.First) != 3 || len(rep.Violations) > 0 || rep.Outcomes["not known"] != 10 {
+		t.Fatalf("%+v, not known %+v", rep, rep.NotKnown)
+	}
+	var out strings.Builder
+	if err := rep.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("NOT KNOWN: the server went away before it told the end of orders %s and 7 more: start it again, then run stampede verify",
+		strings.Join(rep.NotKnown.First, ", "))
+	if strings.Count(out.String(), "NOT KNOWN") != 1 || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "every order was") {
+		t.Errorf("%q is missing, or there is more than that:\n%s", want, out.String())
+	}
+}
+
+// TestABrokenPromiseIsSaidOnce, with some of the orders that it was broken to.
+func TestABrokenPromiseIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	rep := &Report{Violations: []Violation{{"a", "rose"}, {"b", "rose"}, {"c", "fell"}, {"d", "rose"}, {"e", "rose"}}}
+	var out strings.Builder
+	if err := rep.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = "BROKEN PROMISE, 4 times: rose: orders a, b, d and 1 more\nBROKEN PROMISE, 1 times: fell: order c\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("want %q at the end of\n%s", want, out.String())
+	}
+}
+
+// TestAnswersHaveTheServersOwnNames: 503 unknown is an answer, and the repeats are
+// told, because the server counts each.
+func TestAnswersHaveTheServersOwnNames(t *testing.T) {
+	t.Parallel()
+	cfg := playOf(open(t, &shop{units: 5, unsure: true}))
+	cfg.Shoppers, cfg.Connections, cfg.Settle = 4, 2, 200*time.Millisecond
+	rep, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Answers["unknown"] != 4 || len(rep.Answers) != 1 || rep.Troubles["an attempt was answered unknown and sent again"] != 8 {
+		t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
+	}
+}

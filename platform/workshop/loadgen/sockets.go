@@ -1,0 +1,137 @@
+package loadgen
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
+)
+
+// sockets are the WebSockets of the shoppers who listen.
+type sockets struct {
+	cancel context.CancelFunc // nil before they are opened
+	group  sync.WaitGroup
+	open   int
+}
+
+// socketDialers is how many sockets are opened at once: a flood of handshakes
+// is not what is measured.
+const socketDialers = 64
+
+// reservedDescriptors are kept for connections, files and the runtime.
+const reservedDescriptors = 512
+
+// MostSockets is how many sockets the descriptors of this process allow beside so
+// many connections.
+func MostSockets(connections int) int {
+	return max(0, descriptorLimit()-connections-reservedDescriptors)
+}
+
+// Listen opens a WebSocket for each of the first n shoppers. They listen until
+// Close.
+func (c *Crowd) Listen(ctx context.Context, n int) error {
+	var listenCtx context.Context
+	listenCtx, c.sockets.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	c.sockets.open = n
+	dial, dialCtx := errgroup.WithContext(ctx)
+	dial.SetLimit(socketDialers)
+	for i := range n {
+		dial.Go(func() error {
+			conn, err := c.dial(dialCtx, i)
+			if err != nil {
+				return err
+			}
+			c.done.Add(1)
+			t := newTrail(i)
+			c.shoppers[i].trail = t
+			c.sockets.group.Go(func() { c.listen(listenCtx, conn, t) })
+			return nil
+		})
+	}
+	if err := dial.Wait(); err != nil {
+		return fmt.Errorf("could not open a WebSocket at %s: %w", c.client.base, err)
+	}
+	return nil
+}
+
+// dial opens the i-th shopper's socket the way a page does: a browser cannot set a
+// header on a WebSocket, so the token travels as a subprotocol.
+func (c *Crowd) dial(ctx context.Context, i int) (*websocket.Conn, error) {
+	token, err := c.token(int64(i))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.client.base, "http")+"/api/v1/ws", &websocket.DialOptions{
+		Subprotocols: []string{"stampede.v1", "bearer." + token},
+	})
+	return conn, err
+}
+
+// listen notes every push about the shopper's own attempt.
+func (c *Crowd) listen(ctx context.Context, conn *websocket.Conn, t *trail) {
+	defer func() { _ = conn.CloseNow() }()
+	for {
+		_, raw, err := conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		at := time.Since(c.base)
+		var m struct {
+			Type  string    `json:"type"`
+			Order orderView `json:"order"`
+		}
+		// The number was fetched before the attempt that this is about was sent.
+		if json.Unmarshal(raw, &m) == nil && m.Type == "order" && m.Order.OrderNo == c.shoppers[t.shopper].no {
+			t.heard(m.Order.Status, true, at)
+		}
+	}
+}
+
+// close hangs up on the server, whose own way of ending sockets is not measured.
+func (so *sockets) close() {
+	if so.cancel != nil {
+		so.cancel()
+	}
+	so.group.Wait()
+}
+
+// Pushed is what the shoppers who listen were told at their sockets.
+type Pushed struct {
+	Count int
+	Took  Latency       // each, from the attempt to the push
+	Last  time.Duration // from the first attempt to the last push
+}
+
+// AwaitPushes waits until every shopper who listens was told of the order at the
+// socket, or ctx ends.
+func (c *Crowd) AwaitPushes(ctx context.Context) Pushed {
+	var p Pushed
+	took := histogram()
+	first, last := time.Duration(math.MaxInt64), time.Duration(0)
+	for i := range c.sockets.open {
+		s := &c.shoppers[i]
+		_, _, pushed := s.trail.state()
+		for pushed == 0 && ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(askPause):
+			}
+			_, _, pushed = s.trail.state()
+		}
+		if pushed != 0 {
+			p.Count++
+			record(took, pushed-s.sent)
+			first, last = min(first, s.sent), max(last, pushed)
+		}
+	}
+	p.Took, p.Last = summarize(took), max(last-first, 0)
+	return p
+}

@@ -1,0 +1,160 @@
+package wire
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// readBufferBytes holds a usual answer whole, so that it is one system call.
+const readBufferBytes = 4 << 10
+
+// Conn is a connection to one server. It is opened again by itself when the
+// server has closed it.
+type Conn struct {
+	addr    string
+	timeout time.Duration
+	in      *bufio.Reader
+	until   time.Time // the deadline in force
+	used    bool      // an answer has come over the present connection
+
+	mu     sync.Mutex
+	tcp    net.Conn // nil when there is none
+	closed bool
+}
+
+// ErrClosed is Do's answer after Close.
+var ErrClosed = errors.New("wire: the connection was closed by its owner")
+
+// errStale is why a kept connection is given up before it is used again.
+var errStale = errors.New("the server spoke before it was asked")
+
+// New returns a connection to addr, host:port, which the first Do opens. timeout
+// bounds the dialling and each request; it must be positive.
+func New(addr string, timeout time.Duration) *Conn {
+	return &Conn{addr: addr, timeout: timeout, in: bufio.NewReaderSize(nil, readBufferBytes)}
+}
+
+// open returns the TCP connection, a new one if need be.
+func (c *Conn) open() (net.Conn, error) {
+	c.mu.Lock()
+	tcp, closed := c.tcp, c.closed
+	c.mu.Unlock()
+	switch {
+	case closed:
+		return nil, ErrClosed
+	case tcp != nil:
+		return tcp, nil
+	}
+	dialer := net.Dialer{Timeout: c.timeout} // without a context: the time-out bounds it, and Close ends a Conn
+	tcp, err := dialer.Dial("tcp", c.addr)
+	if err != nil {
+		return nil, fmt.Errorf("wire: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		_ = tcp.Close()
+		return nil, ErrClosed
+	}
+	c.tcp, c.used, c.until = tcp, false, time.Time{}
+	c.in.Reset(tcp)
+	return tcp, nil
+}
+
+// drop ends the TCP connection; the next request opens another.
+func (c *Conn) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tcp != nil {
+		_ = c.tcp.Close()
+		c.tcp = nil
+	}
+}
+
+// Close ends the connection and the request under way. It may be called more
+// than once and from any goroutine.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.tcp == nil {
+		return nil
+	}
+	err := c.tcp.Close()
+	c.tcp = nil
+	return err
+}
+
+// Do sends req, the bytes of one request, and reads its answer. An error means
+// that no whole answer came; the connection is then opened anew by the next Do.
+// A server may close a kept connection at any moment, also while a request is
+// on its way: when a connection that has served before ends without a byte of
+// an answer, the request is sent once more over a new one. So send only what may
+// be sent twice, or dial for each request. into's memory is used again.
+func (c *Conn) Do(req []byte, into *Response) error {
+	for {
+		tcp, err := c.open()
+		if err != nil {
+			return err
+		}
+		again := c.used
+		began, err := c.exchange(tcp, req, into)
+		if err == nil {
+			c.used = true
+			if into.Close {
+				c.drop()
+			}
+			return nil
+		}
+		c.drop()
+		var late net.Error
+		if began || !again || errors.As(err, &late) && late.Timeout() {
+			return c.explain(err)
+		}
+	}
+}
+
+// exchange sends and reads once; began says whether any of an answer came.
+func (c *Conn) exchange(tcp net.Conn, req []byte, into *Response) (began bool, err error) {
+	if c.in.Buffered() > 0 {
+		// The server has spoken unasked, usually to say why it ends the connection.
+		// Taking that for the answer would shift every later one.
+		return false, errStale
+	}
+	// Setting a deadline costs as much as parsing an answer, so one serves several
+	// requests: each gets at least the time-out and at most a quarter more.
+	if now := time.Now(); c.until.Sub(now) < c.timeout {
+		c.until = now.Add(c.timeout + c.timeout/4)
+		if err := tcp.SetDeadline(c.until); err != nil {
+			return false, err
+		}
+	}
+	if _, err := tcp.Write(req); err != nil {
+		return false, err
+	}
+	if _, err := c.in.Peek(1); err != nil {
+		return false, err
+	}
+	return true, into.read(c.in, isHead(req))
+}
+
+func isHead(req []byte) bool { return len(req) > 5 && string(req[:5]) == "HEAD " }
+
+// explain gives an error its context.
+func (c *Conn) explain(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("wire: the server closed the connection in place of an answer: %w", io.ErrUnexpectedEOF)
+	default:
+		return fmt.Errorf("wire: %w", err)
+	}
+}

@@ -1,0 +1,73 @@
+// Package modeltest says how far the tests that compare with a model go: through a sample in make test, through
+// everything in make long.
+package modeltest
+
+import (
+	"cmp"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// long is how many cases make long plays of each rapid test: some minutes for
+// the slowest package.
+const long = 1000
+
+// whole reports whether make long started the tests.
+func whole() bool { return os.Getenv("STAMPEDE_LONG") != "" }
+
+// Checks sets how many cases the package's rapid tests play. It belongs into
+// TestMain, before flags are parsed, so that -rapid.checks still has the last
+// word.
+func Checks(sample int) {
+	if whole() {
+		sample = long
+	}
+	if err := flag.Set("rapid.checks", strconv.Itoa(sample)); err != nil {
+		panic(err)
+	}
+}
+
+// Times is how often a test repeats what chance decides: sample, or in make long
+// long.
+func Times(sample, long int) int {
+	if whole() {
+		return long
+	}
+	return sample
+}
+
+// Permutations returns orders of the events: a sample, the same in every run, or
+// in make long all of them.
+func Permutations[E cmp.Ordered](events []E, sample int) [][]E {
+	orders := all(events)
+	if whole() || sample >= len(orders) {
+		return orders
+	}
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // chance, not a secret
+	random.Shuffle(len(orders), func(i, j int) { orders[i], orders[j] = orders[j], orders[i] })
+	return orders[:sample]
+}
+
+// all returns every order of the events, each once although events may repeat:
+// n! divided by the factorials of the repetitions. Eight different events make
+// 40,320 lists, so n stays small.
+func all[E cmp.Ordered](events []E) (orders [][]E) {
+	var walk func(so, left []E)
+	walk = func(so, left []E) {
+		if len(left) == 0 {
+			orders = append(orders, slices.Clone(so))
+			return
+		}
+		for i, e := range left {
+			if i > 0 && left[i-1] == e {
+				continue
+			}
+			walk(append(so, e), slices.Concat(left[:i], left[i+1:]))
+		}
+	}
+	walk(nil, slices.Sorted(slices.Values(events)))
+	return orders
+}

@@ -1,0 +1,219 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/migrations"
+	"stampede/platform/store/pg"
+)
+
+const (
+	// templatePrefix and testPrefix begin the names of the databases that this package makes, so that leftovers on a
+	// server which is not ours can be told from other people's data.
+	templatePrefix = "stampede_template_"
+	testPrefix     = "stampede_t_"
+
+	// templateLock is the advisory lock under which one process makes the template while the others wait. Any number
+	// will do that nobody else uses on a test server.
+	templateLock = 0x5374616d70656465 // "Stampede"
+
+	// leftoverAfter is the age at which a test's database cannot be in use any more: `go test` ends a run after 10
+	// minutes unless told otherwise.
+	leftoverAfter = 2 * time.Hour
+
+	// adminTimeout bounds one administrative step; the longest is making the template, some seconds on a busy machine.
+	adminTimeout = 2 * time.Minute
+
+	// closeWithin bounds the wait for a pool's connections at the end of a test. A test has ended its work by then, so
+	// a connection that is still out will never come back.
+	closeWithin = 2 * time.Second
+)
+
+// DB gives a pool on a fresh, migrated database. Both are gone after the test; a connection that the test did not give
+// back fails it.
+func DB(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(context.Background(), DatabaseURL(t))
+	if err != nil {
+		t.Fatalf("pgtest: open a pool: %v", err)
+	}
+	t.Cleanup(func() {
+		closed := make(chan struct{})
+		go func() {
+			pool.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(closeWithin):
+			t.Errorf("pgtest: %d connections were never given back to the pool", pool.Stat().AcquiredConns())
+		}
+	})
+	return pool
+}
+
+// DatabaseURL gives the URL of a fresh, migrated database, which is dropped after the test.
+func DatabaseURL(t testing.TB) string {
+	t.Helper()
+	server := join(t).DatabaseURL
+	template, err := templateOf(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("%s%d_%s", testPrefix, time.Now().Unix(), strings.ToLower(rand.Text()[:10]))
+	// Copying files beats writing every page to the log, as the default does, from a few hundred small files on.
+	if err := administer(server, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY FILE_COPY"); err != nil {
+		t.Fatalf("pgtest: create a database: %v", err)
+	}
+	t.Cleanup(func() {
+		// FORCE ends sessions that the test left open; what they hold is of no interest any more.
+		if err := administer(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("pgtest: drop a database: %v", err)
+		}
+	})
+	return withDatabase(server, name)
+}
+
+// administer runs one statement on a connection of its own: nothing stays open between tests that goleak would find, and
+// a connection over a unix socket takes two milliseconds.
+func administer(server, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }() // the statement is done, or its error is returned
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+// withDatabase replaces the database's name in a connection string of either form that Postgres knows.
+func withDatabase(server, name string) string {
+	u, err := url.Parse(server)
+	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+		return server + " dbname=" + name // in key=value form the last mention counts
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// templates remembers, per server, the template that this process has made sure of.
+var templates sync.Map // server URL → func() (string, error), which does the work once
+
+func templateOf(server string) (string, error) {
+	ensure, _ := templates.LoadOrStore(server, sync.OnceValues(func() (string, error) { return makeTemplate(server) }))
+	return ensure.(func() (string, error))() //nolint:errcheck // the map holds nothing else
+}
+
+// templateName names what is in the template: the migrations, and the day, because migrating creates the partitions of
+// the next days.
+func templateName() (string, error) {
+	sum := sha256.New()
+	_, _ = fmt.Fprintln(sum, time.Now().UTC().Format(time.DateOnly)) // a hash never fails
+	err := fs.WalkDir(migrations.FS, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := fs.ReadFile(migrations.FS, path)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", path, len(raw), raw) // a hash never fails
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("pgtest: read the migrations: %w", err)
+	}
+	return templatePrefix + hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}
+
+// makeTemplate makes sure that the template exists. It is built under another name and renamed when complete, so that a
+// process which is killed in between leaves nothing that looks finished.
+func makeTemplate(server string) (name string, err error) {
+	if name, err = templateName(); err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("pgtest: make the template database: %w", err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close(ctx) }() // also gives the advisory lock back
+
+	// The usual case needs no lock: somebody has made it already.
+	if exists, err := hasDatabase(ctx, conn, name); err != nil || exists {
+		return name, err
+	}
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(templateLock)); err != nil {
+		return "", err
+	}
+	if exists, err := hasDatabase(ctx, conn, name); err != nil || exists {
+		return name, err
+	}
+	if err := dropLeftovers(ctx, conn); err != nil {
+		return "", err
+	}
+	unfinished := name + "_new"
+	if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+unfinished+" WITH (FORCE)"); err != nil {
+		return "", err
+	}
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+unfinished+" TEMPLATE template0"); err != nil {
+		return "", err
+	}
+	if _, _, err := pg.Migrate(ctx, withDatabase(server, unfinished)); err != nil {
+		return "", err
+	}
+	_, err = conn.Exec(ctx, "ALTER DATABASE "+unfinished+" RENAME TO "+name)
+	return name, err
+}
+
+func hasDatabase(ctx context.Context, conn *pgx.Conn, name string) (exists bool, err error) {
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+	return exists, err
+}
+
+// dropLeftovers drops databases whose test was killed long ago. Ours vanish with the server; on one that was given by
+// URL they would pile up.
+func dropLeftovers(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", testPrefix)
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		seconds, _, _ := strings.Cut(strings.TrimPrefix(name, testPrefix), "_")
+		made, err := strconv.ParseInt(seconds, 10, 64)
+		if err != nil || time.Since(time.Unix(made, 0)) < leftoverAfter {
+			continue // not one of ours, or in use
+		}
+		_, err = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

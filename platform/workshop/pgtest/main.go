@@ -1,0 +1,40 @@
+package pgtest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// Main is the body of a TestMain: it runs the tests, then runs the checks (goleak, for example) if the tests passed, and ends
+// the process.
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+func Main(m *testing.M, checks ...func() error) {
+	code := m.Run()
+	for _, check := range checks {
+		if code != 0 {
+			break
+		}
+		if err := check(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code) //nolint:forbidigo // it is all of a TestMain
+}
+
+// MainWaiting is Main for a package whose tests mostly wait, for Postgres, a relay or a tick: eight run at once instead
+// of one per processor, unless -parallel or -cpu said otherwise.
+func MainWaiting(m *testing.M, checks ...func() error) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" || f.Name == "test.cpu" })
+	if !chosen {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
+	Main(m, checks...)
+}

@@ -1,0 +1,90 @@
+package pgtest_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	pgtest.Main(m, func() error { return goleak.Find() })
+}
+
+func TestDatabasesAreMigratedAndApart(t *testing.T) {
+	t.Parallel()
+	one, other := pgtest.DB(t), pgtest.DB(t)
+	var tables int
+	err := one.QueryRow(t.Context(), "SELECT count(*) FROM pg_tables WHERE schemaname = 'platform' AND tablename = 'leases'").Scan(&tables)
+	if err != nil || tables != 1 {
+		t.Fatalf("the migrations are missing: %d, %v", tables, err)
+	}
+	if _, err := one.Exec(t.Context(), "CREATE TABLE mine (n int)"); err != nil {
+		t.Fatal(err)
+	}
+	var seen bool
+	if err := other.QueryRow(t.Context(), "SELECT to_regclass('mine') IS NOT NULL").Scan(&seen); err != nil || seen {
+		t.Errorf("a table of one test is seen by another: %v, %v", seen, err)
+	}
+}
+
+func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
+	t.Parallel()
+	var name string
+	t.Run("user", func(t *testing.T) {
+		if err := pgtest.DB(t).QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+	})
+	var exists bool
+	err := pgtest.DB(t).QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+	if err != nil || exists {
+		t.Errorf("%s is still there: %v", name, err)
+	}
+}
+
+func TestRedisDatabasesAreEmptyAndApart(t *testing.T) {
+	t.Parallel()
+	const tests = 40
+	var wg sync.WaitGroup
+	for range tests {
+		wg.Go(func() {
+			client := pgtest.Redis(t)
+			if n, err := client.DBSize(t.Context()).Result(); err != nil || n != 0 {
+				t.Errorf("not empty: %d keys, %v", n, err)
+			}
+			if n, err := client.Incr(t.Context(), "mine").Result(); err != nil || n != 1 {
+				t.Errorf("shared with another test: %d, %v", n, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestEventually(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	pgtest.Eventually(t, time.Second, func() bool { calls++; return calls == 3 }, "three calls")
+	if calls != 3 {
+		t.Errorf("%d calls", calls)
+	}
+
+	failed := make(chan string, 1)
+	go func() {
+		spy := &spy{TB: t}
+		defer func() { failed <- spy.text }()
+		pgtest.Eventually(spy, 20*time.Millisecond, func() bool { return false }, "pigs fly")
+	}()
+	if got := <-failed; got != "did not happen within 20ms: pigs fly" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func BenchmarkDB(b *testing.B) {
+	for b.Loop() {
+		pgtest.DatabaseURL(b)
+	}
+}

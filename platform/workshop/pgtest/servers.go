@@ -1,0 +1,199 @@
+package pgtest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"stampede/platform/workshop/embedded"
+)
+
+const (
+	databaseEnv = "STAMPEDE_TEST_DATABASE_URL"
+	redisEnv    = "STAMPEDE_TEST_REDIS_URL"
+	// serveEnv turns any test binary with this package into the process that runs the servers.
+	serveEnv = "STAMPEDE_TEST_SERVE"
+
+	// startTimeout bounds the wait for servers: they start in about two seconds, and a busy machine multiplies that.
+	startTimeout = 2 * time.Minute
+	// stopTimeout bounds the stop of servers whose data is thrown away.
+	stopTimeout = 10 * time.Second
+
+	// logicalDatabases is how many Redis databases there are to give away; an empty one costs a few hundred bytes.
+	logicalDatabases = "512"
+)
+
+// servers are the URLs of running servers, or why there are none.
+type servers struct {
+	DatabaseURL, RedisURL, Problem string
+	// alive is the pipe that the servers' process reads from. The kernel closes it when this process ends, in whatever way.
+	alive io.Closer
+}
+
+// join gives the servers' URLs. It starts servers unless the environment names them.
+func join(t testing.TB) servers {
+	t.Helper()
+	s, err := findOrStart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func findOrStart() (servers, error) {
+	given := servers{DatabaseURL: os.Getenv(databaseEnv), RedisURL: os.Getenv(redisEnv)}
+	if given.DatabaseURL != "" && given.RedisURL != "" {
+		return given, nil
+	}
+	own, err := start()
+	return servers{
+		DatabaseURL: cmp.Or(given.DatabaseURL, own.DatabaseURL),
+		RedisURL:    cmp.Or(given.RedisURL, own.RedisURL),
+	}, err
+}
+
+// start runs this binary once more as the servers' process and waits for its answer.
+var start = sync.OnceValues(func() (s servers, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("pgtest: start the servers: %w", err)
+		}
+	}()
+	self, err := os.Executable()
+	if err != nil {
+		return servers{}, err
+	}
+	cmd := exec.Command(self) //nolint:gosec,noctx // this very binary; it ends by itself after this process
+	cmd.Env = append(os.Environ(), serveEnv+"=1")
+	// A session of its own, because Ctrl-C would end it before its servers. No standard error, because `go test` waits
+	// until every process has closed it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	alive, err := cmd.StdinPipe()
+	if err != nil {
+		return servers{}, err
+	}
+	answer, err := cmd.StdoutPipe()
+	if err != nil {
+		return servers{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return servers{}, err
+	}
+	defer func() { _ = answer.Close() }() // read only
+	if err := json.NewDecoder(answer).Decode(&s); err != nil {
+		return servers{}, err
+	}
+	if s.Problem != "" {
+		return servers{}, errors.New(s.Problem)
+	}
+	s.alive = alive
+	return s, nil
+})
+
+// A package cannot know the name of each test binary it will be part of, so the servers' process begins here, before
+// main and before any test.
+func init() {
+	if os.Getenv(serveEnv) != "" {
+		os.Exit(serve()) //nolint:forbidigo // this process has no other main
+	}
+}
+
+// serve runs the servers until its standard input ends, and returns the exit code.
+func serve() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	dir, err := os.MkdirTemp("", "stampede-test-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }() // as much as can be deleted
+		err = os.Chmod(dir, 0o755)               //nolint:gosec // root's servers run as another account, which passes through
+	}
+	var stack *embedded.Stack
+	if err == nil {
+		stack, err = startServers(ctx, filepath.Join(dir, "data"))
+	}
+	if err != nil {
+		_ = json.NewEncoder(os.Stdout).Encode(servers{Problem: missing(err).Error()}) // nothing else can be done
+		return 1
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, os.Stdin)
+		ended <- err
+	}()
+	err = json.NewEncoder(os.Stdout).Encode(servers{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL})
+	if err == nil {
+		select {
+		case err = <-ended:
+		case <-ctx.Done():
+		case err = <-stack.Died():
+		}
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if errors.Join(err, stack.Stop(stopCtx)) != nil {
+		return 1
+	}
+	return 0
+}
+
+// startServers starts both servers on empty data, without durability.
+func startServers(ctx context.Context, dataDir string) (*embedded.Stack, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return embedded.Start(ctx, embedded.Config{
+		DataDir:   dataDir,
+		Throwaway: true,
+		PostgresSettings: map[string]string{
+			// Several packages at a time, several tests in each, a pool for every one.
+			"max_connections": "400",
+			// CREATE DATABASE waits for a vacuum of its template; and no test lives long enough to need one.
+			"autovacuum": "off",
+			// Each CREATE and DROP DATABASE waits for a checkpoint, which scans all of the buffers.
+			"shared_buffers": "64MB",
+		},
+		RedisSettings: map[string]string{
+			"databases":  logicalDatabases,
+			"maxclients": "4000", // as max_connections, with go-redis's larger pools
+		},
+	})
+}
+
+// missing tells a developer how to get the programs. Without them tests fail: skipped, they would look passed.
+func missing(err error) error {
+	var known *embedded.StartError
+	if errors.As(err, &known) && known.Code == embedded.CodeBinaryMissing {
+		return fmt.Errorf("tests need PostgreSQL and Redis, and \"make test\" fetches them: %w", err)
+	}
+	return err
+}
+
+// Run runs a command with one Postgres and one Redis for all test processes that it starts, and returns its exit code.
+func Run(command ...string) int {
+	s, err := findOrStart()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// Ctrl-C reaches the command, too, and this process ends after it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM)
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the caller's own; it ends by itself
+	cmd.Env = append(os.Environ(), databaseEnv+"="+s.DatabaseURL, redisEnv+"="+s.RedisURL)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err = cmd.Run()
+	if cmd.ProcessState == nil {
+		fmt.Fprintln(os.Stderr, "pgtest:", err)
+		return 1
+	}
+	return cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,158 @@
+package redistest
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/workshop/pgtest"
+)
+
+// slots is how many hash slots a cluster has.
+const slots = 16384
+
+// Cluster is a Redis cluster of primaries.
+type Cluster struct {
+	Primaries []*Server
+	// URL is what a server under test is given: redis-cluster://….
+	URL string
+}
+
+// Shards starts a cluster whose slots are spread evenly over n primaries, and
+// returns when every one of them says that the cluster is whole. It has no
+// replicas until AddReplica.
+func Shards(t testing.TB, n int) *Cluster {
+	t.Helper()
+	ctx := context.Background()
+	c := &Cluster{}
+	var addrs []string
+	for i := range n {
+		s := startNode(t)
+		first, last := i*slots/n, (i+1)*slots/n-1
+		if err := s.Client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
+			t.Fatal(err)
+		}
+		// Nodes that start with the same epoch would have to sort that out first.
+		if err := s.Client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.Primaries, addrs = append(c.Primaries, s), append(addrs, s.Addr)
+	}
+	for _, s := range c.Primaries[1:] {
+		c.meet(t, s)
+	}
+	c.URL = "redis-cluster://" + strings.Join(addrs, ",")
+	pgtest.Eventually(t, ready, func() bool {
+		for _, s := range c.Primaries {
+			text := s.Client.ClusterInfo(ctx).Val()
+			if !strings.Contains(text, "cluster_state:ok") || !strings.Contains(text, "cluster_slots_ok:"+strconv.Itoa(slots)) {
+				return false
+			}
+		}
+		return true
+	}, "the cluster is whole")
+	return c
+}
+
+// startNode runs a server in cluster mode.
+func startNode(t testing.TB) *Server {
+	t.Helper()
+	return Start(t,
+		"--cluster-enabled", "yes", "--cluster-port", freePort(t),
+		// The lowest with which a busy machine does not take a slow node for a dead one.
+		"--cluster-node-timeout", "1000",
+		// What the other nodes have goes on selling while one of them is down.
+		"--cluster-require-full-coverage", "no",
+		// A replica that lost its primary for that long may still take over.
+		"--cluster-replica-validity-factor", "0",
+	)
+}
+
+// meet makes a node known to the cluster.
+func (c *Cluster) meet(t testing.TB, s *Server) {
+	t.Helper()
+	ctx := context.Background()
+	busPort, err := s.Client.ConfigGet(ctx, "cluster-port").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Primaries[0].Client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", s.port(), busPort["cluster-port"]).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AddReplica starts a replica of one primary and returns it when it could take
+// over: it has its copy, and the other primaries, who vote, know it as such.
+func (c *Cluster) AddReplica(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	ctx := context.Background()
+	replica := startNode(t)
+	c.meet(t, replica)
+	id := c.id(t, primary)
+	pgtest.Eventually(t, ready, func() bool {
+		return replica.Client.ClusterReplicate(ctx, id).Err() == nil // an error until it knows the primary
+	}, "the replica knows its primary")
+	self := c.id(t, replica)
+	pgtest.Eventually(t, ready, func() bool {
+		for _, s := range c.Primaries {
+			if !strings.Contains(lineOf(s, self), " slave "+id+" ") {
+				return false
+			}
+		}
+		return replica.info("master_link_status") == "up"
+	}, "the replica is in step and known to the cluster")
+	return replica
+}
+
+// id is a node's name in the cluster.
+func (c *Cluster) id(t testing.TB, s *Server) string {
+	t.Helper()
+	id, err := s.Client.Do(context.Background(), "CLUSTER", "MYID").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// lineOf is what a server says about a node, "" when it does not know it.
+func lineOf(s *Server, id string) string {
+	for line := range strings.Lines(s.Client.ClusterNodes(context.Background()).Val()) {
+		if strings.HasPrefix(line, id) {
+			return line
+		}
+	}
+	return ""
+}
+
+// Owner is the primary that has a key.
+func (c *Cluster) Owner(t testing.TB, key string) *Server {
+	t.Helper()
+	ctx := context.Background()
+	slot, err := c.Primaries[0].Client.ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := c.Primaries[0].Client.ClusterSlots(ctx).Result() //nolint:staticcheck // names the primary of each range first
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range parts {
+		if int64(part.Start) <= slot && slot <= int64(part.End) {
+			return c.at(part.Nodes[0])
+		}
+	}
+	t.Fatalf("nobody has slot %d", slot)
+	return nil
+}
+
+func (c *Cluster) at(node redis.ClusterNode) *Server {
+	for _, s := range c.Primaries {
+		if s.Addr == node.Addr {
+			return s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/workshop/pgtest"
+)
+
+// groupName is what the sentinels call their group.
+const groupName = "shop"
+
+// Group is a primary and a replica under three sentinels, two of which have to
+// agree that the primary is gone.
+type Group struct {
+	Primary, Replica *Server
+	// URL is what a server under test is given: redis-sentinel://….
+	URL string
+
+	sentinels []*Server
+}
+
+// Sentinels starts a group and returns when a failover would work: the replica
+// has its copy, and every sentinel knows the replica and the other sentinels.
+func Sentinels(t testing.TB) *Group {
+	t.Helper()
+	g := &Group{Primary: Start(t)}
+	g.Replica = StartReplica(t, g.Primary)
+	var addrs []string
+	for range 3 {
+		dir := t.TempDir()
+		s := start(t, func(port string) []string {
+			// Sentinels keep what they know in their file, so each has one.
+			name := filepath.Join(dir, "sentinel.conf")
+			text := fmt.Sprintf(`port %s
+bind 127.0.0.1
+dir %q
+logfile %q
+sentinel monitor %[4]s 127.0.0.1 %[5]s 2
+sentinel down-after-milliseconds %[4]s 700
+sentinel failover-timeout %[4]s 5000
+`, port, dir, filepath.Join(dir, "log"), groupName, g.Primary.port())
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return []string{name, "--sentinel"}
+		}, filepath.Join(dir, "log"))
+		// Sentinels find each other and the replica by periodic messages; ten times
+		// as many make the start as much shorter.
+		quick := s.Client.Do(context.Background(), "SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200)
+		if err := quick.Err(); err != nil {
+			t.Fatal(err)
+		}
+		g.sentinels, addrs = append(g.sentinels, s), append(addrs, s.Addr)
+	}
+	g.URL = "redis-sentinel://" + strings.Join(addrs, ",") + "/0?master=" + groupName
+	pgtest.Eventually(t, ready, func() bool {
+		for _, s := range g.sentinels {
+			seen := sentinelView(s)
+			if seen["num-slaves"] != "1" || seen["num-other-sentinels"] != "2" || seen["flags"] != "master" {
+				return false
+			}
+		}
+		return true
+	}, "the sentinels know each other and the replica")
+	return g
+}
+
+// sentinelView is what a sentinel says about the group.
+func sentinelView(s *Server) map[string]string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
+	defer func() { _ = c.Close() }() // one question
+	return c.Master(ctx, groupName).Val()
+}
+
+// Lag cuts the replica off from what the primary is given from now on, as a slow
+// network does: when the primary fails, that is lost. It must not last longer
+// than half a second, or the sentinels take the replica for dead.
+func (g *Group) Lag(t testing.TB) {
+	t.Helper()
+	if err := g.Replica.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Primary.Client.ClientKillByFilter(context.Background(), "TYPE", "replica").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Fail ends the primary. The sentinels make the replica take over, with what it
+// has.
+func (g *Group) Fail(t testing.TB) {
+	t.Helper()
+	g.Primary.Kill()
+	if err := g.Replica.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}

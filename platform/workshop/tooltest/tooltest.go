@@ -1,0 +1,36 @@
+// Package tooltest finds the programs that some tests need beside Postgres and Redis.
+package tooltest
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Chromium finds a browser for a test of the pages.
+func Chromium(t testing.TB) string {
+	t.Helper()
+	return find(t, "chromium", "chromium-browser", "google-chrome")
+}
+
+// Nginx finds nginx, which lies on root's PATH only.
+func Nginx(t testing.TB) string {
+	t.Helper()
+	return find(t, "nginx", "/usr/sbin/nginx")
+}
+
+// find gives the first program that is here. Without any, the test is skipped on a developer's machine and fails with
+// CI=true, where a skipped test would look passed.
+func find(t testing.TB, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if found, err := exec.LookPath(name); err == nil {
+			return found
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("this test needs %s, and CI must have it", names[0])
+	}
+	t.Skipf("this test needs %s: `make test` fetches it, or install the package of that name", names[0])
+	return ""
+}

@@ -1,0 +1,260 @@
+package browse
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coocood/freecache"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"stampede/inventory"
+	"stampede/platform/base/app"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/redisx"
+	"stampede/seckill/catalogue"
+)
+
+// stateReaders is how many stock states one answer reads at a time: enough to
+// hide the round trips, few enough to leave connections to the lanes.
+const stateReaders = 8
+
+// viewsEvery is how soon views come back by themselves after Redis lost them or
+// failed over.
+const viewsEvery = 2 * time.Second
+
+// errCannotBrowse hides what failed behind the shop window; the log has it.
+var errCannotBrowse = fault.Plain(fault.Unavailable, "The shop window cannot be shown right now; try again in a moment.").After(time.Second)
+
+// Plan is what operators have planned, in sight of shoppers.
+type Plan interface {
+	// Activity is one activity as it stands; visible is false for a draft and for
+	// one that is not there.
+	Activity(ctx context.Context, id int64) (a Activity, visible bool, err error)
+	// Activities are all that are in sight, from one snapshot.
+	Activities(ctx context.Context) ([]Activity, error)
+}
+
+// Deps are what the shop window works with; all are required.
+type Deps struct {
+	Plan      Plan
+	Redis     redis.UniversalClient
+	Stock     *inventory.Service
+	Catalogue *catalogue.Catalogue
+	Clock     clock.Clock
+	Log       *slog.Logger
+	Metrics   prometheus.Registerer
+	// CacheBytes is the memory for finished answers.
+	CacheBytes int
+}
+
+// Service is the shop window. Its answers come from memory or Redis, for anybody,
+// without a token. Safe for concurrent use.
+type Service struct {
+	deps  Deps
+	views *store
+	cache *browseCache
+	list  sessionList
+	built *prometheus.CounterVec
+}
+
+// New returns the shop window; it reads nothing yet.
+func New(deps Deps) *Service {
+	b := &Service{
+		deps:  deps,
+		views: &store{plan: deps.Plan, redis: deps.Redis, now: deps.Clock.Now, log: deps.Log},
+		cache: &browseCache{kept: freecache.NewCache(deps.CacheBytes), now: deps.Clock.Now},
+		built: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_browse_built_total", Help: "Browse answers made from Redis, because none was kept in memory.",
+		}, []string{"what"}),
+	}
+	deps.Metrics.MustRegister(b.built)
+	return b
+}
+
+// Sync makes Redis show an activity as it is planned.
+func (b *Service) Sync(ctx context.Context, activityID int64) error {
+	return b.views.sync(ctx, activityID)
+}
+
+// Trim forgets the sessions that closed before a moment.
+func (b *Service) Trim(ctx context.Context, closedBefore time.Time) error {
+	return b.views.trim(ctx, closedBefore)
+}
+
+// Run writes the views again whenever Redis has lost them or may show older ones,
+// until ctx ends.
+func (b *Service) Run(ctx context.Context) error {
+	takeovers := redisx.NewTakeovers(b.deps.Redis, viewTakeovers)
+	return app.Loop{
+		Every: viewsEvery, Log: b.deps.Log, Failed: "browse views not brought up to date",
+		Do: func(ctx context.Context) error {
+			return errors.Join(b.views.ensure(ctx), takeovers.Look(ctx, b.views.renew))
+		},
+	}.Run(ctx)
+}
+
+// Conditional is what a client says it has.
+type Conditional struct {
+	IfNoneMatch string `header:"If-None-Match" maxLength:"1024" doc:"The ETag of an answer that the client still has"`
+}
+
+type browseInput struct {
+	ID string `path:"id" doc:"A decimal id"`
+	Conditional
+}
+
+// shown is a cacheable answer.
+type shown[T any] struct {
+	Status       int
+	ETag         string `header:"ETag"`
+	CacheControl string `header:"Cache-Control"`
+	Body         document[T]
+}
+
+// cacheControl lets browsers and CDNs keep what this process would keep too.
+const cacheControl = "public, max-age=1"
+
+// Routes registers what shoppers look at, and the time.
+func (b *Service) Routes(api httpx.API) {
+	notThere := map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"}
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/sessions", ID: "list-sessions", Tag: "shopper", Class: httpx.Sheddable,
+		Summary: "Sessions that are open, will open, or closed within the last hour, in this order",
+		Description: "Running sessions come first, the one that closes soonest in front; then upcoming ones, the one that opens soonest in front; " +
+			"then those that ended, the last one in front. The pages of one walk keep the order of its first page.",
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+	}, b.listSessions)
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/sessions/{id}", ID: "get-session", Tag: "shopper", Class: httpx.Sheddable,
+		Summary: "A session with its items and what is left of them", Problems: notThere,
+	}, func(ctx context.Context, in *browseInput) (*shown[shopSession], error) {
+		return show[shopSession](ctx, b, "s", in, "There is no session with this id.", b.buildSession)
+	})
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/items/{id}", ID: "get-item", Tag: "shopper", Class: httpx.Sheddable,
+		Summary: "An item and what is left of it", Problems: notThere,
+	}, func(ctx context.Context, in *browseInput) (*shown[shopItem], error) {
+		return show[shopItem](ctx, b, "i", in, "There is no item with this id.", b.buildItem)
+	})
+	b.registerTime(api)
+}
+
+// show answers with what build makes of an id.
+func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, missing string,
+	build func(ctx context.Context, id int64) (any, time.Time, error),
+) (*shown[T], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	r, err := b.cache.get(ctx, kind+strconv.FormatInt(id, 10), func(ctx context.Context) (any, time.Time, error) {
+		b.built.WithLabelValues(kind).Inc()
+		return build(ctx, id)
+	})
+	if err != nil {
+		b.deps.Log.WarnContext(ctx, "browse answer not made", "kind", kind, "id", id, "error", err)
+		return nil, errCannotBrowse.Because(err)
+	}
+	if len(r.raw) == 0 {
+		return nil, fault.Plain(fault.NotFound, missing)
+	}
+	return answerWith[T](r, in.IfNoneMatch, b.deps.Clock.Now()), nil
+}
+
+// answerWith sends a browsed answer, or 304 to a client that has it.
+func answerWith[T any](r browsed, ifNoneMatch string, now time.Time) *shown[T] {
+	out := &shown[T]{Status: http.StatusOK, ETag: r.etag, CacheControl: cacheControl, Body: document[T]{raw: r.raw, now: now}}
+	if matches(ifNoneMatch, r.etag) {
+		out.Status = http.StatusNotModified
+	}
+	return out
+}
+
+// matches compares weakly (RFC 9110 §13.1.2): a proxy may have weakened the tag.
+func matches(ifNoneMatch, etag string) bool {
+	for tag := range strings.SplitSeq(ifNoneMatch, ",") {
+		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// buildSession makes a session's answer; nil when nobody published it.
+func (b *Service) buildSession(ctx context.Context, id int64) (any, time.Time, error) {
+	stored, ok, err := b.stored(ctx, id, func() (Session, bool, error) { return b.views.session(ctx, id) })
+	if err != nil || !ok {
+		return nil, time.Time{}, err
+	}
+	items, err := b.withStates(ctx, &stored)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now := b.deps.Clock.Now()
+	view := shopSessionOf(&stored, now)
+	view.Items = items
+	return view, nextChange(&stored, now), nil
+}
+
+// buildItem makes an item's answer; nil when nobody published it.
+func (b *Service) buildItem(ctx context.Context, id int64) (any, time.Time, error) {
+	item, ok := b.deps.Catalogue.Item(id)
+	if !ok {
+		return nil, time.Time{}, nil
+	}
+	stored, ok, err := b.stored(ctx, item.SessionID, func() (Session, bool, error) { return b.views.item(ctx, item.SessionID, id) })
+	if err != nil || !ok {
+		return nil, time.Time{}, err
+	}
+	items, err := b.withStates(ctx, &stored)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return items[0], nextChange(&stored, b.deps.Clock.Now()), nil
+}
+
+// stored reads a view. Where Redis has lost one of a session that the catalogue
+// knows, it is written again first, once for everybody who misses it; an id
+// that nobody published never gets as far as Postgres.
+func (b *Service) stored(ctx context.Context, sessionID int64, read func() (Session, bool, error)) (Session, bool, error) {
+	s, ok, err := read()
+	if err != nil || ok {
+		return s, ok, err
+	}
+	activityID, known := b.deps.Catalogue.ActivityOf(sessionID)
+	if !known {
+		return s, false, nil
+	}
+	if err := b.views.restore(ctx, activityID); err != nil {
+		return s, false, err
+	}
+	return read()
+}
+
+// withStates shows a session's items with what Redis says is left of them.
+func (b *Service) withStates(ctx context.Context, s *Session) ([]shopItem, error) {
+	out := make([]shopItem, len(s.Items))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(stateReaders)
+	for i := range s.Items {
+		g.Go(func() error {
+			stock := (&catalogue.Item{ID: int64(s.Items[i].ID), ActivityID: int64(s.ActivityID), PerActivity: s.PerActivity}).Stock()
+			state, ok, err := b.deps.Stock.State(ctx, stock)
+			if err != nil {
+				return err
+			}
+			out[i] = shopItemOf(s, &s.Items[i], state, ok && state.Ready(), b.deps.Clock.Now())
+			return nil
+		})
+	}
+	return out, g.Wait()
+}

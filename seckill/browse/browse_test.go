@@ -1,0 +1,231 @@
+package browse
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/inventory"
+	"stampede/platform/workshop/pgtest"
+	"stampede/seckill/internal/wire"
+)
+
+// TestBrowseNeedsNoPostgres asks for everything again and again, through caches
+// that were just emptied, while the plan cannot be read.
+func TestBrowseNeedsNoPostgres(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.publish(-time.Minute)
+	w.load(s)
+	if err := w.svc.views.ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{"/api/v1/sessions", "/api/v1/sessions/" + s.session, "/api/v1/items/" + s.item, "/api/v1/time"}
+	w.plan.reads, w.plan.gone = 0, true
+	for range 20 {
+		for _, path := range paths {
+			w.forget()
+			w.ok(path)
+		}
+		w.forget()
+		for _, path := range []string{"/api/v1/sessions/987654", "/api/v1/items/987654"} {
+			if r := w.get(path); r.status != http.StatusNotFound {
+				t.Fatalf("%s: %d %s", path, r.status, r.raw)
+			}
+		}
+	}
+	if w.plan.reads != 0 {
+		t.Errorf("browsing read the plan %d times", w.plan.reads)
+	}
+}
+
+// TestTheSessionList pages through sessions in every status.
+func TestTheSessionList(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if r := w.get("/api/v1/sessions"); r.status != 200 || !strings.HasPrefix(string(r.raw), `{"data":[],"next_cursor":"","server_time":"`) {
+		t.Errorf("an empty shop: %d %s", r.status, r.raw)
+	}
+	late, soon, open := w.publish(3*time.Hour), w.publish(2*time.Hour), w.publish(-time.Minute)
+	ended := w.publish(-3*time.Hour, lasting(time.Hour), over)
+	w.forget()
+	var seen []string
+	statuses := map[string]string{}
+	for cursor, path := "-", "/api/v1/sessions?limit=2"; cursor != ""; path = "/api/v1/sessions?limit=2&cursor=" + cursor {
+		r := w.ok(path)
+		for _, row := range r.body["data"].([]any) {
+			row := row.(map[string]any)
+			seen = append(seen, row["id"].(string))
+			statuses[row["id"].(string)] = row["status"].(string)
+		}
+		cursor = r.text("next_cursor")
+	}
+	want := []string{open.session, soon.session, late.session, ended.session}
+	if strings.Join(seen, " ") != strings.Join(want, " ") {
+		t.Errorf("listed %v, want %v", seen, want)
+	}
+	if statuses[ended.session] != shopEnded || statuses[open.session] != shopOnSale || statuses[late.session] != shopUpcoming {
+		t.Errorf("statuses: %v", statuses)
+	}
+	w.clock.Advance(3 * time.Hour) // the open one closed two hours ago
+	w.forget()
+	if r := w.ok("/api/v1/sessions"); strings.Contains(string(r.raw), `"id":"`+open.session+`"`) {
+		t.Errorf("a session that closed long ago is listed: %s", r.raw)
+	}
+	if r := w.get("/api/v1/sessions?cursor=Zm9v"); r.status != 422 {
+		t.Errorf("a cursor that is none: %d %s", r.status, r.raw)
+	}
+}
+
+// TestRedisComesBackEmpty: the views are rebuilt, and until then a known
+// session is restored by the request that misses it.
+func TestRedisComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.publish(time.Hour)
+	w.ok("/api/v1/sessions")
+	for _, path := range []string{"/api/v1/sessions/" + s.session, "/api/v1/items/" + s.item, "/api/v1/sessions"} {
+		w.flush()
+		if r := w.ok(path); !strings.Contains(string(r.raw), `"activity_name":"Sale"`) && !strings.Contains(string(r.raw), `"sku":"phone"`) {
+			t.Errorf("%s: %s", path, r.raw)
+		}
+	}
+	w.flush()
+	defer w.Run(w.svc.Run)()
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		_, whole, err := w.svc.views.headers(t.Context(), time.Now(), 10)
+		return err == nil && whole
+	}, "the views come back by themselves")
+}
+
+// TestAnOlderViewNeverReplacesANewer writes the views of two moments in the
+// wrong order.
+func TestAnOlderViewNeverReplacesANewer(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.publish(time.Hour)
+	const second = "1000"
+	old := w.plan.activities[s.id]
+	w.edit(s, func(a *Activity) {
+		a.Sessions[0].ActivityName = "Newer"
+		later := a.Sessions[0]
+		later.ID, later.Items, later.ItemCount = 1000, nil, 0
+		a.Sessions = append(a.Sessions, later)
+	})
+	if err := w.svc.views.write(t.Context(), &old); err != nil {
+		t.Fatal(err)
+	}
+	w.forget()
+	if r := w.ok("/api/v1/sessions/" + s.session); r.text("activity_name") != "Newer" {
+		t.Errorf("the older view is back: %s", r.raw)
+	}
+	w.ok("/api/v1/sessions/" + second)
+	w.edit(s, func(a *Activity) { a.Sessions = a.Sessions[:1] })
+	newer := w.plan.activities[s.id]
+	w.drop(s)
+	if err := w.svc.views.write(t.Context(), &newer); err != nil {
+		t.Fatal(err)
+	}
+	w.forget()
+	for _, session := range []string{s.session, second} {
+		if r := w.get("/api/v1/sessions/" + session); r.status != 404 {
+			t.Errorf("a deleted session came back: %d %s", r.status, r.raw)
+		}
+	}
+}
+
+// TestItemStatus goes through what shoppers are told, on any figures.
+func TestItemStatus(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Now()
+		opens := now.Add(time.Duration(rapid.IntRange(-100, 100).Draw(t, "opens")) * time.Second)
+		s := Session{OpensAt: wire.Time(opens), ClosesAt: wire.Time(opens.Add(50 * time.Second)), Paused: rapid.Bool().Draw(t, "paused"), Over: rapid.Bool().Draw(t, "over")}
+		total := rapid.Int64Range(1, 10).Draw(t, "total")
+		committed := rapid.Int64Range(0, total).Draw(t, "committed")
+		remaining := rapid.Int64Range(0, total-committed).Draw(t, "remaining")
+		st := inventory.State{Total: total, Committed: committed, Remaining: remaining}
+		loaded := rapid.Bool().Draw(t, "loaded")
+		v := shopItemOf(&s, &Item{OnSale: int32(total)}, st, loaded, now)
+		live := !s.Over && !s.Paused && !now.Before(opens) && now.Before(time.Time(s.ClosesAt))
+		switch v.Status {
+		case shopOnSale:
+			if !live || !loaded || remaining == 0 || v.Remaining == nil || *v.Remaining != remaining {
+				t.Fatalf("on sale: %+v", v)
+			}
+		case shopSoldOut: // final words: nobody holds anything that could come back
+			if !live || !loaded || committed != total {
+				t.Fatalf("sold out with %d of %d paid for", committed, total)
+			}
+		case shopAllHeld:
+			if !live || !loaded || remaining != 0 || committed == total {
+				t.Fatalf("all held: %+v", v)
+			}
+		case shopPreparing:
+			if !live || loaded || v.Remaining != nil {
+				t.Fatalf("preparing: %+v", v)
+			}
+		case shopPaused, shopUpcoming, shopEnded:
+			if live {
+				t.Fatalf("%s while it is on sale", v.Status)
+			}
+		default:
+			t.Fatalf("status %q", v.Status)
+		}
+	})
+}
+
+// TestNothingIsCountedOfAnUnlimitedItem: null is no number, and 0 would say
+// that none is left.
+func TestNothingIsCountedOfAnUnlimitedItem(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.publish(-time.Minute, func(a *Activity) {
+		item := &a.Sessions[0].Items[0]
+		item.Unlimited, item.OnSale = true, 0
+	})
+	figures := func(want string) {
+		t.Helper()
+		w.forget()
+		r := w.get("/api/v1/items/" + s.item)
+		for _, field := range []string{"total", "remaining"} {
+			if v, ok := r.body[field]; !ok || v != nil {
+				t.Errorf("%s is %v: %s", field, v, r.raw)
+			}
+		}
+		if r.body["unlimited"] != true || r.text("status") != want {
+			t.Errorf("want %s: %s", want, r.raw)
+		}
+	}
+	figures(shopPreparing)
+	w.load(s)
+	figures(shopOnSale)
+}
+
+// TestBrowseIsDocumented: the document of a browse answer has what the answer
+// has, and nothing else.
+func TestBrowseIsDocumented(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.publish(time.Hour)
+	doc := w.rt.API.Huma.OpenAPI()
+	for path, url := range map[string]string{
+		"/api/v1/sessions": "/api/v1/sessions", "/api/v1/sessions/{id}": "/api/v1/sessions/" + s.session, "/api/v1/items/{id}": "/api/v1/items/" + s.item,
+	} {
+		schema := doc.Paths[path].Get.Responses["200"].Content["application/json"].Schema
+		r := w.ok(url)
+		for field := range r.body {
+			if schema.Properties[field] == nil {
+				t.Errorf("%s answers with %s, which is not documented", path, field)
+			}
+		}
+		for _, field := range schema.Required {
+			if _, ok := r.body[field]; !ok {
+				t.Errorf("%s is documented to answer with %s and does not: %s", path, field, r.raw)
+			}
+		}
+	}
+}

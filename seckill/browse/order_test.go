@@ -1,0 +1,148 @@
+package browse
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/internal/wire"
+)
+
+// walk pages through the list and returns the ids in the order in which they were
+// shown; between is called after each page.
+func (w *window) walk(query string, between func()) (seen []string) {
+	w.T.Helper()
+	for cursor, path := "-", "/api/v1/sessions?"+query; cursor != ""; path = "/api/v1/sessions?" + query + "&cursor=" + cursor {
+		r := w.ok(path)
+		for _, row := range r.body["data"].([]any) {
+			seen = append(seen, row.(map[string]any)["id"].(string))
+		}
+		cursor = r.text("next_cursor")
+		between()
+	}
+	return seen
+}
+
+// lasting moves a sale's end to some time from now.
+func lasting(d time.Duration) func(*Activity) {
+	return func(a *Activity) { a.Sessions[0].ClosesAt = wire.Time(time.Now().Add(d)) }
+}
+
+// TestWhatIsOnSaleComesFirst, then what will be, then what was.
+func TestWhatIsOnSaleComesFirst(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	terminated := w.publish(-3*time.Hour, lasting(2*time.Hour), over)
+	late, soon := w.publish(3*time.Hour), w.publish(2*time.Hour)
+	paused := func(a *Activity) { a.Sessions[0].Paused = true }
+	long, short := w.publish(-2*time.Hour, lasting(50*time.Hour), paused), w.publish(-time.Minute)
+	ended := w.publish(-61*time.Minute, lasting(time.Minute))
+	w.clock.Advance(2 * time.Minute)
+	for query, want := range map[string][]string{
+		"limit=2":                 {short.session, long.session, soon.session, late.session, terminated.session, ended.session},
+		"limit=1&status=running":  {short.session, long.session},
+		"limit=1&status=upcoming": {soon.session, late.session},
+		"limit=1&status=ended":    {terminated.session, ended.session},
+	} {
+		if seen := w.walk(query, func() {}); !slices.Equal(seen, want) {
+			t.Errorf("%s lists %v, want %v", query, seen, want)
+		}
+	}
+	if r := w.get("/api/v1/sessions?status=open"); r.status != 422 || !strings.Contains(string(r.raw), "query.status") {
+		t.Errorf("a status that is none: %d %s", r.status, r.raw)
+	}
+	first := w.get("/api/v1/sessions?limit=1")
+	w.clock.Advance(time.Second)
+	if r := w.get("/api/v1/sessions?limit=1", "If-None-Match", first.header.Get("ETag")); r.status != http.StatusNotModified {
+		t.Errorf("a second later, nothing has changed: %d %s", r.status, r.raw)
+	}
+}
+
+// TestAnOpeningBetweenTwoPagesLosesNobody: what comes to the front meanwhile is
+// still shown where the walk's first page left it.
+func TestAnOpeningBetweenTwoPagesLosesNobody(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	open, soon, late := w.publish(-time.Minute), w.publish(10*time.Minute), w.publish(20*time.Minute)
+	seen := w.walk("limit=1", func() {
+		w.clock.Advance(15 * time.Minute)
+		w.forget()
+	})
+	if want := []string{open.session, soon.session, late.session}; !slices.Equal(seen, want) {
+		t.Errorf("shown %v, want %v", seen, want)
+	}
+}
+
+// TestTheOrderIsTotal: on any sessions at any moment, each stands in one place,
+// and a walk that goes on from any place shows exactly what stands there and
+// behind.
+func TestTheOrderIsTotal(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		start := time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
+		minute := func(label string) wire.Time {
+			return wire.Time(start.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, label)) * time.Minute))
+		}
+		all := make([]Session, rapid.IntRange(0, 12).Draw(t, "sessions"))
+		for i := range all {
+			all[i] = Session{ID: wire.ID(i + 1), OpensAt: minute("opens"), Over: rapid.Bool().Draw(t, "over")}
+			all[i].ClosesAt = wire.Time(time.Time(all[i].OpensAt).Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "open")) * time.Minute))
+		}
+		order, now := orderSessions(all), time.Time(minute("now")).Add(30*time.Second)
+		from, err := readPlace("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		from.at = order.lastTurn(now)
+		var shown []wire.ID
+		var places []place
+		for s, at := range order.from(from) {
+			if want := placeOf(s, now.UnixMilli()).part; at.part != want {
+				t.Fatalf("session %d stands in part %d, by the clock in %d", s.ID, at.part, want)
+			}
+			shown, places = append(shown, s.ID), append(places, at)
+		}
+		if len(shown) != len(all) || !slices.IsSortedFunc(places, place.compare) {
+			t.Fatalf("%d of %d sessions in the order %v", len(shown), len(all), places)
+		}
+		for i, p := range places {
+			p, err := readPlace(p.cursor())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var rest []wire.ID
+			for s := range order.from(p) {
+				rest = append(rest, s.ID)
+			}
+			if !slices.Equal(rest, shown[i:]) {
+				t.Fatalf("from place %d on %v, want %v", i, rest, shown[i:])
+			}
+		}
+	})
+}
+
+// BenchmarkSessionList is the answer of a shop with as many sessions as the list
+// has room for.
+func BenchmarkSessionList(b *testing.B) {
+	all := make([]Session, listMost)
+	now := time.Now()
+	for i := range all {
+		opens := now.Add(time.Duration(i-listMost/2) * time.Minute)
+		all[i] = Session{ID: wire.ID(i + 1), Name: fmt.Sprint(i), OpensAt: wire.Time(opens), ClosesAt: wire.Time(opens.Add(time.Hour))}
+	}
+	w := &Service{deps: Deps{Clock: new(seckilltest.Clock)}}
+	w.list.kept.Store(&keptSessions{all: orderSessions(all), expires: now.Add(time.Hour)})
+	in := &listSessionsInput{}
+	in.Limit = 20
+	for b.Loop() {
+		if _, err := w.listSessions(b.Context(), in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

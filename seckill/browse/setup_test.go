@@ -1,0 +1,237 @@
+package browse
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/inventory"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/internal/wire"
+)
+
+// plan is what the test has published. It counts its readers.
+type plan struct {
+	mu         sync.Mutex
+	activities map[int64]Activity
+	reads      int
+	gone       bool // reading fails
+}
+
+func (p *plan) read() error {
+	p.reads++
+	if p.gone {
+		return errors.New("the plan cannot be read")
+	}
+	return nil
+}
+
+func (p *plan) Activity(_ context.Context, id int64) (Activity, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, ok := p.activities[id]
+	return a, ok, p.read()
+}
+
+func (p *plan) Activities(context.Context) ([]Activity, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.activities)), p.read()
+}
+
+// window is a shop window on a real Redis and real stock, and what is behind it.
+type window struct {
+	*seckilltest.Yard
+	svc   *Service
+	plan  *plan
+	shelf *seckilltest.Shelf
+	clock *seckilltest.Clock
+	rt    *httpx.Router
+	items map[int64]*catalogue.Item
+	last  int64 // id
+}
+
+func setup(t testing.TB, change ...func(*Deps)) *window {
+	t.Helper()
+	w := &window{
+		Yard: seckilltest.New(t), plan: &plan{activities: map[int64]Activity{}}, shelf: seckilltest.NewShelf(t),
+		clock: new(seckilltest.Clock), items: map[int64]*catalogue.Item{},
+	}
+	deps := Deps{
+		Plan: w.plan, Redis: w.Redis, Stock: w.NewStock(), Catalogue: w.shelf.Catalogue, Clock: w.clock,
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), CacheBytes: 512 << 10,
+	}
+	for _, f := range change {
+		f(&deps)
+	}
+	w.svc = New(deps)
+	w.rt = httpx.NewRouter(auth.NewTokens(seckilltest.Key, time.Now), deps.Log, "test", prometheus.NewRegistry())
+	w.svc.Routes(w.rt.API)
+	return w
+}
+
+// sale is an activity with one session and one item, by their ids as in answers.
+type sale struct {
+	id                      int64
+	activity, session, item string
+	stock                   inventory.Item
+}
+
+// publish plans a sale of ten units that opens after a while and lasts an hour.
+func (w *window) publish(opensIn time.Duration, change ...func(*Activity)) sale {
+	w.T.Helper()
+	w.last++
+	id := w.last
+	opens := time.Now().Add(opensIn).Truncate(time.Millisecond)
+	a := Activity{ID: id, Revision: 1, Sessions: []Session{{
+		ID: wire.ID(id), ActivityID: wire.ID(id), ActivityName: "Sale", Name: "First", OpensAt: wire.Time(opens), ClosesAt: wire.Time(opens.Add(time.Hour)),
+		ItemCount: 1, HumanCheck: "none",
+		Items: []Item{{
+			ID: wire.ID(id), Goods: wire.Goods{SKU: "phone", Title: "A phone", ListPrice: wire.Money{Amount: 20000, Currency: "CNY"}, SalePrice: wire.Money{Amount: 9900, Currency: "CNY"}},
+			OnSale: 10, LimitPerUser: 2, PayWindowSeconds: 900,
+		}},
+	}}}
+	for _, f := range change {
+		f(&a)
+	}
+	s, item := &a.Sessions[0], &a.Sessions[0].Items[0]
+	a.ForgetAt = time.Time(s.ClosesAt).Add(24 * time.Hour)
+	it := &catalogue.Item{
+		ID: id, SessionID: id, ActivityID: id, Total: item.OnSale, Unlimited: item.Unlimited, UserLimit: item.LimitPerUser, OnSale: true,
+		OpensAt: time.Time(s.OpensAt), ClosesAt: time.Time(s.ClosesAt),
+	}
+	err := pg.InTx(w.T.Context(), w.DB, func(tx pgx.Tx) error {
+		return w.Stock.Create(w.T.Context(), tx, inventory.NewStock{
+			Item: it.Stock(), Total: it.Total, Unlimited: it.Unlimited, UserLimit: it.UserLimit, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
+		})
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.items[id] = it
+	w.put(a)
+	key := wire.ID(id).String()
+	return sale{id, key, key, key, it.Stock()}
+}
+
+// put replaces an activity's plan, and has everybody see it.
+func (w *window) put(a Activity) {
+	w.T.Helper()
+	w.plan.mu.Lock()
+	w.plan.activities[a.ID] = a
+	w.plan.mu.Unlock()
+	w.seen(a.ID)
+}
+
+// edit changes a sale's plan.
+func (w *window) edit(s sale, change func(*Activity)) {
+	w.T.Helper()
+	w.plan.mu.Lock()
+	a := w.plan.activities[s.id]
+	w.plan.mu.Unlock()
+	a.Revision++
+	a.Sessions = slices.Clone(a.Sessions)
+	for i := range a.Sessions {
+		a.Sessions[i].Items = slices.Clone(a.Sessions[i].Items)
+	}
+	change(&a)
+	w.put(a)
+}
+
+// drop deletes a sale.
+func (w *window) drop(s sale) {
+	w.T.Helper()
+	w.plan.mu.Lock()
+	delete(w.plan.activities, s.id)
+	w.plan.mu.Unlock()
+	delete(w.items, s.id)
+	w.seen(s.id)
+}
+
+func (w *window) seen(activity int64) {
+	w.T.Helper()
+	w.shelf.Show(slices.Collect(maps.Values(w.items))...)
+	if err := w.svc.Sync(w.T.Context(), activity); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// over is what an operator who terminates a sale makes of it.
+func over(a *Activity) { a.Sessions[0].Over = true }
+
+// reply is an answer with its body read as JSON.
+type reply struct {
+	status int
+	header http.Header
+	raw    []byte
+	body   map[string]any
+}
+
+func (r reply) text(field string) string { s, _ := r.body[field].(string); return s }
+
+// get looks at a page, as anybody may.
+func (w *window) get(path string, headers ...string) reply {
+	w.T.Helper()
+	req := httptest.NewRequestWithContext(w.T.Context(), http.MethodGet, path, nil)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	w.rt.ServeHTTP(rec, req)
+	r := reply{status: rec.Code, header: rec.Header(), raw: rec.Body.Bytes()}
+	if len(r.raw) > 0 {
+		if err := json.Unmarshal(r.raw, &r.body); err != nil {
+			w.T.Fatalf("%s: %d %s: %v", path, r.status, r.raw, err)
+		}
+	}
+	return r
+}
+
+// ok looks at a page that is there.
+func (w *window) ok(path string) reply {
+	w.T.Helper()
+	r := w.get(path)
+	if r.status != http.StatusOK {
+		w.T.Fatalf("%s: %d: %s", path, r.status, r.raw)
+	}
+	return r
+}
+
+// forget empties the answers that this instance keeps.
+func (w *window) forget() {
+	w.svc.cache.kept.Clear()
+	w.svc.list.kept.Store(nil)
+}
+
+// load loads a sale's item into Redis.
+func (w *window) load(s sale) {
+	w.T.Helper()
+	if err := w.Stock.Load(w.T.Context(), s.stock.ID); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// flush loses what Redis has.
+func (w *window) flush() {
+	w.T.Helper()
+	w.forget()
+	if err := w.Redis.FlushDB(w.T.Context()).Err(); err != nil {
+		w.T.Fatal(fmt.Errorf("lose Redis: %w", err))
+	}
+}

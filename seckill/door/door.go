@@ -1,0 +1,120 @@
+package door
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/app"
+	"stampede/platform/base/clock"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/redisx"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/reservation"
+	"stampede/seckill/risk"
+	"stampede/seckill/rush"
+)
+
+// Settings are those of the checks.
+type Settings struct {
+	Risk         risk.Settings        `embed:"" group:"Blacklist and risk rules:"`
+	Reservations reservation.Settings `embed:"" group:"Limits and proxies:"`
+}
+
+// Config is how the door behaves.
+type Config struct {
+	Settings
+	Keep     time.Duration // how long decisions, and reservations after their session, are kept
+	PathLead time.Duration // how long before the opening paths are given out; the rush's
+}
+
+// Deps are what the door works with; all are required.
+type Deps struct {
+	Catalogue  *catalogue.Catalogue
+	DB         *pgxpool.Pool // seckill's
+	Redis      redis.UniversalClient
+	Bus        *bus.Bus
+	Clock      clock.Clock // the Redis server's time, by estimate
+	Orders     risk.Orders
+	Human      *humancheck.Service
+	Limits     *ratelimit.Limiter
+	Locks      *redisx.Locks // of reservations
+	Blacklist  risk.Blacklist
+	SigningKey []byte
+	Log        *slog.Logger
+	Metrics    prometheus.Registerer
+}
+
+// Service is the checks and what stands behind them. Safe for concurrent use.
+type Service struct {
+	cfg          Config
+	risk         *risk.Service
+	reservations *reservation.Service
+	human        *humanCheck
+	checks       []rush.DoorCheck
+}
+
+// New builds the checks.
+func New(cfg Config, deps Deps) (*Service, error) {
+	d := &Service{cfg: cfg}
+	var err error
+	d.risk, err = risk.New(cfg.Risk, risk.Deps{
+		DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+		Items: deps.Catalogue, Orders: deps.Orders, Blacklist: deps.Blacklist, SigningKey: deps.SigningKey, Keep: cfg.Keep,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.reservations, err = reservation.New(reservation.Deps{
+		DB: deps.DB, Redis: deps.Redis, Locks: deps.Locks, Items: deps.Catalogue, Human: deps.Human, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.human = &humanCheck{
+		items: deps.Catalogue, human: deps.Human, limits: deps.Limits, clock: deps.Clock, proofs: d.reservations, pathLead: cfg.PathLead,
+	}
+	d.checks = []rush.DoorCheck{d.risk.Door, d.reservations.Check, d.human.check, d.risk.Participate}
+	return d, nil
+}
+
+// Admit is the rush.DoorCheck that all checks together make.
+func (d *Service) Admit(ctx context.Context, a *rush.Applicant) error {
+	for _, check := range d.checks {
+		if err := check(ctx, a); err != nil {
+			d.risk.Turned(a.User, err)
+			return err
+		}
+	}
+	return nil
+}
+
+// OverLimit hears of users who ask for paths more often than the limits allow. It
+// does not wait.
+func (d *Service) OverLimit(user int64) { d.risk.Refused(user) }
+
+// Load reads what keeps people out. Call it before serving.
+func (d *Service) Load(ctx context.Context) error { return d.risk.Refresh(ctx) }
+
+// Routes registers the checks' routes.
+func (d *Service) Routes(rt *httpx.Router) {
+	d.risk.Routes(rt)
+	d.reservations.Routes(rt.API, d.cfg.Reservations.Limit())
+	d.human.routes(rt)
+}
+
+// Subscriptions are what the checks listen to on EVENTS.
+func (d *Service) Subscriptions() []bus.Subscription { return d.risk.Subscriptions() }
+
+// Workers are the checks' loops.
+func (d *Service) Workers() []app.Worker {
+	return slices.Concat(d.risk.Workers(), []app.Worker{d.human.worker(), d.reservations.Worker(d.cfg.Keep)})
+}

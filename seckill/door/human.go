@@ -1,0 +1,123 @@
+package door
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"stampede/platform/base/clock"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/humancheck"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/rush"
+)
+
+// Proofs knows who passed the human check when they reserved.
+type Proofs interface {
+	// Proved reports whether the user's reservation of the item was made with a
+	// proof of work. An error says that nobody knows at the moment.
+	Proved(ctx context.Context, user, item int64) (bool, error)
+}
+
+// againRule counts the paths that a user asks for, per item; beyond it the second
+// check is due.
+func againRule(item *catalogue.Item) ratelimit.Rule {
+	return ratelimit.Rule{Name: "path-second-check", Count: int(item.HumanCheckRate), Per: time.Minute}
+}
+
+// humanCheck is the check that whoever asks for a path is a person, as the item's
+// activity wants it. It keeps nothing.
+type humanCheck struct {
+	items    *catalogue.Catalogue
+	human    *humancheck.Service
+	limits   *ratelimit.Limiter
+	clock    clock.Clock
+	proofs   Proofs
+	pathLead time.Duration
+}
+
+// check is a rush.DoorCheck. It stands behind the limits, which cost less, and
+// before what takes something that others could have. An activity that wants no
+// human check costs two comparisons.
+//
+// The second check, for whoever asks too often, is the verifier where there is one,
+// else a slide, and takes the place of the first. Counting is Redis's; while it is
+// away each instance counts alone, and solutions are not taken at all.
+func (h *humanCheck) check(ctx context.Context, a *rush.Applicant) error {
+	kind := a.Item.HumanCheck
+	if a.Item.HumanCheckRate <= 0 && (kind == humancheck.None || kind == "") {
+		return nil
+	}
+	sub := humancheck.Subject{Purpose: humancheck.PurposeRush, User: a.User, Item: a.Item.ID, Path: a.Item.ChallengePath(), Address: a.Address}
+	if a.Item.HumanCheckRate > 0 {
+		d, err := h.limits.Take(ctx, ratelimit.Ask{Rule: againRule(a.Item), Key: ratelimit.UserKey(a.User) + "/" + strconv.FormatInt(a.Item.ID, 10)})
+		if err != nil {
+			return err
+		}
+		if !d.Allowed {
+			return h.human.Check(ctx, h.human.Stronger(), sub, a.Proof)
+		}
+	}
+	if kind == humancheck.Pow {
+		if proved, err := h.proofs.Proved(ctx, a.User, a.Item.ID); proved || err != nil {
+			return err
+		}
+	}
+	return h.human.Check(ctx, kind, sub, a.Proof)
+}
+
+var (
+	errNoCheck     = fault.New(fault.NotFound, "no-human-check", fault.Titles{"Nothing to check here", "无需人机验证"}, "This item asks for no human check here; send the request without a solution.")
+	errReserveLate = fault.New(fault.Gone, "reservation-closed", fault.Titles{"Reservations are closed", "预约已结束"}, "Reservations for this item are closed.")
+	errReserveSoon = fault.New(fault.TooEarly, "reservation-not-open", fault.Titles{"Reservations are not open yet", "预约尚未开始"}, "Reservations for this item are not open yet; they are from reservation_opens_at on.")
+)
+
+// choose decides which challenge a shopper gets for an item: purpose and kind
+// are what was asked for, empty where that was left open.
+func (h *humanCheck) choose(item *catalogue.Item, purpose string, kind humancheck.Kind) (string, humancheck.Kind, error) {
+	now := h.clock.Now()
+	if !item.OnSale || now.After(item.ClosesAt) {
+		return "", "", rush.ErrSaleEnded
+	}
+	paths := item.OpensAt.Add(-h.pathLead)
+	if purpose == "" {
+		purpose = humancheck.PurposeRush
+		if now.Before(paths) && !item.ReserveFrom.IsZero() {
+			purpose = humancheck.PurposeReservation
+		}
+	}
+	first, second := item.HumanCheck, humancheck.None
+	if first == "" {
+		first = humancheck.None
+	}
+	if purpose == humancheck.PurposeRush && item.HumanCheckRate > 0 {
+		second = h.human.Stronger()
+	}
+	if purpose == humancheck.PurposeReservation && (first != humancheck.Pow || item.ReserveFrom.IsZero()) {
+		first = humancheck.None // only work is done ahead: what a person does is for the moment
+	}
+	switch {
+	case first == humancheck.None && second == humancheck.None:
+		return "", "", errNoCheck
+	case purpose == humancheck.PurposeRush && now.Before(paths):
+		return "", "", rush.TooEarly(paths, now)
+	case purpose == humancheck.PurposeReservation && now.Before(item.ReserveFrom):
+		return "", "", errReserveSoon.After(item.ReserveFrom.Sub(now))
+	case purpose == humancheck.PurposeReservation && now.After(item.ReserveUntil):
+		return "", "", errReserveLate
+	}
+	switch kind {
+	case "":
+		if first == humancheck.None {
+			return purpose, second, nil
+		}
+		return purpose, first, nil
+	case first, second:
+		if kind != humancheck.None {
+			return purpose, kind, nil
+		}
+	default:
+	}
+	return "", "", errNoCheck
+}

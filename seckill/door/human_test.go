@@ -1,0 +1,385 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/config"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/workshop/pgtest"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/rush"
+)
+
+// humanYard is a door with a human check, its routes, and a catalogue that the test
+// fills.
+type humanYard struct {
+	t     *testing.T
+	svc   *humanCheck
+	shelf *seckilltest.Shelf
+	human *humancheck.Service
+	proved
+	rt     *httpx.Router
+	tokens *auth.Tokens
+	clock  *seckilltest.Clock
+}
+
+// proved are the users who proved themselves when they reserved.
+type proved map[int64]bool
+
+// forgetful is a user of whom nobody knows at the moment.
+const forgetful = 99
+
+func (p proved) Proved(_ context.Context, user, _ int64) (bool, error) {
+	if user == forgetful {
+		return false, fault.Plain(fault.Unavailable, "Nobody knows.")
+	}
+	return p[user], nil
+}
+
+func newHumanYard(t *testing.T) *humanYard {
+	t.Helper()
+	rdb, log, reg := pgtest.Redis(t), slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	y := &humanYard{t: t, proved: proved{}, clock: new(seckilltest.Clock)}
+	cfg := humancheck.NewConfig(config.Defaults[humancheck.Settings](), "")
+	cfg.Difficulty = humancheck.MinDifficulty
+	var err error
+	y.human, err = humancheck.New(cfg, humancheck.Deps{Redis: rdb, Clock: y.clock, Log: log, Metrics: reg, SigningKeys: [][]byte{seckilltest.Key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.shelf = seckilltest.NewShelf(t)
+	y.svc = &humanCheck{
+		items: y.shelf.Catalogue, human: y.human, limits: ratelimit.New(rdb, log, reg), clock: y.clock, proofs: y.proved,
+		pathLead: rush.DefaultConfig().PathLead,
+	}
+	y.tokens = auth.NewTokens(seckilltest.Key, time.Now)
+	y.rt = httpx.NewRouter(y.tokens, log, "test", reg)
+	y.svc.routes(y.rt)
+	return y
+}
+
+// sale is an item that opens in a while, with the human check of its activity.
+func (y *humanYard) sale(opensIn time.Duration, change func(*catalogue.Item)) *catalogue.Item {
+	now := y.clock.Now()
+	it := &catalogue.Item{ID: 42, OnSale: true, UserLimit: 1, OpensAt: now.Add(opensIn), ClosesAt: now.Add(opensIn + time.Hour), HumanCheck: "pow"}
+	if change != nil {
+		change(it)
+	}
+	y.shelf.Show(it)
+	return it
+}
+
+// ask asks for a path of the item, as far as the human check is concerned.
+func (y *humanYard) ask(user int64, it *catalogue.Item, proof string) string {
+	err := y.svc.check(y.t.Context(), &rush.Applicant{User: user, Item: it, Proof: proof, Now: y.clock.Now()})
+	if err == nil {
+		return "ok"
+	}
+	f := fault.From(err)
+	if kind, ok := f.Fields["kind"].(humancheck.Kind); ok {
+		return f.Code + " " + string(kind)
+	}
+	return f.Code
+}
+
+// challenge gets one over HTTP; the code of the refusal otherwise.
+func (y *humanYard) challenge(user int64, query string) (c humancheck.Challenge, code string) {
+	y.t.Helper()
+	token, err := y.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	req := httptest.NewRequest(http.MethodGet, "/api/v1/items/42/challenge"+query, nil)
+	req.Header.Set("Authorization", "Bearer "+token)
+	rec := httptest.NewRecorder()
+	y.rt.ServeHTTP(rec, req)
+	if rec.Code != http.StatusOK {
+		var p struct{ Code string }
+		if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil {
+			y.t.Fatal(err)
+		}
+		return c, strconv.Itoa(rec.Code) + " " + p.Code
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &c); err != nil {
+		y.t.Fatal(err)
+	}
+	return c, "200 " + string(c.Kind)
+}
+
+// solved gets a proof of work and does it.
+func (y *humanYard) solved(user int64, query string) string {
+	y.t.Helper()
+	c, code := y.challenge(user, query)
+	if code != "200 pow" {
+		y.t.Fatalf("challenge: %s", code)
+	}
+	text, err := humancheck.Solve(y.t.Context(), c.Challenge, c.Difficulty)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return text
+}
+
+func TestWorkAtTheDoor(t *testing.T) {
+	t.Parallel()
+	y := newHumanYard(t)
+	it := y.sale(time.Minute, nil)
+	if got := y.ask(7, it, ""); got != "human-check-required pow" {
+		t.Errorf("without a proof: %s", got)
+	}
+	proof := y.solved(7, "")
+	if got := y.ask(8, it, proof); got != "human-check-failed pow" {
+		t.Errorf("another's proof: %s", got)
+	}
+	if got := y.ask(7, it, proof); got != "ok" {
+		t.Errorf("with a proof: %s", got)
+	}
+	if got := y.ask(7, it, proof); got != "human-check-failed pow" {
+		t.Errorf("with the same proof: %s", got)
+	}
+}
+
+// TestAProofOfTheReservationIsEnough: nothing is asked at the opening, and only of
+// work: a slide is for the moment.
+func TestAProofOfTheReservationIsEnough(t *testing.T) {
+	t.Parallel()
+	y := newHumanYard(t)
+	y.proved[7] = true
+	for kind, want := range map[humancheck.Kind]string{"pow": "ok", "slide": "human-check-required slide", "verifier": "human-check-unavailable"} {
+		it := y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheck = kind })
+		if got := y.ask(7, it, ""); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+	if got := y.ask(forgetful, y.sale(time.Minute, nil), ""); got != "unavailable" {
+		t.Errorf("while nobody knows: %s", got)
+	}
+	it := y.sale(time.Minute, func(i *catalogue.Item) { i.ReserveFrom, i.ReserveUntil = y.clock.Now().Add(-time.Hour), y.clock.Now() })
+	if got := y.ask(8, it, y.solved(8, "?purpose=rush")); got != "ok" {
+		t.Errorf("work for the rush by somebody without that proof: %s", got)
+	}
+	it = y.sale(time.Hour, func(i *catalogue.Item) {
+		i.ReserveFrom, i.ReserveUntil = y.clock.Now().Add(-time.Hour), y.clock.Now().Add(time.Hour)
+	})
+	if got := y.ask(8, it, y.solved(8, "")); got != "human-check-failed pow" {
+		t.Errorf("work for the reservation, sent with the rush: %s", got)
+	}
+}
+
+// TestTheSecondCheck: whoever asks for paths too often passes a stronger one.
+func TestTheSecondCheck(t *testing.T) {
+	t.Parallel()
+	y := newHumanYard(t)
+	it := y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheck, i.HumanCheckRate = "none", 3 })
+	for n := range 3 {
+		if got := y.ask(7, it, ""); got != "ok" {
+			t.Fatalf("path %d: %s", n+1, got)
+		}
+	}
+	if got := y.ask(7, it, ""); got != "human-check-required slide" {
+		t.Errorf("the fourth path in a minute: %s", got)
+	}
+	if got := y.ask(7, it, y.solvedAs(7, it)); got != "human-check-required slide" {
+		t.Errorf("with work instead: %s", got)
+	}
+	if got := y.ask(8, it, ""); got != "ok" {
+		t.Errorf("another user: %s", got)
+	}
+	other := *it
+	other.ID = 43
+	if got := y.ask(7, &other, ""); got != "ok" {
+		t.Errorf("another item: %s", got)
+	}
+	// A proof of the reservation is no excuse.
+	y.proved[9] = true
+	it = y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheckRate = 1 })
+	if got := y.ask(9, it, ""); got != "ok" {
+		t.Errorf("the first path: %s", got)
+	}
+	if got := y.ask(9, it, ""); got != "human-check-required slide" {
+		t.Errorf("the second path with a rate of one: %s", got)
+	}
+}
+
+// solvedAs does work that nobody asked for.
+func (y *humanYard) solvedAs(user int64, it *catalogue.Item) string {
+	c, err := y.human.Challenge(y.t.Context(), humancheck.Pow, humancheck.Subject{Purpose: humancheck.PurposeRush, User: user, Item: it.ID})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	text, err := humancheck.Solve(y.t.Context(), c.Challenge, c.Difficulty)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return text
+}
+
+func TestChallengesForItems(t *testing.T) {
+	t.Parallel()
+	y := newHumanYard(t)
+	reserving := func(from, until time.Duration) func(*catalogue.Item) {
+		return func(i *catalogue.Item) {
+			i.ReserveFrom, i.ReserveUntil = y.clock.Now().Add(from), y.clock.Now().Add(until)
+		}
+	}
+	for name, c := range map[string]struct {
+		opensIn time.Duration
+		change  func(*catalogue.Item)
+		query   string
+		want    string
+	}{
+		"paths are given out":     {opensIn: time.Minute, want: "200 pow"},
+		"on sale":                 {opensIn: -time.Minute, want: "200 pow"},
+		"too early":               {opensIn: time.Hour, want: "425 not-started"},
+		"over":                    {opensIn: -2 * time.Hour, want: "410 ended"},
+		"terminated":              {opensIn: time.Minute, change: func(i *catalogue.Item) { i.OnSale = false }, want: "410 ended"},
+		"no check":                {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheck = "none" }, want: "404 no-human-check"},
+		"no check, by its zero":   {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheck = "" }, want: "404 no-human-check"},
+		"no check, asked by kind": {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheck = "none" }, query: "?kind=pow", want: "404 no-human-check"},
+		"another kind":            {opensIn: time.Minute, query: "?kind=slide", want: "404 no-human-check"},
+		"unknown kind":            {opensIn: time.Minute, query: "?kind=none", want: "422 invalid"},
+		"unknown purpose":         {opensIn: time.Minute, query: "?purpose=login", want: "422 invalid"},
+		"first beside the second": {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheckRate = 5 }, want: "200 pow"},
+		"verifier that is none":   {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheck = "verifier" }, want: "503 human-check-unavailable"},
+		"reserving":               {opensIn: time.Hour, change: reserving(-time.Minute, time.Minute), want: "200 pow"},
+		"reserving, paths too":    {opensIn: time.Minute, change: reserving(-time.Minute, time.Minute), query: "?purpose=reservation", want: "200 pow"},
+		"before reserving":        {opensIn: time.Hour, change: reserving(time.Minute, 2*time.Minute), want: "425 reservation-not-open"},
+		"after reserving":         {opensIn: time.Hour, change: reserving(-2*time.Minute, -time.Minute), want: "410 reservation-closed"},
+		"nothing to reserve":      {opensIn: time.Hour, query: "?purpose=reservation", want: "404 no-human-check"},
+		"a slide to reserve":      {opensIn: time.Hour, change: func(i *catalogue.Item) { reserving(-time.Minute, time.Minute)(i); i.HumanCheck = "slide" }, want: "404 no-human-check"},
+	} {
+		y.sale(c.opensIn, c.change)
+		if _, got := y.challenge(7, c.query); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	y.shelf.Show()
+	if _, got := y.challenge(7, ""); got != "404 not-found" {
+		t.Errorf("an unknown item: %s", got)
+	}
+}
+
+// TestSlidesAreDrawnAhead: the worker sees the sale coming, and the route then has
+// a picture at once.
+func TestSlidesAreDrawnAhead(t *testing.T) {
+	t.Parallel()
+	y := newHumanYard(t)
+	for name, c := range map[string]struct {
+		opensIn time.Duration
+		change  func(*catalogue.Item)
+		want    bool
+	}{
+		"tomorrow":     {opensIn: 24 * time.Hour, change: func(i *catalogue.Item) { i.HumanCheck = "slide" }},
+		"soon":         {opensIn: 11 * time.Minute, change: func(i *catalogue.Item) { i.HumanCheck = "slide" }, want: true},
+		"second check": {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheckRate = 1 }, want: true},
+		"work":         {opensIn: time.Minute},
+		"over":         {opensIn: -2 * time.Hour, change: func(i *catalogue.Item) { i.HumanCheck = "slide" }},
+	} {
+		y.sale(c.opensIn, c.change)
+		if got := y.svc.slidesSoon(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	it := y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheck, i.HumanCheckRate = "none", 1 })
+	if got := y.ask(7, it, ""); got != "ok" {
+		t.Fatalf("the first path: %s", got)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	workers := append(y.human.Workers(), y.svc.worker())
+	for _, w := range workers {
+		go func() { done <- w.Run(ctx) }()
+	}
+	var c humancheck.Challenge
+	pgtest.Eventually(t, time.Minute, func() bool {
+		var code string
+		c, code = y.challenge(7, "")
+		return code == "200 slide" && c.Slide != nil
+	}, "a slide is drawn")
+	if got := y.ask(7, it, "slide:"+c.Challenge+".1"); got != "human-check-failed slide" {
+		t.Errorf("a wrong place: %s", got)
+	}
+	cancel()
+	for range workers {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNoCheckCostsNothing: an activity without a human check has no Redis call, no
+// allocation and no dependency at its door.
+func TestNoCheckCostsNothing(t *testing.T) {
+	for _, kind := range []humancheck.Kind{humancheck.None, ""} {
+		door, a := new(humanCheck), &rush.Applicant{User: 7, Item: &catalogue.Item{ID: 42, HumanCheck: kind}, Proof: "anything"}
+		if n := testing.AllocsPerRun(100, func() {
+			if err := door.check(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%q: %v allocations", kind, n)
+		}
+	}
+}
+
+// TestTheProofTravelsInItsHeader asks for paths over HTTP, as a shopper does.
+func TestTheProofTravelsInItsHeader(t *testing.T) {
+	t.Parallel()
+	h, y := newHumanYard(t), seckilltest.New(t)
+	it := y.Item(5, func(i *catalogue.Item) { i.HumanCheck = "pow" })
+	h.shelf.Show(it)
+	sale, err := rush.New(rush.DefaultConfig(), rush.Deps{
+		Catalogue: h.shelf.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), SigningKey: seckilltest.Key, Admit: h.svc.check,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sale.Routes(h.rt)
+	token, err := h.tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func(proof string) (status int, body []byte) {
+		req := httptest.NewRequest(http.MethodPost, "/api/v1/items/"+strconv.FormatInt(it.ID, 10)+"/rush-path", nil)
+		req.Header.Set("Authorization", "Bearer "+token)
+		if proof != "" {
+			req.Header.Set(humancheck.Header, proof)
+		}
+		rec := httptest.NewRecorder()
+		h.rt.ServeHTTP(rec, req)
+		return rec.Code, rec.Body.Bytes()
+	}
+	var refusal struct {
+		Code, Kind string
+		Challenge  humancheck.Challenge
+	}
+	status, body := post("")
+	if err := json.Unmarshal(body, &refusal); err != nil || status != http.StatusForbidden || refusal.Code != "human-check-required" || refusal.Kind != "pow" {
+		t.Fatalf("without a proof: %d %s", status, body)
+	}
+	proof, err := humancheck.Solve(t.Context(), refusal.Challenge.Challenge, refusal.Challenge.Difficulty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := post(proof); status != http.StatusOK {
+		t.Errorf("with the challenge of the refusal solved: %d %s", status, body)
+	}
+	if status, body := post(proof); status != http.StatusForbidden {
+		t.Errorf("the same once more: %d %s", status, body)
+	}
+}

@@ -1,0 +1,43 @@
+package preheat
+
+import (
+	"testing"
+	"time"
+
+	"stampede/platform/store/lease"
+	"stampede/seckill/catalogue"
+)
+
+// Postgres does not let the epoch be raised, so that every Load really fails. In
+// between another instance is at it, with as little success.
+func TestLoadThatFailsAgainAndAgainIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	item := i.publish(-time.Minute)
+	i.sql(`ALTER TABLE inventory.stock ADD CONSTRAINT planted CHECK (epoch = 0)`)
+	for range 3 {
+		if l := i.raised(alarmPreheatFailed.Code); len(l) != 0 {
+			t.Fatalf("too early: %+v", l)
+		}
+		i.svc.loadEnded(t.Context(), item.ID, i.svc.load(t.Context(), item))
+		elsewhere, ok, err := lease.Acquire(t.Context(), i.DB, "load:1", "another instance", time.Minute)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		i.svc.loadEnded(t.Context(), item.ID, i.svc.load(t.Context(), item))
+		if err := lease.Release(t.Context(), i.DB, elsewhere); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l := i.raised(alarmPreheatFailed.Code); len(l) != 1 || l[0].Subject != catalogue.ItemSubject(item.ID) || l[0].Detail == "" {
+		t.Errorf("alarms %+v", l)
+	}
+	// Loaded by another instance, it has not failed in a row any more.
+	i.sql(`ALTER TABLE inventory.stock DROP CONSTRAINT planted`)
+	i.Load(item)
+	i.sql(`UPDATE seckill.items SET load_done = load_wanted`)
+	i.svc.check(t.Context())
+	if n := i.svc.record(item.ID).failures; n != 0 {
+		t.Errorf("%d failures of an item that is loaded", n)
+	}
+}

@@ -1,0 +1,67 @@
+package preheat
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/workshop/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+// An item that cannot be read keeps no other from being loaded, and is logged
+// once in each check.
+func TestAnItemThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	i := setup(t, func(deps *Deps) { deps.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	all := []*catalogue.Item{i.publish(-time.Minute), i.publish(-time.Minute), i.publish(-time.Minute)}
+	for _, it := range all[:2] { // the first ones to be checked
+		// No hash, and as unreadable as on a node that is gone.
+		if err := i.Redis.Set(t.Context(), fmt.Sprintf("{g:i%d:0}:%d:state", it.ID, it.ID), "", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log.Reset()
+	i.checked()
+	if n := i.epoch(all[2]); n != 1 {
+		t.Errorf("epoch %d of the item that can be read", n)
+	}
+	i.sql(`UPDATE inventory.stock SET total = total + 3, available = available + 3, rev = rev + 1 WHERE item_id = $1`, all[2].ID)
+	i.checked()
+	if st, ok := i.state(all[2]); !ok || !st.Ready() || st.Remaining != 13 {
+		t.Errorf("a change did not get to the item that can be read: %+v", st)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 2 {
+		t.Errorf("%d warnings in two checks:\n%s", n, &log)
+	}
+}
+
+// Redis failed over and back within seconds, and decides as it did before its
+// last Load.
+func TestAnItemBackAtAnOlderLoadIsLoaded(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	item := i.publish(-time.Minute)
+	i.Load(item)
+	old := map[string]string{}
+	for _, key := range i.Redis.Keys(t.Context(), "{g:i*").Val() {
+		old[key] = i.Redis.Dump(t.Context(), key).Val()
+	}
+	i.Load(item)
+	for key, dump := range old {
+		if err := i.Redis.RestoreReplace(t.Context(), key, 0, dump).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := i.epoch(item); n != 1 {
+		t.Fatalf("epoch %d is not the old one", n)
+	}
+	// Nothing else asks for a Load: the old one answered the publication's wish.
+	i.sql(`UPDATE seckill.items SET load_done = load_wanted`)
+	defer i.Run(i.svc.Run)()
+	pgtest.Eventually(t, 3*checkEvery, func() bool { return i.epoch(item) == 3 }, "the item to be loaded")
+}

@@ -1,0 +1,156 @@
+package preheat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/watch/alarm"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilldb"
+)
+
+var alarmPreheatFailed = alarm.Define("preheat-failed", alarm.Critical,
+	"An item could not be loaded several times in a row. It cannot be sold until it is loaded.",
+	"Check the health of Redis, NATS and Postgres and the log line \"item not loaded\". Loading is retried automatically.")
+
+const (
+	// loadTimeout bounds one Load: its drain waits for the publish deadline and
+	// the item's backlog. What takes longer is tried again.
+	loadTimeout = 30 * time.Second
+	// A failed Load of an item is tried again after retryLeast, then after twice as
+	// long each time up to retryMost.
+	retryLeast = time.Second
+	retryMost  = 30 * time.Second
+	// alarmAfter is how many Loads of one item may fail in a row before an alarm
+	// asks for a person: one failure is a blip, the third in a row will not heal by
+	// itself.
+	alarmAfter = 3
+)
+
+// record is what this instance remembers of an item.
+type record struct {
+	busy     bool      // waits for its Load on this instance, or is being loaded
+	notUntil time.Time // when the next Load may begin, after failures
+	checked  time.Time // when a rush last had it checked
+	failures int       // Loads failed in a row
+}
+
+// record returns the item's record; s.mu is held.
+func (s *Service) record(id int64) *record {
+	r := s.items[id]
+	if r == nil {
+		r = &record{}
+		s.items[id] = r
+	}
+	return r
+}
+
+// trim forgets the items that the catalogue has forgotten.
+func (s *Service) trim(known map[int64]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, r := range s.items {
+		if !known[id] && !r.busy {
+			delete(s.items, id)
+		}
+	}
+}
+
+// mayHeal reports whether a rush may have the item checked again, and notes that
+// it did. An item that waits for its Load moves to the front instead.
+func (s *Service) mayHeal(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.record(id)
+	if r.busy {
+		s.queue.hurry(id)
+		return false
+	}
+	if time.Since(r.checked) < healPause {
+		return false
+	}
+	r.checked = time.Now()
+	return true
+}
+
+// load has inventory load the item, if that is still needed under the item's
+// lease: another instance may have done it since the check. It notes which wish
+// the Load has answered; an edit that came meanwhile has wished again and is owed
+// another Load. inventory.ErrBusy says that another instance is loading the item.
+func (s *Service) load(ctx context.Context, item *catalogue.Item) error {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	return s.deps.Stock.LoadWith(ctx, item.ID, func(ctx context.Context, load func(context.Context) error) error {
+		needed, wanted, err := s.needed(ctx, item)
+		if err != nil || !needed {
+			return err
+		}
+		if err := load(ctx); err != nil {
+			return fmt.Errorf("seckill: load item %d: %w", item.ID, err)
+		}
+		if err := seckilldb.New(s.deps.DB).LoadDone(ctx, seckilldb.LoadDoneParams{ID: item.ID, Answered: wanted}); err != nil {
+			return fmt.Errorf("seckill: note load of item %d: %w", item.ID, err)
+		}
+		s.loads.WithLabelValues("done").Inc()
+		return nil
+	})
+}
+
+// needed reports whether the item has to be loaded, and which request of an
+// edit a Load that starts now will answer.
+func (s *Service) needed(ctx context.Context, item *catalogue.Item) (needed bool, wanted int32, err error) {
+	ready, err := s.deps.Stock.Ready(ctx, item.Stock())
+	if err != nil {
+		return false, 0, fmt.Errorf("seckill: look at item %d: %w", item.ID, err)
+	}
+	row, err := seckilldb.New(s.deps.DB).LoadWanted(ctx, item.ID)
+	if err != nil {
+		return false, 0, fmt.Errorf("seckill: look for loads owed to item %d: %w", item.ID, err)
+	}
+	return !ready || row.LoadWanted > row.LoadDone, row.LoadWanted, nil
+}
+
+// loaded forgets the failures of an item that is as it should be, whichever
+// instance loaded it.
+func (s *Service) loaded(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.items[id]; r != nil {
+		r.failures = 0
+	}
+}
+
+// loadEnded notes how a Load ended: what failed waits longer each time, and raises
+// an alarm when it has failed often enough. That another instance is loading the
+// item says nothing: the Load may fail there too.
+func (s *Service) loadEnded(ctx context.Context, id int64, err error) {
+	s.mu.Lock()
+	r := s.record(id)
+	r.busy = false
+	switch {
+	case ctx.Err() != nil || errors.Is(err, inventory.ErrBusy): // on a stop, another instance or the next start loads the item
+		s.mu.Unlock()
+		return
+	case err == nil:
+		r.failures = 0
+		s.mu.Unlock()
+		return
+	}
+	r.failures++
+	failures := r.failures
+	r.notUntil = time.Now().Add(min(retryLeast<<min(failures-1, 10), retryMost))
+	s.mu.Unlock()
+
+	s.loads.WithLabelValues("failed").Inc()
+	s.deps.Log.WarnContext(ctx, "item not loaded", "item_id", id, "failures", failures, "error", err)
+	if failures < alarmAfter {
+		return
+	}
+	raised := alarmPreheatFailed.Raise(ctx, s.deps.DB, catalogue.ItemSubject(id), fmt.Sprintf("%d times in a row, at last: %v", failures, err))
+	if raised != nil {
+		s.deps.Log.WarnContext(ctx, "alarm not raised", "code", string(alarmPreheatFailed.Code), "item_id", id, "error", raised)
+	}
+}

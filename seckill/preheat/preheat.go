@@ -1,0 +1,155 @@
+package preheat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/inventory"
+	"stampede/platform/base/clock"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilldb"
+)
+
+const (
+	// checkEvery is how soon a lost state is noticed when no rush asked for it.
+	checkEvery = time.Second
+	// checkTimeout bounds one check of the items, so that a hanging server does
+	// not keep the worker from stopping.
+	checkTimeout = 5 * time.Second
+	// healPause is the least time between two checks of one item that rushes asked
+	// for.
+	healPause = 200 * time.Millisecond
+)
+
+// Deps are what the preheat works with; all are required.
+type Deps struct {
+	DB        *pgxpool.Pool // seckill's
+	Stock     *inventory.Service
+	Catalogue *catalogue.Catalogue
+	Clock     clock.Clock
+	Log       *slog.Logger
+	Metrics   prometheus.Registerer
+}
+
+// Service keeps every item that is due loaded in Redis.
+type Service struct {
+	deps Deps
+
+	mu    sync.Mutex
+	items map[int64]*record // by item; trimmed to what the catalogue knows
+	queue queue
+
+	loads *prometheus.CounterVec
+}
+
+// New returns the preheat; Run does its work.
+func New(deps Deps) *Service {
+	s := &Service{
+		deps: deps, items: make(map[int64]*record), queue: queue{parallel: loadsAtOnce},
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_loads_total", Help: "Loads that the preheat started, by how they ended.",
+		}, []string{"result"}),
+	}
+	deps.Metrics.MustRegister(s.loads)
+	return s
+}
+
+// Run checks the items until ctx ends, and returns when no Load of this instance
+// is under way any more.
+func (s *Service) Run(ctx context.Context) error {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	defer s.queue.workers.Wait() // each Load reports its own error
+	for s.check(ctx); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			s.check(ctx)
+		case id := <-s.deps.Catalogue.Fenced():
+			s.heal(ctx, id)
+		}
+	}
+}
+
+// check looks at every item that is due, starts the Loads that are needed and
+// brings changes into Redis that neither their own request nor their event could.
+// The Loads begin when all items have been checked, so that the most urgent ones
+// come first. An item whose node of Redis does not answer is left to a later
+// check and keeps none of the others waiting.
+func (s *Service) check(ctx context.Context) {
+	defer s.startLoads(ctx)
+	now := s.deps.Clock.Now()
+	var due []*catalogue.Item
+	var dueIDs []int64
+	var stock []inventory.Item
+	known := make(map[int64]bool)
+	for _, item := range s.deps.Catalogue.Items() {
+		known[item.ID] = true
+		if item.DueInRedis(now) {
+			due, dueIDs, stock = append(due, item), append(dueIDs, item.ID), append(stock, item.Stock())
+		}
+	}
+	s.trim(known)
+	if len(due) == 0 {
+		return
+	}
+	look, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	owed, err := seckilldb.New(s.deps.DB).LoadsOwed(look, dueIDs)
+	if err != nil {
+		s.warn(ctx, fmt.Errorf("seckill: look for owed loads: %w", err))
+		return // without Postgres nothing can be loaded either
+	}
+	standings, failed := s.deps.Stock.Health(look, stock)
+	for i, item := range due {
+		switch standings[i] {
+		case inventory.Unseen:
+			continue // nor could it be loaded
+		case inventory.Behind:
+			failed = errors.Join(failed, s.deps.Stock.Apply(look, item.ID))
+		default:
+		}
+		if standings[i].Unready() || slices.Contains(owed, item.ID) {
+			s.enqueue(item, false)
+		} else {
+			s.loaded(item.ID)
+		}
+	}
+	if failed != nil {
+		s.warn(ctx, failed)
+	}
+}
+
+// heal checks an item that a rush found fenced, soon after its last check at the
+// earliest, so that a thousand fenced rushes are one check.
+func (s *Service) heal(ctx context.Context, id int64) {
+	item, ok := s.deps.Catalogue.Item(id)
+	if !ok || !item.DueInRedis(s.deps.Clock.Now()) || !s.mayHeal(id) {
+		return
+	}
+	look, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if needed, _, err := s.needed(look, item); err != nil {
+		s.warn(ctx, err)
+	} else if needed {
+		s.enqueue(item, true)
+		s.startLoads(ctx)
+	}
+}
+
+// warn logs what could not be checked or brought up to date, unless the process
+// stops.
+func (s *Service) warn(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		s.deps.Log.WarnContext(ctx, "item health check failed", "error", err)
+	}
+}

@@ -1,0 +1,247 @@
+package preheat
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"stampede/inventory"
+	"stampede/platform/base/ids"
+	"stampede/platform/workshop/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+// TestTwoInstancesLoadOnce: with both looking at the same item as often as
+// they can, it is loaded once.
+func TestTwoInstancesLoadOnce(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	other := i.another()
+	item := i.publish(10 * time.Minute)
+	var g errgroup.Group
+	for n := range 40 {
+		p := i.svc
+		if n%2 == 1 {
+			p = other
+		}
+		g.Go(func() error {
+			if err := p.load(t.Context(), item); !errors.Is(err, inventory.ErrBusy) {
+				return err
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	// One that looked before the Load and got the lease after it finds nothing to do.
+	if err := other.load(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	if n := i.epoch(item); n != 1 {
+		t.Errorf("epoch is %d: the item was loaded more than once", n)
+	}
+	var epoch, done int64
+	if err := i.DB.QueryRow(t.Context(), `SELECT s.epoch, i.load_done FROM inventory.stock s JOIN seckill.items i ON i.id = s.item_id`).Scan(&epoch, &done); err != nil {
+		t.Fatal(err)
+	}
+	if epoch != 1 || done != 1 {
+		t.Errorf("in Postgres the epoch is %d, and %d is noted as answered", epoch, done)
+	}
+}
+
+// TestPreheatFollowsTheClock: nothing before its time, everything after it.
+func TestPreheatFollowsTheClock(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	item := i.publish(40 * time.Minute)
+	i.checked()
+	if _, ok := i.state(item); ok {
+		t.Fatal("loaded 40 minutes ahead")
+	}
+	i.clock.Advance(11 * time.Minute)
+	i.checked()
+	if n := i.epoch(item); n != 1 {
+		t.Errorf("epoch %d", n)
+	}
+	i.checked()
+	if n := i.epoch(item); n != 1 {
+		t.Errorf("loaded again without need, epoch %d", n)
+	}
+}
+
+// TestRedisLostIsHealed by the worker's own round and by a rush's request.
+func TestRedisLostIsHealed(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	item := i.publish(-time.Minute)
+	defer i.Run(i.svc.Run)()
+	settled := func(what string) {
+		t.Helper()
+		pgtest.Eventually(t, 10*time.Second, func() bool { return i.isReady(item) }, what)
+	}
+	settled("the first load")
+	for range 3 {
+		if err := i.Redis.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for range 1000 {
+			i.shelf.Heal(item.ID)
+		}
+		settled("the healing")
+	}
+	if n := i.epoch(item); n != 4 {
+		t.Errorf("epoch %d after three losses", n)
+	}
+}
+
+// TestFailedLoadsAskForAPerson: later each time, and with an alarm.
+func TestFailedLoadsAskForAPerson(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	item := i.publish(-time.Minute)
+	p, id := i.svc, item.ID
+	broken := errors.New("broken")
+	var waits []time.Duration
+	for range 8 {
+		began := time.Now()
+		p.loadEnded(t.Context(), id, broken)
+		waits = append(waits, p.record(id).notUntil.Sub(began).Truncate(time.Second))
+		list := i.raised(alarmPreheatFailed.Code)
+		if raised := len(list) == 1 && list[0].Subject == catalogue.ItemSubject(id); raised != (len(waits) >= alarmAfter) {
+			t.Errorf("alarms after %d failures: %v", len(waits), list)
+		}
+	}
+	if waits[0] != time.Second || waits[1] != 2*time.Second || waits[7] != retryMost {
+		t.Errorf("waits: %v", waits)
+	}
+	p.enqueue(item, true)
+	p.startLoads(t.Context())
+	p.queue.workers.Wait()
+	if _, ok := i.state(item); ok {
+		t.Error("tried again without waiting")
+	}
+	p.loadEnded(t.Context(), id, nil)
+	if p.record(id).failures != 0 {
+		t.Error("a success does not clear the failures")
+	}
+	p.loadEnded(t.Context(), id, inventory.ErrBusy)
+	if p.record(id).failures != 0 {
+		t.Error("another instance's Load counts as a failure")
+	}
+}
+
+// TestALoadThatIsOwedSurvivesACrash: an edit was committed and nothing after it
+// happened.
+func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	item := i.publish(10 * time.Minute)
+	i.checked()
+	i.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1 WHERE id = $1`, item.ID)
+	i.checked()
+	if n := i.epoch(item); n != 2 {
+		t.Errorf("epoch %d", n)
+	}
+	i.checked()
+	if n := i.epoch(item); n != 2 {
+		t.Errorf("epoch %d: a load was made that nobody asked for", n)
+	}
+	terminated := *item
+	terminated.OnSale = false
+	i.shelf.Show(&terminated)
+	i.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1 WHERE id = $1`, item.ID)
+	i.checked()
+	if n := i.epoch(item); n != 2 {
+		t.Errorf("epoch %d: a terminated item was loaded", n)
+	}
+}
+
+// TestEveryItemInLineIsLoaded: more items than run at once, and none is left to
+// another round.
+func TestEveryItemInLineIsLoaded(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	i.svc.queue.parallel = 2
+	for range 9 {
+		i.publish(-time.Minute)
+	}
+	i.checked()
+	for _, item := range i.items {
+		if !i.isReady(item) {
+			t.Errorf("item %d is not loaded", item.ID)
+		}
+	}
+}
+
+// TestWhatIsWantedMostIsLoadedFirst, also when it is asked for while it waits.
+func TestWhatIsWantedMostIsLoadedFirst(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p := setup(t).svc
+	for id, opens := range map[int64]time.Duration{1: time.Hour, 2: time.Minute, 3: -time.Minute, 4: 0, 5: 2 * time.Hour, 6: 3 * time.Hour} {
+		p.enqueue(&catalogue.Item{ID: id, OpensAt: now.Add(opens)}, id == 5)
+	}
+	if p.mayHeal(6) {
+		t.Error("an item that waits is looked at again")
+	}
+	p.enqueue(&catalogue.Item{ID: 5}, true) // waits already
+	var order []int64
+	for len(p.queue.waiting) > 0 {
+		order = append(order, p.queue.next(now).ID)
+	}
+	if want := []int64{5, 6, 3, 4, 2, 1}; !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}
+
+// TestStopLeavesWhatWaits to whoever goes on.
+func TestStopLeavesWhatWaits(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	item := i.publish(-time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := i.svc
+	p.enqueue(item, false)
+	p.startLoads(ctx)
+	p.queue.workers.Wait()
+	if len(p.queue.waiting) != 0 || p.record(item.ID).busy {
+		t.Error("an item still waits for a Load that nobody will make")
+	}
+	if _, ok := i.state(item); ok {
+		t.Error("a Load began after the stop")
+	}
+}
+
+// TestRestartSellsAtOnce: a process that is alone opens every item of its
+// predecessor within two seconds, although each had grants a moment ago.
+func TestRestartSellsAtOnce(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	for range 22 {
+		i.publish(-time.Minute)
+	}
+	i.checked()
+	var granted inventory.Decision
+	for n, item := range i.items {
+		attempt := inventory.Attempt{User: int64(n) + 1, No: ids.NewFor(int64(n) + 1), Quantity: 1}
+		if err := i.Stock.Reserve(t.Context(), item.Stock(), i.epoch(item), []inventory.Attempt{attempt}, &granted); err != nil || granted.Seq != 1 {
+			t.Fatal(granted, err)
+		}
+	}
+	i.SetState("run_id", strings.Repeat("0", 40))
+
+	after := i.another(func(d *Deps) {
+		d.Stock = i.NewStock(func(c *inventory.Config) { c.SingleInstance, c.PublishDeadline = true, time.Minute })
+	})
+	defer i.Run(after.Run)()
+	pgtest.Eventually(t, 2*time.Second, func() bool {
+		return !slices.ContainsFunc(i.items, func(item *catalogue.Item) bool { return !i.isReady(item) })
+	}, "every item sells")
+}

@@ -1,0 +1,129 @@
+-- name: RemoveEndedClaims :exec
+DELETE FROM risk.claims WHERE user_id IN (
+    SELECT c.user_id FROM risk.claims c WHERE c.until < clock_timestamp() AND (c.ends_at < clock_timestamp() OR NOT EXISTS (
+        SELECT FROM risk.claim_orders o WHERE o.user_id = c.user_id AND o.activity_id = c.activity_id AND o.live))
+    ORDER BY c.until LIMIT @at_most FOR UPDATE SKIP LOCKED) AND until < clock_timestamp();
+
+-- name: RemoveEndedClaimOrders :exec
+DELETE FROM risk.claim_orders WHERE order_no IN (
+    SELECT o.order_no FROM risk.claim_orders o WHERE o.ends_at < clock_timestamp() ORDER BY o.ends_at LIMIT @at_most);
+
+-- name: RemoveOldHolds :exec
+DELETE FROM risk.holds WHERE order_no IN (
+    SELECT h.order_no FROM risk.holds h WHERE h.closed_at < clock_timestamp() - @keep::interval ORDER BY h.closed_at LIMIT @at_most);
+
+-- name: RemoveEndedMarks :exec
+DELETE FROM risk.marks WHERE (rule_id, user_id) IN (
+    SELECT m.rule_id, m.user_id FROM risk.marks m WHERE m.until < clock_timestamp() ORDER BY m.until LIMIT @at_most);
+
+-- name: RemoveOldDecisions :exec
+DELETE FROM risk.decisions WHERE id IN (
+    SELECT d.id FROM risk.decisions d WHERE d.at < clock_timestamp() - @keep::interval ORDER BY d.at LIMIT @at_most);
+
+-- name: InsertDecisions :exec
+INSERT INTO risk.decisions (at, user_id, item_id, activity_id, order_no, rule_id, rule, inputs, result)
+SELECT unnest(@at::timestamptz[]), unnest(@users::bigint[]), unnest(@items::bigint[]), unnest(@activities::bigint[]),
+    unnest(@order_nos::uuid[]), unnest(@rule_ids::bigint[]), unnest(@rules::text[])::jsonb, unnest(@inputs::text[])::jsonb, unnest(@results::text[]);
+
+-- name: Decisions :many
+-- Newest first; a parameter that is 0 narrows nothing.
+SELECT * FROM risk.decisions
+WHERE (@user_id::bigint = 0 OR user_id = @user_id) AND (@rule_id::bigint = 0 OR rule_id = @rule_id) AND (@before::bigint = 0 OR id < @before)
+ORDER BY id DESC LIMIT @at_most;
+
+-- name: UnpaidHits :many
+-- The user stays hit until the closing that makes the threshold full leaves the window. No users means all.
+SELECT user_id, count(*) AS count, ((array_agg(closed_at ORDER BY closed_at DESC))[@threshold::int] + @window_length::interval)::timestamptz AS until
+FROM risk.holds
+WHERE closed_at > clock_timestamp() - @window_length::interval AND (@users::bigint[] IS NULL OR user_id = ANY (@users))
+GROUP BY user_id HAVING count(*) >= @threshold
+ORDER BY 2 DESC, 1 LIMIT @at_most;
+
+-- name: PutMarks :execrows
+-- An end that moves by seconds is no change: every instance would read all marks again for it. Nothing is put for a
+-- rule that was removed meanwhile.
+INSERT INTO risk.marks AS m (rule_id, user_id, count, until)
+SELECT r.id, h.usr, h.n, h.until FROM risk.rules r,
+    (SELECT unnest(@users::bigint[]) AS usr, unnest(@counts::bigint[]) AS n, unnest(@until::timestamptz[]) AS until) h
+WHERE r.id = @rule_id
+ORDER BY h.usr
+ON CONFLICT (rule_id, user_id) DO UPDATE SET count = excluded.count, until = excluded.until
+    WHERE m.count <> excluded.count OR m.until NOT BETWEEN excluded.until - interval '10 s' AND excluded.until + interval '10 s';
+
+-- name: RemoveMarksOfOthers :execrows
+DELETE FROM risk.marks WHERE rule_id = @rule_id AND user_id <> ALL (@users::bigint[]);
+
+-- name: WorstMarks :many
+SELECT rule_id, user_id, count, until FROM risk.marks WHERE until > clock_timestamp() ORDER BY count DESC, user_id LIMIT @at_most;
+
+-- name: PutClaimOrders :exec
+INSERT INTO risk.claim_orders AS o (order_no, user_id, activity_id, live, version, ends_at)
+SELECT e.no, e.usr, e.activity, e.live, e.version, a.ends_at + @keep::interval
+FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@users::bigint[]) AS usr, unnest(@activities::bigint[]) AS activity,
+             unnest(@live::boolean[]) AS live, unnest(@versions::int[]) AS version) e
+JOIN seckill.activities a ON a.id = e.activity
+ORDER BY e.no
+ON CONFLICT (order_no) DO UPDATE SET live = excluded.live, version = excluded.version WHERE o.version < excluded.version;
+
+-- name: GiveClaimsBack :exec
+-- A claim under which a second path was issued stays until that one has ended.
+DELETE FROM risk.claims c USING risk.claim_orders e
+WHERE e.order_no = ANY (@order_nos::uuid[]) AND NOT e.live
+  AND c.user_id = e.user_id AND c.activity_id = e.activity_id AND c.order_no = e.order_no AND c.paths = 1;
+
+-- name: PutHolds :exec
+INSERT INTO risk.holds (order_no, user_id, item_id, reason, closed_at)
+SELECT e.no, e.usr, e.item, e.reason, e.at
+FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@users::bigint[]) AS usr, unnest(@items::bigint[]) AS item,
+             unnest(@reasons::text[]) AS reason, unnest(@at::timestamptz[]) AS at) e
+ORDER BY e.no ON CONFLICT DO NOTHING;
+
+-- name: ForgetHolds :exec
+DELETE FROM risk.holds WHERE order_no = ANY (@order_nos::uuid[]);
+
+-- name: TakeClaim :one
+-- Takes or prolongs a user's claim in one statement, whose row lock decides between parallel ones. It changes a claim on
+-- another activity only when that binds no longer: it ended, or no path of it can become an order any more and none has
+-- become a live one. No row is returned while it binds.
+INSERT INTO risk.claims AS c (user_id, activity_id, order_no, until, ends_at)
+SELECT @user_id, a.id, @order_no, clock_timestamp() + @bound::interval, a.ends_at + @keep::interval FROM seckill.activities a WHERE a.id = @activity_id
+ON CONFLICT (user_id) DO UPDATE SET
+    activity_id = excluded.activity_id, order_no = excluded.order_no, ends_at = excluded.ends_at,
+    paths      = CASE WHEN c.activity_id = excluded.activity_id THEN c.paths + 1 ELSE 1 END,
+    until      = CASE WHEN c.activity_id = excluded.activity_id THEN GREATEST(c.until, excluded.until) ELSE excluded.until END,
+    claimed_at = CASE WHEN c.activity_id = excluded.activity_id THEN c.claimed_at ELSE excluded.claimed_at END
+WHERE c.activity_id = excluded.activity_id
+   OR c.ends_at <= clock_timestamp()
+   OR EXISTS (SELECT FROM seckill.activities a WHERE a.id = c.activity_id AND a.status = 'terminated')
+   OR c.until <= clock_timestamp()
+      AND NOT EXISTS (SELECT FROM risk.claim_orders o WHERE o.user_id = c.user_id AND o.activity_id = c.activity_id AND o.live)
+RETURNING c.activity_id;
+
+-- name: ClaimOf :one
+SELECT c.activity_id, a.name FROM risk.claims c JOIN seckill.activities a ON a.id = c.activity_id WHERE c.user_id = @user_id;
+
+-- name: ActiveRules :many
+SELECT * FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp() ORDER BY id LIMIT @at_most;
+
+-- name: Rules :many
+SELECT * FROM risk.rules WHERE @before::bigint = 0 OR id < @before ORDER BY id DESC LIMIT @at_most;
+
+-- name: InsertRule :one
+-- No row is returned when there are too many.
+INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at)
+SELECT @kind, @threshold, @window_seconds, @action, @amount, @note, sqlc.narg('expires_at')
+WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < @at_most::int
+RETURNING *;
+
+-- name: UpdateRule :one
+-- Replaces all of a rule but its kind.
+UPDATE risk.rules SET threshold = @threshold, window_seconds = @window_seconds, action = @action, amount = @amount, note = @note,
+    expires_at = @expires_at, updated_at = clock_timestamp()
+WHERE id = @id AND kind = @kind RETURNING *;
+
+-- name: RemoveRule :one
+-- Its marks go with it.
+DELETE FROM risk.rules WHERE id = @id RETURNING *;
+
+-- name: RuleExists :one
+SELECT EXISTS (SELECT FROM risk.rules WHERE id = @id);

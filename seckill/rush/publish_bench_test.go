@@ -1,0 +1,59 @@
+package rush
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+	"stampede/seckill/seckillevent"
+)
+
+// BenchmarkPublish is the durable publication of 256 grants in one message, as a
+// lane makes it before it answers. The baseline appends the same bytes to a file and
+// syncs it, each before the next: what every store must do that has promised to lose
+// nothing. It keeps no index, finds no duplicate and has no reader. Waiting for the
+// disk is nearly all of it on both sides.
+func BenchmarkPublish(b *testing.B) {
+	batch := seckillevent.Batch{
+		ID: ids.New(), ItemID: 1, ActivityID: 1, SessionID: 1, Epoch: 1, UnitPrice: 9900, Currency: "CNY", Title: "限量版跑鞋", PayWindow: 15 * time.Minute,
+		Grants: make([]seckillevent.Grant, 256),
+	}
+	for i := range batch.Grants {
+		user := int64(i) + 1
+		batch.Grants[i] = seckillevent.Grant{No: ids.NewFor(user), User: user, Quantity: 1, Seq: user}
+	}
+	data, subject := batch.Encode(nil), seckillevent.GrantsSubject(batch.ItemID)
+	perSecond := func(b *testing.B) {
+		b.Helper()
+		b.ReportMetric(float64(b.N*len(batch.Grants))/b.Elapsed().Seconds(), "grants/s")
+	}
+	b.Run("baseline", func(b *testing.B) {
+		f, err := os.Create(filepath.Join(b.TempDir(), "grants"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		for b.Loop() {
+			if _, err := f.Write(data); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Sync(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perSecond(b)
+	})
+	b.Run("ours", func(b *testing.B) {
+		nats := bustest.Open(b, func(c *bus.Config) { c.GrantsMaxMiB = 8 << 10 })
+		for b.Loop() {
+			if err := nats.Publish(b.Context(), subject, ids.New(), data); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perSecond(b)
+	})
+}

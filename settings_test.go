@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"stampede/platform/base/app"
+	"stampede/platform/base/config"
+	"stampede/platform/base/telemetry"
+	"stampede/platform/workshop/cli"
+	"stampede/platform/workshop/pgtest"
+)
+
+// TestEffectiveSettings holds what a server runs with when nothing is set against
+// testdata/settings.golden: every setting of serve, and every module's configuration
+// as main builds it. A default that changes is a line of CHANGELOG.
+func TestEffectiveSettings(t *testing.T) {
+	var lines []string
+	set := new(settings)
+	for _, f := range flagsOf(t, "config", set) {
+		if len(f.Envs) > 0 {
+			lines = append(lines, fmt.Sprintf("--%s=%v", f.Name, f.Target))
+		}
+	}
+	log := telemetry.Logger("error", "text", io.Discard, nil)
+	s := &server{set: set, log: log, app: app.New(log), registry: telemetry.Registry()}
+	s.end = func(error) {}
+	stores := cli.Stores{DatabaseURL: pgtest.DatabaseURL(t), RedisURL: pgtest.RedisURL(t), NATSDir: filepath.Join(t.TempDir(), "nats")}
+	err := s.open(t.Context(), stores, testKey)
+	t.Cleanup(func() {
+		if err := s.app.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pool := range s.pools {
+		lines = append(lines, fmt.Sprintf("pool %s=%d", name, pool.Config().MaxConns))
+	}
+	found := configs{seen: map[uintptr]bool{}, values: map[string]string{}}
+	found.walk(reflect.ValueOf(s))
+	for name, value := range found.values {
+		lines = append(lines, name+"="+value)
+	}
+	slices.SortFunc(lines, func(a, b string) int {
+		return cmp.Or(-cmp.Compare(strings.Count(a[:2], "-"), strings.Count(b[:2], "-")), cmp.Compare(a, b))
+	})
+	golden := filepath.Join("testdata", "settings.golden")
+	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(golden, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range differences(strings.Split(strings.TrimSpace(string(want)), "\n"), lines) {
+		t.Errorf("%s (STAMPEDE_UPDATE_GOLDEN=1 writes %s)", said, golden)
+	}
+}
+
+// flagsOf are a command's, parsed from nothing into settings.
+func flagsOf(t *testing.T, command string, set ...*settings) []*kong.Flag {
+	t.Helper()
+	parser, err := kong.New(table(append(set, new(settings))[0]), config.Options(new(config.File)), kong.Vars{"data": "data"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := parser.Parse([]string{command})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.Selected().Flags
+}
+
+// TestFirstHelpIsShort: at most 50 settings, each with a heading, a variable of its
+// own name and a sentence.
+func TestFirstHelpIsShort(t *testing.T) {
+	t.Parallel()
+	shown := 0
+	for _, f := range flagsOf(t, "config") {
+		if !f.Hidden {
+			shown++
+		}
+		if f.Name == "help" || f.Name == "help-all" {
+			continue
+		}
+		if len(f.Envs) != 1 || f.Envs[0] != "STAMPEDE_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) && f.Name != "origin-patterns" {
+			t.Errorf("--%s has the variables %v", f.Name, f.Envs)
+		}
+		if f.Help == "" || f.Group == nil && f.Name != "config" {
+			t.Errorf("--%s has no sentence or no heading", f.Name)
+		}
+	}
+	if shown > 50 {
+		t.Errorf("%d flags are shown by --help", shown)
+	}
+}
+
+// refused is what config says of settings beside those that are required.
+func refused(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), append([]string{"config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=" + testKey}, args...), &out, &errs)
+	if (code == 0) != (errs.Len() == 0) {
+		t.Errorf("%s: exit %d, said %q", args, code, errs.String())
+	}
+	return errs.String()
+}
+
+func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
+	t.Parallel()
+	const secret = "0123456789abcdef0123456789abcdef"
+	for _, c := range []struct{ args, want string }{
+		{"--listen=shop", "--listen must be host:port"},
+		{"--listen=127.0.0.1:99999", "--listen must be host:port with a port up to 65535"},
+		{"--ops-listen=127.0.0.1:http", "--ops-listen must be host:port"},
+		{"--ops-listen=127.0.0.1:8080", "--listen and --ops-listen must differ"},
+		{"--public-url=sale.example.com", "--public-url must be like"},
+		{"--time-zone=Beijing", "--time-zone must be an IANA name"},
+		{"--time-zone=", "--time-zone must be an IANA name"},
+		{"--time-zone=Local", "--time-zone must be an IANA name"},
+		{"--alarm-webhook-url=http://example.com/alarms --alarm-webhook-secret=0123456789abcdef0123456789abcdef", "--alarm-webhook-url must begin with https://"},
+		{"--alarm-webhook-url=https://example.com/alarms --alarm-webhook-secret=short", "--alarm-webhook-secret must have at least 32 bytes"},
+		{"--alarm-webhook-secret=0123456789abcdef0123456789abcdef", "give both or neither"},
+		{"--keep-records=24h", "--keep-records must be a duration of at least 168h"},
+		{"--settle-after=10s", "--settle-after must be a duration between 1m and 720h, not 10s"},
+		{"--preheat-lead=0s", "--preheat-lead must be a duration between 1m and 24h, not 0s"},
+		{"--publish-deadline=10m", "--publish-deadline must be a duration between 100ms and 1m, not 10m0s"},
+		{"--order-cache-ttl=1ns", "--order-cache-ttl must be a duration between 1m and 720h, not 1ns"},
+		{"--stop-timeout=-10s", "--stop-timeout must be a duration between 1s and 10m, not -10s"},
+		{"--drain-timeout=20s", "--drain-timeout must be a duration shorter than --stop-timeout (10s)"},
+		{"--drain-timeout=0s", "--drain-timeout must be a duration shorter than"},
+		{"--lane-capacity=0", "--lane-capacity must be between 64 and 1048576, not 0"},
+		{"--writer-lag-max=1", "--writer-lag-max must be between 1000 and 10000000, not 1"},
+		{"--max-sockets=0", "--max-sockets must be between 1 and 10000000, not 0"},
+		{"--grants-max-mib=99999999999999", "--grants-max-mib must be between 1 and 1048576"},
+		{"--events-max-mib=0", "--events-max-mib must be between 1 and 1048576"},
+		{"--auth-human-check=verifier", "--auth-human-check is verifier, but there is none"},
+		{"--verifier-url=https://example.com/siteverify", "--verifier-url, --verifier-site-key and --verifier-secret belong together"},
+		{"--verifier-url=http://example.com/v --verifier-site-key=k --verifier-secret=s --public-url=https://sale.example.com", "--verifier-url must begin with https://"},
+		{"--verifier-url=https://example.com/v --verifier-site-key=k --verifier-secret=s", "--verifier-hosts or --public-url must say"},
+		{"--verifier-timeout=1h", "--verifier-timeout must be a duration between"},
+		{"--access-lifetime=30s", "--access-lifetime must be a duration between"},
+		{"--access-lifetime=25h", "--access-lifetime must be a duration between"},
+		{"--refresh-lifetime=1m", "--refresh-lifetime must be"},
+		{"--refresh-lifetime=5000h", "--refresh-lifetime must be"},
+		{"--first-admin-phone=me", "--first-admin-phone must be a mobile number"},
+		{"--login-per-phone=-1", "--login-per-phone must be between 0"},
+		{"--sms-countries=", "--sms-countries must be calling prefixes"},
+		{"--sms-countries=+86,852", "--sms-countries must be calling prefixes such as +86,+852, without blanks, or * alone for every country; \"852\" is none"},
+		{"--sms-countries=*,+86", "* alone"},
+		{"--sms-signature=", "--sms-signature must have 1 to 16 characters"},
+		{"--sms-gateway-url=https://sms.example.com", "give both or neither"},
+		{"--sms-gateway-url=http://sms.example.com --sms-gateway-secret=" + secret, "--sms-gateway-url must begin with https://"},
+		{"--sms-gateway-url=https://sms.example.com --sms-gateway-secret=short", "--sms-gateway-secret must have at least 32 bytes"},
+		{"--sandbox-sms --sms-gateway-url=https://sms.example.com --sms-gateway-secret=" + secret, "exclude each other"},
+		{"--wechat-app-id=wx1", "give both or neither"},
+		{"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-url=http://api.example.com", "--wechat-url must begin with https://"},
+		{"--max-conns=11", "--max-conns must be between 12 and 5000, not 11"},
+		{"--human-check-strength=26", "--human-check-strength must be one of"},
+		{"--password-cost=none", "--password-cost must be one of"},
+		{"--max-user-sockets=101", "--max-user-sockets must be between 1 and 100"},
+		{"--trusted-proxies=proxy.example", "--trusted-proxies must be networks such as 10.0.0.0/8"},
+		{"--proxy-header=X-Real-IP", "--proxy-header must be one of"},
+		{"--paths-per-minute=-1", "--paths-per-minute must be between"},
+		{"--rushes-per-second=1001", "--rushes-per-second must be between"},
+		{"--blacklist-max=99", "--blacklist-max must be between"},
+		{"--risk-max-offenders=1000001", "--risk-max-offenders must be between"},
+		{"--trace-sample=NaN", "--trace-sample must be between 0 and 1"},
+	} {
+		if said := refused(t, strings.Split(c.args, " ")...); !strings.Contains(said, c.want) || strings.Count(said, "serve would refuse") != 1 && !strings.Contains(said, "Try:") {
+			t.Errorf("%s: %q, want %q", c.args, said, c.want)
+		}
+	}
+	for _, args := range []string{
+		"--first-admin-phone=+8613800138000", "--sandbox-sms", "--sms-gateway-url=http://127.0.0.1:9000/send --sms-gateway-secret=" + secret,
+		"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-kind=mini", "--login-per-address=0",
+		"--sms-countries=+86,+852,+853,+886", "--sms-countries=*", "--trusted-proxies=10.0.0.0/8,2001:db8::1", "--claim-keep=0s",
+	} {
+		if said := refused(t, strings.Split(args, " ")...); said != "" {
+			t.Errorf("%s: %s", args, said)
+		}
+	}
+}
+
+// TestAllComplaintsComeAtOnce, so that a file of settings is put right in one go.
+func TestAllComplaintsComeAtOnce(t *testing.T) {
+	t.Parallel()
+	args := []string{
+		"--listen=shop", "--ops-listen=port", "--time-zone=Beijing", "--lane-capacity=0", "--max-conns=1", "--login-per-phone=-1", "--sms-signature=",
+		"--wechat-app-id=wx1", "--max-in-flight=-1", "--claim-keep=-1s", "--trace-sample=2", "--alarm-webhook-secret=short", "--keep-records=1h",
+	}
+	said := refused(t, args...)
+	for _, arg := range args {
+		if flag, _, _ := strings.Cut(arg, "="); !strings.Contains(said, "serve would refuse this: "+flag) {
+			t.Errorf("nothing is said about %s in\n%s", flag, said)
+		}
+	}
+	if got := strings.Count(said, "\n"); got != len(args) {
+		t.Errorf("%d sentences about %d mistakes:\n%s", got, len(args), said)
+	}
+}
+
+// differences are the flags that one side has alone, and all that both have with
+// another value. What a module fixes may become a constant.
+func differences(want, got []string) (said []string) {
+	values := map[string]string{}
+	for _, line := range got {
+		name, value, _ := strings.Cut(line, "=")
+		values[name] = value
+	}
+	for _, line := range want {
+		name, value, ok := strings.Cut(line, "=")
+		if now, there := values[name]; ok && there && now != value || !there && strings.HasPrefix(name, "--") {
+			said = append(said, fmt.Sprintf("%s was %q, is %q", name, value, now))
+		}
+		delete(values, name)
+	}
+	for name, value := range values {
+		if strings.HasPrefix(name, "--") {
+			said = append(said, fmt.Sprintf("%s=%s is new", name, value))
+		}
+	}
+	return said
+}
+
+// configs collects the fields of every configuration that a server's parts hold.
+type configs struct {
+	seen   map[uintptr]bool
+	values map[string]string
+}
+
+func (c configs) walk(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && !c.seen[v.Pointer()] && strings.HasPrefix(v.Type().Elem().PkgPath(), "stampede") {
+			c.seen[v.Pointer()] = true
+			c.walk(v.Elem())
+		}
+	case reflect.Interface:
+		c.walk(v.Elem())
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			c.walk(v.Index(i))
+		}
+	case reflect.Struct:
+		if !strings.HasPrefix(v.Type().PkgPath(), "stampede") {
+			return
+		}
+		if strings.HasSuffix(v.Type().Name(), "Config") {
+			c.collect(strings.TrimPrefix(v.Type().PkgPath(), "stampede/")+"."+v.Type().Name(), v)
+		}
+		for _, field := range v.Fields() {
+			c.walk(field)
+		}
+	default:
+	}
+}
+
+// collect notes what of a configuration is a setting; its nested structs that are
+// configurations themselves are found by walk.
+func (c configs) collect(name string, v reflect.Value) {
+	for i := range v.NumField() {
+		field, value := v.Type().Field(i), v.Field(i)
+		var text string
+		switch {
+		case value.Type() == reflect.TypeFor[time.Duration]():
+			text = time.Duration(value.Int()).String()
+		case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Uint8, strings.Contains(field.Name, "Secret"), strings.Contains(field.Name, "URL"), strings.Contains(field.Name, "Key"):
+			continue // differs from run to run
+		case field.Name == "PasswordParallel":
+			continue // the machine's cores
+		case field.Anonymous:
+			c.collect(name, value)
+			continue
+		case value.Kind() == reflect.Struct:
+			c.collect(name+"."+field.Name, value)
+			continue
+		case value.Kind() == reflect.Func, value.Kind() == reflect.Pointer, value.Kind() == reflect.Interface, field.Name == "StoreDir":
+			continue
+		default:
+			text = fmt.Sprint(value)
+		}
+		c.values[name+"."+field.Name] = text
+	}
+}
