@@ -1,19 +1,21 @@
-# Everything that is needed is found or fetched by .ci/setup; see there for how. Written for GNU make 3.81, macOS's.
+# .ci/setup finds or fetches everything needed; see there for how. Written for GNU make 3.81,
+# the version on macOS.
 
 GOLANGCI_LINT_VERSION := v2.15.0
 SQLC_VERSION := v1.31.1
-# The newest that Go 1.26 builds from modules the public proxy serves.
+# The newest version that Go 1.26 can build from modules on the public proxy.
 GORELEASER_VERSION := v2.15.1
 
 BIN := .tools/bin
-# The version is part of the name, so that a new version is installed and an old one never used by mistake.
+# The version is part of the name, so that a new version is installed and an old one is never
+# used by mistake.
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 SQLC := $(BIN)/sqlc-$(SQLC_VERSION)
 GORELEASER := $(BIN)/goreleaser-$(GORELEASER_VERSION)
 
 ARGS ?=
 BENCH ?= .
-# How often gobench runs each benchmark: benchstat wants 10 to tell a change from noise.
+# How many times gobench runs each benchmark: benchstat needs 10 to tell a change from noise.
 COUNT ?= 1
 # Long enough to get past a target's seed corpus; raise it to search in earnest.
 FUZZTIME ?= 10s
@@ -25,7 +27,7 @@ ROUNDS ?= 10
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
-# exec puts one process fewer between Ctrl-C and the program.
+# exec leaves one process fewer between Ctrl-C and the program.
 run: ## Start a whole shop on http://127.0.0.1:8080 (ARGS="--listen :8080 …" is passed on)
 	@exec .ci/setup run $(ARGS)
 
@@ -45,7 +47,7 @@ lint: $(GOLANGCI_LINT) ## Check formatting, go vet and golangci-lint
 fmt: $(GOLANGCI_LINT) ## Format the code as lint wants it
 	$(GOLANGCI_LINT) fmt ./...
 
-# With ARGS only what they ask for: the second table are Go benchmarks, each beside its baseline.
+# With ARGS only the selected stages: the second table shows Go benchmarks, each beside its baseline.
 bench: build ## Measure each stage beside a bare baseline on this machine (ARGS="--stages whole …" is passed on)
 	@.ci/setup exec $(BIN)/stampede bench $(ARGS)
 	@$(if $(ARGS),,.ci/setup exec go test -run '^$$' -bench '^Benchmark(Decision|Publish|Writer)$$' -count 3 ./inventory ./seckill/rush ./order 2>&1 | awk '\
@@ -71,11 +73,11 @@ long: ## Play every permutation and long random histories against the models
 	@exec .ci/setup exec env STAMPEDE_LONG=1 go test -race -count=1 -timeout 2h $(TESTFLAGS) \
 		$$(grep -rl --include='*_test.go' 'workshop/modeltest"' . | xargs -n 1 dirname | sort -u)
 
-# Every scenario ends real processes; as many run at a time as there are cores.
+# Every scenario kills real processes; one runs per core at a time.
 kill: ## Kill the server at every named point in ROUNDS rounds (default 10), restart it, prove the books
 	@.ci/setup exec go test -count=1 -timeout 0 -v -run '^TestKillPoints$$' . -killpoints.rounds=$(ROUNDS) $(TESTFLAGS)
 
-generate: $(SQLC) ## Generate again: sqlc, and the OpenAPI document
+generate: $(SQLC) ## Regenerate the sqlc code and the OpenAPI document
 	$(SQLC) generate -f platform/store/pg/sqlc.yaml
 	STAMPEDE_UPDATE_OPENAPI=1 go test -count=1 -run TestServedRoutes .
 

@@ -25,13 +25,13 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// got is what somebody who tried something got.
+// got is the result of an attempt.
 type got struct {
-	status int    // of an answer; 0 is none
-	code   string // of a problem
+	status int    // HTTP status; 0 means none
+	code   string // problem code
 	body   []byte
-	closed websocket.StatusCode // of a socket
-	exit   string               // of a command: its code and the beginning of what it said
+	closed websocket.StatusCode // close code of a socket
+	exit   string               // of a command: its exit code and the beginning of its output
 }
 
 func (g got) String() string {
@@ -44,8 +44,8 @@ func (g got) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", g.status, g.code))
 }
 
-// frontDoor is a server in the middle of a sale with secrets planted wherever it takes
-// one, and A's unpaid order in it.
+// frontDoor is a server in the middle of a sale with a planted value in every
+// secret setting, and an unpaid order of A.
 type frontDoor struct {
 	*instance
 	db      *pgxpool.Pool
@@ -82,7 +82,7 @@ func openDoor(t *testing.T) *frontDoor {
 	return d
 }
 
-// mint signs a token that must not stand in any log.
+// mint signs a token that must not appear in any log.
 func (d *frontDoor) mint(t *testing.T, user int64, role auth.Role) string {
 	t.Helper()
 	token, err := auth.NewTokens([]byte(testKey), time.Now).Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
@@ -93,7 +93,7 @@ func (d *frontDoor) mint(t *testing.T, user int64, role auth.Role) string {
 	return token
 }
 
-// shopper is somebody who has not bought yet.
+// shopper returns the token of a user who has not bought yet.
 func (d *frontDoor) shopper(t *testing.T) string {
 	t.Helper()
 	d.users++
@@ -111,7 +111,7 @@ func (d *frontDoor) post(path, token, body string, headers ...string) func(*test
 	return d.ask(http.MethodPost, path, token, body, headers...)
 }
 
-// ask is a request that is sent when its row's turn has come.
+// ask returns a request that is sent when its row runs.
 func (d *frontDoor) ask(method, path, token, body string, headers ...string) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
@@ -127,17 +127,17 @@ func (d *frontDoor) ask(method, path, token, body string, headers ...string) fun
 	}
 }
 
-// text is a member of an answer's document.
+// text returns a member of an answer's document.
 func (g got) text(member string) string {
 	var doc map[string]any
-	_ = json.Unmarshal(g.body, &doc) // what is no JSON has no members
+	_ = json.Unmarshal(g.body, &doc) // a body that is not JSON has no members
 	s, _ := doc[member].(string)
 	return s
 }
 
-// dial opens a socket and says what becomes of it: refused with a status, closed
-// with a code, or open, which is status 101. Whoever is given a message sends it
-// once the socket is open.
+// dial opens a socket and reports the outcome: refused with a status, closed
+// with a code, or open, which is status 101. It sends says, if not empty, once
+// the socket is open.
 func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*websocket.Conn) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
@@ -159,7 +159,7 @@ func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*webso
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // above the server's 5 s for a token
 		defer cancel()
 		if says != "" {
-			// A server that has read enough closes while the rest is still on its way.
+			// A server that has read enough closes while the rest is still in flight.
 			_ = conn.Write(ctx, websocket.MessageText, []byte(says))
 		}
 		for {
@@ -174,10 +174,11 @@ func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*webso
 	}
 }
 
-// maxGreeted is longer than a token's message; who says more waits for the end.
+// maxGreeted is longer than a token's message; after a longer greeting, dial
+// waits for the close.
 const maxGreeted = 4 << 10
 
-// exits runs a command and reads its end.
+// exits runs a command until it exits.
 func exits(want string, args ...string) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
@@ -191,7 +192,7 @@ func exits(want string, args ...string) func(*testing.T) got {
 	}
 }
 
-// phoneNet is an SMS gateway that keeps what it is to send.
+// phoneNet is an SMS gateway that records the messages it should send.
 type phoneNet struct {
 	server *httptest.Server
 	mu     sync.Mutex
@@ -218,7 +219,7 @@ func newPhoneNet(t *testing.T) *phoneNet {
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
-// code is what the last message brought.
+// code returns the code in the last message.
 func (n *phoneNet) code() (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

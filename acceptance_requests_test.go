@@ -40,9 +40,9 @@ func (d *frontDoor) socketRows(t *testing.T) []row {
 		{name: "with the token as the first message", try: d.dial(bare, fmt.Sprintf(`{"token":%q}`, d.shopper(t)), nil), want: "101"},
 		{name: "from the shop's own page", try: d.dial(from(d.url), "", nil), want: "101"},
 		{name: "from a foreign page", try: d.dial(from("https://evil.example"), "", nil), want: "403 forbidden"},
-		{name: "from no page", try: d.dial(from("null"), "", nil), want: "403 forbidden"},
+		{name: "from a null origin", try: d.dial(from("null"), "", nil), want: "403 forbidden"},
 		{name: "without a token", try: d.dial(bare, `{}`, nil), want: "closed 1008"},
-		{name: "with a token that is none", try: d.dial(as("made.up.token"), "", nil), want: "closed 1008"},
+		{name: "with an invalid token", try: d.dial(as("made.up.token"), "", nil), want: "closed 1008"},
 		{name: "with a frame of 65 KiB", try: d.dial(bare, frame, nil), want: "closed 1009"},
 		{name: "with a frame of 65 KiB after the login", try: d.dial(as(d.shopper(t)), frame, nil), want: "closed 1008"},
 	}
@@ -86,15 +86,15 @@ func (d *frontDoor) keyRows(t *testing.T) []row {
 		{name: "the same again", try: same(&first, create("k", once)), want: "201"},
 		{name: "another body under the key", try: create("k", twice), want: "422 idempotency-mismatch"},
 		{name: "another key", try: create("k2", once), want: "201"},
-		{name: "a second payment while the first is under way", try: d.besideItself(pay), want: "409 idempotency-in-flight"},
+		{name: "a second payment while the first is in progress", try: d.besideItself(pay), want: "409 idempotency-in-flight"},
 		{name: "the payment again", try: same(&payment, pay), want: "200"},
 		{name: "and again", try: same(&payment, pay), want: "200"},
 		{name: "a key without text", try: create("\xff", once), want: "422 invalid"},
 	}
 }
 
-// besideItself sends a request of A's order twice: the first waits, because the
-// order's row is held, and the answer to the second is returned.
+// besideItself sends a request for A's order twice: the first waits, because
+// the order's row is locked, and besideItself returns the answer to the second.
 func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
@@ -113,7 +113,7 @@ func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got 
 			var claims int
 			err := d.db.QueryRow(t.Context(), `SELECT count(*) FROM platform.idempotency WHERE response IS NULL`).Scan(&claims)
 			return err == nil && claims == 1
-		}, "the first request to be under way")
+		}, "the first request to be in progress")
 		second := try(t)
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Error(err)
@@ -126,8 +126,7 @@ func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got 
 	}
 }
 
-// startRows are servers and tools that do not start with a key that can be
-// guessed.
+// startRows are servers and tools that must not start with a guessable key.
 func startRows(t *testing.T) []row {
 	t.Helper()
 	const key, previous = "STAMPEDE_SIGNING_KEY", "--previous-signing-keys"

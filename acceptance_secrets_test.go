@@ -11,27 +11,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What the table's account is made of.
+// The credentials of the table's account.
 const (
 	plantedPhone    = "13800138777"
 	plantedPassword = "planted-password-of-a-shopper"
 )
 
-// plants are a server's settings with a word of its own in each secret one.
+// plants are a server's settings with a unique word in each secret one.
 type plants struct {
 	args  []string
 	words []string
 }
 
-// word is a secret that cannot stand anywhere by chance.
+// word is a secret that cannot appear anywhere by chance.
 func (p *plants) word(flag string) string {
 	w := "planted-" + flag + "-0a92d8e54b7391aa02c4f1e0d9b8"
 	p.words = append(p.words, w)
 	return w
 }
 
-// plant fills every setting that is marked as secret, those that will be added
-// some day among them. gateway takes SMS.
+// plant fills every setting marked as secret, including future ones. gateway
+// receives SMS.
 func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 	t.Helper()
 	var p plants
@@ -39,19 +39,19 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 	for _, flag := range secretFlags(t) {
 		switch {
 		case flag == "signing-key":
-			p.words = append(p.words, testKey) // the test's own tokens are signed with it
+			p.words = append(p.words, testKey) // the test's tokens are signed with it
 		case flag == "first-admin-phone":
 			p.words = append(p.words, "13900139888")
 			set(flag, "+8613900139888")
 		case flag == "database-url":
 			u := parsedURL(t, databaseURL)
 			q := u.Query()
-			q.Set("password", p.word(flag)) // a server that trusts the test's user does not look at it
+			q.Set("password", p.word(flag)) // a server that trusts the test's user does not check it
 			u.RawQuery = q.Encode()
 			set(flag, u.String())
 		case flag == "redis-url", flag == "lock-redis-urls":
 			set(flag, withPassword(t, redisURL, flag, p.word(flag)))
-		case flag == "nats-url": // the server embeds its own; what `config` makes of one is asked below
+		case flag == "nats-url": // the server embeds its own; `config` is checked with one below
 		case flag == "sms-gateway-url":
 			set(flag, gateway+"/?key="+p.word(flag))
 		case strings.HasSuffix(flag, "-url"):
@@ -60,7 +60,7 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 			set(flag, p.word(flag))
 		}
 	}
-	// What some of them need beside them.
+	// Settings that some of them require.
 	set("wechat-app-id", "wx0000000000000000")
 	set("verifier-url", "https://verifier.invalid/siteverify")
 	set("verifier-site-key", "public")
@@ -68,7 +68,7 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 	return p
 }
 
-// secretFlags are the settings of serve that are marked as secret.
+// secretFlags returns the settings of serve marked as secret.
 func secretFlags(t *testing.T) (names []string) {
 	t.Helper()
 	for _, f := range flagsOf(t, "config") {
@@ -91,8 +91,8 @@ func parsedURL(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// withPassword creates a Redis user of that name for the time of the test, and
-// returns the URL that logs in as this user.
+// withPassword creates a Redis user of that name for the duration of the test,
+// and returns the URL that logs in as this user.
 func withPassword(t *testing.T, redisURL, name, password string) string {
 	t.Helper()
 	opts, err := redis.ParseURL(redisURL)
@@ -115,8 +115,8 @@ func withPassword(t *testing.T, redisURL, name, password string) string {
 	return u.String()
 }
 
-// nothingLeaks stops the server and looks for every secret in all that it said at
-// the level debug, and in what `config` prints of the same settings.
+// nothingLeaks stops the server and searches its whole output at level debug,
+// and the output of `config` with the same settings, for every secret.
 func (d *frontDoor) nothingLeaks(t *testing.T) {
 	t.Helper()
 	if code := d.stop(); code != 0 {
@@ -128,7 +128,7 @@ func (d *frontDoor) nothingLeaks(t *testing.T) {
 	if code := run(t.Context(), args, &printed, &errs); code != 0 {
 		t.Errorf("config: exit %d: %s", code, errs.String())
 	}
-	// A database that does not answer is complained about, without its password.
+	// The error about an unreachable database must not contain its password.
 	refused := d.plants.word("wrong-database-url")
 	run(t.Context(), []string{
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--signing-key=" + testKey,
@@ -139,13 +139,13 @@ func (d *frontDoor) nothingLeaks(t *testing.T) {
 		for _, secret := range secrets {
 			if at := strings.Index(text, secret); at >= 0 {
 				begin, end := max(0, at-200), min(len(text), at+len(secret))
-				t.Errorf("the %s has a secret in it: …%s", where, text[begin:end])
+				t.Errorf("the %s contains a secret: …%s", where, text[begin:end])
 			}
 		}
 	}
 	for _, sign := range []string{"level=DEBUG", "msg=request"} {
 		if !strings.Contains(d.err.String(), sign) {
-			t.Errorf("the log has no %s, so that finding nothing in it means nothing", sign)
+			t.Errorf("the log has no %s, so finding no secret in it proves nothing", sign)
 		}
 	}
 	for _, sign := range []string{"--signing-key", fmt.Sprintf("(set, %d bytes)", len(testKey)), "bus.invalid:4222"} {

@@ -9,18 +9,18 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// row is one line of the acceptance table: what somebody tries, and what they
-// get: a status and a problem's code ("401 bad-token"), how a socket ends
-// ("closed 1008"), or how a command does ("exit 1").
+// row is one line of the acceptance table: an attempt and its expected result:
+// a status and a problem code ("401 bad-token"), how a socket ends ("closed
+// 1008"), or how a command exits ("exit 1").
 type row struct {
 	name string
 	try  func(t *testing.T) got
 	want string
-	then func(t *testing.T) // what else must hold afterwards; nil is nothing
+	then func(t *testing.T) // further checks afterwards; nil means none
 }
 
-// TestAcceptance tries on one real server what nobody may do, and beside each
-// refusal what is allowed, so that a server which refuses everything fails, too.
+// TestAcceptance tries forbidden actions on one real server, and beside each
+// refusal an allowed one, so that a server that refuses everything also fails.
 func TestAcceptance(t *testing.T) {
 	t.Parallel()
 	d := openDoor(t)
@@ -41,7 +41,7 @@ func TestAcceptance(t *testing.T) {
 	d.nothingLeaks(t)
 }
 
-// Bodies that ask for too much, or for what is not the shopper's to say.
+// Bodies that request too much, or set values that a shopper may not set.
 func (d *frontDoor) bodyRows(t *testing.T) []row {
 	t.Helper()
 	path := "/api/v1/items/" + d.sale.ItemID + "/rush-path"
@@ -59,17 +59,17 @@ func (d *frontDoor) bodyRows(t *testing.T) []row {
 		{name: "half a body", try: ask(`{"quantity":`), want: "400 bad-request"},
 		{name: "a body too large", try: ask(`{"quantity":1,"note":"` + strings.Repeat("x", 64<<10) + `"}`), want: "413 too-large"},
 		{name: "a rush with a large body", try: d.post("/api/v1/rush/"+d.path, "", strings.Repeat("x", 1025)), want: "413 too-large"},
-		{name: "a rush path of one's own making", try: d.post("/api/v1/rush/"+strings.Repeat("A", len(d.path)), "", ""), want: "403 bad-path"},
+		{name: "a forged rush path", try: d.post("/api/v1/rush/"+strings.Repeat("A", len(d.path)), "", ""), want: "403 bad-path"},
 	}
 }
 
-// What is another shopper's does not exist.
+// Another shopper's order looks nonexistent.
 func (d *frontDoor) ownerRows(t *testing.T) []row {
 	t.Helper()
 	order := "/api/v1/orders/" + d.no
 	rows := []row{
 		{name: "A reads her order", try: d.get(order, d.a), want: "200"},
-		{name: "nobody reads it", try: d.get(order, ""), want: "401 no-token"},
+		{name: "an anonymous caller reads it", try: d.get(order, ""), want: "401 no-token"},
 	}
 	// B shares A's bucket, which the number carries; C does not.
 	for name, token := range map[string]string{"B": d.mint(t, d.twin, auth.Shopper), "C": d.shopper(t)} {
@@ -79,7 +79,7 @@ func (d *frontDoor) ownerRows(t *testing.T) []row {
 			row{name: name + " cancels it", try: d.post(order+"/cancel", token, ""), want: "404 not-found"},
 		)
 	}
-	return append(rows, row{name: "it is still A's to pay", try: d.get(order, d.a), want: "200", then: func(t *testing.T) {
+	return append(rows, row{name: "A can still pay it", try: d.get(order, d.a), want: "200", then: func(t *testing.T) {
 		t.Helper()
 		if _, doc := d.call(t, http.MethodGet, order, d.a, nil); doc["status"] != "pending_payment" {
 			t.Errorf("the order is %v", doc["status"])
@@ -87,7 +87,7 @@ func (d *frontDoor) ownerRows(t *testing.T) []row {
 	}})
 }
 
-// Staff has roles, and what they try beyond theirs is written down.
+// Staff members have roles, and attempts beyond them are audited.
 func (d *frontDoor) roleRows(t *testing.T) []row {
 	t.Helper()
 	pause := "/api/v1/admin/activities/" + d.sale.ActivityID + "/pause"
@@ -111,11 +111,11 @@ func (d *frontDoor) roleRows(t *testing.T) []row {
 		{name: "a viewer pauses a sale", try: d.post(pause, viewer, ""), want: "403 forbidden", then: audited},
 		{name: "a shopper pauses a sale", try: d.post(pause, shopper, ""), want: "403 forbidden"},
 		{name: "a shopper reads the plan", try: d.get("/api/v1/admin/activities", shopper), want: "403 forbidden"},
-		{name: "nobody pauses a sale", try: d.post(pause, "", ""), want: "401 no-token"},
+		{name: "an anonymous caller pauses a sale", try: d.post(pause, "", ""), want: "401 no-token"},
 	}
 }
 
-// What is for the shop's engineers is not on the shoppers' address.
+// Endpoints for the shop's engineers are not on the public address.
 func (d *frontDoor) portRows() []row {
 	rows := []row{{name: "the API's document", try: d.get("/openapi.json", ""), want: "200"}}
 	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/livez", "/readyz"} {
@@ -124,7 +124,7 @@ func (d *frontDoor) portRows() []row {
 	return rows
 }
 
-// The address of the connection counts, whatever a header says.
+// The connection's address counts, whatever a header says.
 func (d *frontDoor) addressRows(t *testing.T) []row {
 	t.Helper()
 	forged := []string{"X-Forwarded-For", "203.0.113.9", "Forwarded", "for=203.0.113.9", "X-Real-IP", "203.0.113.9", "True-Client-IP", "203.0.113.9"}

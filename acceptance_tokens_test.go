@@ -12,7 +12,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// forge signs what looks like an access token. change makes it wrong.
+// forge signs a token that looks like an access token; change makes it invalid.
 func (d *frontDoor) forge(t *testing.T, method jwt.SigningMethod, key any, change func(claims, header map[string]any)) string {
 	t.Helper()
 	now := time.Now()
@@ -35,7 +35,7 @@ func (d *frontDoor) forge(t *testing.T, method jwt.SigningMethod, key any, chang
 	return signed
 }
 
-// tokenRows are access tokens that are none of ours any more, or never were.
+// tokenRows are access tokens that are no longer valid, or never were.
 func (d *frontDoor) tokenRows(t *testing.T) []row {
 	t.Helper()
 	key, none := auth.Derive([]byte(testKey), "access-token"), jwt.UnsafeAllowNoneSignatureType
@@ -49,7 +49,7 @@ func (d *frontDoor) tokenRows(t *testing.T) []row {
 		token string
 		want  string
 	}{
-		{"a token of ours", d.forge(t, hs256, key, nil), "200"},
+		{"a valid token", d.forge(t, hs256, key, nil), "200"},
 		{"not signed, alg none", d.forge(t, jwt.SigningMethodNone, none, nil), "401 bad-token"},
 		{"signed, and says alg none", d.forge(t, hs256, key, func(_, header map[string]any) { header["alg"] = "none" }), "401 bad-token"},
 		{"HS256 with another key", d.forge(t, hs256, []byte("another key of more than 32 bytes"), nil), "401 bad-token"},
@@ -58,8 +58,8 @@ func (d *frontDoor) tokenRows(t *testing.T) []row {
 		{"HS512 with the right key", d.forge(t, jwt.SigningMethodHS512, key, nil), "401 bad-token"},
 		{"expired", d.forge(t, hs256, key, claim("exp", time.Now().Add(-time.Minute).Unix())), "401 bad-token"},
 		{"another audience", d.forge(t, hs256, key, claim("aud", "stampede-admin")), "401 bad-token"},
-		{"another issuer", d.forge(t, hs256, key, claim("iss", "somebody")), "401 bad-token"},
-		{"a role of one's own", d.forge(t, hs256, key, claim("role", "root")), "401 bad-token"},
+		{"another issuer", d.forge(t, hs256, key, claim("iss", "another-issuer")), "401 bad-token"},
+		{"an unknown role", d.forge(t, hs256, key, claim("role", "root")), "401 bad-token"},
 		{"a rush path", d.path, "401 bad-token"},
 		{"text", "let-me-in", "401 bad-token"},
 	} {
@@ -68,7 +68,7 @@ func (d *frontDoor) tokenRows(t *testing.T) []row {
 	return rows
 }
 
-// account is an access token of the table's account.
+// account returns an access token of the table's account.
 func (d *frontDoor) account(t *testing.T) string {
 	t.Helper()
 	if d.session == "" {

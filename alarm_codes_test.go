@@ -8,8 +8,8 @@ import (
 	"stampede/platform/watch/alarm"
 )
 
-// provoked names, for each code, the test that brings its condition about with real
-// parts and finds the alarm, by the definition's name or the code.
+// provoked names, for each code, the test that provokes its condition with real
+// components and checks for the alarm, by the definition's name or the code.
 var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"books-broken":         {"inventory/sample_test.go", "TestSamplesFindBrokenBooks", "BooksBroken"},
 	"books-differ":         {"inventory/load_test.go", "TestBooksThatDifferRaiseAnAlarm", "alarmBooksDiffer"},
@@ -20,7 +20,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"writer-stuck":    {"order/alarms_test.go", "TestWriterThatIsStuckAsksForAPerson", "alarmWriterStuck"},
 	"dead-letter":     {"platform/watch/deadletters/keep_test.go", "TestFailingHandlerLeavesDeadLetterAndAlarm", `"dead-letter"`},
 	"release-failing": {"inventory/ended_alarm_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},
-	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowHoldsUpNobody", "OutboxRefused"},
+	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowDoesNotBlockOthers", "OutboxRefused"},
 	"outbox-behind":   {"platform/watch/alarm/outbox_test.go", "TestOutboxThatIsBehindIsAnAlarm", "OutboxBehind"},
 
 	"item-fenced":           {"seckill/rush/fenced_probe_test.go", "TestItemOnSaleWithoutStateIsAnAlarm", "alarmItemFenced"},
@@ -29,7 +29,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"postgres-unreachable":  {"platform/watch/alarm/late_test.go", "TestPostgresThatWasAwayIsAnAlarmAfterwards", "PostgresUnreachable"},
 	"bus-unhealthy":         {"platform/watch/alarm/watch_test.go", "TestBusThatIsUnwellIsAnAlarm", "BusUnhealthy"},
 	"grants-full":           {"platform/watch/alarm/watch_test.go", "TestFullStreamOfGrantsIsAnAlarm", "GrantsFull"},
-	"database-went-back":    {"platform/store/rollback/detector_test.go", "TestADatabaseThatGoesBackUnderAServerIsAnAlarm", "DatabaseWentBack"},
+	"database-went-back":    {"platform/store/rollback/detector_test.go", "TestDatabaseRollbackUnderARunningServerRaisesAlarm", "DatabaseWentBack"},
 	"disk-nearly-full":      {"platform/watch/alarm/watch_test.go", "TestDiskWithoutRoomIsAnAlarm", "DiskNearlyFull"},
 	"alarm-webhook-failing": {"platform/watch/alarm/notifier_test.go", "TestReceiverThatDoesNotAnswerIsAnAlarm", "WebhookFailing"},
 
@@ -44,7 +44,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"refund-stuck":               {"payment/refund_test.go", "aRefundOutlivesTheBanksAbsence", `"refund-stuck"`},
 }
 
-// TestEveryAlarmIsProvoked: an alarm that no test has seen raised may never come.
+// TestEveryAlarmIsProvoked: an alarm that no test has seen raised may never fire.
 func TestEveryAlarmIsProvoked(t *testing.T) {
 	t.Parallel()
 	for _, d := range alarm.Definitions() {
@@ -61,7 +61,7 @@ func TestEveryAlarmIsProvoked(t *testing.T) {
 		_, body, _ := strings.Cut(string(raw), "\nfunc "+p.test+"(")
 		body, _, _ = strings.Cut(body, "\n}\n")
 		if !strings.Contains(body, p.finds) {
-			t.Errorf("%s: %s does not look for %s", p.file, p.test, p.finds)
+			t.Errorf("%s: %s does not check for %s", p.file, p.test, p.finds)
 		}
 	}
 	if n := len(alarm.Definitions()); n != len(provoked) {

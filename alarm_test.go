@@ -15,16 +15,17 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestARunningServerCallsPeople raises an alarm beside a server that has a
-// webhook: the server tells it, signed, lists it and takes the acknowledgement.
-func TestARunningServerCallsPeople(t *testing.T) {
+// TestServerDeliversAlarmToWebhook raises an alarm in the database of a server
+// with a webhook: the server delivers it signed, lists it and accepts the
+// acknowledgement.
+func TestServerDeliversAlarmToWebhook(t *testing.T) {
 	t.Parallel()
 	const secret = "a webhook secret of thirty-two bytes"
 	told := make(chan string, 8)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || alarm.Verify(r.Header, []byte(secret), time.Now(), body) != nil {
-			t.Errorf("a message that is not signed: %v %s", err, body)
+			t.Errorf("unsigned message: %v %s", err, body)
 		}
 		told <- string(body)
 	}))
@@ -45,7 +46,7 @@ func TestARunningServerCallsPeople(t *testing.T) {
 		case body := <-told:
 			found = strings.Contains(body, "item 17")
 		case <-deadline:
-			t.Fatal("nobody was told of the alarm")
+			t.Fatal("the alarm was not delivered")
 		}
 	}
 	operator := mint(t, 1, auth.Operator)

@@ -15,16 +15,16 @@ import (
 	"testing"
 )
 
-// platformRoutes are the resources of the API that platform serves itself; every other
+// platformRoutes are the API resources that platform itself serves; every other
 // one in the document belongs to a module.
 var platformRoutes = []string{"auth", "challenge", "me", "admin/alarms", "admin/blacklist", "admin/dead-letters", "admin/users"}
 
-// names are the words that only modules may say, with what each is.
+// names are the words that only modules may use, with the kind of each.
 type names map[string]string
 
-// TestPlatformNamesNothingOfAModule holds platform to knowing no module: what it has
-// to know of one, the module hands over when it registers. platform/workshop plays
-// shoppers and so knows the shop's routes and answers.
+// TestPlatformNamesNothingOfAModule checks that platform knows no module: a
+// module passes whatever platform needs when it registers. platform/workshop
+// plays shoppers and therefore knows the shop's routes and answers.
 func TestPlatformNamesNothingOfAModule(t *testing.T) {
 	t.Parallel()
 	words := moduleNames(t)
@@ -34,7 +34,7 @@ func TestPlatformNamesNothingOfAModule(t *testing.T) {
 	}
 	for kind, least := range map[string]int{"route": 7, "type": 100, "code": 30, "event": 5} {
 		if kinds[kind] < least {
-			t.Fatalf("only %d words are a %s; the search for them is broken: %v", kinds[kind], kind, kinds)
+			t.Fatalf("found only %d words of kind %s; the search for them is broken: %v", kinds[kind], kind, kinds)
 		}
 	}
 	files := 0
@@ -54,7 +54,7 @@ func TestPlatformNamesNothingOfAModule(t *testing.T) {
 	}
 }
 
-func TestPlantedNamesAreSeen(t *testing.T) {
+func TestPlantedNamesAreFound(t *testing.T) {
 	t.Parallel()
 	words := moduleNames(t)
 	for text, want := range map[string]string{
@@ -75,13 +75,13 @@ func TestPlantedNamesAreSeen(t *testing.T) {
 }
 
 var (
-	// word is what a name is made of.
+	// word matches the parts of a name.
 	word = regexp.MustCompile(`[\w.-]+`)
-	// variable is a setting's, in the tag of its field.
+	// variable matches a setting's variable in its field's tag.
 	variable = regexp.MustCompile(`env:"(STAMPEDE_\w+)"`)
 )
 
-// in lists what a string names.
+// in lists the names in a string.
 func (n names) in(text string) []string {
 	var found []string
 	said := word.FindAllString(text, -1)
@@ -94,7 +94,7 @@ func (n names) in(text string) []string {
 		switch kind {
 		case "route":
 			named = strings.HasPrefix(path, name+"/") || route && path == name
-		case "code", "alarm": // a word of the language is one only by itself
+		case "code", "alarm": // a plain English word counts only if it is the whole string
 			named = text == name || strings.Contains(name, "-") && slices.Contains(said, name)
 		case "setting": // as a variable or as a flag
 			flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "STAMPEDE_"), "_", "-"))
@@ -112,7 +112,7 @@ func (n names) in(text string) []string {
 	return found
 }
 
-// moduleNames collects what belongs to modules and to no part of platform.
+// moduleNames collects the names that belong to modules and to no part of platform.
 func moduleNames(t *testing.T) names {
 	t.Helper()
 	words := names{}
@@ -149,8 +149,8 @@ func moduleNames(t *testing.T) names {
 	return words
 }
 
-// makers are the functions of platform that give a module's word its meaning, with the
-// argument that holds the word.
+// makers are the functions of platform that define a module's word, with the
+// argument that contains the word.
 var makers = map[string]struct {
 	argument int
 	kind     string
@@ -159,8 +159,8 @@ var makers = map[string]struct {
 	"alarm.Define": {0, "alarm"},
 }
 
-// collect adds what a file declares: exported as a document would write it, because a
-// generated client sees types so.
+// collect adds a file's declarations, exported as the OpenAPI document would
+// spell them, because a generated client sees types that way.
 func collect(words names, name string, file *ast.File) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -216,7 +216,7 @@ func parseAll(t *testing.T, folder string) map[string]*ast.File {
 	return files
 }
 
-// literals are the strings of a file, its imports left out.
+// literals returns the strings of a file without its imports.
 func literals(file *ast.File) []string {
 	var texts []string
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -233,7 +233,7 @@ func literals(file *ast.File) []string {
 	return texts
 }
 
-// textOf is what a string literal says, "" for anything else.
+// textOf returns the value of a string literal, "" for anything else.
 func textOf(e ast.Expr) string {
 	lit, ok := e.(*ast.BasicLit)
 	if !ok || lit.Kind != token.STRING {

@@ -15,8 +15,8 @@ import (
 )
 
 // callEdges are the only imports between modules, each for work that must share
-// a transaction or a decision; platform/adr/0002-call-edges.md says which and
-// what would break as an event.
+// a transaction or a decision; platform/adr/0002-call-edges.md explains each
+// and what would break if it were an event.
 var callEdges = map[string][]string{
 	"payment": {"order"},
 	"order":   {"inventory"},
@@ -26,10 +26,10 @@ var callEdges = map[string][]string{
 var modules = []string{"seckill", "order", "payment", "inventory", "notify"}
 
 // wings are the parts of platform in their order: each imports itself and those
-// before it. platform/adr/0012-six-wings.md says what belongs into which.
+// before it. platform/adr/0012-six-wings.md says what belongs in each.
 var wings = []string{"base", "store", "edge", "watch", "identity", "workshop"}
 
-// againstOrder are imports that the order does not allow and that are still there.
+// againstOrder are remaining imports that violate the order.
 var againstOrder = map[string][]string{
 	"platform/base/config": {
 		"platform/store/redisx", "platform/edge/auth", "platform/edge/httpx", "platform/edge/ratelimit", "platform/watch/alarm",
@@ -37,8 +37,8 @@ var againstOrder = map[string][]string{
 	},
 }
 
-// TestImportsFollowTheArchitecture parses the files rather than asking
-// `go list`, whose answer go test would cache across a violation.
+// TestImportsFollowTheArchitecture parses the files instead of running `go
+// list`, because go test's cache would then miss a new violation.
 func TestImportsFollowTheArchitecture(t *testing.T) {
 	t.Parallel()
 	fset := token.NewFileSet()
@@ -77,7 +77,7 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 	}
 }
 
-// forbidden says why file must not import imported, "" when it may.
+// forbidden returns why file must not import imported, "" if it may.
 func forbidden(file, imported string) string {
 	rest, ours := strings.CutPrefix(imported, "stampede/")
 	if !ours {
@@ -87,8 +87,8 @@ func forbidden(file, imported string) string {
 	to, _, _ := strings.Cut(rest, "/")
 	switch {
 	case strings.HasSuffix(path.Dir(file), "event") && slices.Contains(modules, from):
-		// An event package may name ids, and nothing else of ours: whoever
-		// consumes an event must not be bound to its producer.
+		// An event package may use ids and nothing else of ours: a consumer
+		// must not depend on an event's producer.
 		if rest != "platform/base/ids" {
 			return "an event package imports nothing of ours but platform/base/ids"
 		}
@@ -109,17 +109,17 @@ func forbidden(file, imported string) string {
 	case from == "platform":
 		return "platform imports platform only"
 	case strings.HasSuffix(file, "_test.go") && below(from, to):
-		// A test sets up the modules that its own stands on.
+		// A test sets up the modules that its own module depends on.
 	case !slices.Contains(callEdges[from], to):
 		return "modules talk through events; a new call edge needs an ADR and a line in callEdges"
 	case strings.Contains(rest, "/"):
-		return "a module's sub-packages are its own"
+		return "a module's sub-packages are private to it"
 	}
 	return ""
 }
 
-// misplaced says why file must not import a package of platform. Tests may import
-// any.
+// misplaced returns why file must not import a package of platform. Tests may
+// import any.
 func misplaced(file, imported string) string {
 	from, to := wing(file), wing(imported)
 	switch dir := path.Dir(file); {
@@ -134,19 +134,18 @@ func misplaced(file, imported string) string {
 	return ""
 }
 
-// wing is the place in wings of a file or package, -1 outside of them.
+// wing returns the index in wings of a file or package, -1 if it is in none.
 func wing(name string) int {
 	rest, _ := strings.CutPrefix(name, "platform/")
 	first, _, _ := strings.Cut(rest, "/")
 	return slices.Index(wings, first)
 }
 
-// declares finds what a file declares for all of the program: alarm codes and crash
-// points.
+// declares finds a file's program-wide declarations: alarm codes and crash points.
 var declares = regexp.MustCompile(`(?:alarm\.Define|failpoint\.New|failpoint\.NewErr)\(\s*"([^"]+)"`)
 
-// TestPlatformNamesNoModulesAlarmOrPoint reads the program's files, because a comment or
-// a message that names a module's alarm is outdated as easily as code.
+// TestPlatformNamesNoModulesAlarmOrPoint reads whole files, because a comment
+// or a message that names a module's alarm goes stale as easily as code.
 func TestPlatformNamesNoModulesAlarmOrPoint(t *testing.T) {
 	t.Parallel()
 	sources := map[string]string{}
@@ -170,11 +169,11 @@ func TestPlatformNamesNoModulesAlarmOrPoint(t *testing.T) {
 	sources["payment/planted.go"] = "failpoint.NewErr(\n\t\"planted-point\", \"\")"
 	sources["platform/base/planted.go"] = "// See planted-code. \nif name == `planted-point` {}"
 	if found := namedByPlatform(sources); len(found) != 2 {
-		t.Errorf("of two planted violations it found %v", found)
+		t.Errorf("of two planted violations, found %v", found)
 	}
 }
 
-// namedByPlatform lists what files of platform name although a module declares it.
+// namedByPlatform lists the names in platform's files that a module declares.
 func namedByPlatform(sources map[string]string) (found []string) {
 	for owner, source := range sources {
 		if strings.HasPrefix(owner, "platform/") {
@@ -192,7 +191,7 @@ func namedByPlatform(sources map[string]string) (found []string) {
 	return found
 }
 
-// below reports whether a module stands on another, over any number of edges.
+// below reports whether a module depends on another over any number of edges.
 func below(from, to string) bool {
 	for _, next := range callEdges[from] {
 		if next == to || below(next, to) {
@@ -202,7 +201,7 @@ func below(from, to string) bool {
 	return false
 }
 
-func TestPlantedViolationsAreSeen(t *testing.T) {
+func TestPlantedViolationsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		file, imported string

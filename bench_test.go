@@ -18,15 +18,16 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestBenchInShort runs `stampede bench` in its short forms, which are the same
-// code with few operations: a server of its own, real stores, real sockets. It
-// also ends it in mid-work. However it ends, it leaves neither a process nor a file.
+// TestBenchInShort runs `stampede bench` in its short forms, which run the same
+// code with few operations: a private server, real stores, real sockets. It
+// also interrupts bench while it works. However bench ends, it must leave no
+// process and no file.
 func TestBenchInShort(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		args  []string
 		check func(t *testing.T, report []byte)
-		end   syscall.Signal // sent when it is at work; 0 is never
+		end   syscall.Signal // sent while it works; 0 means never
 		code  int
 	}{
 		"stages":     {args: []string{"--quick", "--json"}, check: checkStages},
@@ -40,15 +41,15 @@ func TestBenchInShort(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			temp := filepath.Dir(dataDir(t)) // where bench makes its folder
+			temp := filepath.Dir(dataDir(t)) // where bench creates its folder
 			p := &process{out: newConsole(), ended: make(chan struct{})}
 			p.cmd = exec.Command(program, append([]string{"bench"}, c.args...)...)
 			p.cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 			var report bytes.Buffer
 			p.start(t, &report)
 			if c.end != 0 {
-				// The baseline's child starts when the server has answered.
-				pgtest.Eventually(t, time.Minute, func() bool { return strings.Contains(childrenBelow(t, p.cmd.Process.Pid), "bench-part bare") }, "bench to be at work")
+				// The baseline's child starts after the server has answered.
+				pgtest.Eventually(t, time.Minute, func() bool { return strings.Contains(childrenBelow(t, p.cmd.Process.Pid), "bench-part bare") }, "bench to be working")
 				before := childrenOf(t, temp)
 				for _, want := range []string{"postgres", "redis", " serve "} {
 					if !strings.Contains(before, want) {
@@ -61,8 +62,8 @@ func TestBenchInShort(t *testing.T) {
 			} else {
 				select {
 				case <-p.ended:
-				case <-time.After(2 * time.Minute): // many times what it takes on a machine with nothing else to do
-					t.Fatal("bench does not end")
+				case <-time.After(2 * time.Minute): // many times what it takes on an idle machine
+					t.Fatal("bench did not exit")
 				}
 				if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 					t.Fatalf("exit %d", code)
@@ -73,16 +74,16 @@ func TestBenchInShort(t *testing.T) {
 				files, err := filepath.Glob(filepath.Join(temp, "*"))
 				return fmt.Sprint(childrenOf(t, temp), files, err)
 			}
-			pgtest.Eventually(t, time.Minute, func() bool { return left() == fmt.Sprint("", []string(nil), nil) }, "no process and no file")
+			pgtest.Eventually(t, time.Minute, func() bool { return left() == fmt.Sprint("", []string(nil), nil) }, "no process and no file to be left")
 		})
 	}
 }
 
-// exitInterrupted is what a shell makes of SIGINT.
+// exitInterrupted is a shell's exit code for SIGINT.
 const exitInterrupted = 130
 
-// checkStages wants a rate of both sides of every stage. How high it is means
-// nothing beside the other tests.
+// checkStages checks that both sides of every stage have a rate. Its value is
+// meaningless while other tests run.
 func checkStages(t *testing.T, raw []byte) {
 	t.Helper()
 	var report bench.Report
@@ -105,8 +106,8 @@ func checkStages(t *testing.T, raw []byte) {
 	}
 }
 
-// checkScale wants sales of one item and of ten, and a crowd on a hundredth as many
-// units whose books are proved against what every shopper was told.
+// checkScale checks the sales of one item and of ten, and a crowd for a
+// hundredth as many units whose books are proved against the client log.
 func checkScale(t *testing.T, raw []byte) {
 	t.Helper()
 	var report bench.ScaleReport
@@ -121,7 +122,7 @@ func checkScale(t *testing.T, raw []byte) {
 			t.Errorf("%+v", p)
 		}
 	}
-	// Times and memory mean nothing beside the other tests; the counts always do.
+	// Times and memory are meaningless while other tests run; the counts are exact.
 	if m := report.Million; !m.Sound() || m.Granted != 50 || m.Orders != 50 || m.Shoppers != 5000 || m.PeakMiB <= 0 {
 		t.Errorf("%+v", m)
 	}

@@ -14,8 +14,9 @@ import (
 // imageBuild finds the command with which the Dockerfile builds the program.
 var imageBuild = regexp.MustCompile(`(?m)^RUN (.*\bgo build\b.*) -o /out/stampede \.$`)
 
-// binary builds the program once, for all tests that need a process of their own: with the image's own command, so that
-// what they prove is true of the image, and a machine with a cold cache compiles everything for it only once.
+// binary builds the program once, for all tests that need a separate process:
+// with the image's build command, so that the tests are valid for the image,
+// and a machine with a cold cache compiles everything only once.
 var binary = sync.OnceValues(func() (string, error) {
 	dockerfile, err := os.ReadFile("Dockerfile")
 	if err != nil {
@@ -23,14 +24,14 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	command := imageBuild.FindSubmatch(dockerfile)
 	if command == nil {
-		return "", errors.New("the Dockerfile builds no /out/stampede")
+		return "", errors.New("the Dockerfile does not build /out/stampede")
 	}
 	dir, err := os.MkdirTemp("", "stampede-binary-")
 	if err != nil {
 		return "", err
 	}
 	name := filepath.Join(dir, "stampede")
-	// It goes through a shell, as in the image; only the place of the result differs.
+	// It runs in a shell, as in the image; only the output path differs.
 	cmd := exec.Command("sh", "-c", string(command[1])+` -o "$OUT" .`)
 	cmd.Env = append(os.Environ(), "OUT="+name, "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -17,10 +17,10 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// askingSale is a sale that asks something of shoppers before it gives out paths.
+// askingSale is a sale with requirements before it issues paths.
 type askingSale struct {
 	human   string        // the kind of the human check
-	opensIn time.Duration // with reserve, reservations are taken until then
+	opensIn time.Duration // with reserve, reservations are open until then
 	reserve bool
 }
 
@@ -56,14 +56,14 @@ func (in *instance) planAsked(t *testing.T, a askingSale) string {
 	if err := json.Unmarshal(raw, &sessions); err != nil || len(sessions) != 1 || len(sessions[0].Items) != 1 {
 		t.Fatalf("%v: %s", err, raw)
 	}
-	if !a.reserve { // else it is loaded while shoppers reserve
+	if !a.reserve { // otherwise it is loaded while shoppers reserve
 		in.awaitLoaded(t, sessions[0].Items[0].ID)
 	}
 	return sessions[0].Items[0].ID
 }
 
-// itemPage opens the page of an item for somebody who is logged in, with a token such
-// as other systems of the shop mint.
+// itemPage opens an item's page as a logged-in user, with a token such as the
+// shop's other systems mint.
 func itemPage(t *testing.T, in *instance, item string, user int64) chromedp.Action {
 	t.Helper()
 	login := fmt.Sprintf(`{"access":%q,"refresh":"none","until":%d,"user":"%d"}`, mint(t, user, auth.Shopper), time.Now().Add(time.Hour).UnixMilli(), user)
@@ -74,9 +74,9 @@ func itemPage(t *testing.T, in *instance, item string, user int64) chromedp.Acti
 	}
 }
 
-// TestThePageGoesThroughTheDoor with a reservation and a proof of work, and with a
-// slide that is put wrong first.
-func TestThePageGoesThroughTheDoor(t *testing.T) {
+// TestPageGoesThroughTheDoor tests a reservation with a proof of work, and a
+// slide that is wrong at first.
+func TestPageGoesThroughTheDoor(t *testing.T) {
 	t.Parallel()
 	redisURL := pgtest.RedisURL(t)
 	first := browser(t)
@@ -86,11 +86,11 @@ func TestThePageGoesThroughTheDoor(t *testing.T) {
 	do(second, t, "open a window", chromedp.Navigate(in.url+"/"))
 	puzzle := in.planAsked(t, askingSale{human: "slide"})
 	ops := in.opsURL(t)
-	pgtest.Eventually(t, time.Minute, func() bool { // else a busy machine has none for the second try
+	pgtest.Eventually(t, time.Minute, func() bool { // otherwise a busy machine has none for the second attempt
 		drawn := scrape(t, ops)["stampede_human_pictures"].GetMetric()
 		return len(drawn) == 1 && drawn[0].GetGauge().GetValue() >= 3
 	}, "slides to be drawn")
-	// Enough time to reserve; the other visitor's slide is put meanwhile.
+	// Enough time to reserve; the other visitor solves the slide meanwhile.
 	reserved := in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 12 * time.Second})
 
 	do(first, t, "reserve, work, wait for the opening",
@@ -103,10 +103,10 @@ func TestThePageGoesThroughTheDoor(t *testing.T) {
 	}
 	rdb := redis.NewClient(opts)
 	t.Cleanup(func() { _ = rdb.Close() })
-	do(second, t, "be asked to slide", itemPage(t, in, puzzle, 9), click("#buy"), until(`document.querySelector("dialog.slide")`))
-	do(second, t, "put the slide wrong", slideTo(tileAnswer(t, rdb)+50),
+	do(second, t, "get the slide", itemPage(t, in, puzzle, 9), click("#buy"), until(`document.querySelector("dialog.slide")`))
+	do(second, t, "fail the slide", slideTo(tileAnswer(t, rdb)+50),
 		until(`document.querySelector("#steps").textContent.includes("not passed") && document.querySelector("dialog.slide")`))
-	do(second, t, "put the slide right", slideTo(tileAnswer(t, rdb)), ordered("pending_payment"))
+	do(second, t, "solve the slide", slideTo(tileAnswer(t, rdb)), ordered("pending_payment"))
 
 	do(second, t, "see what is left", itemPage(t, in, puzzle, 10),
 		until(`document.querySelector("#left")?.textContent === "19 of 20 units left" && document.querySelector("#buy:not([disabled])")`))
@@ -117,26 +117,27 @@ func TestThePageGoesThroughTheDoor(t *testing.T) {
 	}
 	paused := time.Now()
 	do(second, t, "see it paused", until(`document.querySelector("#buy[disabled]")?.textContent === "Paused"`))
-	// The page asks every two to three seconds, and an answer may be two old.
+	// The page polls every two to three seconds, and an answer may be two seconds old.
 	if took := time.Since(paused); took > 15*time.Second {
 		t.Errorf("the page showed the pause after %s", took)
 	}
 
 	do(first, t, "buy", ordered("pending_payment"))
-	// The first browser has never seen this order; only the server can tell it.
+	// The first browser has never seen this order; it can only learn of it from
+	// the server.
 	do(first, t, "find an order that was made elsewhere", itemPage(t, in, puzzle, 9), ordered("pending_payment"))
 	do(second, t, "come without a reservation", itemPage(t, in, reserved, 8),
 		until(`document.querySelector("#note")?.textContent.includes("only shoppers with a reservation") && document.querySelector("#buy").disabled`))
 }
 
-// slideTo moves the tile's left edge and says that it is there.
+// slideTo moves the tile's left edge and submits the position.
 func slideTo(x int) chromedp.Action {
 	return chromedp.Evaluate(`{ const s = document.querySelector("dialog.slide input"); s.value = `+strconv.Itoa(x%236)+`; s.dispatchEvent(new Event("input"));
 		document.querySelector('dialog.slide button[value="ok"]').click() }`, nil)
 }
 
-// tileAnswer is where the tile of the one slide that is out belongs, as the server
-// keeps it.
+// tileAnswer returns the correct position for the only open slide, as stored by
+// the server.
 func tileAnswer(t *testing.T, rdb *redis.Client) int {
 	t.Helper()
 	var x int
@@ -151,8 +152,8 @@ func tileAnswer(t *testing.T, rdb *redis.Client) int {
 	return x
 }
 
-// TestRushGoesThroughTheDoor: practice does the work that the item asks for, and
-// says what it cannot do.
+// TestRushGoesThroughTheDoor: rush does the work that the item requires, and
+// reports a check that it cannot pass.
 func TestRushGoesThroughTheDoor(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)

@@ -12,10 +12,10 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestAPhoneLogsADesktopIn: the desktop shows a code; the phone, which is not logged
-// in, logs in by SMS, is shown which device asks, and confirms. Then two tabs of the
-// desktop need a new token at once.
-func TestAPhoneLogsADesktopIn(t *testing.T) {
+// TestPhoneLogsDesktopIn: the desktop shows a code; the phone, not logged in,
+// logs in by SMS, sees which device asks, and confirms. Then two tabs of the
+// desktop need a new token at the same time.
+func TestPhoneLogsDesktopIn(t *testing.T) {
 	t.Parallel()
 	desktop := browser(t)
 	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms")
@@ -39,7 +39,7 @@ func TestAPhoneLogsADesktopIn(t *testing.T) {
 	do(phone, t, "confirm", click("#allow"), until(`document.querySelector('#confirm[data-state="done"]')`))
 	do(desktop, t, "be logged in", until(`document.querySelector("login-box").textContent.includes("138****8000") && !document.querySelector("dialog")`))
 
-	// The token is made to look old, and both tabs ask for it at the same moment.
+	// The token is made to look old, and both tabs refresh it at the same moment.
 	other, cancel := chromedp.NewContext(desktop)
 	defer cancel()
 	do(other, t, "open a second tab", chromedp.Navigate(in.url+"/"), until(`document.querySelector("login-box").textContent.includes("138****8000")`))
@@ -80,12 +80,12 @@ func TestAPhoneLogsADesktopIn(t *testing.T) {
 	do(desktop, t, "be logged out as well", until(`document.querySelector("login-box").textContent.includes("Log in")`))
 }
 
-// smsCode is the code that the sandbox's gateway has for a phone.
+// smsCode returns the code that the sandbox's gateway has for a phone.
 func smsCode(t *testing.T, in *instance, phone string) (code string) {
 	t.Helper()
 	pgtest.Eventually(t, 15*time.Second, func() bool {
 		_, doc := in.call(t, "GET", "/sandbox/sms?format=json&phone="+url.QueryEscape(phone), "", nil)
-		raw, _ := json.Marshal(doc) // what was decoded can be encoded
+		raw, _ := json.Marshal(doc) // a decoded document can be encoded
 		code = regexp.MustCompile(`[0-9]{6}`).FindString(regexp.MustCompile(`"text":"[^"]*"`).FindString(string(raw)))
 		return code != ""
 	}, "the SMS is there")

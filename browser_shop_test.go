@@ -18,7 +18,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// hurry lets a page's timers run a hundred times as fast.
+// hurry makes a page's timers run a hundred times as fast.
 const hurry = `{ const later = setTimeout; window.setTimeout = (f, ms, ...rest) => later(f, ms / 100, ...rest) }`
 
 // prices are in minor units, which are not hundredths everywhere; the browser knows.
@@ -28,7 +28,7 @@ const prices = `import("/static/words.js").then(({ money }) => ["CNY", "JPY", "K
 const listAsked = `performance.getEntriesByType("resource").filter((r) => r.name.includes("/sessions?")).length`
 
 // lookAtAnEmptyShop returns the commands that its page shows, on a phone and a
-// desktop, and watches how the page asks for what may come of them.
+// desktop, and checks how the page polls for new sessions.
 func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) (commands string) {
 	t.Helper()
 	var shown string
@@ -43,34 +43,34 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) (command
 		until(`document.querySelector("pre")`), until(`document.documentElement.scrollWidth <= 390 && document.querySelector("pre").scrollWidth <= document.querySelector("pre").clientWidth`),
 		emulation.ClearDeviceMetricsOverride(), chromedp.Evaluate(`document.querySelector("pre").textContent`, &commands))
 
-	do(tab, t, "ask while it is seen alone",
+	do(tab, t, "poll only while visible",
 		until(listAsked+` > 2`),
 		chromedp.Evaluate(`Object.defineProperty(document, "hidden", { value: true, configurable: true }); `+listAsked, &seen),
 		chromedp.Evaluate(`new Promise((done) => setTimeout(done, 30_000))`, nil, awaitPromise))
 	do(tab, t, "count", chromedp.Evaluate(listAsked, &later))
-	if later > seen+1 { // one may have been under way
-		t.Errorf("a page that nobody sees asked %d times", later-seen)
+	if later > seen+1 { // one may have been in flight
+		t.Errorf("a hidden page polled %d times", later-seen)
 	}
-	do(tab, t, "come back into sight",
+	do(tab, t, "become visible again",
 		chromedp.Evaluate(`delete document.hidden; document.dispatchEvent(new Event("visibilitychange"))`, nil), until(listAsked+` > `+strconv.Itoa(later)),
 		chromedp.Evaluate(prices, &shown, awaitPromise))
 	if want := "99.00 9,900 9.900"; shown != want {
 		t.Errorf("9900 minor units of CNY, JPY and KWD are shown as %q, want %q", shown, want)
 	}
 
-	do(tab, t, "be as quick as a page is", chromedp.ActionFunc(func(ctx context.Context) error {
+	do(tab, t, "restore normal timers", chromedp.ActionFunc(func(ctx context.Context) error {
 		return page.RemoveScriptToEvaluateOnNewDocument(remove).Do(ctx)
 	}))
 	return commands
 }
 
-// publishAsSaid does what the commands do: plans, takes the id out of the answer,
-// publishes.
+// publishAsSaid does what the commands do: it plans a sale, takes the id from
+// the answer and publishes it.
 func publishAsSaid(t *testing.T, in *instance, commands string) {
 	t.Helper()
 	plan := regexp.MustCompile(`-d '(\{.*\})'`).FindStringSubmatch(commands)
 	if len(plan) < 2 || !strings.Contains(plan[1], `"sale_price":{"amount":0,`) {
-		t.Fatalf("the page says nothing that a shop without a payment provider takes:\n%s", commands)
+		t.Fatalf("the page shows no command that a shop without a payment provider accepts:\n%s", commands)
 	}
 	operator := mint(t, 1, auth.Operator)
 	status, made := in.call(t, http.MethodPost, "/api/v1/admin/activities", operator, json.RawMessage(plan[1]))
@@ -79,7 +79,7 @@ func publishAsSaid(t *testing.T, in *instance, commands string) {
 	}
 	id := regexp.MustCompile(`(?m)^ID=(.*)$`).FindStringSubmatch(commands)
 	if id == nil {
-		t.Fatalf("the page does not say how to get the id:\n%s", commands)
+		t.Fatalf("the page does not show how to get the id:\n%s", commands)
 	}
 	answer, err := json.Marshal(made)
 	if err != nil {
@@ -89,7 +89,7 @@ func publishAsSaid(t *testing.T, in *instance, commands string) {
 	cmd.Env = append(cmd.Environ(), "MADE="+string(answer))
 	out, err := cmd.Output()
 	if got := string(bytes.TrimSpace(out)); err != nil || got != made["id"] {
-		t.Errorf("the page's commands take %q for the id %v: %v", got, made["id"], err)
+		t.Errorf("the page's commands extract %q for the id %v: %v", got, made["id"], err)
 	}
 	if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/activities/"+strings.TrimSpace(string(out))+"/publish", operator, nil); status != http.StatusOK {
 		t.Fatalf("the page's plan cannot be published: %d %v", status, doc)

@@ -27,7 +27,7 @@ func browser(t *testing.T) context.Context {
 		chromedp.WindowSize(1180, 1000), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("lang", "en"))
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
-	// The library logs each kind of event that it does not know.
+	// The library logs each unknown kind of event.
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
 	ctx, cancelTime := context.WithTimeout(ctx, 3*time.Minute)
 	t.Cleanup(func() { cancelTime(); cancel(); cancelAlloc() })
@@ -35,10 +35,10 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// visitor is a tab of a browser of its own: no login, no storage of the first one's.
+// visitor is a tab of a separate browser profile: no shared login or storage.
 func visitor(first context.Context, t *testing.T) context.Context {
 	t.Helper()
-	// A tab without a window of its own is refused where no window is open.
+	// A tab without its own window is refused if no window is open.
 	root := cdp.WithExecutor(first, chromedp.FromContext(first).Browser)
 	profile, err := target.CreateBrowserContext().Do(root)
 	if err != nil {
@@ -63,19 +63,19 @@ func watchScripts(tab context.Context, t *testing.T) {
 	})
 }
 
-// do runs a visitor's steps; what says what they are about.
+// do runs a visitor's steps; what describes them.
 func do(tab context.Context, t *testing.T, what string, steps ...chromedp.Action) {
 	t.Helper()
 	if err := chromedp.Run(tab, steps...); err != nil {
-		var text string // to tell where it got stuck, if the tab still answers
+		var text string // to show where it got stuck, if the tab still answers
 		_ = chromedp.Run(tab, chromedp.Evaluate("document.body.innerText", &text))
 		t.Fatalf("%s: %v; the page says:\n%s", what, err, text)
 	}
 }
 
-// until waits for an expression of the page to be true. It asks from outside, again
-// and again: a script that polls inside ends with the document that it began in,
-// which a page on a busy machine may still be about to leave.
+// until waits for a JavaScript expression to become true. It polls from
+// outside: a script that polls inside ends with its document, which a page on a
+// busy machine may be about to leave.
 func until(expression string) chromedp.Action {
 	return chromedp.ActionFunc(func(tab context.Context) error {
 		tick, deadline := time.NewTicker(50*time.Millisecond), time.NewTimer(90*time.Second)
@@ -98,8 +98,8 @@ func until(expression string) chromedp.Action {
 	})
 }
 
-// click presses a button once it may be pressed, by script: a tab behind another has
-// no pointer.
+// click presses a button once it is enabled, by script: a background tab has no
+// pointer.
 func click(selector string) chromedp.Action {
 	quoted := strconv.Quote(selector + ":not([disabled])")
 	return chromedp.Tasks{until("document.querySelector(" + quoted + ")"), chromedp.Evaluate("document.querySelector("+quoted+").click()", nil)}
@@ -110,19 +110,19 @@ func ordered(status string) chromedp.Action {
 	return until("document.querySelector('sale-card')?.dataset.order === " + strconv.Quote(status))
 }
 
-// asAPerson lets a script do what browsers allow to the visitor's own clicks alone.
+// asAPerson lets a script do what browsers allow only after a visitor's own click.
 func asAPerson(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithUserGesture(true) }
 
 func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
-// clockTenMinutesAhead is what a visitor's wrong clock does to a page.
+// clockTenMinutesAhead simulates a visitor's wrong clock.
 const clockTenMinutesAhead = `{ const right = Date.now; Date.now = () => right() + 600_000 }`
 
-// timeToBuy is true of a page, with that clock, whose sale does not close in the
-// next 8 s: a visitor who comes in its last moment is told that it has ended.
+// timeToBuy is true on a page with that clock if its sale does not close in the
+// next 8 s: a visitor who arrives at the last moment sees that it has ended.
 const timeToBuy = `Date.parse(document.querySelector("sale-card")?.shown?.closes_at) - (Date.now() - 600_000) > 8_000`
 
-// inChinese makes a tab's pages believe that its visitor reads Chinese.
+// inChinese sets a tab's language to Chinese.
 func inChinese(tab context.Context) error {
 	var agent string
 	if err := chromedp.Evaluate(`navigator.userAgent`, &agent).Do(tab); err != nil {
@@ -131,10 +131,10 @@ func inChinese(tab context.Context) error {
 	return emulation.SetUserAgentOverride(agent).WithAcceptLanguage("zh-CN").Do(tab)
 }
 
-// TestTheLivePage plays a visitor whose clock is ten minutes ahead: "buy as me" with
-// the sandbox bank and back, followed in a second tab in Chinese; then a crowd and the
-// proof of the books.
-func TestTheLivePage(t *testing.T) {
+// TestLivePage plays a visitor whose clock is ten minutes ahead: "buy as me"
+// with the sandbox bank and back, followed in a second tab in Chinese; then a
+// crowd and the proof of the books.
+func TestLivePage(t *testing.T) {
 	t.Parallel()
 	p := startRun(t, dataDir(t), "--demo-every=12s")
 	p.awaitReady(t)
@@ -153,15 +153,15 @@ func TestTheLivePage(t *testing.T) {
 		chromedp.Text(`#price`, &price, chromedp.ByQuery),
 		click("#buy"),
 		ordered("pending_payment"),
-		chromedp.Text("#number code", &number, chromedp.ByQuery), // fails unless it is shown
-		emulation.SetFocusEmulationEnabled(true),                 // browsers copy for the page in front alone
+		chromedp.Text("#number code", &number, chromedp.ByQuery), // fails unless it is visible
+		emulation.SetFocusEmulationEnabled(true),                 // browsers copy only for the focused page
 		chromedp.Evaluate(`document.querySelector("#number .copy").click()`, nil, asAPerson), until(`document.querySelector("#number .copy").textContent === "Copied"`),
 	)
 	if price == "" {
 		t.Error("the page shows no price")
 	}
 	if off := time.Duration((ahead - 600_000) * float64(time.Millisecond)).Abs(); off > 500*time.Millisecond {
-		t.Errorf("the page's idea of the server's time is %s off", off)
+		t.Errorf("the page's estimate of the server's time is %s off", off)
 	}
 	second, cancel := chromedp.NewContext(ctx)
 	defer cancel()
@@ -172,7 +172,7 @@ func TestTheLivePage(t *testing.T) {
 		click("#buy"), chromedp.WaitReady(`button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
 		chromedp.WaitReady(`main[data-state="captured"] a[href$="`+number+`"]`, chromedp.ByQuery), click(`main p a`),
 		chromedp.WaitReady(`sale-card[data-order="paid"]`, chromedp.ByQuery))
-	do(second, t, "be told by a push", ordered("paid"), until(`document.querySelector("sale-card").dataset.pushed === "paid"`))
+	do(second, t, "get a push", ordered("paid"), until(`document.querySelector("sale-card").dataset.pushed === "paid"`))
 	do(ctx, t, "crowd and proof",
 		chromedp.Navigate(p.url+"/"), click("#send"),
 		until(`document.querySelector("#run").textContent.includes("answers/s")`),
@@ -193,7 +193,7 @@ func TestTheLivePage(t *testing.T) {
 	}
 	if name := os.Getenv("STAMPEDE_SCREENSHOT"); name != "" {
 		var png []byte
-		// A page behind another draws no transitions.
+		// A background page draws no transitions.
 		if err := chromedp.Run(ctx, page.BringToFront(), chromedp.Sleep(time.Second), chromedp.FullScreenshot(&png, 100)); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// operates looks after what is beside a sale.
+// operates uses the operator's routes beside sales.
 func (s *story) operates(t *testing.T) {
 	t.Helper()
 	entry := s.post(t, "admin/blacklist", s.operator, `{"kind":"address","value":"203.0.113.0/24","reason":"A farm"}`, 201)
@@ -25,7 +25,7 @@ func (s *story) operates(t *testing.T) {
 
 	var alarm int64
 	letters := []string{ids.New().String(), ids.New().String()}
-	err := s.db.QueryRow(t.Context(), `INSERT INTO platform.alarms (code, subject, severity, next_action) VALUES ('dead-letter', 'contract', 'warning', 'Look at it.') RETURNING id`).Scan(&alarm)
+	err := s.db.QueryRow(t.Context(), `INSERT INTO platform.alarms (code, subject, severity, next_action) VALUES ('dead-letter', 'contract', 'warning', 'Check it.') RETURNING id`).Scan(&alarm)
 	for _, id := range letters {
 		if err == nil {
 			_, err = s.db.Exec(t.Context(), `INSERT INTO platform.dead_letters (id, consumer, subject, message_id, payload, error, attempts)
@@ -43,7 +43,7 @@ func (s *story) operates(t *testing.T) {
 	s.post(t, "admin/dead-letters/redrive", s.operator, `{"consumer":"contract"}`, 200)
 }
 
-// knowsPeople registers a shopper, logs in by every way and erases the account.
+// knowsPeople registers a shopper, logs in by every method and erases the account.
 func (s *story) knowsPeople(t *testing.T) {
 	t.Helper()
 	const phone, password = "13800138555", "a-password-of-the-story"

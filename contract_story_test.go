@@ -14,29 +14,29 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// unanswered are operations that the story cannot bring to a success, by why.
+// unanswered are operations that cannot succeed in the story, with the reason.
 var unanswered = map[string]string{
 	"POST /api/v1/auth/login/wechat":                 "no WeChat app is configured",
-	"POST /api/v1/me/phone":                          "an account of the story has its phone already",
+	"POST /api/v1/me/phone":                          "the story's account already has a phone",
 	"POST /api/v1/me/wechat":                         "no WeChat app is configured",
-	"GET /api/v1/ws":                                 "a WebSocket is no answer; the tests of notify speak it",
-	"POST /api/v1/payments/{provider}/refund-notify": "the sandbox bank sends all it tells to the other address",
-	"POST /api/v1/payments/{provider}/notify":        "the bank speaks to it with a client of its own",
+	"GET /api/v1/ws":                                 "a WebSocket is not an HTTP answer; notify's tests cover it",
+	"POST /api/v1/payments/{provider}/refund-notify": "the sandbox bank sends all notifications to the other address",
+	"POST /api/v1/payments/{provider}/notify":        "the bank calls it with its own client",
 }
 
-// story is a server whose every answer is held to the OpenAPI document.
+// story is a server whose every answer is checked against the OpenAPI document.
 type story struct {
 	*instance
 	db                *pgxpool.Pool
 	phones            *phoneNet
 	operator, admin   string
-	activity, session string // a sale of tomorrow that can be reserved
+	activity, session string // tomorrow's sale, which can be reserved
 	item              string
 }
 
-// TestEveryAnswerIsAsDocumented drives what operators and shoppers do through each
-// operation of the document, with the refusals that each of them meets. The
-// transport does the looking.
+// TestEveryAnswerIsAsDocumented calls each operation of the document as
+// operators and shoppers do, including their usual refusals. The transport
+// checks the answers.
 func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	s := &story{db: pgtest.DB(t), phones: newPhoneNet(t), operator: mint(t, 1, auth.Operator), admin: mint(t, 2, auth.Admin)}
@@ -57,14 +57,14 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 		for method := range methods.(map[string]any) {
 			operation := strings.ToUpper(method) + " " + route
 			if seen := doc.seen[t.Name()][operation]; seen == (unanswered[operation] != "") {
-				t.Errorf("%s: success seen is %v; make the story call it, or keep unanswered right", operation, seen)
+				t.Errorf("%s: success seen is %v; make the story call it, or correct unanswered", operation, seen)
 			}
 		}
 	}
 }
 
-// ask sends a request and fails unless the answer has the status. What is no JSON
-// object comes back as nil.
+// ask sends a request and fails unless the answer has the status. It returns
+// nil for a body that is not a JSON object.
 func (s *story) ask(t *testing.T, method, path, token, body string, want int, headers ...string) map[string]any {
 	t.Helper()
 	status, _, raw := exchange(t, method, s.url+"/api/v1/"+path, token, body, headers...)
@@ -72,7 +72,7 @@ func (s *story) ask(t *testing.T, method, path, token, body string, want int, he
 		t.Errorf("%s %s: %d, want %d: %.600s", method, path, status, want, raw)
 	}
 	var doc map[string]any
-	_ = json.Unmarshal(raw, &doc) // pictures are none
+	_ = json.Unmarshal(raw, &doc) // images are not JSON
 	return doc
 }
 
@@ -91,12 +91,12 @@ func text(doc map[string]any, member string) string {
 	return s
 }
 
-// moment is a time as bodies write it.
+// moment formats a time as in request bodies.
 func moment(in time.Duration) string { return time.Now().Add(in).UTC().Format(time.RFC3339) }
 
 const product = `"sku":%q,"title":"Phone","list_price":{"amount":9900,"currency":"CNY"},"sale_price":{"amount":990,"currency":"CNY"},"stock":5`
 
-// plans makes an activity of tomorrow with everything that can be done to it.
+// plans creates tomorrow's activity and does everything that can be done to it.
 func (s *story) plans(t *testing.T) {
 	t.Helper()
 	const day = 24 * time.Hour
@@ -120,7 +120,7 @@ func (s *story) plans(t *testing.T) {
 		was := s.get(t, path, s.operator, 200)
 		same := s.ask(t, http.MethodPatch, path, s.operator, `{"version":1}`, 200)
 		if same["version"] != 1.0 || same["updated_at"] != was["updated_at"] {
-			t.Errorf("a change of nothing made %s %v of %v", path, same, was)
+			t.Errorf("an empty change turned %s into %v from %v", path, same, was)
 		}
 		s.ask(t, http.MethodPatch, path, s.operator, map[string]string{activity: `{"version":1,"name":"Great sale"}`, session: `{"version":1,"name":"Ten"}`, item: `{"version":1,"title":"Telephone"}`}[path], 200)
 		s.ask(t, http.MethodPatch, path, s.operator, `{"version":1}`, 409)
@@ -160,7 +160,7 @@ func (s *story) plans(t *testing.T) {
 	}
 }
 
-// sells reserves in the sale of tomorrow and buys in one of today.
+// sells reserves in tomorrow's sale and buys in today's.
 func (s *story) sells(t *testing.T) {
 	t.Helper()
 	shopper, item := mint(t, 3001, auth.Shopper), "items/"+s.item
@@ -170,7 +170,7 @@ func (s *story) sells(t *testing.T) {
 	pgtest.Eventually(t, 10*time.Second, func() bool {
 		status, _ := s.call(t, http.MethodGet, "/api/v1/"+item, "", nil)
 		return status == http.StatusOK
-	}, "the item to be shown")
+	}, "the item to be visible")
 	s.get(t, "sessions/"+s.session, "", 200)
 	s.ask(t, http.MethodHead, "sessions/"+s.session, "", "", 200)
 	s.get(t, "sessions/999999", "", 404)
@@ -226,7 +226,8 @@ func (s *story) sells(t *testing.T) {
 	s.get(t, "ws", payer, 426)
 	s.post(t, "admin/activities/"+sale.ActivityID+"/terminate", s.operator, "", 200)
 
-	// A reservation without a check, for which the activity has to be eased first.
+	// A reservation without a check, for which the activity's requirements must
+	// be lowered first.
 	version := s.get(t, "admin/activities/"+s.activity, s.operator, 200)["version"]
 	s.ask(t, http.MethodPatch, "admin/activities/"+s.activity, s.operator, fmt.Sprintf(`{"version":%v,"human_check":"none"}`, version), 200)
 	s.post(t, item+"/reservation", shopper, "", 201)

@@ -17,20 +17,20 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// contract is a transport that holds every answer of the API to the OpenAPI
-// document: its status is documented for the route, its content type for the
-// status, and the body is valid, without a member that the document does not know.
-// A client that was generated from the document believes all of this.
+// contract is a transport that checks every answer of the API against the
+// OpenAPI document: its status is documented for the route, its content type
+// for the status, and the body is valid, without undocumented members. A
+// generated client relies on all of this.
 type contract struct{ t *testing.T }
 
-// checked is an HTTP client whose calls are held to the contract.
+// checked is an HTTP client whose answers are checked against the contract.
 func checked(t *testing.T) *http.Client {
 	t.Helper()
 	return &http.Client{Transport: contract{t}}
 }
 
-// RoundTrip asks, and looks at the answer before the caller does. What is outside
-// of /api/v1 are pages, and not in the document.
+// RoundTrip sends the request and checks the answer. Paths outside /api/v1 are
+// pages and not in the document.
 func (c contract) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil || !strings.HasPrefix(req.URL.Path, "/api/v1/") {
@@ -52,8 +52,8 @@ func (c contract) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exchange sends a request with a JSON body, as nobody where token is empty, and
-// reads the answer, which is held to the document.
+// exchange sends a request with a JSON body, anonymously if token is empty, and
+// reads the answer, which is checked against the document.
 func exchange(t *testing.T, method, url, token, body string, headers ...string) (status int, header http.Header, raw []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -78,10 +78,10 @@ func exchange(t *testing.T, method, url, token, body string, headers ...string) 
 	return resp.StatusCode, resp.Header, raw
 }
 
-// document is the OpenAPI document, made ready to look at answers.
+// document is the OpenAPI document, prepared for checking answers.
 type document struct {
 	tree   map[string]any
-	routes *chi.Mux // finds the documented route of an address
+	routes *chi.Mux // finds the documented route of a path
 
 	mu       sync.Mutex
 	compiler *jsonschema.Compiler
@@ -89,7 +89,7 @@ type document struct {
 	seen     map[string]map[string]bool // by test: the operations that have answered with success
 }
 
-// documented reads the committed document, of which another test knows that it is
+// documented reads the committed document; another test checks that it equals
 // the served one.
 var documented = sync.OnceValues(func() (*document, error) {
 	raw, err := os.ReadFile("platform/edge/httpx/openapi.json")
@@ -114,7 +114,7 @@ var documented = sync.OnceValues(func() (*document, error) {
 	return d, d.compiler.AddResource("openapi.json", tree)
 })
 
-// at is the object that stands at a path of the document; nil is none.
+// at returns the object at a path of the document; nil if there is none.
 func (d *document) at(path ...string) map[string]any {
 	node := d.tree
 	for _, step := range path {
@@ -123,7 +123,7 @@ func (d *document) at(path ...string) map[string]any {
 	return node
 }
 
-// check compares an answer with the document and notes whose success was seen.
+// check compares an answer with the document and records operations seen to succeed.
 func (d *document) check(test string, req *http.Request, resp *http.Response, body []byte) error {
 	method := req.Method
 	if method == http.MethodHead {
@@ -140,7 +140,7 @@ func (d *document) check(test string, req *http.Request, resp *http.Response, bo
 	route := []string{"paths", found.RoutePattern(), strings.ToLower(method), "responses", status}
 	answer := d.at(route...)
 	if answer == nil {
-		return fmt.Errorf("the route is documented with other statuses only")
+		return fmt.Errorf("the status is not documented for the route")
 	}
 	if resp.StatusCode < http.StatusBadRequest {
 		d.note(test, method+" "+found.RoutePattern())
@@ -157,7 +157,7 @@ func (d *document) check(test string, req *http.Request, resp *http.Response, bo
 		return err
 	}
 	if contents["*/*"] != nil {
-		return nil // whatever its reader wants
+		return nil // any document is allowed
 	}
 	if contents[kind] == nil {
 		return fmt.Errorf("the content type %s is not documented", kind)
@@ -177,7 +177,7 @@ func (d *document) note(test, operation string) {
 	d.seen[test][operation] = true
 }
 
-// valid holds a JSON body to the schema at a path of the document.
+// valid checks a JSON body against the schema at a path of the document.
 func (d *document) valid(body []byte, path ...string) error {
 	schema, err := d.schema(path)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 
 const grafanaDir = "platform/watch/grafana"
 
-// expressions are the PromQL of the dashboard and of the alert rules, by where
-// they stand.
+// expressions returns the PromQL of the dashboard and of the alert rules, by location.
 func expressions(t *testing.T) (panels, alerts map[string]string) {
 	t.Helper()
 	read := func(name string, decode func([]byte) error) {
@@ -63,14 +62,14 @@ func expressions(t *testing.T) (panels, alerts map[string]string) {
 			if r.Alert == "" || r.Annotations["summary"] == "" {
 				t.Errorf("rule %q needs a name and a summary", r.Alert)
 			}
-			// A rule's label takes the place of the one that its series has.
+			// A rule's label replaces that of its series.
 			parsed, err := promql(r.Expr)
 			if err != nil {
 				t.Fatalf("rule %q: %v", r.Alert, err)
 			}
 			brings, sets := slices.Contains(groupings(parsed), "severity"), r.Labels["severity"] != ""
 			if brings == sets {
-				t.Errorf("rule %q: its series bring a severity is %v, and that it sets one %v", r.Alert, brings, sets)
+				t.Errorf("rule %q: its series have a severity: %v; it sets one: %v", r.Alert, brings, sets)
 			}
 			alerts["alert "+r.Alert] = r.Expr
 		}
@@ -88,7 +87,7 @@ func expressions(t *testing.T) (panels, alerts map[string]string) {
 // ofPrometheus are the metrics and labels of Prometheus itself.
 var ofPrometheus = []string{"up", "job", "instance", "le", "quantile"}
 
-// promql parses an expression in which Grafana has not yet put its variables.
+// promql parses an expression with Grafana's variables not yet replaced.
 func promql(expr string) (parser.Expr, error) {
 	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h")
 	return parser.NewParser(parser.Options{}).ParseExpr(variables.Replace(expr))
@@ -110,8 +109,8 @@ func groupings(expr parser.Expr) (labels []string) {
 	return labels
 }
 
-// misnamed returns the metrics and labels of an expression that no server has,
-// and notes the metrics that it uses.
+// misnamed returns the metrics and labels of an expression that do not exist on
+// a server, and records the metrics that it uses.
 func misnamed(expr string, families scraped, used map[string]bool) (wrong []string) {
 	parsed, err := promql(expr)
 	if err != nil {
@@ -149,8 +148,8 @@ func misnamed(expr string, families scraped, used map[string]bool) (wrong []stri
 	return wrong
 }
 
-// familyOf is the metric that a series belongs to: the series itself or, for those
-// of a histogram, what stands before their suffix.
+// familyOf returns the metric that a series belongs to: the series itself or,
+// for those of a histogram, the name without its suffix.
 func familyOf(series string, families scraped) (name string, ok bool) {
 	if families[series] != nil {
 		return series, true
@@ -164,9 +163,9 @@ func familyOf(series string, families scraped) (name string, ok bool) {
 	return "", false
 }
 
-// checkDashboard holds the dashboard and the rules against what a server serves
-// after a sale: no name that it does not have, and no metric of ours that
-// nobody would ever see.
+// checkDashboard compares the dashboard and the rules with a server's metrics
+// after a sale: every name must exist, and every metric of ours must be shown
+// somewhere.
 func checkDashboard(t *testing.T, families scraped) {
 	t.Helper()
 	panels, alerts := expressions(t)

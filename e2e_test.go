@@ -27,9 +27,9 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// atOnce is how many tests run side by side, on any machine. They mostly wait, for
-// a server to start, an opening or an election, so that one per processor would
-// leave two processors half idle; and each holds up to fifty connections of the
+// atOnce is how many tests run in parallel on any machine. They mostly wait,
+// for a server to start, an opening or an election, so one per processor would
+// leave two processors half idle; and each uses up to fifty connections of the
 // Postgres that all packages share.
 const atOnce = "4"
 
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 const testKey = "6f1c0a92d8e54b7391aa02c4f1e0d9b8e5"
 
-// console collects what a command prints and lets a test wait for a line.
+// console collects a command's output and lets a test wait for a line.
 type console struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
@@ -72,8 +72,8 @@ func (c *console) String() string {
 	return c.buf.String()
 }
 
-// await returns the first submatch of the pattern once it has been printed, or
-// fails when ended closes or the time is over first.
+// await returns the first submatch of the pattern once it is printed, or fails
+// if ended closes or the time runs out first.
 func (c *console) await(t *testing.T, pattern string, within time.Duration, ended <-chan struct{}) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -85,21 +85,21 @@ func (c *console) await(t *testing.T, pattern string, within time.Duration, ende
 		select {
 		case <-c.news:
 		case <-ended:
-			t.Fatalf("it ended without printing %q:\n%s", pattern, c)
+			t.Fatalf("the command exited without printing %q:\n%s", pattern, c)
 		case <-timeout:
 			t.Fatalf("%q was not printed within %s:\n%s", pattern, within, c)
 		}
 	}
 }
 
-// instance is a server that runs inside the test's own process.
+// instance is a server that runs inside the test process.
 type instance struct {
 	url    string
 	router *httpx.Router
 	out    *console
 	err    *console
 	ended  <-chan struct{} // closes when the command has returned
-	stop   func() int      // ends it like Ctrl-C and returns the exit code
+	stop   func() int      // stops it like Ctrl-C and returns the exit code
 }
 
 // serveInstance starts `stampede serve` on free ports with the given stores.
@@ -196,7 +196,7 @@ func (in *instance) call(t *testing.T, method, path, token string, body any) (st
 		t.Fatal(err)
 	}
 	if len(raw) > 0 && json.Unmarshal(raw, &doc) != nil {
-		t.Fatalf("%s %s answered %d with no JSON: %s", method, path, resp.StatusCode, raw)
+		t.Fatalf("%s %s answered %d without JSON: %s", method, path, resp.StatusCode, raw)
 	}
 	return resp.StatusCode, doc
 }
@@ -213,7 +213,7 @@ func (in *instance) plan(t *testing.T, stock int, opensIn time.Duration) loadgen
 	return planned
 }
 
-func TestASaleRunsEndToEnd(t *testing.T) {
+func TestSaleRunsEndToEnd(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
 	in := serveInstance(t, databaseURL, redisURL)
@@ -249,7 +249,7 @@ func TestASaleRunsEndToEnd(t *testing.T) {
 		t.Errorf("the report's books are %+v, want 24 of 30 sold and 6 held", b)
 	}
 
-	// The same books, proved by the command an operator runs afterwards.
+	// The same books, proved by the command that an operator runs afterwards.
 	out.Reset()
 	code = run(t.Context(), []string{"verify", "--client-log=" + log, "--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs)
 	if code != 0 || !strings.Contains(out.String(), "I1") || !strings.Contains(out.String(), "I9") {
@@ -261,7 +261,7 @@ func TestASaleRunsEndToEnd(t *testing.T) {
 		t.Errorf("stop: exit %d\n%s", code, in.err)
 	}
 	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the stop took %s; 10 s are promised", took)
+		t.Errorf("the stop took %s, want at most 10 s", took)
 	}
 }
 
@@ -269,8 +269,8 @@ func TestVerifyNamesAPlantedViolation(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	redisURL := pgtest.RedisURL(t)
-	// Money for an order that is not there. It is in no way under way, so verify
-	// does not wait to look again.
+	// Money for an order that does not exist. Nothing about it is in flight, so
+	// verify does not wait and check again.
 	no := ids.New()
 	_, err := pool.Exec(t.Context(), `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency)
 		VALUES ('sandbox', 'capture', 'planted', $1, $2, 9900, 'CNY')`, ids.New(), no)
@@ -301,26 +301,26 @@ func TestCommandLine(t *testing.T) {
 		{nil, 0, "Usage: stampede"},
 		{[]string{"--help"}, 0, "verify"},
 		{[]string{"sell"}, 2, "unexpected argument sell\nTry: stampede --help\n"},
-		{[]string{"serve", "--preheat-lead=30"}, 2, `--preheat-lead: a duration has a unit, as 30s, 5m and 1h30m have; "30" is none`},
+		{[]string{"serve", "--preheat-lead=30"}, 2, `--preheat-lead: a duration needs a unit, such as 30s, 5m or 1h30m; "30" has none`},
 		{[]string{"serve"}, 2, "--database-url and --redis-url are needed"},
 		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1"}, 2, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=changeme-changeme-changeme-changeme"}, 2, "example"},
 		{[]string{"serve", "--database-url=mysql://h/d", "--redis-url=redis://h:1"}, 2, "--database-url must be like"},
 		{[]string{"token", "--user=0", "--signing-key=" + testKey}, 2, "--user must be an id from 1, not 0\nTry: stampede token --help\n"},
-		{[]string{"token", "--user=9223372036854775807", "--count=2", "--signing-key=" + testKey}, 2, "--count 2 leads beyond the greatest user id"},
+		{[]string{"token", "--user=9223372036854775807", "--count=2", "--signing-key=" + testKey}, 2, "--count 2 exceeds the largest user id"},
 		{[]string{"token", "--user=1", "--role=root", "--signing-key=" + testKey}, 2, "--role must be one of"},
 		{[]string{"token", "--user=1", "--data=" + empty}, 1, "no stack is known there"},
 		{[]string{"rush", "--item=1", "--data=" + empty}, 1, "no signing key"},
 		{[]string{"rush", "--data=" + empty, "--signing-key=" + testKey}, 2, "name the item with --item ID, or let --demo plan a sale\nTry: stampede rush --help\n"},
-		{[]string{"rush", "--item=1", "--rate=fast", "--data=" + empty, "--signing-key=" + testKey}, 2, "--rate is attempts per second or max"},
-		{[]string{"rush", "--item=1", "--pay=8", "--data=" + empty, "--signing-key=" + testKey}, 2, "--pay is a share"},
+		{[]string{"rush", "--item=1", "--rate=fast", "--data=" + empty, "--signing-key=" + testKey}, 2, "--rate must be attempts per second or max"},
+		{[]string{"rush", "--item=1", "--pay=8", "--data=" + empty, "--signing-key=" + testKey}, 2, "--pay must be a share"},
 		{[]string{"rush", "--item=1", "--demo", "--data=" + empty, "--signing-key=" + testKey}, 2, "either --item or --demo"},
 		{[]string{"rush", "--demo", "--conns=0"}, 2, "the number of connections must be between 1 and 10000, not 0"},
 		{[]string{"bench", "--stages=nothing"}, 2, "there is no stage \"nothing\""},
 		{[]string{"run", "--demo-every=1s", "--data=" + empty}, 2, "--demo-every must be at least 10s"},
 		{[]string{"run", "--signing-key=short", "--data=" + empty}, 2, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"verify", "--data=" + empty}, 3, "no stack is known there"},
-		{[]string{"verify", "--database-url=postgres://h.invalid/d", "--redis-url=redis://h.invalid:1"}, 3, "The host of postgres://h.invalid/d has no address here"},
+		{[]string{"verify", "--database-url=postgres://h.invalid/d", "--redis-url=redis://h.invalid:1"}, 3, "The host name of postgres://h.invalid/d does not resolve here"},
 		{[]string{"migrate", "--database-url=postgres://h.invalid/d"}, 31, "correct --database-url (STAMPEDE_DATABASE_URL)"},
 	} {
 		var out, errs bytes.Buffer
@@ -335,7 +335,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-func TestTokensForOutsideTools(t *testing.T) {
+func TestTokensForExternalTools(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"token", "--user=100", "--count=3", "--signing-key=" + testKey}, &out, &errs); code != 0 {
@@ -353,8 +353,7 @@ func TestTokensForOutsideTools(t *testing.T) {
 	}
 }
 
-// The committed OpenAPI document is what the routes say; `make generate`
-// writes it anew.
+// The committed OpenAPI document must match the routes; `make generate` rewrites it.
 func TestServedRoutes(t *testing.T) {
 	t.Parallel()
 	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t))
@@ -363,7 +362,7 @@ func TestServedRoutes(t *testing.T) {
 	for _, described := range regexp.MustCompile(`Problem"\s+\}\s+\}\s+\},\s+"description": "([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*)"`).FindAllSubmatch(served, -1) {
 		for code := range strings.SplitSeq(string(described[1]), ", ") {
 			if _, known := fault.Codes()[code]; !known {
-				t.Errorf("the document names %q, which is the code of no fault", code)
+				t.Errorf("the document names %q, which is not the code of any fault", code)
 			}
 		}
 	}
@@ -376,12 +375,12 @@ func TestServedRoutes(t *testing.T) {
 	}
 	committed, err := os.ReadFile(name)
 	if err != nil || !bytes.Equal(committed, served) {
-		t.Errorf("%s is not what is served (%v); run `make generate` and commit it", name, err)
+		t.Errorf("%s differs from the served document (%v); run `make generate` and commit it", name, err)
 	}
 }
 
-// checkClasses holds every route's class to what its refusal costs. The routes of the
-// API that are not listed are normal.
+// checkClasses checks every route's class, which follows from the cost of
+// refusing it. Unlisted API routes are normal.
 func (in *instance) checkClasses(t *testing.T) {
 	t.Helper()
 	want := map[string]httpx.Class{}

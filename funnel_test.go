@@ -26,13 +26,13 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// opsURL is where the instance answers operators' tools.
+// opsURL returns the instance's ops address.
 func (in *instance) opsURL(t *testing.T) string {
 	t.Helper()
 	return in.out.await(t, `health at (http://\S+)/readyz`, 10*time.Second, in.ended)
 }
 
-// awaitLoaded returns when Redis decides on the item.
+// awaitLoaded returns when the item is loaded in Redis.
 func (in *instance) awaitLoaded(t *testing.T, item string) {
 	t.Helper()
 	operator := mint(t, 1, auth.Operator)
@@ -42,7 +42,7 @@ func (in *instance) awaitLoaded(t *testing.T, item string) {
 	}, "the item is loaded")
 }
 
-// awaitFree returns when Redis has that many units to give.
+// awaitFree returns when Redis has that many free units.
 func (in *instance) awaitFree(t *testing.T, item string, units float64) {
 	t.Helper()
 	operator := mint(t, 1, auth.Operator)
@@ -50,10 +50,10 @@ func (in *instance) awaitFree(t *testing.T, item string, units float64) {
 		_, doc := in.call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
 		books, _ := doc["books"].(map[string]any)
 		return books["remaining"] == units
-	}, "units to be free")
+	}, "units to become free")
 }
 
-// scraped is what /metrics says at one moment.
+// scraped is one scrape of /metrics.
 type scraped map[string]*dto.MetricFamily
 
 func scrape(t *testing.T, opsURL string) scraped {
@@ -67,8 +67,9 @@ func scrape(t *testing.T, opsURL string) scraped {
 	return families
 }
 
-// sum adds up the counters of a family whose labels are as given: "name" or
-// "name{label=value,…}". A family that is not there is −1, which equals nothing.
+// sum adds up the counters of a family with the given labels: "name" or
+// "name{label=value,…}". A missing family is −1, which matches no expected
+// value.
 func (s scraped) sum(t *testing.T, series string) int64 {
 	t.Helper()
 	name, rest, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
@@ -94,7 +95,7 @@ func (s scraped) sum(t *testing.T, series string) int64 {
 	return int64(total)
 }
 
-// labelled is a family's counters by the value of one label, without those at 0.
+// labelled returns a family's counters by the value of one label, without those at 0.
 func (s scraped) labelled(name, label string) map[string]int64 {
 	all := map[string]int64{}
 	for _, m := range s[name].GetMetric() {
@@ -107,17 +108,17 @@ func (s scraped) labelled(name, label string) map[string]int64 {
 	return all
 }
 
-// crowd is what the shoppers of this test were told and did.
+// crowd records the answers to this test's shoppers, and their actions.
 type crowd struct {
 	rushes  map[string]int64 // answers to rushes, by code
 	ofItem  map[string]int64 // those of them that name the item
 	paths   map[string]int64 // answers to requests for a path, by code
-	orders  int64            // who was told of an order
+	orders  int64            // shoppers that learned of an order
 	started int64            // payments
 	paid    int64
 	closed  int64
 	pushed  atomic.Int64 // messages that sockets received
-	due     int64        // messages that they have to receive
+	due     int64        // messages that sockets must receive
 }
 
 func (c *crowd) told(code string) {
@@ -144,7 +145,7 @@ func (c *crowd) listen(t *testing.T, in *instance, user int64) {
 			if err != nil {
 				return
 			}
-			if bytes.Contains(message, []byte(`"order"`)) { // and not the greeting
+			if bytes.Contains(message, []byte(`"order"`)) { // not the greeting
 				c.pushed.Add(1)
 			}
 		}
@@ -152,7 +153,7 @@ func (c *crowd) listen(t *testing.T, in *instance, user int64) {
 	t.Cleanup(func() { cancel(); done.Wait(); _ = conn.CloseNow() })
 }
 
-// path asks for a path and counts the answer; empty when it was refused.
+// path requests a path and counts the answer; it returns "" if refused.
 func (c *crowd) path(t *testing.T, b buyer, item string, quantity int) string {
 	t.Helper()
 	status, doc := b.in.call(t, http.MethodPost, "/api/v1/items/"+item+"/rush-path", b.token, map[string]int{"quantity": quantity})
@@ -164,7 +165,7 @@ func (c *crowd) path(t *testing.T, b buyer, item string, quantity int) string {
 	return doc["path"].(string)
 }
 
-// send sends a path and returns the number, empty when it was refused.
+// send sends a path and returns the order number, "" if refused.
 func (c *crowd) send(t *testing.T, b buyer, path string, again bool) string {
 	t.Helper()
 	status, doc := b.in.call(t, http.MethodPost, "/api/v1/rush/"+path, "", nil)
@@ -181,8 +182,8 @@ func (c *crowd) send(t *testing.T, b buyer, path string, again bool) string {
 	return doc["order_no"].(string)
 }
 
-// playByHand is what loadgen's shoppers do not do: repetitions, paths that are
-// refused, a cancellation.
+// playByHand does what loadgen's shoppers do not: repetitions, refused paths, a
+// cancellation.
 func (c *crowd) playByHand(t *testing.T, in *instance, item string) {
 	t.Helper()
 	for user := int64(1); user <= 5; user++ {
@@ -209,7 +210,7 @@ func (c *crowd) playByHand(t *testing.T, in *instance, item string) {
 	}
 }
 
-// playRush lets a crowd of loadgen's rush, and adds its log to what was told.
+// playRush runs a loadgen crowd, and adds its log to the record.
 func (c *crowd) playRush(t *testing.T, in *instance, item string, shoppers int, stores ...string) {
 	t.Helper()
 	const first = int64(1000)
@@ -227,7 +228,7 @@ func (c *crowd) playRush(t *testing.T, in *instance, item string, shoppers int, 
 	}
 	var report struct{ Troubles map[string]int64 }
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil || len(report.Troubles) > 0 {
-		t.Fatalf("%v, troubles %v; want a play that nothing disturbed", err, report.Troubles)
+		t.Fatalf("%v, troubles %v; want an undisturbed run", err, report.Troubles)
 	}
 	entries, err := loadgen.ReadLogFile(log)
 	if err != nil || len(entries) != shoppers {
@@ -254,8 +255,8 @@ func (c *crowd) playRush(t *testing.T, in *instance, item string, shoppers int, 
 	}
 }
 
-// stations are the funnel's counters and what they must be, from the first door
-// to the last.
+// stations are the funnel's counters and their expected values, from the first
+// step to the last.
 func (c *crowd) stations() map[string]int64 {
 	granted := c.rushes["queued"]
 	return map[string]int64{
@@ -281,19 +282,19 @@ func (c *crowd) stations() map[string]int64 {
 	}
 }
 
-// differences compares everything that was counted with what was told.
+// differences compares all counters with the record.
 func (c *crowd) differences(t *testing.T, ops string) []string {
 	t.Helper()
 	s := scrape(t, ops)
 	var all []string
 	for series, want := range c.stations() {
 		if got := s.sum(t, series); got != want {
-			all = append(all, fmt.Sprintf("%s = %d, shoppers say %d", series, got, want))
+			all = append(all, fmt.Sprintf("%s = %d, clients counted %d", series, got, want))
 		}
 	}
 	for name, want := range map[string]map[string]int64{"stampede_seckill_rush_answers_total": c.rushes, "stampede_seckill_paths_total": c.paths} {
 		if got := s.labelled(name, "code"); !maps.Equal(got, want) {
-			all = append(all, fmt.Sprintf("%s = %v, shoppers say %v", name, got, want))
+			all = append(all, fmt.Sprintf("%s = %v, clients counted %v", name, got, want))
 		}
 	}
 	if got := c.pushed.Load(); got != c.due {
@@ -303,10 +304,10 @@ func (c *crowd) differences(t *testing.T, ops string) []string {
 	return all
 }
 
-// TestEveryCounterOfTheFunnelEqualsWhatShoppersWereTold plays a small sale with
-// everything in it and holds each counter of /metrics, and the operator's
-// funnel, against the clients' own log: equal, neither more nor less.
-func TestEveryCounterOfTheFunnelEqualsWhatShoppersWereTold(t *testing.T) {
+// TestFunnelCountersEqualTheClientLog plays a small sale with every kind of
+// event and compares each counter of /metrics, and the operator's funnel, with
+// the client log: they must be equal.
+func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 	t.Parallel()
 	pool, redisURL := pgtest.DB(t), pgtest.RedisURL(t)
 	databaseURL := pool.Config().ConnString()
@@ -317,13 +318,14 @@ func TestEveryCounterOfTheFunnelEqualsWhatShoppersWereTold(t *testing.T) {
 	in.awaitLoaded(t, sale.ItemID)
 
 	c.playByHand(t, in, sale.ItemID)
-	in.awaitFree(t, sale.ItemID, 41) // the one that was canceled among them
+	in.awaitFree(t, sale.ItemID, 41) // including the canceled one
 	c.playRush(t, in, sale.ItemID, 300, "--database-url="+databaseURL, "--redis-url="+redisURL)
 	if c.rushes["queued"] != 46 || c.rushes["all-held"]+c.rushes["sold-out"] == 0 || c.paid == 0 || c.rushes["repeated"] != 10 || c.rushes["already-bought"] != 5 {
-		t.Fatalf("shoppers were told %v and %d paid; the play has to have everything in it", c.rushes, c.paid)
+		t.Fatalf("answers %v, %d paid; the sale must contain every kind of event", c.rushes, c.paid)
 	}
 
-	// What follows an answer, from the cache to the commit, is through in a moment.
+	// The work after an answer, from the cache to the commit, finishes shortly
+	// afterwards.
 	var last []string
 	defer func() {
 		if t.Failed() {
@@ -341,7 +343,7 @@ func TestEveryCounterOfTheFunnelEqualsWhatShoppersWereTold(t *testing.T) {
 		answers[code] = int64(n.(float64))
 	}
 	if !maps.Equal(answers, c.ofItem) {
-		t.Errorf("the operator's funnel has %v, shoppers say %v", answers, c.ofItem)
+		t.Errorf("the operator's funnel has %v, clients counted %v", answers, c.ofItem)
 	}
 	books, _ := funnel["books"].(map[string]any)
 	for what, want := range map[string]int64{"held": c.orders - c.paid - c.closed, "sold": c.paid, "available": 0, "difference": 0, "total": 45} {
@@ -350,7 +352,7 @@ func TestEveryCounterOfTheFunnelEqualsWhatShoppersWereTold(t *testing.T) {
 		}
 	}
 
-	// An alarm, so that the dashboard's panel of them has something to show.
+	// Raise an alarm, so that the dashboard's alarm panel has data.
 	if err := alarm.BooksBroken.Raise(t.Context(), pool, "item "+sale.ItemID, "raised by a test"); err != nil {
 		t.Fatal(err)
 	}

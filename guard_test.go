@@ -14,9 +14,9 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestTheDoorStandsBeforeTheRush meets every check of the door once on a real
-// server: what the packages prove of themselves holds only where they are wired.
-func TestTheDoorStandsBeforeTheRush(t *testing.T) {
+// TestDoorGuardsTheRush triggers every check of the door once on a real server:
+// the packages' own tests do not show that they are wired.
+func TestDoorGuardsTheRush(t *testing.T) {
 	t.Parallel()
 	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--paths-per-minute=3", "--human-check-strength=low")
 	g := guarded{in, mint(t, 1, auth.Operator), time.Now().Add(90 * time.Second).UTC()}
@@ -62,34 +62,35 @@ func TestTheDoorStandsBeforeTheRush(t *testing.T) {
 		status, said := g.path(t, shopper, open, "")
 		requireCode(t, status, said, "not-available")
 		if code := in.send(t, path); code != "" {
-			t.Fatalf("the path that was issued before is refused with %s", code)
+			t.Fatalf("the path issued before is refused with %s", code)
 		}
 		buyer{in, shopper}.awaitStatus(t, no, "refused", 10*time.Second)
 	})
-	t.Run("limit, heard of by the rules", func(t *testing.T) {
+	t.Run("limit, reported to the rules", func(t *testing.T) {
 		shopper := mint(t, 705, auth.Shopper)
 		for range 3 {
 			status, said := g.path(t, shopper, open, "")
 			requireCode(t, status, said, "")
 		}
-		// Beyond the limit no check is met any more, so the rule can only know of
-		// these refusals from the limit itself.
+		// Requests beyond the limit reach no check, so the rule can learn of
+		// these refusals only from the limit itself.
 		rule := map[string]any{"kind": "refusals_per_minute", "threshold": 2, "action": "none"}
 		g.post(t, "/api/v1/admin/risk/rules", rule)
 		status, said := g.path(t, shopper, open, "")
 		requireCode(t, status, said, "rate-limited")
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			g.path(t, shopper, open, "") // again, should the others have been in the minute before
+			g.path(t, shopper, open, "") // again, in case the others were in the previous minute
 			raw, err := json.Marshal(g.post(t, "/api/v1/admin/risk/rules/dry-run", rule))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return strings.Contains(string(raw), `"705"`)
-		}, "the rule to hit who asks too often")
+		}, "the rule to restrict a user who requests too often")
 	})
 }
 
-// TestInstancesShareAUsersLimit: only one that is alone may keep it to itself.
+// TestInstancesShareAUsersLimit: only a single instance may keep the limit in
+// its own memory.
 func TestInstancesShareAUsersLimit(t *testing.T) {
 	t.Parallel()
 	args := []string{"--nats-url=" + startNATS(t), "--paths-per-minute=2"}
@@ -105,14 +106,14 @@ func TestInstancesShareAUsersLimit(t *testing.T) {
 	}
 }
 
-// guarded is a server with an operator, and when its guarded sales open.
+// guarded is a server with an operator, and the opening time of its guarded sales.
 type guarded struct {
 	*instance
 	operator string
 	opens    time.Time
 }
 
-// post does what an operator may, and returns the answer.
+// post sends a request as the operator and returns the answer.
 func (g guarded) post(t *testing.T, path string, body any) map[string]any {
 	t.Helper()
 	status, doc := g.call(t, http.MethodPost, path, g.operator, body)
@@ -122,8 +123,8 @@ func (g guarded) post(t *testing.T, path string, body any) map[string]any {
 	return doc
 }
 
-// plan publishes an activity with these settings of its own and of its session,
-// and returns its item once the server gives out paths for it.
+// plan publishes an activity with these settings for itself and its session,
+// and returns its item once the server issues paths for it.
 func (g guarded) plan(t *testing.T, activity, session map[string]any) string {
 	t.Helper()
 	price := map[string]any{"amount": 9900, "currency": "CNY"}
@@ -137,7 +138,7 @@ func (g guarded) plan(t *testing.T, activity, session map[string]any) string {
 	made := g.post(t, "/api/v1/admin/activities", with(plan, activity))
 	g.post(t, "/api/v1/admin/activities/"+made["id"].(string)+"/publish", nil)                               //nolint:errcheck,forcetypeassert // a string, or the test is broken
 	item := made["sessions"].([]any)[0].(map[string]any)["items"].([]any)[0].(map[string]any)["id"].(string) //nolint:errcheck,forcetypeassert // likewise
-	g.awaitLoaded(t, item)                                                                                   // from the catalogue, which paths are given out by
+	g.awaitLoaded(t, item)                                                                                   // in the catalogue, from which paths are issued
 	return item
 }
 
@@ -146,7 +147,7 @@ func with(doc, more map[string]any) map[string]any {
 	return doc
 }
 
-// path asks for a rush path with the solution of a human check.
+// path requests a rush path with the solution of a human check.
 func (g guarded) path(t *testing.T, token, item, solution string) (status int, doc map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/api/v1/items/"+item+"/rush-path", strings.NewReader(`{}`))

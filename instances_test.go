@@ -23,7 +23,7 @@ func startNATS(t *testing.T) string {
 	srv.Start()
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
 	if !srv.ReadyForConnections(20 * time.Second) {
-		t.Fatal("the NATS server did not come up")
+		t.Fatal("the NATS server did not start")
 	}
 	return srv.ClientURL()
 }
@@ -70,10 +70,10 @@ func (b buyer) awaitStatus(t *testing.T, no, want string, within time.Duration) 
 	}, "order "+no+" to be "+want)
 }
 
-// TestAUnitReleasedThroughOneInstanceIsBoughtThroughAnother cancels on one
-// instance and buys on the other, over and over. The second instance has
-// refused that item just before, so its sold-out flag is up.
-func TestAUnitReleasedThroughOneInstanceIsBoughtThroughAnother(t *testing.T) {
+// TestReleasedUnitIsBoughtThroughAnotherInstance cancels on one instance and
+// buys on the other, repeatedly. The second instance has just refused that
+// item, so its sold-out flag is set.
+func TestReleasedUnitIsBoughtThroughAnotherInstance(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), startNATS(t)
 	first := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
@@ -110,7 +110,7 @@ func TestAUnitReleasedThroughOneInstanceIsBoughtThroughAnother(t *testing.T) {
 	}
 }
 
-func TestASecondInstanceWithoutNATSIsRefused(t *testing.T) {
+func TestSecondInstanceWithoutNATSIsRefused(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
 	serveInstance(t, databaseURL, redisURL)

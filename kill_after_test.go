@@ -11,13 +11,13 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// openAgain is the time within which an item has to sell again once the process
-// that follows a crash is ready: a second until somebody looks at the items, and
-// another for the Loads of a few. Three times that is still less than the 10 s of
-// an ack wait, which what the predecessor had in hand must not cost.
+// openAgain is the time within which an item must sell again once the process
+// after a crash is ready: a second until the items are checked, and another for
+// the Loads of a few. Three times that is still less than the 10 s ack wait,
+// which the predecessor's unacknowledged messages must not cost.
 const openAgain = 2 * time.Second
 
-// checkAfterCrashes holds the crowd's memory against a process that came back.
+// checkAfterCrashes checks a restarted process against the crowd's memory.
 func (c *rushers) checkAfterCrashes(s *mortal) {
 	t := c.t
 	t.Helper()
@@ -26,18 +26,18 @@ func (c *rushers) checkAfterCrashes(s *mortal) {
 	opened := time.Since(began)
 	t.Logf("the item sold again %s after the process was ready", opened.Round(time.Millisecond))
 	if opened > 3*openAgain {
-		t.Errorf("the item sold again only after %s; %s are promised", opened, openAgain)
+		t.Errorf("the item sold again only after %s, want at most %s", opened, openAgain)
 	}
 
-	// Who was answered is known, without having to do anything for it.
+	// Every answered attempt must be known without a further request.
 	ends := func(p *rusher) {
 		if p.told && !c.follow(p, 15*time.Second) {
-			t.Errorf("no end of the line for %s", p)
+			t.Errorf("no outcome for %s", p)
 		}
 	}
 	c.each(ends)
-	// Then everybody clicks once more: who was answered gets the same answer, the
-	// others one at last.
+	// Then every shopper retries: an answered one must get the same answer, the
+	// others a final one.
 	c.each(func(p *rusher) {
 		if !within(15*time.Second, func() bool {
 			r := c.rush(p)
@@ -59,7 +59,7 @@ func (c *rushers) checkAfterCrashes(s *mortal) {
 	s.verify(t, c.writeLog())
 }
 
-// each runs fn for all shoppers, a wave at a time.
+// each runs fn for all shoppers, one wave at a time.
 func (c *rushers) each(fn func(*rusher)) {
 	slots := make(chan struct{}, waveSize)
 	var all sync.WaitGroup
@@ -73,7 +73,7 @@ func (c *rushers) each(fn func(*rusher)) {
 	all.Wait()
 }
 
-// sellOne lets one newcomer after the other try until one is in line.
+// sellOne lets new shoppers try one after the other until one is in line.
 func (c *rushers) sellOne() {
 	p := c.newcomer()
 	p.role = leaves
@@ -83,15 +83,15 @@ func (c *rushers) sellOne() {
 	}, "the item to sell again")
 }
 
-// A callback that the process had in hand when it died comes again after the
-// bank's lease, and the shop asks by itself, both after 30 s. The long form waits
-// for that; the short form has no time to.
+// A callback that the process was handling when it died is repeated after the
+// bank's lease, and the shop queries the bank itself, both after 30 s. The long
+// form waits for that; the short form does not have the time.
 const (
 	callbackComesAgain = 75 * time.Second
 	callbackIsHere     = 2 * time.Second
 )
 
-// checkRole waits for what the shopper's own deed must lead to.
+// checkRole waits for the result of the shopper's own action.
 func (c *rushers) checkRole(p *rusher) {
 	switch {
 	case p.paid:
@@ -100,8 +100,8 @@ func (c *rushers) checkRole(p *rusher) {
 			patience = callbackComesAgain
 		}
 		if !c.becomes(p, orderevent.StatusPaid, patience) {
-			// Whoever paid and then wants to cancel is paid: the money went first, and
-			// closing asks the bank.
+			// A shopper who paid and then cancels ends up paid: the money came
+			// first, and closing queries the bank.
 			c.ask(http.MethodPost, "/api/v1/orders/"+p.no+"/cancel", p.token, nil)
 			if *killRounds > 0 || !c.becomes(p, orderevent.StatusPaid, 15*time.Second) {
 				c.t.Errorf("the bank took the money, and the order is not paid: %s", p)
@@ -124,8 +124,8 @@ func (c *rushers) becomes(p *rusher, status string, patience time.Duration) bool
 	})
 }
 
-// within asks again and again until cond holds, and reports whether it did in
-// time. Unlike pgtest.Eventually it may run in any goroutine.
+// within polls until cond is true, and reports whether that happened in time.
+// Unlike pgtest.Eventually it may run in any goroutine.
 func within(d time.Duration, cond func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -137,7 +137,7 @@ func within(d time.Duration, cond func() bool) bool {
 	return false
 }
 
-// checkSecondPath lets holders try a new path: it must lead them to the number
+// checkSecondPath lets holders try a new path: it must lead to the order number
 // that they have.
 func (c *rushers) checkSecondPath() {
 	left := 3
@@ -159,8 +159,8 @@ func (c *rushers) checkSecondPath() {
 // liveStates are the states in which an order holds units.
 const liveStates = `('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')`
 
-// sellOut sells single units until the books say that none is left: a unit that a
-// crash had lost would keep it from ending.
+// sellOut sells single units until the books show none left: a unit lost in a
+// crash would keep it from ending.
 func (c *rushers) sellOut(conn *pgx.Conn) {
 	left := func() (units int) {
 		err := conn.QueryRow(shortly(c.t), `SELECT $2 - coalesce(sum(quantity), 0) FROM orders.orders WHERE item_id = $1::text::bigint AND status IN `+liveStates,
@@ -173,7 +173,7 @@ func (c *rushers) sellOut(conn *pgx.Conn) {
 	pgtest.Eventually(c.t, 30*time.Second, func() bool {
 		n := left()
 		if n < 0 {
-			c.t.Fatalf("%d units are sold that do not exist", -n)
+			c.t.Fatalf("%d units oversold", -n)
 		}
 		var all sync.WaitGroup
 		slots := make(chan struct{}, 2*waveSize)
@@ -193,8 +193,8 @@ func (c *rushers) sellOut(conn *pgx.Conn) {
 	}, "every unit to be sold")
 }
 
-// checkRows asks Postgres whether each number that was answered has one row of its
-// user, and no user more than one live order.
+// checkRows checks in Postgres that each answered number has one row of its
+// user, and no user has more than one live order.
 func (c *rushers) checkRows(conn *pgx.Conn) {
 	t := c.t
 	t.Helper()
@@ -217,6 +217,6 @@ func (c *rushers) checkRows(conn *pgx.Conn) {
 		t.Fatal(err)
 	}
 	if lost, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || len(lost) > 0 {
-		t.Errorf("numbers that were answered 202 and have no row: %v (%v)", lost, err)
+		t.Errorf("numbers answered 202 without a row: %v (%v)", lost, err)
 	}
 }

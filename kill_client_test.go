@@ -10,13 +10,13 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// reply is the part of any answer that the crowd reads. Status 0 means that none came.
+// reply is the part of any answer that the crowd reads. Status 0 means no answer.
 type reply struct {
 	HTTP    int    `json:"-"`
 	Code    string `json:"code"`
 	OrderNo string `json:"order_no"`
 	Path    string `json:"path"`
-	Status  any    `json:"status"` // an order's state; in a refusal the number that HTTP has
+	Status  any    `json:"status"` // an order's state; in a refusal the HTTP status
 	Reason  string `json:"reason"`
 	PayURL  string `json:"pay_url"`
 	ID      string `json:"id"`
@@ -30,7 +30,7 @@ type reply struct {
 
 func (r reply) ok() bool { return r.HTTP >= 200 && r.HTTP < 300 }
 
-// ask sends a request. A process that dies answers nothing, which is no failure.
+// ask sends a request. No answer from a dying process is not a failure.
 func (c *rushers) ask(method, target, token string, body any) (r reply) {
 	var raw io.Reader
 	if body != nil {
@@ -65,7 +65,7 @@ func (c *rushers) ask(method, target, token string, body any) (r reply) {
 		return r // cut off
 	}
 	if len(text) > 0 && json.Unmarshal(text, &r) != nil {
-		c.t.Errorf("%s %s answered %d with no JSON: %s", method, target, resp.StatusCode, text)
+		c.t.Errorf("%s %s answered %d without JSON: %s", method, target, resp.StatusCode, text)
 	}
 	r.HTTP = resp.StatusCode
 	return r

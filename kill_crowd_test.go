@@ -28,7 +28,7 @@ const (
 	cancels
 )
 
-// rusher is one user with one rush path, and everything that user was told. It
+// rusher is one user with one rush path, and every answer to that user. It
 // belongs to one goroutine at a time.
 type rusher struct {
 	user     int64
@@ -40,12 +40,12 @@ type rusher struct {
 	no    string
 
 	told    bool   // answered 202
-	refusal string // the last answer that was none: a code, "" for no answer at all
-	final   bool   // refused for good
-	status  string // the last one heard, "" or queued before there is an order
+	refusal string // the last refusal's code, "" for no answer
+	final   bool   // permanently refused
+	status  string // the last known one, "" or queued before there is an order
 	reason  string
 	paid    bool // the bank took the money
-	closed  bool // the cancel was answered
+	closed  bool // the cancel was confirmed
 }
 
 // rushers play shoppers against a shop whose process may die under them.
@@ -69,14 +69,15 @@ func newRushers(t *testing.T, rng *rand.Rand, url string) *rushers {
 	return &rushers{
 		t: t, rng: rng, url: url, tokens: auth.NewTokens([]byte(testKey), time.Now),
 		client: &http.Client{Transport: transport, Timeout: 15 * time.Second},
-		// More than all waves of a scenario can take, so that a point stays reachable.
+		// More than all waves of a scenario can buy, so that a point stays reachable.
 		stock: 300, nextUser: 1000 + rng.Int64N(1_000_000),
 	}
 }
 
-// plan publishes the sale, open from now on, of which one user may have two. A
-// second item is nobody's wish: it has to be loaded, too, so that a start has more
-// than one Load to die in. It reports false when the process died meanwhile.
+// plan publishes the sale, open immediately, with a limit of two units per
+// user. A second item is never bought: it only has to be loaded, so that a
+// start has more than one Load to die in. plan reports false if the process
+// died meanwhile.
 func (c *rushers) plan() bool {
 	type object = map[string]any
 	opens, closes := time.Now(), time.Now().Add(30*time.Minute)
@@ -99,7 +100,7 @@ func (c *rushers) plan() bool {
 	return true
 }
 
-// newcomer is the next user, with a role and a quantity of the seed's choice.
+// newcomer returns the next user, with a role and a quantity chosen by the seed.
 func (c *rushers) newcomer() *rusher {
 	c.nextUser++
 	s := &rusher{user: c.nextUser, quantity: 1 + c.rng.IntN(2), role: role(c.rng.IntN(3))}
@@ -108,12 +109,13 @@ func (c *rushers) newcomer() *rusher {
 	return s
 }
 
-// waveSize is how many rush at the same time: enough for batches, few enough that
-// a stage's points are reached several times before the stock is gone.
+// waveSize is how many shoppers rush at the same time: enough for batches, few
+// enough that a stage's points are reached several times before the stock is
+// sold out.
 const waveSize = 12
 
-// wave lets shoppers rush at the same time, those first who have no final answer
-// yet, and go on with their orders.
+// wave lets shoppers rush at the same time, those without a final answer first,
+// and then continue with their orders.
 func (c *rushers) wave(during func()) {
 	var some []*rusher
 	for _, s := range c.shoppers {
@@ -142,7 +144,7 @@ func (c *rushers) wave(during func()) {
 	}
 }
 
-// units is what those who are in line or have an order asked for.
+// units is the number of units requested by shoppers in line or with an order.
 func (c *rushers) units() (n int) {
 	for _, s := range c.shoppers {
 		if s.told && !s.closed {
@@ -152,11 +154,11 @@ func (c *rushers) units() (n int) {
 	return n
 }
 
-// refusedPause is what shoppers wait when nobody of a wave got in line: the item is
-// being loaded, or the process is gone.
+// refusedPause is how long shoppers wait if no one in a wave got in line: the
+// item is being loaded, or the process is gone.
 const refusedPause = 20 * time.Millisecond
 
-// rush sends the shopper's attempt, always with the first path that was given.
+// rush sends the shopper's attempt, always with the first path that was issued.
 func (c *rushers) rush(s *rusher) reply {
 	if s.path == "" {
 		r := c.ask(http.MethodPost, "/api/v1/items/"+c.sale.ItemID+"/rush-path", s.token, map[string]int{"quantity": s.quantity})
@@ -170,7 +172,7 @@ func (c *rushers) rush(s *rusher) reply {
 	switch {
 	case r.HTTP == http.StatusAccepted:
 		if r.OrderNo != s.no {
-			c.t.Errorf("user %d rushed with number %s and was answered %s", s.user, s.no, r.OrderNo)
+			c.t.Errorf("user %d rushed with number %s and got the answer %s", s.user, s.no, r.OrderNo)
 		}
 		s.told = true
 	case r.HTTP != 0:
@@ -185,8 +187,8 @@ func (c *rushers) rush(s *rusher) reply {
 	return r
 }
 
-// follow polls until the number has come to an order or a refusal; false when that
-// did not happen in time, because of a crash or at all.
+// follow polls until the number has become an order or a refusal; false if that
+// did not happen in time, because of a crash or otherwise.
 func (c *rushers) follow(s *rusher, patience time.Duration) (ended bool) {
 	within(patience, func() (stop bool) {
 		r := c.ask(http.MethodGet, "/api/v1/orders/"+s.no, s.token, nil)
@@ -194,7 +196,7 @@ func (c *rushers) follow(s *rusher, patience time.Duration) (ended bool) {
 		case r.HTTP == 0:
 			return true
 		case r.HTTP == http.StatusNotFound:
-			c.t.Errorf("user %d was answered 202 for %s, which is %s now", s.user, s.no, r.Code)
+			c.t.Errorf("user %d was answered 202 for %s, which is now %s", s.user, s.no, r.Code)
 			return true
 		case r.ok() && r.Status != "queued":
 			c.hear(s, r)
@@ -205,7 +207,7 @@ func (c *rushers) follow(s *rusher, patience time.Duration) (ended bool) {
 	return ended
 }
 
-// hear notes a status and that none of them takes anything back.
+// hear records a status and checks that it does not contradict an earlier one.
 func (c *rushers) hear(s *rusher, r reply) {
 	var allowed []string
 	switch s.status {
@@ -216,7 +218,7 @@ func (c *rushers) hear(s *rusher, r reply) {
 	}
 	state, ok := r.Status.(string)
 	if !ok || allowed != nil && !slices.Contains(allowed, state) {
-		c.t.Errorf("order %s was %q and is %v now", s.no, s.status, r.Status)
+		c.t.Errorf("order %s was %q and is now %v", s.no, s.status, r.Status)
 	}
 	if state == orderevent.StatusRefused && r.Reason == "" {
 		c.t.Errorf("order %s was refused without a reason", s.no)
@@ -224,7 +226,7 @@ func (c *rushers) hear(s *rusher, r reply) {
 	s.status, s.reason = state, r.Reason
 }
 
-// act does what the shopper wants with a pending order.
+// act performs the shopper's intended action on a pending order.
 func (c *rushers) act(s *rusher) {
 	if s.status != orderevent.StatusPending {
 		return
@@ -241,7 +243,7 @@ func (c *rushers) act(s *rusher) {
 	}
 }
 
-// writeLog keeps what the crowd was told, for verify.
+// writeLog writes the client log, for verify.
 func (c *rushers) writeLog() string {
 	entries := make([]proof.ClientRecord, 0, len(c.shoppers))
 	for _, s := range c.shoppers {

@@ -25,8 +25,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// mortal is a server that dies and comes back: the same data and the same address,
-// one process after the other.
+// mortal is a server that dies and restarts: the same data and the same
+// address, one process after the other.
 type mortal struct {
 	addr  string
 	args  []string // of the command, without the address
@@ -41,8 +41,8 @@ var (
 	serveIsReady = regexp.MustCompile(`serves (http://\S+);`)
 )
 
-// hurried lets shoppers come back at once, and with a path that they were answered
-// for already, as often as a crash makes them.
+// hurried lets shoppers retry immediately, and with an already answered path,
+// as often as a crash requires.
 var hurried = []string{"--paths-per-minute=0", "--rushes-per-second=0"}
 
 // runShop is `stampede run`, whose Postgres and Redis die with it and start over.
@@ -52,7 +52,7 @@ func runShop(t *testing.T) *mortal {
 	return &mortal{addr: freeAddr(t), data: data, ready: runIsReady, args: append([]string{"run", "--data=" + data, "--demo-every=1h"}, hurried...)}
 }
 
-// serveShop is `stampede serve` on stores that go on living while it is dead.
+// serveShop is `stampede serve` on stores that keep running while it is dead.
 func serveShop(t *testing.T) *mortal {
 	t.Helper()
 	databaseURL := pgtest.DatabaseURL(t)
@@ -63,16 +63,15 @@ func serveShop(t *testing.T) *mortal {
 	}, hurried...)}
 }
 
-// lastPort counts freeAddr's ports up, from where no other run of the tests has
-// just begun.
+// lastPort counts freeAddr's ports up, from a start that no recent test run shares.
 var lastPort atomic.Int64
 
 func init() { lastPort.Store(rand.Int64N(10_000)) }
 
-// freeAddr is a loopback address that every process of a shop can bind in turn:
-// the bank calls back where the payment was made. No other test gets it, not even
-// while nobody listens there. Its port lies below those that the system gives to
-// outgoing connections, of which tests make thousands.
+// freeAddr returns a loopback address that every process of a shop can bind in
+// turn: the bank calls back the address where the payment was made. No other
+// test gets it, not even while no process listens on it. Its port is below the
+// ephemeral range, since tests open thousands of outgoing connections.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -101,7 +100,7 @@ func (s *mortal) start(t *testing.T, points string) *process {
 	return p
 }
 
-// await returns true once the process is ready, false when it ended before: a
+// await returns true once the process is ready, false if it exited before: a
 // point inside Load may be reached while the process starts.
 func (s *mortal) await(t *testing.T, p *process) bool {
 	t.Helper()
@@ -112,7 +111,7 @@ func (s *mortal) await(t *testing.T, p *process) bool {
 		case <-p.ended:
 			return false
 		case <-timeout:
-			t.Fatalf("it was not ready within a minute:\n%s", p.out)
+			t.Fatalf("the process was not ready within a minute:\n%s", p.out)
 		}
 	}
 	if s.databaseURL == "" {
@@ -125,7 +124,7 @@ func (s *mortal) await(t *testing.T, p *process) bool {
 	return true
 }
 
-// over reports whether the process has ended.
+// over reports whether the process has exited.
 func (p *process) over() bool {
 	select {
 	case <-p.ended:
@@ -141,12 +140,13 @@ func (p *process) killed() bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// healed is how long after a fault its traces may last: what a server or an instance
-// had in hand when it died comes again after an ack wait of up to 15 s, and until
-// then a paid unit, say, does not count as sold in Redis.
+// healed is how long after a fault its traces may last: the unacknowledged
+// messages of a dead server or instance are redelivered after an ack wait of up
+// to 15 s, and until then a paid unit, for example, does not count as sold in
+// Redis.
 const healed = time.Minute
 
-// verify proves the books of the shop against what its shoppers were told.
+// verify proves the books of the shop against the client log.
 func (s *mortal) verify(t *testing.T, clientLog string) {
 	t.Helper()
 	args := []string{"verify", "--client-log=" + clientLog}
@@ -210,7 +210,7 @@ func sigkill(t *testing.T, pid string) {
 	}
 }
 
-// shortly is a context for one look at a store.
+// shortly returns a context for one query of a store.
 func shortly(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -218,5 +218,5 @@ func shortly(t *testing.T) context.Context {
 	return ctx
 }
 
-// armed writes one entry of STAMPEDE_FAILPOINTS.
+// armed formats one entry of STAMPEDE_FAILPOINTS.
 func armed(point string, nth int) string { return fmt.Sprintf("%s=kill@%d", point, nth) }

@@ -13,20 +13,20 @@ import (
 )
 
 var (
-	killRounds = flag.Int("killpoints.rounds", 0, "kill at each point so many times, each with a seed of its own; 0 plays the short form")
-	killSeed   = flag.Uint64("killpoints.seed", 0, "the seed of the first scenario, to repeat one that failed; 0 chooses")
+	killRounds = flag.Int("killpoints.rounds", 0, "number of kills at each point, each with a different seed; 0 plays the short form")
+	killSeed   = flag.Uint64("killpoints.seed", 0, "the seed of the first scenario, to repeat a failed one; 0 means random")
 )
 
-// Ends of a process that are no points of its own code.
+// Ends of a process that are not points in its own code.
 const (
 	redisDies    = "redis dies"
 	postgresDies = "postgres dies"
 	anyMoment    = "any moment"
 )
 
-// mostHits bounds the seed's choice of the hit at which a point kills. A stage
-// reaches a batch's points once or more per wave, those of one shopper as often as
-// there are shoppers; Loads happen once per item and start.
+// mostHits bounds the hit, chosen by the seed, at which a point kills. A stage
+// reaches a batch's points once or more per wave, those of one shopper as often
+// as there are shoppers; Loads happen once per item and start.
 var mostHits = map[string]int{
 	"after-lua":       6,
 	"after-publish":   6,
@@ -41,8 +41,8 @@ var mostHits = map[string]int{
 	"relay-published": 12,
 }
 
-// scenario is one shop whose process ends in one way after the other, each time
-// under shoppers, and then comes back for good.
+// scenario is one shop whose process is killed in several ways, one after the
+// other, each time under load, and then restarts and stays up.
 type scenario struct {
 	name   string
 	stages []string
@@ -52,8 +52,8 @@ type scenario struct {
 
 // shortForm reaches every point once. The second of a pair hits a process that is
 // recovering from the first, which is the harder case. With `run` Redis starts over
-// as well and everything is loaded again; with `serve` it lives on and remembers
-// what its dead client has taken or owes it.
+// as well and everything is loaded again; with `serve` it keeps running and
+// remembers what its dead client has taken or owes it.
 func shortForm() []scenario {
 	return []scenario{
 		{name: "run", shop: runShop, stages: []string{"after-lua", "load-fenced"}},
@@ -66,8 +66,8 @@ func shortForm() []scenario {
 	}
 }
 
-// longForm plays every end so many times, in pairs that a round's seed chooses.
-// Every fifth scenario has stores of its own that go on living.
+// longForm plays every end the given number of times, in pairs chosen by a
+// round's seed. Every fifth scenario has separate stores that keep running.
 func longForm(rounds int, rng *rand.Rand) []scenario {
 	var scenarios []scenario
 	for range rounds {
@@ -85,16 +85,17 @@ func longForm(rounds int, rng *rand.Rand) []scenario {
 	return scenarios
 }
 
-// needsRun reports whether an end is there only when the stores start with the
-// process: otherwise nobody may end them, and nothing has to be loaded again.
+// needsRun reports whether an end is possible only if the stores start with the
+// process: otherwise they must not be killed, and nothing has to be loaded
+// again.
 func needsRun(end string) bool {
 	return end == redisDies || end == postgresDies || strings.HasPrefix(end, "load-")
 }
 
-// TestKillPoints ends real processes with SIGKILL at named points, in the middle of
-// a rush, and proves of what comes back that nobody was told anything in vain: the
-// same number has the same answer, no user has two orders, no unit is lost or sold
-// twice, and the item sells what is left.
+// TestKillPoints kills real processes with SIGKILL at named points, in the
+// middle of a rush, and proves that the restarted process keeps every promise:
+// the same number has the same answer, no user has two orders, no unit is lost
+// or sold twice, and the item sells the remaining units.
 func TestKillPoints(t *testing.T) {
 	t.Parallel()
 	seed := *killSeed
@@ -115,8 +116,8 @@ func TestKillPoints(t *testing.T) {
 	}
 }
 
-// TestTheShortFormReachesEveryPoint keeps a new point from being forgotten here.
-func TestTheShortFormReachesEveryPoint(t *testing.T) {
+// TestShortFormReachesEveryPoint fails if a new point is missing here.
+func TestShortFormReachesEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, name := range failpoint.Names() {
 		if !slices.ContainsFunc(shortForm(), func(s scenario) bool { return slices.Contains(s.stages, name) }) {
@@ -128,7 +129,7 @@ func TestTheShortFormReachesEveryPoint(t *testing.T) {
 	}
 }
 
-// play runs the stages and holds what came of them against what shoppers know.
+// play runs the stages and checks the result against the client log.
 func (s scenario) play(t *testing.T) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(s.seed, 1))
@@ -140,13 +141,13 @@ func (s scenario) play(t *testing.T) {
 	began := time.Now()
 	last := shop.start(t, "")
 	if !shop.await(t, last) {
-		t.Fatalf("it does not start any more:\n%s", last.out)
+		t.Fatalf("the process does not start any more:\n%s", last.out)
 	}
 	t.Logf("ready %s after the start", time.Since(began).Round(time.Millisecond))
 	c.checkAfterCrashes(shop)
 }
 
-// stage starts a process and plays waves until it has ended in the given way.
+// stage starts a process and plays waves until it has been killed in the given way.
 func (s scenario) stage(t *testing.T, shop *mortal, c *rushers, end string) {
 	t.Helper()
 	points, nth := "", 0
@@ -167,7 +168,7 @@ func (s scenario) stage(t *testing.T, shop *mortal, c *rushers, end string) {
 			continue
 		}
 		if c.units() > c.stock-2*waveSize {
-			t.Fatalf("%s did not happen before the stock was gone, in %d waves", points, waves)
+			t.Fatalf("%s did not happen before the stock was sold out, in %d waves", points, waves)
 		}
 		waves++
 		var during func()
@@ -186,8 +187,8 @@ func (s scenario) stage(t *testing.T, shop *mortal, c *rushers, end string) {
 	t.Logf("%s, hit or wave %d: the process ended (%s) after %d waves", end, nth, p.cmd.ProcessState, waves)
 }
 
-// strike ends the process or one of its stores from outside, a moment after a wave
-// began, and waits for the end of the process.
+// strike kills the process or one of its stores from outside, shortly after a
+// wave began, and waits for the process to exit.
 func (s scenario) strike(t *testing.T, shop *mortal, p *process, end string, rng *rand.Rand) {
 	t.Helper()
 	moment := time.NewTimer(time.Duration(rng.IntN(50)) * time.Millisecond)
@@ -205,6 +206,6 @@ func (s scenario) strike(t *testing.T, shop *mortal, p *process, end string, rng
 	select {
 	case <-p.ended:
 	case <-time.After(30 * time.Second): // three times the promised 10 s
-		t.Fatalf("the process did not end after %s", end)
+		t.Fatalf("the process did not exit after %s", end)
 	}
 }

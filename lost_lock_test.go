@@ -10,11 +10,11 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestALostInstanceLockEndsTheProcess takes the instance lock from under a
-// server that carries its messages itself, as a successor does that was started
-// while the server was cut off from Postgres. Two embedded buses on one database
-// would each carry half of the messages, so the server has to go.
-func TestALostInstanceLockEndsTheProcess(t *testing.T) {
+// TestLostInstanceLockEndsTheProcess takes the instance lock from a server with
+// an embedded bus, as a successor does that was started while the server was
+// cut off from Postgres. Two embedded buses on one database would each carry
+// part of the messages, so the server must exit.
+func TestLostInstanceLockEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.DatabaseURL(t)
 	in := serveInstance(t, databaseURL, pgtest.RedisURL(t))
@@ -34,15 +34,15 @@ func TestALostInstanceLockEndsTheProcess(t *testing.T) {
 		AND (classid::bigint << 32 | objid::bigint) = $1`
 	var holder int32
 	if err := other.QueryRow(t.Context(), `SELECT pid `+mine+` AND granted`, lock).Scan(&holder); err != nil {
-		t.Fatalf("who holds the instance lock: %v", err)
+		t.Fatalf("find the holder of the instance lock: %v", err)
 	}
 	taken := make(chan error, 1)
 	go func() {
 		_, err := successor.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, lock)
 		taken <- err
 	}()
-	// The successor waits in line before the holder's connection breaks, so that
-	// the server cannot take the lock again.
+	// The successor queues for the lock before the holder's connection breaks,
+	// so that the server cannot reacquire it.
 	pgtest.Eventually(t, 10*time.Second, func() bool {
 		var waits bool
 		err := other.QueryRow(t.Context(), `SELECT EXISTS (SELECT `+mine+` AND NOT granted)`, lock).Scan(&waits)
@@ -57,12 +57,12 @@ func TestALostInstanceLockEndsTheProcess(t *testing.T) {
 	select {
 	case <-in.ended:
 	case <-time.After(36 * time.Second): // three times: noticed within 2 s, stopped within 10 s
-		t.Fatal("the server goes on without the instance lock")
+		t.Fatal("the server continues without the instance lock")
 	}
 	if code := in.stop(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	if want := "another stampede with an embedded NATS serves this database"; !strings.Contains(in.err.String(), want) {
-		t.Errorf("it printed %q, want a sentence with %q", in.err, want)
+		t.Errorf("printed %q, want an error with %q", in.err, want)
 	}
 }

@@ -46,17 +46,17 @@ import (
 	"stampede/seckill/rush"
 )
 
-// release is this program's version, and the one place that says so: a test holds
-// CHANGELOG.md and the READMEs against it, and a release its tag.
+// release is this program's version, defined only here: a test checks
+// CHANGELOG.md and the READMEs against it, and a release checks its tag.
 const release = "v0.9.0"
 
-// version is the release, and the commit where the go command built in a repository.
+// version is the release, with the commit if the go command built it in a repository.
 var version = cli.Built(release)
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// settings are those of run and serve, each declared by the package that works with
-// it. The groups are the headings of --help.
+// settings are the settings of run and serve, each declared by the package that
+// uses it. The groups are the headings of --help.
 type settings struct {
 	cli.Base `embed:""`
 	Trace    tracing.Settings   `embed:"" group:"Logs and traces:"`
@@ -75,43 +75,44 @@ type settings struct {
 	Stop     app.Settings       `embed:"" group:"Stopping:"`
 }
 
-// Check asks what only two packages together can say.
+// Check validates settings that involve two packages.
 func (s *settings) Check() error {
 	return s.Identity.Human.CheckPages(s.Addresses.PublicURL)
 }
 
-// practice is what run adds: its shop has no contract with a payment provider, and
-// none with an SMS gateway unless one is named.
+// practice sets the additions of run: its shop has no contract with a payment
+// provider, and none with an SMS gateway unless one is configured.
 func (s *settings) practice() {
 	s.Bank.SandboxBank = true
 	s.Identity.SMS.SandboxSMS = s.Identity.SMS.SandboxSMS || s.Identity.SMS.SMSGatewayURL == ""
 }
 
-// poolWeights share the connections out; their sum is the default budget. Payments
-// must answer however busy the rush is; one of the accounts' is for revocations.
+// poolWeights divide the connections; their sum is the default budget. Payments
+// must answer however busy the rush is; one of the accounts' connections is for
+// revocations.
 var poolWeights = map[string]int32{"seckill": 6, "inventory": 4, "order": 10, "payment": 8, "platform": 6, "account": 5}
 
 // commands is the command table.
 type commands struct {
 	Run       cli.Run          `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
-	Serve     cli.Serve        `cmd:"" help:"Serve with your own Postgres and Redis."`
+	Serve     cli.Serve        `cmd:"" help:"Serve with existing Postgres and Redis servers."`
 	Migrate   cli.Migrate      `cmd:"" help:"Bring the database to this version's schema."`
 	Config    cli.Config       `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
 	Token     cli.Token        `cmd:"" help:"Mint access tokens with the signing key."`
 	Rush      cli.Rush         `cmd:"" help:"Play shoppers against a running server and report."`
-	Verify    cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not look."`
+	Verify    cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
 	Bench     cli.Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
 	Version   cli.PrintVersion `cmd:"" help:"Print the version."`
 	BenchPart cli.BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`
 }
 
-// table is the command table with the settings that its commands work on.
+// table is the command table with the settings that its commands use.
 func table(set *settings) *commands {
 	all := cli.Settings{Base: &set.Base, Plugins: []any{set}, Practice: set.practice}
 	return &commands{Run: cli.Run{Settings: all}, Serve: cli.Serve{Settings: all}, Config: cli.Config{Settings: all}}
 }
 
-// run carries out one command and returns its exit code.
+// run runs one command and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set := new(settings)
 	streams := cli.Streams{Out: stdout, Err: stderr}
@@ -120,7 +121,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // server is the wired process.
 type server struct {
-	end            context.CancelCauseFunc // ends the process in order, with a reason
+	end            context.CancelCauseFunc // shuts the process down, with a reason
 	set            *settings
 	log            *slog.Logger
 	app            *app.App
@@ -144,12 +145,12 @@ type server struct {
 	notify    *notify.Service
 }
 
-// server is one with these settings, of which nothing is open yet.
+// server returns a server with these settings; nothing of it is open yet.
 func (s *settings) server(log *slog.Logger) *server {
 	return &server{set: s, log: log, app: app.New(log), registry: telemetry.Registry()}
 }
 
-// prove makes every module's checks.
+// prove runs every module's checks.
 func (s *server) prove(ctx context.Context) []proof.Outcome {
 	plan := seckill.Checks(s.pools["seckill"], s.inventory)
 	return proof.Run(ctx, slices.Concat(s.inventory.Checks(), plan, s.order.Checks(), s.payment.Checks()))
@@ -162,7 +163,7 @@ func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
 }
 
 // proveStores is verify: it reads the stores without serving, proves the books
-// and holds them against what shoppers were told.
+// and checks them against the client log.
 func (s *settings) proveStores(
 	ctx context.Context, stores cli.Stores, item int64, told []proof.ClientRecord,
 ) (found cli.Evidence, err error) {
@@ -187,8 +188,8 @@ func (s *settings) proveStores(
 	return found, err
 }
 
-// open connects to the stores and builds the modules; nothing runs yet. What it
-// opened is closed by app.Stop, also when it fails half way.
+// open connects to the stores and builds the modules; nothing runs yet.
+// app.Stop closes what it opened, even if it fails halfway.
 func (s *server) open(ctx context.Context, stores cli.Stores, key string) error {
 	var err error
 	if s.trace, err = tracing.Open(ctx, tracing.Config{Settings: s.set.Trace, Version: version, Log: s.log}); err != nil {
@@ -290,8 +291,8 @@ func (s *server) openPools(ctx context.Context, stores cli.Stores) error {
 	return nil
 }
 
-// openBooks builds the modules that keep the books. Without a bus, as verify
-// has none, they only read.
+// openBooks builds the modules that keep the books. Without a bus, as in
+// verify, they only read.
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
 	stockCfg := inventory.NewConfig(s.set.Stock, s.set.Bus.PublishDeadline)
@@ -323,7 +324,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	return err
 }
 
-// openDoors builds the modules that shoppers meet.
+// openDoors builds the modules that shoppers interact with.
 func (s *server) openDoors(key []byte) error {
 	saleCfg := seckill.NewConfig(s.set.Sale, rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...))
 	window, canPay := s.payment.Window()
@@ -356,9 +357,9 @@ func (s *server) openDoors(key []byte) error {
 	return err
 }
 
-// start sets the modules to work. What is registered last stops first: HTTP
-// drains, sockets close, lanes finish, consumers and workers end, the relay
-// sends what is left; app.Stop then closes bus, Redis and pools.
+// start starts the modules. The last one registered stops first: HTTP drains,
+// sockets close, lanes finish, consumers and workers end, the relay sends the
+// remaining events; app.Stop then closes bus, Redis and pools.
 func (s *server) start(ctx context.Context) error {
 	s.app.Go("clock", app.Worker{Name: "clock", Run: s.clock.Run})
 	keeper := outbox.NewHousekeeper(s.pools["platform"], s.set.Records.KeepRecords, s.log)
@@ -392,7 +393,7 @@ func (s *server) start(ctx context.Context) error {
 	return s.identity.Router.ServeDocs()
 }
 
-// watchOver starts what looks after the server itself and calls people.
+// watchOver starts the server's self-monitoring and its alarms.
 func (s *server) watchOver() error {
 	pool := s.pools["platform"]
 	parts := alarm.Parts{
@@ -415,7 +416,7 @@ func (s *server) watchOver() error {
 }
 
 // serve binds the addresses, builds the server, serves until ctx ends or a part
-// of the stack dies, and stops in order within the stop time-out.
+// of the stack dies, and shuts down in order within the stop timeout.
 func (s *settings) serve(ctx context.Context, io cli.Streams, start cli.Stack, show func(cli.Parts) error) error {
 	srv := s.server(s.Logs.Logger(io.Err, httpx.RequestID))
 	ctx, srv.end = context.WithCancelCause(ctx)
@@ -435,8 +436,8 @@ func (s *settings) serve(ctx context.Context, io cli.Streams, start cli.Stack, s
 	return errors.Join(err, srv.app.Stop(stopCtx))
 }
 
-// up binds first, so that a taken port is told before anything was started, and
-// answers last, when everything is there.
+// up binds first, so that a port in use is reported before anything is started,
+// and begins to answer last, when everything is ready.
 func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) error) (<-chan error, error) {
 	public, err := httpx.Listen(ctx, s.set.Addresses.Listen, s.log)
 	if err != nil {
@@ -448,7 +449,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 		return nil, embedded.PortError("--ops-listen", s.set.Addresses.OpsListen, err)
 	}
 	s.app.OnStop("ops address", ops.Shutdown)
-	s.set.Addresses.Listen, s.set.Addresses.OpsListen = public.Addr(), ops.Addr() // port 0 has become a real one
+	s.set.Addresses.Listen, s.set.Addresses.OpsListen = public.Addr(), ops.Addr() // port 0 is now a real port
 	stores, key, died, err := start(ctx, s.app)
 	if err != nil {
 		return nil, err

@@ -24,8 +24,8 @@ import (
 	"stampede/platform/workshop/tooltest"
 )
 
-// startNginx starts the example before the instances and returns a client that
-// finds both of its names there, and the file that it logs into.
+// startNginx starts the example in front of the instances and returns a client
+// that resolves both of its names to it, and its log file.
 func startNginx(t *testing.T, program string, instances ...*instance) (client *http.Client, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,13 +46,13 @@ func startNginx(t *testing.T, program string, instances ...*instance) (client *h
 		{"error_log /var/log/nginx/error.log crit;", "error_log " + filepath.Join(dir, "log") + " crit;", 2},
 	} {
 		if got := strings.Count(conf, change.old); got != change.times {
-			t.Fatalf("%q stands %d times in the example, want %d", change.old, got, change.times)
+			t.Fatalf("%q appears %d times in the example, want %d", change.old, got, change.times)
 		}
 		conf = strings.ReplaceAll(conf, change.old, change.to)
 	}
 	log = filepath.Join(dir, "log")
 	main := "daemon off;\nworker_processes 1;\nerror_log " + log + " warn;\npid " + dir + "/pid;\n"
-	if os.Geteuid() == 0 { // else the workers could not enter the test's folder
+	if os.Geteuid() == 0 { // otherwise the workers could not enter the test's folder
 		group, err := user.LookupGroupId("0")
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ func startNginx(t *testing.T, program string, instances ...*instance) (client *h
 	if err := os.WriteFile(file, []byte(main+conf+"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-p", dir, "-e", log, "-c", file) //nolint:gosec,noctx // the nginx that was looked for; it is ended below
+	cmd := exec.Command(program, "-p", dir, "-e", log, "-c", file) //nolint:gosec,noctx // the nginx found above; it is stopped below
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func startNginx(t *testing.T, program string, instances ...*instance) (client *h
 		_ = cmd.Wait() // ended by the signal
 		if t.Failed() {
 			said, _ := os.ReadFile(log)
-			t.Logf("nginx said:\n%s", said)
+			t.Logf("nginx printed:\n%s", said)
 		}
 	})
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -94,7 +94,7 @@ func startNginx(t *testing.T, program string, instances ...*instance) (client *h
 	return &http.Client{Transport: transport}, log
 }
 
-// asked is an answer that came through nginx.
+// asked is an answer received through nginx.
 type asked struct {
 	status int
 	header http.Header
@@ -127,7 +127,7 @@ func ask(t *testing.T, client *http.Client, method, url, token, body string, hea
 		t.Fatal(err)
 	}
 	a := asked{status: resp.StatusCode, header: resp.Header, text: string(raw)}
-	_ = json.Unmarshal(raw, &a.doc) // pages are no JSON
+	_ = json.Unmarshal(raw, &a.doc) // pages are not JSON
 	return a
 }
 
@@ -136,9 +136,9 @@ const (
 	rushName = "http://rush.example.com"
 )
 
-// TestBehindNginx starts the example before two instances and goes through what it
-// promises: a sale, the client's address, sockets, pages, limits, and an instance
-// that goes away.
+// TestBehindNginx starts the example in front of two instances and checks what
+// it promises: a sale, the client's address, sockets, pages, limits, and the
+// loss of an instance.
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
 	program := tooltest.Nginx(t)
@@ -162,8 +162,8 @@ func TestBehindNginx(t *testing.T) {
 		t.Errorf("the socket's first message: %q, %v", greeting, err)
 	}
 
-	// Three shoppers at one address, whatever they claim theirs to be. A fourth comes
-	// right after them, because every 20 s one more is let in.
+	// Three shoppers at one address, whatever address they claim. A fourth
+	// follows immediately, because one more is admitted every 20 s.
 	var nos, paths []string
 	for user := int64(1001); user <= 1003; user++ {
 		token := mint(t, user, auth.Shopper)
@@ -184,7 +184,7 @@ func TestBehindNginx(t *testing.T) {
 		var rushed asked
 		pgtest.Eventually(t, 10*time.Second, func() bool {
 			rushed = ask(t, client, http.MethodPost, rushName+"/api/v1/rush/"+path, "", "", "Accept-Encoding", "gzip")
-			code := rushed.doc["code"] // the last one is for asking so often
+			code := rushed.doc["code"] // the last code is for requesting too often
 			return code != "not-started" && code != "fenced" && code != "rate-limited"
 		}, "the opening")
 		if rushed.status != http.StatusAccepted || rushed.doc["order_no"] != nos[i] || rushed.header.Get("Content-Encoding") != "" {
@@ -193,7 +193,7 @@ func TestBehindNginx(t *testing.T) {
 	}
 	no, path := nos[2], paths[2]
 
-	// What the names answer, and what they do not.
+	// Routes that the two names answer, and routes that they do not.
 	for _, c := range []struct {
 		method, url string
 		want        int
@@ -216,10 +216,10 @@ func TestBehindNginx(t *testing.T) {
 		}
 	}
 	if a := ask(t, client, http.MethodPost, pathURL, fourth, strings.Repeat(" ", 70_000)); a.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("a body that is too large: %d", a.status)
+		t.Errorf("too large a body: %d", a.status)
 	}
 
-	// An instance that goes away is not noticed.
+	// Clients do not notice the loss of an instance.
 	if code := first.stop(); code != 0 {
 		t.Errorf("stop: exit %d", code)
 	}
@@ -229,8 +229,9 @@ func TestBehindNginx(t *testing.T) {
 		}
 	}
 
-	// A flood from one address ends here: 50 a second come through, and 100 at first.
-	// It goes on until it has met the limit, however slow the machine.
+	// A flood from one address is limited here to 50 requests a second after a
+	// burst of 100. The loop continues until it hits the limit, however slow
+	// the machine.
 	var mu sync.Mutex
 	answers := map[string]int{}
 	met := func() bool {

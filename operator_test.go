@@ -13,8 +13,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// obeyWithin is three times the second in which every instance promises to
-// follow the operator.
+// obeyWithin is three times the second within which every instance must follow
+// the operator.
 const obeyWithin = 3 * time.Second
 
 // shop is one sale on two instances that share Postgres, Redis and NATS.
@@ -47,14 +47,14 @@ func newShop(t *testing.T, stock int) *shop {
 
 func (s *shop) databaseURL() string { return s.db.Config().ConnString() }
 
-// buyer is somebody who has not bought yet.
+// buyer returns a user who has not bought yet.
 func (s *shop) buyer(t *testing.T, in *instance) buyer {
 	t.Helper()
 	s.users++
 	return newBuyer(t, in, s.users)
 }
 
-// do asks one instance as the operator.
+// do sends a request to one instance as the operator.
 func (s *shop) do(t *testing.T, in *instance, method, path string, body any) map[string]any {
 	t.Helper()
 	status, doc := in.call(t, method, "/api/v1/admin/"+path, s.operator, body)
@@ -64,7 +64,7 @@ func (s *shop) do(t *testing.T, in *instance, method, path string, body any) map
 	return doc
 }
 
-// path gets a rush path without sending it.
+// path fetches a rush path without sending it.
 func (b buyer) path(t *testing.T, item string) (no, path string) {
 	t.Helper()
 	status, doc := b.in.call(t, http.MethodPost, "/api/v1/items/"+item+"/rush-path", b.token, map[string]int{"quantity": 1})
@@ -86,12 +86,12 @@ func (in *instance) send(t *testing.T, path string) string {
 }
 
 // refuses waits until the instance answers a fresh path with the code, and then
-// wants nothing else any more. It returns the paths that were refused.
+// expects only that code. It returns the refused paths.
 func (s *shop) refuses(t *testing.T, in *instance, fresh []string, code string) []string {
 	t.Helper()
 	pgtest.Eventually(t, obeyWithin, func() bool {
 		if len(fresh) < 3 {
-			t.Fatalf("the instance goes on granting instead of answering %q", code)
+			t.Fatalf("the instance continues to grant instead of answering %q", code)
 		}
 		got := in.send(t, fresh[0])
 		if got == "" {
@@ -107,7 +107,7 @@ func (s *shop) refuses(t *testing.T, in *instance, fresh []string, code string) 
 	return fresh
 }
 
-// paths gets fresh paths from each instance while they are still given out.
+// paths fetches fresh paths from each instance while they are still issued.
 func (s *shop) paths(t *testing.T, each int) (all [2][]string) {
 	t.Helper()
 	for i, in := range s.instances {
@@ -119,7 +119,7 @@ func (s *shop) paths(t *testing.T, each int) (all [2][]string) {
 	return all
 }
 
-// TestEveryInstanceFollowsTheOperator: what is asked of one instance, all obey.
+// TestEveryInstanceFollowsTheOperator: a command to one instance takes effect on all.
 func TestEveryInstanceFollowsTheOperator(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 500)
@@ -139,7 +139,7 @@ func TestEveryInstanceFollowsTheOperator(t *testing.T) {
 	// Its end: the refusals were not final, the same paths are granted now.
 	s.do(t, second, http.MethodPost, activity+"/resume", nil)
 	for i, in := range s.instances {
-		pgtest.Eventually(t, obeyWithin, func() bool { return in.send(t, fresh[i][0]) == "" }, "a path that was paused to be granted")
+		pgtest.Eventually(t, obeyWithin, func() bool { return in.send(t, fresh[i][0]) == "" }, "a path refused during the pause to be granted")
 		for _, path := range fresh[i] {
 			if code := in.send(t, path); code != "" {
 				t.Errorf("after the resumption a path was answered %q", code)
@@ -162,7 +162,7 @@ func TestEveryInstanceFollowsTheOperator(t *testing.T) {
 				}
 			}
 			fresh = s.paths(t, 8)
-			return refused >= 4 // in a second one is let in, and whoever was is let in again
+			return refused >= 4 // one is admitted per second, and an admitted one is admitted again
 		}, "the instance to bound its line")
 	}
 	s.do(t, second, http.MethodPut, item+"/admission", map[string]int{"per_second": 0})
@@ -179,14 +179,14 @@ func TestEveryInstanceFollowsTheOperator(t *testing.T) {
 	}
 }
 
-// TestATerminationKeepsWhatIsQueued: nobody is granted anything any more, and
-// who was in line gets an order and can pay it.
-func TestATerminationKeepsWhatIsQueued(t *testing.T) {
+// TestTerminationKeepsQueuedOrders: no further attempt is granted, and shoppers
+// in line get their orders and can pay them.
+func TestTerminationKeepsQueuedOrders(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 500)
 	first, second := s.instances[0], s.instances[1]
 
-	// The order writer is held up: every order that it inserts is refused by the database.
+	// The order writer is blocked: the database refuses every order that it inserts.
 	_, err := s.db.Exec(t.Context(), `
 		CREATE FUNCTION orders.held_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'held up by a test'; END $$;
 		CREATE TRIGGER held_up BEFORE INSERT ON orders.orders FOR EACH STATEMENT EXECUTE FUNCTION orders.held_up()`)
@@ -217,7 +217,7 @@ func TestATerminationKeepsWhatIsQueued(t *testing.T) {
 	for _, q := range line {
 		q.awaitStatus(t, q.no, "queued", obeyWithin)
 		if code := q.in.send(t, q.path); code != "" {
-			t.Errorf("a path that was granted before is answered %q now", code)
+			t.Errorf("a path granted before is now answered %q", code)
 		}
 	}
 	if again := s.do(t, first, http.MethodPost, "activities/"+s.sale.ActivityID+"/terminate", nil); again["updated_at"] != ended["updated_at"] {
@@ -228,11 +228,11 @@ func TestATerminationKeepsWhatIsQueued(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, q := range line {
-		q.awaitStatus(t, q.no, "pending_payment", 15*time.Second) // the writer tries again every 5 s at least
+		q.awaitStatus(t, q.no, "pending_payment", 15*time.Second) // the writer retries at least every 5 s
 		status, payment := q.in.call(t, http.MethodPost, "/api/v1/orders/"+q.no+"/payments", q.token, map[string]string{})
 		payURL, _ := payment["pay_url"].(string)
 		if payURL == "" {
-			t.Fatalf("asking to pay: %d %v", status, payment)
+			t.Fatalf("start payment: %d %v", status, payment)
 		}
 		if status, doc := q.in.call(t, http.MethodPost, payURL, "", map[string]string{"action": "pay"}); status >= 300 {
 			t.Fatalf("paying: %d %v", status, doc)

@@ -20,7 +20,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// link is the way to a store, which can be cut for a while.
+// link is a connection to a store that the test can cut for a while.
 type link struct {
 	listener      net.Listener
 	network, addr string
@@ -31,7 +31,7 @@ type link struct {
 	ends  sync.WaitGroup
 }
 
-// newLink leads to a server from an address of its own.
+// newLink forwards its own address to a server.
 func newLink(t *testing.T, network, addr string) *link {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func newLink(t *testing.T, network, addr string) *link {
 	return l
 }
 
-// carry takes bytes both ways until one side or the link ends.
+// carry copies bytes both ways until one side or the link ends.
 func (l *link) carry(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	store, err := net.Dial(l.network, l.addr) //nolint:noctx // a socket on this machine
@@ -81,7 +81,7 @@ func (l *link) carry(client net.Conn) {
 	delete(l.conns, store)
 }
 
-// set cuts the link, with every connection on it, or mends it.
+// set cuts the link, with every connection on it, or restores it.
 func (l *link) set(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func redisLink(t *testing.T, redisURL string) (*link, string) {
 	return l, u.String()
 }
 
-// sample is a small value that a schema of the document takes.
+// sample returns a small value that is valid for a schema of the document.
 func (d *document) sample(schema map[string]any) any {
 	if ref, ok := schema["$ref"].(string); ok {
 		return d.sample(d.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
@@ -207,10 +207,10 @@ func (in *instance) sweep(t *testing.T, itemID, activityID string) map[string]in
 	return statuses
 }
 
-// TestNobodyIsToldOfAFailureWhileAStoreIsAway asks every documented operation while
-// Postgres is away, and while Redis is: an outage is no failure of ours, but a 503
-// that says what to do. Afterwards an alarm tells of both.
-func TestNobodyIsToldOfAFailureWhileAStoreIsAway(t *testing.T) {
+// TestOutageOfAStoreIsA503 calls every documented operation while Postgres is
+// down, and while Redis is: an outage must not cause a 500, but a 503 that says
+// what to do. Afterwards there is an alarm for each.
+func TestOutageOfAStoreIsA503(t *testing.T) {
 	t.Parallel()
 	postgres, databaseURL := postgresLink(t, pgtest.DatabaseURL(t))
 	store, redisURL := redisLink(t, pgtest.RedisURL(t))
@@ -231,15 +231,15 @@ func TestNobodyIsToldOfAFailureWhileAStoreIsAway(t *testing.T) {
 		l.set(true)
 		statuses := in.sweep(t, sale.ItemID, sale.ActivityID)
 		for _, asked := range []struct{ method, path, says string }{
-			{http.MethodPost, activity + "/pause", "ask again until it is answered"},
-			{http.MethodPost, activity + "/terminate", "ask again until it is answered"},
-			{http.MethodPost, item + "/stock", "ask again until it is answered"},
-			{http.MethodGet, item + "/funnel", "selling goes on"},
-			{http.MethodGet, "/api/v1/admin/audit", "selling goes on"},
-			{http.MethodGet, activity, "selling goes on"},
+			{http.MethodPost, activity + "/pause", "repeat the request until it succeeds"},
+			{http.MethodPost, activity + "/terminate", "repeat the request until it succeeds"},
+			{http.MethodPost, item + "/stock", "repeat the request until it succeeds"},
+			{http.MethodGet, item + "/funnel", "selling continues"},
+			{http.MethodGet, "/api/v1/admin/audit", "selling continues"},
+			{http.MethodGet, activity, "selling continues"},
 		} {
 			if name == "Redis" && !strings.HasSuffix(asked.path, "/funnel") {
-				continue // answered from Postgres, and what they do is done
+				continue // answered from Postgres, and their effect is done
 			}
 			status, header, raw := exchange(t, asked.method, in.url+asked.path, operator, map[bool]string{true: `{"add":1}`}[strings.HasSuffix(asked.path, "/stock")])
 			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" || !strings.Contains(string(raw), asked.says) {
@@ -247,10 +247,10 @@ func TestNobodyIsToldOfAFailureWhileAStoreIsAway(t *testing.T) {
 			}
 		}
 		if len(statuses) < 80 {
-			t.Errorf("only %d operations were asked", len(statuses))
+			t.Errorf("only %d operations were called", len(statuses))
 		}
 		code := strings.ToLower(name) + "-unreachable"
-		pgtest.Eventually(t, 15*time.Second, func() bool { return strings.Contains(in.err.String(), "code="+code) }, "the log to tell of it")
+		pgtest.Eventually(t, 15*time.Second, func() bool { return strings.Contains(in.err.String(), "code="+code) }, "the log to report it")
 		l.set(false)
 		pgtest.Eventually(t, 30*time.Second, func() bool {
 			status, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?code="+code, operator, nil)
@@ -260,7 +260,7 @@ func TestNobodyIsToldOfAFailureWhileAStoreIsAway(t *testing.T) {
 			}
 			a := list[0].(map[string]any)
 			return strings.Contains(text(a, "detail"), "It lasted ") && text(a, "first_seen") < text(a, "last_seen")
-		}, "the alarm that tells how long it lasted")
+		}, "the alarm that says how long it lasted")
 		t.Logf("without %s for %s", name, time.Since(began).Round(time.Millisecond))
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {

@@ -43,9 +43,9 @@ func TestPackagingCompose(t *testing.T) {
 		t.Error("the signing key must come from the environment and must be required")
 	}
 	for name, value := range stampede.Environment {
-		// A value of its own would silently win over the one in .env.
+		// A literal value would silently override the one in .env.
 		if !strings.HasPrefix(value, "${"+name+":") {
-			t.Errorf("%s is %s, whatever .env says", name, value)
+			t.Errorf("%s is %s, regardless of .env", name, value)
 		}
 	}
 	// A variable that is neither required nor has a default would silently be empty.
@@ -53,7 +53,8 @@ func TestPackagingCompose(t *testing.T) {
 		t.Errorf("compose.yaml uses %s without :? or :-", use)
 	}
 
-	// What durability rests on: without these, a grant that was answered can be lost or forgotten.
+	// Durability depends on these: without them, an acknowledged grant can be
+	// lost or evicted.
 	redis := strings.Join(compose.Services["redis"].Command, " ")
 	for _, want := range []string{"--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"} {
 		if !strings.Contains(redis, want) {
@@ -61,7 +62,7 @@ func TestPackagingCompose(t *testing.T) {
 		}
 	}
 	if !strings.Contains(text, "sync_interval: always") {
-		t.Error("NATS acknowledges messages that are not on the disk yet")
+		t.Error("NATS acknowledges messages that are not yet on disk")
 	}
 	embedded := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(packagingRead(t, "go.mod"))
 	if got := compose.Services["nats"].Image; len(embedded) != 2 || got != "nats:"+embedded[1]+"-alpine" {
@@ -69,8 +70,9 @@ func TestPackagingCompose(t *testing.T) {
 	}
 }
 
-// TestPackagingComposeOperator carries out what the file's head says of the first operator, with the variables that the
-// server's container has, where a shell finds the program under its name alone.
+// TestPackagingComposeOperator runs the command that the file's header gives
+// for the first operator, with the variables of the server's container, in
+// which a shell finds the program by name.
 func TestPackagingComposeOperator(t *testing.T) {
 	t.Parallel()
 	said := regexp.MustCompile(`(?m)^#   docker compose exec stampede stampede (token .*)$`).FindStringSubmatch(packagingRead(t, "compose.yaml"))
@@ -89,6 +91,6 @@ func TestPackagingComposeOperator(t *testing.T) {
 	}
 	p, err := auth.NewTokens([]byte(testKey), time.Now).Verify(strings.TrimSpace(string(out)))
 	if err != nil || p.Role != auth.Operator {
-		t.Errorf("the token is that of %+v: %v", p, err)
+		t.Errorf("the token belongs to %+v: %v", p, err)
 	}
 }

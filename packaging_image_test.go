@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// The tests of the packaging prove what can be proved without a Docker engine: that the files fit together, fit the
-// tree and fit the program. The program that the other tests start is built by the image's own command.
+// The packaging tests check what can be checked without a Docker engine: that
+// the files are consistent with each other, the tree and the program. The
+// program that the other tests start is built with the image's build command.
 
 func packagingRead(t *testing.T, name string) string {
 	t.Helper()
@@ -24,7 +25,8 @@ func packagingRead(t *testing.T, name string) string {
 	return string(data)
 }
 
-// packagingStages are the stages of the Dockerfile by their name; the last is what docker build makes by default.
+// packagingStages returns the stages of the Dockerfile by name; docker build
+// builds the last one by default.
 func packagingStages(t *testing.T) (stages map[string]string, last string) {
 	t.Helper()
 	stages = map[string]string{}
@@ -40,16 +42,17 @@ func TestPackagingDockerfile(t *testing.T) {
 	t.Parallel()
 	stages, last := packagingStages(t)
 	if last != "serve" {
-		t.Errorf("the last stage, which docker build takes by default, is %s and not serve", last)
+		t.Errorf("the last stage, which docker build builds by default, is %s and not serve", last)
 	}
 	if want := " golang:" + packagingGoVersion(t) + "-"; !strings.Contains(stages["build"], want) {
-		t.Errorf("the builder is not%s…, which go.mod asks for", want)
+		t.Errorf("the builder is not%s…, which go.mod requires", want)
 	}
 	for _, name := range []string{"serve", "demo"} {
-		// Kubernetes' runAsNonRoot can check a number only, and the last USER is the one in force.
+		// Kubernetes' runAsNonRoot can check only a numeric id, and the last
+		// USER applies.
 		users := regexp.MustCompile(`(?m)^USER (.*)$`).FindAllStringSubmatch(stages[name], -1)
 		if len(users) == 0 || !regexp.MustCompile(`^[1-9]\d+:[1-9]\d+$`).MatchString(users[len(users)-1][1]) {
-			t.Errorf("%s: USER %v is not the number of an ordinary account", name, users)
+			t.Errorf("%s: USER %v is not the numeric id of an ordinary account", name, users)
 		}
 		// /usr/local/bin is in PATH on every base image, so that docker exec finds the program.
 		for _, want := range []string{"COPY --from=build /out/stampede /usr/local/bin/stampede\n", "/readyz\"]\n", "ENTRYPOINT [\"stampede\"]\n"} {
@@ -60,8 +63,8 @@ func TestPackagingDockerfile(t *testing.T) {
 	}
 }
 
-// TestPackagingSources sees that builders get every package of the module: a folder that is missing there breaks an
-// image or a release and nothing else.
+// TestPackagingSources checks that builders get every package of the module: a
+// folder missing there breaks only an image or a release.
 func TestPackagingSources(t *testing.T) {
 	t.Parallel()
 	stages, _ := packagingStages(t)
@@ -80,13 +83,13 @@ func TestPackagingSources(t *testing.T) {
 		}
 		for pattern, list := range lists {
 			if pattern = strings.ReplaceAll(pattern, "%s", entry.Name()); !regexp.MustCompile(pattern).MatchString(list) {
-				t.Errorf("%s has Go code, and %s is missing in\n%s", entry.Name(), pattern, list)
+				t.Errorf("%s has Go code, but %s is missing in\n%s", entry.Name(), pattern, list)
 			}
 		}
 	}
 }
 
-// packagingHasGo says whether Go code lies anywhere below dir.
+// packagingHasGo reports whether there is Go code below dir.
 func packagingHasGo(t *testing.T, dir string) bool {
 	t.Helper()
 	found := false
@@ -107,13 +110,13 @@ func packagingGoVersion(t *testing.T) string {
 	t.Helper()
 	match := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(packagingRead(t, "go.mod"))
 	if match == nil {
-		t.Fatal("go.mod names no Go version")
+		t.Fatal("go.mod does not name a Go version")
 	}
 	return match[1]
 }
 
-// TestPackagingSettings sees that the program of an image has the settings that the image gives it. A setting of another
-// command has no effect at all.
+// TestPackagingSettings checks that an image's program has the settings that
+// the image sets. A setting of another command would have no effect.
 func TestPackagingSettings(t *testing.T) {
 	t.Parallel()
 	stages, _ := packagingStages(t)
@@ -128,17 +131,17 @@ func TestPackagingSettings(t *testing.T) {
 		help := packagingOutput(t, given.command, "--help")
 		names := regexp.MustCompile(`STAMPEDE_[A-Z_]+`).FindAllString(given.text, -1)
 		if len(names) == 0 {
-			t.Errorf("%s gives no settings", given.where)
+			t.Errorf("%s sets no settings", given.where)
 		}
 		for _, name := range names {
 			if !strings.Contains(help, "$"+name+")") {
-				t.Errorf("%s gives %s, which is no setting of stampede %s", given.where, name, given.command)
+				t.Errorf("%s sets %s, which is not a setting of stampede %s", given.where, name, given.command)
 			}
 		}
 	}
 }
 
-// TestPackagingProgram looks at the program that the image's command built.
+// TestPackagingProgram checks the program that the image's command built.
 func TestPackagingProgram(t *testing.T) {
 	t.Parallel()
 	if got := packagingOutput(t, "version"); !strings.HasPrefix(got, "stampede "+release) {
@@ -152,7 +155,8 @@ func TestPackagingProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The base of the default image has another C library than the builder, and nobody's folders belong in a program.
+	// The base of the default image has a different C library than the builder,
+	// and a program must not contain the builder's paths.
 	for key, want := range map[string]string{"CGO_ENABLED": "0", "-trimpath": "true"} {
 		if !slices.Contains(info.Settings, debug.BuildSetting{Key: key, Value: want}) {
 			t.Errorf("the program is not built with %s=%s", key, want)
@@ -160,10 +164,10 @@ func TestPackagingProgram(t *testing.T) {
 	}
 }
 
-// TestVersionIsTheSameEverywhere: main.go is the place to change it.
+// TestVersionIsTheSameEverywhere: change the version in main.go.
 func TestVersionIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
-	newest := regexp.MustCompile(`(?m)^## \d\S*`).FindString(packagingRead(t, "CHANGELOG.md")) // it stands first
+	newest := regexp.MustCompile(`(?m)^## \d\S*`).FindString(packagingRead(t, "CHANGELOG.md")) // the newest is first
 	if newest != "## "+strings.TrimPrefix(release, "v") {
 		t.Errorf("CHANGELOG.md begins with %q, main.go has %s", newest, release)
 	}
@@ -175,7 +179,7 @@ func TestVersionIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// packagingOutput is what the image's program prints.
+// packagingOutput returns the output of the image's program.
 func packagingOutput(t *testing.T, args ...string) string {
 	t.Helper()
 	program, err := binary()

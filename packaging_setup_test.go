@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The set-up script runs for real, on a PATH of its own.
+// The setup script itself runs, with its own PATH.
 
 func TestPackagingSetupScripts(t *testing.T) {
 	t.Parallel()
@@ -21,7 +21,8 @@ func TestPackagingSetupScripts(t *testing.T) {
 	}
 }
 
-// packagingMachine is a folder for PATH that has what every system has, and the given programs, each a shell script.
+// packagingMachine returns a folder for PATH with the standard programs of
+// every system, and the given programs, each a shell script.
 func packagingMachine(t *testing.T, programs map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +53,7 @@ func TestPackagingSetup(t *testing.T) {
 		noRace   = "The tests ran without -race, because this machine has no working C compiler.\n"
 	)
 	version := packagingGoVersion(t)
-	// A go that only repeats what it is to run.
+	// A fake go that only prints its command line.
 	machine := map[string]string{
 		"go":       `if [ "$1" = run ]; then echo "go $*"; else echo go version go` + version + ` linux/amd64; fi`,
 		"postgres": "echo 'postgres (PostgreSQL) 15.3 (Debian 15.3-1)'", "initdb": "",
@@ -61,7 +62,7 @@ func TestPackagingSetup(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, command string
-		differs       map[string]string // from that machine; "-" is a program that is not there
+		differs       map[string]string // differences from that machine; "-" means a missing program
 		ci            string
 		ok            bool
 		says          []string
@@ -87,11 +88,11 @@ func TestPackagingSetup(t *testing.T) {
 			maps.DeleteFunc(programs, func(_, body string) bool { return body == "-" })
 			out, err := packagingRunSetup(t, packagingMachine(t, programs), []string{"CI=" + test.ci, "TESTFLAGS=-v"}, test.command, "echo", "the command ran")
 			if (err == nil) != test.ok {
-				t.Errorf("ended with %v", err)
+				t.Errorf("setup ended with %v", err)
 			}
 			for _, want := range test.says {
 				if !strings.Contains(out, want) {
-					t.Errorf("does not say %q:\n%s", want, out)
+					t.Errorf("%q is missing from\n%s", want, out)
 				}
 			}
 		})

@@ -14,11 +14,11 @@ import (
 // running is one process of this machine.
 type running struct {
 	parent  int
-	command string // empty for one that has ended and was not waited for
+	command string // empty for a zombie
 }
 
-// processes lists what runs. Linux is read by itself, because a bare one has
-// neither ps nor pgrep.
+// processes lists running processes. On Linux it reads /proc, because a bare
+// system has neither ps nor pgrep.
 func processes(t testing.TB) map[int]running {
 	t.Helper()
 	all := map[int]running{}
@@ -30,10 +30,10 @@ func processes(t testing.TB) map[int]running {
 		stat, err := os.ReadFile(path)
 		line, readErr := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		if err != nil || readErr != nil {
-			continue // it has ended meanwhile
+			continue // it has exited meanwhile
 		}
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		// The name stands in parentheses and may hold anything; state and parent follow.
+		// The name is in parentheses and may contain anything; state and parent follow.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		parent, _ := strconv.Atoi(string(fields[1]))
 		all[pid] = running{parent, strings.TrimSpace(string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))}
@@ -57,7 +57,7 @@ func processes(t testing.TB) map[int]running {
 	return all
 }
 
-// childrenOf lists what runs with a folder's name in its command line.
+// childrenOf lists processes with a folder's name in their command line.
 func childrenOf(t testing.TB, folder string) string {
 	t.Helper()
 	return listed(t, func(r running) bool { return strings.Contains(r.command, folder) })

@@ -14,8 +14,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// killableRedis is a Redis of the test's own, on a socket that stays the same from
-// one start to the next: a port could be somebody else's meanwhile.
+// killableRedis is a private Redis of the test, on a socket that stays the same
+// across restarts: another process could take a port meanwhile.
 type killableRedis struct {
 	dir string
 	cmd *exec.Cmd
@@ -38,7 +38,7 @@ func (r *killableRedis) start(t *testing.T) {
 	pgtest.Eventually(t, 20*time.Second, func() bool { return client.Ping(t.Context()).Err() == nil }, "redis-server answers")
 }
 
-// kill ends it; a second call does nothing.
+// kill ends the server; a second call does nothing.
 func (r *killableRedis) kill() {
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
@@ -52,14 +52,14 @@ func newKillableRedis(t *testing.T) *killableRedis {
 	return r
 }
 
-// TestReadinessNamesTheStoreThatIsAway takes Redis away from a running server
-// and gives it back.
-func TestReadinessNamesTheStoreThatIsAway(t *testing.T) {
+// TestReadinessNamesTheUnavailableStore kills the Redis of a running server and
+// restarts it.
+func TestReadinessNamesTheUnavailableStore(t *testing.T) {
 	t.Parallel()
 	store := newKillableRedis(t)
 	in := serveInstance(t, pgtest.DatabaseURL(t), "unix://"+store.socket())
 	ready := in.opsURL(t) + "/readyz"
-	// readiness returns the status and what is said of each component.
+	// readiness returns the status and the message for each component.
 	readiness := func() (status int, redisOK bool, why string, others bool) {
 		status, doc := in.call(t, http.MethodGet, ready, "", nil)
 		others = true
@@ -74,7 +74,7 @@ func TestReadinessNamesTheStoreThatIsAway(t *testing.T) {
 		return status, redisOK, why, others
 	}
 	if status, ok, why, others := readiness(); status != http.StatusOK || !ok || why != "" || !others {
-		t.Fatalf("readyz %d, redis %v %q, others %v; want all well", status, ok, why, others)
+		t.Fatalf("readyz %d, redis %v %q, others %v; want all ready", status, ok, why, others)
 	}
 	store.kill()
 	var last string
@@ -82,7 +82,7 @@ func TestReadinessNamesTheStoreThatIsAway(t *testing.T) {
 		status, ok, why, others := readiness()
 		last = why
 		return status == http.StatusServiceUnavailable && !ok && why != "" && others
-	}, "503 that names Redis alone")
+	}, "503 that names only Redis")
 	if strings.Contains(last, "password") || len(last) > 300 {
 		t.Errorf("why: %q", last)
 	}

@@ -14,10 +14,11 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestARestoredBackupIsTheTruth sells one unit, takes a backup of Postgres, sells
-// another one, and serves the backup beside the Redis and the NATS that saw both.
-// What was sold after the backup is on sale again, and nobody is told otherwise.
-func TestARestoredBackupIsTheTruth(t *testing.T) {
+// TestRestoredBackupIsTheTruth sells one unit, takes a backup of Postgres,
+// sells another one, and serves the backup beside the Redis and the NATS that
+// saw both. The unit sold after the backup is on sale again, and no answer
+// contradicts that.
+func TestRestoredBackupIsTheTruth(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), startNATS(t)
 	in := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
@@ -31,7 +32,7 @@ func TestARestoredBackupIsTheTruth(t *testing.T) {
 			return code == "" || code == "all-held"
 		}, "the item to sell")
 		if code != "" {
-			t.Fatalf("user %d is told %s", user, code)
+			t.Fatalf("user %d got %s", user, code)
 		}
 		b.awaitStatus(t, no, "pending_payment", 10*time.Second)
 		return b, no
@@ -56,7 +57,7 @@ func TestARestoredBackupIsTheTruth(t *testing.T) {
 		t.Errorf("an order that is not in the backup: %d %v", status, doc)
 	}
 	if _, code := second.rush(t, sale.ItemID); code != "all-held" {
-		t.Errorf("a third unit of two is told %q, want all-held", code)
+		t.Errorf("a third unit of two got %q, want all-held", code)
 	}
 	in.stop()
 	var out, errs bytes.Buffer
@@ -65,8 +66,8 @@ func TestARestoredBackupIsTheTruth(t *testing.T) {
 	}
 }
 
-// copyDatabase makes a copy of a database that nobody uses at the moment, as a
-// backup that was restored would be, and returns its address.
+// copyDatabase copies a database that is currently unused, like a restored
+// backup, and returns its URL.
 func copyDatabase(t *testing.T, databaseURL string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(databaseURL)
@@ -93,7 +94,7 @@ func copyDatabase(t *testing.T, databaseURL string) string {
 		t.Fatal(err)
 	}
 	if !strings.Contains(databaseURL, name) {
-		t.Fatalf("the address %s does not name its database %s", databaseURL, name)
+		t.Fatalf("the URL %s does not contain its database %s", databaseURL, name)
 	}
 	return strings.Replace(databaseURL, name, backup, 1)
 }

@@ -19,7 +19,7 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// process is a `stampede run` of its own.
+// process is a `stampede run` in a separate process.
 type process struct {
 	cmd   *exec.Cmd
 	out   *console
@@ -27,7 +27,7 @@ type process struct {
 	ops   string
 	ended chan struct{}
 
-	points string // the fail points that it was started with
+	points string // the armed fail points
 }
 
 func startRun(t *testing.T, data string, args ...string) *process {
@@ -42,8 +42,8 @@ func startRun(t *testing.T, data string, args ...string) *process {
 	return p
 }
 
-// start starts the command in a process group of its own and ends it with the test.
-// Its standard output also goes to those in out.
+// start starts the command in its own process group and ends it with the test.
+// Its standard output is also copied to the writers in out.
 func (p *process) start(t *testing.T, out ...io.Writer) {
 	t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = io.MultiWriter(append(out, p.out)...), p.out
@@ -72,7 +72,7 @@ func (p *process) awaitReady(t *testing.T) {
 	p.ops = p.out.await(t, `Health\s+(http://\S+)/readyz`, 10*time.Second, p.ended)
 }
 
-// end sends a signal and returns the exit code; -1 when it was killed.
+// end sends a signal and returns the exit code; -1 if the process was killed.
 func (p *process) end(t *testing.T, sig syscall.Signal, within time.Duration) int {
 	t.Helper()
 	if err := p.cmd.Process.Signal(sig); err != nil {
@@ -82,12 +82,12 @@ func (p *process) end(t *testing.T, sig syscall.Signal, within time.Duration) in
 	case <-p.ended:
 		return p.cmd.ProcessState.ExitCode()
 	case <-time.After(within):
-		t.Fatalf("it did not end within %s", within)
+		t.Fatalf("the process did not exit within %s", within)
 		return 0
 	}
 }
 
-// playSale plays a small sale, which is --demo or an --item, against the process that
+// playSale plays a small sale, --demo or an --item, against the process that
 // uses the data, and returns the report.
 func playSale(t *testing.T, data, sale string) map[string]any {
 	t.Helper()
@@ -103,11 +103,11 @@ func playSale(t *testing.T, data, sale string) map[string]any {
 	return report
 }
 
-// dataDir is a folder that the account which runs Postgres for root can enter:
-// what testing makes lies below folders of mode 0700.
+// dataDir returns a folder that the account running Postgres for root can
+// enter: testing's temporary folders are below folders of mode 0700.
 func dataDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "stampede-run-") //nolint:usetesting // as said
+	dir, err := os.MkdirTemp("", "stampede-run-") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,10 +118,10 @@ func dataDir(t *testing.T) string {
 	return filepath.Join(dir, "data")
 }
 
-// TestRunFromNothingToTheEnd is the embedded default's whole life: a first
-// start on nothing, a sale, a second process refused, kill -9, a start that
+// TestRunLifecycle is the whole life of the embedded default: a first start
+// without data, a sale, a refused second process, kill -9, a start that
 // continues, and Ctrl-C.
-func TestRunFromNothingToTheEnd(t *testing.T) {
+func TestRunLifecycle(t *testing.T) {
 	t.Parallel()
 	data := dataDir(t)
 	p := startRun(t, data)
@@ -153,7 +153,7 @@ func TestRunFromNothingToTheEnd(t *testing.T) {
 	if code := run(t.Context(), []string{"token", "--user=1", "--role=operator", "--data=" + data}, &out, &errs); code != 0 {
 		t.Fatalf("token after the restart: exit %d\n%s", code, errs.String())
 	}
-	// Sooner than the opening of another --demo.
+	// Opens sooner than another --demo.
 	sale, err := loadgen.PlanSale(t.Context(), again.url, strings.TrimSpace(out.String()), loadgen.Sale{
 		Name: "Second sale", Title: "Test phone", Stock: 100, OpensAt: time.Now().Add(2 * time.Second), Open: 10 * time.Minute, PayAfter: 5 * time.Minute,
 	})
@@ -164,16 +164,16 @@ func TestRunFromNothingToTheEnd(t *testing.T) {
 		t.Errorf("report after the restart %v", report)
 	}
 	assertOpeningsOnce(t, again.url)
-	if code := again.end(t, syscall.SIGINT, 30*time.Second); code != 0 { // 10 s are promised
+	if code := again.end(t, syscall.SIGINT, 30*time.Second); code != 0 { // the limit is 10 s
 		t.Errorf("Ctrl-C: exit %d", code)
 	}
 	if left := childrenOf(t, data); left != "" {
-		t.Errorf("processes are left behind:\n%s", left)
+		t.Errorf("processes are left running:\n%s", left)
 	}
 	pressTwice(t, data)
 }
 
-// assertOpeningsOnce looks for a demo sale that a restart planned a second time.
+// assertOpeningsOnce fails if a restart planned a demo sale a second time.
 func assertOpeningsOnce(t *testing.T, url string) {
 	t.Helper()
 	_, body := fetch(t, url+"/api/v1/sessions?limit=100")
@@ -194,9 +194,9 @@ func assertOpeningsOnce(t *testing.T, url string) {
 	}
 }
 
-// pressTwice presses Ctrl-C again while a stop waits for a request: what the
-// process had started ends with it. Its log is for machines, to the last line but
-// the one about that.
+// pressTwice presses Ctrl-C again while a stop waits for a request: the
+// process's children must end with it. All its output is JSON log lines, except
+// the last line, which announces this.
 func pressTwice(t *testing.T, data string) {
 	t.Helper()
 	p := startRun(t, data, "--log-format=json")
@@ -206,10 +206,10 @@ func pressTwice(t *testing.T, data string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: shop\r\n")); err != nil { // and never its end
+	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: shop\r\n")); err != nil { // but never the end of the header
 		t.Fatal(err)
 	}
-	get(t, p.url+"/") // accepted after that one
+	get(t, p.url+"/") // this request is accepted after that connection
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -218,11 +218,11 @@ func pressTwice(t *testing.T, data string) {
 		t.Errorf("Ctrl-C twice: exit %d, want 130", code)
 	}
 	if left := childrenOf(t, data); left != "" {
-		t.Errorf("processes are left behind:\n%s", left)
+		t.Errorf("processes are left running:\n%s", left)
 	}
 	lines := strings.Split(strings.TrimSpace(p.out.String()), "\n")
-	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "stampede: ended at once by a second signal, and Postgres and Redis with it") {
-		t.Errorf("its last words are %q", last)
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "stampede: killed by a second signal, together with Postgres and Redis") {
+		t.Errorf("its last line is %q", last)
 	}
 	for _, line := range lines[:len(lines)-1] {
 		if !json.Valid([]byte(line)) {
@@ -231,7 +231,7 @@ func pressTwice(t *testing.T, data string) {
 	}
 }
 
-func TestRunNamesAPortThatIsTaken(t *testing.T) {
+func TestRunNamesAPortInUse(t *testing.T) {
 	t.Parallel()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -250,8 +250,9 @@ func TestRunNamesAPortThatIsTaken(t *testing.T) {
 	}
 }
 
-// TestCtrlCDuringTheStartIsNoFault interrupts the first step that takes long, the creation of the cluster.
-func TestCtrlCDuringTheStartIsNoFault(t *testing.T) {
+// TestCtrlCDuringTheStartIsNotAFailure interrupts the first long step, the
+// creation of the cluster.
+func TestCtrlCDuringTheStartIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	data := dataDir(t)
 	p := startRun(t, data)
@@ -260,15 +261,15 @@ func TestCtrlCDuringTheStartIsNoFault(t *testing.T) {
 		t.Errorf("exit %d, want 130", code)
 	}
 	if said := p.out.String(); !strings.HasSuffix(said, "stampede: interrupted before it was done\n") || strings.Contains(said, "did not start") {
-		t.Errorf("it said:\n%s", said)
+		t.Errorf("printed:\n%s", said)
 	}
 	if left := childrenOf(t, data); left != "" {
-		t.Errorf("processes are left behind:\n%s", left)
+		t.Errorf("processes are left running:\n%s", left)
 	}
 }
 
-// TestConfigPrintsWhateverIsSet: whoever asks wants to see what is wrong.
-func TestConfigPrintsWhateverIsSet(t *testing.T) {
+// TestConfigPrintsInvalidSettings: an operator runs config to see what is wrong.
+func TestConfigPrintsInvalidSettings(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"config", "--listen=nowhere"}, &out, &errs); code != 2 {
@@ -285,7 +286,7 @@ func get(t *testing.T, url string) int {
 	return status
 }
 
-// fetch reads an address that needs no token.
+// fetch reads a URL that needs no token.
 func fetch(t *testing.T, url string) (status int, body []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -23,9 +23,9 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestEffectiveSettings holds what a server runs with when nothing is set against
-// testdata/settings.golden: every setting of serve, and every module's configuration
-// as main builds it. A default that changes is a line of CHANGELOG.
+// TestEffectiveSettings compares a server's default configuration with
+// testdata/settings.golden: every setting of serve, and every module's
+// configuration as built by main. A changed default needs a line in CHANGELOG.
 func TestEffectiveSettings(t *testing.T) {
 	var lines []string
 	set := new(settings)
@@ -73,7 +73,7 @@ func TestEffectiveSettings(t *testing.T) {
 	}
 }
 
-// flagsOf are a command's, parsed from nothing into settings.
+// flagsOf returns a command's flags, parsed without arguments into settings.
 func flagsOf(t *testing.T, command string, set ...*settings) []*kong.Flag {
 	t.Helper()
 	parser, err := kong.New(table(append(set, new(settings))[0]), config.Options(new(config.File)), kong.Vars{"data": "data"})
@@ -87,8 +87,8 @@ func flagsOf(t *testing.T, command string, set ...*settings) []*kong.Flag {
 	return parsed.Selected().Flags
 }
 
-// TestFirstHelpIsShort: at most 50 settings, each with a heading, a variable of its
-// own name and a sentence.
+// TestFirstHelpIsShort: at most 50 settings, each with a heading, a variable of
+// the same name and a sentence.
 func TestFirstHelpIsShort(t *testing.T) {
 	t.Parallel()
 	shown := 0
@@ -111,13 +111,13 @@ func TestFirstHelpIsShort(t *testing.T) {
 	}
 }
 
-// refused is what config says of settings beside those that are required.
+// refused returns config's errors for settings given in addition to the required ones.
 func refused(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code := run(t.Context(), append([]string{"config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=" + testKey}, args...), &out, &errs)
 	if (code == 0) != (errs.Len() == 0) {
-		t.Errorf("%s: exit %d, said %q", args, code, errs.String())
+		t.Errorf("%s: exit %d, printed %q", args, code, errs.String())
 	}
 	return errs.String()
 }
@@ -150,10 +150,10 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--max-sockets=0", "--max-sockets must be between 1 and 10000000, not 0"},
 		{"--grants-max-mib=99999999999999", "--grants-max-mib must be between 1 and 1048576"},
 		{"--events-max-mib=0", "--events-max-mib must be between 1 and 1048576"},
-		{"--auth-human-check=verifier", "--auth-human-check is verifier, but there is none"},
+		{"--auth-human-check=verifier", "--auth-human-check is verifier, but no verifier is set"},
 		{"--verifier-url=https://example.com/siteverify", "--verifier-url, --verifier-site-key and --verifier-secret belong together"},
 		{"--verifier-url=http://example.com/v --verifier-site-key=k --verifier-secret=s --public-url=https://sale.example.com", "--verifier-url must begin with https://"},
-		{"--verifier-url=https://example.com/v --verifier-site-key=k --verifier-secret=s", "--verifier-hosts or --public-url must say"},
+		{"--verifier-url=https://example.com/v --verifier-site-key=k --verifier-secret=s", "--verifier-hosts or --public-url must be set"},
 		{"--verifier-timeout=1h", "--verifier-timeout must be a duration between"},
 		{"--access-lifetime=30s", "--access-lifetime must be a duration between"},
 		{"--access-lifetime=25h", "--access-lifetime must be a duration between"},
@@ -162,7 +162,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--first-admin-phone=me", "--first-admin-phone must be a mobile number"},
 		{"--login-per-phone=-1", "--login-per-phone must be between 0"},
 		{"--sms-countries=", "--sms-countries must be calling prefixes"},
-		{"--sms-countries=+86,852", "--sms-countries must be calling prefixes such as +86,+852, without blanks, or * alone for every country; \"852\" is none"},
+		{"--sms-countries=+86,852", "--sms-countries must be calling prefixes such as +86,+852, without blanks, or * alone for every country; \"852\" is not one"},
 		{"--sms-countries=*,+86", "* alone"},
 		{"--sms-signature=", "--sms-signature must have 1 to 16 characters"},
 		{"--sms-gateway-url=https://sms.example.com", "give both or neither"},
@@ -198,8 +198,8 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 	}
 }
 
-// TestAllComplaintsComeAtOnce, so that a file of settings is put right in one go.
-func TestAllComplaintsComeAtOnce(t *testing.T) {
+// TestAllErrorsAreReportedTogether, so that a settings file can be fixed in one pass.
+func TestAllErrorsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	args := []string{
 		"--listen=shop", "--ops-listen=port", "--time-zone=Beijing", "--lane-capacity=0", "--max-conns=1", "--login-per-phone=-1", "--sms-signature=",
@@ -208,16 +208,16 @@ func TestAllComplaintsComeAtOnce(t *testing.T) {
 	said := refused(t, args...)
 	for _, arg := range args {
 		if flag, _, _ := strings.Cut(arg, "="); !strings.Contains(said, "serve would refuse this: "+flag) {
-			t.Errorf("nothing is said about %s in\n%s", flag, said)
+			t.Errorf("%s is not mentioned in\n%s", flag, said)
 		}
 	}
 	if got := strings.Count(said, "\n"); got != len(args) {
-		t.Errorf("%d sentences about %d mistakes:\n%s", got, len(args), said)
+		t.Errorf("%d sentences for %d errors:\n%s", got, len(args), said)
 	}
 }
 
-// differences are the flags that one side has alone, and all that both have with
-// another value. What a module fixes may become a constant.
+// differences are the flags that only one side has, and those with different
+// values. A value fixed by a module may become a constant.
 func differences(want, got []string) (said []string) {
 	values := map[string]string{}
 	for _, line := range got {
@@ -239,7 +239,7 @@ func differences(want, got []string) (said []string) {
 	return said
 }
 
-// configs collects the fields of every configuration that a server's parts hold.
+// configs collects the fields of every configuration in a server's components.
 type configs struct {
 	seen   map[uintptr]bool
 	values map[string]string
@@ -272,8 +272,8 @@ func (c configs) walk(v reflect.Value) {
 	}
 }
 
-// collect notes what of a configuration is a setting; its nested structs that are
-// configurations themselves are found by walk.
+// collect records the fields of a configuration that are settings; walk finds
+// nested configurations.
 func (c configs) collect(name string, v reflect.Value) {
 	for i := range v.NumField() {
 		field, value := v.Type().Field(i), v.Field(i)
@@ -284,7 +284,7 @@ func (c configs) collect(name string, v reflect.Value) {
 		case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Uint8, strings.Contains(field.Name, "Secret"), strings.Contains(field.Name, "URL"), strings.Contains(field.Name, "Key"):
 			continue // differs from run to run
 		case field.Name == "PasswordParallel":
-			continue // the machine's cores
+			continue // depends on the machine's cores
 		case field.Anonymous:
 			c.collect(name, value)
 			continue

@@ -7,16 +7,16 @@ import (
 	"stampede/platform/workshop/redistest"
 )
 
-// awayForSentinels is how long a sale may be away when the primary dies: 0.7 s
-// until the sentinels take it for dead, up to 1.5 s for their election, a second
-// until the client follows and somebody looks at the item, and the publish
+// awayForSentinels is how long a sale may be unavailable when the primary dies:
+// 0.7 s until the sentinels consider it dead, up to 1.5 s for their election, a
+// second until the client follows and the item is checked, and the publish
 // deadline of 1 s that the test sets.
 const awayForSentinels = 4200 * time.Millisecond
 
-// TestASaleGoesOnWhenSentinelsReplaceThePrimary kills the Redis primary in the
-// middle of a sale. The replica that takes over lacks what was written last:
-// grants, and changes of orders.
-func TestASaleGoesOnWhenSentinelsReplaceThePrimary(t *testing.T) {
+// TestSaleSurvivesASentinelFailover kills the Redis primary in the middle of a
+// sale. The replica that takes over lacks the last writes: grants, and changes
+// of orders.
+func TestSaleSurvivesASentinelFailover(t *testing.T) {
 	t.Parallel()
 	group := redistest.Sentinels(t)
 	s := openShop(t, group.URL, startNATS(t), "--publish-deadline=1s")
@@ -27,7 +27,7 @@ func TestASaleGoesOnWhenSentinelsReplaceThePrimary(t *testing.T) {
 	s.sells(sale)
 	s.rush(nil)
 
-	// Soon: the sentinels would take a replica that lags for long for dead, too.
+	// Soon: the sentinels would also consider a replica dead that lags for long.
 	group.Lag(t)
 	s.sells(sale)
 	s.rushWhile(func() {
@@ -35,7 +35,7 @@ func TestASaleGoesOnWhenSentinelsReplaceThePrimary(t *testing.T) {
 		away := s.sells(sale)
 		t.Logf("the sale was away for %s", away)
 		if away > 3*awayForSentinels {
-			t.Errorf("the sale was away for %s; %s are promised", away, awayForSentinels)
+			t.Errorf("the sale was unavailable for %s, want at most %s", away, awayForSentinels)
 		}
 	})
 	s.rush(nil)

@@ -14,18 +14,18 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// The tests of this kind run a shop of two instances on groups of servers, take
-// the most important one away in the middle of a sale, and hold what both crowds
-// were told against the books.
+// The topology tests run a shop of two instances on groups of servers, kill the
+// most important server in the middle of a sale, and check the answers to both
+// crowds against the books.
 
 // twoServers is one shop with two instances.
 type twoServers struct {
 	t         *testing.T
 	seed      uint64
-	shop      *mortal // how its books are reached; nothing of it dies here
+	shop      *mortal // for access to its books; nothing of it dies here
 	instances [2]*instance
 	crowds    []*rushers
-	singles   []*rushers // of one shopper each, who asked whether an item sells
+	singles   []*rushers // of one shopper each, who tested whether an item sells
 }
 
 // openShop starts two instances on the given stores.
@@ -43,7 +43,7 @@ func openShop(t *testing.T, redisURL, natsURL string, args ...string) *twoServer
 	return s
 }
 
-// rushers are shoppers whom no others share their ids with.
+// rushers returns shoppers with unique ids.
 func (s *twoServers) rushers(instance int) *rushers {
 	n := 1 + len(s.crowds) + len(s.singles)
 	c := newRushers(s.t, rand.New(rand.NewPCG(s.seed, uint64(n))), s.instances[instance].url)
@@ -51,8 +51,8 @@ func (s *twoServers) rushers(instance int) *rushers {
 	return c
 }
 
-// publish opens a sale of some items at once, each with that many units, of which
-// a user may have two.
+// publish opens a sale of some items immediately, each with that many units and
+// a limit of two per user.
 func (s *twoServers) publish(items, stock int) (sales []loadgen.Planned) {
 	s.t.Helper()
 	type object = map[string]any
@@ -81,20 +81,20 @@ func (s *twoServers) publish(items, stock int) (sales []loadgen.Planned) {
 	return sales
 }
 
-// send puts a crowd in front of an instance.
+// send points a crowd at an instance.
 func (s *twoServers) send(sale loadgen.Planned, stock, instance int) {
 	c := s.rushers(instance)
 	c.sale, c.stock = sale, stock
 	s.crowds = append(s.crowds, c)
 }
 
-// share is how many units a crowd takes in one part of a sale, and up to a wave
-// of two units each more. A test's stock is enough for all parts: a crowd in front
-// of an item that is sold out would rush for ever.
+// share is how many units a crowd buys in one part of a sale; it may exceed
+// that by up to a wave of two units each. A test's stock is enough for all
+// parts: a crowd at a sold-out item would rush without end.
 const share = waveSize / 2
 
-// rush lets every crowd take its share, whoever cancels not counted, or rush until
-// over closes; nil never does.
+// rush lets every crowd buy its share, not counting cancellations, or rush
+// until over closes; nil never does.
 func (s *twoServers) rush(over <-chan struct{}) {
 	var all sync.WaitGroup
 	for _, c := range s.crowds {
@@ -125,8 +125,8 @@ func (s *twoServers) rushWhile(fn func()) {
 	fn()
 }
 
-// sells returns how long it takes until both instances have sold a unit. It tries
-// again and again, always with the same path.
+// sells returns how long it takes until both instances have sold a unit. It
+// retries, always with the same path.
 func (s *twoServers) sells(sale loadgen.Planned) time.Duration {
 	s.t.Helper()
 	began := time.Now()
@@ -139,8 +139,8 @@ func (s *twoServers) sells(sale loadgen.Planned) time.Duration {
 	return time.Since(began).Round(10 * time.Millisecond)
 }
 
-// settle holds what everybody was told against the books. It asks one instance
-// about what either of them said.
+// settle checks all answers against the books. It queries one instance about
+// the answers of both.
 func (s *twoServers) settle() {
 	t := s.t
 	t.Helper()
@@ -157,8 +157,7 @@ func (s *twoServers) settle() {
 	for _, all := range byItem {
 		all.checkAfterCrashes(s.shop)
 		for _, p := range all.shoppers {
-			// Nobody's primary went on granting by itself, so nothing that was told
-			// had to be taken back.
+			// No isolated primary continued to grant, so no 202 may end in a refusal.
 			if p.told && p.status == orderevent.StatusRefused {
 				t.Errorf("refused after 202: %s", p)
 			}

@@ -22,7 +22,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// traceCollector takes spans over OTLP the way a real one does, and keeps them.
+// traceCollector receives spans over OTLP like a real collector, and keeps them.
 type traceCollector struct {
 	url   string
 	mu    sync.Mutex
@@ -45,7 +45,7 @@ func newTraceCollector(t *testing.T) *traceCollector {
 		raw, err := io.ReadAll(body)
 		var request collector.ExportTraceServiceRequest
 		if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(raw, &request) != nil {
-			t.Errorf("%s %s is no OTLP (%v)", r.Method, r.URL, err)
+			t.Errorf("%s %s is not OTLP (%v)", r.Method, r.URL, err)
 			return
 		}
 		c.mu.Lock()
@@ -75,7 +75,7 @@ func attributeOf(s *tracepb.Span, key string) string {
 	return ""
 }
 
-// find returns the span of a name with an attribute, nil while there is none.
+// find returns the span with a name and an attribute, nil while there is none.
 func (c *traceCollector) find(name, key, value string) *tracepb.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,8 +88,8 @@ func (c *traceCollector) find(name, key, value string) *tracepb.Span {
 }
 
 // below lists the chains of names from a span downwards, "a > b > c" with the
-// subject of a message in brackets, through children and, where asked for,
-// through the links by which many became one.
+// subject of a message in brackets, through children and, if requested, through
+// the links that merge many traces.
 func (c *traceCollector) below(from *tracepb.Span, links bool) map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +126,7 @@ func (c *traceCollector) below(from *tracepb.Span, links bool) map[string]bool {
 	return chains
 }
 
-// lacks reports which of the chains is not there, that a chain with a prefix and
-// an end would be.
+// lacks reports whether no chain has the given prefix and suffix.
 func lacks(chains map[string]bool, prefix, end string) bool {
 	for c := range chains {
 		if strings.HasPrefix(c, prefix) && strings.HasSuffix(c, end) {
@@ -137,8 +136,8 @@ func lacks(chains map[string]bool, prefix, end string) bool {
 	return true
 }
 
-// TestAnOrderIsOneTraceFromItsRushToItsPush reads what a collector received.
-func TestAnOrderIsOneTraceFromItsRushToItsPush(t *testing.T) {
+// TestOrderIsOneTraceFromRushToPush reads a collector's spans.
+func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 	t.Parallel()
 	traces := newTraceCollector(t)
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
@@ -190,7 +189,8 @@ func TestAnOrderIsOneTraceFromItsRushToItsPush(t *testing.T) {
 		return !lacks(chains, callback+" > settle payment > publish[events.order] > ", "handle notify-push[events.order]")
 	}, "one trace from the callback to the push")
 
-	// In a crowd many share a batch and a transaction; each still finds its way.
+	// In a crowd many attempts share a batch and a transaction; each must still
+	// be traceable.
 	report, err := loadgen.Run(t.Context(), loadgen.Config{
 		BaseURL: in.url, ItemID: mustID(t, sale.ItemID), Shoppers: 120, Connections: 24, FirstUser: 1000, Quantity: 1, Settle: 30 * time.Second,
 		Token: func(user int64) (string, error) { return newBuyer(t, in, user).token, nil },
@@ -209,12 +209,12 @@ func TestAnOrderIsOneTraceFromItsRushToItsPush(t *testing.T) {
 			}
 		}
 		return true
-	}, "every winner's way can be followed")
+	}, "every winner's trace to be complete")
 }
 
-// TestATraceCollectorThatHangsCostsSpansOnly sells and stops while what should
-// take the spans accepts connections and answers nothing.
-func TestATraceCollectorThatHangsCostsSpansOnly(t *testing.T) {
+// TestHangingTraceCollectorCostsOnlySpans sells and stops while the collector
+// accepts connections and never answers.
+func TestHangingTraceCollectorCostsOnlySpans(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -235,18 +235,18 @@ func TestATraceCollectorThatHangsCostsSpansOnly(t *testing.T) {
 		t.Errorf("stop: exit %d, want 0: lost spans are no failure", code)
 	}
 	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the stop took %s; 10 s are promised", took)
+		t.Errorf("the stop took %s, want at most 10 s", took)
 	}
 }
 
-func TestATraceEndpointThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidTraceEndpointIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"--trace-endpoint=localhost:4318", "--trace-endpoint=grpc://c:4317", "--trace-sample=1.5", "--trace-sample=NaN"} {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), []string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=" + testKey, arg}, &out, &errs)
 		name, _, _ := strings.Cut(arg, "=")
 		if code != 2 || !strings.Contains(errs.String(), name+" must be") {
-			t.Errorf("%s: exit %d, want 2 and a sentence about it:\n%s", arg, code, errs.String())
+			t.Errorf("%s: exit %d, want 2 and an error about it:\n%s", arg, code, errs.String())
 		}
 	}
 }

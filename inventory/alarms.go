@@ -2,7 +2,7 @@ package inventory
 
 import "stampede/platform/watch/alarm"
 
-// What is raised about the books and the way of units back to Redis.
+// Alarms about the books and about the return of units to Redis.
 var (
 	alarmBooksDiffer = alarm.Define("books-differ", alarm.Critical,
 		"While an item was loaded, its stock row and its live orders did not add up. It was loaded from the stock row, which CHECK constraints guard.",

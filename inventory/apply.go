@@ -8,9 +8,9 @@ import (
 	"stampede/inventory/inventoryevent"
 )
 
-// Apply brings an item's committed changes into Redis. Only a newer revision
-// counts there, so that it may be called late, twice and from several
-// instances. An item that is not loaded is left to its Load.
+// Apply writes an item's committed changes to Redis. Only a newer revision
+// takes effect there, so Apply may be called late, twice and from several
+// instances. An item that is not loaded gets the changes from its Load.
 func (s *Service) Apply(ctx context.Context, itemID int64) error {
 	rows, err := inventorydb.New(s.deps.DB).StockOfItem(ctx, itemID)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Service) Apply(ctx context.Context, itemID int64) error {
 	return nil
 }
 
-// flag is a boolean as the scripts read it.
+// flag is a boolean in the form that the scripts expect.
 func flag(b bool) int {
 	if b {
 		return 1

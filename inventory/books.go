@@ -10,7 +10,7 @@ import (
 	"stampede/inventory/internal/inventorydb"
 )
 
-// BookRow is where an item's units are, at one moment, in units.
+// BookRow says where an item's units are at one moment.
 type BookRow struct {
 	ItemID     int64 `json:"item_id,string"`
 	Total      int64 `json:"total"`
@@ -19,21 +19,20 @@ type BookRow struct {
 	Sold       int64 `json:"sold"`
 	Backup     int64 `json:"backup"`
 	WrittenOff int64 `json:"written_off"`
-	// What follows is Redis's side, and zero unless Loaded.
+	// The fields below are Redis's side, and zero unless Loaded.
 	RedisRemaining int64 `json:"redis_remaining"`
 	RedisCommitted int64 `json:"redis_committed"`
-	InFlight       int64 `json:"in_flight"`       // granted, the order row is on its way
-	ReleasePending int64 `json:"release_pending"` // the order has ended, the release is on its way
-	// Difference is available − (remaining + in flight + release pending); when
-	// not Loaded, what the stock row is off from its orders. It is 0.
+	InFlight       int64 `json:"in_flight"`       // granted, the order row is not written yet
+	ReleasePending int64 `json:"release_pending"` // the order has ended, the release has not reached Redis yet
+	// Difference is available − (remaining + in flight + release pending); if not
+	// Loaded, the difference between the stock row and its orders. It should be 0.
 	Difference int64 `json:"difference"`
 	Unlimited  bool  `json:"unlimited"`
 	Loaded     bool  `json:"loaded"` // Redis decides on the item
 }
 
-// bookCache keeps the rows of items on which nothing moves, so that whoever asks
-// again costs one small call for each of them, and none for those that are
-// settled.
+// bookCache keeps the rows of items without movement, so that a repeated call
+// costs one small read for each of them, and none for settled ones.
 type bookCache struct {
 	mu   sync.Mutex
 	rows map[int64]cachedRow
@@ -52,8 +51,9 @@ type fingerprint struct {
 }
 
 // Books returns every item's units, ordered by item. Rows of items at rest come
-// from memory; the checks never do. What was read before an error stays there, so
-// that a shop with more items than one call has time for gets through in a few.
+// from memory; the checks never use that memory. Rows read before an error stay
+// there, so that a shop with more items than one call has time for completes in a
+// few calls.
 func (s *Service) Books(ctx context.Context) ([]BookRow, error) {
 	stocks, err := s.allStock(ctx)
 	if err != nil {
@@ -95,9 +95,9 @@ func (s *Service) Book(ctx context.Context, itemID int64) (BookRow, bool, error)
 	return row, err == nil, err
 }
 
-// bookRow is an item's row, from memory while nothing of it has moved; bookCache.mu
-// is held. A settled item has nothing in Redis to ask for. A difference is looked at
-// once more in one step: reading in portions makes some of its own.
+// bookRow is an item's row, from memory if nothing of it has moved; bookCache.mu
+// must be held. A settled item has nothing in Redis to read. If there is a
+// difference the item is read again in one step: reading in portions can cause one.
 func (s *Service) bookRow(ctx context.Context, shards []Stock, settled bool) (row BookRow, err error) {
 	st := shards[0]
 	now := fingerprint{version: st.Version}
@@ -119,7 +119,7 @@ func (s *Service) bookRow(ctx context.Context, shards []Stock, settled bool) (ro
 			break
 		}
 	}
-	// One fingerprint does not tell what moves in several counters.
+	// One fingerprint does not cover several counters.
 	if len(shards) == 1 && row.atRest() {
 		if s.bookCache.rows == nil {
 			s.bookCache.rows = make(map[int64]cachedRow)
@@ -129,7 +129,7 @@ func (s *Service) bookRow(ctx context.Context, shards []Stock, settled bool) (ro
 	return row, nil
 }
 
-// perItem yields the stock rows of one item after the other.
+// perItem yields the stock rows item by item.
 func perItem(stocks []Stock) iter.Seq[[]Stock] {
 	return func(yield func([]Stock) bool) {
 		for len(stocks) > 0 {
@@ -145,10 +145,10 @@ func perItem(stocks []Stock) iter.Seq[[]Stock] {
 	}
 }
 
-// atRest reports whether nothing is on its way for the item: the row stays true
+// atRest reports whether nothing is in flight for the item: the row stays true
 // until its fingerprint changes. Without keys in Redis, because they were never
-// there or the item is settled, only a waiting order can change it, by being
-// paid.
+// written or the item is settled, only the payment of a waiting order can
+// change it.
 func (r BookRow) atRest() bool {
 	if !r.Loaded {
 		return r.Held == 0 && r.Difference == 0

@@ -2,7 +2,7 @@ package inventory
 
 import "testing"
 
-// One item's books are those that the list has, and read nothing of the others.
+// One item's books equal its row in the list, and read nothing of other items.
 func TestBookIsARowOfBooks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -29,8 +29,8 @@ func TestBookIsARowOfBooks(t *testing.T) {
 	}
 }
 
-// An item that cannot be read does not undo what was read before it.
-func TestBooksGoOnWhereTheyEnded(t *testing.T) {
+// An item that cannot be read does not discard what was read before it.
+func TestBooksContinueAfterError(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, _ := b.loaded(onSale(1, 5))

@@ -47,13 +47,13 @@ func (r BookRow) oversold() (found []finding) {
 	return found
 }
 
-// difference says how the two counts disagree.
+// difference describes the difference between the two counts.
 func (r BookRow) difference() string {
 	return fmt.Sprintf("available %d, but Redis has remaining %d + in flight %d + release pending %d: the difference is %d.",
 		r.Available, r.RedisRemaining, r.InFlight, r.ReleasePending, r.Difference)
 }
 
-// finding is something that looks wrong. Seen twice under the same key, with
+// finding is a suspected violation. Found twice under the same key, with
 // proof.Recheck in between, it is a violation.
 type finding struct {
 	key     string
@@ -61,8 +61,8 @@ type finding struct {
 	detail  string
 }
 
-// prove examines every item, and those with findings once more after a pause
-// that lets work in flight arrive. What both found is a violation.
+// prove examines every item, and those with findings again after a pause in
+// which work in flight can finish. What both passes found is a violation.
 func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]proof.Violation, error) {
 	stocks, err := s.allStock(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]pr
 
 // withoutStock finds live orders for items that have no stock row.
 func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
-	// The orders first: a stock row exists before its first order.
+	// The orders are read first: a stock row exists before its first order.
 	units, err := s.deps.Books.LiveUnits(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("inventory: read live units: %w", err)
@@ -130,19 +130,20 @@ func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
 	return found, nil
 }
 
-// about is a finding on the item as a whole.
+// about makes a finding on the item as a whole.
 func (c *cut) about(key, format string, args ...any) finding {
 	return finding{key: key, subject: fmt.Sprintf("item %d", c.itemID), detail: fmt.Sprintf(format, args...)}
 }
 
-// aboutOrder is a finding on one number; kind keeps two of the same number apart.
+// aboutOrder makes a finding on one number; kind separates two of the same
+// number.
 func (c *cut) aboutOrder(no ids.ID, kind, format string, args ...any) finding {
 	return finding{
 		key: kind + no.String(), subject: "order " + no.String(), detail: fmt.Sprintf("Item %d: ", c.itemID) + fmt.Sprintf(format, args...),
 	}
 }
 
-// oversold is I1, on either side and for the stock row's own equation.
+// oversold is I1, on both sides and for the stock row's own equation.
 func (c *cut) oversold() []finding {
 	var found []finding
 	for _, f := range c.sum().oversold() {
@@ -158,7 +159,7 @@ func (c *cut) oversold() []finding {
 		}
 		st := sh.state
 		if !st.Unlimited && (st.Remaining < 0 || marked > st.Total) {
-			found = append(found, c.about("redis", "Redis gave away %d of %d units and counts %d remaining.", marked, st.Total, st.Remaining))
+			found = append(found, c.about("redis", "Redis granted %d of %d units and counts %d remaining.", marked, st.Total, st.Remaining))
 		} else if st.Remaining+marked != st.Total {
 			found = append(found, c.about("redis", "Redis counts %d remaining and %d held, the total is %d.", st.Remaining, marked, st.Total))
 		}

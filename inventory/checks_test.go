@@ -47,8 +47,8 @@ func (b *bundle) mustBeClean() {
 	}
 }
 
-// sale is an item in the middle of everything: paid, unpaid, in flight, and a
-// release on its way.
+// sale is an item in the middle of its sale: paid, unpaid, in flight, and a
+// release pending.
 type sale struct {
 	*bundle
 	item                           Item
@@ -103,7 +103,7 @@ func TestWorkInFlightIsNoViolation(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
 	mustBe(t, "violations with a grant in flight", len(s.violations("I1"))+len(s.violations("I2"))+len(s.violations("I8")), 0)
-	// A release that arrives while the check waits.
+	// A release that reaches Redis while the check waits.
 	closing := s.close(s.closed.No)
 	arrived := false
 	s.deps.Books = booksThen{s.orders, func() {
@@ -116,7 +116,7 @@ func TestWorkInFlightIsNoViolation(t *testing.T) {
 	mustBe(t, "the check saw it once", arrived, true)
 }
 
-// booksThen does something after it was read.
+// booksThen runs a function after it was read.
 type booksThen struct {
 	Books
 	then func()
@@ -156,7 +156,7 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 			exec(s, `UPDATE inventory.stock SET available = -3`)
 		}},
 		{"orders without a stock row", "I1", "no stock row", func(s *sale) { exec(s, `DELETE FROM inventory.stock`) }},
-		{"Redis gave away too much", "I1", "counts -5 remaining", func(s *sale) { hset(s, s.item.stateKey(), "remaining", -5) }},
+		{"Redis granted too much", "I1", "counts -5 remaining", func(s *sale) { hset(s, s.item.stateKey(), "remaining", -5) }},
 		{"Redis does not add up", "I1", "Redis counts 9 remaining and 10 held", func(s *sale) { hset(s, s.item.stateKey(), "remaining", 9) }},
 		{"Redis remaining overwritten", "I2", "the difference is 2", func(s *sale) { hset(s, s.item.stateKey(), "remaining", 8) }},
 		{"a unit that never came back", "I2", "the difference is 2", func(s *sale) {
@@ -169,12 +169,12 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 		{"another quantity", "I2", "the order has 2 units, Redis holds 3", func(s *sale) {
 			hset(s, s.item.usersKey(s.epoch), "2", mark{no: s.unpaid.No, quantity: 3}.String())
 		}},
-		{"a payment that Redis never heard of", "I2", "paid is true in Postgres and false in Redis", func(s *sale) { s.pay(s.unpaid.No) }},
+		{"a payment missing in Redis", "I2", "paid is true in Postgres and false in Redis", func(s *sale) { s.pay(s.unpaid.No) }},
 		{"committed miscounted", "I2", "Redis counts 7 units as paid for, its marks say 1", func(s *sale) { hset(s, s.item.stateKey(), "committed", 7) }},
 		{"a mark without an order", "I8", "no such order and none on its way", func(s *sale) {
 			hset(s, s.item.usersKey(s.epoch), "9", ids.NewFor(9).String())
 		}},
-		{"a release that never came", "I8", "still holds 4 units in Redis, the order is closed", func(s *sale) { s.close(s.closed.No) }},
+		{"a missing release", "I8", "still holds 4 units in Redis, the order is closed", func(s *sale) { s.close(s.closed.No) }},
 		{"a hold without a mark", "I8", "who holds no units under it", func(s *sale) {
 			hset(s, s.item.holdsKey(s.epoch), ids.NewFor(9).String(), "9:1:5:1700000000000")
 		}},

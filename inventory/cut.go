@@ -12,15 +12,15 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// atomicUsers is how many holders are read in one step: Redis answers nobody
-// else meanwhile, about 40 ms at this size. More are read in portions, which may
-// miss what changes on the way; whoever finds a difference then reads again at
-// once and pays for it.
+// atomicUsers is how many holders are read in one step, which blocks Redis for
+// about 40 ms at this size. More are read in portions, which may miss changes
+// made meanwhile; if that shows a difference, the caller pays for an atomic
+// read.
 const atomicUsers = 100_000
 
-// cut is an item in Postgres at one moment and in Redis a moment later. Because
-// Postgres comes first, whatever happened in between is told by the orders'
-// statuses, which are read last.
+// cut is an item in Postgres at one moment and in Redis a moment later.
+// Postgres comes first, so the orders' statuses, which are read last, explain
+// what happened in between.
 type cut struct {
 	itemID int64
 	stocks []Stock
@@ -34,11 +34,11 @@ type cut struct {
 // shardCut is one stock counter in Redis.
 type shardCut struct {
 	item   Item
-	loaded bool // a state that decides; the rest is empty without one
+	loaded bool // the state decides; the other fields are empty without one
 	state  State
-	users  map[int64]mark // who holds; closed marks are not among them
+	users  map[int64]mark // the holders; closed marks are left out
 	holds  map[ids.ID]openHold
-	buyers map[int64]ids.ID // this item's holders, with one item per activity only
+	buyers map[int64]ids.ID // this item's holders; only with one item per activity
 }
 
 // readCut reads an item. atomic reads even the largest item in one step.
@@ -90,10 +90,10 @@ func (s *Service) readCut(ctx context.Context, itemID int64, atomic bool) (*cut,
 	return c, nil
 }
 
-// readShard reads a counter's state, marks and holds as they were at one moment.
+// readShard reads a counter's state, marks and holds as of one moment.
 func (s *Service) readShard(ctx context.Context, item Item, atomic bool) (shardCut, error) {
 	for range epochTurns {
-		// Anew in each turn: what was read of a replaced epoch must not stay.
+		// Reset in each turn: entries read under a replaced epoch must be dropped.
 		sh := shardCut{item: item, users: map[int64]mark{}, holds: map[ids.ID]openHold{}, buyers: map[int64]ids.ID{}}
 		st, ok, err := s.State(ctx, item)
 		if err != nil || !ok || !st.Ready() {
@@ -115,7 +115,7 @@ func (s *Service) readShard(ctx context.Context, item Item, atomic bool) (shardC
 	return shardCut{}, fmt.Errorf("inventory: item %d is loaded again and again: %w", item.ID, ErrFenced)
 }
 
-// readAtOnce reports false when a Load came in between.
+// readAtOnce returns false if a Load intervened.
 func (s *Service) readAtOnce(ctx context.Context, st State, sh *shardCut) (bool, error) {
 	item := sh.item
 	var figures *redis.SliceCmd
@@ -167,9 +167,9 @@ func (s *Service) readAtOnce(ctx context.Context, st State, sh *shardCut) (bool,
 	return true, nil
 }
 
-// readInPortions lets Redis answer others between the portions. The state is read
-// after them, so what moved meanwhile shows as a difference and not as agreement.
-// It reports false when a Load came in between.
+// readInPortions lets Redis serve others between the portions. The state is read
+// after them, so that movement in between shows as a difference and not as
+// agreement. It returns false if a Load intervened.
 func (s *Service) readInPortions(ctx context.Context, st State, sh *shardCut) (bool, error) {
 	read := func(key string, add func(field, value string) error) error {
 		return s.scan(ctx, key, func(field, value string) (bool, error) { return true, add(field, value) })
@@ -220,8 +220,8 @@ func (sh *shardCut) addHold(number, value string) error {
 	return err
 }
 
-// addBuyer takes the activity's buyers that hold this item; the list is of all its
-// items.
+// addBuyer adds a buyer of the activity if the entry is for this item; the list
+// covers all its items.
 func (sh *shardCut) addBuyer(user, value string) error {
 	if user == weightField {
 		return nil

@@ -15,7 +15,7 @@ func (c *cut) loaded() bool {
 	return len(c.shards) > 0
 }
 
-// ended reports whether a number's status is one that holds no units any more.
+// ended reports whether orders of a status no longer hold units.
 func ended(status string) bool {
 	switch status {
 	case orderevent.StatusClosed, orderevent.StatusRefused, orderevent.StatusRefunded:
@@ -25,8 +25,8 @@ func ended(status string) bool {
 	}
 }
 
-// sum books the cut: every unit that Redis holds is a live order's, in flight,
-// or about to be released.
+// sum classifies the cut's units: every unit that Redis holds is a live
+// order's, in flight, or about to be released.
 func (c *cut) sum() BookRow {
 	row := BookRow{ItemID: c.itemID, Loaded: c.loaded()}
 	for _, st := range c.stocks {
@@ -56,7 +56,7 @@ func (c *cut) sum() BookRow {
 			if _, ok := c.live[m.no]; ok {
 				continue
 			}
-			// A row that came after the cut in Postgres was in flight at that time.
+			// A row written after the cut in Postgres was in flight at that time.
 			if ended(c.status[m.no]) {
 				row.ReleasePending += int64(m.quantity)
 			} else {
@@ -64,7 +64,7 @@ func (c *cut) sum() BookRow {
 			}
 		}
 	}
-	// Live when Postgres was read, ended and released before Redis was.
+	// Live when Postgres was read; ended and released before Redis was read.
 	var returned int64
 	for no, h := range c.live {
 		if !marked[no] && ended(c.status[no]) {

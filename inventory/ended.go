@@ -17,22 +17,22 @@ import (
 )
 
 // ErrFenced means that the item cannot answer now because it is not loaded or
-// is being loaded. Asking again after a Load succeeds.
+// is being loaded. A retry after a Load succeeds.
 var ErrFenced = fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"}, "The item is being loaded. Ask again in a moment.")
 
-// maxDeliveries is how often a release or commit is delivered before it is given up
-// as a dead letter. With the bus's back-off of at most 30 s it is a day: longer
-// than any outage of Redis that ends with Redis coming back, because a return
-// that is given up is a unit nobody can buy until the next Load.
+// maxDeliveries is how often a release or commit is delivered before it becomes a
+// dead letter. With the bus's back-off of at most 30 s that is a day: longer than
+// any outage that Redis survives, because a return that is given up is a unit that
+// cannot be sold until the next Load.
 const maxDeliveries = 2880
 
 // epochTurns bounds how often a call follows an item to a newer epoch. Loads of
-// one item take seconds, so meeting two in one call is already rare.
+// one item take seconds, so two within one call are already rare.
 const epochTurns = 3
 
-// Subscriptions are the events by which holds end: refused and closed orders
-// give their units back, paid ones keep them. All are idempotent by number, so
-// that they need no inbox.
+// Subscriptions are the events that end holds: refused and closed orders return
+// their units, paid ones keep them. All are idempotent by number, so that they
+// need no inbox.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{
 		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, MaxAttempts: maxDeliveries, Handle: s.onEnded(s.release)},
@@ -42,25 +42,25 @@ func (s *Service) Subscriptions() []bus.Subscription {
 }
 
 const (
-	// failingAttempts is how often an event has failed when a person is asked:
+	// failingAttempts is how often an event has failed when the alarm is raised:
 	// with the bus's back-off that is after a minute and a half.
 	failingAttempts = 10
 	// failingEvery keeps a backlog of events that all fail for one reason from
-	// raising the alarm with each of them: at 30 s apart, once in five minutes.
+	// raising the alarm with each attempt: at 30 s apart, once in five minutes.
 	failingEvery = 10
 )
 
-// raiseAlarm asks for a person because returns or payments do not reach Redis.
-// The event comes again whether or not this could be recorded.
+// raiseAlarm raises the alarm that returns or payments do not reach Redis. The
+// event is redelivered whether or not the alarm could be recorded.
 func (s *Service) raiseAlarm(ctx context.Context, subject string, cause error) {
 	if err := alarmReleaseFailing.Raise(ctx, s.deps.DB, subject, cause.Error()); err != nil {
 		s.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarmReleaseFailing.Code), "error", err)
 	}
 }
 
-// onEnded hands an event's orders to end, per item and in calls of bounded
-// size. A part that fails makes the message come again; the parts that
-// succeeded are not changed by that.
+// onEnded passes an event's orders to end, per item and in calls of bounded
+// size. If a part fails the message is redelivered; for the parts that
+// succeeded that changes nothing.
 func (s *Service) onEnded(end func(context.Context, Item, []orderevent.Order) error) func(context.Context, bus.Msg) error {
 	return func(ctx context.Context, m bus.Msg) error {
 		var changed orderevent.Changed
@@ -98,8 +98,8 @@ func (s *Service) onEnded(end func(context.Context, Item, []orderevent.Order) er
 	}
 }
 
-// release gives back the units of orders that ended unpaid, all of them in the
-// same way, and tells every instance that there is something to buy again.
+// release returns the units of orders that ended unpaid, all of them in the
+// same way, and notifies every instance that units are available again.
 func (s *Service) release(ctx context.Context, item Item, orders []orderevent.Order) error {
 	r, err := s.inEpoch(ctx, item, orders[0].Epoch, func(epoch int64) (reply, error) {
 		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.tombstonesKey(epoch)}
@@ -135,9 +135,9 @@ func (s *Service) commit(ctx context.Context, item Item, orders []orderevent.Ord
 }
 
 // inEpoch makes a call under the item's current epoch, beginning with a guess.
-// It returns a nil reply when there is nothing left to do it on: an item that
-// is over, and whose keys were removed or that a Load left fenced, is
-// Postgres's alone: nothing loads it again.
+// It returns a nil reply if there is nothing left in Redis to call: an item
+// whose sale is over, and whose keys were removed or left fenced by a Load,
+// exists in Postgres alone: nothing loads it again.
 func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func(epoch int64) (reply, error)) (reply, error) {
 	if known, ok := s.epochs.Load(item); ok {
 		epoch = known.(int64) //nolint:errcheck // the map holds nothing else
@@ -162,8 +162,8 @@ func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func
 			if !over {
 				return nil, fmt.Errorf("inventory: item %d is not loaded: %w", item.ID, ErrFenced)
 			}
-			// The last Load may have ended between the two questions, and have
-			// written what this call is about: ask once more.
+			// The last Load may have ended between the two reads, and have written what
+			// this call is about: try once more.
 		case codeOtherEpoch:
 			epoch = r.int(1)
 		default:
@@ -176,7 +176,7 @@ func (s *Service) inEpoch(ctx context.Context, item Item, epoch int64, call func
 // over reports whether nothing will write the item into Redis any more: its sale
 // has ended by Postgres's clock and no Load is under way, or its stock row is
 // gone. A Load that read an order as live writes its mark; the return of that
-// order must not be given up before.
+// order must not be dropped before.
 func (s *Service) over(ctx context.Context, item Item) (bool, error) {
 	ended, err := inventorydb.New(s.deps.DB).SaleIsOver(ctx, inventorydb.SaleIsOverParams{
 		ItemID: item.ID, Shard: item.Shard, LoadLease: loadLease(item.ID),
@@ -185,13 +185,13 @@ func (s *Service) over(ctx context.Context, item Item) (bool, error) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("inventory: is the sale of item %d over: %w", item.ID, err)
+		return false, fmt.Errorf("inventory: check whether the sale of item %d is over: %w", item.ID, err)
 	}
 	return ended, nil
 }
 
 // announce broadcasts without waiting. A lost broadcast costs a sold-out flag's
-// lifetime of 2 s, so its failure is logged and nothing else.
+// lifetime of 2 s, so a failure is only logged.
 func (s *Service) announce(ctx context.Context, subject string, payload any) {
 	data, err := json.Marshal(payload)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"stampede/platform/watch/alarm"
 )
 
-// A release that Redis does not take is tried on, and after a while a person is
-// asked; a fenced item that is about to be loaded is not worth one.
+// A release that Redis rejects is retried, and after a while raises an alarm; a
+// fenced item that is about to be loaded does not.
 func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -34,7 +34,7 @@ func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	release := func(attempt int) error {
 		return b.onEnded(b.release)(t.Context(), bus.Msg{Subject: orderevent.SubjectClosed, Data: data, Attempt: attempt})
 	}
-	// Somebody put another kind of value under the key.
+	// The key has a value of another type.
 	if err := b.rdb.Rename(t.Context(), item.usersKey(epoch), "kept").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	}
 	for attempt := 1; attempt <= 25; attempt++ {
 		if release(attempt) == nil {
-			t.Fatal("the release passed")
+			t.Fatal("the release succeeded")
 		}
 		if want, got := attempt/failingAttempts, raised(); attempt < failingAttempts && len(got) != 0 || want > 0 && (len(got) != 1 || got[0].Count != int64(want)) {
 			t.Fatalf("after %d attempts: %+v", attempt, got)
@@ -52,7 +52,7 @@ func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	if l := raised(); l[0].Subject != orderevent.SubjectClosed || l[0].Detail == "" {
 		t.Errorf("alarm %+v", l[0])
 	}
-	// Repaired, it passes.
+	// Repaired, it succeeds.
 	if err := b.rdb.Rename(t.Context(), "kept", item.usersKey(epoch)).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"stampede/platform/store/bus"
 )
 
-// The events of order drive releases and commits, packed and for several items.
+// The events of order cause releases and commits, packed and for several items.
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -48,9 +48,9 @@ func TestSubscriptions(t *testing.T) {
 	deliver(orderevent.SubjectClosed, closed, other)
 	mustBe(t, "returned", b.state(i1).Remaining, 1)
 	mustBe(t, "returned of the other item", b.state(i2).Remaining, 2)
-	mustBe(t, "told every instance", b.bus.count(inventoryevent.SubjectReturned), 2)
+	mustBe(t, "broadcasts", b.bus.count(inventoryevent.SubjectReturned), 2)
 	deliver(orderevent.SubjectClosed, closed, other)
-	mustBe(t, "told nobody about a repetition", b.bus.count(inventoryevent.SubjectReturned), 2)
+	mustBe(t, "no broadcast for a repetition", b.bus.count(inventoryevent.SubjectReturned), 2)
 	mustBe(t, "its path again", only(t, b.reserve(i1, e1, y)).Verdict, Finished)
 
 	again := one(2)
@@ -64,12 +64,12 @@ func TestSubscriptions(t *testing.T) {
 	mustBe(t, "all paid", only(t, b.reserve(i1, e1, one(10))).Verdict, SoldOut)
 
 	if err := b.Subscriptions()[0].Handle(t.Context(), bus.Msg{Data: []byte("{")}); err == nil {
-		t.Error("a broken event was taken for handled")
+		t.Error("a malformed event was treated as handled")
 	}
 }
 
-// An event that meets a fenced or missing item is to come again, unless the sale
-// is over and its keys are gone: then Postgres alone keeps the books.
+// An event for a fenced or missing item is redelivered, unless the sale is over
+// and its keys are gone: then only Postgres has the books.
 func TestEventsWaitForLoad(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -116,7 +116,7 @@ func TestEventsWaitForLoad(t *testing.T) {
 	}
 }
 
-// A paid order whose units come back all the same stops counting as sold.
+// A paid order whose units are returned stops counting as sold.
 func TestReleaseOfCommittedUnits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

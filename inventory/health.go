@@ -11,21 +11,23 @@ import (
 type Status uint8
 
 const (
-	// Unseen is unknown: Postgres or the item's Redis did not answer.
+	// Unseen means unknown: Postgres or the item's Redis did not answer.
 	Unseen Status = iota
-	// Good needs nothing.
+	// Good requires no action.
 	Good
-	// Behind lacks an operator's change. It decides; Apply brings the change.
+	// Behind lacks an operator's change. The item decides; Apply writes the
+	// change.
 	Behind
-	// NotThere has no state in Redis. This one and those below are Unready.
+	// NotThere has no state in Redis. It and the statuses below are Unready.
 	NotThere
 	// Restarted was loaded before a restart or failover of Redis.
 	Restarted
-	// Loading is fenced, by a Load that is under way or ended half way.
+	// Loading is fenced by a Load that is under way or stopped half way.
 	Loading
-	// Outdated is from before its last Load: a server came back as primary that had
-	// lost that role for a moment, calls itself as before and has what it had then.
-	// Such an item goes on deciding, and the order writer refuses every grant of it.
+	// Outdated is from before the item's last Load: a server that had lost the
+	// primary role for a moment became primary again, with its old run id and old
+	// data. Such an item keeps deciding, and the order writer refuses every grant of
+	// it.
 	Outdated
 )
 
@@ -34,7 +36,7 @@ func (st Status) Unready() bool { return st >= NotThere }
 
 // Health returns each item's status, in the order of items. It costs one query and
 // one round trip to each Redis server. The error is about items left Unseen; the
-// statuses of the others hold.
+// statuses of the others are valid.
 func (s *Service) Health(ctx context.Context, items []Item) ([]Status, error) {
 	seen := make([]Status, len(items))
 	itemIDs, calls := make([]int64, len(items)), make([]scriptCall, len(items))
@@ -42,7 +44,8 @@ func (s *Service) Health(ctx context.Context, items []Item) ([]Status, error) {
 		itemIDs[i], calls[i] = item.ID, scriptCall{keys: []string{item.stateKey()}}
 	}
 	// Postgres first: a Load fences its item, then raises the epoch, and opens the
-	// item under it. So what is open now under an older one was not left by a Load.
+	// item under it. So an item that is now open under an older epoch was not left
+	// by a Load.
 	rows, err := inventorydb.New(s.deps.DB).Progress(ctx, itemIDs)
 	if err != nil {
 		return seen, fmt.Errorf("inventory: read the books of %d items: %w", len(items), err)
@@ -96,8 +99,8 @@ func (st State) status(books inventorydb.ProgressRow) Status {
 	}
 }
 
-// Ready reports whether the item needs no Load. Whether it is open or paused is
-// another question.
+// Ready reports whether the item needs no Load. It does not say whether the
+// item is open or paused.
 func (s *Service) Ready(ctx context.Context, item Item) (bool, error) {
 	seen, err := s.Health(ctx, []Item{item})
 	return seen[0] == Good || seen[0] == Behind, err

@@ -11,9 +11,9 @@ import (
 	"stampede/platform/workshop/redistest"
 )
 
-// backup keeps what Redis has of everything and returns a function that brings it
-// back, as a failover and back does whose second part comes before the first
-// primary was given what happened meanwhile.
+// backup copies everything in Redis and returns a function that restores it, like
+// a failover that is reverted before the first primary has received the writes
+// made meanwhile.
 func (b *bundle) backup() (restore func()) {
 	b.t.Helper()
 	kept := make(map[string]string)
@@ -38,14 +38,14 @@ func (b *bundle) mustStand(item Item, want Status) {
 	b.t.Helper()
 	seen, err := b.Health(b.t.Context(), []Item{item})
 	if err != nil || seen[0] != want {
-		b.t.Errorf("item %d stands %d (%v), want %d", item.ID, seen[0], err, want)
+		b.t.Errorf("item %d has status %d (%v), want %d", item.ID, seen[0], err, want)
 	}
 	if ready, err := b.Ready(b.t.Context(), item); err != nil || ready == want.Unready() {
 		b.t.Errorf("item %d is ready: %v (%v)", item.ID, ready, err)
 	}
 }
 
-func TestLookTellsWhatAnItemNeeds(t *testing.T) {
+func TestHealthReturnsWhatAnItemNeeds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item := b.create(onSale(1, 5))
@@ -67,7 +67,7 @@ func TestLookTellsWhatAnItemNeeds(t *testing.T) {
 }
 
 // The item decides, under an epoch that the order writer refuses, and the server
-// calls itself as it did when the item was loaded.
+// has the same run id as when the item was loaded.
 func TestAnItemBackAtAnOlderLoadIsOutdated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -83,12 +83,12 @@ func TestAnItemBackAtAnOlderLoadIsOutdated(t *testing.T) {
 	b.mustStand(item, Good)
 	b.mustHold(item, kept)
 	if epoch := b.state(item).Epoch; epoch != old.Epoch+2 {
-		t.Errorf("epoch %d after %d and a Load that was taken back", epoch, old.Epoch)
+		t.Errorf("epoch %d after %d and a Load that was reverted", epoch, old.Epoch)
 	}
 }
 
-// The server that comes back had given nothing under its epoch; what was granted
-// under the one after may still be on its way to the stream.
+// The restored server made no grants under its epoch; those of the epoch after
+// may not have reached the stream yet.
 func TestALoadAfterAFailoverAndBackWaitsForPublishers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -103,7 +103,7 @@ func TestALoadAfterAFailoverAndBackWaitsForPublishers(t *testing.T) {
 	}
 }
 
-// What the other nodes of a cluster have is looked at although one is dead.
+// Health reads the other nodes of a cluster although one is down.
 func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -124,7 +124,7 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 	at[0].Kill()
 	seen, err := b.Health(t.Context(), items)
 	if err == nil {
-		t.Error("nothing is said of the node that does not answer")
+		t.Error("no error about the node that does not answer")
 	}
 	for i := range items {
 		want := Good
@@ -132,7 +132,7 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 			want = Unseen
 		}
 		if seen[i] != want {
-			t.Errorf("item %d stands %d, want %d (%v)", items[i].ID, seen[i], want, err)
+			t.Errorf("item %d has status %d, want %d (%v)", items[i].ID, seen[i], want, err)
 		}
 	}
 }

@@ -14,13 +14,13 @@ import (
 )
 
 // scanCount is how many entries of a big hash one step reads: a step of this
-// size holds Redis for about as long as a small batch of decisions.
+// size blocks Redis for about as long as a small batch of decisions.
 const scanCount = 1000
 
-// Users returns who holds units of the item under epoch, at most limit of them
-// and in no order; who may only not have units again is left out. A user who comes
-// or goes while it reads may or may not be among them. ErrFenced says that a Load
-// has replaced the epoch, and with it the list.
+// Users returns the users who hold units of the item under epoch, at most limit of
+// them and in no order; users who merely may not buy again are left out. A user
+// added or removed during the read may or may not be included. ErrFenced says that
+// a Load has replaced the epoch, and with it the list.
 func (s *Service) Users(ctx context.Context, item Item, epoch int64, limit int) ([]int64, error) {
 	users := make([]int64, 0, min(limit, scanCount))
 	err := s.scan(ctx, item.usersKey(epoch), func(user, value string) (bool, error) {
@@ -48,8 +48,8 @@ func (s *Service) Users(ctx context.Context, item Item, epoch int64, limit int) 
 	return users, nil
 }
 
-// scan hands a hash's fields and values to each until it returns false. A field
-// may come more than once while the hash grows.
+// scan passes a hash's fields and values to each until it returns false. A
+// field may be passed more than once while the hash grows.
 func (s *Service) scan(ctx context.Context, key string, each func(field, value string) (bool, error)) error {
 	var cursor uint64
 	for {
@@ -72,11 +72,11 @@ func (s *Service) scan(ctx context.Context, key string, each func(field, value s
 	}
 }
 
-// Hold tells under which number the user holds units of the item. seq is the
-// grant's place and persisted how far the queue has come, so that the position
-// is max(0, seq − persisted); seq is 0 when the order row exists. ok is false
-// when the user certainly holds nothing; ErrFenced says that this cannot be
-// told now.
+// Hold returns the number under which the user holds units of the item. seq is
+// the grant's sequence and persisted how far the queue has moved, so that the
+// position is max(0, seq − persisted); seq is 0 if the order row exists. ok is
+// false if the user certainly holds nothing; ErrFenced says that this is
+// unknown now.
 func (s *Service) Hold(ctx context.Context, item Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
 	var epoch int64
 	if known, ok := s.epochs.Load(item); ok {
@@ -112,14 +112,14 @@ func (s *Service) Hold(ctx context.Context, item Item, user int64) (no ids.ID, q
 	return ids.ID{}, 0, 0, 0, false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, ErrFenced)
 }
 
-// The codes of hold.lua that Hold tells apart.
+// The codes of hold.lua that Hold distinguishes.
 const (
 	holdFound      = 0
 	holdNone       = 2
 	holdOtherEpoch = 3
 )
 
-// StaleHold is a grant that no order row is known for.
+// StaleHold is a grant without a known order row.
 type StaleHold struct {
 	No        ids.ID
 	User      int64

@@ -31,9 +31,9 @@ func TestHoldAndQueue(t *testing.T) {
 	_, _, seq, _, ok, _ = b.Hold(t.Context(), item, 2)
 	mustBe(t, "written", fmt.Sprint(seq, ok), "0 true")
 	_, _, _, _, ok, err = b.Hold(t.Context(), item, 3)
-	mustBe(t, "somebody else", fmt.Sprint(ok, err), "false <nil>")
+	mustBe(t, "another user", fmt.Sprint(ok, err), "false <nil>")
 
-	// Another process knows no epoch yet and finds it.
+	// Another process does not know the epoch yet and finds it.
 	_, _, _, _, ok, err = b.instance().Hold(t.Context(), item, 2)
 	mustBe(t, "through another instance", fmt.Sprint(ok, err), "true <nil>")
 
@@ -42,8 +42,8 @@ func TestHoldAndQueue(t *testing.T) {
 	users, err = b.Users(t.Context(), item, epoch, 1)
 	mustBe(t, "bounded holders", fmt.Sprint(len(users), err), "1 <nil>")
 
-	// The list of an epoch that a Load has replaced is gone, which says nothing of
-	// who holds.
+	// The list of an epoch that a Load has replaced is gone, which says nothing
+	// about the holders.
 	b.load(item)
 	_, err = b.Users(t.Context(), item, epoch, 100)
 	mustFail(t, err, ErrFenced)
@@ -73,7 +73,7 @@ func TestStaleHolds(t *testing.T) {
 	mustBe(t, "bounded", fmt.Sprint(len(stale), err), "1 <nil>")
 }
 
-// grantedAt moves the moment of grants.
+// grantedAt changes the time of grants.
 func (b *bundle) grantedAt(item Item, epoch int64, at time.Time, nos ...ids.ID) {
 	b.t.Helper()
 	for _, no := range nos {
@@ -85,8 +85,8 @@ func (b *bundle) grantedAt(item Item, epoch int64, at time.Time, nos ...ids.ID) 
 	}
 }
 
-// Everybody who reads a hold reads those with a window of their own like others,
-// and no mark has the window.
+// Every reader of holds accepts one with its own payment window, and no mark
+// contains the window.
 func TestAPaymentWindowStaysWithItsHold(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -112,6 +112,6 @@ func TestAPaymentWindowStaysWithItsHold(t *testing.T) {
 	mustBe(t, "books", fmt.Sprint(st.Remaining, st.Committed, st.Persisted), "9 1 2")
 	var none Decision
 	if err := b.Reserve(t.Context(), item, epoch, []Attempt{{User: 3, No: ids.NewFor(3), Quantity: 1, PayWithin: -1}}, &none); err == nil {
-		t.Error("an attempt with no time to pay was taken")
+		t.Error("an attempt with no time to pay was accepted")
 	}
 }

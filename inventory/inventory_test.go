@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m, func() error { return goleak.Find() })
 }
 
-// The orders module in small: one table-like map per test, so that Load and the
-// checks see live orders without importing order.
+// orders is a stand-in for the orders module: one table-like map per test, so
+// that Load and the checks see live orders without importing order.
 type orders struct {
 	mu  sync.Mutex
 	all map[ids.ID]*orderevent.Order
@@ -117,7 +117,7 @@ func (o *orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, e
 	return found, nil
 }
 
-// quietBus is a bus without grants on it, which remembers what was broadcast.
+// quietBus is a bus without grants on it that records broadcasts.
 type quietBus struct {
 	mu       sync.Mutex
 	subjects []string
@@ -154,7 +154,7 @@ func (b *quietBus) GrantsDone(_ context.Context, _ int64, upTo uint64) (bool, er
 	return b.done == nil || b.done(upTo), nil
 }
 
-// bundle is what a test works with.
+// bundle is the service with its stores and stand-ins.
 type bundle struct {
 	*Service
 	t      testing.TB
@@ -177,7 +177,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, rdb *redis.Client) *bundle {
 	return b
 }
 
-// instance is another process over the same Postgres and Redis.
+// instance is another process on the same Postgres and Redis.
 func (b *bundle) instance() *Service {
 	b.t.Helper()
 	cfg := DefaultConfig()

@@ -6,21 +6,22 @@ import (
 )
 
 // weightField is an entry of the users, holds and buyers hashes that belongs to
-// nobody. Redis packs a hash of few entries into a list, and a batch of 512 then
-// searches that list 512 times: up to four times the cost of a whole decision.
-// One value longer than hash-max-listpack-value (64 by default) keeps the hash a
-// hash. The same text is a member of the tombstones, for the same reason.
+// no user. Redis stores a hash of few entries as a packed list, and a batch of
+// 512 then searches that list 512 times: up to four times the cost of a whole
+// decision. One value longer than hash-max-listpack-value (64 by default) keeps
+// the hash unpacked. The same text is a member of the tombstones, for the same
+// reason.
 const weightField = "#"
 
 var weight = weightField + strings.Repeat("-", 64)
 
-// Item is what is needed to name an item's keys in Redis.
+// Item has what is needed to name an item's keys in Redis.
 type Item struct {
 	ID         int64
 	ActivityID int64
-	// Shard is the stock counter meant, 0 … K−1; a user's home shard is the
-	// bucket modulo K. It is 0 for items with one counter and for every item of
-	// an activity whose rule spans its items.
+	// Shard is the stock counter, 0 … K−1; a user's home shard is the bucket
+	// modulo K. It is 0 for items with one counter and for every item of an
+	// activity whose rule spans its items.
 	Shard int16
 	// PerActivity says that a user may hold one item of the activity only. Such
 	// items share the activity's slot, because one script must see them all.
@@ -37,33 +38,32 @@ func (i Item) group() string {
 
 func (i Item) base() string { return i.group() + ":" + strconv.FormatInt(i.ID, 10) + ":" }
 
-// stateKey names the hash that says whether and what the item decides. The
-// epoch is a field of it and not part of its name: replacing this one key
+// stateKey names the hash that says whether the item decides, and from what.
+// The epoch is a field of it and not part of its name: replacing this one key
 // switches the item to another epoch.
 func (i Item) stateKey() string { return i.base() + "state" }
 
-// epochKey names what belongs to one Load; the next Load starts with others.
+// epochKey names a key that belongs to one Load; the next Load uses others.
 func (i Item) epochKey(epoch int64, what string) string {
 	return i.base() + strconv.FormatInt(epoch, 10) + ":" + what
 }
 
-// usersKey: hash, user → "<number>", ":<quantity>" behind it unless it is 1, and
-// ":c" once paid. "<number>:x" is no hold: the order was closed and its user may
-// have no units again.
+// usersKey: hash, user → "<number>", followed by ":<quantity>" unless it is 1,
+// and ":c" once paid. "<number>:x" is not a hold: the order was closed and its
+// user may not buy again.
 func (i Item) usersKey(epoch int64) string { return i.epochKey(epoch, "users") }
 
-// holdsKey: hash, number → "user:quantity:seq:ms", and ":<seconds>" behind it
-// where the payment window is shorter than the sale's; only while no order row is
-// known for it.
+// holdsKey: hash, number → "user:quantity:seq:ms", followed by ":<seconds>" if
+// the payment window is shorter than the sale's; only while no order row is known
+// for it.
 func (i Item) holdsKey(epoch int64) string { return i.epochKey(epoch, "holds") }
 
 // tombstonesKey: sorted set, number → when it may be forgotten, in ms. A number in it
-// had its grant and has ended; it is never granted again.
+// was granted and has ended; it is never granted again.
 func (i Item) tombstonesKey(epoch int64) string { return i.epochKey(epoch, "gone") }
 
-// buyersKey: hash, user → "<number>:<item>", ":x" behind it as in usersKey, for
-// PerActivity only. It is shared by the activity's items and so has no epoch; Load replaces its own item's
-// entries.
+// buyersKey: hash, user → "<number>:<item>", followed by ":x" as in usersKey, for PerActivity only. It is
+// shared by the activity's items and so has no epoch; Load replaces its own item's entries.
 func (i Item) buyersKey() string { return i.group() + ":buyers" }
 
 // epochKeys are all keys that belong to one Load.

@@ -8,9 +8,9 @@ import (
 )
 
 // Queued reports whether the user's number holds units for which no order row
-// exists yet, looking through every item. It is for verify, which has no
-// catalogue to narrow the search; an item that cannot tell now is an error only
-// when no other knows the number.
+// exists yet, searching every item. It is for verify, which has no catalogue to
+// narrow the search; an item that cannot answer now is an error only if no
+// other item has the number.
 func (s *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
 	stocks, err := s.allStock(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, 
 		held, _, seq, persisted, found, err := s.Hold(ctx, st.item(), user)
 		switch {
 		case errors.Is(err, ErrFenced) && st.Epoch == 0:
-			// Never loaded, so nobody was ever granted anything of it.
+			// Never loaded, so nothing of it was ever granted.
 		case errors.Is(err, ErrFenced) && settled[st.ItemID] == st.Epoch:
 			// Its keys were removed because nothing waited.
 		case err != nil:

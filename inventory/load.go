@@ -17,29 +17,31 @@ import (
 // ErrBusy means that another instance is loading the item, or has just done so.
 var ErrBusy = fault.New(fault.Conflict, "load-busy", fault.Titles{"The item is being loaded already", "商品正在预热，请稍后再试"}, "Another instance is loading this item.")
 
-// errLeaseLost ends a Load whose lease ran out before it could be renewed.
-var errLeaseLost = errors.New("inventory: the lease on the load ran out")
+// errLeaseLost ends a Load whose lease expired before it could be renewed.
+var errLeaseLost = errors.New("inventory: the lease on the load expired")
 
-// errKeysLost ends a Load whose keys are not all in the Redis that it would
-// open: another one has taken over since the fence, or another Load freed them.
+// errKeysLost ends a Load whose keys are not all in the Redis in which it is
+// about to open the item: another server has taken over since the fence, or
+// another Load freed them.
 var errKeysLost = errors.New("inventory: Redis lost keys of the load")
 
 // Load writes an item into Redis from the books in Postgres: preheat, rebuild
-// and repair alike. It fences the item, waits until its grants on the way are
+// and repair alike. It fences the item, waits until its grants in flight are
 // written, counts what is available and who holds the rest, and opens the item
 // under a new epoch. It may take seconds, or as long as the order writer is
 // behind.
 //
-// A Load that ends at any point leaves the item fenced or as it was; the next
-// one starts over. ErrBusy says that another instance is at it; ErrNoStock that
-// the item has no stock row.
+// A Load that ends at any point leaves the item fenced or unchanged; the next
+// one starts over. ErrBusy says that another instance is loading it; ErrNoStock
+// that the item has no stock row.
 func (s *Service) Load(ctx context.Context, itemID int64) error {
 	return s.LoadWith(ctx, itemID, func(ctx context.Context, load func(context.Context) error) error { return load(ctx) })
 }
 
-// LoadWith runs work under the item's lease and hands it the Load, so that no
-// other instance loads the item between work's question whether that is needed,
-// the Load, and work's note that it is done. Its errors are Load's and work's.
+// LoadWith runs work under the item's lease and passes the Load to it, so that
+// no other instance loads the item between work's check whether that is needed,
+// the Load, and work's record that it is done. Its errors are Load's and
+// work's.
 func (s *Service) LoadWith(ctx context.Context, itemID int64, work func(ctx context.Context, load func(context.Context) error) error) error {
 	started, loaded := time.Now(), false
 	err := s.underLease(ctx, itemID, func(ctx context.Context, itemID, token int64) error {
@@ -60,11 +62,11 @@ func (s *Service) LoadWith(ctx context.Context, itemID int64, work func(ctx cont
 	return err
 }
 
-// loadLease names the right to write an item into Redis, or to remove it there.
+// loadLease is the lease on writing an item into Redis, or removing it there.
 func loadLease(itemID int64) string { return "load:" + strconv.FormatInt(itemID, 10) }
 
 // underLease runs work while this instance holds the item's lease, and cancels
-// it when the lease cannot be renewed.
+// it if the lease cannot be renewed.
 func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx context.Context, itemID, token int64) error) error {
 	l, ok, err := lease.Acquire(ctx, s.deps.DB, loadLease(itemID), s.holder, s.cfg.LeaseTTL)
 	if err != nil {
@@ -97,8 +99,8 @@ func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx co
 	}
 	cancel(nil)
 	<-renewing
-	// The next Load should not have to wait for the lease to expire, even when
-	// this one ended because its caller did.
+	// The next Load should not have to wait for the lease to expire, even if this
+	// one ended because its caller did.
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.LeaseTTL)
 	defer stop()
 	if releaseErr := lease.Release(end, s.deps.DB, l); releaseErr != nil {
@@ -107,8 +109,8 @@ func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx co
 	return err
 }
 
-// load is one Load under its lease: fence, drain, count, write, apply. Whatever it
-// returns at, the item is fenced or open, and a Load from the beginning is right.
+// load is one Load under its lease: fence, drain, count, write, apply. Wherever it
+// returns, the item is fenced or open, and a Load from the beginning is safe.
 func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	f, err := s.fence(ctx, itemID, token)
 	if err != nil {
@@ -145,29 +147,29 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	return nil
 }
 
-// quiet says how much a Load may have to wait for.
+// quiet says for how much a Load may have to wait.
 type quiet uint8
 
 const (
-	busy    quiet = iota // grants may be on their way to the stream
+	busy    quiet = iota // grants may not have reached the stream yet
 	settled              // nothing was granted under this epoch, the last one, and its own Load waited for the ones before
 	unused               // never loaded before
 )
 
-// fenced is what a Load knows once it has stopped the item.
+// fenced is what a Load knows after it has fenced the item.
 type fenced struct {
-	epoch int64         // the one that this Load will write
+	epoch int64         // the epoch that this Load will write
 	old   map[Key]int64 // each shard's epoch in Redis, 0 without a state
-	// run is the run id of each shard's Redis. It is taken before the first key
-	// of the new epoch is written, so that all of them are in the run it names.
+	// run is the run id of each shard's Redis. It is read before the first key of
+	// the new epoch is written, so that all of them are in that run.
 	run   map[Key]string
 	quiet quiet
 	since time.Time // when the last grant may have been made, if busy
 }
 
 // fence stops the item and fixes the epoch that this Load will write: the
-// lease's token, and above everything that Redis or Postgres has seen, should
-// one of them come from a backup.
+// lease's token, or more if needed to exceed every epoch that Redis or Postgres
+// has seen, in case one of them was restored from a backup.
 func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error) {
 	rows, err := inventorydb.New(s.deps.DB).StockOfItem(ctx, itemID)
 	if err != nil {
@@ -217,8 +219,8 @@ func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error
 		}
 		f.old[st.Key] = r.int(1)
 		if st.Epoch != r.int(1) {
-			// A Load that wrote Postgres and then ended left keys that no state
-			// will ever name.
+			// A Load that wrote Postgres and then ended left keys that no state will
+			// ever name.
 			if err := s.deps.Redis.Unlink(ctx, item.epochKeys(st.Epoch)...).Err(); err != nil {
 				return fenced{}, fmt.Errorf("inventory: free keys of item %d: %w", itemID, err)
 			}
@@ -228,7 +230,7 @@ func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error
 }
 
 // runChangeOf reads from fence.lua's answer whether the state was loaded into
-// another run of Redis than the one that answers.
+// another run of Redis than the current one.
 func runChangeOf(r reply) (runChange, bool) {
 	if r.int(0) != fenceDone || r.int(3) == 1 {
 		return runChange{}, false
@@ -245,9 +247,8 @@ const (
 	fenceRefused = 2
 )
 
-// drain waits until every grant made before the fence is written or refused.
-// First those that may still be being published; then those that the stream
-// holds.
+// drain waits until every grant made before the fence is written or refused:
+// first those that may still be in publication, then those in the stream.
 func (s *Service) drain(ctx context.Context, itemID int64, f fenced) error {
 	if f.quiet == unused {
 		return nil
@@ -261,8 +262,8 @@ func (s *Service) drain(ctx context.Context, itemID int64, f fenced) error {
 	if err != nil {
 		return fmt.Errorf("inventory: load item %d: %w", itemID, err)
 	}
-	// The pause doubles from 10 ms, a writer's batch, to 250 ms, which no shopper
-	// notices in a Load.
+	// The pause doubles from 10 ms, a writer's batch, to 250 ms, which is not
+	// noticeable in a Load.
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		done, err := s.deps.Bus.GrantsDone(ctx, itemID, last)
 		if err != nil {

@@ -34,12 +34,12 @@ type Closed struct {
 	User int64
 }
 
-// itemBooks is what Postgres says about an item at one moment.
+// itemBooks is an item in Postgres at one moment.
 type itemBooks struct {
 	stocks []Stock
 	live   []Held
 	recent []Tombstone
-	closed []Closed // only if nobody may have units twice
+	closed []Closed // only if a user may buy only once
 }
 
 // shardOf is the stock counter that a user's units come from.
@@ -47,8 +47,8 @@ func (b itemBooks) shardOf(user int64) Stock { return b.stocks[int(ids.Bucket(us
 
 // readBooks moves the item to the epoch and reads its books in one transaction:
 // from its commit on the order writer refuses grants of older epochs, so that
-// nothing can change what was read but closings, which the new epoch will meet
-// as releases.
+// only closings can change what was read, which the new epoch will get as
+// releases.
 func (s *Service) readBooks(ctx context.Context, itemID, epoch int64) (itemBooks, error) {
 	var b itemBooks
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -86,8 +86,8 @@ func (s *Service) readBooks(ctx context.Context, itemID, epoch int64) (itemBooks
 	return b, s.compare(ctx, itemID, b)
 }
 
-// compare raises an alarm when the row and the orders disagree. The item is
-// loaded all the same, from the row: its CHECKs guard it.
+// compare raises an alarm if the row and the orders differ. The item is loaded
+// nevertheless, from the row, which CHECKs guard.
 func (s *Service) compare(ctx context.Context, itemID int64, b itemBooks) error {
 	var offered, available, live int64
 	for _, st := range b.stocks {

@@ -33,8 +33,8 @@ func TestOneLoadAtATime(t *testing.T) {
 	mustFail(t, b.Load(t.Context(), 404), ErrNoStock)
 }
 
-// A Load that slept through its lease changes nothing that its successor wrote,
-// wherever it wakes up.
+// A Load whose lease expired while it slept changes nothing that its successor
+// wrote, wherever it wakes up.
 func TestSleepingLoadIsOvertaken(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"planned", "fenced", "drained", "counted", "written"} {
@@ -65,7 +65,7 @@ func TestSleepingLoadIsOvertaken(t *testing.T) {
 	}
 }
 
-// What a successor has fenced, a sleeping Load does not open.
+// A sleeping Load does not open an item that its successor has fenced.
 func TestSleepingLoadLeavesASuccessorsFence(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -104,7 +104,7 @@ func TestLostLeaseEndsALoad(t *testing.T) {
 		select {
 		case <-stolen:
 		default:
-			// Somebody else took the item over; the renewal finds out.
+			// Another instance took the item over; the renewal detects it.
 			if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET token = token + 1`); err != nil {
 				t.Error(err)
 			}
@@ -116,8 +116,9 @@ func TestLostLeaseEndsALoad(t *testing.T) {
 }
 
 // Shoppers rush while the item is loaded again and again and Redis loses
-// everything in between. The writer keeps design's rules: older epochs and
-// repeated holders are refused. Nothing is oversold, and in the end all agrees.
+// everything in between. The writer follows its rules: older epochs and
+// repeated holders are refused. Nothing is oversold, and in the end all counts
+// agree.
 func TestConcurrentLoadsNeverOversell(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -24,8 +24,8 @@ func (b *bundle) epochInBooks(item Item) (epoch int64) {
 	return epoch
 }
 
-// heldAndGone is an item with a written order and one that was closed, so that
-// a Load has entries for each of its keys.
+// heldAndGone is an item with a written order and a closed one, so that a Load
+// has entries for each of its keys.
 func (b *bundle) heldAndGone() (item Item, kept Attempt) {
 	b.t.Helper()
 	n := onSale(1, 3)
@@ -38,7 +38,7 @@ func (b *bundle) heldAndGone() (item Item, kept Attempt) {
 	return item, kept
 }
 
-// mustNotBeOpen makes sure that somebody will load the item.
+// mustNotBeOpen requires that the item needs a Load.
 func (b *bundle) mustNotBeOpen(item Item) {
 	b.t.Helper()
 	if ready, err := b.Ready(b.t.Context(), item); err != nil || ready {
@@ -46,14 +46,14 @@ func (b *bundle) mustNotBeOpen(item Item) {
 	}
 }
 
-// mustHold makes sure that a Load repaired what was lost.
+// mustHold requires that a Load repaired the loss.
 func (b *bundle) mustHold(item Item, a Attempt) {
 	b.t.Helper()
 	mustBe(b.t, "holder", only(b.t, b.reserve(item, b.state(item).Epoch, a)).Verdict, Repeated)
 	b.mustBeClean()
 }
 
-// A promoted replica does not have to have what the old master was given last.
+// A promoted replica may lack the last writes to the old master.
 func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 	t.Parallel()
 	for what, lost := range map[string]func(Item, int64) []string{
@@ -119,8 +119,8 @@ func TestLoadDoesNotOpenAnItemWhoseKeysAreGone(t *testing.T) {
 	}
 }
 
-// A Load that finds no state frees the keys of the epoch in Postgres, which may
-// be those of a Load that sleeps.
+// A Load that finds no state frees the keys of Postgres's epoch, which may be
+// those of a sleeping Load.
 func TestSleepingLoadWithoutStateLosesItsKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -153,7 +153,7 @@ func TestSleepingLoadWithoutStateLosesItsKeys(t *testing.T) {
 	b.mustHold(item, kept)
 }
 
-// sendsTwice repeats scripts as a client does that lost the first answer.
+// sendsTwice repeats scripts like a client that lost the first answer.
 type sendsTwice struct {
 	hashes   []string
 	repeated int
@@ -190,7 +190,8 @@ func TestLoadWhoseAnswersAreLostSucceeds(t *testing.T) {
 	b.mustHold(item, kept)
 }
 
-// Nothing loads an item whose sale is over, so that waiting for it is in vain.
+// Nothing loads an item whose sale is over, so its events must not wait for a
+// Load.
 func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -250,7 +251,7 @@ func TestReturnsWaitForTheLastLoad(t *testing.T) {
 	b.mustBeClean()
 }
 
-// afterFirst runs something behind a script's first answer.
+// afterFirst runs a function after a script's first answer.
 type afterFirst struct {
 	sendsTwice
 	then sync.Once
@@ -273,7 +274,7 @@ func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, end := b.heldPastTheEnd()
-	b.mustRelease(b.close(b.written(item, 2))) // Redis knows the script
+	b.mustRelease(b.close(b.written(item, 2))) // now Redis has the script cached
 	counted, asked, ended := make(chan orderevent.Order), make(chan struct{}), make(chan error, 1)
 	b.failpoint = func(step string) error {
 		if step == "counted" {

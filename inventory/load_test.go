@@ -46,7 +46,7 @@ func TestLoadAfterLossRestoresTheBooks(t *testing.T) {
 	for i, want := range []Verdict{Repeated, Repeated, Finished, AlreadyBought} {
 		mustBe(t, "verdict", d.Results[i].Verdict, want)
 	}
-	mustBe(t, "told every instance", b.bus.count(inventoryevent.SubjectLoaded), 2)
+	mustBe(t, "broadcasts", b.bus.count(inventoryevent.SubjectLoaded), 2)
 	b.mustBeClean()
 }
 
@@ -104,14 +104,14 @@ func TestChangeDuringLoadIsNotLost(t *testing.T) {
 		b.inTx(func(tx pgx.Tx) error {
 			return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(4)), Paused: new(true)})
 		})
-		return b.Apply(t.Context(), item.ID) // reaches the state that is about to be replaced
+		return b.Apply(t.Context(), item.ID) // writes to the state that is about to be replaced
 	}
 	b.load(item)
 	st := b.state(item)
 	mustBe(t, "change", fmt.Sprint(st.Total, st.Remaining, st.Paused), "7 7 true")
 }
 
-func TestLoadWaitsOnlyForWhatMayBeOnItsWay(t *testing.T) {
+func TestLoadWaitsOnlyForGrantsInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.cfg.PublishDeadline = time.Minute

@@ -12,8 +12,8 @@ import (
 )
 
 // write puts one stock row's part of the books into Redis: first the keys named
-// by the new epoch, which nobody reads yet, in chunks; the state last, and only
-// upwards, which opens the item under the new epoch.
+// by the new epoch, which have no reader yet, in chunks; the state last, and
+// only to a higher epoch, which opens the item under the new epoch.
 func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) error {
 	item, epoch, old := st.item(), f.epoch, f.old[st.Key]
 	var committed int64
@@ -23,7 +23,7 @@ func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) er
 			marks[c.User] = mark{no: c.No, closed: true}
 		}
 	}
-	for _, h := range b.live { // after the closed ones: who holds, holds
+	for _, h := range b.live { // after the closed ones: a hold replaces a closed mark
 		if b.shardOf(h.User).Key != st.Key {
 			continue
 		}
@@ -70,19 +70,19 @@ func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) er
 	return fmt.Errorf("inventory: load item %d: its state keeps changing: %w", item.ID, ErrBusy)
 }
 
-// The codes of load.lua that write tells apart.
+// The codes of load.lua that write distinguishes.
 const (
 	loadDone    = 0
 	loadRefused = 1
 	loadLost    = 3
 )
 
-// sizes are how many entries an epoch's keys have, the weight among them.
+// sizes are how many entries an epoch's keys have, including the weight.
 type sizes struct{ users, holds, tombstones int }
 
-// writeHolders writes who holds, who may not have units again, and which numbers
-// have ended, and says how large the keys must be then. All live orders have
-// rows, so that there are no holds to watch.
+// writeHolders writes the holders, the users who may not buy again, and the
+// numbers that have ended, and returns how large the keys must be then. All live
+// orders have rows, so there are no open holds.
 func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]mark, recent []Tombstone) (sizes, error) {
 	users := make([]any, 0, 2+2*len(marks))
 	users = append(users, weightField, weight)
@@ -121,8 +121,8 @@ func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, mark
 	return size, nil
 }
 
-// writeBuyers replaces this item's entries among the activity's buyers. Those
-// that hold are written before the others are removed: the activity's other
+// writeBuyers replaces this item's entries among the activity's buyers. Entries
+// of holders are written before the others are removed: the activity's other
 // items are on sale meanwhile and must not let a holder through.
 func (s *Service) writeBuyers(ctx context.Context, item Item, marks map[int64]mark) error {
 	buyers := make([]any, 0, 2+2*len(marks))
@@ -143,7 +143,7 @@ func (s *Service) writeBuyers(ctx context.Context, item Item, marks map[int64]ma
 	})
 }
 
-// removeBuyers removes those of the item's entries that isStale names.
+// removeBuyers removes the item's entries for which isStale returns true.
 func (s *Service) removeBuyers(ctx context.Context, item Item, isStale func(user int64, no ids.ID) bool) error {
 	var stale []string
 	err := s.scan(ctx, item.buyersKey(), func(field, value string) (bool, error) {
@@ -173,7 +173,8 @@ func (s *Service) removeBuyers(ctx context.Context, item Item, isStale func(user
 	return nil
 }
 
-// hset writes fields and values in chunks that each hold Redis for a moment only.
+// hset writes fields and values in chunks that each block Redis only for a
+// moment.
 func hset(ctx context.Context, p redis.Pipeliner, key string, pairs []any) {
 	for len(pairs) > 0 {
 		chunk := pairs[:min(len(pairs), 2*scanCount)]
@@ -183,7 +184,8 @@ func hset(ctx context.Context, p redis.Pipeliner, key string, pairs []any) {
 }
 
 // Forget removes an item's keys from Redis after Delete. Ended items are
-// Settle's. An item that is still in Postgres answers Fenced afterwards.
+// removed by Settle. An item that is still in Postgres answers Fenced
+// afterwards.
 func (s *Service) Forget(ctx context.Context, item Item) error {
 	st, ok, err := s.State(ctx, item)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // mark is a value of the users hash: the number, ":<quantity>" unless it is 1,
 // and ":c" once the units are paid for; or the number and ":x", for units that
-// went back and whose user may have none again.
+// were returned and whose user may not buy again.
 type mark struct {
 	no       ids.ID
 	quantity int32 // 0 if closed
@@ -19,10 +19,11 @@ type mark struct {
 	closed   bool
 }
 
-// closedSuffix ends the values of the users and buyers hashes that are no holds.
+// closedSuffix ends the values of the users and buyers hashes that are not
+// holds.
 const closedSuffix = ":x"
 
-// numberLen is how long a number is in text.
+// numberLen is the length of a number as text.
 const numberLen = 32
 
 func (m mark) String() string {
@@ -48,7 +49,8 @@ func (m mark) buyer(itemID int64) string {
 	return text
 }
 
-// parseBuyer reads a value of the buyers hash; ours is false for another item's.
+// parseBuyer reads a value of the buyers hash; ours is false if it is another
+// item's.
 func parseBuyer(text string, itemID int64) (no ids.ID, closed, ours bool, err error) {
 	text, closed = strings.CutSuffix(text, closedSuffix)
 	number, ours := strings.CutSuffix(text, ":"+strconv.FormatInt(itemID, 10))
@@ -62,7 +64,7 @@ func parseBuyer(text string, itemID int64) (no ids.ID, closed, ours bool, err er
 }
 
 // parseMark reads what the scripts write for a user: the number, then its units
-// where there are several, and how it stands.
+// if there are several, and its state.
 func parseMark(text string) (mark, error) {
 	if len(text) < numberLen {
 		return mark{}, fmt.Errorf("inventory: user mark %q is too short", text)
@@ -82,14 +84,14 @@ func parseMark(text string) (mark, error) {
 	units, ok := strings.CutPrefix(rest, ":")
 	quantity, err := strconv.ParseInt(units, 10, 32)
 	if !ok || err != nil || quantity < 1 {
-		return mark{}, fmt.Errorf("inventory: user mark %q has no sensible quantity", text)
+		return mark{}, fmt.Errorf("inventory: user mark %q has an invalid quantity", text)
 	}
 	m.quantity = int32(quantity)
 	return m, nil
 }
 
 // openHold is a value of the holds hash: "user:quantity:seq:ms", and ":<seconds>"
-// for a payment window of its own.
+// if the payment window differs from the sale's.
 type openHold struct {
 	user     int64
 	quantity int32
@@ -98,8 +100,8 @@ type openHold struct {
 	within   int32     // seconds, see Attempt.PayWithin
 }
 
-// parseOpenHold reads user, units, sequence, the moment of the grant, and the
-// payment window where there is one.
+// parseOpenHold reads user, units, sequence, the time of the grant, and the
+// payment window if there is one.
 func parseOpenHold(text string) (openHold, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 4 && len(parts) != 5 {
@@ -114,10 +116,10 @@ func parseOpenHold(text string) (openHold, error) {
 		v[i] = n
 	}
 	if v[1] < 1 || v[1] > 1<<31-1 {
-		return openHold{}, fmt.Errorf("inventory: hold %q has no sensible quantity", text)
+		return openHold{}, fmt.Errorf("inventory: hold %q has an invalid quantity", text)
 	}
 	if len(parts) == 5 && v[4] < 1 || v[4] > 1<<31-1 {
-		return openHold{}, fmt.Errorf("inventory: hold %q has no sensible payment window", text)
+		return openHold{}, fmt.Errorf("inventory: hold %q has an invalid payment window", text)
 	}
 	return openHold{user: v[0], quantity: int32(v[1]), seq: v[2], at: time.UnixMilli(v[3]).UTC(), within: int32(v[4])}, nil
 }

@@ -8,8 +8,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// FuzzParseOpenHold: a hold is read as what reserve.lua wrote, and anything else
-// is refused or means what it says.
+// FuzzParseOpenHold checks that a hold written by reserve.lua is read back
+// unchanged, and that any other value is refused or survives a round trip.
 func FuzzParseOpenHold(f *testing.F) {
 	f.Add("7:1:001:1760000000000", int64(7), int32(1), int64(1), int64(1_760_000_000_000), int32(0))
 	f.Add("7:2:001:1760000000000:30", int64(7), int32(2), int64(1), int64(1_760_000_000_000), int32(65535))
@@ -32,13 +32,13 @@ func FuzzParseOpenHold(f *testing.F) {
 		}
 		want := openHold{user: user, quantity: quantity, seq: seq, at: time.UnixMilli(ms).UTC(), within: within}
 		if got, err := parseOpenHold(write(want)); (err == nil) != (quantity > 0 && within >= 0) || err == nil && got != want {
-			t.Errorf("%+v was read as %+v, %v", want, got, err)
+			t.Errorf("%+v decoded as %+v, %v", want, got, err)
 		}
 	})
 }
 
-// FuzzParseBuyer: an entry of the activity's buyers belongs to one item, and
-// says of it what was written.
+// FuzzParseBuyer checks that an entry of the activity's buyers belongs to one
+// item and is read back unchanged.
 func FuzzParseBuyer(f *testing.F) {
 	f.Add("0190a1b2c3d4e5f60718293a4b5c6d7e:5:x", int64(5), []byte{1}, true)
 	f.Add("0190a1b2c3d4e5f60718293a4b5c6d7e:5", int64(55), []byte{}, false)
@@ -55,15 +55,15 @@ func FuzzParseBuyer(f *testing.F) {
 		copy(want.no[:], number)
 		got, gotClosed, mine, err := parseBuyer(want.buyer(item), item)
 		if err != nil || !mine || got != want.no || gotClosed != closed {
-			t.Errorf("%+v of item %d was read as %s, closed %v, ours %v, %v", want, item, got, gotClosed, mine, err)
+			t.Errorf("%+v of item %d decoded as %s, closed %v, ours %v, %v", want, item, got, gotClosed, mine, err)
 		}
 		if _, _, ours, _ := parseBuyer(want.buyer(item), item+1); ours {
-			t.Errorf("item %d takes the entry of item %d", item+1, item)
+			t.Errorf("item %d accepts the entry of item %d", item+1, item)
 		}
 	})
 }
 
-// FuzzMark: a mark comes back as it was written.
+// FuzzMark checks that a mark is read back as it was written.
 func FuzzMark(f *testing.F) {
 	f.Add([]byte{1}, int32(1), false, false)
 	f.Add([]byte{}, int32(7), true, false)
@@ -76,7 +76,7 @@ func FuzzMark(f *testing.F) {
 		want.no = ids.ID{}
 		copy(want.no[:], number)
 		if got, err := parseMark(want.String()); err != nil || got != want {
-			t.Errorf("%+v was read as %+v, %v", want, got, err)
+			t.Errorf("%+v decoded as %+v, %v", want, got, err)
 		}
 	})
 }

@@ -2,8 +2,8 @@ package inventory
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics of the module. Verdicts and gates are arrays, indexed by what they
-// count, because the hot path counts into them.
+// metrics of the module. Verdicts and gates are arrays, indexed by the value
+// counted, because the hot path updates them.
 type metrics struct {
 	reserve  prometheus.Histogram
 	verdicts [OverLimit + 1]prometheus.Counter
@@ -17,7 +17,7 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		reserve: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "stampede_inventory_reserve_seconds", Help: "Time of one batched decision, with the way to Redis and back.",
+			Name: "stampede_inventory_reserve_seconds", Help: "Time of one batched decision, including the round trip to Redis.",
 			// A full batch takes about 0.5 ms on an idle machine; a second is an outage.
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
 		}),
@@ -39,16 +39,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "stampede_inventory_verdicts_total", Help: "Attempts decided, by verdict.",
 	}, []string{"verdict"})
 	gates := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "stampede_inventory_batches_total", Help: "Batches by the gate that they met.",
+		Name: "stampede_inventory_batches_total", Help: "Batches, by the item's gate.",
 	}, []string{"gate"})
-	// The counters are looked up once: a label look-up per attempt would be felt.
+	// The counters are looked up once: a label lookup per attempt would be
+	// measurable.
 	for v := range m.verdicts {
 		m.verdicts[v] = verdicts.WithLabelValues(Verdict(v).String())
 	}
 	for g := range m.gates {
 		m.gates[g] = gates.WithLabelValues(Gate(g).String())
 	}
-	// From the first scrape on, so that the first rate is right.
+	// Created now, so that the first rate is right.
 	for _, end := range []string{"released", "committed"} {
 		m.returns.WithLabelValues(end)
 	}
@@ -61,8 +62,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// count adds a batch up first: one addition for each verdict that occurred rather
-// than one for each attempt.
+// count sums a batch first: one addition for each verdict that occurred and not
+// one for each attempt.
 func (m *metrics) count(d *Decision) {
 	m.gates[d.Gate].Inc()
 	var n [OverLimit + 1]int

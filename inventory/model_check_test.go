@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// check compares every key of the whole Redis with the spec's.
+// check compares every key in Redis with the spec's.
 func (s *model) check(t *rapid.T) {
 	ctx := s.t.Context()
 	known := map[string]bool{s.items[0].item.buyersKey(): true}
@@ -60,12 +60,12 @@ func (s *model) check(t *rapid.T) {
 	s.same(t, s.items[0], "buyers", buyers, s.hash(t, s.items[0].item.buyersKey(), false))
 	for _, key := range s.rdb.Keys(ctx, "*").Val() {
 		if !known[key] {
-			t.Fatalf("%s is left behind", key)
+			t.Fatalf("%s was not removed", key)
 		}
 	}
 }
 
-// hash reads a hash without its weight, which must be there if weighted.
+// hash reads a hash without its weight field, which must be there if weighted.
 func (s *model) hash(t *rapid.T, key string, weighted bool) map[string]string {
 	all := s.rdb.HGetAll(s.t.Context(), key).Val()
 	if _, ok := all[weightField]; weighted && !ok {

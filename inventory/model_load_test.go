@@ -11,7 +11,7 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// readState is state.lua, compared as the Service reads it.
+// readState checks state.lua as decoded by the Service.
 func (s *model) readState(t *rapid.T) {
 	it := s.pick(t)
 	got, ok, err := s.State(s.t.Context(), it.item)
@@ -32,9 +32,9 @@ func (s *model) readState(t *rapid.T) {
 	}
 }
 
-// books draws who Postgres says has units of the item: of those that Redis
-// knows some, as if the grants of the others had been lost, and some whose
-// orders ended.
+// books draws who has units of the item according to Postgres: some of those
+// that Redis knows, as if the grants of the others had been lost, and some
+// whose orders ended.
 func (s *model) books(t *rapid.T, it *specItem) (users map[int64]mark, gone map[ids.ID]bool) {
 	users, gone = map[int64]mark{}, map[ids.ID]bool{}
 	for user := int64(1); user <= specUsers; user++ {
@@ -57,15 +57,15 @@ func (s *model) books(t *rapid.T, it *specItem) (users map[int64]mark, gone map[
 	return users, gone
 }
 
-// loadNext is a Load that nothing disturbs.
+// loadNext is a Load without interference.
 func (s *model) loadNext(t *rapid.T, it *specItem) {
 	s.loadWith(t, it, specLoad{epoch: max(it.epoch, it.fenced) + 1, replaced: it.epoch, thisRun: true, whole: true})
 	if !it.here || it.fenced != 0 {
-		t.Fatal("a Load leaves the item closed")
+		t.Fatal("the item is not open after a Load")
 	}
 }
 
-// loadFenced ends the Load that has fenced the item.
+// loadFenced completes the Load that has fenced the item.
 func (s *model) loadFenced(t *rapid.T) {
 	it := s.pick(t)
 	for _, it := range s.items[slices.Index(s.items, it):] {
@@ -74,11 +74,11 @@ func (s *model) loadFenced(t *rapid.T) {
 			return
 		}
 	}
-	t.Skip("nothing asks for a Load")
+	t.Skip("no item needs a Load")
 }
 
 // load is a Load of any kind: overtaken by a later one, planned for a state that
-// was replaced since, moved to another Redis, robbed of its keys.
+// was replaced since, moved to another Redis, or with lost keys.
 func (s *model) load(t *rapid.T) {
 	it := s.pick(t)
 	l := specLoad{epoch: it.epoch + rapid.Int64Range(-1, 3).Draw(t, "epoch"), replaced: it.epoch, thisRun: true, whole: true}
@@ -96,8 +96,8 @@ func (s *model) load(t *rapid.T) {
 	s.loadWith(t, it, l)
 }
 
-// loadWith writes the keys of the new epoch as a Load does, and then lets
-// load.lua decide.
+// loadWith writes the keys of the new epoch as a Load does, and then runs
+// load.lua.
 func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 	ctx, item := s.t.Context(), it.item
 	l.with = s.drawChange(t)
@@ -118,8 +118,8 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 	if len(l.gone) > 0 {
 		size.tombstones = len(l.gone) + 1
 	}
-	// A Load never writes the keys of an epoch that is open; repeating the last
-	// step of one is all that names it again.
+	// A Load never writes the keys of an open epoch; only a repetition of its last
+	// step names that epoch again.
 	fresh := !it.loaded || l.epoch != it.epoch
 	if fresh {
 		written, err := s.writeHolders(ctx, item, l.epoch, l.users, recent)
@@ -156,7 +156,7 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 	}
 }
 
-// loadBuyers puts the item's users among the activity's buyers. In a Load it
+// loadBuyers puts the item's users among the activity's buyers. In a Load this
 // comes before load.lua, which does not touch them.
 func (s *model) loadBuyers(t *rapid.T, it *specItem) {
 	if err := s.writeBuyers(s.t.Context(), it.item, it.users); err != nil {
@@ -172,8 +172,8 @@ func (s *model) loadBuyers(t *rapid.T, it *specItem) {
 	}
 }
 
-// settle is the last of an item whose sale is over, asked for at any time and
-// after any reading of its state.
+// settle removes an item whose sale is over; it is drawn at any time and after
+// any read of the item's state.
 func (s *model) settle(t *rapid.T) {
 	it := s.pick(t)
 	epoch, args := s.epochFor(t, it), []any{"", "", "", ""}
@@ -181,7 +181,7 @@ func (s *model) settle(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "seen") > 0 {
 		seen = &specSeen{it.remaining, it.committed, it.rel, it.seq}
 		if rapid.Bool().Draw(t, "moved since") {
-			// Draws favour what comes first; the remainder of a wide one does not.
+			// Draws favour low values; the remainder of a wide one does not.
 			figures := []*int64{&seen.remaining, &seen.committed, &seen.rel, &seen.seq}
 			*figures[rapid.IntRange(0, 1<<20).Draw(t, "what moved")%len(figures)]++
 		}
@@ -192,8 +192,8 @@ func (s *model) settle(t *rapid.T) {
 	s.must(t, "settle", []int64{it.settle(epoch, seen)}, r, err)
 }
 
-// The spec must be able to say each verdict, or the comparison would prove less
-// than it claims.
+// The spec must produce every verdict, or the comparison would prove less than
+// it claims.
 func TestSpecReachesEveryVerdict(t *testing.T) {
 	t.Parallel()
 	x, y, z := one(1), one(2), one(3)

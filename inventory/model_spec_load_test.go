@@ -2,7 +2,7 @@ package inventory
 
 import "stampede/platform/base/ids"
 
-// specChange is what change.lua is told.
+// specChange has the arguments of change.lua.
 type specChange struct {
 	rev, total, limit int64
 	window            window
@@ -38,8 +38,8 @@ func (it *specItem) fence(epoch int64) []int64 {
 	return []int64{fenceDone, it.epoch, it.seq, int64(flag(it.here))}
 }
 
-// specLoad is what load.lua is told. whole is false when the Redis is not the
-// one that was fenced, or lost keys since.
+// specLoad has the arguments of load.lua. whole is false if the Redis is not
+// the one that was fenced, or has lost keys since.
 type specLoad struct {
 	epoch, replaced, remaining, committed int64
 	with                                  specChange
@@ -74,11 +74,12 @@ func (it *specItem) load(l specLoad) []int64 {
 	return []int64{loadDone, it.epoch, it.rel}
 }
 
-// specSeen is what settle.lua compares: what the caller read of the state.
+// specSeen has the figures that settle.lua compares: those of the state that
+// the caller read.
 type specSeen struct{ remaining, committed, rel, seq int64 }
 
-// settle is settle.lua. Without seen the caller takes a state that decides on
-// nothing, whatever its counts.
+// settle is settle.lua. Without seen the caller considers the state not
+// deciding, whatever its counts.
 func (it *specItem) settle(epoch int64, seen *specSeen) (code int64) {
 	switch {
 	case !it.loaded:
@@ -101,7 +102,7 @@ const (
 	after
 )
 
-// bounds are the window's opening and closing in Unix ms. They stay further from
+// bounds are the window's opening and closing in Unix ms. They are further from
 // now than a test takes.
 func (w window) bounds(now int64) (opens, closes int64) {
 	const hour = 3_600_000

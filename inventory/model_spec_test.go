@@ -7,15 +7,15 @@ import (
 )
 
 // specItem is one item in Redis as the headers of the scripts describe it, in
-// plain Go: what the keys mean, not how a script reaches them.
+// plain Go: what the keys mean, not how a script accesses them.
 type specItem struct {
 	item Item
-	// loaded is false without a state. The fields below it then mean nothing.
+	// loaded is false without a state. The fields below it are then meaningless.
 	loaded bool
 	// here is false once Redis was restarted: the state names another run.
 	here                                                                bool
 	epoch, rev, total, remaining, committed, seq, persisted, rel, limit int64
-	fenced                                                              int64 // the epoch to come, 0 when open
+	fenced                                                              int64 // the coming epoch, 0 if open
 	window                                                              window
 	paused, unlimited, rebuy                                            bool
 	users                                                               map[int64]mark
@@ -41,11 +41,11 @@ type spec struct {
 	buyers map[int64]specBuyer // of the one activity whose items share them
 }
 
-// forget makes the item as if Redis had never heard of it.
+// forget resets the item as if it had never been in Redis.
 func (it *specItem) forget() { *it = specItem{item: it.item} }
 
-// held is what stands in the way of another grant to a user: the item's own
-// mark, or what the user has of another item of the activity.
+// held is what blocks another grant to a user: the item's own mark, or what the
+// user has of another item of the activity.
 func (s *spec) held(it *specItem, user int64) (mark, bool) {
 	if m, ok := it.users[user]; ok {
 		return m, true
@@ -83,7 +83,7 @@ func (s *spec) reserve(it *specItem, epoch int64, attempts []Attempt) Decision {
 }
 
 // decide judges one attempt after those before it in the batch took effect: a
-// batch is no different from its attempts one by one.
+// batch equals its attempts one by one.
 func (s *spec) decide(it *specItem, a Attempt) Result {
 	held, has := s.held(it, a.User)
 	_, ended := it.gone[a.No]
@@ -135,7 +135,8 @@ func (it *specItem) persist(epoch int64, nos []ids.ID) (closed int64) {
 	return closed
 }
 
-// turnedAway is how release.lua and commit.lua begin; false lets them go on.
+// turnedAway is the beginning of release.lua and commit.lua; on false they
+// continue.
 func (it *specItem) turnedAway(epoch int64) (code int64, away bool) {
 	switch {
 	case !it.loaded:
@@ -150,7 +151,7 @@ func (it *specItem) turnedAway(epoch int64) (code int64, away bool) {
 }
 
 // release is release.lua. forgettable says that the numbers need not be
-// remembered any more by the time of the next release.
+// remembered any more at the next release.
 func (s *spec) release(it *specItem, epoch int64, numbers []Attempt, closed, forgettable bool) []int64 {
 	if code, away := it.turnedAway(epoch); away {
 		return []int64{code, it.epoch, it.rel, 0}
@@ -226,7 +227,7 @@ func (it *specItem) hold(epoch, user int64) (figures [3]int64, text string, seq 
 	case ok && !m.closed && it.here:
 		code, text, seq = 0, m.String(), hold.seq
 	case ok && !m.closed, it.fenced != 0, !it.here:
-		code = 4 // it cannot be told now
+		code = 4 // unknown now
 	}
 	return [3]int64{code, it.epoch, it.persisted}, text, seq
 }

@@ -12,23 +12,23 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// otherRun is the run id of a Redis that is no more.
+// otherRun is the run id of a Redis that no longer exists.
 const otherRun = "0123456789abcdef0123456789abcdef01234567"
 
-// model is the scripts on a real Redis beside the spec.
+// model runs the scripts on a real Redis beside the spec.
 type model struct {
 	*bundle
 	spec
 	run string // of the real Redis
-	now int64  // about when the test began, Unix ms
+	now int64  // about the start of the test, Unix ms
 
 	numbers  map[int64]map[int64][]ids.ID // item → user → the numbers of their paths
 	quantity map[ids.ID]int32
-	within   map[ids.ID]int32 // the payment windows of their own, 0 for most
+	within   map[ids.ID]int32 // the shorter payment windows, 0 for most
 	revs     int64            // the latest change of any item
 }
 
-// specUsers are few enough to meet each other and enough to buy everything.
+// specUsers are few enough to collide and enough to buy everything.
 const specUsers = 10
 
 func newModel(b *bundle, t *rapid.T) *model {
@@ -65,7 +65,7 @@ func (s *model) pick(t *rapid.T) *specItem {
 	return s.items[rapid.IntRange(0, len(s.items)-1).Draw(t, "item")]
 }
 
-// number is one of the user's for the item.
+// number is one of the user's numbers for the item.
 func (s *model) number(t *rapid.T, it *specItem, user int64) ids.ID {
 	nos := s.numbers[it.item.ID][user]
 	return nos[rapid.IntRange(0, len(nos)-1).Draw(t, "number")]
@@ -85,8 +85,8 @@ func (s *model) attempts(t *rapid.T, it *specItem) []Attempt {
 	return list
 }
 
-// ended are numbers as events name them: about half of them hold units or did,
-// so that much is released, paid and written twice.
+// ended draws numbers as events name them: about half of them hold units or
+// did, so that many are released, paid and written twice.
 func (s *model) ended(t *rapid.T, it *specItem) []Attempt {
 	list, users := s.attempts(t, it), slices.Sorted(maps.Keys(it.users))
 	for i := range list {
@@ -98,7 +98,7 @@ func (s *model) ended(t *rapid.T, it *specItem) []Attempt {
 	return list
 }
 
-// epochFor is the epoch that a caller believes in: mostly the item's.
+// epochFor is the epoch that a caller passes: mostly the item's.
 func (s *model) epochFor(t *rapid.T, it *specItem) int64 {
 	return it.epoch + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 0, -1, 1}).Draw(t, "off by")
 }
@@ -148,7 +148,7 @@ func (s *model) persist(t *rapid.T) {
 	}
 }
 
-// args is how release.lua and commit.lua are told numbers.
+// args are the arguments of release.lua and commit.lua for numbers.
 func (s *model) args(first []any, list []Attempt) []any {
 	for _, a := range list {
 		first = append(first, a.User)
@@ -184,7 +184,7 @@ func (s *model) commit(t *rapid.T) {
 	s.must(t, "commit", it.commit(epoch, list), r, err)
 }
 
-// hold asks after every user.
+// hold queries every user.
 func (s *model) hold(t *rapid.T) {
 	it := s.pick(t)
 	epoch := s.epochFor(t, it)
@@ -199,8 +199,8 @@ func (s *model) hold(t *rapid.T) {
 	}
 }
 
-// drawChange draws what an operator may have set; its revision is any that was
-// or will be next, so that changes come late, twice and in any order.
+// drawChange draws an operator's change; its revision is any past or next one,
+// so that changes arrive late, twice and in any order.
 func (s *model) drawChange(t *rapid.T) specChange {
 	return specChange{
 		rev: rapid.Int64Range(1, s.revs+1).Draw(t, "rev"), total: rapid.Int64Range(0, 12).Draw(t, "total"),
@@ -231,7 +231,7 @@ func (s *model) fence(t *rapid.T) {
 	want := it.fence(epoch)
 	s.must(t, "fence", want, r, err)
 	if want[0] != fenceRefused && (r[4] != had || r[5] != s.run) {
-		t.Fatalf("fence names the runs %v and %v, want %q and %q", r[4], r[5], had, s.run)
+		t.Fatalf("fence returns the runs %v and %v, want %q and %q", r[4], r[5], had, s.run)
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *model) fence(t *rapid.T) {
 func (s *model) restart(t *rapid.T) {
 	it := s.pick(t)
 	if !it.loaded || rapid.IntRange(0, 2).Draw(t, "really") > 0 {
-		t.Skip("nothing is loaded, or it goes on")
+		t.Skip("nothing is loaded, or no restart drawn")
 	}
 	if err := s.rdb.HSet(s.t.Context(), it.item.stateKey(), "run_id", otherRun).Err(); err != nil {
 		t.Fatal(err)
@@ -247,7 +247,7 @@ func (s *model) restart(t *rapid.T) {
 	it.here = false
 }
 
-// lose takes the data away and leaves the server.
+// lose deletes the data and leaves the server.
 func (s *model) lose(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
 		t.Skip("data is rarely lost")
@@ -261,17 +261,16 @@ func (s *model) lose(t *rapid.T) {
 	}
 }
 
-// TestScriptsFollowTheirSpec plays every script of inventory/lua against the
-// spec in model_spec_test.go, on its own, with any arguments that its header
-// allows, and compares each answer and after each step every key of the Redis:
-// batches with repeated users and numbers, quantities, payment windows, limits, unlimited items,
-// two items that share an activity's buyers and one that does not, windows and
-// pauses, revisions out of order, totals that rise and fall, releases and
-// commits before a reserve, twice and after each other, with rebuy on and off,
-// tombstones and their end, persists before and after releases, callers of an
-// older and a later epoch, fences for any epoch, Loads that succeed, are
-// overtaken, lost their keys or meet another Redis, settlements asked for too early,
-// after a reading that is not true any more and in time, restarts and lost data.
+// TestScriptsFollowTheirSpec runs every script of inventory/lua against the spec in
+// model_spec_test.go, with any arguments that its header allows, and after each step compares
+// the answer and every key in Redis: batches with repeated users and numbers, quantities,
+// payment windows, limits, unlimited items, two items that share an activity's buyers and one
+// that does not, windows and pauses, revisions out of order, totals that rise and fall, releases
+// and commits before a reserve, twice and after each other, with rebuy on and off, tombstones
+// and their expiry, persists before and after releases, callers of an older and a later epoch,
+// fences for any epoch, Loads that succeed, are overtaken, lose their keys or meet another
+// Redis, settlements that come too early, after an outdated read and in time, restarts and lost
+// data.
 func TestScriptsFollowTheirSpec(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -10,7 +10,7 @@ import (
 	"stampede/inventory/internal/inventorydb"
 )
 
-// Key names a stock row.
+// Key identifies a stock row.
 type Key struct {
 	ItemID int64
 	Shard  int16
@@ -31,15 +31,15 @@ type Stock struct {
 	OpensAt     time.Time
 	ClosesAt    time.Time
 	Paused      bool
-	Epoch       int64 // the last Load; grants of an older one are not to be written
+	Epoch       int64 // the last Load; grants of an older one must not be written
 	Rev         int64
 	Version     int64
 }
 
-// offered is what can be sold: backup and written-off units are kept apart.
+// offered is what can be sold, without backup and written-off units.
 func (st Stock) offered() int32 { return st.Total - st.Backup - st.WrittenOff }
 
-// item names the keys in Redis that the row belongs to.
+// item identifies the row's keys in Redis.
 func (st Stock) item() Item {
 	return Item{ID: st.ItemID, ActivityID: st.ActivityID, Shard: st.Shard, PerActivity: st.PerActivity}
 }
@@ -61,9 +61,9 @@ func stocksOf(rows []inventorydb.InventoryStock) []Stock {
 	return stocks
 }
 
-// Lock takes the stock rows of keys until the transaction ends, ordered by item
+// Lock locks the stock rows of keys until the transaction ends, ordered by item
 // and shard, and reads them. It comes before any lock on orders or payments. A
-// key without a row is missing from the answer.
+// key without a row is missing from the result.
 func (s *Service) Lock(ctx context.Context, tx pgx.Tx, keys []Key) (map[Key]Stock, error) {
 	p := inventorydb.LockStockParams{ItemIds: make([]int64, len(keys)), Shards: make([]int16, len(keys))}
 	for i, k := range keys {
@@ -81,28 +81,28 @@ func (s *Service) Lock(ctx context.Context, tx pgx.Tx, keys []Key) (map[Key]Stoc
 	return locked, nil
 }
 
-// Movement is units of one stock row that orders take or give back.
+// Movement is units of one stock row that orders take or return.
 type Movement struct {
 	Key
 	Quantity int32 // above 0
 }
 
 // Deduct takes units for orders that the same transaction inserts. The caller
-// holds the rows' locks. When units do not suffice the CHECK never_oversold
-// fails (pg.ViolatesCheck tells), and with it the transaction.
+// holds the rows' locks. If the units do not suffice the CHECK never_oversold
+// fails (see pg.ViolatesCheck), and with it the transaction.
 func (s *Service) Deduct(ctx context.Context, tx pgx.Tx, movements []Movement) error {
 	return s.move(ctx, tx, movements, -1)
 }
 
-// Return gives back the units of orders that the same transaction closes. The
-// caller holds the rows' locks. Giving back more than there is fails the CHECK
+// Return returns the units of orders that the same transaction closes. The
+// caller holds the rows' locks. Returning more than was taken fails the CHECK
 // never_over_total.
 func (s *Service) Return(ctx context.Context, tx pgx.Tx, movements []Movement) error {
 	return s.move(ctx, tx, movements, 1)
 }
 
-// move changes stock rows in one statement. Every row has to exist: one that does
-// not would lose its units without a word.
+// move changes stock rows in one statement. Every row has to exist: a missing one
+// would lose its units silently.
 func (s *Service) move(ctx context.Context, tx pgx.Tx, movements []Movement, sign int32) error {
 	if len(movements) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, movements []Movement, sig
 		return fmt.Errorf("inventory: move stock: %w", err)
 	}
 	if rows != int64(len(keys)) {
-		// Going on would write orders whose units no row counts.
+		// Continuing would write orders whose units no row counts.
 		return fmt.Errorf("inventory: %d of %d stock rows exist: %w", rows, len(keys), ErrNoStock)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // scriptChunk is how many numbers one call of the other scripts takes: they
-// stay as short as a decision does.
+// stay as short as a decision.
 const scriptChunk = 512
 
 // Written are numbers of one item whose order rows exist.
@@ -17,17 +17,17 @@ type Written struct {
 	Nos   []ids.ID
 }
 
-// Persisted notes that order rows exist for numbers granted under epoch, so
+// Persisted records that order rows exist for numbers granted under epoch, so
 // that the queue moves on and the hold sweeper leaves them alone. It may be
 // repeated, and does nothing for an epoch that a Load has replaced.
 func (s *Service) Persisted(ctx context.Context, item Item, epoch int64, nos []ids.ID) error {
 	return s.PersistedAll(ctx, []Written{{Item: item, Epoch: epoch, Nos: nos}})
 }
 
-// PersistedAll is Persisted for many items at once, in one round trip: alone,
-// each would wait for Redis to sync its log. An item that fails is returned as
-// an error and keeps none of the others back. The calls are as many as the
-// caller has items; the order writer's transaction bounds them.
+// PersistedAll is Persisted for many items in one round trip: alone, each would
+// wait for Redis to sync its log. An item that fails is returned as an error
+// and does not affect the others. There are as many calls as the caller has
+// items; the order writer's transaction bounds them.
 func (s *Service) PersistedAll(ctx context.Context, all []Written) error {
 	calls := make([]scriptCall, 0, len(all))
 	for _, w := range all {

@@ -7,7 +7,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// BenchmarkPersisted is what the order writer tells the stock after a commit.
+// BenchmarkPersisted measures the order writer's update of the stock after a
+// commit.
 func BenchmarkPersisted(b *testing.B) {
 	for _, size := range []int{64, 256, 512} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
@@ -40,7 +41,7 @@ func BenchmarkPersisted(b *testing.B) {
 	}
 }
 
-// BenchmarkPersistedAll is the same for a transaction of many items.
+// BenchmarkPersistedAll measures the same for a transaction of many items.
 func BenchmarkPersistedAll(b *testing.B) {
 	const items, each = 64, 4
 	u := setup(b)

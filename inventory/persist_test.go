@@ -6,9 +6,9 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// One round trip for many items, on a Redis that does not know the script, with
-// an item among them whose keys are broken and one with more numbers than a call
-// takes.
+// One round trip for many items, on a Redis that does not have the script
+// cached, including an item whose keys are broken and one with more numbers than
+// a call takes.
 func TestManyItemsArePersistedTogether(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -39,7 +39,7 @@ func TestManyItemsArePersistedTogether(t *testing.T) {
 	}
 	for range 2 { // repeating it changes nothing
 		if err := b.PersistedAll(t.Context(), all); err == nil {
-			t.Error("the broken item is no error")
+			t.Error("no error for the broken item")
 		}
 		for i, want := range []int64{4, 0, 3} {
 			mustBe(t, "persisted", b.state(all[i].Item).Persisted, want)

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// WriteBooks prints where every unit of an item is, 0 for the rows of all.
+// WriteBooks prints where every unit of an item is; item 0 prints all rows.
 func WriteBooks(w io.Writer, rows []BookRow, item int64) error {
 	var b strings.Builder
 	switch {
 	case len(rows) == 0 && item == 0:
 		b.WriteString("No item has been published yet.\n\n")
 	case len(rows) == 0:
-		fmt.Fprintf(&b, "Item %d has no books: no item of that number was published.\n\n", item)
+		fmt.Fprintf(&b, "Item %d has no books: no item with that number was published.\n\n", item)
 	default:
 		fmt.Fprintf(&b, "%8s %9s = %9s + %7s + %7s + %6s + %8s   %10s %9s %8s %10s\n",
 			"item", "total", "available", "held", "sold", "backup", "written", "redis left", "in flight", "pending", "difference")
 	}
 	for _, r := range rows {
 		total, available, left := fmt.Sprint(r.Total), fmt.Sprint(r.Available), fmt.Sprint(r.RedisRemaining)
-		if r.Unlimited { // nothing is counted down, so what is left means nothing
+		if r.Unlimited { // an unlimited item is not counted down, so the figures are meaningless
 			total, available, left = "unlimited", "–", "–"
 		}
 		if !r.Loaded {

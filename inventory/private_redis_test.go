@@ -12,8 +12,8 @@ import (
 	"stampede/platform/workshop/redistest"
 )
 
-// On a cluster a script that touched a key it does not declare, or one of
-// another slot, would fail.
+// On a cluster a script would fail if it touched a key that it does not
+// declare, or one of another slot.
 func TestOnARedisCluster(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -44,8 +44,8 @@ func TestOnARedisCluster(t *testing.T) {
 	b.mustBeClean()
 }
 
-// A full Redis refuses to give units away, before anything is written, and still
-// takes them back.
+// A full Redis refuses to grant units, before anything is written, and still
+// accepts returns.
 func TestFullRedisStillTakesUnitsBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

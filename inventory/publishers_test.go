@@ -14,7 +14,7 @@ import (
 )
 
 // waits reports whether a Load of the item still waits for publishers after a
-// moment. Where the moment is over before that is known, a longer one follows.
+// moment. If the moment ends before that is known, a longer one follows.
 func (b *bundle) waits(s *Service, item Item) bool {
 	b.t.Helper()
 	for moment := 100 * time.Millisecond; ; moment *= 3 {
@@ -32,8 +32,7 @@ func (b *bundle) waits(s *Service, item Item) bool {
 	}
 }
 
-// otherRun makes the items' states name a run of Redis that is over, as a
-// restart does.
+// otherRun makes the items' states name a past run of Redis, as a restart does.
 func (b *bundle) otherRun(items ...Item) {
 	b.t.Helper()
 	for _, item := range items {
@@ -43,8 +42,8 @@ func (b *bundle) otherRun(items ...Item) {
 	}
 }
 
-// A process that is alone waits for what it was granted itself and for nothing
-// that its predecessor may have been publishing.
+// A process with SingleInstance waits for its own grants and for nothing that
+// its predecessor may have been publishing.
 func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -85,8 +84,8 @@ func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
 	}
 }
 
-// A hold that the sweeper was given may be published by it.
-func TestLoneProcessWaitsForWhatItsSweeperWasGiven(t *testing.T) {
+// A hold returned to the sweeper may be published by it.
+func TestLoneProcessWaitsForHoldsReturnedToSweeper(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 5))
@@ -101,8 +100,8 @@ func TestLoneProcessWaitsForWhatItsSweeperWasGiven(t *testing.T) {
 	}
 }
 
-// A grant that is asked for again may be published again.
-func TestLoneProcessWaitsForWhatItWasToldAgain(t *testing.T) {
+// A grant that is repeated may be published again.
+func TestLoneProcessWaitsForRepeatedGrants(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	repeated, other := b.create(onSale(1, 5)), b.create(onSale(2, 5))
@@ -146,8 +145,8 @@ func TestLoadSeesDecisionsUnderWay(t *testing.T) {
 	mustBe(t, "last grant", <-found, at)
 }
 
-// After a restart of Redis one wait serves every item, and one after a second
-// restart is a new one.
+// After a restart of Redis one wait serves every item, and a second restart
+// requires a new wait.
 func TestOneWaitForAllItemsAfterARestartOfRedis(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -180,7 +179,7 @@ func TestOneWaitForAllItemsAfterARestartOfRedis(t *testing.T) {
 	}
 }
 
-// The same change of runs, met again much later, is another one.
+// The same change of runs, seen again much later, is another one.
 func TestRunChangesAreForgotten(t *testing.T) {
 	t.Parallel()
 	var r runs
@@ -194,8 +193,8 @@ func TestRunChangesAreForgotten(t *testing.T) {
 	mustBe(t, "remembered", len(r.seen), 1)
 }
 
-// A release that meets a fenced item is no news; one that fails otherwise is.
-func TestMeetingAFencedItemIsExpected(t *testing.T) {
+// A release for a fenced item fails as expected; another failure is unexpected.
+func TestFencedItemIsExpectedError(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 5))

@@ -4,8 +4,8 @@ INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, a
 VALUES (@item_id, @shard, @activity_id, @per_activity, @total, @total, @unlimited, @user_limit, @rebuy, @opens_at, @closes_at);
 
 -- name: ChangeStock :execrows
--- An operator's change; rev tells Redis that there is something to take over. Added units spread evenly over the
--- item's shards, the first ones take what is left over.
+-- An operator's change; rev tells Redis that there is a change to apply. Added units spread evenly over the
+-- item's shards, the first ones take the remainder.
 UPDATE inventory.stock s SET
     total      = s.total + a.units,
     available  = s.available + a.units,
@@ -42,8 +42,8 @@ WHERE (s.item_id, s.shard) IN (SELECT unnest(@item_ids::bigint[]), unnest(@shard
 ORDER BY s.item_id, s.shard FOR UPDATE;
 
 -- name: MoveStock :execrows
--- Moves units out of (negative) or back into (positive) what is available. CHECK never_oversold aborts the whole
--- statement rather than leave a row out: an order must not commit without its units.
+-- Takes units out of (negative) or returns them to (positive) what is available. CHECK never_oversold aborts the
+-- whole statement rather than leave a row out: an order must not commit without its units.
 UPDATE inventory.stock s SET available = s.available + m.units, version = s.version + 1, updated_at = clock_timestamp()
 FROM (SELECT item_id, shard, sum(units)::int AS units
       FROM (SELECT unnest(@item_ids::bigint[]) AS item_id, unnest(@shards::smallint[]) AS shard, unnest(@units::int[]) AS units) moved
@@ -55,19 +55,19 @@ UPDATE inventory.stock SET epoch = @epoch, version = version + 1, updated_at = c
 WHERE item_id = @item_id AND shard = @shard AND epoch < @epoch;
 
 -- name: SaleIsOver :one
--- Whether nobody will write the item into Redis any more: its sale has ended, and no Load is under way that may have
--- read its books before.
+-- Whether nothing will write the item into Redis any more: its sale has ended, and no Load is under way that may
+-- have read its books before.
 SELECT (s.closes_at <= clock_timestamp() AND NOT EXISTS (
     SELECT FROM platform.leases l WHERE l.name = @load_lease AND l.expires_at > clock_timestamp()
 ))::boolean AS over FROM inventory.stock s WHERE s.item_id = @item_id AND s.shard = @shard;
 
 -- name: Progress :many
--- How far items have come, to be held against what Redis has of them.
+-- The epoch and revision of items, to be compared with their state in Redis.
 SELECT item_id, shard, epoch, rev FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);
 
 -- name: DueForSettling :many
--- Items whose last moment is long enough ago and whose keys may still be in Redis. Items that stand under one rule of an
--- activity are due when the last of them is: until then a buyer of one must be known to the others.
+-- Items that ended long enough ago and whose keys may still be in Redis. Items under one rule of an activity are due
+-- when the last of them is: until then the others must know a buyer of one.
 SELECT s.item_id FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
 GROUP BY s.item_id, d.epoch
 HAVING max(s.closes_at) < clock_timestamp() - @settle_after::interval AND coalesce(d.epoch, -1) < max(s.epoch)

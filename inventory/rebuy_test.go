@@ -9,9 +9,9 @@ import (
 	"stampede/order/orderevent"
 )
 
-// Without rebuy a closed order goes on standing in its user's way, through any
-// number of Loads, and is no hold: its unit is somebody else's.
-func TestWithoutRebuyAClosedOrderIsTheLast(t *testing.T) {
+// Without rebuy a closed order keeps blocking its user, through any number of
+// Loads, and is not a hold: another user can get its unit.
+func TestWithoutRebuyClosedOrderBlocksUser(t *testing.T) {
 	t.Parallel()
 	for name, perActivity := range map[string]bool{"item": false, "activity": true} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestWithoutRebuyAClosedOrderIsTheLast(t *testing.T) {
 					b.mustRelease(b.orders.put(other, a, otherEpoch, orderevent.StatusRefused))
 				}
 				if _, _, _, _, ok, err := b.Hold(t.Context(), item, 1); ok || err != nil {
-					t.Errorf("%s: a closed order is a hold: %v", what, err)
+					t.Errorf("%s: a closed order counts as a hold: %v", what, err)
 				}
 				if users, err := b.Users(t.Context(), item, epoch, 10); err != nil || len(users) != 0 {
 					t.Errorf("%s: holders %v, error %v", what, users, err)
@@ -68,7 +68,7 @@ func TestWithoutRebuyAClosedOrderIsTheLast(t *testing.T) {
 			st = b.state(item)
 			mustBe(t, "units in the end", fmt.Sprint(st.Remaining, st.Committed), "2 0")
 
-			// Who was refused by the system may try again, and takes the closed unit.
+			// A user whom the system refused may try again, and gets the closed unit.
 			d := b.reserve(item, st.Epoch, one(2), one(3))
 			mustBe(t, "after a refusal", d.Results[0].Verdict, Granted)
 			mustBe(t, "the last unit", d.Results[1].Verdict, Granted)
@@ -77,7 +77,7 @@ func TestWithoutRebuyAClosedOrderIsTheLast(t *testing.T) {
 	}
 }
 
-// With rebuy nothing of a closed order stays.
+// With rebuy a closed order leaves nothing.
 func TestWithRebuyAClosedOrderFreesItsUser(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -92,7 +92,7 @@ func TestWithRebuyAClosedOrderFreesItsUser(t *testing.T) {
 	mustBe(t, "again", only(t, b.reserve(item, b.state(item).Epoch, one(1))).Verdict, Granted)
 }
 
-// An order that was closed before the release came is found by Load.
+// Load finds an order that was closed before its release arrived.
 func TestLoadFindsClosedOrdersBeforeTheirRelease(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -129,8 +129,8 @@ func TestRebuyCanBeChanged(t *testing.T) {
 }
 
 // After a restart of Redis a hold without an order row proves nothing: the
-// grant may never have been published, and the Load to come forgets it then.
-func TestHoldIsUnsureAfterARestartOfRedis(t *testing.T) {
+// grant may never have been published, and the next Load drops it then.
+func TestHoldIsUnknownAfterRedisRestart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 5))
@@ -139,7 +139,7 @@ func TestHoldIsUnsureAfterARestartOfRedis(t *testing.T) {
 	b.write(item, epoch, written)
 	b.otherRun(item)
 	if _, _, _, _, _, err := b.Hold(t.Context(), item, open.User); err == nil {
-		t.Error("sure about a grant that may never have been published")
+		t.Error("a definite answer about a grant that may never have been published")
 	} else {
 		mustFail(t, err, ErrFenced)
 	}

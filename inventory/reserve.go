@@ -15,12 +15,12 @@ import (
 
 // Reserve decides up to MaxBatch attempts for an item in one script call and
 // writes the answers to into, whose Results are reused. epoch is the one that
-// the caller believes in: with another, or when the item is not open, nothing
-// is decided and into says why.
+// the caller knows: if it is another one, or the item is not open, nothing is
+// decided and into says why.
 //
 // An error means that the outcome is not known: Redis may have decided and the
-// answer been lost. Calling again with the same numbers is safe; what the lost
-// call granted is answered Repeated then, and the hold sweeper publishes it.
+// answer may be lost. A retry with the same numbers is safe; grants of the lost
+// call are then answered Repeated, and the hold sweeper publishes them.
 func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts []Attempt, into *Decision) error {
 	results := into.Results[:0]
 	*into = Decision{Results: results}
@@ -52,9 +52,9 @@ func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts 
 	return nil
 }
 
-// reserveCall holds what one call sends, reused between calls: every argument
-// is a pointer to a string that is cut out of one buffer, so that a batch of 512
-// allocates once and not a thousand times.
+// reserveCall is the memory of one call, reused between calls: every argument is
+// a pointer to a string sliced from one buffer, so that a batch of 512 allocates
+// once and not a thousand times.
 type reserveCall struct {
 	keys []string
 	buf  []byte
@@ -113,7 +113,7 @@ func (c *reserveCall) number(v int64) {
 	c.ends = append(c.ends, len(c.buf))
 }
 
-// reserveFigures is how many integers reserve.lua's answer begins with.
+// reserveFigures is how many integers are at the start of reserve.lua's answer.
 const reserveFigures = 9
 
 var verdictOf = [256]struct {
@@ -124,7 +124,7 @@ var verdictOf = [256]struct {
 	's': {SoldOut, true}, 'h': {AllHeld, true}, 'f': {Finished, true}, 'l': {OverLimit, true},
 }
 
-// read takes over the script's answer.
+// read decodes the script's answer.
 func (d *Decision) read(r reply, attempts int) error {
 	gate := r.int(0)
 	if gate < 0 || gate > int64(Paused) {
@@ -169,7 +169,7 @@ func (d *Decision) read(r reply, attempts int) error {
 			if err != nil {
 				return fmt.Errorf("inventory: reserve.lua: %w", err)
 			}
-		default: // the letter says it all
+		default: // the letter is the whole answer
 		}
 		d.Results = append(d.Results, res)
 	}
@@ -181,7 +181,7 @@ func (d *Decision) read(r reply, attempts int) error {
 	return nil
 }
 
-// other reads the number that stands in the way of a grant: alone, or with
+// other reads the number that blocks a grant: alone, or with
 // ":<quantity>:<sequence>[:<seconds>]" while it waits for its order.
 func (r *Result) other(text string) (err error) {
 	number, hold, waits := strings.Cut(text, ":")

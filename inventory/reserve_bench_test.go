@@ -13,8 +13,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// BenchmarkReserve shows decisions a second of the set-wise script, each batch
-// granting all: the dearest answer there is.
+// BenchmarkReserve measures decisions per second of the set-wise script, each
+// batch granting all: the most expensive answer there is.
 func BenchmarkReserve(b *testing.B) {
 	for _, size := range []int{1, 64, 256, 512} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkReserve(b *testing.B) {
 				for i := range attempts {
 					nos[i] = attempts[i].No
 				}
-				// The order writer keeps up, as it must: holds stay few.
+				// The order writer keeps up, as it must, so there are few holds.
 				if err := u.Persisted(b.Context(), item, epoch, nos); err != nil {
 					b.Fatal(err)
 				}
@@ -52,11 +52,11 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
-// BenchmarkDecision is BenchmarkReserve as a busy lane meets it, batches of 256 from
-// two workers at once, on a Redis that syncs. The baseline is one pipelined round
-// trip for each batch that makes Redis write down as many marks, HSETNX user →
-// number, and count them off one counter: the same facts stored and synced, by plain
-// commands. It checks no window, no epoch, no limit and no stock, keeps no log of
+// BenchmarkDecision is BenchmarkReserve under the load of a busy lane: batches of
+// 256 from two concurrent workers, on a Redis that syncs. The baseline is one
+// pipelined round trip for each batch that makes Redis store as many marks, HSETNX
+// user → number, and deduct them from one counter: the same facts stored and synced,
+// by plain commands. It checks no window, epoch, limit or stock, keeps no record of
 // open holds, and can oversell; nothing that decides can do less.
 func BenchmarkDecision(b *testing.B) {
 	const batch, workers = 256, 2

@@ -94,16 +94,17 @@ func TestOneItemPerActivity(t *testing.T) {
 	mustBe(t, "second item", r, Result{Verdict: AlreadyBought, Other: a.No})
 	mustBe(t, "same number again", only(t, b.reserve(i1, e1, a)).Verdict, Repeated)
 
-	// What the activity's items share survives the Load of one of them.
+	// The activity's shared keys survive the Load of one of its items.
 	b.write(i1, e1, a)
 	b.load(i2)
 	e2 = b.state(i2).Epoch
 	mustBe(t, "after loading the second", only(t, b.reserve(i2, e2, one(1))).Verdict, AlreadyBought)
-	// A buyer whose grant never became an order is forgotten by his item's Load.
+	// A buyer whose grant never became an order is dropped by the Load of that
+	// item.
 	b.reserve(i2, e2, one(5))
 	b.load(i2)
 	e2 = b.state(i2).Epoch
-	mustBe(t, "after his grant was lost", only(t, b.reserve(i1, e1, one(5))).Verdict, Granted)
+	mustBe(t, "after the grant was lost", only(t, b.reserve(i1, e1, one(5))).Verdict, Granted)
 
 	b.mustRelease(b.close(a.No))
 	mustBe(t, "after the release", only(t, b.reserve(i2, e2, one(1))).Verdict, Granted)
@@ -136,10 +137,10 @@ func TestLargeBatches(t *testing.T) {
 
 	var none Decision
 	if err := b.Reserve(t.Context(), item, epoch, append(all[:MaxBatch:MaxBatch], all[MaxBatch]), &none); err == nil {
-		t.Error("a batch above the bound was taken")
+		t.Error("a batch above the bound was accepted")
 	}
 	if err := b.Reserve(t.Context(), item, epoch, []Attempt{{User: 1, No: ids.NewFor(1)}}, &none); err == nil {
-		t.Error("an attempt for no units was taken")
+		t.Error("an attempt for no units was accepted")
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // Samples are checks that a running server can afford each minute: those of
-// Checks that an item's sums tell. Items at rest cost one small call each, an
-// item on sale the reading of its holders. Orphans and single orders are left to
+// Checks that an item's sums can prove. Items at rest cost one small call each,
+// an item on sale a read of its holders. Orphans and single orders are left to
 // Checks.
 func (s *Service) Samples() []proof.Check {
 	return []proof.Check{
@@ -19,7 +19,7 @@ func (s *Service) Samples() []proof.Check {
 	}
 }
 
-// sampled examines every item's sums, and what looks wrong once more after
+// sampled examines every item's sums, and suspicious ones again after
 // proof.Recheck.
 func (s *Service) sampled(wrong func(BookRow) string) func(context.Context) ([]proof.Violation, error) {
 	look := func(ctx context.Context) (map[int64]string, []int64, error) {
@@ -54,8 +54,8 @@ func (s *Service) sampled(wrong func(BookRow) string) func(context.Context) ([]p
 	}
 }
 
-// oversoldRow is what sums tell of I1, "" when nothing is wrong. One sentence is
-// enough to send somebody to verify, which says all.
+// oversoldRow describes a violation of I1 in the sums, "" if there is none. One
+// sentence is enough to make the operator run verify, which reports everything.
 func oversoldRow(r BookRow) string {
 	if found := r.oversold(); len(found) > 0 {
 		return found[0].detail
@@ -66,7 +66,7 @@ func oversoldRow(r BookRow) string {
 	return ""
 }
 
-// stuckRow is what sums tell of I2, "" when nothing is wrong.
+// stuckRow describes a violation of I2 in the sums, "" if there is none.
 func stuckRow(r BookRow) string {
 	if !r.Loaded || r.Difference == 0 {
 		return ""

@@ -17,16 +17,16 @@ func (b *bundle) sampled() []proof.Outcome {
 	return proof.Run(b.t.Context(), b.Samples())
 }
 
-// The samples pass in the middle of a sale, and find what is wrong on either
-// side; in a running server that is an alarm.
+// The samples pass in the middle of a sale, and find faults on either side; in
+// a running server those raise an alarm.
 func TestSamplesFindBrokenBooks(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
-	s.close(s.closed.No) // its release is on its way
+	s.close(s.closed.No) // its release is pending
 	if got := s.sampled(); !proof.AllOK(got) {
 		t.Fatalf("a sale in order: %+v", got)
 	}
-	// A unit more in Redis than there is.
+	// One unit too many in Redis.
 	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", 1).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", -1).Err(); err != nil {
 		t.Fatal(err)
 	}
-	// A unit less in the row than the orders leave.
+	// One unit less in the row than the orders leave.
 	if _, err := s.db.Exec(t.Context(), `UPDATE inventory.stock SET available = available - 1, version = version + 1`); err != nil {
 		t.Fatal(err)
 	}

@@ -2,15 +2,15 @@ package inventory
 
 import (
 	"context"
-	_ "embed" // the scripts are files of their own
+	_ "embed" // the scripts are in their own files
 	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// A script runs by its hash and is sent in full only to a Redis that has not
-// seen it, so a restarted or failed-over server needs no preparation.
+// script runs by its hash and is sent in full only to a Redis that does not
+// have it cached, so a restarted or failed-over server needs no preparation.
 type script struct {
 	name string
 	*redis.Script
@@ -50,11 +50,11 @@ var (
 	settleScript  = script{"settle", redis.NewScript(settleSource)}
 )
 
-// errReply means that a script answered in another form than its header says:
-// the binary and the script do not belong together.
+// errReply means that a script's answer does not match its header: the binary
+// and the script are of different versions.
 var errReply = errors.New("unexpected reply")
 
-// run calls the script and checks that it answered a list that begins with at
+// run calls the script and checks that it returned a list that begins with at
 // least figures integers.
 func (sc script) run(ctx context.Context, rdb redis.Scripter, figures int, keys []string, args ...any) (reply, error) {
 	r, err := sc.Run(ctx, rdb, keys, args...).Slice()
@@ -64,15 +64,15 @@ func (sc script) run(ctx context.Context, rdb redis.Scripter, figures int, keys 
 	return r, sc.check(r, figures)
 }
 
-// scriptCall is what one call of a script is given.
+// scriptCall has the arguments of one call of a script.
 type scriptCall struct {
 	keys []string
 	args []any
 }
 
 // tryAll makes calls in one pipeline, first by the script's hash and, on a
-// server that does not know it, once more by its text. Each call has its answer
-// or its error at its place; one that fails does not affect the others.
+// server that does not have it cached, once more by its source. Each call's
+// answer or error is at its index; one that fails does not affect the others.
 func (sc script) tryAll(ctx context.Context, rdb redis.UniversalClient, calls []scriptCall) []*redis.Cmd {
 	done := make([]*redis.Cmd, len(calls))
 	for _, run := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{sc.EvalSha, sc.Eval} {
@@ -88,7 +88,8 @@ func (sc script) tryAll(ctx context.Context, rdb redis.UniversalClient, calls []
 	return done
 }
 
-// runAll is tryAll for calls whose answers say nothing. It returns the errors.
+// runAll is tryAll for calls whose answers are not needed. It returns the
+// errors.
 func (sc script) runAll(ctx context.Context, rdb redis.UniversalClient, calls []scriptCall) error {
 	var failed []error
 	for _, cmd := range sc.tryAll(ctx, rdb, calls) {
@@ -117,7 +118,7 @@ func (sc script) failed(err error) error { return fmt.Errorf("inventory: %s.lua:
 // reply is a script's answer. Its leading figures have been checked by run.
 type reply []any
 
-func (r reply) int(i int) int64 { return r[i].(int64) } //nolint:errcheck // as said
+func (r reply) int(i int) int64 { return r[i].(int64) } //nolint:errcheck // checked by run
 
 func (r reply) text(i int) (string, error) {
 	if i >= len(r) {
@@ -130,7 +131,7 @@ func (r reply) text(i int) (string, error) {
 	return v, nil
 }
 
-// The codes that release.lua, commit.lua and hold.lua share.
+// The codes shared by release.lua, commit.lua and hold.lua.
 const (
 	codeDone       = 0
 	codeNoState    = 1

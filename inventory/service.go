@@ -37,17 +37,17 @@ type Bus interface {
 // order implements it.
 type Holds interface {
 	Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []Held, recent []Tombstone, err error)
-	// Closed reads whose order was closed unpaid, the last one of each user. It is
-	// asked for items that nobody may have twice only.
+	// Closed reads the orders that were closed unpaid, the last one of each user.
+	// It is only called for items that a user may buy only once.
 	Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]Closed, error)
 }
 
-// Books tells what the orders say about units, for the checks. order
-// implements it.
+// Books reads what the orders say about units, for the checks. order implements
+// it.
 type Books interface {
 	// LiveUnits sums the units of live orders per item.
 	LiveUnits(ctx context.Context) (map[int64]Units, error)
-	// Statuses gives the status of each number that has an order row.
+	// Statuses returns the status of each number that has an order row.
 	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
 }
 
@@ -57,7 +57,7 @@ type Units struct {
 	Sold int64
 }
 
-// Deps is what inventory works with.
+// Deps are the module's dependencies.
 type Deps struct {
 	DB      *pgxpool.Pool // inventory's own connection budget
 	Redis   redis.UniversalClient
@@ -74,10 +74,10 @@ type Service struct {
 	deps    Deps
 	metrics *metrics
 	holder  string // this instance's name on leases
-	// epochs remembers the last epoch seen per Item (int64), as the first guess
-	// of calls that are not told one. A wrong guess costs one more call.
+	// epochs remembers the last epoch seen per Item (int64), as the first guess of
+	// calls that get none. A wrong guess costs one more call.
 	epochs    sync.Map
-	grants    sync.Map // what this process was granted, if it is Alone: item id → *granting
+	grants    sync.Map // what this process was granted, with SingleInstance: item id → *granting
 	unasked   granting
 	runs      runs
 	bookCache bookCache
@@ -95,8 +95,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}, nil
 }
 
-// reached is passed between two steps of a Load: a crash there is what the next
-// Load has to make good.
+// reached is called between two steps of a Load: the next Load has to repair a
+// crash at that point.
 func (s *Service) reached(step string) error {
 	if s.failpoint != nil {
 		return s.failpoint(step)
@@ -108,7 +108,7 @@ func (s *Service) reached(step string) error {
 		return loadCounted.Err()
 	case "written":
 		return loadWritten.Err()
-	default: // "planned" and "drained" leave the same behind as the one before
+	default: // "planned" and "drained" leave the same state as the step before
 		return nil
 	}
 }

@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// settleEvery is how often ended items are looked for: memory is given back
+	// settleEvery is how often the module checks for ended items: memory is freed
 	// minutes after a sale, so a minute more does not matter.
 	settleEvery = time.Minute
-	// settleLease names the right to look; it lasts for a few rounds, and each
-	// item is settled under the lease of its Load besides.
+	// settleLease is the lease on that check; it lasts for a few rounds, and each
+	// item is also settled under the lease of its Load.
 	settleLease     = "inventory:settle"
 	settleLeaseLife = 3 * settleEvery
-	// settleAtMost bounds one round. A shop that ends more items a minute catches
-	// up at night.
+	// settleAtMost bounds one round. A shop in which more items end per minute
+	// catches up at night.
 	settleAtMost = 500
 	// settleTimeout bounds one item: reading its orders and its holders.
 	settleTimeout = 20 * time.Second
 	// forgetEvery is how often the guesses of epochs are dropped, so that those of
-	// long ended items do not add up: each that is needed again costs one call.
+	// long ended items do not accumulate: each that is needed again costs one
+	// call.
 	forgetEvery = time.Hour
 )
 
@@ -53,18 +54,19 @@ func (s *Service) runSettling(ctx context.Context) error {
 	}}.Run(ctx)
 }
 
-// Settle removes from Redis what belongs to items that are over and settled in
+// Settle removes from Redis the keys of items that are over and settled in
 // Postgres: no order waits for its payment, nothing is granted and not written,
 // nothing is closed and not released, and both counts agree. It returns how many
 // items it settled. An item that is not ready waits for the next call; one whose
 // counts differ keeps its keys, because they are the evidence.
 //
-// From then on the item is Postgres's alone: a late return finds no state and is
-// done, nothing loads the item again, and the checks take Postgres's word.
+// From then on only Postgres has the item: a late return finds no state and
+// needs nothing, nothing loads the item again, and the checks use Postgres
+// alone.
 func (s *Service) Settle(ctx context.Context) (int, error) {
 	due, err := inventorydb.New(s.deps.DB).DueForSettling(ctx, inventorydb.DueForSettlingParams{SettleAfter: s.cfg.SettleAfter, AtMost: settleAtMost})
 	if err != nil {
-		return 0, fmt.Errorf("inventory: look for ended items: %w", err)
+		return 0, fmt.Errorf("inventory: find ended items: %w", err)
 	}
 	settled := 0
 	var failed []error
@@ -93,8 +95,8 @@ func (s *Service) Settle(ctx context.Context) (int, error) {
 // settle settles one item under the lease of its Load, so that no Load writes
 // keys meanwhile. It reports whether the item is settled now.
 func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
-	// The stream before the books: a grant that is gone from it now has its order
-	// row by the time Postgres is read.
+	// The stream is read before the books: a grant that has left it by now has its
+	// order row by the time Postgres is read.
 	last, err := s.deps.Bus.GrantsLast(ctx)
 	if err != nil {
 		return false, err
@@ -117,21 +119,21 @@ func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
 		}
 	}
 	if err := inventorydb.New(s.deps.DB).NoteSettled(ctx, inventorydb.NoteSettledParams{ItemID: itemID, Epoch: c.epoch()}); err != nil {
-		return false, fmt.Errorf("note it: %w", err)
+		return false, fmt.Errorf("record it: %w", err)
 	}
 	s.deps.Log.InfoContext(ctx, "item settled", "item_id", itemID, "epoch", c.epoch())
 	return true, nil
 }
 
 // accountedFor reports whether every unit of an ended item is either sold or
-// still there, in Postgres and in what Redis has of it.
+// still available, in Postgres and in Redis.
 func (c *cut) accountedFor() bool {
 	row := c.sum()
 	if row.Held != 0 || row.Difference != 0 {
 		return false
 	}
 	if !row.Loaded {
-		return true // Redis decides on nothing, and its holds are looked at with the removal
+		return true // Redis decides nothing, and the removal checks its holds
 	}
 	for _, sh := range c.shards {
 		if len(sh.holds) > 0 {
@@ -141,7 +143,7 @@ func (c *cut) accountedFor() bool {
 	return row.atRest()
 }
 
-// epoch is the last Load that Postgres knows of.
+// epoch is the item's last Load according to Postgres.
 func (c *cut) epoch() int64 {
 	var last int64
 	for _, st := range c.stocks {
@@ -150,7 +152,7 @@ func (c *cut) epoch() int64 {
 	return last
 }
 
-// removeKeys removes one counter's keys, and reports false when something moved
+// removeKeys removes one counter's keys, and returns false if something moved
 // since the cut.
 func (s *Service) removeKeys(ctx context.Context, st Stock, sh shardCut) (bool, error) {
 	item := st.item()
@@ -173,7 +175,7 @@ func (s *Service) removeKeys(ctx context.Context, st Stock, sh shardCut) (bool, 
 		}
 	}
 	if !found || state.Epoch != st.Epoch {
-		// A Load that ended half way left keys that no state names.
+		// A Load that stopped half way left keys that no state names.
 		if err := s.deps.Redis.Unlink(ctx, item.epochKeys(st.Epoch)...).Err(); err != nil {
 			return false, fmt.Errorf("free keys: %w", err)
 		}
@@ -186,12 +188,12 @@ func (s *Service) removeKeys(ctx context.Context, st Stock, sh shardCut) (bool, 
 // settleKept is the code of settle.lua for keys that are still needed.
 const settleKept = 2
 
-// removeLastBuyers removes the list of an activity's buyers when this item is
-// the last one to be settled.
+// removeLastBuyers removes the list of an activity's buyers if this item is the
+// last one to be settled.
 func (s *Service) removeLastBuyers(ctx context.Context, item Item) error {
 	others, err := inventorydb.New(s.deps.DB).OtherItemsUnsettled(ctx, inventorydb.OtherItemsUnsettledParams{ActivityID: item.ActivityID, ItemID: item.ID})
 	if err != nil {
-		return fmt.Errorf("look for the activity's other items: %w", err)
+		return fmt.Errorf("find the activity's other items: %w", err)
 	}
 	if others {
 		return nil
@@ -202,8 +204,8 @@ func (s *Service) removeLastBuyers(ctx context.Context, item Item) error {
 	return nil
 }
 
-// settledEpochs are the items whose keys were removed, with the Load whose keys
-// they were.
+// settledEpochs returns the items whose keys were removed, with the Load that
+// had written the keys.
 func (s *Service) settledEpochs(ctx context.Context) (map[int64]int64, error) {
 	rows, err := inventorydb.New(s.deps.DB).SettledItems(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// end lets the items' sales end as if that had been long ago: an operator's
-// change, applied to Redis.
+// end lets the items' sales end as if that were long ago: an operator's change,
+// applied to Redis.
 func (b *bundle) end(items ...Item) {
 	b.t.Helper()
 	opens, closes := time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
@@ -49,12 +49,12 @@ func (b *bundle) keys() int {
 }
 
 // Everything that keeps an ended item in Redis, one after the other; then its
-// keys go, and with the last item of the activity its buyers. What comes later
-// is Postgres's alone.
+// keys are removed, and with the last item of the activity its buyers. Later
+// events only reach Postgres.
 func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
-	s.settles(0) // the sale goes on
+	s.settles(0) // the sale is not over
 	s.end(s.item)
 	s.settles(0) // a grant is in flight, two orders wait for their payment
 	s.write(s.item, s.epoch, s.inFlight)
@@ -68,7 +68,7 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	s.settles(0) // the commit still is
 	s.mustCommit(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
 	s.bus.done = func(uint64) bool { return false }
-	s.settles(0) // the stream has something of the item
+	s.settles(0) // the stream has messages of the item
 	s.bus.done = nil
 	s.mustBeClean()
 	before, err := s.Books(t.Context())
@@ -79,16 +79,16 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	mustBe(t, "keys left", s.keys(), 0)
 	s.settles(0) // once
 
-	// The books are Postgres's now, and right.
+	// The books are now Postgres's alone, and right.
 	s.mustBeClean()
 	after, err := s.Books(t.Context())
 	if err != nil || after[0].Loaded || after[0].Sold != before[0].Sold || after[0].Available != before[0].Available {
 		t.Errorf("books %+v, before %+v, %v", after, before, err)
 	}
 	if _, _, ok, err := s.Queued(t.Context(), 9, ids.NewFor(9)); ok || err != nil {
-		t.Errorf("a number of nobody: queued %v, %v", ok, err)
+		t.Errorf("an unknown number: queued %v, %v", ok, err)
 	}
-	// Late returns and payments have nothing to do, and bring nothing back.
+	// Late returns and payments change nothing in Redis and restore no keys.
 	s.mustRelease(closing)
 	s.mustRelease(s.close(s.paid.No))
 	s.mustCommit(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
@@ -102,7 +102,8 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustBe(t, "the late return is in Postgres", rows[0].Available, before[0].Available+1)
-	// However many settled items a shop has, its books ask Redis for none of them.
+	// However many settled items a shop has, its books read nothing of them from
+	// Redis.
 	gone := redis.NewClient(&redis.Options{})
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
@@ -114,15 +115,15 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 		t.Errorf("books without Redis %+v, %v, want %+v", again, err, rows)
 	}
 
-	// Loaded once more by hand, it is settled once more.
+	// Loaded again manually, it is settled again.
 	s.load(s.item)
 	mustBe(t, "loaded again", s.keys() > 0, true)
 	s.settles(1)
 	mustBe(t, "keys left", s.keys(), 0)
 }
 
-// A buyer of one item must be known to the activity's others until the last of
-// them has ended.
+// The activity's other items must know a buyer of one until the last of them
+// has ended.
 func TestBuyersStayUntilTheActivityHasEnded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -142,9 +143,9 @@ func TestBuyersStayUntilTheActivityHasEnded(t *testing.T) {
 	mustBe(t, "keys left", b.keys(), 0)
 }
 
-// A Redis that was restarted after the end decides on nothing, and nothing loads
-// an ended item; its keys go all the same, unless a hold waits in them.
-func TestItemThatRedisForgotIsSettled(t *testing.T) {
+// A Redis that was restarted after the end decides nothing, and nothing loads an
+// ended item; its keys are removed nevertheless, unless a hold waits in them.
+func TestItemFromOlderRedisRunIsSettled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 5))
@@ -169,8 +170,8 @@ func TestItemThatRedisForgotIsSettled(t *testing.T) {
 	b.mustBeClean()
 }
 
-// What moved between the reading and the removal keeps the keys.
-func TestSettlingIsGivenUpWhenSomethingMoves(t *testing.T) {
+// A unit that moved between the read and the removal keeps the keys.
+func TestSettlingStopsWhenUnitsMove(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 5))
@@ -200,7 +201,7 @@ func TestSettlingIsGivenUpWhenSomethingMoves(t *testing.T) {
 	mustBe(t, "keys left", b.keys(), 0)
 }
 
-// One of two instances settles, and not while somebody loads the item.
+// One of two instances settles, and not while another one loads the item.
 func TestOneInstanceSettles(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

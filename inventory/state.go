@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// State is an item as Redis has it.
+// State is an item's state in Redis.
 type State struct {
 	Epoch     int64 // counts Loads
 	Rev       int64 // the operator's change that it includes
@@ -14,7 +14,7 @@ type State struct {
 	Committed int64 // units paid for
 	Rel       int64 // returns so far
 	Seq       int64 // grants in this epoch
-	Persisted int64 // of these, the ones that wait for no order row any more
+	Persisted int64 // of these, those that no longer wait for an order row
 	OpensAt   time.Time
 	ClosesAt  time.Time
 	Limit     int64 // units per user
@@ -26,14 +26,14 @@ type State struct {
 	// restarted nor failed over since.
 	SameRedis bool
 
-	fencedFor int64 // the epoch that the Load under way will write, 0 when open
+	fencedFor int64 // the epoch that the Load under way will write, 0 if open
 }
 
-// Ready reports whether the item decides; false asks for a Load, and so may the
-// books, see Health.
+// Ready reports whether the item decides; if false it needs a Load. The books
+// may require one too, see Health.
 func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
 
-// stateFigures is how many integers state.lua answers for a loaded item.
+// stateFigures is how many integers state.lua returns for a loaded item.
 const stateFigures = 16
 
 // State reads an item's state; ok is false when there is none.

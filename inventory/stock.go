@@ -13,7 +13,7 @@ import (
 )
 
 // MaxUnits is the most units one item may have: far above any flash sale, and
-// far below where sums of several items would leave an int32.
+// far below where sums of several items would overflow an int32.
 const MaxUnits = 10_000_000
 
 // ErrNoStock means that the item has no stock row: it was never published or
@@ -26,8 +26,8 @@ type NewStock struct {
 	Total     int32 // units on offer, also those beyond the goods in stock by agreement, 0 … MaxUnits; for unlimited items the count begins here and may go below zero
 	Unlimited bool
 	UserLimit int32 // units per user, 1 or more
-	// Rebuy lets a user whose unpaid order was closed have units again. Without
-	// it the closed order goes on counting as bought, for the whole activity if
+	// Rebuy lets a user whose unpaid order was closed buy again. Without it the
+	// closed order keeps counting as bought, for the whole activity if
 	// PerActivity. An order that the system refused never counts.
 	Rebuy    bool
 	OpensAt  time.Time
@@ -35,7 +35,7 @@ type NewStock struct {
 }
 
 // Create writes the stock row of an item that is being published, inside the
-// caller's transaction. A Load brings it into Redis.
+// caller's transaction. A Load writes it into Redis.
 func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
 	if n.Total < 0 || n.Total > MaxUnits {
 		return fault.Plainf(fault.Invalid, "An item has 0 to %d units, not %d.", MaxUnits, n.Total)
@@ -57,23 +57,23 @@ func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
 }
 
 // Change is what an operator may change while an item is on sale; nil leaves a
-// part as it is.
+// field unchanged.
 type Change struct {
 	AddStock  *int32 // units to add, above 0
 	Paused    *bool
 	OpensAt   *time.Time
 	ClosesAt  *time.Time
 	UserLimit *int32
-	Rebuy     *bool // only before the opening: orders that were closed already are not looked at again
+	Rebuy     *bool // only before the opening: orders closed earlier are not read again
 }
 
 // Change writes an operator's change and raises the item's revision, inside the
-// caller's transaction. Apply brings it into Redis after the commit; a crash in
-// between is made good by the next Apply or Load.
+// caller's transaction. Apply writes it to Redis after the commit; after a
+// crash in between, the next Apply or Load does.
 func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change) error {
 	p := inventorydb.ChangeStockParams{ItemID: itemID, Paused: c.Paused, OpensAt: c.OpensAt, ClosesAt: c.ClosesAt, UserLimit: c.UserLimit, Rebuy: c.Rebuy}
 	if c.AddStock != nil {
-		// Taking units away is not offered: they may be in somebody's hands.
+		// Units cannot be removed: shoppers may hold them.
 		if *c.AddStock < 1 || *c.AddStock > MaxUnits {
 			return fault.Plainf(fault.Invalid, "Between 1 and %d units can be added, not %d.", MaxUnits, *c.AddStock)
 		}
@@ -96,7 +96,7 @@ func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change)
 }
 
 // Totals reads how many units each item has, by item, from the stock rows
-// themselves: what Books keeps in memory is no proof.
+// themselves: the rows that Books keeps in memory are no proof.
 func (s *Service) Totals(ctx context.Context) (map[int64]int64, error) {
 	stocks, err := s.allStock(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) Totals(ctx context.Context) (map[int64]int64, error) {
 }
 
 // Delete removes the stock of items that never opened, inside the caller's
-// transaction. Forget removes what a preheat has put into Redis, after the
+// transaction. Forget removes the keys of a preheat from Redis, after the
 // commit.
 func (s *Service) Delete(ctx context.Context, tx pgx.Tx, itemIDs []int64) error {
 	if err := inventorydb.New(tx).DeleteStock(ctx, itemIDs); err != nil {

@@ -10,18 +10,21 @@ CREATE TABLE platform.outbox (
     payload    bytea       NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     sent_at    timestamptz,
-    -- The W3C traceparent (55 characters) of the event's transaction, so that the trace goes on where the event is
-    -- handled. Nearly always NULL: traces are off by default and follow a small share of the requests.
+    -- The W3C traceparent (55 characters) of the event's transaction, so that
+    -- the trace continues where the event is handled. Nearly always NULL:
+    -- traces are off by default and follow a small share of the requests.
     trace      text,
     PRIMARY KEY (day, id)
 ) PARTITION BY RANGE (day);
 -- A packed event of several hundred orders lives for seconds: compressing it costs the writer's transaction a tenth of
--- its processor time and saves disk that the day's partition gives back anyway.
+-- its processor time and saves disk space that dropping the day's partition
+-- frees anyway.
 ALTER TABLE platform.outbox ALTER COLUMN payload SET STORAGE EXTERNAL;
 CREATE INDEX outbox_unsent ON platform.outbox (id) WHERE sent_at IS NULL;
 
 -- The inbox remembers which messages a consumer has already turned into effects. The day comes from the
--- message's own UUIDv7, not from the clock, so that a redelivery after midnight meets the same row.
+-- message's own UUIDv7, not from the clock, so that a redelivery after midnight
+-- finds the same row.
 CREATE TABLE platform.inbox (
     consumer   text        NOT NULL,
     message_id uuid        NOT NULL,
@@ -33,8 +36,9 @@ CREATE TABLE platform.inbox (
 CREATE TABLE platform.outbox_default PARTITION OF platform.outbox DEFAULT;
 CREATE TABLE platform.inbox_default PARTITION OF platform.inbox DEFAULT;
 
--- Creates the partitions from yesterday to `ahead` days from today. A day whose rows already lie in the
--- default partition stays there: moving them is not worth a lock on a running sale.
+-- Creates the partitions from yesterday to `ahead` days from today. A day with
+-- rows already in the default partition stays there: moving them is not worth a
+-- lock during a sale.
 -- +goose StatementBegin
 CREATE FUNCTION platform.ensure_day_partitions(ahead int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -73,8 +77,8 @@ CREATE TABLE platform.dead_letters (
 CREATE INDEX dead_letters_consumer ON platform.dead_letters (consumer, id);
 CREATE INDEX dead_letters_age ON platform.dead_letters (created_at);
 
--- Leases with a fencing token that never falls, so that a holder that slept through its lease is told apart
--- from the one that took over.
+-- Leases with a fencing token that never decreases, which tells a holder that
+-- slept through its lease from its successor.
 CREATE TABLE platform.leases (
     name       text        PRIMARY KEY,
     holder     text        NOT NULL,
@@ -82,8 +86,9 @@ CREATE TABLE platform.leases (
     expires_at timestamptz NOT NULL
 );
 
--- What needs an operator's attention, one row per code and subject. The columns age differently: the code's meaning and
--- next action are the program's, the subject is the key, and the detail is what was found last.
+-- What needs an operator's attention, one row per code and subject. The program
+-- supplies the code's meaning and next action, the subject is part of the key,
+-- and the detail is the latest finding.
 CREATE TABLE platform.alarms (
     code            text        NOT NULL,
     subject         text        NOT NULL,
@@ -96,7 +101,8 @@ CREATE TABLE platform.alarms (
     acknowledged_at timestamptz,
     id              bigint      GENERATED ALWAYS AS IDENTITY,
     detail          text        NOT NULL DEFAULT '',
-    -- An incident begins with the first occurrence, and anew with one after a silence. The webhook gets each once.
+    -- An incident begins with the first occurrence, and a new one with an
+    -- occurrence after a silence. The webhook receives each once.
     incident        int         NOT NULL DEFAULT 1,
     opened_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The last incident that the webhook's receiver has accepted.
@@ -132,8 +138,9 @@ CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON platform
     FOR EACH STATEMENT EXECUTE FUNCTION platform.refuse_change();
 
 -- The answers to creating requests, kept with their effect in one transaction, so that the same key gives the same
--- answer and never a second effect. Rows live for 24 hours. A row without an answer is a request that is being carried
--- out: it belongs to that request until claimed_until, after which its process must have died.
+-- answer and never a second effect. Rows live for 24 hours. A row without an
+-- answer is a request in progress: it belongs to that request until
+-- claimed_until, after which its process must have died.
 CREATE TABLE platform.idempotency (
     actor         bigint      NOT NULL,
     key           text        NOT NULL,
@@ -151,9 +158,10 @@ CREATE INDEX idempotency_age ON platform.idempotency (created_at);
 CREATE TABLE platform.blacklist (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind       text        NOT NULL CHECK (kind IN ('user', 'phone', 'address', 'device')),
-    -- As it is compared: a decimal id, E.164, a masked CIDR prefix, the device's own name.
+    -- In the form used for comparison: a decimal id, E.164, a masked CIDR
+    -- prefix, the device's own name.
     value      text        NOT NULL CHECK (octet_length(value) BETWEEN 1 AND 128),
-    -- Whose phone it is, once that is known; 0 while no account has it.
+    -- The phone's user, once known; 0 while no account has it.
     owner      bigint      NOT NULL DEFAULT 0,
     reason     text        NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
     -- NULL: until an operator removes it.
@@ -166,14 +174,15 @@ CREATE TABLE platform.blacklist (
 CREATE INDEX blacklist_expiry ON platform.blacklist (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX blacklist_unowned ON platform.blacklist (id) WHERE kind = 'phone' AND owner = 0;
 
--- Rises in the transaction of every change, so that an instance that polls reads the list only when it changed.
+-- Rises in the transaction of every change, so that a polling instance reads
+-- the list only when it has changed.
 CREATE TABLE platform.blacklist_revision (
     only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
     revision bigint  NOT NULL DEFAULT 0
 );
 INSERT INTO platform.blacklist_revision DEFAULT VALUES;
 
--- Ties what Redis holds to the database that it was filled from: the id says which database that is, and beat rises
+-- Ties the data in Redis to the database that it was filled from: the id says which database that is, and beat rises
 -- every two seconds while a server runs. Redis remembers both, so that a beat below the one that Redis has seen shows a
 -- database that was restored from a backup.
 CREATE TABLE platform.heartbeat (

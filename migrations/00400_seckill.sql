@@ -11,20 +11,22 @@ CREATE TABLE seckill.activities (
     limit_per_user         int         NOT NULL DEFAULT 1 CHECK (limit_per_user BETWEEN 1 AND 1000),
     one_item_per_user      boolean     NOT NULL DEFAULT false,
     payment_window_seconds int         NOT NULL DEFAULT 900 CHECK (payment_window_seconds BETWEEN 10 AND 604800),
-    -- A share of the session's length replaces the duration where it is set.
+    -- A share of the session's length replaces the duration if set.
     payment_window_share   double precision CHECK (payment_window_share > 0 AND payment_window_share <= 1),
     rebuy_after_close      boolean     NOT NULL DEFAULT true,
     paused                 boolean     NOT NULL DEFAULT false,
-    -- Counts edits of this row: what an operator's edit is compared with.
+    -- Counts edits of this row, for the version check of an operator's edit.
     version                int         NOT NULL DEFAULT 1,
-    -- Counts every change to the activity, its sessions or its items. Views in Redis carry it, so that an older
-    -- one never replaces a newer, and instances compare it to see whether their catalogue is stale.
+    -- Counts every change to the activity, its sessions or its items. Views in
+    -- Redis carry it, so that an older one never replaces a newer one, and
+    -- instances compare it to detect a stale catalogue.
     revision               bigint      NOT NULL DEFAULT 1,
     created_at             timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at             timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- What the activity asks for at its door.
+    -- What the activity requires at its door.
     human_check            text        NOT NULL DEFAULT 'none',
-    -- A user who asks for more paths a minute than this passes a second check; 0 asks for none.
+    -- A user who requests more paths a minute than this must pass a second
+    -- check; 0 means none.
     human_check_rate       int         NOT NULL DEFAULT 0,
     -- A user takes part in one exclusive activity at a time.
     exclusive              boolean     NOT NULL DEFAULT false,
@@ -43,14 +45,15 @@ CREATE TABLE seckill.sessions (
     version               int              NOT NULL DEFAULT 1,
     created_at            timestamptz      NOT NULL DEFAULT clock_timestamp(),
     updated_at            timestamptz      NOT NULL DEFAULT clock_timestamp(),
-    -- A session that was made by repeating another one daily knows which one that was and for which day it was made,
-    -- so that repeating again leaves that day alone, however the session was edited since. repeat_of is no foreign
-    -- key: the days stay one series when the session they began with is deleted.
+    -- A session created by repeating another one daily records that session and
+    -- its own day, so that repeating again skips that day, however the session
+    -- was edited since. repeat_of is not a foreign key: the days stay one
+    -- series when the session they began with is deleted.
     repeat_of             bigint,
     repeat_day            date,
     reservation_opens_at  timestamptz,
     reservation_closes_at timestamptz,
-    -- At most this multiple of an item's stock is given out; 0 is no cap.
+    -- At most this multiple of an item's stock may be reserved; 0 means no cap.
     reservation_cap       double precision NOT NULL DEFAULT 0,
     CONSTRAINT session_has_a_span CHECK (closes_at > opens_at),
     CONSTRAINT repeat_names_its_day CHECK ((repeat_of IS NULL) = (repeat_day IS NULL)),
@@ -74,21 +77,23 @@ CREATE TABLE seckill.items (
     list_price       bigint      NOT NULL CHECK (list_price >= 0),
     sale_price       bigint      NOT NULL CHECK (sale_price >= 0 AND sale_price <= list_price),
     currency         text        NOT NULL DEFAULT 'CNY' CHECK (currency ~ '^[A-Z]{3}$'),
-    -- The planned stock; from publication on inventory.stock holds what counts.
+    -- The planned stock; from publication on inventory.stock is authoritative.
     stock            int         NOT NULL CHECK (stock BETWEEN 0 AND 10000000),
     unlimited        boolean     NOT NULL DEFAULT false,
-    -- NULL is the activity's limit; the smaller of the two holds.
+    -- NULL means the activity's limit; the smaller of the two applies.
     limit_per_user   int         CHECK (limit_per_user BETWEEN 1 AND 1000),
     version          int         NOT NULL DEFAULT 1,
-    -- An edit after the preheat asks for another Load by raising load_wanted; the preheat writes back which
-    -- request its Load has answered. That a Load is owed so survives every crash.
+    -- An edit after the preheat requests another Load by raising load_wanted;
+    -- the preheat records which request its Load has served. So a pending Load
+    -- survives every crash.
     load_wanted      int         NOT NULL DEFAULT 1,
     load_done        int         NOT NULL DEFAULT 0,
     created_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- An operator may agree to sell more units than are in stock, for example because the supplier has promised them.
-    -- The agreement is a share of the stock, so that it grows with what is added, and it names its reason. What is on
-    -- sale, and what inventory.stock has as its total, is stock + floor(stock × percent / 100).
+    -- The agreement is a percentage of the stock, so that it grows with added
+    -- stock, and it records its reason. The units on sale, inventory.stock's
+    -- total, are stock + floor(stock × percent / 100).
     oversell_percent smallint    NOT NULL DEFAULT 0,
     oversell_reason  text        NOT NULL DEFAULT '',
     UNIQUE (session_id, sku),
@@ -100,20 +105,22 @@ CREATE TABLE seckill.items (
 );
 CREATE INDEX items_of_activity ON seckill.items (activity_id, id);
 
--- A user's qualification for an item; this row is the truth about it. item_id is no foreign key: its check would
--- lock the one row of the item for all who reserve it. Deleting an item takes its reservations along.
+-- A user's reservation of an item; this row is the source of truth. item_id is
+-- not a foreign key: its check would lock the item's single row for everyone
+-- who reserves it. Deleting an item also deletes its reservations.
 CREATE TABLE seckill.reservations (
     item_id     bigint      NOT NULL,
     user_id     bigint      NOT NULL,
     reserved_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The user proved to be a person when reserving, and is not asked again for a path.
+    -- The user passed the human check when reserving, and needs none for a path.
     human_ok    boolean     NOT NULL DEFAULT false,
     PRIMARY KEY (item_id, user_id)
 );
 
--- How many reservations of an item with a cap there are. Items without a cap have no row here, so that those who
--- reserve them never wait for each other. The CHECK refuses the reservation that would be one too many, together
--- with its own row.
+-- The number of reservations of an item with a cap. Items without a cap have no
+-- row here, so that shoppers who reserve them never wait for each other. The
+-- CHECK refuses the reservation that would exceed the cap, and with it the
+-- reservation's row.
 CREATE TABLE seckill.reservation_counts (
     item_id bigint PRIMARY KEY,
     taken   bigint NOT NULL CHECK (taken >= 0),

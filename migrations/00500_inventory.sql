@@ -1,8 +1,9 @@
 -- +goose Up
 CREATE SCHEMA inventory;
 
--- One row per item and shard. Held and sold are no columns: they are sums over live orders, so that no counter
--- can drift from the orders it counts. The CHECKs make overselling impossible even for a wrong program.
+-- One row per item and shard. Held and sold are not columns: they are sums over
+-- live orders, so that no counter can drift from the orders it counts. The
+-- CHECKs make overselling impossible even for a faulty program.
 CREATE TABLE inventory.stock (
     item_id      bigint      NOT NULL,
     shard        smallint    NOT NULL DEFAULT 0,
@@ -14,7 +15,7 @@ CREATE TABLE inventory.stock (
     written_off  int         NOT NULL DEFAULT 0,
     unlimited    boolean     NOT NULL DEFAULT false,
     user_limit   int         NOT NULL,
-    -- Whether a user whose unpaid order was closed may have units of the item again.
+    -- Whether a user whose unpaid order was closed may buy units of the item again.
     rebuy        boolean     NOT NULL DEFAULT true,
     opens_at     timestamptz NOT NULL,
     closes_at    timestamptz NOT NULL,
@@ -35,8 +36,8 @@ CREATE TABLE inventory.stock (
     CONSTRAINT sale_has_a_span CHECK (closes_at > opens_at)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
 
--- Items whose sale is over and whose keys were removed from Redis. The epoch is the Load whose keys they were: an
--- item that was loaded again has keys again.
+-- Items whose sale is over and whose keys were removed from Redis. The epoch is
+-- that of the Load that wrote the keys: an item loaded again has keys again.
 CREATE TABLE inventory.settled (
     item_id    bigint      PRIMARY KEY,
     epoch      bigint      NOT NULL,

@@ -6,19 +6,22 @@ CREATE TABLE payments.payments (
     payment_no   uuid        NOT NULL,
     order_no     uuid        NOT NULL,
     user_id      bigint      NOT NULL,
-    -- 'free' is no provider: an order of zero amount is paid by itself.
+    -- 'free' is not a provider: an order of zero amount is paid automatically.
     provider     text        NOT NULL,
     amount       bigint      NOT NULL CHECK (amount >= 0),
     currency     text        NOT NULL,
-    -- created → captured | closed. closed → captured happens when a provider took money for a payment that it had
-    -- called closed: the money is real, so the row follows it and the money goes back.
+    -- created → captured | closed. closed → captured happens when a provider
+    -- took money for a payment that it had reported as closed: the money is
+    -- real, so the row follows it and the money is refunded.
     status       text        NOT NULL CHECK (status IN ('created', 'captured', 'closed')),
     provider_txn text        NOT NULL DEFAULT '',
     -- Empty until the provider has answered the creation.
     pay_url      text        NOT NULL DEFAULT '',
-    -- Never later than the order's pay_deadline, so that the provider refuses money for a dead order by itself.
+    -- Never later than the order's pay_deadline, so that the provider itself
+    -- refuses money for a dead order.
     expires_at   timestamptz NOT NULL,
-    -- When the provider is asked next about an open payment whose callback has not come.
+    -- When to query the provider next about an open payment whose callback has
+    -- not arrived.
     next_query   timestamptz NOT NULL DEFAULT clock_timestamp() + interval '30 seconds',
     queries      int         NOT NULL DEFAULT 0,
     version      int         NOT NULL DEFAULT 1,
@@ -38,11 +41,13 @@ CREATE TABLE payments.refunds (
     order_no    uuid        NOT NULL,
     user_id     bigint      NOT NULL,
     provider    text        NOT NULL,
-    -- The capture that goes back; a provider that took money twice for one payment is paid back twice.
+    -- The capture to refund; if a provider took money twice for one payment, it
+    -- is refunded twice.
     capture_txn text        NOT NULL,
     amount      bigint      NOT NULL CHECK (amount > 0),
     currency    text        NOT NULL,
-    -- late: the order was no longer pending; duplicate: it was paid already; mismatch: another sum than asked for.
+    -- late: the order was no longer pending; duplicate: it was already paid;
+    -- mismatch: the amount differs from the requested one.
     reason      text        NOT NULL CHECK (reason IN ('duplicate', 'late', 'mismatch')),
     status      text        NOT NULL CHECK (status IN ('requested', 'succeeded', 'failed')),
     attempts    int         NOT NULL DEFAULT 0,
@@ -51,14 +56,15 @@ CREATE TABLE payments.refunds (
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (bucket, refund_no),
-    -- A capture is given back at most once, however often its callback comes.
+    -- A capture is refunded at most once, however often its callback arrives.
     CONSTRAINT one_refund_per_capture UNIQUE (bucket, payment_no, capture_txn)
 );
 CREATE INDEX refunds_due ON payments.refunds (next_try) WHERE status = 'requested';
 CREATE INDEX refunds_of_order ON payments.refunds (order_no);
 
--- Money that really moved: one row per provider transaction, never changed. Its key is what makes a callback
--- that comes twice, to two instances at once, take effect once.
+-- Money that really moved: one row per provider transaction, never changed. Its
+-- key makes a callback that arrives twice, even at two instances at the same
+-- time, take effect once.
 CREATE TABLE payments.ledger (
     provider     text        NOT NULL,
     kind         text        NOT NULL CHECK (kind IN ('capture', 'refund')),

@@ -1,6 +1,7 @@
 -- +goose Up
--- The sandbox bank's own books. No other module reads them: the bank is a foreign company that happens to live in
--- the same database while Stampede is tried out.
+-- The sandbox bank's own books. No other module reads them: the bank simulates
+-- an external company that shares the database while Stampede is being
+-- evaluated.
 CREATE SCHEMA sandbox;
 
 CREATE TABLE sandbox.payments (
@@ -48,7 +49,8 @@ CREATE TABLE sandbox.refunds (
 );
 CREATE INDEX refunds_to_settle ON sandbox.refunds (ready_at) WHERE status = 'processing';
 
--- What the merchant has to be told, with the schedule of the next attempt: a restart forgets nothing.
+-- Pending notifications to the merchant, with the time of the next attempt: a
+-- restart loses none.
 CREATE TABLE sandbox.callbacks (
     id         uuid        PRIMARY KEY,
     url        text        NOT NULL,

@@ -1,7 +1,8 @@
 -- +goose Up
 CREATE SCHEMA risk;
 
--- The one exclusive activity that a user takes part in. The primary key is the rule.
+-- The one exclusive activity that a user takes part in. The primary key
+-- enforces the rule.
 CREATE TABLE risk.claims (
     user_id     bigint      PRIMARY KEY,
     activity_id bigint      NOT NULL,
@@ -17,7 +18,7 @@ CREATE TABLE risk.claims (
 ) WITH (fillfactor = 80);
 CREATE INDEX claims_over ON risk.claims (until);
 
--- The orders of exclusive activities as the order module told of them.
+-- The orders of exclusive activities, from the order module's events.
 CREATE TABLE risk.claim_orders (
     order_no    uuid        PRIMARY KEY,
     user_id     bigint      NOT NULL,
@@ -59,7 +60,8 @@ CREATE TABLE risk.rules (
         ELSE amount = 0 END)
 );
 
--- Whom a rule hits: the few above its threshold, which every instance keeps in memory.
+-- Users restricted by a rule: the few above its threshold, which every instance
+-- keeps in memory.
 CREATE TABLE risk.marks (
     rule_id bigint      NOT NULL REFERENCES risk.rules ON DELETE CASCADE,
     user_id bigint      NOT NULL,

@@ -6,8 +6,8 @@ import (
 	"stampede/platform/base/config"
 )
 
-// Settings are the bounds of WebSocket connections. One user's is small, because a
-// push goes to each of them while a lock is held.
+// Settings are the bounds of WebSocket connections. The bound per user is small,
+// because a push goes to each of the user's sockets under a lock.
 type Settings struct {
 	MaxSockets     int      `default:"30000" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each." min:"1" max:"10000000"`
 	MaxPerUser     int      `name:"max-user-sockets" default:"5" env:"STAMPEDE_MAX_USER_SOCKETS" help:"WebSocket connections that one user may have on one instance: a phone, a tablet, a desktop and two tabs. One more is closed with 1008." min:"1" max:"100" rare:""`
@@ -17,14 +17,14 @@ type Settings struct {
 // authTimeout is how long a client may take to send its token.
 const authTimeout = 5 * time.Second
 
-// Config is the settings and what is fixed but in tests.
+// Config is the settings plus values that only tests change.
 type Config struct {
 	Settings
 	AuthTimeout time.Duration // authTimeout
 }
 
-// NewConfig is the configuration that settings ask for.
+// NewConfig returns the configuration for settings.
 func NewConfig(set Settings) Config { return Config{Settings: set, AuthTimeout: authTimeout} }
 
-// DefaultConfig is what Stampede runs with when nothing is set.
+// DefaultConfig is the configuration without any settings.
 func DefaultConfig() Config { return NewConfig(config.Defaults[Settings]()) }

@@ -3,9 +3,9 @@
 //
 // # Owns
 //
-// The hub: which user is connected to this instance, through which sockets. It
-// stores nothing. A push is a hint; polling GET /api/v1/orders/{no} always
-// returns the same, because both render the same document from the same event.
+// The hub: the users connected to this instance and their sockets. It stores
+// nothing. A push is a hint; polling GET /api/v1/orders/{no} always returns the
+// same, because both render the same document from the same event.
 //
 // # Invariants
 //
@@ -33,8 +33,8 @@
 // # Concurrency
 //
 // The hub's map is split into shards by user, each under its own mutex. A
-// socket has a mutex of its own around its queue, taken after a shard's and
-// never before. A goroutine writes to a socket only while its queue is not
-// empty, so an idle connection costs one goroutine: the reader that answers
-// pings and notices the close.
+// socket has a mutex for its queue, taken after a shard's and never before. A
+// goroutine writes to a socket only while its queue is not empty, so an idle
+// connection costs one goroutine: the reader that answers pings and detects the
+// close.
 package notify

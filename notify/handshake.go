@@ -7,18 +7,18 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// Refusals of a handshake. 426 and 400 say what the library found, which
-// helps developers of clients.
+// Refusals of a handshake. 426 and 400 say what the library rejected, which
+// helps client developers.
 var (
-	errNoUpgrade  = fault.New(fault.BadRequest, "upgrade-required", fault.Titles{"This address speaks WebSocket only", "此地址仅支持 WebSocket 连接"}, "Open this address as a WebSocket; GET /api/v1/orders/{no} returns an order without it.")
+	errNoUpgrade  = fault.New(fault.BadRequest, "upgrade-required", fault.Titles{"This address accepts WebSocket connections only", "此地址仅支持 WebSocket 连接"}, "Open this address as a WebSocket; GET /api/v1/orders/{no} returns an order without it.")
 	errForeign    = fault.Plain(fault.Forbidden, "Pages of this origin may not connect; the operator can allow it.")
 	errHandshake  = fault.Plain(fault.BadRequest, "The WebSocket handshake is not valid: this server supports version 13 with one Sec-WebSocket-Key.")
 	errNoUpgrader = fault.Plain(fault.Internal, "This connection cannot be upgraded to a WebSocket.")
 )
 
-// problems lets the library decide about a handshake, headers included, and
-// turns its refusals into problem documents: a second implementation of its checks
-// would one day disagree with it.
+// problems leaves the decision about a handshake to the library, headers included,
+// and turns its refusals into problem documents: a second implementation of its
+// checks would eventually disagree with it.
 type problems struct {
 	http.ResponseWriter
 	request *http.Request
@@ -35,7 +35,7 @@ func (p *problems) WriteHeader(status int) {
 	err := errHandshake
 	switch status {
 	case http.StatusUpgradeRequired:
-		p.Header().Set("Upgrade", "websocket") // RFC 9110 asks for it with every 426
+		p.Header().Set("Upgrade", "websocket") // RFC 9110 requires it with every 426
 		err = errNoUpgrade
 	case http.StatusForbidden:
 		err = errForeign

@@ -6,7 +6,7 @@ import (
 )
 
 // shardCount splits the hub's lock: enough that ten thousand pushes a second
-// rarely meet, few enough to walk for pings.
+// rarely contend, few enough to iterate for pings.
 const shardCount = 64
 
 // hub holds this instance's sockets by user. Safe for concurrent use.
@@ -35,8 +35,8 @@ func (h *hub) shard(user int64) *shard {
 	return &h.shards[uint64(user)%shardCount] // any spread will do, the sign does not matter
 }
 
-// add registers a socket; false when the user or the instance has too many or
-// the hub is closing.
+// add registers a socket; it returns false if the user or the instance has too
+// many or the hub is closing.
 func (h *hub) add(s *socket) bool {
 	if h.count.Add(1) > int64(h.cfg.MaxSockets) {
 		h.count.Add(-1)
@@ -45,8 +45,8 @@ func (h *hub) add(s *socket) bool {
 	sh := h.shard(s.user)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	// closed is read under the lock that close takes for its sweep: a socket is
-	// either seen by the sweep or refused here.
+	// closed is read under the lock that close takes for its sweep: the sweep
+	// either sees a socket or it is refused here.
 	if h.closed.Load() || len(sh.users[s.user]) >= h.cfg.MaxPerUser {
 		h.count.Add(-1)
 		return false
@@ -56,7 +56,7 @@ func (h *hub) add(s *socket) bool {
 	return true
 }
 
-// remove forgets a socket; a second call does nothing.
+// remove deletes a socket; a second call does nothing.
 func (h *hub) remove(s *socket) {
 	sh := h.shard(s.user)
 	sh.mu.Lock()
@@ -88,12 +88,12 @@ func (h *hub) connected(user int64) bool {
 	return len(sh.users[user]) > 0
 }
 
-// push queues a message on each of the user's sockets and returns at once.
+// push queues a message on each of the user's sockets and returns immediately.
 func (h *hub) push(user int64, message []byte) {
 	sh := h.shard(user)
 	sh.mu.Lock()
 	// At most MaxPerUser sockets; queueing on each is a few instructions, so the
-	// shard's lock is held rather than copying the list.
+	// loop holds the shard's lock and does not copy the list.
 	for _, s := range sh.users[user] {
 		s.enqueue(message)
 	}

@@ -38,7 +38,7 @@ func setup(t testing.TB, change func(*Config), with ...auth.Option) bundle {
 	return setupAt(t, time.Now, change, with...)
 }
 
-// setupAt is setup with the time that tokens are checked by.
+// setupAt is setup with the clock that tokens are checked by.
 func setupAt(t testing.TB, now func() time.Time, change func(*Config), with ...auth.Option) bundle {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -111,7 +111,7 @@ func (b bundle) change(t *testing.T, orders ...orderevent.Order) {
 	}
 }
 
-func TestAChangeReachesEverySocketOfItsOwnerAndNobodyElse(t *testing.T) {
+func TestChangeReachesOnlySocketsOfOwner(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	first, second, other := b.connect(t, 7), b.connect(t, 7), b.connect(t, 8)
@@ -174,7 +174,7 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 	}
 	_, resp, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{HTTPHeader: map[string][]string{"Origin": {"https://evil.example"}}})
 	if err == nil || resp == nil || resp.StatusCode != 403 {
-		t.Errorf("a foreign origin was answered %v, %v; want 403", resp, err)
+		t.Errorf("a foreign origin got %v, %v; want 403", resp, err)
 	}
 }
 
@@ -195,8 +195,8 @@ func TestStopSaysGoingAway(t *testing.T) {
 	}
 }
 
-// TestASilentClientDoesNotHoldUpTheStop: it never reads, so it never answers
-// the close.
+// TestASilentClientDoesNotHoldUpTheStop has a client that never reads, so it
+// never answers the close.
 func TestASilentClientDoesNotHoldUpTheStop(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -211,8 +211,8 @@ func TestASilentClientDoesNotHoldUpTheStop(t *testing.T) {
 	}
 }
 
-// stuck is a connection whose writes block until their context ends, as those
-// of a client that stopped reading do.
+// stuck is a connection whose writes block until their context ends, like those
+// of a client that stopped reading.
 type stuck struct {
 	mu     sync.Mutex
 	closed websocket.StatusCode
@@ -272,7 +272,7 @@ func TestASlowClientIsClosedAfterFiveSeconds(t *testing.T) {
 	})
 }
 
-func TestAClientThatLetsSixteenMessagesWaitIsClosed(t *testing.T) {
+func TestClientWithFullQueueIsClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, _, c := slowSetup(t)
@@ -309,7 +309,7 @@ func TestAClientWithoutPongIsDropped(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		if c.status() == 0 || h.connected(7) {
-			t.Errorf("status %d, connected %v; want it gone", c.status(), h.connected(7))
+			t.Errorf("status %d, connected %v; want it removed", c.status(), h.connected(7))
 		}
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// document describes the WebSocket in the OpenAPI document, which knows the
-// handshake; what is said afterwards stands in the description and, for
-// generators, in x-messages.
+// document describes the WebSocket in the OpenAPI document, which covers the
+// handshake; the messages are in the description and, for generators, in
+// x-messages.
 func document(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas
 	problem := schemas.Schema(reflect.TypeFor[httpx.Problem](), true, "Problem")
@@ -23,11 +23,11 @@ func document(doc *huma.OpenAPI) {
 	constant := func(s string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: []any{s}} }
 	doc.AddOperation(&huma.Operation{
 		Method: http.MethodGet, Path: path, OperationID: "push", Tags: []string{"shopper"},
-		Summary: "Be told of every change of your orders (WebSocket)",
+		Summary: "Follow every change of your orders (WebSocket)",
 		Description: "Open it as a WebSocket. The access token comes in one of three ways: as a subprotocol, by offering `" + protocol + "` and `" +
 			tokenPrefix + "<token>` (the server chooses `" + protocol + "`); in the first message, `{\"token\":\"<token>\"}`, within 5 s; " +
-			"or in the Authorization header, which browsers cannot set. It never stands in the query string.\n\n" +
-			"The server sends JSON text messages: `{\"type\":\"hello\"}` once the token is taken, then `{\"type\":\"order\",\"order\":{…}}` for each " +
+			"or in the Authorization header, which browsers cannot set. It is never in the query string.\n\n" +
+			"The server sends JSON text messages: `{\"type\":\"hello\"}` once the token is accepted, then `{\"type\":\"order\",\"order\":{…}}` for each " +
 			"change, where `order` is what GET /api/v1/orders/{no} answers. Take the one with the higher `version` and ignore types that you do not know. " +
 			"A push is a hint: after connecting again, ask for the orders you follow.\n\n" +
 			"Close codes: 1001, the server is restarting, connect again; 1008, the token is missing, late or not valid, its login was ended, or you have too " +

@@ -25,7 +25,7 @@ type endedLogins struct {
 	onAsk   func() // runs before the answer
 }
 
-// unknownLogin is one of which it is not known whether it was ended.
+// unknownLogin is a login whose revocation cannot be checked.
 const unknownLogin = 99
 
 func (e *endedLogins) end(login int64) {
@@ -77,7 +77,7 @@ func (b bundle) as(t *testing.T, user, login int64) (*websocket.Conn, error) {
 	return conn, err
 }
 
-// TestTheSocketsOfAnEndedLoginClose: those of the user's other logins stay.
+// TestTheSocketsOfAnEndedLoginClose: sockets of the user's other logins stay.
 func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	t.Parallel()
 	ended := &endedLogins{}
@@ -111,7 +111,7 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	}
 }
 
-// TestASocketOutlivesItsToken: clients renew it without connecting again.
+// TestASocketOutlivesItsToken: clients renew the token without reconnecting.
 func TestASocketOutlivesItsToken(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64
@@ -127,8 +127,8 @@ func TestASocketOutlivesItsToken(t *testing.T) {
 	}
 }
 
-// TestAnEndedLoginDoesNotConnect, neither with what was known before nor with what
-// becomes known between the look at the token and the socket's place in the hub.
+// TestAnEndedLoginDoesNotConnect, neither after a known revocation nor after one
+// that arrives between the check of the token and the socket's entry in the hub.
 func TestAnEndedLoginDoesNotConnect(t *testing.T) {
 	t.Parallel()
 	ended := &endedLogins{}
@@ -138,7 +138,7 @@ func TestAnEndedLoginDoesNotConnect(t *testing.T) {
 		t.Errorf("with an ended login: %v, want 1008", err)
 	}
 	if _, err := b.as(t, 7, unknownLogin); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
-		t.Errorf("when it is not known: %v, want 1013", err)
+		t.Errorf("when it cannot be checked: %v, want 1013", err)
 	}
 	ended.onAsk = func() {
 		ended.onAsk = nil
@@ -149,9 +149,9 @@ func TestAnEndedLoginDoesNotConnect(t *testing.T) {
 	}
 }
 
-// TestSocketsAreLookedAtOnlyAfterARevocation: 30,000 of them are not walked four
-// times a second for nothing.
-func TestSocketsAreLookedAtOnlyAfterARevocation(t *testing.T) {
+// TestSocketsAreSweptOnlyAfterRevocation: 30,000 sockets are not iterated
+// four times a second without need.
+func TestSocketsAreSweptOnlyAfterRevocation(t *testing.T) {
 	t.Parallel()
 	ended := &endedLogins{}
 	b := setup(t, nil, auth.RevokedBy(ended))
@@ -166,7 +166,7 @@ func TestSocketsAreLookedAtOnlyAfterARevocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := ended.asked.Load() - before; n != 0 {
-		t.Errorf("asked %d times without a revocation", n)
+		t.Errorf("checked %d times without a revocation", n)
 	}
 	_ = conn.CloseNow()
 }

@@ -18,14 +18,14 @@ import (
 	"stampede/platform/store/bus"
 )
 
-// Deps is what notify is given.
+// Deps are the module's dependencies.
 type Deps struct {
 	Tokens  *auth.Tokens
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
-// Service pushes what happens to shoppers' orders.
+// Service pushes changes of shoppers' orders.
 type Service struct {
 	cfg  Config
 	deps Deps
@@ -83,14 +83,14 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 	return nil
 }
 
-// Workers returns the loops that keep idle connections alive and end those of
+// Workers returns the loops that keep idle connections alive and close those of
 // ended logins.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeRevoked}}
 }
 
-// Stop closes every socket with 1001 (going away), all at once, and gives the
-// clients a moment to answer.
+// Stop closes every socket with 1001 (going away), all concurrently, and gives
+// the clients a moment to answer.
 func (s *Service) Stop(ctx context.Context) error {
 	s.hub.closed.Store(true)
 	var group sync.WaitGroup
@@ -106,6 +106,6 @@ func (s *Service) Stop(ctx context.Context) error {
 }
 
 // closePatience is how long Stop waits for clients to answer the close. The
-// library goes on waiting for the silent ones, up to 5 s, which is half of what
-// a whole stop has; they end with the process.
+// library keeps waiting for the silent ones, up to 5 s, which is half of the
+// time for a whole stop; they end with the process.
 const closePatience = time.Second

@@ -12,8 +12,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// conn is what the hub needs of a WebSocket; *websocket.Conn is the only one in
-// production, tests slow one down.
+// conn is the part of a WebSocket that the hub uses; *websocket.Conn is the
+// only one in production, tests use slow ones.
 type conn interface {
 	Write(ctx context.Context, t websocket.MessageType, p []byte) error
 	Ping(ctx context.Context) error
@@ -24,7 +24,7 @@ type conn interface {
 // socket is one client's connection with its bounded queue.
 type socket struct {
 	user int64
-	who  auth.Principal // as it was authenticated
+	who  auth.Principal // as authenticated
 	conn conn
 	hub  *hub
 
@@ -37,7 +37,7 @@ type socket struct {
 const (
 	// queueLen is how many messages wait for one socket before it counts as slow.
 	// An order changes about four times in its life; 16 leaves room for several
-	// orders at once.
+	// orders at the same time.
 	queueLen = 16
 	// writeTimeout is how long one write may take before the socket counts as slow.
 	writeTimeout = 5 * time.Second
@@ -88,7 +88,7 @@ func (s *socket) flush() {
 		s.queue[0] = nil
 		s.queue = s.queue[1:]
 		if len(s.queue) == 0 {
-			s.queue = nil // lets the array behind it go while the socket idles
+			s.queue = nil // frees the array while the socket is idle
 		}
 		s.mu.Unlock()
 
@@ -106,7 +106,7 @@ func (s *socket) flush() {
 			case slow:
 				s.dropSlow()
 			default:
-				s.drop() // the client went away
+				s.drop() // the client disconnected
 			}
 			return
 		}
@@ -119,16 +119,16 @@ func (s *socket) flush() {
 // dropSlow closes a client that could not keep up with 1013 (try again later).
 func (s *socket) dropSlow() {
 	s.hub.gauges.slow.Inc()
-	s.closeWith(websocket.StatusTryAgainLater, "too slow; poll and connect again")
+	s.closeWith(websocket.StatusTryAgainLater, "too slow; poll and reconnect")
 }
 
 func (s *socket) drop() {
 	s.hub.remove(s)
-	_ = s.conn.CloseNow() // it is gone already
+	_ = s.conn.CloseNow() // it is disconnected already
 }
 
-// closeWith says why and forgets the socket. Close waits up to 5 s for the
-// client's answer, so callers that must not wait run it on a goroutine.
+// closeWith sends the reason and removes the socket. Close waits up to 5 s for
+// the client's answer, so callers that must not wait run it on a goroutine.
 func (s *socket) closeWith(code websocket.StatusCode, reason string) {
 	s.mu.Lock()
 	s.closing = true
@@ -138,8 +138,7 @@ func (s *socket) closeWith(code websocket.StatusCode, reason string) {
 	_ = s.conn.Close(code, reason) // a client that does not answer is cut by the library
 }
 
-// ping drops the socket when the client does not answer within the write
-// time-out.
+// ping drops the socket if the client does not answer within the write timeout.
 func (s *socket) ping(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -148,7 +147,7 @@ func (s *socket) ping(ctx context.Context) {
 	}
 }
 
-// runPings pings one shard after the other, for ever.
+// runPings pings one shard after the other, until ctx ends.
 func (h *hub) runPings(ctx context.Context) error {
 	i := 0
 	return app.Loop{Every: pingStep, Do: func(ctx context.Context) error {

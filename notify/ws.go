@@ -14,9 +14,9 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// protocol is the subprotocol that the server speaks. A browser, which cannot
+// protocol is the subprotocol that the server accepts. A browser, which cannot
 // set headers on a WebSocket, offers it together with "bearer.<token>"; the
-// token never stands in the query string, where logs would keep it.
+// token is never in the query string, where logs would keep it.
 const (
 	protocol    = "stampede.v1"
 	tokenPrefix = "bearer."
@@ -64,7 +64,7 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	// freed, which is why the context does not come from the request; CloseRead's
 	// goroutine answers pings and ends with the connection.
 	closed := conn.CloseRead(context.Background())
-	context.AfterFunc(closed, func() { s.hub.remove(sock) }) //nolint:contextcheck // as said
+	context.AfterFunc(closed, func() { s.hub.remove(sock) }) //nolint:contextcheck // see above
 	// A revocation since the token was checked has missed this socket, which was not
 	// in the hub yet.
 	if s.ended(r.Context(), sock) {
@@ -73,7 +73,7 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	sock.enqueue(greeting)
 }
 
-// authenticate takes the token from the Authorization header, the subprotocol
+// authenticate reads the token from the Authorization header, the subprotocol
 // or the first message {"token": "…"}, whichever the client can send.
 func (s *Service) authenticate(r *http.Request, conn *websocket.Conn) (auth.Principal, error) {
 	if p := auth.From(r.Context()); p.UserID != 0 {
@@ -82,8 +82,8 @@ func (s *Service) authenticate(r *http.Request, conn *websocket.Conn) (auth.Prin
 	if token, ok := offeredToken(r); ok {
 		return s.deps.Tokens.Admit(r.Context(), token)
 	}
-	// A Read whose context ends cuts the connection without a close frame, so a timer
-	// closes it properly, which makes Read fail.
+	// A Read whose context ends drops the connection without a close frame, so a
+	// timer closes it properly, which makes Read fail.
 	late := time.AfterFunc(s.cfg.AuthTimeout, func() { refuseToken(conn) })
 	_, raw, err := conn.Read(r.Context())
 	if !late.Stop() || err != nil {

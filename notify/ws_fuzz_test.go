@@ -13,8 +13,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// FuzzSubprotocol: of all that a client offers only a valid token lets it in,
-// as the user that the token names.
+// FuzzSubprotocol checks that only a valid token among the offers lets a client
+// in, as the user that the token names.
 func FuzzSubprotocol(f *testing.F) {
 	b := setup(f, nil)
 	good := b.token(f, 7)
@@ -47,15 +47,15 @@ func FuzzSubprotocol(f *testing.F) {
 		}
 		p.IssuedAt = time.Time{}
 		if err == nil && p != (auth.Principal{UserID: 7, Role: auth.Shopper}) {
-			t.Fatalf("%q lets in %+v, whom nobody named", offered, p)
+			t.Fatalf("%q lets in %+v, a user that no token names", offered, p)
 		}
 	})
 }
 
-// FuzzFirstMessage: a client that offers no token is let in by a first message
-// that carries a valid one, and told 1008 after any other.
+// FuzzFirstMessage checks that a first message with a valid token lets a client
+// in that offers none, and that any other gets 1008.
 func FuzzFirstMessage(f *testing.F) {
-	b := setup(f, func(c *Config) { c.AuthTimeout = 10 * time.Second }) // no time-out decides here
+	b := setup(f, func(c *Config) { c.AuthTimeout = 10 * time.Second }) // no timeout decides here
 	good := b.token(f, 7)
 	f.Add([]byte(`{"token":"`+good+`"}`), true)
 	f.Add([]byte(`{"token":"`+good+`","token":"x"}`), true)
@@ -80,7 +80,7 @@ func FuzzFirstMessage(f *testing.F) {
 		if _, err := b.tokens.Verify(first.Token); err != nil {
 			valid = false
 		}
-		_ = conn.Write(ctx, kind, message) // one that is too long may be cut while it is sent
+		_ = conn.Write(ctx, kind, message) // one that is too long may be interrupted
 		_, answer, err := conn.Read(ctx)
 		switch status := websocket.CloseStatus(err); {
 		case valid && (err != nil || string(answer) != `{"type":"hello"}`):

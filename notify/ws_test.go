@@ -11,7 +11,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-func TestAClientWithoutATokenIsToldSo(t *testing.T) {
+func TestClientWithoutTokenIsClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) { c.AuthTimeout = 200 * time.Millisecond })
 	for name, says := range map[string]string{"silent": "", "half a message": strings.Repeat(" ", 6<<10)} {

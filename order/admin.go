@@ -15,7 +15,7 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// PaymentView is a payment as an operator reads it beside its order.
+// PaymentView is an operator's view of one of an order's payments.
 type PaymentView struct {
 	PaymentNo   ids.ID           `json:"payment_no"`
 	Provider    string           `json:"provider" example:"sandbox"`
@@ -27,7 +27,7 @@ type PaymentView struct {
 	Refunds     []RefundView     `json:"refunds,omitempty" nullable:"false" doc:"Left out where there is none"`
 }
 
-// RefundView is a refund as an operator reads it beside its payment.
+// RefundView is an operator's view of one of a payment's refunds.
 type RefundView struct {
 	RefundNo  ids.ID           `json:"refund_no"`
 	Amount    orderevent.Money `json:"amount"`
@@ -37,11 +37,11 @@ type RefundView struct {
 	UpdatedAt string           `json:"updated_at" format:"date-time"`
 }
 
-// adminOrder is an order as an operator reads it: the shopper's document
-// and what only concerns the shop.
+// adminOrder is an operator's view of an order: the shopper's document plus
+// what only concerns the shop.
 type adminOrder struct {
 	orderevent.OrderView
-	// Reason is the stored one: operators read what shoppers are not told.
+	// Reason is the stored reason; shoppers see a reduced one.
 	Reason string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,blocked,timeout,canceled"`
 	UserID string `json:"user_id"`
 	Epoch  int64  `json:"epoch" doc:"The Load of the item under which the unit was granted"`
@@ -87,8 +87,8 @@ type adminOrderOutput struct {
 	} `nameHint:"AdminOrderDetail"`
 }
 
-// adminDetail reads Postgres and not the cache: an operator who looks one
-// order up wants what is true.
+// adminDetail reads Postgres and not the cache: an operator who opens one order
+// needs the committed state.
 func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*adminOrderOutput, error) {
 	no, err := in.number()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*adminOrderO
 	q := orderdb.New(s.deps.DB)
 	row, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, errNoOrder // not written: whether it waits in line is the shopper's route to say
+		return nil, errNoOrder // not written; whether it waits in line is for the shopper's route to say
 	}
 	if err != nil {
 		return nil, errReading(err)
@@ -119,8 +119,8 @@ func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*adminOrderO
 
 var errNoOrder = fault.Plain(fault.NotFound, "There is no order with this number.")
 
-// history puts the first state, which is the order row itself, before the
-// changes that followed.
+// history puts the first state, which is the order row itself, before the later
+// changes.
 func history(o orderevent.Order, changes []orderdb.HistoryOfOrderRow) []statusChange {
 	first := statusChange{Version: 1, Status: orderevent.StatusPending, Actor: "system", At: orderevent.Time(o.CreatedAt)}
 	if o.Status == orderevent.StatusRefused {

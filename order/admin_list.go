@@ -10,7 +10,8 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// adminListInput narrows the list; a filter that is left out takes everything.
+// adminListInput narrows the list; a filter that is not given matches
+// everything.
 type adminListInput struct {
 	httpx.PageInput
 	OrderNo    string    `query:"order_no" doc:"The one order of this number" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
@@ -23,16 +24,16 @@ type adminListInput struct {
 	To         time.Time `query:"to" doc:"Orders created before this time" example:"2026-11-11T21:00:00+08:00"`
 }
 
-// What is wrong with filters, and with asking for too much.
+// Errors of bad filters, and of lists that would take too long.
 var (
 	errBadNumber = fault.Plain(fault.Invalid, "order_no is no order number: those have 32 hex digits.")
 	errNoSpan    = fault.Plain(fault.Invalid, "from must be before to.")
 	errTooWide   = fault.Plain(fault.Unavailable, "Finding these orders takes too long. Narrow the list by from and to, or by a user_id, an item_id, a session_id or an activity_id.").After(time.Second)
 )
 
-// adminList answers a page of orders from Postgres. It takes a place among the
-// readings, like shoppers' lists: a question that walks far back must not hold
-// the connections that the writer needs.
+// adminList answers a page of orders from Postgres. It takes one of the slots
+// for list queries, as shoppers' lists do: a query that scans far back must not
+// occupy the connections that the writer needs.
 func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[adminOrder], error) {
 	p, where, err := in.query()
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 	return httpx.PageOf(in.PageInput, rows, func(r orderdb.OrdersOrder) adminOrder { return adminView(fromRow(r)) }, placeOfRow), nil
 }
 
-// listIn reads a page where its orders can be.
+// listIn reads a page of orders whose numbers lie in where.
 func (s *Service) listIn(ctx context.Context, p orderdb.ListOrdersParams, where numberSpan) ([]orderdb.OrdersOrder, error) {
 	sold, err := s.onSale(ctx, p.ItemID, p.SessionID, p.ActivityID)
 	if err != nil {
@@ -64,7 +65,8 @@ func (s *Service) listIn(ctx context.Context, p orderdb.ListOrdersParams, where 
 	return orderdb.New(s.deps.DB).ListOrders(ctx, p)
 }
 
-// query checks the filters and tells what of them bounds the numbers.
+// query checks the filters and returns the bounds that they set on order
+// numbers.
 func (in *adminListInput) query() (p orderdb.ListOrdersParams, where numberSpan, err error) {
 	p.Most = int32(in.Ask()) //nolint:gosec // a page is small
 	where = everyNumber
@@ -74,14 +76,14 @@ func (in *adminListInput) query() (p orderdb.ListOrdersParams, where numberSpan,
 	p.ItemID, p.SessionID, p.ActivityID, p.UserID = given(in.ItemID), given(in.SessionID), given(in.ActivityID), given(in.UserID)
 	p.Status = given(in.Status)
 	if in.UserID != 0 {
-		p.Bucket = new(ids.Bucket(in.UserID)) // leads to the one partition
+		p.Bucket = new(ids.Bucket(in.UserID)) // prunes to one partition
 	}
 	if in.OrderNo != "" {
 		no, err := ids.Parse(in.OrderNo)
 		if err != nil {
 			return p, where, errBadNumber.Because(err)
 		}
-		p.Bucket = new(no.Bucket()) // of another user than user_id's there is none by both
+		p.Bucket = new(no.Bucket()) // if user_id names another user, the two filters match nothing
 		where = where.within(only(no))
 	}
 	if !in.From.IsZero() {

@@ -9,7 +9,7 @@ import (
 	"stampede/platform/watch/alarm"
 )
 
-// What the order writer raises.
+// The order writer's alarms.
 var (
 	alarmWriterStuck = alarm.Define("writer-stuck", alarm.Critical,
 		"The order writer cannot commit a batch and keeps retrying. Shoppers wait in line, and nothing is lost.",
@@ -23,19 +23,21 @@ var (
 )
 
 const (
-	// stuckAttempts is how many attempts at one batch have failed before a person
-	// is asked: with pauses from 50 ms up that is ten seconds of trying, longer
-	// than a failover of Postgres takes to be noticed.
+	// stuckAttempts is how many attempts at one batch fail before the alarm is
+	// raised. With pauses from 50 ms up that is ten seconds of retries, longer
+	// than it takes to detect a failover of Postgres.
 	stuckAttempts = 8
-	// stuckSubject: the writer is one, whatever batch it is stuck at.
+	// stuckSubject is constant: there is one writer, whatever batch it is stuck
+	// at.
 	stuckSubject = writerName
-	// stuckTimeout bounds the record, since Postgres may be what is broken.
+	// stuckTimeout bounds recording the alarm, since Postgres may be what is
+	// broken.
 	stuckTimeout = 2 * time.Second
 )
 
-// raiseAlarm asks for a person when a batch does not get written. The batch is
-// tried on meanwhile; what cannot be recorded because Postgres does not answer
-// is in the log, and recorded once a batch was written.
+// raiseAlarm raises the alarm for a batch that cannot be written. The retries
+// continue meanwhile. If Postgres does not accept the alarm, it is logged, and
+// recorded after a batch has been written.
 func (s *Service) raiseAlarm(ctx context.Context, failures int, messages []message, cause error) {
 	if failures < stuckAttempts {
 		return
@@ -48,8 +50,9 @@ func (s *Service) raiseAlarm(ctx context.Context, failures int, messages []messa
 	}
 }
 
-// unstuck records what Postgres did not take while it took no batches either. The
-// batch is written, so the record must not hold up the next one for long.
+// unstuck records the alarms that Postgres did not accept while it accepted no
+// batches. The batch is already written, so recording must not delay the next one
+// for long.
 func (s *Service) unstuck(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// Postgres refuses the batch again and again, for a reason that is neither the
-// data's nor the stock's; when it takes it, nothing was lost.
+// Postgres refuses the batch again and again, for a reason that lies neither in
+// the data nor in the stock. Once it accepts the batch, nothing is lost.
 func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config, _ *Deps) { c.MaxRetryDelay = 50 * time.Millisecond })
@@ -32,7 +32,7 @@ func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 			found = l[0]
 		}
 		return found.Count > 1
-	}, "the alarm, and that it goes on")
+	}, "the alarm, and further retries")
 	if found.Subject != "order-writer" || found.Detail == "" {
 		t.Errorf("alarm %+v", found)
 	}
@@ -45,8 +45,8 @@ func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 	requireEqual(t, "acknowledged", m.acked.Load(), 1)
 }
 
-// While the writer was stuck, Postgres did not take the alarm either: it is recorded
-// when the batch is written.
+// While the writer was stuck, Postgres did not accept the alarm either: it is
+// recorded once the batch is written.
 func TestAlarmOfAnOutageIsRecordedAfterwards(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config, _ *Deps) { c.MaxRetryDelay = 50 * time.Millisecond })
@@ -60,7 +60,7 @@ func TestAlarmOfAnOutageIsRecordedAfterwards(t *testing.T) {
 		defer close(written)
 		s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
 	}()
-	pgtest.Eventually(t, 20*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) > stuckAttempts+1 }, "an alarm that is not taken")
+	pgtest.Eventually(t, 20*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) > stuckAttempts+1 }, "an alarm that Postgres does not accept")
 	s.exec(`DROP TRIGGER planted ON platform.alarms; DROP TRIGGER planted ON orders.orders`)
 	<-written
 	l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarmWriterStuck.Code})

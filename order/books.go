@@ -14,15 +14,15 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// statusLimit is how many numbers one query asks for.
+// statusLimit is how many numbers one query reads.
 const statusLimit = 1000
 
-// Reader is what Postgres says about orders, for the modules that order itself is
-// built on: they are given it before there is a Service.
+// Reader reads orders from Postgres for the modules that order itself is built
+// on: they need it before there is a Service.
 type Reader struct{ DB *pgxpool.Pool }
 
 // Statuses returns the status of each number that Postgres has a row for, as
-// committed when it is called. Any number of numbers may be asked for.
+// committed when it is called. There is no limit on how many numbers it takes.
 func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
 	statuses := make(map[ids.ID]string, len(nos))
 	for start := 0; start < len(nos); start += statusLimit {
@@ -51,9 +51,9 @@ func (r Reader) LiveUnits(ctx context.Context) (map[int64]inventory.Units, error
 	return units, nil
 }
 
-// Closed returns whose order of the item was closed, by timeout or by its
-// shopper, and is asked for items that nobody may have twice. An order that the
-// system refused is not among them.
+// Closed returns the item's orders that were closed by timeout or by their
+// shopper, with their users. It is used for items that a user may buy only
+// once. Orders refused by the system are not included.
 func (Reader) Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]inventory.Closed, error) {
 	rows, err := orderdb.New(tx).ClosedOrdersOfItem(ctx, itemID)
 	if err != nil {
@@ -66,14 +66,14 @@ func (Reader) Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]inventory.
 	return closed, nil
 }
 
-// tombstoneFor is how long a number that ended is told to Load, which writes it as
-// a tombstone: its rush path lives 120 s and clocks and slow requests get
-// another 60 s; the rest is margin for the Load itself.
+// tombstoneFor is how long after its end a number is still passed to Load, which
+// writes a tombstone for it: its rush path lives 120 s, and clock differences and
+// slow requests get another 60 s; the rest is margin for the Load itself.
 const tombstoneFor = 240 * time.Second
 
 // Holds returns the item's live orders, and the numbers that ended so recently
 // that their paths may still be used. It reads in the transaction of a Load, which
-// has the item's stock rows locked, so that no order comes or goes meanwhile.
+// has locked the item's stock rows, so that no order is added or ended meanwhile.
 func (Reader) Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Tombstone, err error) {
 	q := orderdb.New(tx)
 	rows, err := q.LiveOrdersOfItem(ctx, itemID)

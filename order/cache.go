@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// cacheRead bounds the wait for Redis on a shopper's way; beyond it Postgres
+	// cacheRead bounds a shopper's request waiting for Redis; after it Postgres
 	// answers. It is well above any pause of a healthy Redis.
 	cacheRead = 500 * time.Millisecond
-	// cacheWrite bounds one writing; the event subscription repeats what did not
-	// get through.
+	// cacheWrite bounds one write; the event subscription repeats a write that
+	// failed.
 	cacheWrite = time.Second
 )
 
-// cache is the orders in Redis, in hashes of those whose numbers were minted at
-// about the same time; see [cachePlace]. What a writer transaction makes goes
-// there in a few commands, each synced to Redis's log once, where a key per order
-// takes ten times Redis's work.
+// cache holds orders in Redis, in hashes of orders whose numbers were minted at
+// about the same time; see [cachePlace]. The orders of one writer transaction
+// take a few commands, each synced to Redis's log once; a key per order would
+// cost ten times Redis's work.
 //
 // An entry never goes back in time: put.lua compares versions, and a new order
 // is set only where there is none. Staleness is bounded in every case:
 //
-//   - the change reached Redis: at once;
+//   - the change reached Redis: not stale;
 //   - Redis has no memory for it: the old entry is deleted in the same script;
 //     a reader that had read Postgres before the change may still put the old
 //     version back once there is memory, for FillTTL at most;
@@ -38,7 +38,7 @@ const (
 //     after the last change to any order in it;
 //   - Redis took the change and lost it in a failover: the cache of the server
 //     that took over is emptied within a second or two, see watchTakeovers. An
-//     event that comes again after that tells what Postgres has by then.
+//     event redelivered after that carries what Postgres has by then.
 type cache struct {
 	rdb     redis.UniversalClient
 	ttl     time.Duration
@@ -48,8 +48,8 @@ type cache struct {
 }
 
 func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
-	// A bucket of half the orders that is filled with the other half during one
-	// lifetime lets at most all of them through within any lifetime.
+	// The bucket starts with half the orders and gains the other half over one
+	// lifetime, so any lifetime admits at most all of them.
 	half := cfg.CacheMaxOrders / 2
 	return &cache{
 		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m,
@@ -57,7 +57,7 @@ func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
 	}
 }
 
-// stay is where that many more orders may go, and for how long.
+// stay returns which hash that many more orders go to, and for how long.
 func (c *cache) stay(orders int) stay {
 	if c.room.AllowN(time.Now(), orders) {
 		return stay{long: true, lifetime: c.ttl}
@@ -75,7 +75,8 @@ func (c *cache) get(ctx context.Context, no ids.ID) (orderevent.Order, bool, err
 		c.metrics.cacheReads.WithLabelValues("error").Inc()
 		return orderevent.Order{}, false, fmt.Errorf("order: read cache: %w", err)
 	case len(found.orders) == 0 && found.strange > 0:
-		// Not written by this program; Postgres knows better and put.lua replaces it.
+		// This program did not write it; Postgres is authoritative and put.lua
+		// replaces it.
 		c.metrics.cacheReads.WithLabelValues("error").Inc()
 		return orderevent.Order{}, false, nil
 	case len(found.orders) == 0:
@@ -86,10 +87,10 @@ func (c *cache) get(ctx context.Context, no ids.ID) (orderevent.Order, bool, err
 	return found.orders[0], true, nil
 }
 
-// found is what a reading met.
+// found is the result of a read.
 type found struct {
-	orders  []orderevent.Order // the newest version of each, in the order of asking
-	strange int                // entries that are no orders
+	orders  []orderevent.Order // the newest version of each, in the order requested
+	strange int                // entries that are not orders
 }
 
 // read looks for orders in both of their hashes, in one round trip.
@@ -129,10 +130,12 @@ func (c *cache) read(ctx context.Context, nos []ids.ID) (f found, err error) {
 	return f, nil
 }
 
-// putNew stores orders that just came to be. Whatever is there already is as
-// new or newer, so it stays. by counts those that became readable by it.
+// putNew stores new orders. An entry that is already there is as new or newer
+// and stays. by is the label under which those that became readable are
+// counted.
 func (c *cache) putNew(ctx context.Context, orders []orderevent.Order, by string) error {
-	// Without memory there is no older entry to be misled by either.
+	// If Redis is out of memory there is no older entry that could mislead a
+	// reader.
 	done, err := c.store(ctx, orders, onlyNew, c.stay(len(orders)))
 	c.metrics.visible.WithLabelValues(by).Add(float64(done.stored))
 	if err != nil {
@@ -142,14 +145,15 @@ func (c *cache) putNew(ctx context.Context, orders []orderevent.Order, by string
 }
 
 // put stores changed orders where the cache has an older version or none. It
-// returns nil when afterwards no reader finds an older version, stored or not.
+// returns nil if readers can no longer find an older version, whether or not
+// the new one was stored.
 func (c *cache) put(ctx context.Context, orders []orderevent.Order) error {
 	done, err := c.store(ctx, orders, ifNewer, c.stay(len(orders)))
 	return c.counted(done, err)
 }
 
-// fill stores what a reader found in Postgres and returns how many orders
-// there was no memory for.
+// fill stores what a reader found in Postgres and returns how many orders Redis
+// had no memory for.
 func (c *cache) fill(ctx context.Context, orders []orderevent.Order) (noRoom int, err error) {
 	done, err := c.store(ctx, orders, ifNewer, stay{lifetime: c.fillTTL})
 	c.metrics.visible.WithLabelValues(visibleByReader).Add(float64(done.stored))

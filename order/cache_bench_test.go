@@ -10,7 +10,7 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// fresh makes n orders of users that nobody has seen.
+// fresh makes n orders of new users.
 func (r *rush) fresh(n int) []orderevent.Order {
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	list := make([]orderevent.Order, n)
@@ -22,7 +22,8 @@ func (r *rush) fresh(n int) []orderevent.Order {
 	return list
 }
 
-// BenchmarkCacheNew is what the writer puts into the cache after a commit.
+// BenchmarkCacheNew measures what the writer puts into the cache after a
+// commit.
 func BenchmarkCacheNew(b *testing.B) {
 	for _, n := range []int{1, 256, 1024} {
 		b.Run(fmt.Sprintf("orders=%d", n), func(b *testing.B) {
@@ -39,7 +40,7 @@ func BenchmarkCacheNew(b *testing.B) {
 	}
 }
 
-// BenchmarkCacheChange is a later change of orders that are in the cache.
+// BenchmarkCacheChange measures a later change of orders that are in the cache.
 func BenchmarkCacheChange(b *testing.B) {
 	s := setup(b)
 	r := rush{item: s.item(1)}
@@ -56,7 +57,7 @@ func BenchmarkCacheChange(b *testing.B) {
 	})
 }
 
-// BenchmarkGet is a shopper's poll for an order that is in the cache.
+// BenchmarkGet measures a shopper's poll for an order that is in the cache.
 func BenchmarkGet(b *testing.B) {
 	s := setup(b)
 	r := rush{item: s.item(1)}

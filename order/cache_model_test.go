@@ -10,10 +10,10 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// TestCacheFollowsItsModel plays the cache against the newest version that it was
-// told of: put.lua in any order of versions, new orders on top of old entries
-// and entries that nobody here wrote. What is read is the newest or nothing, with
-// the lifetime of the put that stored it.
+// TestCacheFollowsItsModel compares the cache with the newest version put into
+// it: put.lua with versions in any order, new orders on top of old entries, and
+// foreign entries. A read returns the newest version or nothing, with the
+// lifetime of the put that stored it.
 func TestCacheFollowsItsModel(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -24,7 +24,7 @@ func TestCacheFollowsItsModel(t *testing.T) {
 			nos = append(nos, ids.New())
 		}
 		newest := map[ids.ID]orderevent.Order{}
-		strange := map[ids.ID]bool{} // the entry is no order
+		strange := map[ids.ID]bool{} // the entry is not an order
 		draw := func(rt *rapid.T) orderevent.Order {
 			version := rapid.Int32Range(1, 5).Draw(rt, "version")
 			return orderevent.Order{

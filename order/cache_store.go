@@ -2,7 +2,7 @@ package order
 
 import (
 	"context"
-	_ "embed" // the script is a file of its own
+	_ "embed" // the script is in its own file
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,29 +20,29 @@ var putSource string
 var putScript = redis.NewScript(putSource)
 
 const (
-	// storeLimit is how many orders one call of put.lua takes: Redis does nothing
-	// else for some half a millisecond, as for a decision.
+	// storeLimit is how many orders one call of put.lua takes: it blocks Redis for
+	// about half a millisecond, as a decision does.
 	storeLimit = 512
-	// callsLimit is how many calls go out at once: enough to forget the round
-	// trip, few enough to keep the reply buffer small.
+	// callsLimit is how many calls are pipelined together: enough to amortize the
+	// round trip, few enough to keep the reply buffer small.
 	callsLimit = 64
 )
 
 // cachePlace says which hashes an order lies in. Numbers carry the time they
-// were minted at, so the orders of a rush share a few, and a hash can end as a
-// whole when all of its orders are old.
+// were minted at, so the orders of a rush share a few hashes, and a hash can
+// expire as a whole when all of its orders are old.
 type cachePlace struct {
-	group  int16 // a part of the buckets
+	group  int16 // the bucket modulo cacheGroups
 	period int64 // of the number's time
 }
 
 const (
 	// cacheGroups spreads the orders of one period over the nodes of a cluster.
-	// More of them would make the parts of a transaction's orders smaller.
+	// More groups would leave fewer of a transaction's orders per command.
 	cacheGroups = 4
 	// cachePeriodBits makes a period 2^15 ms, 33 s: longer than it takes to write
-	// most of what was minted together, short enough that a hash has not more
-	// orders than Redis frees in some milliseconds.
+	// most of the orders minted together, short enough that Redis frees a hash in
+	// a few milliseconds.
 	cachePeriodBits = 15
 )
 
@@ -50,8 +50,8 @@ func placeOf(no ids.ID) cachePlace {
 	return cachePlace{group: no.Bucket() % cacheGroups, period: no.Time().UnixMilli() >> cachePeriodBits}
 }
 
-// keys are the hash of the orders that stay and of those that only stay for a
-// moment, both in one slot: "o:{<group>:<period>}:long" and "…:short", from the
+// keys returns the hash of the long-lived orders and that of the short-lived
+// ones, both in one slot: "o:{<group>:<period>}:long" and "…:short", from the
 // number's 16 bytes to the order; see appendCached.
 func (p cachePlace) keys() []string {
 	b := make([]byte, 0, len("o:{0:}:short")+20)
@@ -64,39 +64,39 @@ func (p cachePlace) keys() []string {
 // cachePrefix begins every key of the cache.
 const cachePrefix = "o:{"
 
-// stay is how an order may stay in the cache.
+// stay is how long an order stays in the cache, and in which hash.
 type stay struct {
-	long     bool // among those that stay
+	long     bool // in the hash of long-lived orders
 	lifetime time.Duration
 }
 
 // lifeSpread is the part of its lifetime by which one hash may outlive another:
-// the orders of a rush are written within seconds and shall not all be gone from
-// the cache within as few. An hour or two of a day is spread enough.
+// the orders of a rush are written within seconds and must not all expire within
+// as few. An hour or two of a day is spread enough.
 const lifeSpread = 10
 
-// lifetime is as.lifetime, and for orders that stay up to a part of it more. It
-// comes from the place, so that writing to a hash again does not draw another
-// one. What stays for a moment only must never stay for longer.
+// lifetime is as.lifetime, and for long-lived orders up to a part of it more.
+// The extra is derived from the place, so that a second write to a hash does
+// not pick another one. A short-lived order must never stay longer.
 func (p cachePlace) lifetime(as stay) time.Duration {
 	if !as.long {
 		return as.lifetime
 	}
 	const steps = 64
 	spread := as.lifetime / lifeSpread / steps
-	// Knuth's multiplier sends neighbouring places far apart.
+	// Knuth's multiplier spreads neighbouring places far apart.
 	step := uint64(p.period*cacheGroups+int64(p.group)) * 0x9E3779B97F4A7C15 >> 58 //nolint:gosec // any bits will do
 	return as.lifetime + time.Duration(step)*spread                                //nolint:gosec // below steps
 }
 
-// The ways of put.lua with what is there.
+// How put.lua treats an existing entry.
 const (
 	onlyNew = "new"
 	ifNewer = "newer"
 )
 
-// stored is what became of orders: they are in the cache now, a version as new
-// was there, or there was no memory.
+// stored counts the outcomes: orders stored in the cache, orders for which a
+// version as new was there, and orders that there was no memory for.
 type stored struct{ stored, kept, noRoom int64 }
 
 // storeCall is one call of put.lua.
@@ -120,7 +120,7 @@ func (c *cache) store(ctx context.Context, orders []orderevent.Order, how string
 	return sum, nil
 }
 
-// storeCalls divides orders by their places.
+// storeCalls groups orders by their places.
 func storeCalls(orders []orderevent.Order, how string, as stay) []storeCall {
 	places := make(map[cachePlace][]int, cacheGroups)
 	for i := range orders {
@@ -145,9 +145,9 @@ func storeCalls(orders []orderevent.Order, how string, as stay) []storeCall {
 	return calls
 }
 
-// appendOrders appends the numbers of some orders and then their entries, all of
-// them cut out of one string, so that a call allocates a few times and not once
-// per order.
+// appendOrders appends the numbers of some orders and then their entries, all
+// sliced from one string, so that a call takes a few allocations and not one per
+// order.
 func appendOrders(args []any, orders []orderevent.Order, which []int) []any {
 	buf := make([]byte, 0, len(which)*cachedBytes)
 	ends := make([]int, 0, 2*len(which))
@@ -169,7 +169,7 @@ func appendOrders(args []any, orders []orderevent.Order, which []int) []any {
 }
 
 // callAll makes calls in one pipeline, first by the script's hash and, on a
-// server that does not know it, once more by its text.
+// server that does not have it cached, once more by its source.
 func (c *cache) callAll(ctx context.Context, calls []storeCall, sum *stored) error {
 	for _, run := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{putScript.EvalSha, putScript.Eval} {
 		var unknown []storeCall
@@ -188,7 +188,7 @@ func (c *cache) callAll(ctx context.Context, calls []storeCall, sum *stored) err
 				sum.kept += figures[1]
 				sum.noRoom += figures[2]
 			case err == nil:
-				failed = fmt.Errorf("put.lua answered %d figures", len(figures))
+				failed = fmt.Errorf("put.lua returned %d numbers, want 3", len(figures))
 			case redis.HasErrorPrefix(err, "NOSCRIPT"):
 				unknown = append(unknown, calls[i])
 			default:
@@ -199,5 +199,5 @@ func (c *cache) callAll(ctx context.Context, calls []storeCall, sum *stored) err
 			return failed
 		}
 	}
-	return errors.New("redis knows put.lua neither by hash nor by text")
+	return errors.New("redis runs put.lua neither by hash nor by source")
 }

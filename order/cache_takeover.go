@@ -16,15 +16,15 @@ import (
 const takeoversEvery = time.Second
 
 // watchTakeovers empties the cache of every Redis server that took over from
-// another one or started again. What it has may be older than what was told
-// before: a replica lacks the last changes, a log synced every second as well, and
-// the subscription that brought these changes has long been acknowledged. Which
-// entries these are cannot be seen, so all of them go; Postgres answers until they
-// are back.
+// another one or restarted. Its entries may be older than what shoppers have
+// already seen: a replica lacks the last changes, as does a log synced every
+// second, and the subscription has long acknowledged the events of these changes.
+// There is no way to tell which entries are stale, so all are deleted; Postgres
+// answers until the cache is filled again.
 func (s *Service) watchTakeovers(ctx context.Context) error {
 	takeovers := redisx.NewTakeovers(s.deps.Redis, "order-cache:")
 	return app.Loop{
-		Every: takeoversEvery, Log: s.deps.Log, Failed: "order cache not looked after",
+		Every: takeoversEvery, Log: s.deps.Log, Failed: "order cache failover check failed",
 		Do: func(ctx context.Context) error { return takeovers.Look(ctx, s.cache.empty) },
 	}.Run(ctx)
 }
@@ -33,7 +33,8 @@ func (s *Service) watchTakeovers(ctx context.Context) error {
 func (c *cache) empty(ctx context.Context, server redis.Cmdable) error {
 	hashes := server.Scan(ctx, 0, cachePrefix+"*", 1000).Iterator()
 	for hashes.Next(ctx) {
-		// One by one: in a cluster they lie in different slots, and there are few.
+		// One by one: in a cluster the hashes lie in different slots, and there are
+		// few.
 		if err := server.Unlink(ctx, hashes.Val()).Err(); err != nil {
 			return fmt.Errorf("order: empty the cache: %w", err)
 		}

@@ -15,17 +15,17 @@ import (
 )
 
 // A Redis that took over has an order as it was before its last change, and the
-// event that told the change was handled by its predecessor.
-func TestTheCacheOfARedisThatTookOverIsEmptied(t *testing.T) {
+// event of that change was handled by its predecessor.
+func TestCacheIsEmptiedAfterFailover(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	const mark = "order-cache:run"
 	workers := s.Workers()
 	at := slices.IndexFunc(workers, func(w app.Worker) bool { return w.Name == "order-cache-takeovers" })
 	if at < 0 {
-		t.Fatal("no worker looks after the cache")
+		t.Fatal("no worker watches for failovers of the cache")
 	}
-	// A process lives until its Redis has been looked after.
+	// live runs the worker until it has checked its Redis.
 	live := func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -59,14 +59,14 @@ func TestTheCacheOfARedisThatTookOverIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	if live(); cached(old.No) {
-		t.Error("an order of the predecessor's is told by the Redis that took over")
+		t.Error("the Redis that took over still serves an order cached by its predecessor")
 	}
 }
 
-// An event that could not be put at first comes again, or one that EVENTS lost is
-// sent again, after a later change was told and the cache was emptied of it: nobody
-// is told of what has been.
-func TestAnEventThatComesAgainTellsOfNow(t *testing.T) {
+// An event whose first put failed is redelivered, or one that EVENTS lost is
+// republished, after a later change was cached and the cache emptied of it. The
+// cache then gets the current state, not the event's.
+func TestRedeliveredEventCachesCurrentState(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	recalled := ids.New()
@@ -87,7 +87,7 @@ func TestAnEventThatComesAgainTellsOfNow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if o, ok, err := s.cache.get(t.Context(), no); err != nil || !ok || o.Version != 2 || o.Status != orderevent.StatusPaid {
-			t.Errorf("%s: the cache tells %+v (%t, %v), want the order as paid", name, o, ok, err)
+			t.Errorf("%s: the cache has %+v (%t, %v), want the order as paid", name, o, ok, err)
 		}
 	}
 }

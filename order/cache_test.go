@@ -57,7 +57,7 @@ func TestCacheIsBounded(t *testing.T) {
 		}
 	}
 	if long < 4900 || long > 10_000 {
-		t.Errorf("%d of 30000 orders stay long, 10000 may", long)
+		t.Errorf("%d of 30000 orders are long-lived, want at most 10000", long)
 	}
 	if stored, err := c.scan(t.Context()); err != nil || len(stored) < sampleLimit {
 		t.Errorf("%d of 30000 orders are readable right after the rush: %v", len(stored), err)
@@ -112,7 +112,7 @@ func TestCacheSurvivesForeignValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, ok, err := c.get(t.Context(), o.No); ok || err != nil {
-			t.Errorf("%q was read as an order: %v", raw, err)
+			t.Errorf("%q decoded as an order: %v", raw, err)
 		}
 		if err := c.put(t.Context(), []orderevent.Order{o}); err != nil {
 			t.Fatal(err)
@@ -123,8 +123,8 @@ func TestCacheSurvivesForeignValues(t *testing.T) {
 	}
 }
 
-// ownRedis starts a server that a test may starve; the shared one is not ours
-// to configure.
+// ownRedis starts a server that a test may run out of memory; the shared
+// server's settings must not change.
 func ownRedis(t *testing.T) *redis.Client {
 	t.Helper()
 	programs, err := embedded.Find()
@@ -132,7 +132,7 @@ func ownRedis(t *testing.T) *redis.Client {
 		t.Fatal(err)
 	}
 	// A socket's path must be short, which t.TempDir's is not.
-	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // as said
+	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func starve(t *testing.T, rdb *redis.Client, on bool) {
 	}
 }
 
-func TestCacheWithoutMemoryForgetsRatherThanLies(t *testing.T) {
+func TestCacheWithoutMemoryDropsRatherThanServesStale(t *testing.T) {
 	t.Parallel()
 	rdb := ownRedis(t)
 	c := testCache(t, rdb)
@@ -179,7 +179,7 @@ func TestCacheWithoutMemoryForgetsRatherThanLies(t *testing.T) {
 		t.Fatalf("a change without memory: %v", err)
 	}
 	if got, ok, err := c.get(ctx, o.No); ok || err != nil {
-		t.Fatalf("the old version is still told: %+v, %v", got, err)
+		t.Fatalf("the old version is still served: %+v, %v", got, err)
 	}
 	fresh := orderevent.Order{No: ids.NewFor(2), Version: 1}
 	if err := c.putNew(ctx, []orderevent.Order{fresh}, visibleByWriter); err != nil {
@@ -210,9 +210,9 @@ func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
 			t.Fatalf("%+v, %v, %v", o, ok, err)
 		}
 	}
-	// What Redis cannot keep, the process does, for a second at a time.
+	// What Redis cannot keep, the process keeps, for a second at a time.
 	if loads := counter(t, s.metrics.loads); loads > 10 {
-		t.Errorf("50 reads of one order asked Postgres %.0f times", loads)
+		t.Errorf("50 reads of one order queried Postgres %.0f times", loads)
 	}
 	if !s.pay(no) {
 		t.Fatal("not paid")
@@ -221,7 +221,7 @@ func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
 		o, _, err := s.Get(t.Context(), no)
 		return err == nil && o.Status == orderevent.StatusPaid
 	}, "the payment shows")
-	if err := rdb.Close(); err != nil { // and without any Redis at all
+	if err := rdb.Close(); err != nil { // and without any Redis
 		t.Fatal(err)
 	}
 	if o, ok, err := s.Get(t.Context(), no); err != nil || !ok || o.Status != orderevent.StatusPaid {
@@ -229,8 +229,8 @@ func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
 	}
 }
 
-// TestCacheFollowsEvents is the case in which whoever made a change died right
-// after its commit: only the outbox is left to tell the cache.
+// TestCacheFollowsEvents covers a process that died right after its commit:
+// only the outbox is left to update the cache.
 func TestCacheFollowsEvents(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -246,13 +246,13 @@ func TestCacheFollowsEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.cached.byID = nil // another process does not know what the dead one had put
+	s.cached.byID = nil // another process does not know what the dead one put
 	relay := outbox.New(s.db, s.bus, nil, s.deps.Log, prometheus.NewRegistry())
 	s.runWorker(relay.Run)
 	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
 	soon := func(what string, no ids.ID, status string) {
 		t.Helper()
-		pgtest.Eventually(t, 3*time.Second, func() bool { // three times the promise
+		pgtest.Eventually(t, 3*time.Second, func() bool { // three times the promised second
 			o, ok, err := s.cache.get(t.Context(), no)
 			return err == nil && ok && o.Status == status
 		}, what)
@@ -260,7 +260,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 	soon("the new order is cached", closed, orderevent.StatusPending)
 	soon("the other one, too", paid, orderevent.StatusPending)
 
-	// A change whose Announce never comes.
+	// A change whose Announce is never called.
 	s.inTx(func(tx pgx.Tx) error {
 		_, _, err := s.MarkPaid(t.Context(), tx, paid, ids.New())
 		return err
@@ -281,7 +281,7 @@ func TestCachePlaceIsPinned(t *testing.T) {
 	}
 }
 
-// forget takes an order out of the cache.
+// forget deletes an order from the cache.
 func (s *bundle) forget(ctx context.Context, no ids.ID) {
 	s.t.Helper()
 	for _, key := range placeOf(no).keys() {

@@ -13,13 +13,13 @@ import (
 
 // An order in the cache is "o<version>:" and its fields: integers as varints,
 // texts behind their length, times in microseconds, as Postgres has them. That
-// is a quarter of its JSON, for Redis to receive, to keep and to append to its
-// log, and a tenth of the work to read. Version stands in front in plain digits
-// because put.lua compares it. There is one form; whatever else lies in the
-// cache is no order and gives way to the next put.
+// is a quarter of its JSON for Redis to receive, keep and append to its log,
+// and takes a tenth of the work to read. The version comes first in plain
+// digits because put.lua compares it. There is one format; any other value in
+// the cache is not an order and is replaced by the next put.
 const cachedMark = 'o'
 
-// cachedBytes is what an order with a title of usual length takes.
+// cachedBytes is the size of an order with a title of usual length.
 const cachedBytes = 160
 
 // appendCached appends an order's cache entry.
@@ -70,7 +70,7 @@ func readCached(raw []byte) (o orderevent.Order, err error) {
 	return o, nil
 }
 
-// cachedReader takes fields from the front; after a fault it gives zeros.
+// cachedReader takes fields from the front; after an error it returns zeros.
 type cachedReader struct {
 	rest []byte
 	bad  bool

@@ -7,14 +7,15 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// cachedEvents knows which of the writer's events tell of orders that this
+// cachedEvents records which of the writer's events contain orders that this
 // process has put into the cache itself, so that their subscription need not
-// decode thousands of orders to find each of them there. It knows the latest
-// only and may forget; then the subscription looks. Safe for concurrent use.
+// decode thousands of orders to find each of them there. It keeps only the
+// latest and may forget one; the subscription then decodes it. Safe for
+// concurrent use.
 type cachedEvents struct {
 	mu     sync.Mutex
 	byID   map[ids.ID]*cachePut
-	latest [cachedEventsKept]ids.ID // what byID has, the oldest at next
+	latest [cachedEventsKept]ids.ID // the keys of byID, the oldest at next
 	next   int
 }
 
@@ -22,14 +23,14 @@ type cachedEvents struct {
 // each, which is longer than the relay takes.
 const cachedEventsKept = 256
 
-// cachePut is one put of the writer's. ok is set before done closes.
+// cachePut is one put by the writer. ok is set before done closes.
 type cachePut struct {
 	done chan struct{}
 	ok   bool
 }
 
-// begin notes that the orders of events are being put; end tells whether they
-// were.
+// begin notes that the orders of events are being put; end reports whether that
+// succeeded.
 func (c *cachedEvents) begin(events []ids.ID) (end func(ok bool)) {
 	p := &cachePut{done: make(chan struct{})}
 	c.mu.Lock()
@@ -45,8 +46,8 @@ func (c *cachedEvents) begin(events []ids.ID) (end func(ok bool)) {
 	return func(ok bool) { p.ok = ok; close(p.done) }
 }
 
-// has reports whether an event's orders are in the cache by this process's
-// hand. It waits while they are being put.
+// has reports whether this process has put an event's orders into the cache. It
+// waits while they are being put.
 func (c *cachedEvents) has(ctx context.Context, event ids.ID) bool {
 	c.mu.Lock()
 	p := c.byID[event]

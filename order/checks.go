@@ -23,18 +23,19 @@ func (s *Service) Checks() []proof.Check {
 	return []proof.Check{
 		{ID: "I3", Name: "one live order per user and item, within the limit", Run: s.checkOnePerUser},
 		{ID: "I7", Name: "every queued number reaches an end", Run: s.checkEnds},
-		{ID: "I9", Name: "nobody is shown an order that is not committed", Run: s.checkCache},
+		{ID: "I9", Name: "no shopper is shown an order that is not committed", Run: s.checkCache},
 	}
 }
 
-// checkOnePerUser asks the rows themselves what the unique indexes forbid: only
-// a missing or broken index lets a violation through, and this finds it.
+// checkOnePerUser queries the rows themselves for what the unique indexes
+// forbid: only a missing or broken index lets a violation through, and this
+// finds it.
 func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error) {
 	q := orderdb.New(s.deps.DB)
 	var violations []proof.Violation
 	items, err := q.UsersWithSeveralLiveOrders(ctx, violationLimit)
 	if err != nil {
-		return nil, fmt.Errorf("order: look for users with several live orders: %w", err)
+		return nil, fmt.Errorf("order: find users with several live orders: %w", err)
 	}
 	for _, r := range items {
 		violations = append(violations, proof.Violation{
@@ -43,7 +44,7 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	}
 	activities, err := q.UsersWithSeveralItems(ctx, violationLimit)
 	if err != nil {
-		return nil, fmt.Errorf("order: look for users with several items of an activity: %w", err)
+		return nil, fmt.Errorf("order: find users with several items of an activity: %w", err)
 	}
 	for _, r := range activities {
 		violations = append(violations, proof.Violation{
@@ -73,9 +74,9 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	return violations, nil
 }
 
-// checkEnds looks for numbers that were granted and reach no end: a hold in
-// Redis that no order row answers for within StuckAfter, and a backlog of
-// grants that nobody works off. What stays through a second look is stuck.
+// checkEnds finds granted numbers that reach no end: a hold in Redis that has
+// no order row within StuckAfter, and a backlog of grants that the writer does
+// not process. What is still there at the second check is stuck.
 func (s *Service) checkEnds(ctx context.Context) ([]proof.Violation, error) {
 	holds, err := s.stuckHolds(ctx)
 	if err != nil {
@@ -105,8 +106,9 @@ func (s *Service) checkEnds(ctx context.Context) ([]proof.Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A sale's backlog moves many times a second. Postgres answers, or this check
-	// could not be made, so nothing excuses a writer that stands still.
+	// During a sale the backlog moves many times a second. Postgres answered, or
+	// this check would have failed, so a writer that made no progress is a
+	// violation.
 	if backlog > 0 && left >= backlog && doneSince == done {
 		violations = append(violations, proof.Violation{
 			Subject: "grants", Detail: fmt.Sprintf("%d messages wait for the order writer and none was written within %s.", left, proof.Recheck),
@@ -115,10 +117,11 @@ func (s *Service) checkEnds(ctx context.Context) ([]proof.Violation, error) {
 	return violations, nil
 }
 
-// grants returns how many messages wait on GRANTS and how many were ever done.
+// grants returns how many messages wait on GRANTS and how many were ever
+// processed.
 func (s *Service) grants(ctx context.Context) (backlog, done uint64, err error) {
 	if s.deps.Bus == nil {
-		return 0, 0, nil // an embedded stream cannot be seen from outside; the holds in Redis still tell
+		return 0, 0, nil // the stream embedded in another process is not reachable; the holds in Redis still show stuck numbers
 	}
 	if backlog, err = s.deps.Bus.GrantsBacklog(ctx); err != nil {
 		return 0, 0, fmt.Errorf("order: read the backlog of grants: %w", err)
@@ -130,8 +133,8 @@ func (s *Service) grants(ctx context.Context) (backlog, done uint64, err error) 
 	return backlog, last - min(backlog, last), nil
 }
 
-// stuckHolds returns the open holds older than StuckAfter that no order row
-// answers for.
+// stuckHolds returns the open holds older than StuckAfter that have no order
+// row.
 func (s *Service) stuckHolds(ctx context.Context) (map[ids.ID]string, error) {
 	items, err := orderdb.New(s.deps.DB).ItemsWithStock(ctx)
 	if err != nil {
@@ -158,14 +161,14 @@ func (s *Service) stuckHolds(ctx context.Context) (map[ids.ID]string, error) {
 		return nil, err
 	}
 	for no := range rows {
-		delete(stuck, no) // it has ended; only Redis has not been told yet
+		delete(stuck, no) // it has ended; Redis has not been updated yet
 	}
 	return stuck, nil
 }
 
-// checkCache compares what polls are answered with to what is committed: an
-// entry without a row, or newer than its row, tells somebody of an order that
-// is none. An entry that stays older than its row is told as well: every change
+// checkCache compares the answers to polls with what is committed. An entry
+// without a row, or newer than its row, shows a shopper an order that does not
+// exist. An entry that stays older than its row is reported too: every change
 // has to be visible within a second.
 func (s *Service) checkCache(ctx context.Context) ([]proof.Violation, error) {
 	first, err := s.compareCache(ctx, nil)
@@ -191,8 +194,8 @@ func (s *Service) checkCache(ctx context.Context) ([]proof.Violation, error) {
 }
 
 // compareCache returns what is wrong with cache entries: of the given numbers,
-// or of a sample of all when only is nil. The cache is read before Postgres, so
-// that an order which is written meanwhile is no suspect.
+// or of a sample of all when only is nil. It reads the cache before Postgres,
+// so that an order written in between is not a suspect.
 func (s *Service) compareCache(ctx context.Context, only []ids.ID) (map[ids.ID]string, error) {
 	entries, err := s.cache.sample(ctx, only)
 	if err != nil {

@@ -47,11 +47,11 @@ func requireViolation(t testing.TB, found []string, parts ...string) {
 		}
 	}
 	if len(found) != len(parts) {
-		t.Errorf("%d violations, expected %d: %q", len(found), len(parts), found)
+		t.Errorf("%d violations, want %d: %q", len(found), len(parts), found)
 	}
 }
 
-func TestChecksPassOnHonestBooks(t *testing.T) {
+func TestChecksPassOnCorrectBooks(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	m := s.placed(s.item(2), 1, 2, 3)
@@ -63,7 +63,7 @@ func TestChecksPassOnHonestBooks(t *testing.T) {
 	}
 }
 
-func TestI3SeesSecondLiveOrders(t *testing.T) {
+func TestI3FindsSecondLiveOrders(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	one := func(n *inventory.NewStock) { n.ActivityID, n.PerActivity, n.UserLimit = 55, true, 2 }
@@ -82,7 +82,7 @@ func TestI3SeesSecondLiveOrders(t *testing.T) {
 		"item 2: A live order has 3 units; a user may have 2")
 }
 
-func TestI7SeesNumbersWithoutAnEnd(t *testing.T) {
+func TestI7FindsNumbersWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config, _ *Deps) { c.StuckAfter = 10 * time.Second })
 	b := s.item(5)
@@ -100,14 +100,14 @@ func TestI7SeesNumbersWithoutAnEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One has its row and Redis was never told; that is no lost number.
+	// One has its row but Redis was not updated; that number is not lost.
 	m := grants(b, 2)
 	m.Grants[0].No, m.Epoch = written, state.Epoch-1
 	s.deliver(m)
 	s.cfg.StuckAfter = 0 // as if ten seconds had passed
 	requireViolation(t, s.violations(s.Checks(), "I7"), "number "+lost.String()+": User 1 holds 1 units")
 
-	// And a message that no writer takes.
+	// And a message that no writer processes.
 	m = grants(b, 3)
 	m.Epoch = state.Epoch
 	if err := s.bus.Publish(t.Context(), seckillevent.GrantsSubject(b.ItemID), m.ID, m.Encode(nil)); err != nil {
@@ -116,7 +116,7 @@ func TestI7SeesNumbersWithoutAnEnd(t *testing.T) {
 	requireViolation(t, s.violations(s.Checks(), "I7"), "number "+lost.String(), "grants: 1 messages wait")
 }
 
-func TestI9SeesOrdersThatAreNone(t *testing.T) {
+func TestI9FindsOrdersThatDoNotExist(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	m := s.placed(s.item(5), 1, 2, 3, 4)
@@ -163,7 +163,7 @@ func TestClientLog(t *testing.T) {
 		{waiting, 4, AnswerQueued},
 		{ids.NewFor(7), 7, "sold-out"},
 	}
-	for range 2 * statusLimit { // more than one query asks for
+	for range 2 * statusLimit { // more than one query reads
 		honest = append(honest, ClientEntry{won.No, 1, AnswerWon})
 	}
 	checks := s.CheckClientLog(l, slices.Values(honest))
@@ -177,7 +177,7 @@ func TestClientLog(t *testing.T) {
 	requireViolation(t, s.violations(checks, "I6"),
 		forgotten.String()+`: User 5 was answered "queued"`, won.No.String()+`: User 8 was answered "already-bought"; the order is user 1's`)
 	requireViolation(t, s.violations(checks, "I9"),
-		invented.String()+": User 6 was told", lost.No.String()+": User 3 was told that the order is there; the number was refused", won.No.String()+": User 2 was told")
+		invented.String()+": User 6 was shown", lost.No.String()+": User 3 was shown the order; the number was refused", won.No.String()+": User 2 was shown")
 }
 
 func TestBooksAndHolds(t *testing.T) {

@@ -10,23 +10,23 @@ import (
 	"stampede/platform/watch/proof"
 )
 
-// What a client notes that it was told about a number.
+// The answers about a number that a client logs.
 const (
 	AnswerQueued        = "queued"         // 202, or "queued" by a poll
 	AnswerAlreadyBought = "already-bought" // 409 with this number
 	AnswerWon           = "won"            // a poll or a push said pending_payment or paid
 )
 
-// ClientEntry is one thing that a client was told. Only the answers above mean
-// something to the checks; entries with others may be in the log as well.
+// ClientEntry is one answer that a client received. Only the answers above
+// matter to the checks; the log may contain others.
 type ClientEntry struct {
 	No     ids.ID
 	User   int64
 	Answer string
 }
 
-// FromLog tells the entries of a client's log: the answer to each attempt that
-// was queued, and whether a poll or a push told of an order.
+// FromLog returns the entries of a client's log: the answer to each attempt
+// that was queued, and whether a poll or a push showed an order.
 func FromLog(log []proof.ClientRecord) iter.Seq[ClientEntry] {
 	return func(yield func(ClientEntry) bool) {
 		for _, t := range log {
@@ -41,23 +41,23 @@ func FromLog(log []proof.ClientRecord) iter.Seq[ClientEntry] {
 	}
 }
 
-// CheckClientLog returns I6 and I9 for what clients were told: every number
-// answered "queued" or "already-bought" has an order, a refusal, or still
-// waits; and nobody was told "won" without a committed order of his own.
-// entries is read once per check and may be long; queue is seckill.
+// CheckClientLog returns I6 and I9 for the answers that clients received: every
+// number answered "queued" or "already-bought" has an order, a refusal, or
+// still waits; and every "won" has a committed order of the same user. entries
+// is read once per check and may be long; queue is seckill.
 func (s *Service) CheckClientLog(queue Queue, entries iter.Seq[ClientEntry]) []proof.Check {
 	return []proof.Check{
 		{ID: "I6", Name: "every number that was answered is known", Run: func(ctx context.Context) ([]proof.Violation, error) {
 			return s.checkAnswered(ctx, queue, entries)
 		}},
-		{ID: "I9", Name: "nobody was told \"won\" without a committed order", Run: func(ctx context.Context) ([]proof.Violation, error) {
+		{ID: "I9", Name: "every \"won\" has a committed order", Run: func(ctx context.Context) ([]proof.Violation, error) {
 			return s.checkWon(ctx, entries)
 		}},
 	}
 }
 
-// checkAnswered holds everybody who was told of a place in line against the rows:
-// the number has an order or a refusal, or stands in line.
+// checkAnswered compares every answer of a place in line with the rows: the
+// number has an order or a refusal, or is in line.
 func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
 	told := func(e ClientEntry) bool { return e.Answer == AnswerQueued || e.Answer == AnswerAlreadyBought }
 	judge := func(e ClientEntry, row orderevent.Order, found bool) string {
@@ -73,13 +73,12 @@ func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.S
 	if err != nil || len(suspects) == 0 {
 		return nil, err
 	}
-	// A number without a row may be in line. Who is asked about the line first
-	// and about the rows once more cannot miss one that moves from one to the
-	// other.
+	// A number without a row may be in line. Checking the line first and the rows
+	// once more cannot miss a number that moves from one to the other.
 	var violations []proof.Violation
 	for _, sus := range suspects {
 		if _, _, queued, err := queue.Queued(ctx, sus.entry.User, sus.entry.No); err != nil {
-			return nil, fmt.Errorf("order: ask for %s in line: %w", sus.entry.No, err)
+			return nil, fmt.Errorf("order: find %s in line: %w", sus.entry.No, err)
 		} else if queued {
 			continue
 		}
@@ -95,18 +94,18 @@ func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.S
 	return violations, nil
 }
 
-// checkWon holds everybody who was shown an order against the rows. There is
-// nothing to wait for: what a shopper has seen was committed before.
+// checkWon compares every order shown to a shopper with the rows. There is
+// nothing to wait for: an order is committed before a shopper sees it.
 func (s *Service) checkWon(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
 	suspects, err := s.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerWon },
 		func(e ClientEntry, row orderevent.Order, found bool) string {
 			switch {
 			case !found:
-				return fmt.Sprintf("User %d was told that the order is there; Postgres has none.", e.User)
+				return fmt.Sprintf("User %d was shown the order; Postgres has none.", e.User)
 			case row.UserID != e.User:
-				return fmt.Sprintf("User %d was told that the order is there; it is user %d's.", e.User, row.UserID)
+				return fmt.Sprintf("User %d was shown the order; it is user %d's.", e.User, row.UserID)
 			case row.Status == orderevent.StatusRefused:
-				return fmt.Sprintf("User %d was told that the order is there; the number was refused (%s).", e.User, row.Reason)
+				return fmt.Sprintf("User %d was shown the order; the number was refused (%s).", e.User, row.Reason)
 			default:
 				return ""
 			}
@@ -121,14 +120,14 @@ func (s *Service) checkWon(ctx context.Context, entries iter.Seq[ClientEntry]) (
 	return violations, nil
 }
 
-// suspect is an entry that does not agree with what is committed.
+// suspect is an entry that differs from what is committed.
 type suspect struct {
 	entry  ClientEntry
 	detail string
 }
 
 // judgeLog compares the relevant entries with their rows, a query per
-// statusLimit entries, and returns those that judge finds fault with.
+// statusLimit entries, and returns those for which judge finds a violation.
 func (s *Service) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], relevant func(ClientEntry) bool,
 	judge func(e ClientEntry, row orderevent.Order, found bool) string,
 ) ([]suspect, error) {

@@ -16,23 +16,24 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// ordersClosed is where a test ends the process or fails a closing.
+// ordersClosed is where a test ends the process or makes a closing fail.
 var ordersClosed = failpoint.NewErr("orders-closed",
 	"Orders are closed in Postgres, and the release of their units has not left the outbox.")
 
 // Closing an order is a protocol of three steps, because its payment may have
 // to be closed at a provider, and no transaction may wait for a provider:
 //
-//	1 claim   closing_until is set; from then on nobody starts a payment
+//	1 claim   closing_until is set; from then on no payment can start
 //	2 close   the order's open payment is closed at its provider (payment)
 //	3 settle  the order is closed and its units return, if it is still pending
 //
-// Whoever dies in between leaves a claim that runs out; the sweeper claims
-// again. A capture that arrives meanwhile wins: step 3 finds no pending order.
+// If the process dies in between, its claim expires and the sweeper claims the
+// order again. A capture that arrives meanwhile wins: step 3 finds no pending
+// order.
 
-// Claim makes the first step for one order, on its shopper's wish. It fails
-// as Missing says, with ErrNotCancelable, or with ErrClosing when somebody else is
-// closing the order already. The claim is in force for Config.ClosingFor.
+// Claim makes the first step for one order, at its shopper's request. It fails as
+// Missing says, with ErrNotCancelable, or with ErrClosing if the order is already
+// being closed. The claim is in force for Config.ClosingFor.
 func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.Order{}, ErrNotFound
@@ -47,8 +48,8 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return orderevent.Order{}, fmt.Errorf("order: claim %s: %w", no, err)
 	}
-	// Not claimed; the row says why. It may have changed since, then the caller
-	// reads a reason that was true a moment ago and asks again.
+	// Not claimed; the row says why. It may have changed since; the caller then
+	// gets a reason that was true a moment ago and can retry.
 	row, err = q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user:
@@ -63,8 +64,8 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.
 }
 
 // ClaimDue makes the first step for at most limit orders whose deadline has
-// passed by Postgres's clock. Several sweepers share the work: each gets
-// orders that no other has.
+// passed by Postgres's clock. Several sweepers share the work: each gets orders
+// that no other sweeper has.
 func (s *Service) ClaimDue(ctx context.Context, limit int) ([]ids.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

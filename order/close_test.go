@@ -22,7 +22,7 @@ func (s *bundle) pay(no ids.ID) (won bool) {
 		return err
 	})
 	if err != nil {
-		s.t.Error(err) // may run beside the test's goroutine
+		s.t.Error(err) // not Fatal: may run outside the test's goroutine
 	}
 	if won {
 		s.Announce(s.t.Context(), o)
@@ -76,7 +76,7 @@ func TestClosingIsAProtocol(t *testing.T) {
 		t.Errorf("payable while it is being closed: %v", err)
 	}
 
-	// The claim runs out: the order is as before.
+	// The claim expires: the order is as before.
 	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms'`)
 	if err := s.payable(no, 1); err != nil {
 		t.Errorf("after the claim: %v", err)
@@ -112,9 +112,9 @@ func TestClosingIsAProtocol(t *testing.T) {
 	requireEqual(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE status = 'closed' AND reason = 'canceled' AND actor = 'shopper' AND version = 2`), 1)
 }
 
-// TestWhoAsksAfterAPushReadsNoOlderState: pushes begin with the relay, and by then
-// the cache, which polls read, has the change.
-func TestWhoAsksAfterAPushReadsNoOlderState(t *testing.T) {
+// A push is sent by the relay, and by the time the relay is woken the cache, which
+// polls read, has the change.
+func TestPollAfterPushReadsNoOlderState(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	m := grants(s.item(2), 1, 2, 3)
@@ -154,7 +154,7 @@ func TestNoPaymentAfterTheDeadline(t *testing.T) {
 	if err := s.payable(no, 1); !errors.Is(err, ErrNotPayable) {
 		t.Errorf("payable after its deadline: %v", err)
 	}
-	// Money that was on its way is taken as long as the order is not closed.
+	// Money that was under way is accepted as long as the order is not closed.
 	if !s.pay(no) {
 		t.Error("a capture before the closing lost")
 	}
@@ -182,7 +182,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	release := make(chan struct{})
 	var holding, group sync.WaitGroup
 	holding.Add(1)
-	group.Go(func() { // a payment is being made for one of them
+	group.Go(func() { // a payment is being made for one of the orders
 		err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
 			_, err := tx.Exec(t.Context(), `SELECT 1 FROM orders.orders WHERE order_no = $1 FOR UPDATE`, locked)
 			holding.Done()
@@ -234,7 +234,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	requireEqual(t, "released", len(s.events()[orderevent.SubjectClosed]), 199)
 }
 
-// TestPayAgainstClose lets a capture and a closing meet on the same order many
+// TestPayAgainstClose races a capture with a closing of the same order many
 // times: one of them wins, and stock, events and history agree with it.
 func TestPayAgainstClose(t *testing.T) {
 	t.Parallel()

@@ -16,10 +16,10 @@ import (
 
 // copyPending makes orders of grants by COPY, which writes a page at a time
 // where INSERT writes a row, and is half as fast again as INSERT … ON CONFLICT.
-// It knows no ON CONFLICT: a grant that is known or whose user has another live
+// COPY has no ON CONFLICT: a grant that is known or whose user has another live
 // order aborts the transaction, which is then run again with insertPending.
-// Both are rare, because Redis lets no user have two and the inbox knows the
-// messages that come again.
+// Both are rare, because Redis lets no user have two and the inbox filters
+// redelivered messages.
 const copyPending = `
 COPY orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price,
                     currency, title, one_per_activity, status, pay_deadline, created_at, updated_at)
@@ -34,7 +34,7 @@ const copyHead = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00
 // copyTail closes it: a row of −1 columns.
 const copyTail = "\xff\xff"
 
-// copyRowBytes is what a row takes besides its texts: the column count, 17
+// copyRowBytes is the size of a row without its texts: the column count, 17
 // lengths and the fixed columns; see appendRow.
 const copyRowBytes = 2 + copyColumns*4 + 3*2 + 16 + 9*8 + 4 + 1
 
@@ -43,7 +43,8 @@ func copyIn(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, entri
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	// One time for all, by Postgres's clock, so that they fall due together.
+	// One time for all orders, by Postgres's clock, so that they fall due
+	// together.
 	at, err := orderdb.New(tx).Clock(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read clock: %w", err)
@@ -65,13 +66,13 @@ func copyIn(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, entri
 		return nil, fmt.Errorf("copy orders: %w", err)
 	}
 	if tag.RowsAffected() != int64(len(orders)) {
-		return nil, fmt.Errorf("copy orders: Postgres took %d of %d", tag.RowsAffected(), len(orders))
+		return nil, fmt.Errorf("copy orders: Postgres stored %d of %d", tag.RowsAffected(), len(orders))
 	}
 	return orders, nil
 }
 
 // appendRow appends an order as one row of the binary format: every column
-// with its length before it, in the order that copyPending names them.
+// preceded by its length, in the order of copyPending's columns.
 func appendRow(b []byte, o *orderevent.Order) []byte {
 	b = binary.BigEndian.AppendUint16(b, copyColumns)
 	b = appendInt16(b, o.No.Bucket())
@@ -97,7 +98,7 @@ func appendRow(b []byte, o *orderevent.Order) []byte {
 	return b
 }
 
-// postgresEpochMicros is 2000-01-01 UTC, where Postgres counts from, in Unix
+// postgresEpochMicros is 2000-01-01 UTC, Postgres's epoch, in Unix
 // microseconds.
 const postgresEpochMicros = 946_684_800 * 1_000_000
 

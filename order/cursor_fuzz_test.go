@@ -9,7 +9,8 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// FuzzCursor: a cursor is the number of a page's last row and nothing else.
+// FuzzCursor checks that a cursor is the number of a page's last row and
+// nothing else.
 func FuzzCursor(f *testing.F) {
 	f.Add("", int64(0))
 	f.Add("0198f2c8b5d07c3e9a4f1b2c3d4e5f60", int64(100))
@@ -25,13 +26,13 @@ func FuzzCursor(f *testing.F) {
 		case cursor == "" && before != last:
 			t.Fatalf("the list begins before %s", before)
 		case cursor != "" && before.String() != strings.ToLower(strings.ReplaceAll(cursor, "-", "")):
-			t.Fatalf("%q was read as %s", cursor, before)
+			t.Fatalf("%q decoded as %s", cursor, before)
 		}
-		// The last row of a page leads to the page behind it.
+		// The last row of a page is the cursor of the next page.
 		no := ids.NewFor(user)
 		next := placeOfRow(orderdb.OrdersOrder{OrderNo: no})
 		if again, err := pageBelow(httpx.PageInput{Cursor: next}); err != nil || again != no {
-			t.Fatalf("cursor %q of %s was read as %s, %v", next, no, again, err)
+			t.Fatalf("cursor %q of %s decoded as %s, %v", next, no, again, err)
 		}
 	})
 }

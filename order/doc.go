@@ -7,7 +7,7 @@
 // are sums over live rows, so there is no counter to drift. It also owns the
 // order cache in Redis (see [Service.Get]) and nothing else there.
 //
-// # The ways through it
+// # Data flow
 //
 //	grants.<item> → writer → orders, stock, inbox, outbox in one transaction
 //	              → order cache, holds marked persisted, acks
@@ -15,29 +15,30 @@
 //	deadline      → expiry: claim → payments closed → CloseClaimed
 //	cancel        → Claim → payments closed → CloseClaimed (payment's route)
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
-//	no order yet  → Missing: payment and cancel say of a number what a poll says
+//	no order yet  → Missing: payment and cancel answer like a poll
 //
-// The writer settles many messages set-wise and in three degrees of care: by
+// The writer settles many messages set-wise and at three levels of care: by
 // COPY, expecting every entry to become an order; by INSERT … ON CONFLICT, when
 // some entries are known or duplicates; and one entry after the other in stream
 // order, when Postgres has fewer units than were granted. A constraint that
-// aborts a transaction takes it one degree further. What blames a single
-// message is found by settling each alone, and becomes a dead letter.
+// aborts a transaction moves it one level up. When the data of a message is at
+// fault, the writer finds the message by settling each alone, and keeps it as a
+// dead letter.
 //
 // # Invariants
 //
 //   - Every number on GRANTS reaches an end here: an order, a refused row with
 //     its reason, or a dead letter with an alarm. A refusal is committed before
-//     anyone is told; its event releases the units.
+//     the shopper sees it; its event releases the units.
 //   - Units leave the stock for rows that were really inserted, and return with
 //     the rows that were really closed, in the same transaction.
-//   - A user has at most one live order per item, and per activity where the
-//     rule asks: partial unique indexes, proved again by I3.
+//   - A user has at most one live order per item, and per activity if the
+//     item's rule says so: partial unique indexes, proved again by I3.
 //   - Each change of an order is one conditional UPDATE that raises its version.
-//     Whoever comes second changes nothing and is told so.
+//     A second attempt changes nothing and returns that.
 //   - No version of an order replaces a newer one in the cache. How stale an
-//     entry can be is written at type cache.
-//   - "Not in line" is said only after Postgres was asked.
+//     entry can be is described at type cache.
+//   - "Not in line" is said only after a query of Postgres.
 //
 // # Publishes
 //
@@ -49,7 +50,8 @@
 //
 // GRANTS, by the shared durable order-writer, acknowledged after the commit.
 // Its own events, by the durable order-cache, so that a change reaches the
-// cache even if whoever made it died. SubjectDue, by the durable order-due.
+// cache even if the process that made it died. SubjectDue, by the durable
+// order-due.
 //
 // # Locks
 //
@@ -60,9 +62,9 @@
 // # Lifecycle
 //
 // New starts nothing. The writer ends when its context does: the transaction
-// under way gets 3 s, what is not acknowledged comes again. The sweeper ends
-// between two sweeps. A third worker empties the cache of a Redis that took over
-// from another. While Postgres is away the writer retries with back-off
-// and acknowledges nothing; while Redis is away orders are written all the
-// same, and polls share two connections to Postgres.
+// under way gets 3 s, and messages that are not acknowledged are redelivered.
+// The sweeper ends between two sweeps. A third worker empties the cache of a
+// Redis that took over from another. While Postgres is down the writer retries
+// with back-off and acknowledges nothing; while Redis is down orders are still
+// written, and polls share two connections to Postgres.
 package order

@@ -11,13 +11,13 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// Payments closes payments at their providers and shows them; payment implements
-// it and main wires it, because order may not import payment.
+// Payments closes and lists payments; payment implements it and main wires it,
+// because order may not import payment.
 type Payments interface {
 	// PaymentsOf returns the order's payments with their refunds, oldest first.
 	PaymentsOf(ctx context.Context, no ids.ID) ([]PaymentView, error)
-	// OpenOf returns those of the orders that have an open payment, in groups
-	// that do not wait for each other: one for each provider. It asks no provider.
+	// OpenOf returns those of the orders that have an open payment, in groups that
+	// do not wait for each other: one for each provider. It calls no provider.
 	OpenOf(ctx context.Context, nos []ids.ID) (groups [][]ids.ID, err error)
 	// CloseOpen closes the open payment of each order, if it has one, and returns
 	// the numbers whose orders may now be closed. It leaves out those whose
@@ -31,15 +31,15 @@ type Payments interface {
 type expiry struct {
 	orders   *Service
 	payments Payments
-	// closing counts what waits for providers, slots bounds it.
+	// closing counts the groups that wait for providers, slots bounds them.
 	closing sync.WaitGroup
 	slots   chan struct{}
 }
 
 // closingAtOnce is how many groups of orders may wait for their providers at a
-// time. Each is at most Config.SweepLimit orders of one provider, and healthy
-// ones take a second, so this is ample; one that hangs takes its share only
-// until its circuit breaker opens.
+// time. Each is at most Config.SweepLimit orders of one provider, and a healthy
+// provider takes a second, so this is ample; a provider that hangs occupies
+// slots only until its circuit breaker opens.
 const closingAtOnce = 8
 
 // newExpiry returns the sweeper; Run is a worker's loop.
@@ -48,8 +48,8 @@ func newExpiry(s *Service, payments Payments) *expiry {
 }
 
 // Run sweeps once a second and whenever a timer says that a batch fell due,
-// until ctx ends. It never fails: what could not be closed is tried again at
-// the next tick or, once claimed, when its claim runs out.
+// until ctx ends. It never fails: an order that could not be closed is retried
+// at the next tick or, once claimed, when its claim expires.
 func (e *expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
 	return app.Loop{
@@ -58,8 +58,8 @@ func (e *expiry) Run(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// sweep closes everything that is due, a claim at a time. It fails when nothing
-// can be claimed; what happens to a claim is logged.
+// sweep closes everything that is due, a claim at a time. It fails if nothing
+// can be claimed; errors after a claim are logged.
 func (e *expiry) sweep(ctx context.Context) error {
 	limit := e.orders.cfg.SweepLimit
 	for ctx.Err() == nil {
@@ -71,21 +71,21 @@ func (e *expiry) sweep(ctx context.Context) error {
 			e.close(ctx, claimed)
 		}
 		if len(claimed) < limit {
-			break // there was no more; what falls due meanwhile has its own timer
+			break // no more are due; what falls due meanwhile has its own timer
 		}
 	}
 	return nil
 }
 
-// close makes the second and third step for claimed orders: at once for those
-// without an open payment, beside the sweep for the others, so that a provider
-// that hangs holds up nobody but its own. What fails here keeps its claim and is
-// claimed again after it.
+// close makes the second and third step for claimed orders: immediately for
+// those without an open payment, in the background for the others, so that a
+// provider that hangs delays only its own orders. An order that fails here keeps
+// its claim and is claimed again after it expires.
 func (e *expiry) close(ctx context.Context, claimed []ids.ID) {
 	groups, err := e.payments.OpenOf(ctx, claimed)
 	if err != nil {
 		if ctx.Err() == nil {
-			e.orders.deps.Log.WarnContext(ctx, "payments of due orders not read, trying again after their claim", "claimed", len(claimed), "error", err)
+			e.orders.deps.Log.WarnContext(ctx, "payments of due orders not read, retrying when their claim expires", "claimed", len(claimed), "error", err)
 		}
 		return
 	}
@@ -98,7 +98,7 @@ func (e *expiry) close(ctx context.Context, claimed []ids.ID) {
 	e.closeOrders(ctx, slices.DeleteFunc(slices.Clone(claimed), func(no ids.ID) bool { return open[no] }))
 	for _, nos := range groups {
 		if !e.slot(ctx) {
-			e.orders.deps.Log.WarnContext(ctx, "providers are slow, due orders are tried again after their claim", "orders", len(nos))
+			e.orders.deps.Log.WarnContext(ctx, "providers are slow, retrying due orders when their claim expires", "orders", len(nos))
 			continue
 		}
 		e.closing.Go(func() {
@@ -108,7 +108,7 @@ func (e *expiry) close(ctx context.Context, claimed []ids.ID) {
 	}
 }
 
-// slot waits a sweep's time for a place among those that wait for providers.
+// slot waits up to SweepEvery for a free slot among those for providers.
 func (e *expiry) slot(ctx context.Context) bool {
 	timer := time.NewTimer(e.orders.cfg.SweepEvery)
 	defer timer.Stop()
@@ -125,36 +125,36 @@ func (e *expiry) slot(ctx context.Context) bool {
 func (e *expiry) closePaid(ctx context.Context, nos []ids.ID) {
 	closable, err := e.payments.CloseOpen(ctx, nos)
 	if err != nil {
-		// Those that it names are closable all the same.
-		e.orders.deps.Log.WarnContext(ctx, "payments of due orders not closed, trying again after their claim", "claimed", len(nos), "closable", len(closable), "error", err)
+		// The orders that it returned are closable nevertheless.
+		e.orders.deps.Log.WarnContext(ctx, "payments of due orders not closed, retrying when their claim expires", "claimed", len(nos), "closable", len(closable), "error", err)
 	}
 	e.closeOrders(ctx, closable)
 }
 
-// closeOrders makes the third step: the orders whose payments are closed.
+// closeOrders makes the third step for orders whose payments are closed.
 func (e *expiry) closeOrders(ctx context.Context, closable []ids.ID) {
 	log := e.orders.deps.Log
 	closed, err := e.orders.CloseClaimed(ctx, closable, orderevent.ReasonTimeout)
 	if err != nil {
-		log.WarnContext(ctx, "due orders not closed, trying again after their claim", "orders", len(closable), "error", err)
+		log.WarnContext(ctx, "due orders not closed, retrying when their claim expires", "orders", len(closable), "error", err)
 		return
 	}
 	if len(closed) < len(closable) {
-		// Whoever came first has changed the row: a payment, a cancel, or a claim
-		// that ran out. The rules provide for each.
-		log.InfoContext(ctx, "some due orders had changed before they could be closed", "closable", len(closable), "closed", len(closed))
+		// Another change came first: a payment, a cancellation, or the claim expired.
+		// The rules provide for each.
+		log.InfoContext(ctx, "some due orders changed before they could be closed", "closable", len(closable), "closed", len(closed))
 	}
 }
 
-// timers remembers which wake-ups are set, so that the batches of a rush do
-// not set the same one a thousand times. Safe for concurrent use; the zero
-// value is ready.
+// timers remembers which wake-ups are set, so that the batches of a rush do not
+// set the same one a thousand times. Safe for concurrent use; the zero value is
+// ready.
 type timers struct {
 	mu  sync.Mutex
 	set map[time.Time]struct{}
 }
 
-// maxTimers bounds the memory; forgetting only costs timers set twice.
+// maxTimers bounds the memory; a forgotten timer is only set twice.
 const maxTimers = 1024
 
 // add reports whether no timer was set for that time, and notes that one is.

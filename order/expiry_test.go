@@ -14,7 +14,7 @@ import (
 
 func TestExpiryClosesOnTime(t *testing.T) {
 	t.Parallel()
-	// A minute between ticks: only the timer of the batch can be what wakes it.
+	// A minute between ticks: only the batch's timer can wake the sweeper.
 	s := setup(t, func(c *Config, _ *Deps) { c.SweepEvery = time.Minute })
 	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
 	if err != nil {
@@ -51,11 +51,11 @@ func (s *bundle) runWorker(run func(context.Context) error) {
 // sweep is one sweep, which has to claim what is due.
 func (s *bundle) sweep(e *expiry) {
 	if err := e.sweep(s.t.Context()); err != nil {
-		s.t.Error(err) // may run beside the test's goroutine
+		s.t.Error(err) // not Fatal: may run outside the test's goroutine
 	}
 }
 
-// stubborn closes all payments but some.
+// stubborn closes all payments except some.
 type stubborn struct {
 	noPayments
 	open []ids.ID
@@ -70,7 +70,7 @@ func (p stubborn) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) {
 	return closable, errors.New("one provider does not answer")
 }
 
-func TestExpiryLeavesWhatItsProviderDoesNotClose(t *testing.T) {
+func TestExpiryLeavesOrderItsProviderDoesNotClose(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	b := s.item(5)
@@ -88,12 +88,12 @@ func TestExpiryLeavesWhatItsProviderDoesNotClose(t *testing.T) {
 	requireEqual(t, "units", s.available(b.ItemID), 5)
 }
 
-// twoBanks has a payment of each order in paid: of the first one at a bank that
-// hangs, of the others at one that answers.
+// twoBanks gives each order in paid a payment: the first one at a bank that
+// hangs, the others at one that answers.
 type twoBanks struct {
 	noPayments
 	paid  []ids.ID
-	asked chan struct{} // closed when the hanging bank is asked
+	asked chan struct{} // closed when the hanging bank is called
 	hang  chan struct{} // closed when it answers
 }
 
@@ -114,8 +114,8 @@ func (p twoBanks) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) {
 	return nos, nil
 }
 
-// A bank that hangs holds up its own orders: neither those without a payment,
-// nor those of another bank, nor those that are claimed after them.
+// A bank that hangs delays its own orders only: not those without a payment,
+// nor those of another bank, nor those claimed after them.
 func TestExpiryDoesNotWaitForAHangingBank(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config, _ *Deps) { c.SweepLimit = 4 })
@@ -144,8 +144,8 @@ func TestExpiryDoesNotWaitForAHangingBank(t *testing.T) {
 	requireEqual(t, "units", s.available(b.ItemID), 20)
 }
 
-// With every place taken by banks that hang, the sweep goes on all the same.
-func TestExpiryBoundsWhatWaitsForBanks(t *testing.T) {
+// While hanging banks occupy every slot, the sweep continues.
+func TestExpiryBoundsOrdersWaitingForBanks(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config, _ *Deps) { c.SweepEvery = 10 * time.Millisecond })
 	b := s.item(20)
@@ -162,5 +162,5 @@ func TestExpiryBoundsWhatWaitsForBanks(t *testing.T) {
 	s.sweep(e)
 	e.closing.Wait()
 	requireEqual(t, "in a place", s.statuses(numbers(m)...), []string{"closed/timeout", "closed/timeout"})
-	requireEqual(t, "places taken", len(e.slots), closingAtOnce-1)
+	requireEqual(t, "slots taken", len(e.slots), closingAtOnce-1)
 }

@@ -14,15 +14,15 @@ import (
 // Queue knows the numbers that were granted and are not orders yet; seckill
 // implements it and main wires it, because order may not import seckill.
 type Queue interface {
-	// Queued reports whether the user's number waits for the order writer, and its
-	// place in line: 1 is the next to be written. It must answer with an error, not with
-	// false, while it cannot know (Redis away, item fenced): false is told to the
-	// shopper as "not in line". A number whose order is written is not queued; it
-	// may be told as queued at position 0.
+	// Queued reports whether the user's number waits for the order writer, and its place
+	// in line: 1 is the next to be written. It must return an error, not false, while it
+	// cannot know (Redis down, item fenced): on false the shopper reads "not in line". A
+	// number whose order is written is not queued; it may be reported as queued at
+	// position 0.
 	Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error)
 }
 
-// What a shopper reads of a number without an order.
+// Errors that a shopper reads about a number without an order.
 var (
 	errNotEntered = fault.New(fault.NotFound, "not-entered", fault.Titles{"This number is not in line", "该号码未进入排队"}, "This number holds nothing. If its rush was refused, that is final; if it got no answer, or one that says so, the same path may be sent again.")
 	errUnknown    = fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "Whether this number is in line cannot be told right now. Ask again in a moment.").After(time.Second)
@@ -41,9 +41,9 @@ func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[ord
 	return httpx.Answer(doc), nil
 }
 
-// Missing tells a shopper why Payable found no order of theirs by this number:
-// what a poll would say, as an error. A number that is queued, or was until a
-// moment ago, is ErrQueued.
+// Missing returns the reason why Payable found no order of this user by this
+// number: what a poll would say, as an error. A number that is queued, or was
+// until a moment ago, is ErrQueued.
 func (s *Service) Missing(ctx context.Context, no ids.ID, user int64) error {
 	if s.peers.Queue == nil {
 		return ErrNotFound // a process without a queue takes no rushes
@@ -54,28 +54,28 @@ func (s *Service) Missing(ctx context.Context, no ids.ID, user int64) error {
 	return ErrQueued
 }
 
-// queueRead bounds the wait for the queue, which looks into Redis, as cacheRead
-// does for the cache.
+// queueRead bounds the wait for the queue, which reads Redis, as cacheRead does
+// for the cache.
 const queueRead = cacheRead
 
-// find returns what a user's number is: an order or queued. It fails with
-// ErrNotFound, errNotEntered, or errUnknown while nobody knows.
+// find returns the state of a user's number: an order or queued. It fails with
+// ErrNotFound, errNotEntered, or errUnknown if the state cannot be determined.
 //
-// The order of asking matters: the cache knows written orders, the queue knows
-// granted numbers, and only what neither knows costs a look at Postgres. That
-// look comes last, so that a number which left the queue in between is found
-// there; it is never answered from memory, because "not in line" invites the
-// shopper to rush again.
+// The order of the reads matters: the cache has written orders, the queue has
+// granted numbers, and only a number that neither has costs a read of Postgres.
+// That read comes last, so that it finds a number which left the queue in
+// between; its answer never comes from memory, because "not in line" invites
+// the shopper to rush again.
 //
-// While Redis does not answer, neither would the queue, so that Postgres comes
-// first: whoever has an order waits for Redis once and not at every step.
+// While Redis does not answer, the queue would not either, so Postgres comes
+// first: a shopper who has an order waits for Redis once and not at every step.
 func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.OrderView, error) {
 	if no.Bucket() != ids.Bucket(user) {
-		return orderevent.OrderView{}, ErrNotFound // somebody else's number, told without any lookup
+		return orderevent.OrderView{}, ErrNotFound // another user's number, answered without any read
 	}
 	o, found, cacheErr := s.cache.get(ctx, no)
 	if cacheErr != nil {
-		s.deps.Log.DebugContext(ctx, "order cache not readable, asking Postgres", "error", cacheErr)
+		s.deps.Log.DebugContext(ctx, "order cache not readable, reading Postgres", "error", cacheErr)
 		var err error
 		if o, found, err = s.written(ctx, no); err != nil {
 			return orderevent.OrderView{}, errUnknown.Because(err)
@@ -87,8 +87,8 @@ func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.O
 		if queueErr == nil && inLine && position > 0 {
 			return orderevent.QueuedView(no, position), nil
 		}
-		// With nobody before it the number is being written or has been, and the
-		// cache may have dropped it since; Postgres knows which.
+		// At position 0 the number is being written or already was, and the cache may
+		// have dropped it since; Postgres knows which.
 		if cacheErr == nil || queueErr == nil {
 			var err error
 			if o, found, err = s.written(ctx, no); err != nil {
@@ -120,7 +120,7 @@ func (s *Service) written(ctx context.Context, no ids.ID) (orderevent.Order, boo
 	return s.loader.load(ctx, no)
 }
 
-// inLine asks the queue for a number.
+// inLine queries the queue for a number.
 func (s *Service) inLine(ctx context.Context, no ids.ID, user int64) (position int64, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queueRead)
 	defer cancel()

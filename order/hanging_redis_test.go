@@ -14,8 +14,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// wire stands between the module and its Redis. While it is held, Redis hangs:
-// connections stand and open, and nothing comes through.
+// wire is between the module and its Redis. While it is held, Redis hangs:
+// connections stay open and new ones succeed, but no data gets through.
 type wire struct{ sync.RWMutex }
 
 // carry copies one direction of a connection until either end closes.
@@ -36,7 +36,7 @@ func (w *wire) carry(to, from net.Conn) {
 	}
 }
 
-// overWire gives the module a Redis of its own behind the wire.
+// overWire gives the module a private Redis behind the wire.
 func overWire(t *testing.T, w *wire) func(*Config, *Deps) {
 	t.Helper()
 	server, err := url.Parse(pgtest.RedisURL(t))
@@ -78,10 +78,10 @@ func overWire(t *testing.T, w *wire) func(*Config, *Deps) {
 	return func(_ *Config, d *Deps) { d.Redis = rdb }
 }
 
-// While Redis hangs, who has an order is told of it by Postgres, after one wait
-// for Redis: neither the queue, which looks there, too, nor the filling of the
-// cache is waited for again.
-func TestAnOrderIsToldWhileRedisHangs(t *testing.T) {
+// While Redis hangs, a shopper's order is answered from Postgres after one wait
+// for Redis: the request does not wait again for the queue, which reads Redis
+// too, nor for the filling of the cache.
+func TestOrderIsReadWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	var w wire
 	e := setupEdge(t, overWire(t, &w))
@@ -91,23 +91,23 @@ func TestAnOrderIsToldWhileRedisHangs(t *testing.T) {
 	e.line.hangs = true
 	w.Lock()
 	defer w.Unlock()
-	// The first waits for the cache and for its filling, the second for the cache;
-	// three times that.
+	// The first request waits for the cache and for its filling, the second for
+	// the cache; the bound is three times that.
 	const bound = 3 * 3 * cacheRead
 	begin := time.Now()
 	e.follow("the first", m.Grants[0].No.String(), 1, http.StatusOK, "pending_payment")
 	e.follow("the second", m.Grants[1].No.String(), 2, http.StatusOK, "pending_payment")
 	if took := time.Since(begin); took > bound || asked > 0 {
-		t.Errorf("two orders were told after %s, the queue was asked %d times", took, asked)
+		t.Errorf("two orders were answered after %s, with %d calls to the queue", took, asked)
 	}
 	begin = time.Now()
 	if rec := e.get("/api/v1/orders", 1, auth.Shopper); rec.Code != http.StatusOK || time.Since(begin) > bound {
 		t.Errorf("the list: %d after %s", rec.Code, time.Since(begin))
 	}
-	// Without an order nobody knows, and that is said as soon.
+	// Without an order the answer is "unknown", just as soon.
 	begin = time.Now()
 	e.follow("no order", ids.NewFor(1).String(), 1, http.StatusServiceUnavailable, `"code":"unknown"`)
 	if took := time.Since(begin); took > bound {
-		t.Errorf("nobody knows, told after %s", took)
+		t.Errorf("unknown outcome, answered after %s", took)
 	}
 }

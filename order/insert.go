@@ -13,11 +13,12 @@ import (
 )
 
 // insertPending makes orders of grants where copyPending cannot: when some are
-// known or duplicates. What is the same for a whole message travels once per
-// message and is fetched by subscript; unlike a join, that keeps the grants in
-// stream order, so that of two grants of one user the earlier wins. A row that
-// meets any unique key is left out and classified by the caller. It is written
-// here because sqlc knows no unnest of several arrays in FROM.
+// known or duplicates. What is the same for a whole message is sent once per
+// message and read by subscript; unlike a join, that keeps the grants in stream
+// order, so that of two grants of one user the earlier wins. A row that
+// conflicts with any unique key is left out and classified by the caller. The
+// statement is here because sqlc does not support unnest of several arrays in
+// FROM.
 //
 // The time is read once, so that all orders of the batch fall due together.
 const insertPending = `
@@ -33,8 +34,8 @@ FROM t, unnest($1::int[], $2::smallint[], $3::uuid[], $4::bigint[], $5::int[], $
 ON CONFLICT DO NOTHING
 RETURNING order_no, created_at`
 
-// insertRefused records numbers that end here. Refused rows are in no partial
-// unique index: a row is left out only if its number is known already.
+// insertRefused records refused numbers. Refused rows are in no partial unique
+// index: a row is left out only if its number is known already.
 const insertRefused = `
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at)
 INSERT INTO orders.orders (bucket, order_no, user_id, quantity, item_id, activity_id, session_id, shard, epoch,
@@ -52,7 +53,7 @@ RETURNING order_no, created_at`
 type entry struct {
 	grant  *seckillevent.Grant
 	from   int    // which message of the transaction, from 0
-	reason string // of a refusal
+	reason string // of the refusal
 }
 
 // heads are the parts of a statement's arguments that are the same for all
@@ -142,8 +143,8 @@ func insert(ctx context.Context, tx pgx.Tx, status string, batches []*seckilleve
 	return orders, nil
 }
 
-// payWindow is how long a grant's shopper has to pay, in Postgres's precision:
-// the sale's window, or less where the grant says so, never more.
+// payWindow is how long the shopper has to pay, in Postgres's precision: the
+// sale's window, or less if the grant says so, never more.
 func payWindow(b *seckillevent.Batch, g *seckillevent.Grant) time.Duration {
 	window := b.PayWindow
 	if g.PayWithin > 0 {

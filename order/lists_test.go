@@ -41,7 +41,7 @@ func TestListsPageByCursor(t *testing.T) {
 				Data []struct {
 					OrderNo string `json:"order_no"`
 				}
-				NextCursor *string `json:"next_cursor"` // there on every page
+				NextCursor *string `json:"next_cursor"` // present on every page
 			}
 			decode(t, rec.Body.Bytes(), &page)
 			if rec.Code != http.StatusOK {
@@ -64,7 +64,7 @@ func TestListsPageByCursor(t *testing.T) {
 	got, requests = pages("/api/v1/admin/orders?user_id=1&limit=3", 99, auth.Viewer)
 	requireEqual(t, "one user's orders", got, mine)
 	requireEqual(t, "pages of them", requests, 2)
-	hour := func(from int) string { // of now, as a query carries it
+	hour := func(from int) string { // relative to now, as in a query string
 		return url.QueryEscape(time.Now().Add(time.Duration(from) * time.Hour).Format(time.RFC3339))
 	}
 	for filter, want := range map[string]int{
@@ -93,8 +93,8 @@ func TestListsPageByCursor(t *testing.T) {
 	}
 }
 
-// TestListsAreDocumentedWithTheirPages: huma leaves out, without a word, what an
-// input embeds and does not export.
+// TestListsAreDocumentedWithTheirPages: huma silently leaves out unexported
+// structs that an input embeds.
 func TestListsAreDocumentedWithTheirPages(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
@@ -113,7 +113,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
 	for range cap(e.reading) {
-		e.reading <- struct{}{} // as many readers as may be
+		e.reading <- struct{}{} // all slots for readers taken
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
@@ -131,9 +131,9 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 	}
 }
 
-// TestListsOfLongAgoBeginThere: what an item, a session or a time narrows begins at its sale, and does not walk there over what was
-// sold since.
-func TestListsOfLongAgoBeginThere(t *testing.T) {
+// TestListOfPastSaleStartsAtThatSale checks that a list narrowed by an item, a session or a time starts reading at its sale, and does not
+// scan everything sold since.
+func TestListOfPastSaleStartsAtThatSale(t *testing.T) {
 	t.Parallel()
 	const since = 5_000
 	e := setupEdge(t, oneConnection(t))
@@ -169,9 +169,9 @@ func TestListsOfLongAgoBeginThere(t *testing.T) {
 	}
 }
 
-// A list that has to search for too long ends and says how to narrow it; the
-// connection it had is there for others.
-func TestAListThatSearchesTooLongSaysSo(t *testing.T) {
+// A list query that runs too long is canceled with an error that says how to
+// narrow it, and its connection is free again.
+func TestListTimeoutAsksToNarrow(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t, func(c *Config, _ *Deps) { c.ListTimeout = 100 * time.Millisecond })
 	hold, err := e.db.Begin(t.Context())
@@ -193,5 +193,5 @@ func TestAListThatSearchesTooLongSaysSo(t *testing.T) {
 	}
 	pgtest.Eventually(t, 10*time.Second, func() bool {
 		return e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer).Code == http.StatusOK
-	}, "it may read again")
+	}, "the slot is free again")
 }

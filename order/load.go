@@ -15,27 +15,27 @@ import (
 )
 
 const (
-	// loadSlots is how many read queries run at once: with Redis away, thousands
+	// loadSlots is how many read queries run at once: with Redis down, thousands
 	// of polls share two connections and the order writer keeps its own.
 	loadSlots = 2
-	// loadLimit is how many numbers one query asks for.
+	// loadLimit is how many numbers one query reads.
 	loadLimit = 256
 	// loadTimeout bounds a query that many readers wait for.
 	loadTimeout = 5 * time.Second
 	// localSeconds is how long the process remembers what it read. freecache
-	// counts whole seconds on the clock, so this lasts 0 to 1 s: never longer than
-	// the second in which a change has to become visible.
+	// counts whole seconds on the clock, so an entry lives 0 to 1 s: never longer
+	// than the second in which a change has to become visible.
 	localSeconds = 1
-	// localCacheBytes bounds the process's own memory of what it just read from
-	// Postgres, which keeps polls off Postgres while Redis is full or away: some
-	// 30,000 orders.
+	// localCacheBytes bounds the process's cache of what it just read from
+	// Postgres, some 30,000 orders. That cache keeps polls off Postgres while
+	// Redis is full or down.
 	localCacheBytes = 16 << 20
 )
 
-// loader reads orders from Postgres for many readers at once: whoever finds a
-// slot free asks for all numbers that wait, its own and the others'. There is
-// no timer and no goroutine of its own; the slower Postgres is, the more
-// numbers share a query.
+// loader coalesces the reads of many readers: a reader that finds a slot free
+// queries all numbers that wait, its own and the others'. There is no timer and
+// no background goroutine; the slower Postgres is, the more numbers share a
+// query.
 //
 // mu guards waiting; a slot is held while a query runs; mu is never held then.
 type loader struct {
@@ -75,12 +75,13 @@ func (l *loader) load(ctx context.Context, no ids.ID) (orderevent.Order, bool, e
 		case l.slots <- struct{}{}:
 			l.run(ctx)
 			<-l.slots
-			// Somebody else's run may have taken mine, or this one was full: look again.
+			// Another reader's run may have included this number, or this run was full:
+			// check again.
 		}
 	}
 }
 
-// run asks for what waits now. The caller holds a slot.
+// run queries the numbers that wait now. The caller holds a slot.
 func (l *loader) run(ctx context.Context) {
 	l.mu.Lock()
 	taken := make(map[ids.ID]*loading, min(len(l.waiting), loadLimit))
@@ -91,13 +92,14 @@ func (l *loader) run(ctx context.Context) {
 		}
 		taken[no] = w
 		nos = append(nos, no)
-		delete(l.waiting, no) // who comes from now on needs a later reading
+		delete(l.waiting, no) // readers that arrive from now on need a later read
 	}
 	l.mu.Unlock()
 	if len(nos) == 0 {
 		return
 	}
-	// Others wait for this query, too: it must not end with one reader's request.
+	// Other readers wait for this query too: it must not end with one reader's
+	// request.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
 	orders, err := l.query(ctx, nos)
@@ -113,7 +115,7 @@ func (l *loader) run(ctx context.Context) {
 func (s *Service) Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
 	o, ok, err := s.cache.get(ctx, no)
 	if err != nil {
-		s.deps.Log.DebugContext(ctx, "order cache not readable, asking Postgres", "error", err)
+		s.deps.Log.DebugContext(ctx, "order cache not readable, reading Postgres", "error", err)
 	}
 	if ok {
 		return o, true, nil
@@ -125,7 +127,7 @@ func (s *Service) Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, e
 }
 
 // readThrough is the loader's query: it reads many orders, puts them into the
-// cache and remembers for a moment what the cache does not hold.
+// cache and remembers for a moment those that the cache could not store.
 func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
 	s.metrics.loads.Add(float64(len(nos)))
 	found, err := s.readRows(ctx, nos)
@@ -147,16 +149,16 @@ func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]ord
 	return found, nil
 }
 
-// fillPause is how long the cache is left alone that did not take what readers
-// found: while Redis hangs, each try would keep hundreds of them waiting, and
+// fillPause is how long fills are skipped after the cache failed to accept one:
+// while Redis hangs, each attempt would keep hundreds of readers waiting, and
 // the process remembers what they read.
 const fillPause = time.Second
 
-// errFillPause is the reason for a filling that was not tried.
+// errFillPause is the reason for a fill that was not attempted.
 var errFillPause = errors.New("order: the cache did not take the last filling")
 
-// fill puts what readers found into the cache. They wait for it, so that it is
-// bounded as their reading was.
+// fill puts what readers found into the cache. They wait for it, so it has the
+// same bound as their read.
 func (s *Service) fill(ctx context.Context, orders []orderevent.Order) (noRoom int, err error) {
 	if time.Now().UnixNano() < s.fillFrom.Load() {
 		return 0, errFillPause
@@ -183,7 +185,8 @@ func (s *Service) readRows(ctx context.Context, nos []ids.ID) (map[ids.ID]ordere
 	return orders, nil
 }
 
-// remember keeps an order's cache entry, or that there is none, for localSeconds.
+// remember keeps an order's cache entry, or the fact that there is none, for
+// localSeconds.
 func (s *Service) remember(no ids.ID, raw []byte) {
 	_ = s.local.Set(no[:], raw, localSeconds) // fails only for entries above 1/1024 of the cache
 }

@@ -43,7 +43,7 @@ func TestLoaderSharesQueries(t *testing.T) {
 			})
 		}
 		readers.Wait()
-		// The first two find nobody waiting with them; all others share.
+		// The first two find no other reader waiting; all others share.
 		if queries > 8 || asked > 2*len(nos) {
 			t.Errorf("%d queries for %d numbers answered 3000 readers of 300 orders", queries, asked)
 		}
@@ -76,7 +76,7 @@ func TestLoaderOutlivesTheReaderThatRan(t *testing.T) {
 	})
 }
 
-func TestLoaderTellsEveryReaderOfAFailure(t *testing.T) {
+func TestLoaderReturnsFailureToEveryReader(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
 	l := newLoader(func(context.Context, []ids.ID) (map[ids.ID]orderevent.Order, error) { return nil, down })
@@ -92,7 +92,7 @@ func TestLoaderTellsEveryReaderOfAFailure(t *testing.T) {
 	}
 }
 
-func TestGetRemembersThatThereIsNone(t *testing.T) {
+func TestGetRemembersMissingOrder(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	no := ids.NewFor(1)
@@ -101,11 +101,11 @@ func TestGetRemembersThatThereIsNone(t *testing.T) {
 			t.Fatalf("%v, %v", ok, err)
 		}
 	}
-	// At most one look per second of the clock, however slow this machine is.
+	// At most one query per second of the clock, however slow this machine is.
 	if loads := counter(t, s.metrics.loads); loads > 10 {
-		t.Errorf("50 reads of no order asked Postgres %.0f times", loads)
+		t.Errorf("50 reads of a missing order queried Postgres %.0f times", loads)
 	}
-	// A row that appears is found in the cache, whatever is remembered.
+	// A row that appears is found in the cache, even if its absence is remembered.
 	m := grants(s.item(1), 1)
 	m.Grants[0].No = no
 	s.deliver(m)

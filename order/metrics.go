@@ -24,14 +24,14 @@ type metrics struct {
 	changes     *prometheus.CounterVec
 }
 
-// What became of an order that was put.
+// Outcomes of putting an order.
 const (
 	putStored = "stored"
 	putKept   = "kept"
 	putNoRoom = "no_room"
 )
 
-// Who made a new order readable in the cache.
+// Which component made a new order readable in the cache.
 const (
 	visibleByWriter = "writer"
 	visibleByEvent  = "event"
@@ -51,29 +51,29 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		written: auto.NewCounterVec(opts("grants_written_total",
-			"Grants that the order writer brought to their end, by result: created, or refused as duplicate, shortfall, interrupted, blocked; "+
-				"known had its end before; malformed are dead letters, a message that cannot be read counting once."), []string{"result"}),
+			"Grants that the order writer finished, by result: created, or refused as duplicate, shortfall, interrupted, blocked; "+
+				"known had been finished before; malformed are dead letters, a message that cannot be read counting once."), []string{"result"}),
 		writeTime: histogram("write_seconds", "Time from taking grants to their orders' commit, with retries.",
 			prometheus.ExponentialBuckets(0.001, 2, 15)),
 		batchSize: histogram("write_batch_grants", "Grants per writer transaction.", prometheus.ExponentialBuckets(1, 2, 15)),
 		writeErrors: auto.NewCounter(opts("write_failures_total",
-			"Writer transactions that Postgres did not take and that were tried again.")),
+			"Writer transactions that failed in Postgres and were retried.")),
 		visible: auto.NewCounterVec(opts("visible_total",
-			"New orders and refusals that became readable in the cache, by who put them there: writer, event, reader. "+
+			"New orders and refusals that became readable in the cache, by what put them there: writer, event, reader. "+
 				"One that left the cache and is read again counts again."), []string{"by"}),
 		// The commit takes a few ms; a minute is the outage after which every queued
-		// number must have come to its end.
+		// number must have ended.
 		visibleTime: histogram("visible_seconds", "Age of a message of grants, by the time in its id, when its orders had become readable.",
 			prometheus.ExponentialBuckets(0.002, 2, 16)),
 		cacheReads: auto.NewCounterVec(opts("cache_reads_total", "Reads of the order cache, by result: hit, miss, error."), []string{"result"}),
 		cachePuts: auto.NewCounterVec(opts("cache_puts_total",
 			"Changed orders put into the cache, by result: stored, kept, no_room."), []string{"result"}),
-		loads: auto.NewCounter(opts("postgres_reads_total", "Order numbers that had to be asked of Postgres.")),
+		loads: auto.NewCounter(opts("postgres_reads_total", "Order numbers that had to be read from Postgres.")),
 		changes: auto.NewCounterVec(opts("changes_total",
 			"Orders that changed their status after they were written, by the status they have now and, where it was closed, the reason."), []string{"status", "reason"}),
 	}
-	// What can happen on the usual way is there from the first scrape on, so that
-	// the first rate is right.
+	// Series of the normal path exist from the first scrape on, so that the first
+	// rate is right.
 	for _, result := range []string{"created", "known", "malformed", orderevent.ReasonDuplicate, orderevent.ReasonShortfall, orderevent.ReasonInterrupted, orderevent.ReasonBlocked} {
 		m.written.WithLabelValues(result)
 	}
@@ -92,9 +92,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// sawVisible notes how old the messages' grants were when their orders became
-// readable. Clocks of different machines meet here, so the figure is as good as
-// they agree.
+// sawVisible records how old the messages' grants were when their orders became
+// readable. It compares clocks of different machines, so the figure is only as
+// accurate as they agree.
 func (m *metrics) sawVisible(messages []message) {
 	now := time.Now()
 	for i := range messages {

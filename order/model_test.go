@@ -17,7 +17,7 @@ import (
 type model struct {
 	rows  map[ids.ID]string // status, or status/reason
 	live  map[userOf]ids.ID
-	units map[int64]int32 // left per item; below 0 for unlimited ones
+	units map[int64]int32 // left per item; below 0 for unlimited items
 	epoch map[int64]int64
 	done  map[ids.ID]bool // messages
 
@@ -62,7 +62,7 @@ func (m *model) deliver(b *seckillevent.Batch) {
 	}
 }
 
-// pay and close are the two ends of an order that waits for payment.
+// pay and close are the two outcomes of an order that waits for payment.
 func (m *model) pay(g seckillevent.Grant) {
 	if m.rows[g.No] == "pending_payment" {
 		m.rows[g.No] = "paid"
@@ -80,8 +80,8 @@ func (m *model) close(b *seckillevent.Batch, g seckillevent.Grant) {
 	}
 }
 
-// TestRationFollowsTheModel is the slow path alone, without a database, and so
-// with far more cases.
+// TestRationFollowsTheModel tests the slow path alone, without a database, and
+// so with far more cases.
 func TestRationFollowsTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

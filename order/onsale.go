@@ -9,10 +9,9 @@ import (
 )
 
 // numberSpan is the numbers from since on and below before. A number carries the time
-// it was minted at, so that most filters of a list say between which numbers to
-// look: it begins there instead of walking there over every order since, and
-// the orders need no index by item, session or time that each of them would
-// pay for.
+// it was minted at, so most filters of a list bound the numbers: the scan begins
+// there instead of passing every order since, and the table needs no index by item,
+// session or time, which every order would have to pay for.
 type numberSpan struct{ since, before ids.ID }
 
 var everyNumber = numberSpan{before: last}
@@ -28,7 +27,7 @@ func (n numberSpan) within(other numberSpan) numberSpan {
 	return n
 }
 
-// only is one number.
+// only is the span of one number.
 func only(no ids.ID) numberSpan {
 	next := no
 	for i := len(next) - 1; i >= 0; i-- {
@@ -42,18 +41,19 @@ func only(no ids.ID) numberSpan {
 const (
 	// mintedAround is how far outside its sale an item's numbers may have been
 	// minted: paths are handed out minutes before the opening, by machines whose
-	// clocks differ. A list reads that much more of the table, which is little.
+	// clocks differ. It makes a list read that much more of the table, which is
+	// little.
 	mintedAround = time.Hour
-	// writtenWithin is how long before its order a number was minted at most: a
-	// path lives for minutes, and the order writer may have been behind.
+	// writtenWithin is the longest time between the minting of a number and its
+	// order: a path lives for minutes, and the order writer may have been behind.
 	writtenWithin = time.Hour
-	// clocksDiffer is how much later than its order a number may seem to have been
-	// minted.
+	// clocksDiffer is how much later than its order a number may appear to have
+	// been minted.
 	clocksDiffer = time.Minute
 )
 
-// createdIn returns between which numbers the orders lie that were created in a
-// span of time; nil has no bound.
+// createdIn returns the span of numbers in which the orders created between
+// from and to lie; nil has no bound.
 func createdIn(from, to *time.Time) numberSpan {
 	n := everyNumber
 	if from != nil {
@@ -68,14 +68,14 @@ func createdIn(from, to *time.Time) numberSpan {
 // Sales says when something was on sale.
 type Sales interface {
 	// WhenOnSale returns the first opening and the last closing of the sessions
-	// that fit the item, the session and the activity, where each may be nil for
-	// any; known is false when there is none.
+	// that match the item, the session and the activity, where nil matches any;
+	// known is false if there is none.
 	WhenOnSale(ctx context.Context, item, session, activity *int64) (opens, closes time.Time, known bool, err error)
 }
 
-// onSale returns the numbers between which the orders of an item lie, of a
-// session's items, or of an activity's: they were minted while it was on sale.
-// nil is any; what was never on sale has no bounds.
+// onSale returns the span of numbers in which the orders of an item, a session
+// or an activity lie: they were minted while it was on sale. nil matches any;
+// something that was never on sale has no bounds.
 func (s *Service) onSale(ctx context.Context, item, session, activity *int64) (numberSpan, error) {
 	if item == nil && session == nil && activity == nil {
 		return everyNumber, nil

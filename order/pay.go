@@ -23,10 +23,10 @@ var (
 	ErrClosing       = fault.New(fault.Conflict, "order-closing", fault.Titles{"This order is being closed", "订单正在关闭"}, "The order is being closed; ask for it again in a moment.").After(time.Second)
 )
 
-// Payable returns the user's order with its row locked, so that neither a
-// claim nor another payment comes in between until tx ends. It fails with
-// ErrNotFound, ErrNotPayable or ErrClosing. Of ErrNotFound, Missing knows more
-// once tx has ended.
+// Payable returns the user's order with its row locked, so that neither a claim
+// nor another payment can intervene until tx ends. It fails with ErrNotFound,
+// ErrNotPayable or ErrClosing. After ErrNotFound and the end of tx, Missing
+// returns the precise reason.
 func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64) (orderevent.Order, error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.Order{}, ErrNotFound
@@ -38,8 +38,8 @@ func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64)
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: lock %s: %w", no, err)
 	}
-	// The deadline is Postgres's, so Postgres's clock compares it. The row lock
-	// was waited for, hence the time after it and not the statement's.
+	// The deadline was set by Postgres's clock, so that clock is compared with it:
+	// the time now, after the wait for the row lock, not the statement's.
 	now, err := orderdb.New(tx).Clock(ctx)
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: read clock: %w", err)
@@ -55,8 +55,8 @@ func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64)
 	return fromRow(row), nil
 }
 
-// whatItIs adds to an error what the order is, and why where it has come to
-// nothing, in the words for its shopper.
+// whatItIs adds to an error the order's status, and the reason if the order was
+// refused or closed, as its shopper reads them.
 func whatItIs(err *fault.Error, row orderdb.OrdersOrder) *fault.Error {
 	err = err.With("order_status", row.Status)
 	if reason := orderevent.View(fromRow(row)).Reason; reason != "" {
@@ -66,10 +66,10 @@ func whatItIs(err *fault.Error, row orderdb.OrdersOrder) *fault.Error {
 }
 
 // MarkPaid turns a pending order into a paid one inside the transaction that
-// captures its payment, whether or not it is being closed or past its deadline:
-// money that arrived before the closing committed wins. It reports false, with
-// the order as it is, when the order is pending no more; the money then has to
-// go back. After the commit the caller calls Announce.
+// captures its payment, even if it is being closed or past its deadline: money
+// that arrived before the closing committed wins. It returns false, with the
+// order as it is, if the order is no longer pending; the money must then be
+// refunded. After the commit the caller calls Announce.
 func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID) (orderevent.Order, bool, error) {
 	q := orderdb.New(tx)
 	row, err := q.MarkPaid(ctx, orderdb.MarkPaidParams{OrderNo: no, Bucket: no.Bucket(), Actor: "payment " + paymentNo.String()})
@@ -94,16 +94,16 @@ func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID)
 }
 
 // Announce is called once after the commit of a change: it counts it, puts the
-// orders into the cache at once and wakes the outbox relay. It may fail or never
-// be called; then the events, which are in the outbox, do the same a little later.
+// orders into the cache immediately and wakes the outbox relay. If it fails or is
+// never called, the events in the outbox do the same a little later.
 func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
 	for i := range orders {
 		s.metrics.changes.WithLabelValues(orders[i].Status, orders[i].Reason).Inc()
 	}
 	ctx = context.WithoutCancel(ctx) // the change is committed, whether or not its client still waits
 	if err := s.cache.put(ctx, orders); err != nil {
-		s.deps.Log.WarnContext(ctx, "order cache not updated, its subscription will repeat it", "orders", len(orders), "error", err)
+		s.deps.Log.WarnContext(ctx, "order cache not updated, the event subscription will repeat it", "orders", len(orders), "error", err)
 	}
-	// Last, so that whoever asks because of the push is not told an older state.
+	// Last, so that a poll triggered by the push does not read an older state.
 	s.deps.Outbox.Wake()
 }

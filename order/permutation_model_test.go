@@ -10,7 +10,7 @@ type happening string
 const (
 	grantCame      happening = "grant"          // the writer gets the grant, or its message again
 	grantAgain     happening = "grant again"    // the hold sweeper sent it again, in another message
-	grantLate      happening = "late grant"     // the grant comes under an epoch that a Load has replaced
+	grantLate      happening = "late grant"     // the grant arrives under an epoch that a Load has replaced
 	rivalCame      happening = "rival grant"    // another number of the same user, for the same item
 	moneyCame      happening = "capture"        // a capture is settled
 	moneyCameAgain happening = "second capture" // and another one
@@ -18,7 +18,7 @@ const (
 	cancelEnds     happening = "cancel ends"    // the last step of a cancellation
 	deadlineCame   happening = "deadline"       // the deadline passes and the sweeper claims what is due
 	expiryEnds     happening = "expiry ends"    // the last step of an expiry
-	claimLapses    happening = "claim lapses"   // whoever claimed the order died
+	claimLapses    happening = "claim lapses"   // the process that claimed the order died
 )
 
 // course is the model of one order: what its row must say after each event.
@@ -43,7 +43,7 @@ func (c *course) enters(status, reason string) bool {
 // live reports whether one of the user's two numbers holds a unit.
 func (c *course) live() bool { return orderevent.Live(c.status) || orderevent.Live(c.rival) }
 
-// write is what the writer makes of a grant of one of the two numbers.
+// write is what the writer does with a grant of one of the two numbers.
 func (c *course) write(row, reason *string, refusal string) {
 	switch {
 	case *row != "": // known: a success again, and never a change
@@ -57,7 +57,7 @@ func (c *course) write(row, reason *string, refusal string) {
 }
 
 // apply is the state machine of design.md §5. It reports whether the event had
-// an effect, for those whose answer tells.
+// an effect, for events whose answer says so.
 func (c *course) apply(what happening) bool {
 	switch what {
 	case grantCame, grantAgain:

@@ -25,8 +25,8 @@ type walked struct {
 	order       []happening
 }
 
-// walk takes many orders through many permutations at once: at each step all
-// orders that meet the same event meet it together, set-wise as in production.
+// walk takes many orders through many permutations together: at each step all
+// orders with the same event get it in one set, as in production.
 type walk struct {
 	*bundle
 	item   *seckillevent.Batch
@@ -65,8 +65,8 @@ func messageOf(of *seckillevent.Batch, group []*walked, no func(*walked) ids.ID)
 func own(o *walked) ids.ID     { return o.no }
 func rivalNo(o *walked) ids.ID { return o.rivalNo }
 
-// happens makes an event happen to a group and returns the numbers on which it
-// had an effect, for those events whose answer tells.
+// happens applies an event to a group and returns the numbers on which it had
+// an effect, for events whose answer says so.
 func (w *walk) happens(what happening, group []*walked) (effect map[ids.ID]bool, tells bool) {
 	effect = map[ids.ID]bool{}
 	nos := make([]ids.ID, len(group))
@@ -123,8 +123,8 @@ func (w *walk) happens(what happening, group []*walked) (effect map[ids.ID]bool,
 	return effect, false
 }
 
-// grant delivers the grants: those that came before in the message that they
-// came in, which is repeated as it was.
+// grant delivers the grants: those delivered before in their original message,
+// which is repeated unchanged.
 func (w *walk) grant(group []*walked) {
 	var fresh []*walked
 	var fetch []*seckillevent.Batch
@@ -164,7 +164,7 @@ func (w *walk) pay(group []*walked, effect map[ids.ID]bool) {
 	})
 }
 
-// step lets the k-th event of every permutation happen, event by event.
+// step applies the k-th event of every permutation, event by event.
 func (w *walk) step(k int) {
 	w.t.Helper()
 	groups := map[happening][]*walked{}
@@ -176,7 +176,7 @@ func (w *walk) step(k int) {
 		for _, o := range w.orders {
 			mine := o.order[k] == what
 			if !mine && what == deadlineCame && o.due && o.status == orderevent.StatusPending && !o.claimed {
-				mine = true // its claim lapsed, and it is due still: the sweeper takes it along
+				mine = true // its claim expired, and it is still due: the sweeper claims it too
 			}
 			switch {
 			case mine:
@@ -248,7 +248,7 @@ func (w *walk) check(k int) {
 // make long through every one, and compares rows, claims, history and stock with
 // the model after each event: only design.md's transitions happen, each update
 // is conditional (the second one changes no row and reports so), every version
-// has its line of history, and units are neither lost nor made.
+// has its line of history, and units are neither lost nor created.
 func TestPermutationsOfEvents(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(cfg *Config, _ *Deps) { cfg.ClosingFor = 10 * time.Minute }) // no claim ends by itself
@@ -272,7 +272,7 @@ func TestPermutationsOfEvents(t *testing.T) {
 	s.eachChangeOnce()
 }
 
-// in is the same bundle, failing a subtest.
+// in is the same bundle for a subtest.
 func (s *bundle) in(t *testing.T) *bundle {
 	t.Helper()
 	mine := *s
@@ -280,8 +280,8 @@ func (s *bundle) in(t *testing.T) *bundle {
 	return &mine
 }
 
-// eachChangeOnce holds the outbox to the rows: every status that an order ever
-// entered was told exactly once, with the version that entered it.
+// eachChangeOnce compares the outbox with the rows: every status that an order
+// ever entered has exactly one event, with the version that entered it.
 func (s *bundle) eachChangeOnce() {
 	s.t.Helper()
 	told := map[string]int{}
@@ -302,7 +302,7 @@ func (s *bundle) eachChangeOnce() {
 	if _, err := pgx.ForEachRow(rows, []any{&no, &version, &status}, func() error {
 		entered++
 		if n := told[fmt.Sprintf("%s %d %s", no, version, status)]; n != 1 {
-			s.t.Errorf("%s entered %s with version %d and %d events tell it", no, status, version, n)
+			s.t.Errorf("%s entered %s with version %d, with %d events for it", no, status, version, n)
 		}
 		return nil
 	}); err != nil {

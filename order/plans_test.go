@@ -9,9 +9,9 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// past fills the table with a shop's past: many orders of one item, paid
-// long ago, by users who do not matter. They get their numbers in Postgres, for
-// which any will do.
+// past fills the table with old orders: many orders of one item, paid long ago,
+// by users who do not matter. Their numbers are minted in Postgres; any number
+// will do.
 func (s *bundle) past(item int64, orders int) {
 	s.t.Helper()
 	s.exec(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
@@ -20,8 +20,8 @@ func (s *bundle) past(item int64, orders int) {
 }
 
 // readBy runs do and returns how many rows of orders Postgres read for it, by
-// scans of whole partitions and by index. The pool has one connection, whose
-// figures it can be made to tell.
+// scans of whole partitions and by index. The pool has one connection, which
+// can be made to report its statistics.
 func (s *bundle) readBy(do func()) (scanned, fetched int) {
 	s.t.Helper()
 	figures := func() (scanned, fetched int) {
@@ -37,7 +37,7 @@ func (s *bundle) readBy(do func()) (scanned, fetched int) {
 	return scanned - scannedBefore, fetched - fetchedBefore
 }
 
-// oneConnection makes the module's pool one of a single connection.
+// oneConnection gives the module a pool of a single connection.
 func oneConnection(t *testing.T) func(*Config, *Deps) {
 	t.Helper()
 	return func(_ *Config, d *Deps) {
@@ -52,9 +52,9 @@ func oneConnection(t *testing.T) func(*Config, *Deps) {
 	}
 }
 
-// TestExpiryReadsOnlyWhatIsDue: the orders of past sales, of which there are ever
-// more, cost it nothing.
-func TestExpiryReadsOnlyWhatIsDue(t *testing.T) {
+// TestExpiryReadsOnlyDueOrders checks that the orders of past sales, whose number
+// only grows, cost it nothing.
+func TestExpiryReadsOnlyDueOrders(t *testing.T) {
 	t.Parallel()
 	const due, past = 300, 40_000
 	s := setup(t, oneConnection(t))

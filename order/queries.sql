@@ -11,12 +11,12 @@ SELECT o.* FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::small
 CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
 
 -- name: ReadStatuses :many
--- What became of many numbers; those without a row are left out.
+-- The statuses of many numbers; those without a row are left out.
 SELECT o.order_no, o.status FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT order_no, status FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
 
 -- name: MarkPaid :one
--- Whoever comes first, the payment or the closing, changes the row; the other finds no pending order.
+-- The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL, updated_at = clock_timestamp()
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'pending_payment'
@@ -35,9 +35,9 @@ WHERE order_no = @order_no AND bucket = @bucket AND user_id = @user_id AND statu
 RETURNING *;
 
 -- name: ClaimDue :many
--- Claims what is due, oldest deadline first. A row that somebody else has locked (a payment being made, another
--- sweeper) is skipped and looked at again a second later. Through arrays, whose length the planner takes for short,
--- the rows are found by their key; joined to the rows themselves it reads every order there is.
+-- Claims the due orders, oldest deadline first. A row that is locked (a payment being made, another sweeper) is
+-- skipped and retried a second later. Joined through arrays, which the planner assumes to be short, the rows are
+-- found by their key; joined to the rows themselves the plan reads every order there is.
 WITH due AS MATERIALIZED (
     SELECT bucket, order_no FROM orders.orders
     WHERE status = 'pending_payment' AND pay_deadline <= statement_timestamp()
@@ -51,7 +51,7 @@ WHERE o.order_no = n.no AND o.bucket = n.b
 RETURNING o.order_no;
 
 -- name: StockOfOrders :many
--- Which stock rows the units of these orders go back to; both columns never change after the insert, so this may be
+-- Which stock rows the units of these orders return to; neither column changes after the insert, so this may be
 -- read before the rows are locked.
 SELECT DISTINCT o.item_id, o.shard FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT item_id, shard FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
@@ -59,7 +59,8 @@ ORDER BY o.item_id, o.shard;
 
 -- name: CloseClaimed :many
 -- Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
--- rows that this transaction holds. They share one time, so that their event says it once. Arrays as in ClaimDue.
+-- rows that this transaction has locked. They share one time, so that their event states it once. Arrays as in
+-- ClaimDue.
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED (
     SELECT o.order_no, o.bucket
     FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b ORDER BY no) n
@@ -78,7 +79,8 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED 
 SELECT * FROM closed ORDER BY order_no;
 
 -- name: LiveOrdersOfUsers :many
--- What users hold live of the items they were granted, and in these items' activities where the rule spans them.
+-- The users' live orders of the items they were granted, and of these items' activities where the rule spans
+-- them.
 SELECT o.item_id, o.activity_id, o.user_id, o.one_per_activity
 FROM (SELECT unnest(@buckets::smallint[]) AS b, unnest(@user_ids::bigint[]) AS usr,
              unnest(@item_ids::bigint[]) AS item, unnest(@activity_ids::bigint[]) AS activity) n
@@ -97,13 +99,14 @@ SELECT order_no, user_id, quantity, status FROM orders.orders
 WHERE item_id = @item_id AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed');
 
 -- name: EndedOrdersOfItem :many
--- The item's numbers that ended not long ago: their rush paths may still be sent again.
+-- The item's numbers that ended recently: their rush paths may still be sent again.
 SELECT order_no, updated_at FROM orders.orders
 WHERE item_id = @item_id AND status IN ('closed', 'refused', 'refunded')
   AND updated_at > statement_timestamp() - make_interval(secs => @within_seconds::float8);
 
 -- name: ClosedOrdersOfItem :many
--- Whose order of the item was closed unpaid, for items that nobody may have twice: the last one of each user.
+-- The users whose order of the item was closed unpaid, with the last one of each, for items that a user may
+-- buy only once.
 SELECT DISTINCT ON (user_id) user_id, order_no FROM orders.orders
 WHERE item_id = @item_id AND status = 'closed'
 ORDER BY user_id, order_no DESC;
@@ -118,7 +121,7 @@ WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_fa
 GROUP BY item_id;
 
 -- name: OrdersOfUser :many
--- A shopper's orders, newest first; the bucket leads to the one partition they lie in.
+-- A shopper's orders, newest first; the bucket prunes to the one partition they lie in.
 SELECT * FROM orders.orders
 WHERE bucket = @bucket AND user_id = @user_id AND order_no < @before
 ORDER BY order_no DESC LIMIT @most;
@@ -142,7 +145,7 @@ SELECT version, status, reason, actor, at FROM orders.history
 WHERE bucket = @bucket AND order_no = @order_no ORDER BY version;
 
 -- name: UsersWithSeveralLiveOrders :many
--- I3: what the unique indexes forbid, asked of the rows themselves. Only a wrong index lets a row through.
+-- I3: checks the rows themselves for what the unique indexes forbid. Only a broken index lets a row through.
 SELECT item_id, user_id, count(*) AS live FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id, user_id HAVING count(*) > 1 ORDER BY item_id, user_id LIMIT @most;
@@ -153,7 +156,7 @@ WHERE one_per_activity AND status IN ('pending_payment', 'paid', 'completed', 'r
 GROUP BY activity_id, user_id HAVING count(*) > 1 ORDER BY activity_id, user_id LIMIT @most;
 
 -- name: LargestLiveQuantities :many
--- I3: the largest quantity that one live order has, per item, to compare with the item's limit.
+-- I3: the largest quantity of one live order, per item, to compare with the item's limit.
 SELECT item_id, max(quantity)::int AS quantity FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id;
@@ -166,6 +169,6 @@ SELECT item_id, shard, activity_id, per_activity, user_limit FROM inventory.stoc
 SELECT clock_timestamp()::timestamptz;
 
 -- name: OpenUnpaid :many
--- Users with many orders to pay, those with the most first.
+-- Users with many unpaid orders, those with the most first.
 SELECT user_id, count(*) AS orders FROM orders.orders WHERE status = 'pending_payment'
 GROUP BY user_id HAVING count(*) >= @at_least::bigint ORDER BY 2 DESC, 1 LIMIT @at_most;

@@ -9,15 +9,15 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// userOf names what a user may have one of: an item, or one item of an
-// activity.
+// userOf is the key of a limit of one per user: for an item, or for one item of
+// an activity.
 type userOf struct {
 	activity bool
 	id       int64 // of the item, or of the activity
 	user     int64
 }
 
-// claims lists what a grant would take from its user.
+// claims lists the limits of its user that a grant uses up.
 func claims(b *seckillevent.Batch, user int64) []userOf {
 	of := []userOf{{id: b.ItemID, user: user}}
 	if b.PerActivity {
@@ -27,8 +27,8 @@ func claims(b *seckillevent.Batch, user int64) []userOf {
 }
 
 // ration is the writer's slow path, taken when Postgres has fewer units than
-// were granted: it walks the entries in stream order and accepts each that
-// fits while units last. It is given what the database knows and decides
+// were granted: it processes the entries in stream order and accepts each that
+// fits while units last. Its inputs come from the database and it decides
 // without it, so that a test can compare it with a model.
 //
 //	known      numbers that have a row: they are neither accepted nor refused
@@ -52,7 +52,7 @@ func ration(entries []entry, batches []*seckillevent.Batch, known map[ids.ID]boo
 			e.reason = orderevent.ReasonDuplicate
 			refused = append(refused, e)
 		case limited && e.grant.Quantity > left:
-			// A later, smaller grant may still fit and is not made to suffer.
+			// A later, smaller grant may still fit.
 			e.reason = orderevent.ReasonShortfall
 			refused = append(refused, e)
 		default:

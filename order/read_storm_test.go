@@ -16,7 +16,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// statements counts what a pool asks Postgres.
+// statements counts the statements that a pool sends to Postgres.
 type statements struct{ n atomic.Int64 }
 
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -25,7 +25,7 @@ func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tra
 }
 func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// counted is an edge whose statements on Postgres are counted.
+// counted is an edge that counts its statements to Postgres.
 func counted(t *testing.T) (*edge, *statements) {
 	t.Helper()
 	count := new(statements)
@@ -41,13 +41,13 @@ func counted(t *testing.T) (*edge, *statements) {
 	}), count
 }
 
-// crowd is how many read at once.
+// crowd is how many readers read at the same time.
 const crowd = 400
 
-// storm has everybody read an order at the same moment and returns the statements
-// that reached Postgres. of names the i-th reader and the number asked for.
-// Whoever is not answered by the cache waits until as many have come as missed
-// says, as behind a Postgres that is slow.
+// storm has many shoppers read an order at the same moment and returns the
+// statements that reached Postgres. of names the i-th reader and the number to
+// read. Readers that the cache does not answer wait until as many have arrived as
+// missed says, as with a slow Postgres.
 func (e *edge) storm(count *statements, want, missed int, of func(i int) (user int64, no ids.ID)) int64 {
 	e.t.Helper()
 	for range loadSlots {
@@ -60,7 +60,7 @@ func (e *edge) storm(count *statements, want, missed int, of func(i int) (user i
 	}
 	var arrived atomic.Int64
 	e.line.asked = func() { arrived.Add(1) }
-	// Whoever Redis is too slow for asks Postgres before the queue.
+	// A reader that gave up on Redis reads Postgres before the queue.
 	slow := func() int64 { return int64(counter(e.t, e.metrics.cacheReads.WithLabelValues("error"))) }
 	slowBefore := slow()
 	if missed == 0 {
@@ -77,26 +77,27 @@ func (e *edge) storm(count *statements, want, missed int, of func(i int) (user i
 		})
 	}
 	if missed > 0 {
-		pgtest.Eventually(e.t, time.Minute, func() bool { return arrived.Load()+slow()-slowBefore >= int64(missed) }, "everybody who misses the cache has come")
+		pgtest.Eventually(e.t, time.Minute, func() bool { return arrived.Load()+slow()-slowBefore >= int64(missed) }, "all readers that miss the cache arrive")
 		free()
 	}
 	readers.Wait()
 	return count.n.Load() - before
 }
 
-// batches is what a storm on that many orders may take: full queries, and a few
-// for those that had missed the cache and did not stand in line yet.
+// batches is how many statements a storm on that many orders may take: full
+// queries, and a few for readers that had missed the cache and were not waiting
+// for a query yet.
 const batches = (crowd+loadLimit-1)/loadLimit + 2*loadSlots
 
-// Penetration: numbers that were never minted are looked for in Postgres many at
-// a time, and numbers of others not at all.
+// Penetration: numbers that were never minted are looked up in Postgres many at
+// a time, and numbers of other users not at all.
 func TestUnknownNumbersShareQueries(t *testing.T) {
 	t.Parallel()
 	e, count := counted(t)
 	n := e.storm(count, http.StatusNotFound, crowd, func(int) (int64, ids.ID) { return 1, ids.NewFor(1) })
 	most := int64(batches)
 	if counter(t, e.metrics.cacheReads.WithLabelValues("error")) > 0 {
-		most *= 2 // whoever Redis was too slow for asked Postgres before the queue and after it
+		most *= 2 // readers that gave up on Redis read Postgres before the queue and after it
 	}
 	if n == 0 || n > most {
 		t.Errorf("%d unknown numbers took %d statements", crowd, n)
@@ -106,29 +107,31 @@ func TestUnknownNumbersShareQueries(t *testing.T) {
 		foreign++
 	}
 	if n := e.storm(count, http.StatusNotFound, 0, func(int) (int64, ids.ID) { return 1, ids.NewFor(foreign) }); n != 0 {
-		t.Errorf("numbers of others took %d statements", n)
+		t.Errorf("numbers of other users took %d statements", n)
 	}
 }
 
-// Breakdown: the one order that everybody reads falls out of the cache.
+// Breakdown: the one order that every reader reads drops out of the cache.
 func TestAForgottenOrderIsReadOnce(t *testing.T) {
 	t.Parallel()
 	e, count := counted(t)
 	no := e.placed(e.item(1), 1).Grants[0].No
 	n := e.storm(count, http.StatusOK, 0, func(int) (int64, ids.ID) { return 1, no })
-	// On a machine that is busy with other tests Redis may be too slow for some; they alone may ask Postgres.
+	// On a machine that is busy with other tests Redis may be too slow for some readers; only they may query
+	// Postgres.
 	if slow := int64(counter(t, e.metrics.cacheReads.WithLabelValues("error"))); n > slow {
-		t.Errorf("an order in the cache took %d statements, %d readers waited for Redis in vain", n, slow)
+		t.Errorf("an order in the cache took %d statements, %d readers timed out on Redis", n, slow)
 	}
 	e.forget(t.Context(), no)
-	// One reads it for all; whoever had missed the cache and did not stand in line yet may read it once more.
+	// One reader queries for all; a reader that had missed the cache and was not waiting yet may query once
+	// more.
 	if n = e.storm(count, http.StatusOK, crowd, func(int) (int64, ids.ID) { return 1, no }); n == 0 || n > 2*loadSlots {
 		t.Errorf("%d readers of one order took %d statements", crowd, n)
 	}
 }
 
-// Avalanche: the orders of a whole rush fall out of the cache at once. They are
-// read back many at a time; and in the first place they do not end together.
+// Avalanche: the orders of a whole rush drop out of the cache together. They
+// are read back many at a time; and their lifetimes are spread to begin with.
 func TestAForgottenRushIsReadInBatches(t *testing.T) {
 	t.Parallel()
 	e, count := counted(t)
@@ -142,12 +145,12 @@ func TestAForgottenRushIsReadInBatches(t *testing.T) {
 		key := placeOf(g.No).keys()[0]
 		left, err := e.rdb.TTL(t.Context(), key).Result()
 		if err != nil || left < e.cfg.CacheTTL-time.Minute || left > e.cfg.CacheTTL+e.cfg.CacheTTL/lifeSpread {
-			t.Fatalf("%s ends in %s, %v", key, left, err)
+			t.Fatalf("%s expires in %s, %v", key, left, err)
 		}
 		lives[left.Truncate(time.Minute)] = true
 	}
 	if len(lives) < 2 {
-		t.Error("all orders of a rush end in the same minute")
+		t.Error("all orders of a rush expire in the same minute")
 	}
 	for _, g := range m.Grants {
 		if err := e.rdb.Del(t.Context(), placeOf(g.No).keys()...).Err(); err != nil {
@@ -155,6 +158,6 @@ func TestAForgottenRushIsReadInBatches(t *testing.T) {
 		}
 	}
 	if n := e.storm(count, http.StatusOK, crowd, func(i int) (int64, ids.ID) { return users[i], m.Grants[i].No }); n == 0 || n > batches {
-		t.Errorf("%d readers of as many orders took %d statements", crowd, n)
+		t.Errorf("%d readers of different orders took %d statements", crowd, n)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// Grants that could not be written are redriven once their cause is repaired,
-// and become orders once, however often they are sent.
+// Grants that could not be written are redriven once their cause is fixed, and
+// become orders once, however often they are sent.
 func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

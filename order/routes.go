@@ -39,7 +39,7 @@ type orderInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 }
 
-// number parses the path's number; whatever is none names nothing.
+// number parses the path's number; text that is not a number matches no order.
 func (in *orderInput) number() (ids.ID, error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {
@@ -64,7 +64,7 @@ func pageBelow(in httpx.PageInput) (ids.ID, error) {
 	return before, nil
 }
 
-// placeOfRow is the cursor that goes on behind a row.
+// placeOfRow is the cursor of the page after a row.
 func placeOfRow(r orderdb.OrdersOrder) string { return r.OrderNo.String() }
 
 func (s *Service) listOwn(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[orderevent.OrderView], error) {
@@ -87,16 +87,16 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.PageInput) (*httpx.Page
 	return httpx.PageOf(*in, rows, func(r orderdb.OrdersOrder) orderevent.OrderView { return orderevent.View(fromRow(r)) }, placeOfRow), nil
 }
 
-// newReading makes the places for list queries: a third of the module's
-// connections, so that no crowd of readers keeps the writer, the sweeper or the
-// loader from theirs.
+// newReading makes the slots for list queries: a third of the module's
+// connections, so that no crowd of readers can take the connections of the
+// writer, the sweeper or the loader.
 func newReading(maxConns int32) chan struct{} { return make(chan struct{}, max(1, maxConns/3)) }
 
-// enterReading waits for a place among the list queries, briefly, and gives the
-// context in which to read: a list that takes longer than Config.ListTimeout is
-// one that nobody waits for.
+// enterReading waits briefly for a slot for a list query and returns the
+// context to read in: a reader has given up on a list that takes longer than
+// Config.ListTimeout.
 func (s *Service) enterReading(ctx context.Context) (reading context.Context, done func(), err error) {
-	// A list that has waited this long is one too many; its reader comes again.
+	// A list that has waited this long is one too many; its reader can retry.
 	const patience = time.Second
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -113,7 +113,8 @@ func (s *Service) enterReading(ctx context.Context) (reading context.Context, do
 
 var errBusy = fault.Plain(fault.Unavailable, "Too many lists are being read right now. Try again in a moment.").After(time.Second)
 
-// errReading hides a failed query from the reader, who can only try again.
+// errReading hides the cause of a failed query from the reader, who can only
+// retry.
 func errReading(err error) error {
 	return fault.Plain(fault.Unavailable, "Orders cannot be read right now. Try again in a moment.").After(time.Second).Because(err)
 }

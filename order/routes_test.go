@@ -43,7 +43,7 @@ func (l *line) Queued(ctx context.Context, _ int64, no ids.ID) (position, itemID
 	return position, 1, ok, l.err
 }
 
-// paidOnce is one payment of every order.
+// paidOnce gives every order one payment.
 type paidOnce struct {
 	noPayments
 	no ids.ID
@@ -62,7 +62,7 @@ type edge struct {
 	sales  *sales
 }
 
-// sales is seckill's part: what was on sale, by the filter that asks.
+// sales stubs seckill's part: what was on sale, by the filter in use.
 type sales struct {
 	known         map[string]bool
 	opens, closes time.Time
@@ -102,8 +102,8 @@ func (e *edge) get(path string, user int64, role auth.Role) *httptest.ResponseRe
 	return rec
 }
 
-// follow polls a number as a shopper and requires the answer's status and what its
-// body has to contain.
+// follow polls a number as a shopper and requires the answer's status and the
+// parts that its body has to contain.
 func (e *edge) follow(name, no string, user int64, status int, parts ...string) *httptest.ResponseRecorder {
 	e.t.Helper()
 	rec := e.get("/api/v1/orders/"+no, user, auth.Shopper)
@@ -145,11 +145,11 @@ func TestFollowingANumber(t *testing.T) {
 		"another user's":         {foreign.String(), 1, 404, []string{`"code":"not-found"`}},
 		"another's, same bucket": {entered.String(), sharing, 404, []string{`"code":"not-found"`}},
 		"no number":              {"xyz", 1, 404, []string{`"code":"not-found"`}},
-		"nobody":                 {entered.String(), 0, 401, []string{`"code":"no-token"`}},
+		"no token":               {entered.String(), 0, 401, []string{`"code":"no-token"`}},
 	} {
 		rec := e.follow(name, c.no, c.user, c.status, c.body...)
 		if rec.Code == 200 && rec.Header().Get("Cache-Control") != httpx.NoStore {
-			t.Errorf("%s: a proxy may keep it: %v", name, rec.Header())
+			t.Errorf("%s: a proxy may cache it: %v", name, rec.Header())
 		}
 	}
 }
@@ -157,25 +157,25 @@ func TestFollowingANumber(t *testing.T) {
 func TestForeignNumbersCostNothing(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
-	e.line.asked = func() { t.Error("the line was asked") }
+	e.line.asked = func() { t.Error("the queue was called") }
 	e.follow("another's number", ids.NewFor(2).String(), 1, http.StatusNotFound)
 	if loads := counter(t, e.metrics.loads); loads != 0 {
-		t.Errorf("Postgres was asked %.0f times", loads)
+		t.Errorf("Postgres was queried %.0f times", loads)
 	}
 }
 
-func TestFollowingSaysNothingUntrue(t *testing.T) {
+func TestFollowingNeverReturnsFalseState(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
 	m := grants(e.item(5), 1)
 	no := m.Grants[0].No
 
-	// Whoever cannot ask the line must not say "not in line".
-	e.line.err = errors.New("redis is away")
-	rec := e.follow("the line is away", no.String(), 1, http.StatusServiceUnavailable, `"code":"unknown"`)
-	requireEqual(t, "come again", rec.Header().Get("Retry-After"), "1")
-	// The order is written, and the cache has lost it, right when the line says
-	// that the number has left it.
+	// While the line cannot be read, "not in line" must not be the answer.
+	e.line.err = errors.New("redis is down")
+	rec := e.follow("the line is down", no.String(), 1, http.StatusServiceUnavailable, `"code":"unknown"`)
+	requireEqual(t, "retry after", rec.Header().Get("Retry-After"), "1")
+	// The order is written, and the cache has dropped it, just when the line
+	// reports that the number has left it.
 	e.line.err = nil
 	e.line.asked = func() {
 		e.line.asked = nil
@@ -183,22 +183,22 @@ func TestFollowingSaysNothingUntrue(t *testing.T) {
 		e.forget(t.Context(), no)
 	}
 	e.follow("it left the line meanwhile", no.String(), 1, http.StatusOK, "pending_payment")
-	// A written order is told even if its user's mark is still in the line, and
-	// whoever is next in line is told so.
+	// A written order is returned even if its user's mark is still in the line,
+	// and the next in line reads position 0.
 	e.forget(t.Context(), no)
 	next := ids.NewFor(1)
 	e.line.positions[no], e.line.positions[next] = 0, 0
 	e.follow("written, its mark is left", no.String(), 1, http.StatusOK, "pending_payment")
 	e.follow("next in line", next.String(), 1, http.StatusOK, `"position":0`)
-	// A written order is told even if the line cannot be asked.
-	e.line.err = errors.New("redis is away")
+	// A written order is returned even if the line cannot be read.
+	e.line.err = errors.New("redis is down")
 	e.forget(t.Context(), no)
-	e.follow("written, the line is away", no.String(), 1, http.StatusOK)
-	// Postgres away and nothing cached: unknown, not an internal error.
+	e.follow("written, the line is down", no.String(), 1, http.StatusOK)
+	// Postgres down and nothing cached: unknown, not an internal error.
 	e.forget(t.Context(), no)
 	e.local.Clear()
 	e.exec(`ALTER TABLE orders.orders RENAME TO away`)
-	e.follow("everybody is away", no.String(), 1, http.StatusServiceUnavailable)
+	e.follow("everything is down", no.String(), 1, http.StatusServiceUnavailable)
 }
 
 func TestAdminDetail(t *testing.T) {
@@ -234,7 +234,7 @@ func TestAdminDetail(t *testing.T) {
 	}
 }
 
-// queryCounter counts what a pool sends to Postgres.
+// queryCounter counts the queries that a pool sends to Postgres.
 type queryCounter struct{ queries atomic.Int64 }
 
 func (c *queryCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -263,7 +263,7 @@ func TestPollsCostPostgresNothing(t *testing.T) {
 	}
 	m := e.placed(e.item(90), users...) // ten of them are refused
 	if count.queries.Load() == 0 {
-		t.Fatal("the counter sees nothing")
+		t.Fatal("the counter counts nothing")
 	}
 	for _, g := range m.Grants[:20] {
 		if e.statuses(g.No)[0] == orderevent.StatusPending && !e.pay(g.No) {
@@ -294,7 +294,7 @@ func TestPollsCostPostgresNothing(t *testing.T) {
 	}
 }
 
-func TestQueuedDocumentIsWhatTheRushAnswers(t *testing.T) {
+func TestQueuedDocumentMatchesRushAnswer(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
 	no := ids.NewFor(1)

@@ -6,8 +6,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// fromRow turns a row into what the other modules and the cache know.
-// ClosingUntil stays behind: a claim is no change of the order.
+// fromRow converts a row to the form of the other modules and the cache. It
+// leaves out ClosingUntil: a claim is not a change of the order.
 func fromRow(r orderdb.OrdersOrder) orderevent.Order {
 	return orderevent.Order{
 		No: r.OrderNo, UserID: r.UserID, ItemID: r.ItemID, ActivityID: r.ActivityID, SessionID: r.SessionID,
@@ -17,8 +17,8 @@ func fromRow(r orderdb.OrdersOrder) orderevent.Order {
 	}
 }
 
-// bucketsOf reads the bucket of each number: every statement names both, so
-// that Postgres goes to one partition per number.
+// bucketsOf reads the bucket of each number: every statement filters by both,
+// so that Postgres goes to one partition per number.
 func bucketsOf(nos []ids.ID) []int16 {
 	buckets := make([]int16, len(nos))
 	for i, no := range nos {

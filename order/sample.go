@@ -11,12 +11,12 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// sampleLimit bounds how many entries a check looks at; a mistake that the
-// program makes would not hide among twenty thousand orders.
+// sampleLimit bounds how many entries a check reads; a systematic mistake would
+// show among twenty thousand orders.
 const sampleLimit = 20_000
 
-// sample returns cached orders: those of the given numbers, or whichever a scan
-// meets first when only is nil. Entries that are no orders are left out.
+// sample returns cached orders: those of the given numbers, or the first that a
+// scan meets if only is nil. Entries that are not orders are left out.
 func (c *cache) sample(ctx context.Context, only []ids.ID) ([]orderevent.Order, error) {
 	if only == nil {
 		return c.scan(ctx)
@@ -36,7 +36,7 @@ func (c *cache) sample(ctx context.Context, only []ids.ID) ([]orderevent.Order, 
 
 // scan reads at most sampleLimit orders of the cache, on every node of a cluster.
 func (c *cache) scan(ctx context.Context) ([]orderevent.Order, error) {
-	var mu sync.Mutex // a cluster's nodes are scanned at once
+	var mu sync.Mutex // a cluster's nodes are scanned concurrently
 	var orders []orderevent.Order
 	node := func(ctx context.Context, rdb redis.Cmdable) error {
 		hashes := rdb.Scan(ctx, 0, cachePrefix+"*", 1000).Iterator()

@@ -27,12 +27,12 @@ import (
 	"stampede/platform/watch/alarm"
 )
 
-// Waker is told that an outbox row was committed, so that it need not wait for
-// the next poll.
+// Waker is notified that an outbox row was committed, so that the relay need
+// not wait for the next poll.
 type Waker interface{ Wake() }
 
-// Deps are what the module works with; all are required, but for the bus in a
-// process that only reads, such as verify, the tracer, and Blocked.
+// Deps are the module's dependencies; all are required, except the tracer,
+// Blocked and, in a process that only reads, such as verify, the bus.
 type Deps struct {
 	DB      *pgxpool.Pool // the module's own budget of connections, at least 4
 	Redis   redis.UniversalClient
@@ -41,9 +41,9 @@ type Deps struct {
 	Outbox  Waker
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	Trace   *tracing.Tracer // nil is off
-	// Blocked reports whether a user may not have an order (any more); the writer
-	// asks it for every grant, so it must answer from memory. nil blocks nobody.
+	Trace   *tracing.Tracer // nil disables tracing
+	// Blocked reports whether a user may no longer have an order; the writer calls
+	// it for every grant, so it must answer from memory. nil blocks no user.
 	Blocked func(user int64) bool
 }
 
@@ -58,20 +58,21 @@ type Service struct {
 	cached  cachedEvents
 	local   *freecache.Cache
 	loader  *loader
-	// fillFrom is when readers fill the cache again, in nanoseconds since 1970.
+	// fillFrom is when readers may fill the cache again, in nanoseconds since
+	// 1970.
 	fillFrom atomic.Int64
 	peers    Peers
 	timers   timers
-	// reading holds a place for each list query under way; see newReading.
+	// reading has a slot for each list query under way; see newReading.
 	reading chan struct{}
-	// due wakes this process's sweeper. It holds one signal: more would only
-	// make it look again for what it has just closed.
+	// due wakes this process's sweeper. It holds one signal: more would only make
+	// it search again for what it has just closed.
 	due chan struct{}
-	// late holds the alarms that Postgres did not take.
+	// late holds the alarms that Postgres did not accept.
 	late alarm.Late
 }
 
-// New returns the module; nothing runs until its workers do.
+// New returns the module; nothing runs until its workers are started.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.DB == nil || deps.Redis == nil || deps.Stock == nil || deps.Outbox == nil ||
 		deps.Log == nil || deps.Metrics == nil {
@@ -89,15 +90,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Peers are the modules that are built on this one and that it asks in turn.
+// Peers are the modules that are built on this one and that it calls in turn.
 type Peers struct {
 	Queue    Queue    // seckill's rush
 	Payments Payments // payment
 	Sales    Sales    // seckill's plan
 }
 
-// Bind gives the module its peers. Call it once, before Routes and before anything
-// runs. A process that only reads, such as verify, has none.
+// Bind gives the module its peers. Call it once, before Routes and before any
+// worker runs. A process that only reads, such as verify, has no peers.
 func (s *Service) Bind(p Peers) { s.peers = p }
 
 // Workers are the module's loops.
@@ -109,11 +110,12 @@ func (s *Service) Workers() []app.Worker {
 	}
 }
 
-// cacheAttempts is how often a change is tried to be put into the cache before
-// it becomes a dead letter: at up to 30 s each, through an hour without Redis.
+// cacheAttempts is how often the put of a change into the cache is attempted
+// before the change becomes a dead letter: at up to 30 s each, through an hour
+// without Redis.
 const cacheAttempts = 120
 
-// Subscriptions are what the module listens to on EVENTS.
+// Subscriptions are the module's subscriptions to EVENTS.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{
 		// Every change reaches the cache even if the process that made it died
@@ -124,14 +126,14 @@ func (s *Service) Subscriptions() []bus.Subscription {
 	}
 }
 
-// replayAge is from when on an event is a repetition, of those that EVENTS lost,
-// rather than news, which is told within a second. A backlog that is as old costs
-// one read of Postgres per event.
+// replayAge is the age from which an event counts as a repetition, sent again
+// because EVENTS lost it, and not as news, which arrives within a second. A
+// backlog of that age costs one read of Postgres per event.
 const replayAge = 5 * time.Second
 
-// cacheChanged puts an event's orders into the cache. It is the second way in:
-// the writer does it right after its commit, and whoever dies in between leaves
-// it to this.
+// cacheChanged puts an event's orders into the cache. It is the fallback: the
+// writer does so right after its commit, and if its process dies in between,
+// this does.
 func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 	if s.cached.has(ctx, m.ID) {
 		return nil
@@ -142,9 +144,9 @@ func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 	}
 	replayed := !m.ID.IsZero() && time.Since(m.ID.Time()) > replayAge
 	if m.Attempt > 1 || replayed {
-		// Later changes may have been told in between, and a failover have taken the
-		// cache's memory of them, or all of it be lost: only Postgres knows whether this
-		// is news. What it has no more is no news either.
+		// Later changes may have been cached in between, and then lost with the cache's
+		// memory in a failover: only Postgres knows whether this event is current. An
+		// order that Postgres no longer has is not.
 		nos := make([]ids.ID, len(changed.Orders))
 		for i := range changed.Orders {
 			nos[i] = changed.Orders[i].No

@@ -19,15 +19,15 @@ import (
 // writerName is the consumer's name in the inbox and on dead letters.
 const writerName = "order-writer"
 
-// settled is what one transaction made of its messages.
+// settled is the outcome of one transaction's messages.
 type settled struct {
 	created, refused []orderevent.Order
-	known            int      // entries whose number had a row before
-	events           []ids.ID // that tell of created and refused
+	known            int      // entries whose number already had a row
+	events           []ids.ID // those of created and refused
 }
 
-// care is how much a transaction expects to go wrong. Each step up costs more;
-// the writer takes it when the cheaper one ran into a constraint.
+// care is how much a transaction expects to go wrong. Each level costs more;
+// the writer moves up when the cheaper one ran into a constraint.
 type care uint8
 
 const (
@@ -84,7 +84,7 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 	}
 	out.known += len(refused) - len(out.refused)
 
-	// Units are taken for the rows that are really there, neither for duplicates
+	// Units are taken for rows that were really inserted, neither for duplicates
 	// nor for redelivered numbers.
 	if len(out.created) > 0 {
 		if err := s.deps.Stock.Deduct(ctx, tx, movements(out.created)); err != nil {
@@ -100,11 +100,10 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 	return out, err
 }
 
-// sortOut takes apart the entries by what is known without asking for their
-// rows: those of messages written before are done, those of an epoch that
-// Postgres has left behind, those of an item it does not know and those of
-// blocked users are refused, the others are candidates. A blocked user's number
-// that has its row already keeps it.
+// sortOut sorts the entries by what is known without reading their rows: those
+// of messages written before are done; those of an old epoch, of an item
+// unknown to Postgres and of blocked users are refused; the others are
+// candidates. A blocked user's number that already has a row keeps it.
 func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock) (candidates, refused []entry, known int, err error) {
 	messages := make([]ids.ID, len(batches))
 	total := 0
@@ -127,8 +126,8 @@ func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckilleven
 		stock, ok := stocks[inventory.Key{ItemID: b.ItemID, Shard: b.Shard}]
 		switch {
 		case !ok:
-			// The shopper was told "queued", so the number has to end; without a
-			// stock row it cannot end as an order. A person has to find out why.
+			// The shopper's answer was "queued", so the number has to end; without a
+			// stock row it cannot end as an order. An operator has to find out why.
 			reason = orderevent.ReasonInterrupted
 			if err := raiseNoStock(ctx, tx, b.ItemID); err != nil {
 				return nil, nil, 0, err
@@ -151,7 +150,7 @@ func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckilleven
 	return candidates, refused, known, nil
 }
 
-// rationOut asks the database what ration needs and returns its decision.
+// rationOut reads from the database what ration needs and returns its decision.
 func (s *Service) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock, candidates, refused []entry) (accepted, allRefused []entry, err error) {
 	known, err := knownNumbers(ctx, tx, candidates)
 	if err != nil {
@@ -179,8 +178,8 @@ func (s *Service) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckillev
 			return nil, nil, err
 		}
 	}
-	// The known ones go along as candidates: the insert leaves them out and the
-	// caller counts them.
+	// The known ones are passed along as candidates: the insert leaves them out
+	// and the caller counts them.
 	for _, e := range candidates {
 		if known[e.grant.No] {
 			accepted = append(accepted, e)
@@ -189,8 +188,8 @@ func (s *Service) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckillev
 	return accepted, append(refused, rejected...), nil
 }
 
-// duplicates tells which candidates without a new row have no older one
-// either: another live order of the same user kept them out.
+// duplicates returns the candidates that have neither a new row nor an older
+// one: another live order of the same user kept them out.
 func (s *Service) duplicates(ctx context.Context, tx pgx.Tx, candidates []entry, created []orderevent.Order) ([]entry, error) {
 	inserted := make(map[ids.ID]bool, len(created))
 	for i := range created {
@@ -226,7 +225,7 @@ func knownNumbers(ctx context.Context, tx pgx.Tx, entries []entry) (map[ids.ID]b
 	return known, nil
 }
 
-// takenBy reads what the entries' users have in live orders.
+// takenBy reads the live orders of the entries' users.
 func takenBy(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, entries []entry) (map[userOf]bool, error) {
 	var p orderdb.LiveOrdersOfUsersParams
 	for _, e := range entries {

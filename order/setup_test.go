@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m, func() error { return goleak.Find() })
 }
 
-// waker counts what the relay would be told, and looks around when it is.
+// waker counts its wake-ups, and runs a check at each.
 type waker struct {
 	woken  atomic.Int64
 	onWake func()
@@ -68,7 +68,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, rdb redis.UniversalClient, change .
 	b := bustest.Open(t)
 	log := slog.New(slog.DiscardHandler)
 	invCfg := inventory.DefaultConfig()
-	invCfg.PublishDeadline = 10 * time.Millisecond // nobody publishes unseen here; a Load need not wait
+	invCfg.PublishDeadline = 10 * time.Millisecond // these tests have no hidden publisher; a Load need not wait
 	stock, err := inventory.New(invCfg, inventory.Deps{DB: db, Redis: rdb, Bus: b, Holds: Reader{}, Books: Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
@@ -121,15 +121,15 @@ func grants(b *seckillevent.Batch, users ...int64) *seckillevent.Batch {
 	return &m
 }
 
-// again returns the same grants in a message of its own, as the hold sweeper
-// sends them.
+// again returns the same grants in a new message, as the hold sweeper sends
+// them.
 func again(b *seckillevent.Batch) *seckillevent.Batch {
 	m := *b
 	m.ID = ids.New()
 	return &m
 }
 
-// sent is a message under the writer's hands.
+// sent is a message in the writer's hands.
 type sent struct {
 	bus.Msg
 	acked *atomic.Int64
@@ -141,7 +141,7 @@ func envelope(t testing.TB, seq uint64, data []byte, id ids.ID) sent {
 	return sent{acked: acked, Msg: bus.Msg{
 		ID: id, Subject: seckillevent.GrantsSubject(1), Data: data, Seq: seq, Attempt: 1,
 		Ack: func() error { acked.Add(1); return nil },
-		Nak: func(time.Duration) error { return errors.New("the writer never gives messages back") },
+		Nak: func(time.Duration) error { return errors.New("the writer never naks a message") },
 	}}
 }
 
@@ -236,14 +236,15 @@ func (s *bundle) exec(query string, args ...any) {
 	}
 }
 
-// noPayments stands for orders that nobody has begun to pay.
+// noPayments is a Payments in which no order has a payment.
 type noPayments struct{}
 
 func (noPayments) OpenOf(context.Context, []ids.ID) ([][]ids.ID, error)        { return nil, nil }
 func (noPayments) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) { return nos, nil }
 func (noPayments) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error)   { return nil, nil }
 
-// contextWithStop is a worker's context, ended at the latest with the test.
+// contextWithStop is a worker's context, canceled at the end of the test at the
+// latest.
 func contextWithStop(t testing.TB) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithCancel(t.Context())

@@ -7,11 +7,10 @@ import (
 	"stampede/order/internal/orderdb"
 )
 
-// OpenUnpaid returns how many orders wait for payment of each user who has at
-// least so many, of at most so many users, those with the most first. It reads
-// the rows that wait for payment once, by their own index, and takes a place
-// among the readings: the question must not hold the connections that the
-// writer needs.
+// OpenUnpaid returns the number of unpaid orders per user, for users with at
+// least atLeast of them: at most most users, those with the most orders first.
+// It reads the unpaid rows once, by their own index, and takes a slot for list
+// queries: it must not hold the connections that the writer needs.
 func (s *Service) OpenUnpaid(ctx context.Context, atLeast, most int) (map[int64]int64, error) {
 	ctx, done, err := s.enterReading(ctx)
 	if err != nil {

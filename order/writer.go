@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// firstRetry is the first pause after Postgres did not take a transaction.
+	// firstRetry is the first pause after Postgres failed a transaction.
 	firstRetry = 50 * time.Millisecond
-	// attemptTimeout bounds one transaction: a Postgres that hangs is given up on
-	// and asked again rather than waited for.
+	// attemptTimeout bounds one transaction: if Postgres hangs, the writer cancels
+	// and retries.
 	attemptTimeout = 10 * time.Second
-	// stopGrace is how long the writer may still work after it was told to stop,
-	// on all that it has in hand; then its transaction is rolled back, and what is
-	// left comes again elsewhere. It fits well into the 10 s in which a process has
-	// to be gone.
+	// stopGrace is how long the writer may still work after it was stopped, on
+	// everything that it has fetched; then its transaction is rolled back, and the
+	// rest is redelivered elsewhere. It fits well into the 10 s in which a process
+	// has to exit.
 	stopGrace = 3 * time.Second
 )
 
@@ -46,8 +46,8 @@ func (s *Service) runWriter(ctx context.Context) error {
 }
 
 // write turns messages into orders and acknowledges each once its effect is
-// committed. It keeps trying until Postgres takes them or stop closes; what is
-// not acknowledged stopGrace after that comes again.
+// committed. It retries until Postgres accepts them or stop closes; messages
+// that are not acknowledged stopGrace after that are redelivered.
 func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bus.Msg) {
 	ctx, cancel := untilStopped(ctx, stop)
 	defer cancel()
@@ -63,7 +63,7 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 		}
 		messages = append(messages, message{Msg: m, batch: batch})
 	}
-	// Entries are taken in stream order, which a redelivery may have disturbed.
+	// Entries are taken in stream order, which redelivery may have changed.
 	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.Seq, b.Seq) })
 	for len(messages) > 0 && ctx.Err() == nil {
 		n, entries := 0, 0
@@ -78,8 +78,8 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 	}
 }
 
-// writeTogether settles messages in one transaction, again and again until it
-// is committed. It reports false when it was stopped before.
+// writeTogether settles messages in one transaction, and retries until it is
+// committed. It returns false if it was stopped before.
 func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messages []message) (written bool) {
 	began := time.Now()
 	if s.deps.Trace.On() {
@@ -96,7 +96,7 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 			if failures >= stuckAttempts {
 				s.unstuck(context.WithoutCancel(ctx))
 			}
-			// Also in the last moment: what is committed is told and acknowledged.
+			// Even while stopping: what is committed is announced and acknowledged.
 			s.afterCommit(context.WithoutCancel(ctx), messages, out)
 			return true
 		case pg.ViolatesUnique(err, "") && how == optimistic:
@@ -107,8 +107,8 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 			how = rationed
 			continue
 		case badData(err) && len(messages) > 1:
-			// One message holds what Postgres cannot store. Alone, each of the
-			// others passes.
+			// One message contains data that Postgres cannot store. Settled alone, each
+			// of the others succeeds.
 			for i := range messages {
 				if ctx.Err() != nil || !s.writeTogether(ctx, stop, messages[i:i+1]) {
 					return false
@@ -147,7 +147,7 @@ func untilStopped(ctx context.Context, stop <-chan struct{}) (context.Context, c
 	return ctx, cancel
 }
 
-// attempt runs one transaction, with a deadline of its own.
+// attempt runs one transaction under its own deadline.
 func (s *Service) attempt(ctx context.Context, messages []message, how care) (settled, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -167,9 +167,9 @@ func (s *Service) attempt(ctx context.Context, messages []message, how care) (se
 	return out, nil
 }
 
-// bury puts a message among the dead letters and acknowledges it, trying until
-// Postgres takes it: a message that was not kept is not acknowledged. It
-// reports false when it was stopped before.
+// bury stores a message as a dead letter and acknowledges it, retrying until
+// Postgres accepts it: a message that was not stored is not acknowledged. It
+// returns false if it was stopped before.
 func (s *Service) bury(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
 	if !s.keepDead(ctx, stop, m, cause) {
 		return false
@@ -179,11 +179,11 @@ func (s *Service) bury(ctx context.Context, stop <-chan struct{}, m bus.Msg, cau
 	return true
 }
 
-// buryEntries puts a message's bad entries among the dead letters; the rest of
-// the message goes on. The dead letter is a batch of its own, whose id follows
-// from the message's so that a redelivery does not bury them twice. It counts
-// up: when a redriven letter is buried again, it must not get an id that the
-// inbox knows already.
+// buryEntries stores a message's bad entries as a dead letter; the rest of the
+// message is processed. The dead letter is a new batch, whose id is derived
+// from the message's so that a redelivery does not store them twice. The id
+// counts up: when a redriven letter is stored again, its id must not be one
+// that the inbox knows already.
 func (s *Service) buryEntries(ctx context.Context, stop <-chan struct{}, m bus.Msg, batch *seckillevent.Batch, bad []seckillevent.Grant) bool {
 	dead := *batch
 	dead.ID[15]++
@@ -194,13 +194,13 @@ func (s *Service) buryEntries(ctx context.Context, stop <-chan struct{}, m bus.M
 }
 
 func (s *Service) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
-	s.deps.Log.ErrorContext(ctx, "grants cannot be written and are kept as a dead letter", "subject", m.Subject, "message_id", m.ID, "error", cause)
+	s.deps.Log.ErrorContext(ctx, "grants cannot be written, storing them as a dead letter", "subject", m.Subject, "message_id", m.ID, "error", cause)
 	for delay := firstRetry; ; delay = min(2*delay, s.cfg.MaxRetryDelay) {
 		err := s.keepOnce(ctx, m, cause)
 		if err == nil {
 			return true
 		}
-		s.deps.Log.WarnContext(ctx, "dead letter not kept, trying again", "retry_in", delay, "error", err)
+		s.deps.Log.WarnContext(ctx, "dead letter not stored, retrying", "retry_in", delay, "error", err)
 		if !pause(stop, delay) {
 			return false
 		}
@@ -213,8 +213,8 @@ func (s *Service) keepOnce(ctx context.Context, m bus.Msg, cause error) error {
 	return deadletters.Keep(ctx, s.deps.DB, writerName, m, cause)
 }
 
-// takeBad removes from the batch the grants that no order can be made of, and
-// returns them. Their neighbours must not suffer for them.
+// takeBad removes from the batch the grants that cannot become orders, and
+// returns them. The others must not suffer for them.
 func takeBad(b *seckillevent.Batch) (bad []seckillevent.Grant) {
 	isBad := func(g seckillevent.Grant) bool { return !sensible(g) }
 	for _, g := range b.Grants {
@@ -229,18 +229,18 @@ func takeBad(b *seckillevent.Batch) (bad []seckillevent.Grant) {
 }
 
 // badData reports whether err blames the data and not the database: SQLSTATE
-// class 22 (data exception) or 23 (integrity violation). Trying the same again
-// cannot help then. The stock's own CHECK is no such case.
+// class 22 (data exception) or 23 (integrity violation). Retrying cannot help
+// then. A violation of the stock's own CHECK does not count.
 func badData(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && (strings.HasPrefix(pgErr.Code, "22") || strings.HasPrefix(pgErr.Code, "23")) &&
 		!pg.ViolatesCheck(err, "never_oversold")
 }
 
-// pause waits for about d, spread so that instances do not come back together.
-// It reports false when stop closed first.
+// pause waits for about d, with jitter so that instances do not retry together.
+// It returns false if stop closed first.
 func pause(stop <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // spreading load needs no secrecy
+	timer := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // jitter needs no secrecy
 	defer timer.Stop()
 	select {
 	case <-stop:

@@ -17,10 +17,10 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// benchGrants is how many grants a message carries: what a busy lane takes at once.
+// benchGrants is how many grants a message carries: the batch of a busy lane.
 const benchGrants = 256
 
-// rush makes messages of benchGrants grants each for ever new users.
+// rush makes messages of benchGrants grants each, every grant for a new user.
 type rush struct {
 	item *seckillevent.Batch
 	user int64
@@ -40,14 +40,14 @@ func (r *rush) messages(n int) []*seckillevent.Batch {
 	return list
 }
 
-// BenchmarkWriter is the order writer's transaction, a thousand orders each, on
-// stores that sync: stock rows locked, messages noted in the inbox, orders written,
-// units deducted, events packed into the outbox. The baseline is COPY of rows that
-// are encoded already into the same table, with its partitions and indexes, one
-// transaction per thousand: the least by which Postgres can be made to hold these
+// BenchmarkWriter measures the order writer's transaction, a thousand orders each,
+// on stores that sync: stock rows locked, messages noted in the inbox, orders
+// written, units deducted, events packed into the outbox. The baseline is COPY of
+// pre-encoded rows into the same table, with its partitions and indexes, one
+// transaction per thousand: the least work by which Postgres can store these
 // orders. It does not lock or deduct, cannot be repeated, and publishes nothing.
 func BenchmarkWriter(b *testing.B) {
-	const fetch = 4 // messages that wait for a busy writer; beyond, an order costs hardly less
+	const fetch = 4 // messages that wait for a busy writer; more hardly lower the cost of an order
 	db, rdb := pgtest.Durable(b)
 	s := setupOn(b, db, rdb)
 	r := rush{item: s.item(inventory.MaxUnits)}
@@ -98,8 +98,8 @@ func BenchmarkWriter(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteAndAck is the order writer from the fetched bytes to the ack, with
-// the order cache and the stock in Redis.
+// BenchmarkWriteAndAck measures the order writer from the fetched bytes to the
+// ack, with the order cache and the stock in Redis.
 func BenchmarkWriteAndAck(b *testing.B) {
 	for _, fetch := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("orders=%d", fetch*benchGrants), func(b *testing.B) {
@@ -119,7 +119,7 @@ func BenchmarkWriteAndAck(b *testing.B) {
 }
 
 // perSecond runs work b.N times, each after an unmeasured prepare, and reports
-// how many orders a second that makes.
+// the orders per second.
 func perSecond(b *testing.B, orders int, prepare, work func()) {
 	b.Helper()
 	var spent time.Duration

@@ -9,8 +9,8 @@ import (
 	"stampede/platform/store/bus"
 )
 
-// What the door decided of a shopper reaches the order: his time to pay, and
-// that he has been listed since.
+// The door's decisions about a shopper reach the order: the time to pay, and
+// that the shopper has been blacklisted since the grant.
 
 func TestWriterKeepsAShorterPaymentWindow(t *testing.T) {
 	t.Parallel()
@@ -21,7 +21,7 @@ func TestWriterKeepsAShorterPaymentWindow(t *testing.T) {
 	first.Grants[1].PayWithin = 30
 	first.Grants[2].PayWithin = 3600 // longer than the sale's: a path only ever takes time away
 	s.deliver(first)
-	// The same again by INSERT, which a grant that is known already asks for.
+	// The same by INSERT, which a grant that is already known forces.
 	second := grants(b, 4, 5)
 	second.Grants[0].PayWithin = 60
 	second.Grants = append(second.Grants, first.Grants[1])
@@ -41,7 +41,7 @@ func TestWriterKeepsAShorterPaymentWindow(t *testing.T) {
 	requireEqual(t, "payment windows", told, want)
 }
 
-func TestWriterRefusesWhoWasBlockedSinceTheGrant(t *testing.T) {
+func TestWriterRefusesUserBlockedSinceGrant(t *testing.T) {
 	t.Parallel()
 	blocked := map[int64]bool{}
 	s := setup(t, func(_ *Config, d *Deps) { d.Blocked = func(user int64) bool { return blocked[user] } })
@@ -55,18 +55,18 @@ func TestWriterRefusesWhoWasBlockedSinceTheGrant(t *testing.T) {
 	requireEqual(t, "statuses", s.statuses(append(numbers(before), numbers(after)...)...),
 		[]string{"pending_payment", "refused/blocked", "pending_payment"})
 	requireEqual(t, "units", s.available(b.ItemID), 1)
-	// The event is what gives the unit back in Redis; the writer of a repeated
-	// message does not tell it twice.
+	// The event returns the unit in Redis; a repeated message does not publish it
+	// twice.
 	s.deliver(again(after))
 	refused := s.events()[orderevent.SubjectRefused]
-	requireEqual(t, "refusals told", len(refused), 1)
+	requireEqual(t, "refusals published", len(refused), 1)
 	requireEqual(t, "number", refused[0].No, after.Grants[0].No)
 	requireEqual(t, "what the shopper reads", orderevent.View(refused[0]).Reason, "not-available")
 	requireEqual(t, "what the operator reads", adminView(refused[0]).Reason, orderevent.ReasonBlocked)
 }
 
 // The unit of a blocked user's grant is back in Redis and in the books (I1, I2).
-func TestTheUnitOfABlockedUserReturns(t *testing.T) {
+func TestUnitOfBlockedUserReturns(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(_ *Config, d *Deps) { d.Blocked = func(user int64) bool { return user == 2 } })
 	b := s.item(2)
@@ -104,8 +104,8 @@ func TestTheUnitOfABlockedUserReturns(t *testing.T) {
 	requireEqual(t, "left in Postgres", s.available(b.ItemID), 1)
 }
 
-// Who has many orders to pay is asked by the door's rules.
-func TestOpenUnpaidCountsWhatWaitsForPayment(t *testing.T) {
+// The door's rules read who has many unpaid orders.
+func TestOpenUnpaidCountsUnpaidOrders(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	a, b, c := s.item(9), s.item(9), s.item(9)
@@ -117,7 +117,7 @@ func TestOpenUnpaidCountsWhatWaitsForPayment(t *testing.T) {
 	}{
 		{1, 10, map[int64]int64{1: 3, 2: 1, 3: 1}},
 		{2, 10, map[int64]int64{1: 3}},
-		{1, 1, map[int64]int64{1: 3}}, // the worst first
+		{1, 1, map[int64]int64{1: 3}}, // the user with the most first
 		{4, 10, map[int64]int64{}},
 	} {
 		open, err := s.OpenUnpaid(t.Context(), q.atLeast, q.most)

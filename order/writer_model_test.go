@@ -16,19 +16,20 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// written is the writer under its model: what was sent, and what must have come
-// of it.
+// written is the writer under its model: what was sent, and what must have
+// become of it.
 type written struct {
 	*bundle
 	m     *model
 	items []*seckillevent.Batch
-	base  int64 // each run has users of its own
+	base  int64 // each run has new users
 	sent  []*seckillevent.Batch
 	dead  map[string]int // message id → grants in its dead letter, −1 for a message as it came
 }
 
 // newWritten puts items of every kind on sale: two of one activity that allows
-// one, two that are free, one without a limit and one that Postgres has lost.
+// one per user, two without that rule, one without a limit and one that
+// Postgres has lost.
 func newWritten(s *bundle, rt *rapid.T, base int64) *written {
 	w := &written{bundle: s, m: newModel(), base: base, dead: map[string]int{}}
 	activity := 1_000_000 + s.nextItem
@@ -49,8 +50,8 @@ func newWritten(s *bundle, rt *rapid.T, base int64) *written {
 }
 
 // draw makes one message of a fetch: one that was sent before, the same grants
-// under another id, or a new one, in which some numbers may have come before,
-// come twice, or be none that an order can be made of.
+// under another id, or a new one, in which some numbers may be known, doubled,
+// or invalid.
 func (w *written) draw(rt *rapid.T) *seckillevent.Batch {
 	if len(w.sent) > 0 && rapid.IntRange(0, 3).Draw(rt, "repeat") == 0 {
 		b := w.sent[rapid.IntRange(0, len(w.sent)-1).Draw(rt, "which")]
@@ -95,8 +96,8 @@ func (w *written) knownOf(m *seckillevent.Batch) (known []seckillevent.Grant) {
 	return known
 }
 
-// fetch hands messages to the writer in any order, some of them cut short on
-// their way, and requires that each is acknowledged once.
+// fetch hands messages to the writer in any order, some of them truncated in
+// transit, and requires that each is acknowledged once.
 func (w *written) fetch(rt *rapid.T, batches []*seckillevent.Batch) {
 	type one struct {
 		*seckillevent.Batch
@@ -135,7 +136,7 @@ func (w *written) fetch(rt *rapid.T, batches []*seckillevent.Batch) {
 	}
 }
 
-// between is what happens between two fetches.
+// between runs one event between two fetches.
 func (w *written) between(rt *rapid.T) {
 	b := w.sent[rapid.IntRange(0, len(w.sent)-1).Draw(rt, "then")]
 	ctx := w.t.Context()
@@ -202,14 +203,13 @@ func (w *written) check(rt *rapid.T) {
 }
 
 // TestWriterFollowsTheModel sends random messages in random fetches and compares
-// every row, unit and dead letter with the model: numbers that come twice, in one
-// message, in others and republished, message ids that come again, users with a
-// live order of the item or of another one of the activity, items that run short
+// every row, unit and dead letter with the model: numbers that repeat, in one
+// message, in others and republished, repeated message ids, users with a live
+// order of the item or of another one of the activity, items that run short
 // beside others that do not (the slow path), an item without a limit and one
-// without a stock row, epochs that Postgres has left behind, entries and whole
-// messages that are none, arrivals out of stream order, and Loads, payments and
-// closings in between. A refusal is told exactly once, by the outbox of the
-// transaction that wrote it.
+// without a stock row, old epochs, malformed entries and messages, arrivals out
+// of stream order, and Loads, payments and closings in between. A refusal is
+// published exactly once, by the outbox of the transaction that wrote it.
 func TestWriterFollowsTheModel(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

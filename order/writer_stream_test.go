@@ -66,7 +66,7 @@ func TestWriterSplitsLargeFetches(t *testing.T) {
 	requireEqual(t, "transactions", s.count(`SELECT count(DISTINCT xmin::text) FROM orders.orders`), 6)
 }
 
-func TestWriterWorksOffTheStream(t *testing.T) {
+func TestWriterDrainsTheStream(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	b := s.item(1000)
@@ -103,8 +103,8 @@ func TestWriterWorksOffTheStream(t *testing.T) {
 	requireEqual(t, "units", s.available(b.ItemID), 940)
 }
 
-// A stop has one deadline for all that the writer has in hand, however many
-// transactions that takes.
+// A stop has one deadline for everything that the writer has fetched, however
+// many transactions that takes.
 func TestWriterHasOneDeadlineAfterTheStop(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config, _ *Deps) { c.MaxOrdersPerTx = 1 })
@@ -114,7 +114,7 @@ func TestWriterHasOneDeadlineAfterTheStop(t *testing.T) {
 	s.exec(`CREATE TRIGGER slow AFTER INSERT ON orders.orders FOR EACH STATEMENT EXECUTE FUNCTION orders.slow()`)
 	var msgs []bus.Msg
 	var all []sent
-	for user := range int64(4) { // two that take their time, one that hangs, one behind it
+	for user := range int64(4) { // two slow ones, one that hangs, one behind it
 		m := grants(b, user+1)
 		all = append(all, envelope(t, uint64(user)+1, m.Encode(nil), m.ID)) //nolint:gosec // small
 		msgs = append(msgs, all[user].Msg)
@@ -123,16 +123,16 @@ func TestWriterHasOneDeadlineAfterTheStop(t *testing.T) {
 	close(stop)
 	began := time.Now()
 	s.write(t.Context(), stop, msgs)
-	if took := time.Since(began); took > 2*stopGrace { // one for each that waits would be three
-		t.Errorf("the writer went on for %s", took)
+	if took := time.Since(began); took > 2*stopGrace { // one for each waiting message would be three
+		t.Errorf("the writer kept running for %s", took)
 	}
 	requireEqual(t, "acks", []int64{all[0].acked.Load(), all[1].acked.Load(), all[2].acked.Load(), all[3].acked.Load()}, []int64{1, 1, 0, 0})
 	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 2)
 }
 
 // Grants that are redriven and still cannot be orders become a letter that can
-// be redriven once more: its batch is new to the inbox.
-func TestLettersOfLettersStayFresh(t *testing.T) {
+// be redriven once more: the inbox does not know its batch.
+func TestRedrivenLetterCanBeRedrivenAgain(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	m := grants(s.item(5), 1, 2)

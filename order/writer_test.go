@@ -48,7 +48,7 @@ func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
 	requireEqual(t, "units of the first item", s.available(a.ItemID), 10-2-5)
 	requireEqual(t, "units of the second item", s.available(b.ItemID), 10-2)
 
-	// The event, the cache and the row tell the same order.
+	// The event, the cache and the row have the same order.
 	events := s.events()
 	created := events[orderevent.SubjectCreated]
 	requireEqual(t, "orders in the event", len(created), 5)
@@ -119,7 +119,7 @@ func TestWriterMarksHoldsPersisted(t *testing.T) {
 	}
 }
 
-func TestWriterTakesRedeliveriesAsDone(t *testing.T) {
+func TestWriterTreatsRedeliveriesAsDone(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	m := grants(s.item(5), 1, 2)
@@ -151,7 +151,7 @@ func TestWriterTakesRedeliveriesAsDone(t *testing.T) {
 	requireEqual(t, "units after two copies", s.available(m.ItemID), 3)
 	requireEqual(t, "events of two copies", len(s.events()[orderevent.SubjectCreated]), 3)
 
-	// Whoever let an order go may buy again.
+	// A user whose order was closed may buy again.
 	rebuy := grants(m, 1)
 	s.deliver(rebuy)
 	requireEqual(t, "second order", s.statuses(numbers(rebuy)...), []string{"pending_payment"})
@@ -194,7 +194,7 @@ func TestWriterSharesOutTooFewUnits(t *testing.T) {
 	earlier := grants(scarce, 9)
 	s.deliver(earlier)
 	// 3 units are left for 1 + 3 + 1 + 1 + 1, one of which is a duplicate and one
-	// of which was written before.
+	// of which was already written.
 	m := grants(scarce, 1, 2, 9, 3)
 	m.Grants[1].Quantity = 3
 	m.Grants = append(m.Grants, earlier.Grants[0])
@@ -225,7 +225,7 @@ func (s *bundle) requireAlarm(code alarm.Code, subject string) {
 	s.t.Fatalf("no alarm %s about %q among %+v", code, subject, list)
 }
 
-func TestWriterRefusesWhatALoadLeftBehind(t *testing.T) {
+func TestWriterRefusesGrantsOfOlderEpoch(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	b := s.item(5)
@@ -262,10 +262,10 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 	s := setup(t)
 	b := s.item(20)
 	good, poisoned, fine := grants(b, 1, 2), grants(b, 3, 666), grants(b, 4, 5)
-	// What no check of ours foresees: Postgres refuses the row.
+	// A failure that no check foresees: Postgres refuses the row.
 	s.exec(`ALTER TABLE orders.orders ADD CONSTRAINT planted CHECK (user_id <> 666)`)
-	// What Decode sees, and what only the single grant shows.
-	garbage := envelope(t, 1, []byte("no batch at all"), ids.New())
+	// Decode finds the first, only the grant itself shows the second.
+	garbage := envelope(t, 1, []byte("not a batch"), ids.New())
 	fine.Grants[1].Quantity = 0
 	fine.Grants = append(fine.Grants, seckillevent.Grant{No: ids.NewFor(7), User: 8, Quantity: 1}) // not the user's bucket
 	all := []sent{garbage}

@@ -9,11 +9,11 @@ import (
 	"stampede/platform/base/tracing"
 )
 
-// spanWrite is the step in which grants become orders: the transaction, with
-// its repetitions, and what follows its commit.
+// spanWrite is the span in which grants become orders: the transaction, with
+// its retries, and the steps after its commit.
 const spanWrite = "write orders"
 
-// followMessages begins the writer's step below the first message that is followed,
+// followMessages starts the writer's span below that of the first traced message,
 // linked to the others. The events of the transaction carry it on.
 func (s *Service) followMessages(ctx context.Context, messages []message) (context.Context, tracing.Span) {
 	var carried []string
@@ -30,7 +30,7 @@ func (s *Service) followMessages(ctx context.Context, messages []message) (conte
 	return s.deps.Trace.Follow(ctx, spanWrite, carried, attribute.Int("messages", len(messages)), attribute.Int("grants", grants))
 }
 
-var errStopped = errors.New("stopped before the commit; the grants come again")
+var errStopped = errors.New("stopped before the commit; the grants will be redelivered")
 
 func notWritten(written bool) error {
 	if written {

@@ -25,16 +25,16 @@ var (
 // transaction's units within an int32.
 const maxQuantity = 10_000
 
-// sensible reports whether an order can be made of a grant. The number must
-// carry its user's bucket: the order would be looked for there.
+// sensible reports whether a grant can become an order. The number must carry
+// its user's bucket: lookups use the bucket of the number.
 func sensible(g seckillevent.Grant) bool {
 	return !g.No.IsZero() && g.User > 0 && g.Quantity > 0 && g.Quantity <= maxQuantity && g.No.Bucket() == ids.Bucket(g.User)
 }
 
-// afterCommit tells what is committed to those who wait: the order cache, the
-// relay, the stock in Redis, the sweeper's timer, and NATS at last. All
-// but the acks are help: each is repeated by somebody else if this process ends
-// here (order-cache subscription, relay's poll, hold sweeper, expiry's tick).
+// afterCommit updates everything that waits for the commit: the order cache,
+// the relay, the stock in Redis, NATS, and the sweeper's timer. All except the
+// acks are optional: if this process ends here, another part repeats each
+// (order-cache subscription, relay's poll, hold sweeper, expiry's tick).
 func (s *Service) afterCommit(ctx context.Context, messages []message, out settled) {
 	afterCommit.Pass()
 	told := s.cached.begin(out.events)
@@ -42,10 +42,10 @@ func (s *Service) afterCommit(ctx context.Context, messages []message, out settl
 	err := s.cache.putNew(ctx, ended, visibleByWriter)
 	told(err == nil)
 	if err != nil {
-		s.deps.Log.WarnContext(ctx, "new orders not cached, their subscription will do it", "orders", len(ended), "error", err)
+		s.deps.Log.WarnContext(ctx, "new orders not cached, the event subscription will do it", "orders", len(ended), "error", err)
 	}
-	// After the cache, so that whoever asks because of the push is not told that
-	// the number waits.
+	// After the cache, so that a poll triggered by the push does not read
+	// "queued".
 	s.deps.Outbox.Wake()
 	s.metrics.sawVisible(messages)
 	s.markPersisted(ctx, messages)
@@ -63,9 +63,9 @@ func (s *Service) afterCommit(ctx context.Context, messages []message, out settl
 	}
 }
 
-// markPersisted tells the stock in Redis which numbers have a row now, so that
-// the line moves up and the hold sweeper leaves them alone. Refused ones have a
-// row, too; their units come back by the event.
+// markPersisted marks in Redis which numbers have a row now, so that the line
+// moves up and the hold sweeper leaves them alone. Refused numbers have a row
+// too; the event returns their units.
 func (s *Service) markPersisted(ctx context.Context, messages []message) {
 	type place struct {
 		item  inventory.Item
@@ -94,7 +94,7 @@ func (s *Service) markPersisted(ctx context.Context, messages []message) {
 
 func (s *Service) ack(ctx context.Context, m bus.Msg) {
 	if err := m.Ack(); err != nil {
-		s.deps.Log.WarnContext(ctx, "grants not acknowledged, they come again", "message_id", m.ID, "error", err)
+		s.deps.Log.WarnContext(ctx, "grants not acknowledged, they will be redelivered", "message_id", m.ID, "error", err)
 	}
 }
 
@@ -103,12 +103,12 @@ func (s *Service) ack(ctx context.Context, m bus.Msg) {
 // second, which is also how late a timer may fire.
 const wakeGrain = 250 * time.Millisecond
 
-// timerTimeout bounds what the writer spends on a timer: with NATS in trouble
-// there are no timers, and orders go on being written from what was fetched.
+// timerTimeout bounds what the writer spends on a timer: if NATS fails there
+// are no timers, and the writer still writes the orders it has fetched.
 const timerTimeout = 250 * time.Millisecond
 
 // wakeAt sets a timer for the deadline of the batch's first order, so that it
-// closes on time and not at the sweeper's next tick. Failing to is harmless.
+// closes on time and not at the sweeper's next tick. A failure is harmless.
 func (s *Service) wakeAt(ctx context.Context, created []orderevent.Order) {
 	if len(created) == 0 {
 		return

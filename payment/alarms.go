@@ -39,8 +39,8 @@ var (
 		"Read its last_error and check whether the provider is reachable.")
 )
 
-// raise records an alarm outside any transaction, so that it outlives the one
-// that was rolled back because of it.
+// raise records an alarm outside any transaction, so that it survives the
+// rollback that it is about.
 func (s *Service) raise(ctx context.Context, a *alarm.Definition, subject, detail string) {
 	if err := a.Raise(ctx, s.deps.DB, subject, detail); err != nil {
 		s.deps.Log.ErrorContext(ctx, "alarm not recorded", "code", string(a.Code), "subject", subject, "detail", detail, "error", err)
@@ -48,8 +48,8 @@ func (s *Service) raise(ctx context.Context, a *alarm.Definition, subject, detai
 }
 
 // providerFails returns what a provider's wrapper calls when its calls keep
-// failing. The call that noticed may have run out of time, so the record has a
-// little of its own.
+// failing. The context of the failed call may have expired, so recording the
+// alarm gets its own short timeout.
 func (s *Service) providerFails(name string) func(ctx context.Context, call string, err error) {
 	return func(ctx context.Context, call string, err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
@@ -58,22 +58,23 @@ func (s *Service) providerFails(name string) func(ctx context.Context, call stri
 	}
 }
 
-// recordTimeout bounds how long a shopper's request may be held up by a record
-// that is made at most once a minute.
+// recordTimeout bounds how long recording the alarm, at most once a minute, may
+// delay a shopper's request.
 const recordTimeout = 2 * time.Second
 
 const (
-	// troubleAfter is how long a provider's calls must have failed, one and all,
-	// before a person is asked: longer than a deployment on its side takes.
+	// troubleAfter is how long every call to a provider must have failed before
+	// the alarm is raised: longer than a deployment on its side takes.
 	troubleAfter = 30 * time.Second
 	// troubleCalls is how many calls must have failed in that time, so that one
-	// forgotten payment does not speak for the provider.
+	// bad payment does not raise an alarm about the provider.
 	troubleCalls = 5
-	// troubleEvery is how often an ongoing trouble is recorded again.
+	// troubleEvery is how often the alarm is recorded again while the failure
+	// lasts.
 	troubleEvery = time.Minute
 )
 
-// trouble notices that a provider's calls keep failing. Safe for concurrent use.
+// trouble detects that a provider's calls keep failing. Safe for concurrent use.
 type trouble struct {
 	mu     sync.Mutex
 	since  time.Time // of the first failure after the last answer
@@ -81,15 +82,15 @@ type trouble struct {
 	raised time.Time
 }
 
-// answered notes that the provider answered, whatever it said.
+// answered notes that the provider answered, whatever the answer.
 func (t *trouble) answered() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.since, t.calls = time.Time{}, 0
 }
 
-// failed notes a call without an answer and reports whether to ask for a
-// person now.
+// failed notes a call without an answer and reports whether to raise the alarm
+// now.
 func (t *trouble) failed(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// A bank that answers nothing for half a minute is an alarm, once a minute; one
-// answer, whatever it says, begins the patience anew.
+// A bank that answers no call for half a minute raises an alarm, once a minute;
+// one answer, whatever it says, restarts the half minute.
 func TestProviderThatKeepsFailingAsksForAPerson(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
@@ -27,7 +27,7 @@ func TestProviderThatKeepsFailingAsksForAPerson(t *testing.T) {
 			t.Fatalf("%d alarms, want %d", got, want)
 		}
 	}
-	earlier := func() { // as if it had gone on for half a minute
+	earlier := func() { // as if it had failed for half a minute
 		p.trouble.mu.Lock()
 		defer p.trouble.mu.Unlock()
 		p.trouble.since = p.trouble.since.Add(-troubleAfter)
@@ -46,7 +46,7 @@ func TestProviderThatKeepsFailingAsksForAPerson(t *testing.T) {
 	p.trouble.mu.Lock()
 	p.trouble.raised = time.Time{}
 	p.trouble.mu.Unlock()
-	alarms(1) // few calls, however long
+	alarms(1) // too few calls, however long
 	ask(1, true)
 	alarms(2)
 }

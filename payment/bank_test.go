@@ -21,8 +21,8 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// gate stands before the bank's addresses, so that a test can take the bank
-// away.
+// gate is in front of the bank's addresses, so that a test can make the bank
+// unreachable.
 type gate struct {
 	http.Handler
 	shut atomic.Bool
@@ -35,16 +35,16 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.Handler.ServeHTTP(w, r)
 }
 
-// recorder keeps the callbacks that arrive and may lose them on the way.
+// recorder keeps the callbacks that arrive and may lose them in transit.
 type recorder struct {
 	http.Handler
-	lose atomic.Bool // answer nothing, hand nothing on
+	lose atomic.Bool // answer nothing, forward nothing
 
 	mu   sync.Mutex
 	came []recorded
 }
 
-// recorded is one callback as it came from the bank.
+// recorded is one callback as the bank sent it.
 type recorded struct {
 	path   string
 	header http.Header
@@ -68,15 +68,15 @@ func (d *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.Handler.ServeHTTP(w, r)
 }
 
-// callbacks returns what has come so far.
+// callbacks returns the callbacks received so far.
 func (d *recorder) callbacks() []recorded {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.came)
 }
 
-// openBank serves a bank on a socket of its own, with its worker, on the
-// shop's database.
+// openBank serves a bank on its own socket, with its worker, on the shop's
+// database.
 func (s *bundle) openBank(o options) (*gate, *sandbox.Client) {
 	s.t.Helper()
 	cfg := sandbox.DefaultConfig()
@@ -120,7 +120,7 @@ func (s *bundle) clientOf(name, bankURL string) *sandbox.Client {
 	return c
 }
 
-// payAt is a shopper at the bank's page.
+// payAt acts as a shopper at the bank's page.
 func (s *bundle) payAt(payURL string, behaviour sandbox.Behaviour) {
 	s.t.Helper()
 	a, err := s.tryPost(0, payURL, fmt.Sprintf(`{"behaviour":%q}`, behaviour))

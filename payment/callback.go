@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// maxCallbackBytes bounds a callback: the longest of any provider is below
-	// 8 KiB, and nobody has proved who he is before the whole body is read.
+	// maxCallbackBytes bounds a callback: the longest of any provider is below 8
+	// KiB, and no sender is authenticated before the whole body is read.
 	maxCallbackBytes = 64 << 10
-	// callbackTimeout ends the work on one callback before providers give up on
-	// theirs (WeChat Pay: 5 s), so that the answer they get is the truth.
+	// callbackTimeout ends the work on one callback before the provider's own
+	// timeout (WeChat Pay: 5 s), so that the answer it gets is the outcome.
 	callbackTimeout = 4 * time.Second
 )
 
-// callback takes what a provider sends on its own account, for payments and
-// refunds alike: the signed content says what it is about. It answers in the
-// provider's own words; only an address that names no provider gets ours.
+// callback handles a provider's callbacks, for payments and refunds alike: the
+// signed content says which. It answers in the provider's format; only a path
+// with an unknown provider name gets ours.
 //
-// Acknowledged is what needs no repetition: taken, or taken before. A sum that
-// does not fit and that the provider does not clear up when asked, a number that
-// is not ours, and any failure of ours are refused, so that the provider comes
-// back after a person or a restart has helped.
+// A callback is acknowledged if it needs no repetition: processed now or before.
+// It is refused, so that the provider sends it again after a person or a restart
+// has fixed the cause, if the amount differs and a query to the provider does
+// not settle it, if the number is not ours, and on any failure on our side.
 func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "provider")
 	p, ok := s.named[name]
@@ -56,16 +56,16 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	s.metrics.callbacks.WithLabelValues(name, answer).Inc()
 	if err != nil {
-		s.deps.Log.Log(r.Context(), level, "callback not taken", "provider", name, "answer", answer, "error", err)
+		s.deps.Log.Log(r.Context(), level, "callback not accepted", "provider", name, "answer", answer, "error", err)
 	}
 	reply := p.Answer(err)
 	w.Header().Set("Content-Type", reply.ContentType)
 	w.WriteHeader(reply.Status)
-	_, _ = w.Write(reply.Body) // a provider that is gone comes back
+	_, _ = w.Write(reply.Body) // a provider that disconnected sends it again
 }
 
 // take reads a callback, has the provider verify it on the raw body, and settles
-// what it tells. nil is what the provider may take for an acknowledgement.
+// its content. On nil the provider may be sent an acknowledgement.
 func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p provider.Provider) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallbackBytes))
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p pr
 	if err != nil {
 		return err
 	}
-	// A provider that hangs up has not taken its message back: the work is ended
-	// by the clock alone.
+	// A provider that disconnects has not withdrawn its message: only the timeout
+	// ends the work.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), callbackTimeout)
 	defer cancel()
 	switch {
@@ -88,21 +88,21 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p pr
 	return err
 }
 
-// Where providers send what they tell on their own account. One handler takes
-// both; they are two addresses because providers ask for one of each.
+// The paths of providers' callbacks. One handler serves both; there are two
+// paths because providers ask for one of each.
 const (
 	notifyPath       = "/api/v1/payments/{provider}/notify"
 	refundNotifyPath = "/api/v1/payments/{provider}/refund-notify"
 )
 
 // callbackRoutes registers the callbacks as plain handlers, because a signature
-// covers the raw body, and documents them by hand.
+// covers the raw body, and documents them manually.
 func (s *Service) callbackRoutes(rt *httpx.Router) {
 	rt.Handle(httpx.Critical, http.MethodPost, notifyPath, s.callback)
 	rt.Handle(httpx.Critical, http.MethodPost, refundNotifyPath, s.callback)
 	doc := rt.API.Huma.OpenAPI()
-	doc.AddOperation(describeCallback(doc, notifyPath, "payment-callback", "A payment provider tells of a payment"))
-	doc.AddOperation(describeCallback(doc, refundNotifyPath, "refund-callback", "A payment provider tells of a refund"))
+	doc.AddOperation(describeCallback(doc, notifyPath, "payment-callback", "Payment provider callback about a payment"))
+	doc.AddOperation(describeCallback(doc, refundNotifyPath, "refund-callback", "Payment provider callback about a refund"))
 }
 
 // describeCallback documents a plain handler: the body is the provider's, so huma
@@ -115,8 +115,8 @@ func describeCallback(doc *huma.OpenAPI, path, id, summary string) *huma.Operati
 	return &huma.Operation{
 		Method: http.MethodPost, Path: path, OperationID: id, Tags: []string{"provider"}, Summary: summary,
 		Description: "For payment providers only: the signature over headers and raw body is the credential, and body and answers are as each " +
-			"provider specifies them; the statuses below are the sandbox bank's. Payments and refunds are taken at either address, for the signed " +
-			"content says what it is about. Whatever is not acknowledged is to be sent again; a repetition is acknowledged and changes nothing.",
+			"provider specifies them; the statuses below are the sandbox bank's. Either address accepts payments and refunds, because the signed " +
+			"content says what it is about. A callback that is not acknowledged is to be sent again; a repetition is acknowledged and changes nothing.",
 		Parameters: []*huma.Param{{
 			Name: "provider", In: "path", Required: true, Description: "The provider's name", Schema: &huma.Schema{Type: huma.TypeString}, Example: "sandbox",
 		}},
@@ -125,11 +125,11 @@ func describeCallback(doc *huma.OpenAPI, path, id, summary string) *huma.Operati
 			Content: map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{}}},
 		},
 		Responses: map[string]*huma.Response{
-			"200": own("Taken, now or before"),
-			"400": own("Not readable, or too large"),
+			"200": own("Accepted, now or before"),
+			"400": own("Malformed, or too large"),
 			"401": own("The signature is not valid"),
 			"404": {Description: "not-found: no provider has this name", Content: map[string]*huma.MediaType{httpx.ProblemContentType: {Schema: problem}}},
-			"503": own("Not taken: it contradicts the books, or something failed here"),
+			"503": own("Not accepted: it contradicts the books, or the server failed"),
 		},
 	}
 }

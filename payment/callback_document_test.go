@@ -12,8 +12,8 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// TestCallbacksAreDocumented: they are plain handlers, which no framework
-// documents by itself.
+// TestCallbacksAreDocumented: they are plain handlers, which huma does not
+// document automatically.
 func TestCallbacksAreDocumented(t *testing.T) {
 	t.Parallel()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
@@ -24,7 +24,7 @@ func TestCallbacksAreDocumented(t *testing.T) {
 	for _, url := range []string{s.notifyURL("{provider}"), s.refundNotifyURL("{provider}")} {
 		item := paths[url]
 		if item == nil || item.Post == nil {
-			t.Errorf("POST %s, which providers are given, is not documented", url)
+			t.Errorf("POST %s, a path given to providers, is not documented", url)
 			continue
 		}
 		for _, status := range []string{"200", "400", "401", "404", "503"} {

@@ -23,9 +23,9 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// signAsBank is the sandbox bank's signature, written a second time from its
+// signAsBank is the sandbox bank's signature, reimplemented from its
 // description: a test that signed with the code under test would agree with it
-// whatever it does.
+// even if that code were wrong.
 func signAsBank(stamp string, body []byte) string {
 	key := hmac.New(sha256.New, bankSecret)
 	key.Write([]byte("stampede sandbox bank/bank speaks"))
@@ -35,10 +35,10 @@ func signAsBank(stamp string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// FuzzCallback: a callback of which one byte was changed, in its body or in what
-// signs it, is never answered with success and never reaches the books, at
-// either address. There is no database behind the handler: what got through
-// would panic.
+// FuzzCallback checks that a callback with one byte changed, in its body or in
+// its signature headers, is never answered with success and never reaches the
+// books, at either path. There is no database behind the handler: a callback
+// that got through would panic.
 func FuzzCallback(f *testing.F) {
 	cfg := sandbox.DefaultClientConfig()
 	cfg.Merchant, cfg.Secret, cfg.BankURL = merchantNo, bankSecret, "http://127.0.0.1:1"

@@ -24,22 +24,22 @@ func TestCallbacks(t *testing.T) {
 	t.Parallel()
 	run(t, setup(t, options{}), []subtest{
 		{"misbehaving bank", misbehavingBank},
-		{"an underpaid order can be paid anew", anUnderpaidOrderCanBePaidAnew},
+		{"an underpaid order can be paid again", anUnderpaidOrderCanBePaidAgain},
 		{"two instances take one callback", twoInstancesTakeOneCallback},
 		{"forged and replayed callbacks", forgedAndReplayedCallbacks},
-		{"a callback that fails comes again", aCallbackThatFailsComesAgain},
+		{"a failed callback is repeated", aCallbackThatFailsComesAgain},
 		{"money that is not ours", moneyThatIsNotOurs},
-		{"a doubtful sum waits for the provider", aDoubtfulSumWaitsForTheProvider},
+		{"a wrong amount waits for the provider", aDoubtfulSumWaitsForTheProvider},
 		{"callback paths are the providers", callbackPathsAreTheProviders},
 	})
 }
 
-// misbehavingBank: whatever the bank does, the order and the money end
-// right, and who has to know is told.
+// misbehavingBank: whatever the bank does, the order and the money end right,
+// and the operator gets the alarm.
 func misbehavingBank(t *testing.T, s *bundle) {
 	for _, tt := range []struct {
 		behaviour sandbox.Behaviour
-		ask       bool   // the provider has to be asked before anything happens
+		ask       bool   // the provider has to be queried before anything happens
 		status    string // of the order
 		refunded  int64
 		alarm     string
@@ -63,7 +63,7 @@ func misbehavingBank(t *testing.T, s *bundle) {
 			}
 			if tt.ask {
 				if got := s.status(no); got != orderevent.StatusPending {
-					t.Fatalf("order is %s before the provider was asked", got)
+					t.Fatalf("order is %s before the provider was queried", got)
 				}
 				s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no)
 				if _, err := s.queryDue(t.Context()); err != nil {
@@ -79,11 +79,12 @@ func misbehavingBank(t *testing.T, s *bundle) {
 			s.refundsDone(no)
 			back := read[int64](s, `SELECT coalesce(sum(amount), 0)::bigint FROM payments.ledger WHERE kind = 'refund' AND order_no = $1`, no)
 			if back != tt.refunded {
-				t.Errorf("%d went back, want %d", back, tt.refunded)
+				t.Errorf("%d were refunded, want %d", back, tt.refunded)
 			}
 			if tt.behaviour != sandbox.Late {
-				// However it was told in the meantime, the bank need not go on.
-				s.until("the bank is content", func() bool { return s.callbacksLeft(paymentNo) == 0 })
+				// Whichever way we learned of it in the meantime, the bank need not repeat
+				// its callback.
+				s.until("the bank has no callbacks left", func() bool { return s.callbacksLeft(paymentNo) == 0 })
 			}
 			if paid := tt.status == orderevent.StatusPaid; paid != (s.events(paymentevent.SubjectCaptured, no) == 1) {
 				t.Errorf("%d captured events for an order that is %s", s.events(paymentevent.SubjectCaptured, no), tt.status)
@@ -93,12 +94,12 @@ func misbehavingBank(t *testing.T, s *bundle) {
 	}
 }
 
-// After money in the wrong sum went back, the shopper can still pay.
-func anUnderpaidOrderCanBePaidAnew(_ *testing.T, s *bundle) {
+// After money in the wrong amount was refunded, the shopper can still pay.
+func anUnderpaidOrderCanBePaidAgain(_ *testing.T, s *bundle) {
 	no, user := s.one(100)
 	first, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Underpaid)
-	s.until("the money is found to be another sum", func() bool {
+	s.until("the amount is found to differ", func() bool {
 		return s.paymentStatus(first) == "captured"
 	})
 	_, url = s.startPayment(no, user)
@@ -115,7 +116,7 @@ func (s *bundle) firstCallback() (no ids.ID, cb recorded) {
 	paymentNo, url := s.startPayment(no, user)
 	s.door.lose.Store(true)
 	s.payAt(url, sandbox.Normal)
-	s.until("a callback comes", func() bool {
+	s.until("a callback arrives", func() bool {
 		came := s.door.callbacks() // among repetitions of earlier ones
 		i := slices.IndexFunc(came, func(c recorded) bool { return bytes.Contains(c.body, []byte(paymentNo.String())) })
 		if i >= 0 {
@@ -205,7 +206,7 @@ func forgedAndReplayedCallbacks(t *testing.T, s *bundle) {
 	s.booksAreRight()
 }
 
-// A failure of ours is not acknowledged, and nothing of it stays.
+// A failure on our side is not acknowledged, and none of its writes remain.
 func aCallbackThatFailsComesAgain(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
@@ -274,8 +275,8 @@ func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 	s.booksAreRight()
 }
 
-// While the provider cannot be asked, a doubtful sum is neither believed nor
-// acknowledged.
+// While the provider cannot be queried, a callback with the wrong amount is
+// neither believed nor acknowledged.
 func aDoubtfulSumWaitsForTheProvider(t *testing.T, s *bundle) {
 	no, cb := s.firstCallback()
 	n, err := s.client.Parse(cb.header, cb.body)

@@ -9,13 +9,13 @@ import (
 	"stampede/platform/watch/proof"
 )
 
-// maxViolations bounds what one statement reports: nobody reads a longer list,
-// and the first hundred show what is wrong.
+// maxViolations bounds what one statement reports: a longer list would go
+// unread, and the first hundred show what is wrong.
 const maxViolations = 100
 
 // Checks proves the money (I4, I5). Both compare the ledger with the orders in
-// one statement, which reads order's table: two calls would see two moments,
-// and a payment between them would look like a violation.
+// one statement, which reads order's table: two reads would see different
+// moments, and a payment between them would look like a violation.
 func (s *Service) Checks() []proof.Check {
 	return []proof.Check{
 		{ID: "I4", Name: "captures less refunds are what paid orders say, one ledger row per transaction", Run: func(ctx context.Context) ([]proof.Violation, error) { return checkMoney(ctx, s.deps.DB) }},
@@ -23,10 +23,10 @@ func (s *Service) Checks() []proof.Check {
 	}
 }
 
-// checkMoney is I4. A capture that has to go back counts as gone from the
-// moment its refund is requested, which is the transaction of the capture;
-// whether it really goes is I5's question. Nothing is in flight here: money,
-// order and refund change in one transaction.
+// checkMoney is I4. A capture that has to be refunded counts as gone from the
+// moment its refund is requested, which is the transaction of the capture; I5
+// checks that the refund happens. Nothing is in flight here: money, order and
+// refund change in one transaction.
 func checkMoney(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, err error) {
 	q := paymentdb.New(db)
 	orders, err1 := q.OrdersThatDiffer(ctx, maxViolations)
@@ -37,15 +37,15 @@ func checkMoney(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, 
 	}
 	for _, o := range orders {
 		all = append(all, proof.Violation{Subject: "order " + o.OrderNo.String(), Detail: fmt.Sprintf(
-			"the order says %s, the ledger holds %s of which %s is to go back", money(o.Owed, o.Currency), money(o.Net, o.Currency), money(o.Back, o.Currency))})
+			"the order says %s, the ledger has %s, of which %s is to be refunded", money(o.Owed, o.Currency), money(o.Net, o.Currency), money(o.Back, o.Currency))})
 	}
 	for _, c := range captures {
 		detail := "its ledger row names another provider or order"
 		switch {
 		case c.NotCaptured:
-			detail = "the ledger holds a capture for it, but it is not captured"
+			detail = "the ledger has a capture for it, but it is not captured"
 		case c.NotInLedger:
-			detail = "it is captured, but the ledger holds no capture for it"
+			detail = "it is captured, but the ledger has no capture for it"
 		}
 		all = append(all, proof.Violation{Subject: "payment " + c.PaymentNo.String(), Detail: detail})
 	}
@@ -56,8 +56,8 @@ func checkMoney(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, 
 	return all, nil
 }
 
-// checkReturned is I5. Until inFlight has passed, money that waits for
-// its refund is in flight.
+// checkReturned is I5. Money that waits for its refund is in flight until
+// inFlight has passed.
 func (s *Service) checkReturned(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, err error) {
 	q := paymentdb.New(db)
 	refunds, err1 := q.RefundsNotBack(ctx, paymentdb.RefundsNotBackParams{InFlight: inFlight, AtMost: maxViolations})
@@ -67,7 +67,7 @@ func (s *Service) checkReturned(ctx context.Context, db paymentdb.DBTX) (all []p
 	}
 	for _, r := range refunds {
 		all = append(all, proof.Violation{Subject: "refund " + r.RefundNo.String(), Detail: fmt.Sprintf(
-			"%s is %s for %d s and not back with the shopper: %s", money(r.Amount, r.Currency), r.Status, r.Seconds, r.LastError)})
+			"%s has been %s for %d s and is not back with the shopper: %s", money(r.Amount, r.Currency), r.Status, r.Seconds, r.LastError)})
 	}
 	for _, c := range captures {
 		all = append(all, proof.Violation{Subject: "order " + c.OrderNo.String(), Detail: fmt.Sprintf(

@@ -11,7 +11,7 @@ import (
 	"stampede/platform/watch/proof"
 )
 
-// paidOrder is an order whose money came as it should.
+// paidOrder is an order that was paid normally.
 func (s *bundle) paidOrder() (no, paymentNo ids.ID) {
 	s.t.Helper()
 	no, user := s.one(100)
@@ -21,8 +21,8 @@ func (s *bundle) paidOrder() (no, paymentNo ids.ID) {
 	return no, paymentNo
 }
 
-// TestPlantedViolations plants each kind of broken promise and requires that
-// the check names it, and that nothing is named before.
+// TestPlantedViolations plants each kind of violation and requires that the
+// check reports it, and that it reports nothing before.
 func TestPlantedViolations(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
@@ -36,19 +36,19 @@ func TestPlantedViolations(t *testing.T) {
 		plant       string // $1 order, $2 payment, $3 a new number
 		says        string
 	}{
-		{"money without an order that owes it", "I4", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "the order says CNY 1.00, the ledger holds CNY 2.00"},
-		{"an order paid without money", "I4", `UPDATE orders.orders SET unit_price = 150 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 1.50, the ledger holds CNY 1.00"},
-		{"money in another currency", "I4", `UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says USD 1.00, the ledger holds USD 0.00"},
-		{"a refund of an order that stays paid", "I4", refund + `'requested', now()`, "of which CNY 1.00 is to go back"},
+		{"money without an order that owes it", "I4", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "the order says CNY 1.00, the ledger has CNY 2.00"},
+		{"an order paid without money", "I4", `UPDATE orders.orders SET unit_price = 150 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 1.50, the ledger has CNY 1.00"},
+		{"money in another currency", "I4", `UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says USD 1.00, the ledger has USD 0.00"},
+		{"a refund of an order that stays paid", "I4", refund + `'requested', now()`, "of which CNY 1.00 is to be refunded"},
 		{"a captured payment without its money", "I4", `INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, provider_txn, amount, currency, status, expires_at)
-			SELECT 0, $3, $1, 1, 'sandbox', 'y', 1, 'CNY', 'captured', now() FROM payments.payments WHERE payment_no = $2`, "the ledger holds no capture for it"},
+			SELECT 0, $3, $1, 1, 'sandbox', 'y', 1, 'CNY', 'captured', now() FROM payments.payments WHERE payment_no = $2`, "the ledger has no capture for it"},
 		{"money of a payment that is not captured", "I4", `UPDATE payments.payments SET status = 'closed' WHERE order_no = $1 AND payment_no = $2 AND payment_no <> $3`, "it is not captured"},
 		{"a ledger row of another provider", "I4", `UPDATE payments.payments SET provider = 'bank2' WHERE order_no = $1 AND payment_no = $2 AND payment_no <> $3`, "names another provider"},
 		{"a refund that succeeded without moving", "I4", refund + `'succeeded', now()`, "0 ledger rows"},
 		{"a refund that moved twice", "I4", `WITH r AS (` + refund + `'succeeded', now()) ` + ledger +
 			`SELECT 'sandbox', 'refund', n::text, $2, $1, $3, 100, 'CNY', now() FROM generate_series(1, 2) n`, "2 ledger rows"},
 		{"a refund that takes too long", "I5", refund + `'requested', now() - interval '61 seconds'`, "requested for 61 s"},
-		{"a refund that failed", "I5", refund + `'failed', now()`, "CNY 1.00 is failed for"},
+		{"a refund that failed", "I5", refund + `'failed', now()`, "CNY 1.00 has been failed for"},
 		{"money on a closed order", "I5", `WITH o AS (UPDATE orders.orders SET status = 'closed' WHERE order_no = $1) ` + ledger +
 			`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now() - interval '61 seconds'`, "lies on an order that is closed"},
 		{"money on no order at all", "I5", ledger + `SELECT 'sandbox', 'capture', $3::uuid::text, $2, $3, NULL, 100, 'CNY', now() - interval '61 seconds' WHERE $1::uuid IS NOT NULL`, "an order that is unknown"},
@@ -58,7 +58,7 @@ func TestPlantedViolations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = tx.Rollback(t.Context()) }() // takes the plant away again
+			defer func() { _ = tx.Rollback(t.Context()) }() // removes the planted violation
 			if _, err := tx.Exec(t.Context(), tt.plant, no, paymentNo, ids.New()); err != nil {
 				t.Fatal(err)
 			}
@@ -71,14 +71,14 @@ func TestPlantedViolations(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.ContainsFunc(found, func(v proof.Violation) bool { return strings.Contains(v.Detail, tt.says) }) {
-				t.Errorf("none says %q: %v", tt.says, found)
+				t.Errorf("no violation says %q: %v", tt.says, found)
 			}
 		})
 	}
 	moneyOnItsWayBackIsNoViolation(t, s)
 }
 
-// What waits for its refund within the bound is in flight.
+// Money that waits for its refund within the bound is in flight.
 func moneyOnItsWayBackIsNoViolation(t *testing.T, s *bundle) {
 	t.Helper()
 	no, user := s.one(100)

@@ -18,7 +18,7 @@ import (
 var errNoProvider = errors.New("payment: the provider of this payment is not configured")
 
 // OpenOf returns those of the orders that have an open payment, grouped by
-// provider. It asks only Postgres.
+// provider. It queries only Postgres.
 func (s *Service) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) {
 	open, err := s.q.OpenPayments(ctx, nos)
 	if err != nil {
@@ -32,13 +32,13 @@ func (s *Service) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) 
 }
 
 // CloseOpen closes the open payment of each order at its provider and returns
-// the numbers whose orders may now be closed: those without an open payment at
-// once, those whose payment is closed, and those whose money came in another
-// sum and goes back. It leaves out the orders whose money was faster (they are
-// paid then, exactly as a callback would have it) and those whose provider gave
-// no answer; the latter are in the error, which may come with numbers. It must
-// be called outside any transaction, on claimed orders, so that no payment is
-// started meanwhile. It takes closeTimeout at most.
+// the numbers whose orders may now be closed: those without an open payment
+// immediately, those whose payment is closed, and those whose money arrived in
+// another amount and is refunded. It leaves out the orders whose money was
+// faster (they are paid then, exactly as by a callback) and those whose
+// provider gave no answer; the latter are in the error, which may come with
+// numbers. It must be called outside any transaction, on claimed orders, so
+// that no payment is started meanwhile. It takes closeTimeout at most.
 func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
@@ -67,14 +67,15 @@ func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error)
 	})
 	closable := slices.DeleteFunc(slices.Clone(nos), func(no ids.ID) bool { return keep[no] })
 	if unheard > 0 {
-		// One stands for all: a provider that is away fails hundreds in the same words.
+		// One error is representative: a provider that is down fails hundreds of calls
+		// with the same text.
 		return closable, fmt.Errorf("payment: %d of %d payments not closed, one of them: %w", unheard, len(open), first)
 	}
 	return closable, nil
 }
 
 // closeOne makes sure that a payment can no longer be paid, at its provider
-// first and then with us. It reports true when the money was faster and the
+// first and then in our row. It returns true if the money was faster and the
 // order is paid with it.
 func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (paid bool, err error) {
 	prov, ok := s.named[p.Provider]
@@ -89,7 +90,8 @@ func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (pa
 	return s.follow(ctx, p, st)
 }
 
-// follow brings our books to what the provider, asked by us, says of a payment.
+// follow updates our books to the provider's answer to our query about a
+// payment.
 func (s *Service) follow(ctx context.Context, p paymentdb.PaymentsPayment, st provider.Status) (paid bool, err error) {
 	switch st.State {
 	case provider.Captured:
@@ -97,8 +99,8 @@ func (s *Service) follow(ctx context.Context, p paymentdb.PaymentsPayment, st pr
 		if err != nil || outcome != outcomeRepeated {
 			return outcome == outcomePaid, err
 		}
-		// A callback was settled meanwhile: it has paid the order, or it was another
-		// sum and the order still waits.
+		// A callback was settled meanwhile: it has paid the order, or the amount
+		// differed and the order still waits.
 		now, err := s.deps.Orders.Statuses(ctx, []ids.ID{p.OrderNo})
 		if err != nil {
 			return false, fmt.Errorf("payment: read order %s: %w", p.OrderNo, err)
@@ -106,7 +108,7 @@ func (s *Service) follow(ctx context.Context, p paymentdb.PaymentsPayment, st pr
 		return now[p.OrderNo] != orderevent.StatusPending, nil
 	case provider.Closed:
 		if _, err := s.q.ClosePayment(ctx, paymentdb.ClosePaymentParams{PaymentNo: p.PaymentNo, Bucket: p.Bucket}); err != nil {
-			return false, fmt.Errorf("payment: note %s closed: %w", p.PaymentNo, err)
+			return false, fmt.Errorf("payment: mark %s closed: %w", p.PaymentNo, err)
 		}
 	case provider.Open, provider.Missing: // nothing to follow
 	}

@@ -58,8 +58,8 @@ func cancel(t *testing.T, s *bundle) {
 	s.booksAreRight()
 }
 
-// The shopper leaves while the claim is under way: the order is closed all the
-// same, and not left claimed.
+// The shopper leaves while the claim is under way: the order is still closed,
+// and not left claimed.
 func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
@@ -105,7 +105,7 @@ func cancelWithoutTheBank(t *testing.T, s *bundle) {
 		t.Fatalf("closed without knowing about the money: %s", got)
 	}
 	s.bank.shut.Store(false)
-	s.payAt(url, sandbox.Normal) // the money that was feared
+	s.payAt(url, sandbox.Normal) // the payment that closing must not overlook
 	s.until("the order is paid though claimed", func() bool { return s.status(no) == orderevent.StatusPaid })
 	if a := s.cancelOrder(no, user); a.status != http.StatusConflict || a.text("code") != "order-not-cancelable" {
 		t.Errorf("canceling a paid order: %d %v", a.status, a.body)
@@ -113,7 +113,7 @@ func cancelWithoutTheBank(t *testing.T, s *bundle) {
 	s.booksAreRight()
 }
 
-// The money was there first, and only closing finds out.
+// The money arrived first, and only the closing finds out.
 func closingFindsTheMoney(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
@@ -122,7 +122,7 @@ func closingFindsTheMoney(t *testing.T, s *bundle) {
 		t.Errorf("%d %v", a.status, a.body)
 	}
 	s.orderIs(no, orderevent.StatusPaid)
-	// A sum that does not fit goes back and does not keep the order.
+	// An amount that differs is refunded and does not keep the order open.
 	no, user = s.one(100)
 	_, url = s.startPayment(no, user)
 	s.payAt(url, sandbox.Underpaid)
@@ -152,7 +152,7 @@ func closeOpenSortsOrders(t *testing.T, s *bundle) {
 	}
 	closable, err := gone.CloseOpen(t.Context(), nos)
 	if err == nil {
-		t.Error("a silent bank is no error")
+		t.Error("no error from a silent bank")
 	}
 	if want := nos[:2]; !slices.Equal(closable, want) {
 		t.Errorf("closable %v, want %v", closable, want)

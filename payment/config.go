@@ -3,45 +3,45 @@ package payment
 import "time"
 
 const (
-	// callTimeout bounds one call to a provider with its retries: a shopper waits on a
-	// creation no longer.
+	// callTimeout bounds one call to a provider with its retries: a shopper waits no
+	// longer for a payment to be created.
 	callTimeout = 10 * time.Second
 	// closeTimeout bounds the closing of all payments of one CloseOpen, below the 30 s
 	// for which an order is claimed: after those another payment could be started.
 	closeTimeout = 20 * time.Second
-	// closeParallel is how many payments are closed at their providers at once, and
-	// how many are asked after by a worker: a sweep of 500 orders ends in a second
-	// against a provider that answers in 30 ms.
+	// closeParallel is how many payments are closed at their providers
+	// concurrently, and how many a worker queries: a sweep of 500 orders ends in a
+	// second against a provider that answers in 30 ms.
 	closeParallel = 16
 	// inFlight is how long money may lie on an order that is not paid before the
-	// books call it a violation (I5).
+	// checks report a violation (I5).
 	inFlight = time.Minute
 )
 
-// Config is what main knows of the shop, and what is fixed but in tests.
+// Config is the shop's settings from main, plus values that only tests change.
 type Config struct {
 	// ReturnURL is where a provider's page sends the shopper's browser after
-	// paying, with the order's number in the query (?order=…); empty leaves the
-	// shopper there.
+	// paying, with the order's number in the query (?order=…); if empty, the
+	// shopper stays on that page.
 	ReturnURL string
-	// QueryAfter is how old an open payment is when its provider is first asked
+	// QueryAfter is how old an open payment is when its provider is first queried
 	// because no callback came, longer than callbacks take; the wait doubles up to
 	// QueryAtMost.
 	QueryAfter  time.Duration
 	QueryAtMost time.Duration
-	// RefundBackoff is the wait after a refund was first asked for; it doubles
-	// up to RefundAtMost.
+	// RefundBackoff is the wait after a refund was first requested; it doubles up
+	// to RefundAtMost.
 	RefundBackoff time.Duration
 	RefundAtMost  time.Duration
-	// RefundAlarmAfter is after how many attempts, 8 of which take about 8 min, an
-	// unfinished refund becomes an alarm; it is tried again all the same.
+	// RefundAlarmAfter is how many attempts, 8 of which take about 8 min, an
+	// unfinished refund gets before it raises an alarm; the retries continue after
+	// it.
 	RefundAlarmAfter int
-	// Poll is how often the workers look for what has become due when nothing
-	// woke them.
+	// Poll is how often the workers check for due work when nothing woke them.
 	Poll time.Duration
 }
 
-// DefaultConfig is what Stampede runs with.
+// DefaultConfig is Stampede's configuration.
 func DefaultConfig() Config {
 	return Config{
 		QueryAfter: 30 * time.Second, QueryAtMost: 10 * time.Minute,

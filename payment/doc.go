@@ -1,10 +1,10 @@
-// Package payment takes shoppers' money through providers and gives back what
-// must not stay.
+// Package payment takes shoppers' money through providers and refunds what
+// it must not keep.
 //
 // # Owns
 //
 // Postgres schema payments: payments (one row per attempt to pay an order, at
-// most one open per order), refunds (money that has to go back), and the ledger
+// most one open per order), refunds (money that has to be returned), and the ledger
 // (money that really moved, one row per provider transaction, append-only).
 // The sandbox bank in payment/sandbox owns schema sandbox and shares nothing
 // with this package but HTTP. Providers implement payment/provider and prove it
@@ -18,18 +18,18 @@
 //     another instance at the same moment, a no-op.
 //   - Capture, order and event change in one transaction. Money for an order
 //     that is no longer pending, for one that is paid already, or in another
-//     sum than asked for gets its refund row in that same transaction; so the
-//     ledger less what is to go back always equals what paid orders cost (I4).
-//   - A sum that a callback states and that does not fit is not believed: an
-//     alarm is raised and the provider is asked. What it answers to our own
-//     question is what moved, and goes back in full when it does not fit, while
-//     the order stays as it is. Without an answer nothing is written and the
-//     callback is refused, so that it comes again.
+//     amount than was charged gets its refund row in that same transaction; so
+//     the ledger less the open refunds always equals what paid orders cost (I4).
+//   - A callback with another amount than was charged is not believed: an alarm
+//     is raised and the provider is queried. Its answer to our query is what
+//     moved, and is refunded in full if it differs, while the order stays as it
+//     is. Without an answer nothing is written and the callback is refused, so
+//     that the provider sends it again.
 //   - An order is closed only after its payment is closed at the provider. If
 //     the money was faster, the order is paid, claimed or not.
 //   - A provider's expiry is never later than the order's deadline. Its shortest
-//     window (Profile.MinWindow) is therefore also the end of paying: with less
-//     left, no payment is started.
+//     window (Profile.MinWindow) is therefore also the last chance to pay: with
+//     less time left, no payment is started.
 //   - An order of zero amount is captured by the request to pay, with provider
 //     "free" and a ledger row of zero. It needs no provider and no exception in
 //     the books.
@@ -40,7 +40,7 @@
 // # Publishes
 //
 // events.payment.captured when money paid an order, events.payment.refunded
-// when money went back; order publishes that the order is paid, in the same
+// when money was refunded; order publishes that the order is paid, in the same
 // transaction. All through the outbox.
 //
 // # Consumes
@@ -52,10 +52,10 @@
 // # Lifecycle
 //
 // New, Routes, Workers. Two workers run on each instance and share the work by
-// SKIP LOCKED: payment-queries asks after open payments whose callback has not
-// come (first after 30 s, then ever less often, and once they have expired or
-// their order no longer waits for them, closing them), payment-refunds asks for
-// refunds and after them until they end. Neither exits on an error. A stop in
-// the middle leaves rows that are due again later. Order's expiry calls
+// SKIP LOCKED: payment-queries queries open payments whose callback has not
+// arrived (first after 30 s, then less and less often; it closes them once they
+// have expired or their order no longer waits for them), payment-refunds
+// requests and queries refunds until they end. Neither exits on an error. A stop
+// in the middle leaves rows that are due again later. Order's expiry calls
 // OpenOf and CloseOpen.
 package payment

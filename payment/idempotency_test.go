@@ -43,7 +43,8 @@ func startUnderAKey(t *testing.T, s *bundle) {
 	if a := s.keyed(user, path, strings.Repeat("k", 256), ""); a.status != http.StatusUnprocessableEntity {
 		t.Errorf("a key of 256 bytes: %d %v", a.status, a.body)
 	}
-	// Without a key a payment that has ended is told as that; under its key the answer stays what it was.
+	// Without a key, a payment that has ended is reported as ended; under its key the answer stays the
+	// same.
 	s.payAt(first.text("pay_url"), sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == "paid" })
 	if a := s.post(user, path, ""); a.status != http.StatusConflict {
@@ -54,7 +55,7 @@ func startUnderAKey(t *testing.T, s *bundle) {
 	}
 }
 
-// A request under a key that failed is carried out when it is repeated.
+// A request that failed under a key is carried out when it is repeated.
 func startUnderAKeyWithoutTheBank(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
@@ -68,12 +69,12 @@ func startUnderAKeyWithoutTheBank(t *testing.T, s *bundle) {
 	}
 }
 
-// While the first request with a key waits for the bank, a second one is told
-// so.
+// While the first request with a key waits for the bank, a second one is
+// refused as in flight.
 func startUnderAKeyTwiceAtOnce(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	// The order's row is held, so that the first request waits with its claim.
+	// The order's row is locked, so that the first request waits with its claim.
 	tx, err := s.db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -48,13 +48,13 @@ func (s *bundle) refundOf(no ids.ID) string {
 	return read[string](s, `SELECT coalesce(max(reason || ' ' || status), '') FROM payments.refunds WHERE order_no = $1`, no)
 }
 
-// refundRequested waits until money of the order is to go back.
+// refundRequested waits until a refund of the order is requested.
 func (s *bundle) refundRequested(no ids.ID, reason string) {
 	s.t.Helper()
 	s.until("the refund is requested", func() bool { return s.refundOf(no) == reason+" requested" })
 }
 
-// refundsDone works through refunds until those of the order have ended.
+// refundsDone processes refunds until those of the order have ended.
 func (s *bundle) refundsDone(no ids.ID) {
 	s.t.Helper()
 	s.until("every refund ends", func() bool {
@@ -65,7 +65,7 @@ func (s *bundle) refundsDone(no ids.ID) {
 	})
 }
 
-// callbacksLeft counts the bank's callbacks about a payment that it has not had
+// callbacksLeft counts the bank's callbacks about a payment that are not
 // acknowledged.
 func (s *bundle) callbacksLeft(paymentNo ids.ID) int {
 	return read[int](s, `SELECT count(*) FROM sandbox.callbacks WHERE status <> 'acknowledged' AND position(convert_to($1, 'UTF8') IN body) > 0`,
@@ -77,7 +77,7 @@ func (s *bundle) paymentStatus(no ids.ID) string {
 	return read[string](s, `SELECT status FROM payments.payments WHERE payment_no = $1`, no)
 }
 
-// booksAreRight runs the module's own proofs.
+// booksAreRight runs the module's own checks.
 func (s *bundle) booksAreRight() {
 	s.t.Helper()
 	for _, c := range s.Checks() {

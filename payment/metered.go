@@ -16,18 +16,18 @@ type metered struct {
 	timeout time.Duration
 	m       *metrics
 	trouble *trouble
-	// raiseAlarm asks for a person; see trouble.
+	// raiseAlarm raises the alarm about the provider; see trouble.
 	raiseAlarm func(ctx context.Context, call string, err error)
 }
 
-// measured carries out one call within its time and counts it.
+// measured makes one call within its timeout and counts it.
 func measured[T any](ctx context.Context, p metered, call string, ask func(context.Context) (T, error)) (T, error) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	answer, err := ask(limited)
 	p.m.calls.WithLabelValues(p.name, call).Observe(time.Since(began).Seconds())
-	// What the provider refuses or calls closed is an answer.
+	// A refusal, or a payment that is closed, is an answer.
 	if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) {
 		p.trouble.answered()
 		return answer, err

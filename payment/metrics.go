@@ -20,10 +20,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	auto := promauto.With(reg)
 	return &metrics{
 		started: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_payment_started_total", Help: "Payments made for orders; asking again for one that is open makes none.",
+			Name: "stampede_payment_started_total", Help: "Payments created for orders; a repeated request for an open one creates none.",
 		}, []string{"provider"}),
 		captures: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_payment_captures_total", Help: "Money that arrived, by what it was: paid, late, duplicate, mismatch, repeated.",
+			Name: "stampede_payment_captures_total", Help: "Captures, by outcome: paid, late, duplicate, mismatch, repeated.",
 		}, []string{"provider", "outcome"}),
 		callbacks: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_callbacks_total", Help: "Callbacks of providers, by answer: taken, bad_signature, unreadable, refused, failed.",
@@ -41,8 +41,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// know makes a provider's series, so that they are there from the first scrape
-// on and the first rate is right.
+// know creates a provider's series, so that they exist from the first scrape on
+// and the first rate is right.
 func (m *metrics) know(name string) {
 	m.started.WithLabelValues(name)
 	for _, outcome := range []string{outcomePaid, outcomeLate, outcomeDuplicate, outcomeMismatch, outcomeRepeated} {

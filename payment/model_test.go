@@ -11,9 +11,9 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// TestAnyCourseOfEvents throws everything that can happen to an order at it, in
-// any order, and compares the bank's own books with ours once all is quiet: the
-// bank keeps exactly what a paid order costs, and nothing for any other.
+// TestAnyCourseOfEvents runs random courses of events on an order and compares
+// the bank's own books with ours at the end: the bank keeps exactly what a paid
+// order costs, and nothing for any other.
 func TestAnyCourseOfEvents(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
@@ -22,7 +22,7 @@ func TestAnyCourseOfEvents(t *testing.T) {
 		no, user := s.one(price)
 		var urls []string
 		end := func(reason string) {
-			closable, _ := s.CloseOpen(t.Context(), []ids.ID{no}) // the bank may be away
+			closable, _ := s.CloseOpen(t.Context(), []ids.ID{no}) // the bank may be down
 			if _, err := s.orders.CloseClaimed(t.Context(), closable, reason); err != nil {
 				rt.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func TestAnyCourseOfEvents(t *testing.T) {
 				behaviour := rapid.SampledFrom([]sandbox.Behaviour{
 					sandbox.Normal, sandbox.Duplicate, sandbox.WrongAmount, sandbox.Underpaid, sandbox.Never,
 				}).Draw(rt, "behaviour")
-				_, _ = s.tryPost(0, rapid.SampledFrom(urls).Draw(rt, "page"), `{"behaviour":"`+string(behaviour)+`"}`) // closed ones refuse
+				_, _ = s.tryPost(0, rapid.SampledFrom(urls).Draw(rt, "page"), `{"behaviour":"`+string(behaviour)+`"}`) // a closed one refuses
 			},
 			"cancel": func(*rapid.T) {
 				if _, err := s.orders.Claim(t.Context(), no, user); err == nil {
@@ -66,8 +66,8 @@ func TestAnyCourseOfEvents(t *testing.T) {
 				}
 			},
 			"refund":     func(*rapid.T) { _, _ = s.refundDue(t.Context()) },
-			"bank away":  func(*rapid.T) { s.bank.shut.Store(true) },
-			"bank back":  func(*rapid.T) { s.bank.shut.Store(false) },
+			"bank down":  func(*rapid.T) { s.bank.shut.Store(true) },
+			"bank up":    func(*rapid.T) { s.bank.shut.Store(false) },
 			"calls lost": func(*rapid.T) { s.door.lose.Store(true) },
 			"calls come": func(*rapid.T) { s.door.lose.Store(false) },
 		})
@@ -88,10 +88,10 @@ func TestAnyCourseOfEvents(t *testing.T) {
 	})
 }
 
-// settleEverything waits until the bank knows and we know all there is to know
-// of an order: payments asked after, refunds ended. A capture of a payment that
-// we had closed is known by its callback alone; where that was lost, the bank's
-// books are read as a statement would be.
+// settleEverything waits until the bank and we agree on everything about an
+// order: payments queried, refunds ended. A capture of a payment that we had
+// closed is reported by its callback alone; if that was lost, the test reads
+// the bank's books, as an operator reads a statement.
 func (s *bundle) settleEverything(no ids.ID) {
 	s.t.Helper()
 	s.until("all is quiet", func() bool {

@@ -9,9 +9,9 @@ import (
 	"stampede/payment/provider"
 )
 
-// Alarms and the log tell sums as a bank statement does, and which order they
-// are about.
-func TestSumsAreToldInTheCurrencysUnit(t *testing.T) {
+// Alarms and the log format amounts as a bank statement does, and name the
+// order.
+func TestAmountsAreFormattedInCurrencyUnit(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
 	svc := s.instance(options{}, s.client)
@@ -24,7 +24,7 @@ func TestSumsAreToldInTheCurrencysUnit(t *testing.T) {
 		t.Fatalf("%s, %v", outcome, err)
 	}
 	detail := read[string](s, `SELECT detail FROM platform.alarms WHERE code = $1`, alarmMismatch.Code)
-	if want := "CNY 0.99 moved, CNY 1.00 was asked for."; detail != want {
+	if want := "CNY 0.99 moved, CNY 1.00 was charged."; detail != want {
 		t.Errorf("the alarm says %q, want %q", detail, want)
 	}
 	for _, want := range []string{`money="CNY 0.99"`, "reason=mismatch", "order_no=" + no.String()} {

@@ -13,9 +13,8 @@ import (
 	"stampede/platform/workshop/modeltest"
 )
 
-// TestPayAgainstExpire lets shoppers, 500 in make long, pay in the moment in
-// which their orders expire: each order has one winner, and money and stock
-// follow it.
+// TestPayAgainstExpire lets shoppers, 500 in make long, pay at the moment their
+// orders expire: each order has one winner, and money and stock match it.
 func TestPayAgainstExpire(t *testing.T) {
 	t.Parallel()
 	const atOnce = 50
@@ -43,7 +42,7 @@ func TestPayAgainstExpire(t *testing.T) {
 		if t.Failed() {
 			return
 		}
-		// Ours expires while the bank's page is still open: the closing decides.
+		// Our order expires while the bank's page is still open: the closing decides.
 		s.exec(`UPDATE orders.orders SET pay_deadline = now() WHERE order_no = ANY($1)`, nos)
 		took := make([]bool, atOnce)
 		wg.Go(func() {
@@ -73,7 +72,7 @@ func TestPayAgainstExpire(t *testing.T) {
 		for i, no := range nos {
 			if took[i] {
 				paid++
-				s.until("money that was taken pays its order", func() bool {
+				s.until("captured money pays its order", func() bool {
 					if _, err := s.queryDue(t.Context()); err != nil {
 						t.Fatal(err)
 					}
@@ -82,7 +81,7 @@ func TestPayAgainstExpire(t *testing.T) {
 			} else {
 				closed++
 				if got := s.status(no); got != orderevent.StatusClosed {
-					t.Fatalf("nobody paid and the order is %s", got)
+					t.Fatalf("the shopper has not paid and the order is %s", got)
 				}
 			}
 		}

@@ -18,18 +18,18 @@ func TestPaying(t *testing.T) {
 	t.Parallel()
 	run(t, setup(t, options{}), []subtest{
 		{"pay", pay},
-		{"start at once", startAtOnce},
+		{"start concurrently", startConcurrently},
 		{"start refuses", startRefuses},
 		{"start without the bank", startWithoutTheBank},
 		{"pay without the books", payWithoutTheBooks},
 		{"start in the last moment", startInTheLastMoment},
-		{"start after an end nobody told", startAfterAnEndNobodyTold},
+		{"start after an unreported end", startAfterUnreportedEnd},
 		{"start without a provider", startWithoutAProvider},
 		{"another provider closes the older payment", anotherProviderClosesTheOlderPayment},
 		{"a free order is paid by asking", aFreeOrderIsPaidByAsking},
 		{"start under a key", startUnderAKey},
 		{"start under a key without the bank", startUnderAKeyWithoutTheBank},
-		{"start under a key twice at once", startUnderAKeyTwiceAtOnce},
+		{"start under a key twice concurrently", startUnderAKeyTwiceAtOnce},
 	})
 }
 
@@ -75,7 +75,7 @@ func pay(t *testing.T, s *bundle) {
 	s.booksAreRight()
 }
 
-func startAtOnce(t *testing.T, s *bundle) {
+func startConcurrently(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	var wg sync.WaitGroup
 	urls := make([]string, 20)
@@ -119,7 +119,7 @@ func startRefuses(t *testing.T, s *bundle) {
 		status int
 		code   string
 	}{
-		{"nobody", 0, no.String(), "", 401, "no-token"},
+		{"no token", 0, no.String(), "", 401, "no-token"},
 		{"another shopper", user + 1, no.String(), "", 404, "not-found"},
 		{"no number", user, "x", "", 404, "not-found"},
 		{"an unknown number", user, ids.NewFor(user).String(), "", 404, "not-entered"},
@@ -153,8 +153,8 @@ func startWithoutTheBank(t *testing.T, s *bundle) {
 	}
 }
 
-// While our own books are away, that is what the shopper is told, and not that
-// something is broken.
+// While our own books are down, the shopper gets that as the reason, not an
+// internal error.
 func payWithoutTheBooks(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
@@ -167,8 +167,8 @@ func payWithoutTheBooks(t *testing.T, s *bundle) {
 	}
 }
 
-// In the last moment the bank takes no payment any more: that is the order's end
-// and no trouble of the bank's.
+// In the last moment the bank no longer accepts a payment: that is the order's
+// deadline and not a failure of the bank.
 func startInTheLastMoment(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.bank.shut.Store(true)
@@ -187,12 +187,12 @@ func startInTheLastMoment(t *testing.T, s *bundle) {
 	}
 }
 
-// A payment that has ended at the provider without our knowing does not block
-// the next one.
-func startAfterAnEndNobodyTold(t *testing.T, s *bundle) {
+// A payment that ended at the provider without our knowledge does not block the
+// next one.
+func startAfterUnreportedEnd(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	first, _ := s.startPayment(no, user)
-	s.exec(`UPDATE payments.payments SET pay_url = '' WHERE order_no = $1`, no) // as if our process had died before it heard the answer
+	s.exec(`UPDATE payments.payments SET pay_url = '' WHERE order_no = $1`, no) // as if our process had died before it received the answer
 	if _, err := s.client.Close(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,8 @@ func anotherProviderClosesTheOlderPayment(t *testing.T, s *bundle) {
 	if a, _ := s.tryPost(0, first.PayUrl, `{}`); a.status != http.StatusConflict {
 		t.Errorf("the older payment took money: %+v", a)
 	}
-	// And back again, when the second was paid meanwhile and nobody told us.
+	// And back to the first bank, after the second payment was captured without a
+	// callback.
 	s.payAt(second.PayUrl, sandbox.Never)
 	if _, err := both.begin(t.Context(), no, user, "sandbox"); err == nil {
 		t.Error("a paid order got another payment")
@@ -244,7 +245,8 @@ func (s *bundle) openBankBeside() (*gate, *sandbox.Client) {
 	return s.bank, s.clientOf("bank2", s.bankAt)
 }
 
-// A shop without a provider says so, and sells for nothing all the same.
+// A shop without a provider returns that as the reason, and still accepts free
+// orders.
 func startWithoutAProvider(t *testing.T, s *bundle) {
 	none := s.instance(options{})
 	no, user := s.one(100)
@@ -255,7 +257,7 @@ func startWithoutAProvider(t *testing.T, s *bundle) {
 	if p, err := none.begin(t.Context(), no, user, none.first); err != nil || p.Status != statusCaptured {
 		t.Errorf("for nothing: %+v, %v", p, err)
 	}
-	// A payment that was begun before the shop lost its provider stays where it is.
+	// A payment that was started before the shop lost its provider stays unchanged.
 	no, user = s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
 	if _, err := none.begin(t.Context(), no, user, none.first); !errors.Is(err, errUnavailable) || s.paymentStatus(paymentNo) != "created" {

@@ -11,9 +11,9 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// promptBank is a provider that answers at once and in this process, so that
-// thousands of courses of events take seconds. It never calls back by itself:
-// the test decides what is told and when.
+// promptBank is a provider that answers immediately and in this process, so
+// that thousands of courses of events take seconds. It never sends a callback
+// itself: the test decides which and when.
 type promptBank struct {
 	mu       sync.Mutex
 	payments map[ids.ID]*banked
@@ -52,7 +52,7 @@ func (b *promptBank) Query(_ context.Context, no ids.ID) (provider.Status, error
 	return b.status(no), nil
 }
 
-// status needs mu held.
+// status requires mu.
 func (b *promptBank) status(no ids.ID) provider.Status {
 	p, ok := b.payments[no]
 	switch {
@@ -100,8 +100,8 @@ func (b *promptBank) Parse(http.Header, []byte) (provider.Notice, error) {
 
 func (b *promptBank) Answer(error) provider.Reply { return provider.Reply{Status: http.StatusOK} }
 
-// take moves the money once more, for a closed payment too if forced: no
-// provider should, and some have.
+// take moves the money once more, even for a closed payment if forced: no
+// provider should do that, and some have.
 func (b *promptBank) take(no ids.ID, forced bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +115,7 @@ func (b *promptBank) take(no ids.ID, forced bool) {
 	})
 }
 
-// captures are the movements that the bank would tell of a payment.
+// captures are the movements that the bank would report of a payment.
 func (b *promptBank) captures(no ids.ID) []provider.Capture {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +134,7 @@ func (b *promptBank) refuse(no ids.ID) {
 	}
 }
 
-// kept is what the bank has of the shopper's money after all refunds.
+// kept is what remains of the shopper's money at the bank after all refunds.
 func (b *promptBank) kept(no ids.ID) (sum int64) {
 	for _, c := range b.captures(no) {
 		sum += c.Amount

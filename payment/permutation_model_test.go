@@ -11,20 +11,20 @@ import (
 type happening string
 
 const (
-	started     happening = "start"          // the shopper asks for a payment
-	paid        happening = "pay"            // and pays at the bank, which tells nobody yet
+	started     happening = "start"          // the shopper requests a payment
+	paid        happening = "pay"            // and pays at the bank, which sends no callback yet
 	takenAgain  happening = "take again"     // the bank takes the money once more, even of a closed payment
-	calledBack  happening = "callback"       // the bank tells of all that it took; told twice is a duplicate
-	queried     happening = "query"          // we ask the bank after the open payment
+	calledBack  happening = "callback"       // the bank reports everything it took; a repeated report is a duplicate
+	queried     happening = "query"          // we query the bank about the open payment
 	canceled    happening = "cancel"         // the shopper cancels, to the end of the protocol
 	claimedOnly happening = "claim"          // the shopper cancels and the process dies after the claim
 	expired     happening = "expire"         // the deadline passes, to the end of the protocol
-	givenBack   happening = "refund"         // what has to go back is asked for
+	givenBack   happening = "refund"         // the due refunds are requested
 	backRefused happening = "refund refused" // from now on the bank fails every refund
 )
 
-// account is the model of one order's money: what our rows must say after each
-// event, and what the bank has.
+// account is the model of one order's money: what our rows must contain after
+// each event, and what the bank has.
 type account struct {
 	no    ids.ID
 	user  int64
@@ -36,13 +36,13 @@ type account struct {
 	paymentNo    ids.ID       // read once there is one
 	bank         string       // "", open, closed, captured
 	taken        int          // movements at the bank
-	settled      map[int]bool // which of them we wrote down
-	excess       int          // of these, how many have to go back
-	back, failed int          // of these, how many went back, and how many never will
+	settled      map[int]bool // which of them are in our ledger
+	excess       int          // how many of these have to be refunded
+	back, failed int          // how many of these were refunded, and how many never will be
 	refuses      bool
 }
 
-// settle is what one movement does, the first time that we hear of it.
+// settle is the effect of one movement, the first time that we learn of it.
 func (a *account) settle(movement int) {
 	if a.settled[movement] {
 		return
@@ -115,7 +115,7 @@ func (a *account) apply(what happening) {
 	}
 }
 
-// row is what the database must say, as rows reads it.
+// row is what the database must contain, in the format of rows.
 func (a *account) row() string {
 	version := 1
 	if a.status != orderevent.StatusPending {

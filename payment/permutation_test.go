@@ -20,7 +20,7 @@ import (
 
 const walkPrice = 100
 
-// walk takes many orders through many permutations at once, event by event.
+// walk takes many orders through many permutations together, event by event.
 type walk struct {
 	*bundle
 	bank     *promptBank
@@ -38,7 +38,7 @@ func newWalk(s *bundle, bank *promptBank, orders [][]happening) *walk {
 	return w
 }
 
-// each does something for every account of a group, a few at a time.
+// each runs do for every account of a group, a few at a time.
 func (w *walk) each(group []*account, do func(*account) error) {
 	w.t.Helper()
 	var g errgroup.Group
@@ -51,7 +51,7 @@ func (w *walk) each(group []*account, do func(*account) error) {
 	}
 }
 
-// happens makes an event happen to a group.
+// happens applies an event to a group.
 func (w *walk) happens(what happening, group []*account) {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -127,7 +127,7 @@ func (w *walk) end(claimed []ids.ID, reason string) {
 	}
 }
 
-// step lets the k-th event of every permutation happen, event by event, and
+// step applies the k-th event of every permutation, event by event, and
 // compares every row with the model.
 func (w *walk) step(k int) {
 	w.t.Helper()
@@ -178,13 +178,13 @@ func (w *walk) check(steps int) {
 	sold := read[int](w.bundle, `SELECT total - available FROM inventory.stock WHERE item_id = $1`, w.item)
 	if others := read[int](w.bundle, `SELECT count(*) FROM orders.orders WHERE item_id = $1 AND NOT order_no = ANY($2)
 		AND status IN ('pending_payment', 'paid')`, w.item, nos); sold != live+others {
-		w.t.Fatalf("after %d steps %d units are out and %d orders live", steps, sold, live+others)
+		w.t.Fatalf("after %d steps %d units are sold or held and %d orders live", steps, sold, live+others)
 	}
 }
 
-// settled tells us everything that the bank knows and sends all that has to go
-// back; then the bank keeps the price of each paid order and nothing else, but
-// for refunds that it failed.
+// settled delivers every report of the bank and requests every due refund; then
+// the bank keeps the price of each paid order and nothing else, except for
+// refunds that it failed.
 func (w *walk) settled() {
 	w.t.Helper()
 	for _, what := range []happening{calledBack, givenBack} {
@@ -205,7 +205,7 @@ func (w *walk) settled() {
 	}
 }
 
-// rounds works until a worker finds nothing to do.
+// rounds runs rounds until a worker finds no work.
 func (w *walk) rounds(round func(context.Context) (int, error)) {
 	w.t.Helper()
 	for {
@@ -219,17 +219,17 @@ func (w *walk) rounds(round func(context.Context) (int, error)) {
 }
 
 // TestPermutationsOfEvents takes orders with payments through permutations of
-// what can happen to them, in make long through every one, and compares order,
+// their possible events, in make long through every one, and compares order,
 // payment, ledger, refunds, history and stock with the model after each event.
 // At the end the bank keeps what the paid orders cost (I4, I5).
 //
-// TestAnyCourseOfEvents plays longer random courses through the sandbox bank,
-// with a bank and callbacks that get lost.
+// TestAnyCourseOfEvents runs longer random courses through the sandbox bank,
+// with lost calls and callbacks.
 func TestPermutationsOfEvents(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
 	bank := newPromptBank()
-	// Whoever was asked is not asked again by himself: a test says when.
+	// No query is repeated automatically: the test says when.
 	s.Service = s.instance(options{pay: func(c *Config) {
 		c.QueryAfter, c.QueryAtMost, c.RefundBackoff, c.RefundAtMost = time.Hour, time.Hour, time.Hour, time.Hour
 	}}, bank)
@@ -242,7 +242,7 @@ func TestPermutationsOfEvents(t *testing.T) {
 		"late money goes back":             {started, paid, takenAgain, expired, calledBack, givenBack},
 		"a bank that keeps what it took":   {started, paid, takenAgain, calledBack, backRefused, givenBack},
 		"a process that dies on the way":   {started, paid, claimedOnly, expired, calledBack, queried},
-		"everybody ends it":                {started, paid, canceled, claimedOnly, expired, calledBack},
+		"several closings":                 {started, paid, canceled, claimedOnly, expired, calledBack},
 		"a bank that takes without asking": {started, takenAgain, takenAgain, canceled, queried, calledBack},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,8 +259,8 @@ func TestPermutationsOfEvents(t *testing.T) {
 	s.booksNameOnly(failed)
 }
 
-// booksNameOnly runs the module's proofs: they find each refund that failed for
-// good (I5), and nothing else.
+// booksNameOnly runs the module's checks: they find each refund that failed
+// permanently (I5), and nothing else.
 func (s *bundle) booksNameOnly(failed int) {
 	s.t.Helper()
 	found := 0
@@ -275,7 +275,7 @@ func (s *bundle) booksNameOnly(failed int) {
 			}
 		}
 	}
-	if failed = min(failed, maxViolations); found != failed { // a proof names no more than that
-		s.t.Errorf("the proofs find %d refunds that failed, want %d", found, failed)
+	if failed = min(failed, maxViolations); found != failed { // a check reports no more than that
+		s.t.Errorf("the checks find %d refunds that failed, want %d", found, failed)
 	}
 }

@@ -1,6 +1,6 @@
--- Every change of a payment or a refund is one conditional UPDATE. Whoever comes second changes no row and reacts by rule.
--- Lock order: the order row first (package order), then rows of this schema. The ledger key comes before both and is
--- held by nobody who waits for another ledger key.
+-- Every change of a payment or a refund is one conditional UPDATE. A second attempt changes no row, and the caller reacts
+-- by rule. Lock order: the order row first (package order), then rows of this schema. The ledger key comes before both and
+-- is never held while waiting for another ledger key.
 
 -- name: OpenPayment :one
 SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket AND status = 'created';
@@ -13,7 +13,7 @@ SELECT * FROM payments.payments WHERE order_no = ANY(@order_nos::uuid[]) AND sta
 SELECT * FROM payments.payments WHERE payment_no = @payment_no AND bucket = @bucket;
 
 -- name: StartPayment :one
--- Opens a payment unless so little time is left that the provider would not take it.
+-- Opens a payment unless so little time is left that the provider would refuse it.
 INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, amount, currency, status, expires_at, next_query)
 SELECT @bucket, @payment_no, @order_no, @user_id, @provider, @amount, @currency, 'created', @expires_at::timestamptz,
        clock_timestamp() + interval '1 millisecond' * @query_after_ms::bigint
@@ -25,7 +25,7 @@ UPDATE payments.payments SET pay_url = @pay_url, updated_at = clock_timestamp()
 WHERE payment_no = @payment_no AND bucket = @bucket AND status = 'created';
 
 -- name: CapturePayment :execrows
--- The money has moved. A payment that we had closed follows the truth.
+-- The money has moved. A payment that we had closed becomes captured too.
 UPDATE payments.payments SET status = 'captured', provider_txn = @provider_txn, version = version + 1, updated_at = clock_timestamp()
 WHERE payment_no = @payment_no AND bucket = @bucket AND status <> 'captured';
 
@@ -34,8 +34,8 @@ UPDATE payments.payments SET status = 'closed', version = version + 1, updated_a
 WHERE payment_no = @payment_no AND bucket = @bucket AND status = 'created';
 
 -- name: ClaimQueries :many
--- Takes the open payments whose provider is to be asked, and sets when to ask again: later each time, but not long
--- after the payment has expired. Several instances share the work.
+-- Claims the open payments that are due for a query, and sets the next query: later each time, but not long after
+-- the payment has expired. Several instances share the work.
 UPDATE payments.payments p
 SET queries = p.queries + 1,
     next_query = clock_timestamp() + least(
@@ -48,7 +48,7 @@ WHERE (p.bucket, p.payment_no) IN (
 RETURNING sqlc.embed(p), (p.expires_at <= clock_timestamp())::boolean AS expired;
 
 -- name: RecordMoney :execrows
--- Writes a movement down once. A second callback for it waits here for the first to commit, then writes nothing.
+-- Records a movement once. A second callback for it waits here for the first to commit, then writes nothing.
 INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency)
 VALUES (@provider, @kind, @provider_txn, @payment_no, @order_no, @refund_no, @amount, @currency)
 ON CONFLICT (provider, kind, provider_txn) DO NOTHING;
@@ -65,7 +65,7 @@ ON CONFLICT ON CONSTRAINT one_refund_per_capture DO NOTHING;
 SELECT * FROM payments.refunds WHERE refund_no = @refund_no AND bucket = @bucket;
 
 -- name: ClaimRefunds :many
--- Takes refunds that are to be asked for, or after, and sets when to do so again.
+-- Claims refunds that are due to be requested or queried, and sets the next attempt.
 UPDATE payments.refunds r
 SET attempts = r.attempts + 1,
     next_try = clock_timestamp() + least(interval '1 millisecond' * power(2, least(r.attempts, 16)) * @base_ms::bigint,
@@ -80,7 +80,7 @@ UPDATE payments.refunds SET last_error = @last_error, updated_at = clock_timesta
 WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'requested';
 
 -- name: SucceedRefund :execrows
--- A refund that the provider had called failed and then made follows the truth.
+-- A refund that the provider had reported as failed and then made becomes succeeded too.
 UPDATE payments.refunds SET status = 'succeeded', last_error = '', updated_at = clock_timestamp()
 WHERE refund_no = @refund_no AND bucket = @bucket AND status <> 'succeeded';
 
@@ -95,7 +95,7 @@ SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket 
 SELECT * FROM payments.refunds WHERE order_no = @order_no AND bucket = @bucket ORDER BY refund_no;
 
 -- name: OrdersThatDiffer :many
--- A capture that has to go back counts as gone from the moment its refund is requested.
+-- A capture that has to be refunded counts as gone from the moment its refund is requested.
 WITH moved AS (
     SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
     FROM payments.ledger GROUP BY order_no, currency

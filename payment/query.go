@@ -13,27 +13,29 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// claimAtMost is how many payments or refunds a worker takes at a time: all of
-// them are done within a few rounds of CloseParallel.
+// claimAtMost is how many payments or refunds a worker claims at a time: all of
+// them are done within a few rounds of closeParallel.
 const claimAtMost = 64
 
-// bookTimeout bounds what a step may wait for Postgres besides its call to a
-// provider: far more than its transactions need, and with closeTimeout
-// still within an order's claim.
+// bookTimeout bounds how long a step may wait for Postgres in addition to its
+// call to a provider: far more than its transactions need, and with
+// closeTimeout still within an order's claim.
 const bookTimeout = 5 * time.Second
 
-// runQueries asks providers after open payments whose callback has not come.
+// runQueries queries providers about open payments whose callback has not
+// arrived.
 func (s *Service) runQueries(ctx context.Context) error {
-	return s.loop(nil, s.queryDue, "open payments not asked after, trying again later").Run(ctx) // nothing is so urgent that it could not wait for the tick
+	return s.loop(nil, s.queryDue, "open payments not queried, retrying later").Run(ctx) // nothing here is too urgent to wait for the tick
 }
 
-// runRefunds asks providers for refunds, and after them.
+// runRefunds requests refunds from providers, and queries them.
 func (s *Service) runRefunds(ctx context.Context) error {
-	return s.loop(s.refundNow, s.refundDue, "refunds not asked for, trying again later").Run(ctx)
+	return s.loop(s.refundNow, s.refundDue, "refunds not requested, retrying later").Run(ctx)
 }
 
-// loop calls round at each tick and each kick, and again at once when it found
-// as much as it takes at a time. What a failed round left is due again later.
+// loop calls round at each tick and each kick, and again immediately if the
+// round found as much as it claims at a time. What a failed round left is due
+// again later.
 func (s *Service) loop(kick <-chan struct{}, round func(context.Context) (int, error), failed string) app.Loop {
 	return app.Loop{Every: s.cfg.Poll, Kick: kick, Log: s.deps.Log, Failed: failed, Do: func(ctx context.Context) error {
 		for ctx.Err() == nil {
@@ -45,8 +47,8 @@ func (s *Service) loop(kick <-chan struct{}, round func(context.Context) (int, e
 	}}
 }
 
-// each does one payment's or refund's step, closeParallel at a time, with
-// room for a call to its provider and for the books.
+// each runs one payment's or refund's step for all, closeParallel at a time,
+// with time for a call to its provider and for Postgres.
 func each[T any](ctx context.Context, due []T, step func(context.Context, T)) {
 	var g errgroup.Group
 	g.SetLimit(closeParallel)
@@ -61,7 +63,7 @@ func each[T any](ctx context.Context, due []T, step func(context.Context, T)) {
 	_ = g.Wait() // the functions return nil
 }
 
-// queryDue asks after the payments whose turn it is and returns how many.
+// queryDue queries the payments that are due and returns how many.
 func (s *Service) queryDue(ctx context.Context) (int, error) {
 	due, statuses, err := s.claimQueries(ctx)
 	if err != nil {
@@ -69,17 +71,18 @@ func (s *Service) queryDue(ctx context.Context) (int, error) {
 	}
 	each(ctx, due, func(ctx context.Context, d paymentdb.ClaimQueriesRow) {
 		p := d.PaymentsPayment
-		// Nobody can pay an expired payment or should pay for an order that is
-		// not waiting for it: those are closed, which also tells how they stand.
+		// An expired payment cannot be paid, and an order that no longer waits should
+		// not be: those payments are closed, which also returns their state.
 		if err := s.ask(ctx, p, d.Expired || statuses[p.OrderNo] != orderevent.StatusPending); err != nil {
-			s.deps.Log.WarnContext(ctx, "provider not heard on an open payment", "provider", p.Provider, "payment_no", p.PaymentNo,
+			s.deps.Log.WarnContext(ctx, "open payment not queried", "provider", p.Provider, "payment_no", p.PaymentNo,
 				"queries", p.Queries, "error", err)
 		}
 	})
 	return len(due), nil
 }
 
-// claimQueries takes the payments whose turn it is, with how their orders stand.
+// claimQueries claims the payments that are due, with the status of their
+// orders.
 func (s *Service) claimQueries(ctx context.Context) ([]paymentdb.ClaimQueriesRow, map[ids.ID]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
@@ -100,8 +103,8 @@ func (s *Service) claimQueries(ctx context.Context) ([]paymentdb.ClaimQueriesRow
 	return due, statuses, nil
 }
 
-// ask finds out how a payment stands at its provider and follows it, closing it
-// there first where it has no future.
+// ask queries a payment's state at its provider and applies it, closing the
+// payment there first if closeIt.
 func (s *Service) ask(ctx context.Context, p paymentdb.PaymentsPayment, closeIt bool) error {
 	if closeIt {
 		_, err := s.closeOne(ctx, p)

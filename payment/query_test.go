@@ -18,16 +18,16 @@ func queries(t *testing.T, s *bundle) {
 			t.Fatal(err)
 		}
 	}
-	// Open: nothing changes, and the next question comes later.
+	// Open: nothing changes, and the next query comes later.
 	no, user := s.one(100)
 	open, _ := s.startPayment(no, user)
 	s.exec(`UPDATE payments.payments SET queries = 10, next_query = now() WHERE payment_no = $1`, open)
 	ask()
 	s.paymentIs(open, "created")
-	if wait := read[float64](s, `SELECT extract(epoch FROM next_query - now())::float8 FROM payments.payments WHERE payment_no = $1`, open); wait < 0.1 || wait > 1.024 { // 2^10 ms after it was asked
-		t.Errorf("asked again after %v s", wait)
+	if wait := read[float64](s, `SELECT extract(epoch FROM next_query - now())::float8 FROM payments.payments WHERE payment_no = $1`, open); wait < 0.1 || wait > 1.024 { // 2^10 ms after the query
+		t.Errorf("queried again after %v s", wait)
 	}
-	// An order that does not wait for it any more: closed.
+	// Its order no longer waits for it: closed.
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, no)
 	s.exec(`UPDATE payments.payments SET next_query = now() WHERE payment_no = $1`, open)
 	ask()
@@ -35,7 +35,7 @@ func queries(t *testing.T, s *bundle) {
 	if st, err := s.client.Query(t.Context(), open); err != nil || st.State != provider.Closed {
 		t.Errorf("at the bank it is %s, %v", st.State, err)
 	}
-	// Expired, never created over there: closed.
+	// Expired, never created at the bank: closed.
 	no, user = s.one(100)
 	s.bank.shut.Store(true)
 	if a := s.askToPay(no, user); a.status != http.StatusServiceUnavailable {

@@ -33,9 +33,10 @@ func (l *line) Queued(_ context.Context, _ int64, no ids.ID) (position, itemID i
 	return position, 1, ok, l.err
 }
 
-// Who pays or cancels right after a 202, when the order writer has not come yet,
-// is told what a poll tells: that the number is in line, and to come again.
-func TestANumberInLineIsNoMissingOrder(t *testing.T) {
+// A shopper who pays or cancels right after a 202, before the order writer has
+// processed the grant, gets the answer of a poll: the number is in line, and
+// when to retry.
+func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
 	user := s.user.Add(1)
@@ -60,7 +61,7 @@ func TestANumberInLineIsNoMissingOrder(t *testing.T) {
 				t.Errorf("%s: %s is answered %d %v, want %d %s", what, how, a.status, a.body, status, code)
 			}
 			if come := code == "order-queued" || code == "unknown"; come && a.header.Get("Retry-After") != "1" {
-				t.Errorf("%s: %s: come again after %q", what, how, a.header.Get("Retry-After"))
+				t.Errorf("%s: %s: Retry-After %q", what, how, a.header.Get("Retry-After"))
 			}
 		}
 	}
@@ -73,8 +74,8 @@ func TestANumberInLineIsNoMissingOrder(t *testing.T) {
 	if a := s.keyed(user, pay, "k", ""); a.text("code") != "order-queued" {
 		t.Errorf("under a key: %d %v", a.status, a.body)
 	}
-	s.line.set(nil, errors.New("redis is away"))
-	is("nobody can tell", never, http.StatusServiceUnavailable, http.StatusServiceUnavailable, "unknown")
+	s.line.set(nil, errors.New("redis is down"))
+	is("outcome unknown", never, http.StatusServiceUnavailable, http.StatusServiceUnavailable, "unknown")
 	s.line.set(nil, nil)
 
 	writing, stop := context.WithCancel(t.Context())
@@ -98,7 +99,7 @@ func TestANumberInLineIsNoMissingOrder(t *testing.T) {
 	}
 }
 
-// written reports whether the order writer has been there.
+// written reports whether the order writer has processed the number.
 func (s *bundle) written(no ids.ID) bool {
 	return read[int](s, `SELECT count(*) FROM orders.orders WHERE order_no = $1`, no) == 1
 }

@@ -9,10 +9,10 @@ import (
 	"stampede/payment/provider"
 )
 
-// refundDue asks for the refunds whose turn it is and returns how many. Asking
-// again for a refund that is under way tells how it stands, so one call serves
-// to start it, to repeat a lost request and to learn of an end whose callback
-// never came.
+// refundDue requests the refunds that are due and returns how many. A repeated
+// request for a refund under way returns its state, so one call serves to start
+// it, to repeat a lost request and to learn of an outcome whose callback never
+// arrived.
 func (s *Service) refundDue(ctx context.Context) (int, error) {
 	claiming, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
@@ -26,31 +26,31 @@ func (s *Service) refundDue(ctx context.Context) (int, error) {
 	return len(due), nil
 }
 
-// refundOne makes one attempt at a refund. A failure is noted on the row: the
-// others are not to wait for it.
+// refundOne makes one attempt at a refund. A failure is recorded on the row, so
+// that the other refunds do not wait for it.
 func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 	err := s.askRefund(ctx, r)
 	if ctx.Err() != nil {
-		return // the process stops; the refund is due again later
+		return // the process is stopping; the refund is due again later
 	}
 	if err != nil {
-		s.deps.Log.WarnContext(ctx, "refund not done, trying again later", "provider", r.Provider, "refund_no", r.RefundNo,
+		s.deps.Log.WarnContext(ctx, "refund not done, retrying later", "provider", r.Provider, "refund_no", r.RefundNo,
 			"attempts", r.Attempts, "error", err)
 		if err := s.q.NoteRefundError(ctx, paymentdb.NoteRefundErrorParams{LastError: err.Error(), RefundNo: r.RefundNo, Bucket: r.Bucket}); err != nil {
-			s.deps.Log.WarnContext(ctx, "refund's error not noted", "refund_no", r.RefundNo, "error", err)
+			s.deps.Log.WarnContext(ctx, "refund's error not recorded", "refund_no", r.RefundNo, "error", err)
 		}
 	}
 	if int(r.Attempts) < s.cfg.RefundAlarmAfter {
 		return
 	}
-	// Whether it is stuck is read anew: this attempt may have ended it.
+	// The row is read again: this attempt may have ended it.
 	if now, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.Bucket}); err == nil && now.Status == "requested" {
 		s.raise(ctx, alarmRefundStuck, "refund "+r.RefundNo.String(), now.LastError)
 	}
 }
 
-// askRefund asks for the money to go back, or after it: the same number makes both
-// the same question. A refusal by the provider is final.
+// askRefund requests a refund, or its state: the same number makes both the same
+// request. A refusal by the provider is final.
 func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) error {
 	prov, ok := s.named[r.Provider]
 	if !ok {

@@ -20,7 +20,7 @@ func TestRefunds(t *testing.T) {
 		{"a refund outlives the banks absence", aRefundOutlivesTheBanksAbsence},
 		{"a refund without its callback", aRefundWithoutItsCallback},
 		{"refund callback in another sum", refundCallbackInAnotherSum},
-		// From here on refunds stay failed, which the books of the shop show.
+		// From here on refunds stay failed, which the shop's books show.
 		{"a refund that fails", aRefundThatFails},
 		{"a refund that is refused", aRefundThatIsRefused},
 		{"two captures of one payment", twoCapturesOfOnePayment},
@@ -28,7 +28,7 @@ func TestRefunds(t *testing.T) {
 }
 
 // closeBehindTheBank closes an order as if its payment had been closed: the
-// bank has promised what it does not keep.
+// bank has confirmed a close that it does not honour.
 func (s *bundle) closeBehindTheBank(no ids.ID, user int64) {
 	s.t.Helper()
 	if _, err := s.orders.Claim(s.t.Context(), no, user); err != nil {
@@ -40,8 +40,8 @@ func (s *bundle) closeBehindTheBank(no ids.ID, user int64) {
 	}
 }
 
-// late is an order that is closed when its money comes, and the payment that
-// brings it. The refund is requested.
+// late returns an order that is closed when its money arrives, and the payment
+// that brings the money. The refund is requested.
 func (s *bundle) late(how sandbox.Behaviour) (no, paymentNo ids.ID) {
 	s.t.Helper()
 	no, user := s.one(100)
@@ -52,7 +52,7 @@ func (s *bundle) late(how sandbox.Behaviour) (no, paymentNo ids.ID) {
 	return no, paymentNo
 }
 
-// refundSubject is how alarms name the order's refund.
+// refundSubject is the subject of alarms about the order's refund.
 func (s *bundle) refundSubject(no ids.ID) string {
 	return "refund " + read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no).String()
 }
@@ -60,7 +60,7 @@ func (s *bundle) refundSubject(no ids.ID) string {
 func lateMoneyGoesBack(t *testing.T, s *bundle) {
 	no, paymentNo := s.late(sandbox.Duplicate)
 	if s.alarms("payment-late", "provider sandbox") != 1 {
-		t.Error("nobody is told of late money")
+		t.Error("no alarm about late money")
 	}
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusClosed)
@@ -78,7 +78,7 @@ func lateMoneyGoesBack(t *testing.T, s *bundle) {
 func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	first, firstURL := s.startPayment(no, user)
-	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, first) // the bank will not keep its word
+	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, first) // the bank will not honour its close
 	second, secondURL := s.startPayment(no, user)
 	if first == second {
 		t.Fatal("the closed payment was offered again")
@@ -99,7 +99,7 @@ func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *bundle) {
 	}
 }
 
-// A provider that takes money twice for one payment pays back one of them.
+// A provider that takes money twice for one payment refunds one of the two.
 func twoCapturesOfOnePayment(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
@@ -130,7 +130,7 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *bundle) {
 		return s.alarms("refund-stuck", refund) == 1
 	})
 	if got := read[string](s, `SELECT last_error FROM payments.refunds WHERE order_no = $1`, no); got == "" {
-		t.Error("nothing says why it is stuck")
+		t.Error("the refund's row has no error")
 	}
 	s.bank.shut.Store(false)
 	s.refundsDone(no)
@@ -146,7 +146,7 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *bundle) {
 func aRefundWithoutItsCallback(_ *testing.T, s *bundle) {
 	no, _ := s.late(sandbox.Normal)
 	s.door.lose.Store(true)
-	s.refundsDone(no) // by asking again
+	s.refundsDone(no) // by requesting again
 	s.booksAreRight()
 }
 
@@ -157,7 +157,7 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 		t.Fatalf("refund is %s", got)
 	}
 	if s.alarms("refund-failed", s.refundSubject(no)) != 1 {
-		t.Error("nobody was told")
+		t.Error("no alarm")
 	}
 	found, err := s.checkReturned(t.Context(), s.db)
 	if err != nil || len(found) != 1 {
@@ -165,12 +165,12 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 	}
 }
 
-// What the provider refuses for good fails at once.
+// A permanent refusal by the provider fails the refund immediately.
 func aRefundThatIsRefused(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
-	// Money that the bank knows nothing of.
+	// Money that the bank does not know of.
 	if got, err := s.settle(t.Context(), "sandbox", provider.Capture{
 		Merchant: merchantNo, PaymentNo: paymentNo, Transaction: "never", Amount: 100, Currency: "CNY", At: time.Now(),
 	}, told); err != nil || got != outcomeLate {
@@ -191,7 +191,7 @@ func refundCallbackInAnotherSum(t *testing.T, s *bundle) {
 		Transaction: "r1", Amount: 99, Currency: "CNY", At: time.Now(),
 	}
 	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-mismatch", s.refundSubject(no)) != 1 {
-		t.Errorf("another sum was taken: %v", err)
+		t.Errorf("another amount was accepted: %v", err)
 	}
 	st.Amount = 100
 	for range 2 {
@@ -219,7 +219,7 @@ func providerNoLongerConfigured(t *testing.T, s *bundle) {
 		t.Errorf("closed without its provider: %v, %v", closable, err)
 	}
 	if s.alarms("payment-provider-missing", "bank2") != 1 {
-		t.Error("nobody was told")
+		t.Error("no alarm")
 	}
 	if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable {
 		t.Errorf("cancel: %d", a.status)

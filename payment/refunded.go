@@ -15,7 +15,7 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// settleRefund turns what a provider says of a refund into its effect, once.
+// settleRefund applies what a provider reports of a refund, once.
 func (s *Service) settleRefund(ctx context.Context, name string, r provider.RefundStatus) error {
 	if r.Merchant != s.named[name].Profile().Merchant {
 		s.raise(ctx, alarmForeignMerchant, name, "")
@@ -43,8 +43,8 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 	return nil
 }
 
-// refundSucceeded writes down that money went back: ledger, refund and event in
-// one transaction, once however often it is told.
+// refundSucceeded records that money was refunded: ledger, refund and event in
+// one transaction, once however often it is reported.
 func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.RefundStatus) error {
 	done := false
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -64,7 +64,7 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 		if err != nil {
 			return err
 		}
-		if n == 0 { // told before
+		if n == 0 { // recorded before
 			_, err := s.moved(ctx, q, name, kindRefund, r.Transaction, r.PaymentNo)
 			return err
 		}
@@ -73,8 +73,8 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 			return err
 		}
 		if n == 0 {
-			// The same refund under a second transaction: the provider paid twice.
-			// That is not ours to write down as one refund; a person has to look.
+			// The same refund under a second transaction: the provider paid twice. It
+			// must not be recorded as one refund; an operator has to resolve it.
 			return errReused
 		}
 		done = true
@@ -91,7 +91,8 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 }
 
 // refundFailed ends a refund that the provider will never make. The money stays
-// with us and the books say so (I5) until a person has found another way.
+// with us and the checks report it (I5) until an operator has refunded it
+// another way.
 func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
 	var n int64
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -104,8 +105,8 @@ func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string)
 		if err != nil || n == 0 {
 			return err
 		}
-		// Nobody will look at a failed refund again but the person who is called
-		// here, so neither exists without the other.
+		// No worker retries a failed refund; only the operator who gets this alarm
+		// will act on it, so the two are committed together.
 		return alarmRefundFailed.Raise(ctx, tx, "refund "+no.String(), why)
 	})
 	if err == nil && n > 0 {

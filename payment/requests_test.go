@@ -13,7 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// answer is what a request got: the status and the members of its JSON.
+// answer is the answer to a request: the status and the members of its JSON.
 type answer struct {
 	status int
 	header http.Header
@@ -75,7 +75,7 @@ func (s *bundle) try(method string, user int64, url, body string, headers ...str
 	}
 	a := answer{status: resp.StatusCode, header: resp.Header}
 	if err := json.Unmarshal(raw, &a.body); err != nil {
-		return a, fmt.Errorf("status %d, no JSON: %q", resp.StatusCode, raw)
+		return a, fmt.Errorf("status %d, not JSON: %q", resp.StatusCode, raw)
 	}
 	return a, nil
 }
@@ -91,7 +91,7 @@ func (s *bundle) cancelOrder(no ids.ID, user int64) answer {
 	return s.post(user, "/api/v1/orders/"+no.String()+"/cancel", "")
 }
 
-// startPayment asks for a payment and requires that there is one.
+// startPayment requests a payment and requires that there is one.
 func (s *bundle) startPayment(no ids.ID, user int64) (paymentNo ids.ID, payURL string) {
 	s.t.Helper()
 	a := s.askToPay(no, user)

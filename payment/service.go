@@ -19,23 +19,23 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// Waker is told that an outbox row was committed, so that it need not wait for
-// the next poll.
+// Waker is notified that an outbox row was committed, so that the relay need
+// not wait for the next poll.
 type Waker interface{ Wake() }
 
-// Deps are what the module works with; all but the tracer are required.
+// Deps are the module's dependencies; all but the tracer are required.
 type Deps struct {
-	DB     *pgxpool.Pool // the module's own budget: callbacks answer while the rush has every other connection
+	DB     *pgxpool.Pool // the module's own pool: callbacks are answered while the rush uses every other connection
 	Orders *order.Service
 	Outbox Waker
-	// Providers are the ways to pay; the first is taken when a shopper names none.
-	// Without any, paying is answered payment-unavailable.
+	// Providers are the ways to pay; the first is used when a shopper names none.
+	// Without any, payment requests get payment-unavailable.
 	Providers []provider.Provider
 	// BaseURL is where providers reach this process, without a trailing slash.
 	BaseURL string
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	Trace   *tracing.Tracer // nil is off
+	Trace   *tracing.Tracer // nil disables tracing
 }
 
 // Service is the payment module. Safe for concurrent use.
@@ -47,11 +47,11 @@ type Service struct {
 	first   string
 	metrics *metrics
 
-	// Wakes the refund worker; capacity 1: one wake-up that waits is enough.
+	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
 	refundNow chan struct{}
 }
 
-// New returns the module; nothing runs until its workers do.
+// New returns the module; nothing runs until its workers are started.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.DB == nil || deps.Orders == nil || deps.Outbox == nil || deps.BaseURL == "" ||
 		deps.Log == nil || deps.Metrics == nil {
@@ -78,8 +78,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Window is the shortest payment window that every provider can keep, with which
-// publishing an activity compares its own; false without a provider.
+// Window is the shortest payment window that every provider accepts; publishing
+// an activity compares the activity's window with it. canPay is false without a
+// provider.
 func (s *Service) Window() (shortest time.Duration, canPay bool) {
 	for _, p := range s.deps.Providers {
 		shortest = max(shortest, p.Profile().MinWindow)
@@ -101,7 +102,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.start)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
-		Summary: "Give an unpaid order back",
+		Summary: "Cancel an unpaid order",
 		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
 			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, can be " +
 			"neither paid nor canceled for up to 30 s, and canceling may be tried again then.",
@@ -113,8 +114,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.callbackRoutes(rt)
 }
 
-// Workers returns the loops that ask after payments without a callback and
-// that see refunds through.
+// Workers returns the loops that query payments without a callback and that
+// process refunds to their end.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{
 		{Name: "payment-queries", Run: s.runQueries},
@@ -135,6 +136,6 @@ func (s *Service) refundNotifyURL(name string) string {
 func (s *Service) wakeRefunds() {
 	select {
 	case s.refundNow <- struct{}{}:
-	default: // one wake-up is waiting already
+	default: // a wake-up is pending already
 	}
 }

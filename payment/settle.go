@@ -19,18 +19,18 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// afterPayment is where a test ends the process or fails a settlement.
+// afterPayment is where a test ends the process or makes a settlement fail.
 var afterPayment = failpoint.NewErr("after-payment",
 	"A capture is written down, and neither its provider nor its shopper has an answer.")
 
-// What a capture turned out to be; also the label of the captures metric, and
-// for the last three the reason of the refund.
+// The outcomes of a capture; also the label of the captures metric, and for the
+// last three the reason of the refund.
 const (
 	outcomePaid      = "paid"
-	outcomeRepeated  = "repeated"  // written down before
+	outcomeRepeated  = "repeated"  // recorded before
 	outcomeLate      = "late"      // the order is closed
 	outcomeDuplicate = "duplicate" // the order was paid by another capture
-	outcomeMismatch  = "mismatch"  // another sum than we asked for
+	outcomeMismatch  = "mismatch"  // another amount than was charged
 )
 
 // Kinds of ledger rows.
@@ -39,35 +39,35 @@ const (
 	kindRefund  = "refund"
 )
 
-// Why a capture cannot be taken. The provider is told to come back: a person
-// may have repaired it by then.
+// Why a capture cannot be accepted. The provider is asked to retry: an operator
+// may have fixed the cause by then.
 var (
 	errForeign  = errors.New("payment: the money belongs to another merchant")
 	errUnknown  = errors.New("payment: there is no such payment or refund")
-	errMismatch = errors.New("payment: the sum is not the one that was asked for")
+	errMismatch = errors.New("payment: the amount is not the one that was charged")
 	errReused   = errors.New("payment: the provider used one transaction number for two movements")
 )
 
-// source says who stated a capture.
+// source is how we learned of a capture.
 type source bool
 
 const (
-	// told by a callback: a sum that does not fit is doubted, and the provider is
-	// asked before anything is written down.
+	// told by a callback: if the amount differs, the provider is queried before
+	// anything is written.
 	told source = false
-	// asked from the provider by us: what it says there is what moved.
+	// asked: the provider's answer to our query, which states what moved.
 	asked source = true
 )
 
-// settle turns money that a provider says has moved into its effect, once,
-// however often and through however many instances it is told:
+// settle applies a movement of money that a provider reports, once, however
+// often and through however many instances it is reported:
 //
-//	ledger row written     nobody before us did; else nothing happens (repeated)
+//	ledger row written     for the first time; else nothing happens (repeated)
 //	order still pending    → paid, with the event
 //	order closed, refused  → refund, reason late
 //	order paid otherwise   → refund, reason duplicate
-//	another sum, asked     → refund of what moved, reason mismatch, and an alarm
-//	another sum, told      → an alarm; the provider is asked, and its answer settled
+//	another amount, asked  → refund of what moved, reason mismatch, and an alarm
+//	another amount, told   → an alarm; the provider is queried, and its answer settled
 func (s *Service) settle(ctx context.Context, name string, c provider.Capture, from source) (string, error) {
 	if c.Merchant != s.named[name].Profile().Merchant {
 		s.raise(ctx, alarmForeignMerchant, name, "")
@@ -85,7 +85,7 @@ func (s *Service) settle(ctx context.Context, name string, c provider.Capture, f
 	case errors.Is(err, errMismatch):
 		s.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String(), "")
 		if from == asked {
-			break // it has been asked
+			break // this is the answer to a query
 		}
 		if st, askErr := s.named[name].Query(ctx, c.PaymentNo); askErr == nil && st.State == provider.Captured {
 			return s.settle(ctx, name, st.Capture, asked)
@@ -98,19 +98,19 @@ func (s *Service) settle(ctx context.Context, name string, c provider.Capture, f
 	return out.outcome, nil
 }
 
-// spanSettle is the step of a callback in which money becomes its effect; the
-// events of its transaction carry it on.
+// spanSettle is the span in which a capture is settled; the events of its
+// transaction carry it on.
 const spanSettle = "settle payment"
 
-// settled is what a transaction decided, for what follows its commit.
+// settled is what a transaction decided, for the steps after its commit.
 type settled struct {
 	outcome string
-	order   orderevent.Order // as it is now; set unless repeated or mismatch
+	order   orderevent.Order // its current state; set unless repeated or mismatch
 	orderNo ids.ID           // set unless repeated
 	refund  bool
 }
 
-// settleAlone is settleIn in a transaction of its own.
+// settleAlone runs settleIn in its own transaction.
 func (s *Service) settleAlone(ctx context.Context, name string, c provider.Capture, from source) (out settled, err error) {
 	ctx, span := s.deps.Trace.Child(ctx, spanSettle)
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -125,8 +125,9 @@ func (s *Service) settleAlone(ctx context.Context, name string, c provider.Captu
 	return out, err
 }
 
-// settleIn is settle inside a transaction. That must not have locked a row of
-// payments that others know: the order's lock comes first.
+// settleIn is settle inside a transaction. The transaction must not have locked
+// a row of payments that other transactions can see: the order's lock comes
+// first.
 func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provider.Capture, from source) (settled, error) {
 	q := s.q.WithTx(tx)
 	bucket := c.PaymentNo.Bucket()
@@ -139,10 +140,11 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	}
 	fits := c.Amount == p.Amount && c.Currency == p.Currency
 	if c.Amount < 0 {
-		return settled{}, errMismatch // no money moves backwards, whoever says so
+		return settled{}, errMismatch // an amount cannot be negative, whatever the source
 	}
 	if !fits && from == told {
-		// A repetition of what has been settled since is acknowledged, so that the provider stops.
+		// A repetition of a capture that has been settled since is acknowledged, so that the provider
+		// stops.
 		known, err := s.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
 		if err == nil && !known {
 			err = errMismatch
@@ -164,7 +166,7 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	if fits {
 		out, err = s.payOrder(ctx, tx, p)
 	} else {
-		err = alarmMismatch.Raise(ctx, tx, "payment "+p.PaymentNo.String(), fmt.Sprintf("%s moved, %s was asked for.", money(c.Amount, c.Currency), money(p.Amount, p.Currency)))
+		err = alarmMismatch.Raise(ctx, tx, "payment "+p.PaymentNo.String(), fmt.Sprintf("%s moved, %s was charged.", money(c.Amount, c.Currency), money(p.Amount, p.Currency)))
 	}
 	if err != nil {
 		return settled{}, err
@@ -190,7 +192,8 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	return out, err
 }
 
-// payOrder marks the payment's order paid, or tells why it is too late for it.
+// payOrder marks the payment's order paid, or returns why it cannot be paid any
+// more.
 func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
 	o, pending, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, p.PaymentNo)
 	if err != nil {
@@ -210,8 +213,9 @@ func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsP
 	return settled{outcome: outcomePaid, order: o}, err
 }
 
-// moved reports whether the movement is in the ledger. One that belongs to
-// another payment is errReused: no honest provider numbers two movements alike.
+// moved reports whether the movement is in the ledger. If it belongs to another
+// payment the error is errReused: a correct provider never gives two movements
+// one number.
 func (s *Service) moved(ctx context.Context, q *paymentdb.Queries, name, kind, txn string, paymentNo ids.ID) (bool, error) {
 	row, err := q.Movement(ctx, paymentdb.MovementParams{Provider: name, Kind: kind, ProviderTxn: txn})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -223,8 +227,9 @@ func (s *Service) moved(ctx context.Context, q *paymentdb.Queries, name, kind, t
 	return err == nil, err
 }
 
-// announce does what follows the commit. None of it is needed for the truth:
-// events and rows are there, this only makes everyone see them sooner.
+// announce does what follows the commit. None of it is required for
+// correctness: events and rows are committed, this only makes them visible
+// sooner.
 func (s *Service) announce(ctx context.Context, name string, c provider.Capture, out settled) {
 	s.metrics.captures.WithLabelValues(name, out.outcome).Inc()
 	if out.outcome == outcomePaid {
@@ -232,13 +237,13 @@ func (s *Service) announce(ctx context.Context, name string, c provider.Capture,
 	}
 	if out.refund {
 		s.metrics.refunds.WithLabelValues(name, "requested").Inc()
-		s.deps.Log.WarnContext(ctx, "money arrived that has to go back", "provider", name, "payment_no", c.PaymentNo,
+		s.deps.Log.WarnContext(ctx, "captured money has to be refunded", "provider", name, "payment_no", c.PaymentNo,
 			"order_no", out.orderNo, "reason", out.outcome, "money", money(c.Amount, c.Currency))
 		s.wakeRefunds()
 	}
 }
 
-// money is an amount as a person reads it, in the currency's unit.
+// money formats an amount for people, in the currency's unit.
 func money(amount int64, currency string) string {
 	return orderevent.Money{Amount: amount, Currency: currency}.String()
 }

@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	modeltest.Checks(20) // each is a hundred round trips to Postgres
+	modeltest.Checks(20) // each case is a hundred round trips to Postgres
 	pgtest.Main(m, func() error {
 		http.DefaultClient.CloseIdleConnections() // the shoppers'
 		return goleak.Find()
@@ -63,14 +63,15 @@ type bundle struct {
 	user *atomic.Int64 // the last shopper
 }
 
-// subtest is one of several that share a shop, one after the other: what costs
-// time is a database of one's own, so each looks at its own order only.
+// subtest is one of several that share a shop and run one after the other: a
+// separate database for each would take too long, so each checks its own order
+// only.
 type subtest struct {
 	name string
 	run  func(*testing.T, *bundle)
 }
 
-// in is the same bundle, failing a subtest.
+// in is the same bundle for a subtest.
 func (s *bundle) in(t *testing.T) *bundle {
 	mine := *s
 	mine.t = t
@@ -135,7 +136,7 @@ func setup(t *testing.T, o options) *bundle {
 	return s
 }
 
-// instance is one more process of the module on the same database.
+// instance is another process of the module on the same database.
 func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 	s.t.Helper()
 	cfg := DefaultConfig()
@@ -154,7 +155,7 @@ func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 }
 
 // buy writes pending orders of one unit each for as many users and returns
-// their numbers. The unit comes out of the stock as the order writer takes it.
+// their numbers. It takes the units from the stock as the order writer does.
 func (s *bundle) buy(n int, price int64) (nos []ids.ID, users []int64) {
 	s.t.Helper()
 	var buckets []int16

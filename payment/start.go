@@ -20,19 +20,19 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// free is the provider name of payments that need none: an order of zero
+// free is the provider name of payments that need no provider: an order of zero
 // amount is captured by the request itself, with a ledger row of zero, so that
 // every paid order has a payment and the books need no exception.
 const free = "free"
 
-// errUnavailable: the provider gave no answer, or our books did not. Nothing is
-// lost by asking again, a payment number that was created meanwhile is found.
-// Whether money has moved is not known then, and so is not told.
+// errUnavailable means that the provider or our database gave no answer.
+// Retrying is safe: a payment that was created meanwhile is found by its
+// number. Whether money has moved is unknown, so the error does not say.
 var errUnavailable = fault.New(fault.Unavailable, "payment-unavailable", fault.Titles{"Payment is not available right now", "支付暂不可用，请稍后再试"},
-	"Payment cannot be reached right now. Try again in a moment; the order tells whether it is paid.").After(2 * time.Second)
+	"Payment is not available right now. Try again in a moment; the order's status shows whether it is paid.").After(2 * time.Second)
 
-// honest returns err as its caller is told it: what is no fault yet is a store
-// that is away.
+// honest returns err as its caller reads it: an error that is not a fault yet
+// comes from a store that is down.
 func honest(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err
@@ -40,7 +40,7 @@ func honest(err error) error {
 	return errUnavailable.Because(err)
 }
 
-// errNoWay: the shop has no provider, so that only what costs nothing can be paid.
+// errNoWay means that the shop has no provider, so that only free orders can be paid.
 var errNoWay = errUnavailable.After(0).Saying("Nothing can be paid here yet: the shop has no payment provider.")
 
 type startInput struct {
@@ -51,13 +51,13 @@ type startInput struct {
 	idempotency.Header
 }
 
-// startRequest is all of what a shopper asks for, to tell two requests apart.
+// startRequest is all that distinguishes two requests under one key.
 type startRequest struct {
 	OrderNo  ids.ID
 	Provider string
 }
 
-// startedPayment is a payment as its shopper reads it.
+// startedPayment is a shopper's view of a payment.
 type startedPayment struct {
 	PaymentNo ids.ID           `json:"payment_no"`
 	OrderNo   ids.ID           `json:"order_no"`
@@ -78,8 +78,8 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	if in.Body != nil && in.Body.Provider != "" {
 		name = in.Body.Provider
 	}
-	// Starting a payment bears being repeated by itself, which returns the open one. The key adds that the answer stays
-	// the same when that payment has ended meanwhile.
+	// Starting a payment is idempotent anyway, since a repeated request returns the open one. The key adds that the
+	// answer stays the same even if that payment has ended meanwhile.
 	doc, err := idempotency.Around(ctx, s.deps.DB, s.deps.Log, in.Key, "payment.start", startRequest{no, name}, func(ctx context.Context) (startedPayment, error) {
 		p, err := s.begin(ctx, no, auth.From(ctx).UserID, name)
 		if err != nil {
@@ -96,14 +96,14 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	return httpx.Answer(doc), nil
 }
 
-// startAttempts bounds how often another open payment is cleared out of the way
-// first; each time somebody else has to have been faster.
+// startAttempts bounds how often another open payment is closed first; each
+// time a concurrent request has to have been faster.
 const startAttempts = 3
 
-// begin returns the order's open payment at the provider, or opens one. It
-// fails as order's Missing says, with its ErrNotPayable or ErrClosing, with an invalid
-// provider, or with payment-unavailable; the shopper who waits is told so after
-// callTimeout and what the books may take.
+// begin returns the order's open payment at the provider, or opens one. It fails as
+// order's Missing says, with its ErrNotPayable or ErrClosing, with an invalid
+// provider, or with payment-unavailable, after at most callTimeout plus the time for
+// Postgres.
 func (s *Service) begin(ctx context.Context, no ids.ID, user int64, name string) (paymentdb.PaymentsPayment, error) {
 	prov, ok := s.named[name]
 	if !ok && (name != "" || len(s.named) > 0) {
@@ -137,23 +137,23 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, name string)
 				if n == 1 {
 					return p, nil
 				}
-				// It has ended while the provider created it. A provider that forgets
-				// closings of numbers it did not know yet now has an open payment.
+				// It ended while the provider created it. A provider that forgets closings
+				// of numbers it did not know now has an open payment.
 			case errors.Is(err, provider.ErrClosed):
-				// Over there it has ended and our row does not know.
+				// It has ended at the provider and our row has not been updated.
 			case errors.Is(err, provider.ErrRefused) && time.Until(p.ExpiresAt) < profile.MinWindow:
-				// The last moment to pay passed on the way there; the order says so.
+				// The last moment to pay passed in transit; the order says so.
 			case errors.Is(err, provider.ErrRefused):
 				s.deps.Log.ErrorContext(ctx, "provider refuses a payment", "provider", name, "payment_no", p.PaymentNo, "error", err)
-				_, closeErr := s.closeOne(ctx, p) // else its expiry does it
+				_, closeErr := s.closeOne(ctx, p) // if this fails, the payment expires
 				return p, errUnavailable.Because(errors.Join(err, closeErr))
 			default:
 				// The row stays open: the next request creates the same number again.
 				return p, errUnavailable.Because(err)
 			}
 		}
-		// This payment is none to send a shopper to. It is closed where it is before
-		// there is another one, and if it was paid, the order is now and says so.
+		// The shopper cannot pay this payment. It is closed at its provider before
+		// another one is opened; if it was paid, the order is now paid and says so.
 		if _, err := s.closeOne(ctx, p); err != nil {
 			return p, errUnavailable.Because(err)
 		}
@@ -162,7 +162,7 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, name string)
 }
 
 // returnURL is where the shopper's browser goes after paying. It names the order: the
-// tab, or the browser, that comes back may know of nothing.
+// tab, or the browser, that returns may have no state.
 func (s *Service) returnURL(no ids.ID) string {
 	if s.cfg.ReturnURL == "" {
 		return ""
@@ -173,10 +173,10 @@ func (s *Service) returnURL(no ids.ID) string {
 // statusCaptured is a payment row's status once its money has moved.
 const statusCaptured = "captured"
 
-// open returns the order's open payment, at whichever provider, or writes a new
-// one down, in one transaction that holds the order's row: neither a closing
-// nor another request comes in between. An order of zero amount is paid there,
-// also where the profile is nobody's.
+// open returns the order's open payment, at any provider, or writes a new one,
+// in one transaction that locks the order's row, so that neither a closing nor
+// another request can intervene. An order of zero amount is paid there, even if
+// profile is of no provider.
 func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provider.Profile) (p paymentdb.PaymentsPayment, title string, err error) {
 	var done settled
 	made := false
@@ -207,8 +207,8 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provi
 		}
 		p, err = q.StartPayment(ctx, arg)
 		if errors.Is(err, pgx.ErrNoRows) {
-			// The provider's shortest window no longer fits before the deadline, and
-			// its expiry must never lie behind ours.
+			// The provider's shortest window no longer fits before the deadline, and its
+			// expiry must never be later than ours.
 			return order.ErrNotPayable.With("order_status", o.Status)
 		}
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // PaymentsOf returns an order's payments with their refunds, oldest first, for
-// the operator's page on the order.
+// the operator's order page.
 func (s *Service) PaymentsOf(ctx context.Context, no ids.ID) ([]order.PaymentView, error) {
 	payments, err := s.q.PaymentsOfOrder(ctx, paymentdb.PaymentsOfOrderParams{OrderNo: no, Bucket: no.Bucket()})
 	if err != nil {

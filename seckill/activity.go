@@ -15,8 +15,8 @@ import (
 	"stampede/seckill/internal/seckilldb"
 )
 
-// What an activity may be. The database's CHECKs say the same; here it is said
-// to a person.
+// Limits of an activity. The database's CHECKs enforce the same; the checks
+// here produce a message that an operator can read.
 const (
 	maxNameRunes        = 120
 	maxLimitPerUser     = 1000
@@ -27,45 +27,45 @@ const (
 	maxItemsPerActivity = 1000                 // likewise its items, in one transaction each
 )
 
-// activityDraft is what creating an activity takes. Its sessions and items may
-// come along, so that a whole campaign is one request.
+// activityDraft is the body that creates an activity. It may include sessions
+// and items, so that one request creates a whole campaign.
 type activityDraft struct {
 	Name                 string         `json:"name" doc:"1 to 120 characters" example:"Singles' Day"`
-	StartsAt             time.Time      `json:"starts_at" doc:"No session opens earlier"`
-	EndsAt               time.Time      `json:"ends_at" doc:"No session closes later; the activity ends then"`
+	StartsAt             time.Time      `json:"starts_at" doc:"The earliest time a session may open"`
+	EndsAt               time.Time      `json:"ends_at" doc:"The activity ends here; no session closes later"`
 	LimitPerUser         int32          `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold; an item may set less"`
 	OneItemPerUser       bool           `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds *int32         `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
-	PaymentWindowShare   *float64       `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; takes the place of the duration"`
+	PaymentWindowShare   *float64       `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; replaces the duration"`
 	RebuyAfterClose      *bool          `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again; true unless given"`
 	HumanCheck           string         `json:"human_check,omitempty" enum:"none,pow,slide,verifier" default:"none" doc:"How a shopper proves to be a person before a rush path; pow is earned at the reservation where the session has one"`
-	HumanCheckRate       int32          `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"Whoever asks for more paths a minute passes a second check; 0 asks nobody"`
+	HumanCheckRate       int32          `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
 	Exclusive            bool           `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
 	Sessions             []SessionDraft `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
 }
 
-// activityPatch changes what it names and nothing else.
+// activityPatch changes only the fields it names.
 type activityPatch struct {
-	Version              int32      `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
+	Version              int32      `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
 	Name                 *string    `json:"name,omitempty" doc:"1 to 120 characters"`
-	StartsAt             *time.Time `json:"starts_at,omitempty" doc:"No session opens earlier"`
-	EndsAt               *time.Time `json:"ends_at,omitempty" doc:"No session closes later; the activity ends then"`
+	StartsAt             *time.Time `json:"starts_at,omitempty" doc:"The earliest time a session may open"`
+	EndsAt               *time.Time `json:"ends_at,omitempty" doc:"The activity ends here; no session closes later"`
 	LimitPerUser         *int32     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" doc:"Units of one item that one user may hold"`
 	OneItemPerUser       *bool      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
-	PaymentWindowSeconds *int32     `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Takes the place of a share"`
-	PaymentWindowShare   *float64   `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Takes the place of the duration"`
+	PaymentWindowSeconds *int32     `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Replaces a share"`
+	PaymentWindowShare   *float64   `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Replaces the duration"`
 	RebuyAfterClose      *bool      `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again"`
 	HumanCheck           *string    `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
-	HumanCheckRate       *int32     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"Whoever asks for more paths a minute passes a second check; 0 asks nobody"`
+	HumanCheckRate       *int32     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
 	Exclusive            *bool      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
 }
 
 // defaultPayWindowSeconds is long enough to find a phone and short enough that
-// a unit comes back while somebody still wants it.
+// a unit comes back while shoppers still want it.
 const defaultPayWindowSeconds = 15 * 60
 
-// activity checks the fields of a row that an operator sets, as a whole, after a
-// draft or a patch was laid over them.
+// activity checks the operator's fields of a row as a whole, after a draft or a
+// patch has been applied.
 func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 	f.name("body.name", a.Name)
 	f.moment("body.starts_at", a.StartsAt)
@@ -85,12 +85,12 @@ func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 	f.activityDoor(a)
 }
 
-// moment refuses years that only a wrong unit or a missing value produces.
+// moment refuses years that can only come from a wrong unit or a missing value.
 func (f *flaws) moment(location string, t time.Time) {
 	f.add(t.Year() >= 2000 && t.Year() < 2200, location, t, "A time lies in the years 2000 to 2199.")
 }
 
-// createActivity adds a draft with all that came along.
+// createActivity creates a draft, with the sessions and items in the request.
 func (s *Service) createActivity(ctx context.Context, key string, in activityDraft) (activityView, error) {
 	var out activityView
 	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
@@ -100,7 +100,7 @@ func (s *Service) createActivity(ctx context.Context, key string, in activityDra
 	return out, err
 }
 
-// createActivity inserts a draft with what comes along, everything or nothing.
+// createActivity inserts a draft with its sessions and items, all or nothing.
 func (c *change) createActivity(ctx context.Context, in *activityDraft) (activityView, error) {
 	row := seckilldb.SeckillActivity{
 		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
@@ -135,8 +135,8 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 	return view, nil
 }
 
-// insertActivity writes a checked activity as a draft, on which the change goes
-// on. Its id and counters are passed over.
+// insertActivity writes a checked activity as a draft and makes it the activity
+// of the rest of this change. It ignores the row's id and counters.
 func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActivity) error {
 	made, err := c.q.InsertActivity(ctx, seckilldb.InsertActivityParams{
 		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
@@ -194,11 +194,11 @@ func snapshot(ctx context.Context, db pg.Beginner, fn func(q *seckilldb.Queries)
 	if err != nil {
 		return fmt.Errorf("seckill: begin snapshot: %w", err)
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // nothing was written
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // read-only
 	return fn(seckilldb.New(tx))
 }
 
-// editActivity lays a patch over an activity.
+// editActivity applies a patch to an activity.
 func (s *Service) editActivity(ctx context.Context, id int64, in activityPatch) (activityView, error) {
 	var out activityView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
@@ -212,8 +212,8 @@ func (s *Service) editActivity(ctx context.Context, id int64, in activityPatch) 
 	return out, err
 }
 
-// editActivity lays a patch over an activity. Its rules are also its items', so
-// what is below is checked against them and its stock follows.
+// editActivity applies a patch to an activity. An activity's rules also apply
+// to its items, so its sessions are checked against them and its stock follows.
 func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityView, error) {
 	if c.activity.Version != in.Version {
 		return activityView{}, errStale(c.activity.Version)
@@ -262,7 +262,7 @@ func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityV
 	return after.view(), c.record(ctx, "activity.edit", activitySubject(row.ID), edited(viewActivity(&before), viewActivity(&row)))
 }
 
-// deleteActivity removes an activity that nobody could have bought from.
+// deleteActivity removes an activity that no shopper could have bought from.
 func (s *Service) deleteActivity(ctx context.Context, id int64) error {
 	return s.transact(ctx, func(ctx context.Context, c *change) error {
 		if err := c.lock(ctx, id, actDelete); err != nil {
@@ -292,8 +292,9 @@ func edited(before, after any) any {
 	return map[string]any{"before": before, "after": after}
 }
 
-// unchanged reports whether an edit leaves a row as it is, in all that its view
-// shows. Such an edit keeps the version: others would be refused for nothing.
+// unchanged reports whether an edit leaves everything in a row's view as it
+// was. Such an edit keeps the version, so that it does not make other edits
+// stale for no reason.
 func unchanged(before, after any) bool {
 	was, err := json.Marshal(before)
 	if err != nil {

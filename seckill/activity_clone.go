@@ -9,20 +9,21 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// maxShiftDays is ten years: what is further away is a typing error.
+// maxShiftDays is ten years; a longer shift is a typing error.
 const maxShiftDays = 3660
 
-// activityCloning is what cloning an activity takes: when the new one is to be.
+// activityCloning is the body of a clone request: when the new activity takes
+// place.
 type activityCloning struct {
 	Name      *string    `json:"name,omitempty" doc:"1 to 120 characters; the same name unless given"`
-	StartsAt  *time.Time `json:"starts_at,omitempty" doc:"When the new activity starts; everything in it moves by as much on the shop's clock"`
-	ShiftDays *int32     `json:"shift_days,omitempty" minimum:"-3660" maximum:"3660" doc:"Days of the shop's calendar to move everything by, instead of starts_at" example:"7"`
+	StartsAt  *time.Time `json:"starts_at,omitempty" doc:"When the new activity starts; everything in it moves by the same distance on the shop's clock"`
+	ShiftDays *int32     `json:"shift_days,omitempty" minimum:"-3660" maximum:"3660" doc:"Shift everything by this many days of the shop's calendar, instead of giving starts_at" example:"7"`
 }
 
 // cloneActivity makes a draft of an activity in any state: its rules, sessions
-// and items, at other times. Sales, pauses and admission rates stay behind; an
-// agreement to oversell comes along with its reason and can be seen and taken
-// back while the clone is a draft.
+// and items, at other times. Sales, pauses and admission rates are not copied.
+// An agreement to oversell is copied with its reason; operators can see and
+// withdraw it while the clone is a draft.
 func (s *Service) cloneActivity(ctx context.Context, key string, id int64, in activityCloning) (activityView, error) {
 	var out activityView
 	request := struct {
@@ -36,9 +37,9 @@ func (s *Service) cloneActivity(ctx context.Context, key string, id int64, in ac
 	return out, err
 }
 
-// cloneActivity makes a draft out of an activity that is locked meanwhile, so that
-// the clone is of one moment. It is checked like any draft: what was allowed once
-// need not be any more.
+// cloneActivity copies an activity while holding its lock, so that the clone
+// reflects one moment. The clone is checked like any draft: rules may have become
+// stricter since the original was created.
 func (c *change) cloneActivity(ctx context.Context, id int64, in *activityCloning) (activityView, error) {
 	if err := c.lock(ctx, id, actClone); err != nil {
 		return activityView{}, err
@@ -76,11 +77,11 @@ func (c *change) cloneActivity(ctx context.Context, id int64, in *activityClonin
 	return view, err
 }
 
-// insertClones writes the sessions of a clone. Days that repeat one session go
-// on being its days: the new one's.
+// insertClones writes the sessions of a clone. A series of repeated sessions
+// becomes a series in the clone, linked to the clone's own first session.
 func (c *change) insertClones(ctx context.Context, plans []twig) ([]sessionView, error) {
 	var views []sessionView
-	first := make(map[int64]int64) // the session that a series began with → the one that it begins with here
+	first := make(map[int64]int64) // first session of a series → first session of its clone
 	for i := range plans {
 		t := &plans[i]
 		series := t.session.ID
@@ -90,7 +91,7 @@ func (c *change) insertClones(ctx context.Context, plans []twig) ([]sessionView,
 			if begun, ok := first[series]; ok {
 				t.session.RepeatOf = &begun
 			} else {
-				t.session.RepeatDay.Valid = false // the first of the series that is left
+				t.session.RepeatDay.Valid = false // first remaining session of the series
 			}
 		}
 		view, err := c.insertSession(ctx, fmt.Sprintf("sessions[%d]", t.session.ID), t)
@@ -105,8 +106,8 @@ func (c *change) insertClones(ctx context.Context, plans []twig) ([]sessionView,
 	return views, nil
 }
 
-// shifted is the plan of a clone. Every time moves by the same distance on the
-// shop's clock, so that what opened at 10:00 opens at 10:00 again.
+// shifted returns the plan of a clone. Every time moves by the same distance on
+// the shop's wall clock, so that a 10:00 opening stays at 10:00.
 func (b *branch) shifted(in *activityCloning, zone *time.Location) *branch {
 	a := b.activity
 	var by time.Duration
@@ -117,7 +118,8 @@ func (b *branch) shifted(in *activityCloning, zone *time.Location) *branch {
 	}
 	a.Name = optional(in.Name, a.Name)
 	a.StartsAt, a.EndsAt = shiftSpan(a.StartsAt, a.EndsAt, by, zone)
-	// By the calendar and not session by session: the days of a series stay as far apart as they were.
+	// Shift by calendar days and not session by session, so that the days of a series stay equally far
+	// apart.
 	days := dayOf(a.StartsAt, zone).Sub(dayOf(b.activity.StartsAt, zone))
 	out := &branch{activity: a}
 	for _, t := range b.sessions {
@@ -125,8 +127,8 @@ func (b *branch) shifted(in *activityCloning, zone *time.Location) *branch {
 		shiftReservation(&t.session, by, zone)
 		t.session.RepeatDay.Time = t.session.RepeatDay.Time.Add(days)
 		out.sessions = append(out.sessions, t)
-		// Where the clocks were put forward over one end of the activity and not over its session's, the session
-		// could stick out by that hour.
+		// If the clocks are put forward over one end of the activity but not over its session's, the session
+		// could start or end outside the activity by that hour.
 		out.activity.StartsAt = earlier(out.activity.StartsAt, t.session.OpensAt)
 		out.activity.EndsAt = later(out.activity.EndsAt, t.session.ClosesAt)
 	}

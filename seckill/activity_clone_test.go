@@ -28,9 +28,9 @@ func spring(activity, session, item map[string]any) {
 	item["limit_per_user"], item["spec"] = 2, "red"
 }
 
-// TestACloneIsTheSamePlanAtOtherTimes compares every rule of the two, and looks
-// at what cloning leaves behind.
-func TestACloneIsTheSamePlanAtOtherTimes(t *testing.T) {
+// TestCloneIsTheSamePlanAtOtherTimes compares every rule of the original and
+// the clone, and checks what cloning records.
+func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk(inZone("America/New_York"))
 	s := d.draft(time.Hour, spring)
@@ -55,7 +55,7 @@ func TestACloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 			t.Errorf("%s is %s, want %s", field, clone.text(field), want)
 		}
 	}
-	// Still 10:00 to 12:00 on the wall, an hour earlier in UTC.
+	// Still 10:00 to 12:00 local time, an hour earlier in UTC.
 	if session["opens_at"] != "2026-03-16T14:00:00.000Z" || session["closes_at"] != "2026-03-16T16:00:00.000Z" {
 		t.Errorf("session of the clone: %v", session)
 	}
@@ -73,7 +73,7 @@ func TestACloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 	}
 }
 
-// rules are what a plan says, without what names one row or one moment.
+// rules returns a plan without ids, versions and times.
 func rules(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -97,9 +97,9 @@ func rules(v any) any {
 	}
 }
 
-// TestACloneOfWhatIsOverCanBeSold: from the end of one sale to the next, with
-// starts_at, and repeated under one key.
-func TestACloneOfWhatIsOverCanBeSold(t *testing.T) {
+// TestCloneOfAnEndedSaleCanBeSold clones a sale that has ended, using
+// starts_at, sells from the clone, and repeats the request under one key.
+func TestCloneOfAnEndedSaleCanBeSold(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(time.Hour)
@@ -128,9 +128,9 @@ func TestACloneOfWhatIsOverCanBeSold(t *testing.T) {
 	}
 }
 
-// TestAClonesSeriesIsItsOwn: days that repeat a session repeat the clone's
-// session in the clone, so that repeating there goes on where it ended.
-func TestAClonesSeriesIsItsOwn(t *testing.T) {
+// TestClonedSeriesIsIndependent checks that a cloned series points at the clone's
+// own first session, so that repeating it there continues where the copy ended.
+func TestClonedSeriesIsIndependent(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk(inZone("America/New_York"))
 	s := d.draft(time.Hour, spring)
@@ -157,7 +157,8 @@ func TestAClonesSeriesIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestWrongClones name what is wrong and leave nothing behind.
+// TestWrongClones checks that a refused clone names the mistake and records
+// nothing.
 func TestWrongClones(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()

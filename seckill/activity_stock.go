@@ -7,12 +7,12 @@ import (
 	"stampede/inventory"
 )
 
-// restock brings inventory from what was planned before an edit to what is
-// planned after it, and asks for a Load of whatever changed: Redis may hold the
-// item since its preheat. Before publication there is no stock to bring along.
+// restock brings inventory from the stock planned before an edit to the stock
+// planned after it, and requests a Load of every changed item: Redis may hold
+// the item since its preheat. Before publication there is no stock to update.
 //
-// The edit lies at least freezeBefore ahead of the opening, so nobody holds a
-// unit and the Load has that long to be done.
+// The edit happens at least freezeBefore ahead of the opening, so no user holds
+// a unit yet and the Load has that long to finish.
 func (c *change) restock(ctx context.Context, before, after []inventory.NewStock) error {
 	if !c.published() {
 		return nil
@@ -31,8 +31,8 @@ func (c *change) restock(ctx context.Context, before, after []inventory.NewStock
 		case sameStock(old, n):
 			continue
 		case old.PerActivity != n.PerActivity || old.Unlimited != n.Unlimited || n.Total < old.Total:
-			// No change does this to an item on sale: it names and counts the item's keys in another way, or takes
-			// units away that somebody could hold by then.
+			// This never happens to an item on sale: it renames the item's keys or changes how they count, or
+			// removes units that users could already hold.
 			err = c.recreate(ctx, old, n)
 		default:
 			err = c.s.deps.Stock.Change(ctx, c.tx, n.ID, stockChange(old, n))
@@ -55,7 +55,7 @@ func (c *change) restock(ctx context.Context, before, after []inventory.NewStock
 }
 
 // recreate replaces the stock row. What Redis holds under the old rules is
-// forgotten after the commit, so that the item is fenced until it is loaded.
+// deleted after the commit, so that the item is fenced until it is loaded.
 func (c *change) recreate(ctx context.Context, old, n inventory.NewStock) error {
 	if err := c.s.deps.Stock.Delete(ctx, c.tx, []int64{n.ID}); err != nil {
 		return err
@@ -69,7 +69,7 @@ func sameStock(a, b inventory.NewStock) bool {
 		a.Rebuy == b.Rebuy && a.OpensAt.Equal(b.OpensAt) && a.ClosesAt.Equal(b.ClosesAt)
 }
 
-// stockChange says how to get from one plan to another.
+// stockChange computes the change that turns one plan into another.
 func stockChange(old, n inventory.NewStock) inventory.Change {
 	var ch inventory.Change
 	if added := n.Total - old.Total; added != 0 {

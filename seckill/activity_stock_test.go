@@ -11,7 +11,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// stockItem names the keys of a sale's item.
+// stockItem returns the inventory item of a sale.
 func (s sale) stockItem(t testing.TB, perActivity bool) inventory.Item {
 	t.Helper()
 	item, err1 := strconv.ParseInt(s.item, 10, 64)
@@ -22,7 +22,8 @@ func (s sale) stockItem(t testing.TB, perActivity bool) inventory.Item {
 	return inventory.Item{ID: item, ActivityID: activity, PerActivity: perActivity}
 }
 
-// settled waits until the item is loaded and as wanted, and returns what Redis has.
+// settled waits until the item is loaded and its state satisfies want, then returns
+// the state.
 func (d *desk) settled(s sale, perActivity bool, what string, want func(inventory.State) bool) inventory.State {
 	d.T.Helper()
 	item := s.stockItem(d.T, perActivity)
@@ -38,8 +39,8 @@ func (d *desk) settled(s sale, perActivity bool, what string, want func(inventor
 	return st
 }
 
-// TestAnEditAfterThePreheatIsLoadedAgain makes each kind of edit on a scheduled
-// activity that is in Redis already.
+// TestAnEditAfterThePreheatIsLoadedAgain makes each kind of edit to a scheduled
+// activity that is already in Redis.
 func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -72,7 +73,7 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	st = d.settled(s, false, "no limit on the stock", newer(func(st inventory.State) bool { return st.Unlimited }))
 	epoch = st.Epoch
 	if !st.Rebuy {
-		t.Error("a sale forbids to buy again unless told to")
+		t.Error("a sale forbids buying again by default")
 	}
 	patch("activities", s.activity, `"rebuy_after_close":false`)
 	st = d.settled(s, false, "never twice", newer(func(st inventory.State) bool { return !st.Rebuy }))
@@ -83,13 +84,14 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	if _, ok, err := d.Stock.State(t.Context(), s.stockItem(t, false)); err != nil || ok {
 		t.Errorf("the keys under the old rule are still there: %v %v", ok, err)
 	}
-	// The title is no affair of the stock: no Load for it.
+	// The title does not affect the stock: no Load for it.
 	if n := d.number(`SELECT load_wanted FROM seckill.items WHERE id = $1`, s.item); n != 8 {
-		t.Errorf("%d loads were asked for by publication and seven edits of stock", n)
+		t.Errorf("publication and seven stock edits requested %d loads, want 8", n)
 	}
 }
 
-// TestDeletingScheduledThings: rows, stock, Redis and views go with them.
+// TestDeletingScheduledThings checks that deletion also removes rows, stock,
+// Redis keys and views.
 func TestDeletingScheduledThings(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -131,8 +133,8 @@ func TestDeletingScheduledThings(t *testing.T) {
 	}
 }
 
-// TestOpeningsOfPublishedSessionsLieAhead: a published session cannot be moved
-// to where there is no time to load it.
+// TestOpeningsOfPublishedSessionsLieAhead checks that a published session
+// cannot be moved to an opening that leaves no time to load it.
 func TestOpeningsOfPublishedSessionsLieAhead(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -145,8 +147,8 @@ func TestOpeningsOfPublishedSessionsLieAhead(t *testing.T) {
 	d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/sessions/"+s.session, map[string]any{"version": 1, "opens_at": soon.Add(time.Minute)})
 }
 
-// TestAddedStockReachesRedis: on a sale that runs, and after an addition whose
-// own request could not bring it there.
+// TestAddedStockReachesRedis adds stock to a running sale, and again where the
+// request itself could not carry the addition to Redis.
 func TestAddedStockReachesRedis(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -162,7 +164,8 @@ func TestAddedStockReachesRedis(t *testing.T) {
 		return func(now inventory.State) bool { return now.Remaining == units && now.Epoch == st.Epoch }
 	}
 	d.settled(s, false, "the added units", reached(15))
-	// The same by the event alone, and below by the preheat: neither adds twice.
+	// The same through the event alone, and below through the preheat: neither
+	// adds the units twice.
 	d.deliver()
 	d.settled(s, false, "the same", reached(15))
 	d.sql(`UPDATE inventory.stock SET total = total + 3, available = available + 3, rev = rev + 1 WHERE item_id = $1`, s.item)

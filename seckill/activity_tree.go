@@ -49,7 +49,7 @@ func readTree(ctx context.Context, q *seckilldb.Queries, activities []seckilldb.
 	return tree, nil
 }
 
-// stock is what inventory is to keep of every item below the activity.
+// stock is the stock that inventory should have for every item of the activity.
 func (b *branch) stock() []inventory.NewStock {
 	var all []inventory.NewStock
 	for i := range b.sessions {
@@ -61,7 +61,7 @@ func (b *branch) stock() []inventory.NewStock {
 	return all
 }
 
-// firstOpening is when the activity begins to run; the zero time without a
+// firstOpening is when the activity starts to run; the zero time if it has no
 // session.
 func (b *branch) firstOpening() time.Time {
 	var first time.Time
@@ -83,8 +83,8 @@ func (b *branch) session(id int64) (*twig, bool) {
 	return nil, false
 }
 
-// userLimit is how many units of the item one user may hold: the smaller of
-// what the activity and the item say.
+// userLimit is how many units of the item one user may hold: the smaller of the
+// activity's and the item's limits.
 func userLimit(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) int32 {
 	if i.LimitPerUser != nil && *i.LimitPerUser < a.LimitPerUser {
 		return *i.LimitPerUser
@@ -98,11 +98,12 @@ func payWindow(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession) time.D
 		return time.Duration(a.PaymentWindowSeconds) * time.Second
 	}
 	share := time.Duration(*a.PaymentWindowShare * float64(s.ClosesAt.Sub(s.OpensAt)))
-	// Publication refuses less than the shortest; a session that lasts for weeks still frees its units in time.
+	// Publication refuses shares below the minimum; the maximum makes a session of several weeks free its
+	// units in time.
 	return min(max(share.Truncate(time.Second), minPayWindow), maxPayWindow)
 }
 
-// newStock is what inventory keeps of an item.
+// newStock is the stock row that inventory should have for an item.
 func newStock(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) inventory.NewStock {
 	return inventory.NewStock{
 		Item:  inventory.Item{ID: i.ID, ActivityID: a.ID, PerActivity: a.OneItemPerUser},

@@ -11,7 +11,7 @@ import (
 	"stampede/seckill/internal/seckilldb"
 )
 
-// TestPayWindow: the share of a session, in whole seconds, between ten seconds
+// TestPayWindow checks a share of a session: whole seconds, between ten seconds
 // and seven days.
 func TestPayWindow(t *testing.T) {
 	t.Parallel()
@@ -36,9 +36,9 @@ func TestPayWindow(t *testing.T) {
 	}
 }
 
-// TestAShareBecomesADurationWhenItIsPublished: grants and shoppers get a
-// duration; a share that is shorter than a provider can keep is refused there
-// and not when somebody pays.
+// TestAShareBecomesADurationWhenItIsPublished checks that grants and shoppers
+// get a duration, and that publication refuses a share shorter than a provider
+// can keep, so that no payment fails on it later.
 func TestAShareBecomesADurationWhenItIsPublished(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk(func(cfg *Config, _ *Deps) { cfg.ShortestPayWindow = time.Minute })
@@ -62,7 +62,7 @@ func TestAShareBecomesADurationWhenItIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if item, ok := d.svc.Catalogue.Item(id); !ok || item.PayWindow != 72*time.Second {
-		t.Errorf("what a grant carries: %+v", item)
+		t.Errorf("grant: %+v", item)
 	}
 	tr = d.traced(func() {
 		for path, body := range map[string]string{
@@ -78,6 +78,6 @@ func TestAShareBecomesADurationWhenItIsPublished(t *testing.T) {
 		t.Errorf("refused edits left %v", tr)
 	}
 	if r := d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil); r.body["payment_window_seconds"] != 72.0 {
-		t.Errorf("what shoppers read: %s", r.raw)
+		t.Errorf("shoppers get: %s", r.raw)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 const adminBase = "/api/v1/admin"
 
-// What lists can be narrowed to, beside their page.
+// Filters of the lists, besides the page.
 type (
 	listing struct {
 		httpx.PageInput
@@ -36,12 +36,12 @@ type (
 	}
 )
 
-// adminRoutes registers everything an operator does with activities.
+// adminRoutes registers every operator route for activities.
 func (s *Service) adminRoutes(api httpx.API) {
-	api.Member("version", huma.Schema{Type: huma.TypeInteger, Description: "The present version, of stale-version", Examples: []any{3}})
+	api.Member("version", huma.Schema{Type: huma.TypeInteger, Description: "The current version, in a stale-version problem", Examples: []any{3}})
 	api.Member("possible", huma.Schema{
 		Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Examples: []any{[]string{"pause", "terminate"}},
-		Description: "What can be done in this state, of refused transitions",
+		Description: "The actions possible in this state, in a refused transition",
 	})
 	s.activityRoutes(api)
 	s.sessionRoutes(api)
@@ -51,11 +51,11 @@ func (s *Service) adminRoutes(api httpx.API) {
 	s.admissionRoutes(api)
 }
 
-// activityRoutes registers what is done with whole activities. The moves of their
-// life are one POST each, named by the action and without a body.
+// activityRoutes registers the routes for whole activities. Each lifecycle
+// transition is a POST named after the action, without a body.
 func (s *Service) activityRoutes(api httpx.API) {
 	const base = adminBase + "/activities"
-	createRoute(api, base, "activity", "Create a draft, with its sessions and items if they come along", nil, s.createActivity)
+	createRoute(api, base, "activity", "Create a draft, with its sessions and items if given", nil, s.createActivity)
 	httpx.Register(api, readOp(base, "admin-list-activities", "Activities, newest first", nil),
 		func(ctx context.Context, in *listing) (*httpx.PageOutput[activityView], error) {
 			return listPage(&in.PageInput, viewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID },
@@ -72,23 +72,23 @@ func (s *Service) activityRoutes(api httpx.API) {
 		{actPublish, "Show a draft to shoppers and plan its stock; editable_until in the answer says how long it can still be changed", s.publish},
 		{actPause, "Refuse new rushes until it is resumed", s.pause},
 		{actResume, "Take rushes again", s.resume},
-		{actTerminate, "End the activity for good; queued grants are still written and stay payable", s.terminate},
+		{actTerminate, "End the activity permanently; queued grants are still written and stay payable", s.terminate},
 	} {
 		op := writeOp(http.MethodPost, base+"/{id}/"+string(move.act), string(move.act)+"-activity", move.summary, http.StatusOK, moveProblems)
-		op.Description = "Asking again for what already is, is answered with the activity as it is, and leaves no trace."
+		op.Description = "Idempotent: if the activity is already in the requested state, it is returned unchanged and nothing is recorded."
 		httpx.Register(api, op, func(ctx context.Context, in *ByID) (*bodyOf[activityView], error) {
 			return answerByID(in.ID, func(id int64) (activityView, error) { return move.do(ctx, id) })
 		})
 	}
 	clone := writeOp(http.MethodPost, base+"/{id}/clone", "clone-activity", "Make a draft of an activity in any state, at other times", http.StatusCreated, readProblems)
-	clone.Description = "Rules, sessions and items come along, moved by the same distance on the shop's clock; what was agreed to be oversold too."
+	clone.Description = "Rules, sessions, items and agreements to oversell are copied; all times move by the same distance on the shop's clock."
 	makeRoute(api, clone, s.cloneActivity)
 }
 
-// sessionRoutes registers what is done with sessions.
+// sessionRoutes registers the routes for sessions.
 func (s *Service) sessionRoutes(api httpx.API) {
 	const base = adminBase + "/sessions"
-	createRoute(api, base, "session", "Add a session to an activity, with its items if they come along", editProblems, s.createSession)
+	createRoute(api, base, "session", "Add a session to an activity, with its items if given", editProblems, s.createSession)
 	httpx.Register(api, readOp(base, "admin-list-sessions", "Sessions, newest first", nil),
 		func(ctx context.Context, in *listingSessions) (*httpx.PageOutput[sessionView], error) {
 			return listPage(&in.PageInput, viewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID },
@@ -98,13 +98,13 @@ func (s *Service) sessionRoutes(api httpx.API) {
 		})
 	rowRoutes(api, base, "session", s.readSession, s.editSession, s.deleteSession)
 	repeat := writeOp(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK, editProblems)
-	repeat.Description = "At the same times on the shop's clock. Each day is a session of its own; days that were made before are left as they are and listed."
+	repeat.Description = "At the same times on the shop's clock. Each day is an independent session; days that already have one are left unchanged and listed."
 	makeRoute(api, repeat, s.repeatSession)
 }
 
-// itemRoutes registers what is done with items. Adding stock and agreeing to
-// oversell are routes beside the edit: they have rules and records of their own,
-// and an edit must not do either in passing.
+// itemRoutes registers the routes for items. Adding stock and agreeing to
+// oversell have routes beside the edit: they have their own rules and audit
+// records, and an ordinary edit must not do either by accident.
 func (s *Service) itemRoutes(api httpx.API) {
 	const base = adminBase + "/items"
 	createRoute(api, base, "item", "Add an item to a session", editProblems, s.createItem)
@@ -122,14 +122,14 @@ func (s *Service) itemRoutes(api httpx.API) {
 	httpx.Register(api, readOp(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids", listReservationProblems), s.listReservations)
 	rowRoutes(api, base, "item", s.readItem, s.editItem, s.deleteItem)
 	makeRoute(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, at any time until the end", http.StatusOK, stockProblems), s.addStock)
-	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell an item beyond its stock, by a share of it", http.StatusOK, editProblems)
-	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The agreement counts as part of the item's total everywhere, also in what verify proves."
+	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell more units than the stock, by a percentage of it", http.StatusOK, editProblems)
+	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The oversold units count towards the item's total everywhere, including in verify."
 	httpx.Register(api, oversell, func(ctx context.Context, in *editing[oversellAgreement]) (*bodyOf[itemView], error) {
 		return answerByID(in.ID, func(id int64) (itemView, error) { return s.setOversell(ctx, id, in.Body) })
 	})
 }
 
-// listAudit answers a page of what operators did, newest first.
+// listAudit answers a page of operator actions, newest first.
 func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*httpx.PageOutput[auditEntry], error) {
 	return listPage(&in.PageInput, func(e *audit.Entry) auditEntry { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID },
 		func(before int64, limit int32) ([]audit.Entry, error) {

@@ -17,7 +17,7 @@ import (
 
 // admissionRate is how fast an item's line may be entered.
 type admissionRate struct {
-	PerSecond int `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance lets into the line; 0 is no bound, everybody is let in"`
+	PerSecond int `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 means no limit"`
 }
 
 // admissionInput sets an item's rate.
@@ -26,7 +26,8 @@ type admissionInput struct {
 	Body admissionRate
 }
 
-// admissionRoutes registers how the valve before an item's line is read and set.
+// admissionRoutes registers the routes that read and set an item's admission
+// rate.
 func (s *Service) admissionRoutes(api httpx.API) {
 	const path = adminBase + "/items/{id}/admission"
 	httpx.Register(api, readOp(path, "get-admission-rate", "How fast an item's line may be entered on each instance", readProblems),
@@ -35,8 +36,8 @@ func (s *Service) admissionRoutes(api httpx.API) {
 		})
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodPut, Path: path, ID: "set-admission-rate", Tag: "operator", Role: auth.Operator,
-		Summary:     "Bound how fast an item's line may be entered",
-		Description: "Takes effect on every instance at once. Attempts above the rate are answered 429 too-hot; nobody who may already hold a unit is.",
+		Summary:     "Limit how fast an item's line may be entered",
+		Description: "Takes effect on every instance immediately. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: errTransition.Code, http.StatusUnprocessableEntity: "invalid",
 		},
@@ -46,7 +47,7 @@ func (s *Service) admissionRoutes(api httpx.API) {
 	})
 }
 
-// admission reads the rate of an item, also of one that nobody has published.
+// admission returns the rate of an item, also of an unpublished one.
 func (s *Service) admission(ctx context.Context, id int64) (admissionRate, error) {
 	if _, err := s.readItem(ctx, id); err != nil {
 		return admissionRate{}, err
@@ -62,10 +63,10 @@ func (s *Service) setAdmission(ctx context.Context, id int64, in admissionRate) 
 		return admissionRate{}, fault.Plain(fault.NotFound, "There is no such item on sale.")
 	}
 	if !item.OnSale {
-		return admissionRate{}, errTransition.Saying("The item's sale is over; nobody is let into its line any more.")
+		return admissionRate{}, errTransition.Saying("The item's sale is over; its line admits no more attempts.")
 	}
-	// The log is written first: a rate that is in force without an entry would be
-	// worse than an entry whose rate Redis did not take.
+	// The audit log is written first: a rate in force without an entry would be
+	// worse than an entry for a rate that Redis did not store.
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		return audit.Record(ctx, tx, "item.admission", catalogue.ItemSubject(id), in)
 	})

@@ -8,7 +8,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// TestTheAdmissionRateIsShown by every instance, whichever it was set on.
+// TestTheAdmissionRateIsShown checks that every instance shows the rate,
+// whichever instance it was set on.
 func TestTheAdmissionRateIsShown(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -30,7 +31,7 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 		}
 	}
 	if r := a.as(auth.Viewer, http.MethodGet, "/api/v1/admin/items/987654/admission", nil); r.status != http.StatusNotFound {
-		t.Errorf("an item that is none: %d %s", r.status, r.raw)
+		t.Errorf("unknown item: %d %s", r.status, r.raw)
 	}
 	if r := a.as(auth.Shopper, http.MethodGet, path, nil); r.status != http.StatusForbidden {
 		t.Errorf("a shopper sees it: %d %s", r.status, r.raw)
@@ -42,8 +43,8 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 	}
 }
 
-// TestAdmissionRatesGoWithTheirItems: what is over for a day is forgotten, what
-// is on sale keeps its rate.
+// TestAdmissionRatesGoWithTheirItems checks that the rate of an item is deleted
+// a day after its sale and kept while it is on sale.
 func TestAdmissionRatesGoWithTheirItems(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -57,7 +58,7 @@ func TestAdmissionRatesGoWithTheirItems(t *testing.T) {
 	}
 	for s, want := range map[sale]int{living: 7, over: 0} {
 		if rate, err := d.svc.Rush.Admission(t.Context(), s.stockItem(t, false).ID); err != nil || rate != want {
-			t.Errorf("item %s is let in at %d (%v), want %d", s.item, rate, err, want)
+			t.Errorf("item %s has the admission rate %d (%v), want %d", s.item, rate, err, want)
 		}
 	}
 }

@@ -17,34 +17,34 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// change is one operator's action while its transaction is open: the rows it
-// may touch, and what is left to do when it is committed. Lock order: the
-// activity's row first, then stock rows through inventory; nobody who holds a
-// stock row asks for an activity.
+// change is one operator action while its transaction is open: the rows it may
+// touch, and the work left for after the commit. Lock order: the activity's row
+// first, then stock rows through inventory. Code that holds a stock row never
+// locks an activity.
 type change struct {
 	s  *Service
 	tx pgx.Tx
 	q  *seckilldb.Queries
 
-	activity seckilldb.SeckillActivity // as it stands, after every step of the change
+	activity seckilldb.SeckillActivity // current state, after every step of the change
 	at       time.Time                 // the database's clock, which all rules about time use
 	phase    phase
 
 	announce bool             // shoppers see the activity: views and catalogues are stale
-	apply    []int64          // items whose stock row changed; Redis is to be told
-	load     []int64          // items that are to be loaded again
-	forget   []inventory.Item // what Redis holds of items that are no more
-	did      []slog.Attr      // what the log is told; the edits of a plan are in the audit log alone
+	apply    []int64          // items whose stock row changed and must be applied to Redis
+	load     []int64          // items to load again
+	forget   []inventory.Item // deleted items, to be removed from Redis
+	did      []slog.Attr      // log attributes; edits of a plan are only in the audit log
 }
 
-// afterCommit bounds what a request still does once its change is committed.
-// Nothing of it is lost when the time is over: the event in the outbox has the
-// same done again, and the preheat finds owed Loads.
+// afterCommit bounds the work that a request still does after its change is
+// committed. Work that does not finish in time is not lost: the event in the
+// outbox triggers the same work, and the preheat finds owed Loads.
 const afterCommit = 5 * time.Second
 
-// transact runs fn in a transaction and then carries the change to Redis and to
-// this instance's catalogue, so that the operator's next look shows it. Other
-// instances learn of it from the event that was committed with it.
+// transact runs fn in a transaction, then carries the change to Redis and to
+// this instance's catalogue, so that the operator's next request shows it.
+// Other instances learn of it from the event committed with it.
 func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *change) error) error {
 	var done change
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -68,20 +68,20 @@ func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *
 	return nil
 }
 
-// logChange leaves a line about an action that shoppers feel at once.
+// logChange logs an action that affects shoppers immediately.
 func (s *Service) logChange(ctx context.Context, did ...slog.Attr) {
 	s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "sale changed by an operator", append(did, slog.Int64("actor", auth.From(ctx).UserID))...)
 }
 
-// logDeletion has the log tell of the deletion of what shoppers have seen.
+// logDeletion logs the deletion of something that shoppers have seen.
 func (c *change) logDeletion(thing string, id int64) {
 	if c.published() {
 		c.did = []slog.Attr{slog.String("action", string(actDelete)), slog.Int64(thing+"_id", id)}
 	}
 }
 
-// lock takes the activity for this change and refuses the action where the
-// state machine does.
+// lock locks the activity for this change and refuses the action if the state
+// machine does.
 func (c *change) lock(ctx context.Context, activityID int64, act action) error {
 	if err := c.take(ctx, activityID); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *change) lock(ctx context.Context, activityID int64, act action) error {
 	return permit(c.phase, c.activity.Paused, act)
 }
 
-// take locks the activity's row and notes where it stands.
+// take locks the activity's row and records its phase.
 func (c *change) take(ctx context.Context, activityID int64) error {
 	row, err := c.q.LockActivity(ctx, activityID)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *change) take(ctx context.Context, activityID int64) error {
 	if moved, err := advance(ctx, c.tx, activityID); err != nil {
 		return err
 	} else if moved > 0 {
-		// The clock had moved the activity on, and this change came before the lifecycle worker.
+		// The clock has moved the activity on, and this change ran before the lifecycle worker.
 		if row, err = c.q.LockActivity(ctx, activityID); err != nil {
 			return fmt.Errorf("seckill: lock activity again: %w", err)
 		}
@@ -108,11 +108,12 @@ func (c *change) take(ctx context.Context, activityID int64) error {
 	return nil
 }
 
-// published reports whether shoppers can see the activity, so that a change
-// to it has to reach stock, views and catalogues.
+// published reports whether shoppers can see the activity, so that a change to
+// it has to reach stock, views and catalogues.
 func (c *change) published() bool { return c.phase != phaseDraft }
 
-// touch marks the activity as changed when a session or an item of it was.
+// touch marks the activity as changed after a change to one of its sessions or
+// items.
 func (c *change) touch(ctx context.Context) error {
 	c.announce = c.announce || c.published()
 	if err := c.q.TouchActivity(ctx, c.activity.ID); err != nil {
@@ -126,7 +127,7 @@ func (c *change) record(ctx context.Context, name, subject string, detail any) e
 	return audit.Record(ctx, c.tx, name, subject, detail)
 }
 
-// prepareCommit adds what must not be forgotten to the transaction itself.
+// prepareCommit adds to the transaction the work that must not be lost.
 func (c *change) prepareCommit(ctx context.Context) error {
 	if len(c.load) > 0 {
 		if err := c.q.WantLoad(ctx, c.load); err != nil {
@@ -140,8 +141,8 @@ func (c *change) prepareCommit(ctx context.Context) error {
 	return err
 }
 
-// carryOut does at once what the committed event would have done a moment later.
-// A failure is a delay, not a loss, so it is logged and not reported to the
+// carryOut does immediately what the committed event would do a moment later. A
+// failure is a delay, not a loss, so it is logged and not reported to the
 // operator, whose change is committed.
 func (c *change) carryOut(ctx context.Context) {
 	if !c.announce {
@@ -153,19 +154,19 @@ func (c *change) carryOut(ctx context.Context) {
 	defer cancel()
 	for _, item := range c.forget {
 		if err := s.deps.Stock.Forget(ctx, item); err != nil {
-			s.deps.Log.WarnContext(ctx, "deleted item not yet forgotten by redis", "item_id", item.ID, "error", err)
+			s.deps.Log.WarnContext(ctx, "deleted item not removed from redis, will be retried", "item_id", item.ID, "error", err)
 		}
 	}
 	for _, id := range c.apply {
 		if err := s.deps.Stock.Apply(ctx, id); err != nil {
-			s.deps.Log.WarnContext(ctx, "change not yet in redis", "item_id", id, "error", err)
+			s.deps.Log.WarnContext(ctx, "stock change not applied to redis, will be retried", "item_id", id, "error", err)
 		}
 	}
 	if err := s.browse.Sync(ctx, c.activity.ID); err != nil {
-		s.deps.Log.WarnContext(ctx, "views not yet renewed", "activity_id", c.activity.ID, "error", err)
+		s.deps.Log.WarnContext(ctx, "views not updated, will be retried", "activity_id", c.activity.ID, "error", err)
 	}
 	if err := s.Catalogue.Refresh(ctx); err != nil {
-		s.deps.Log.WarnContext(ctx, "catalogue not yet renewed", "activity_id", c.activity.ID, "error", err)
+		s.deps.Log.WarnContext(ctx, "catalogue not refreshed, will be retried", "activity_id", c.activity.ID, "error", err)
 	}
 	for _, id := range c.load {
 		s.Catalogue.Heal(id)

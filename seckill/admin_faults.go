@@ -19,13 +19,13 @@ var (
 	errNoItem     = fault.Plain(fault.NotFound, "There is no item with this id.")
 )
 
-var errChanged = fault.New(fault.Conflict, "stale-version", fault.Titles{"Somebody else has changed this meanwhile", "内容已被他人修改，请刷新后重试"},
-	"Somebody changed this meanwhile; read it again and repeat your edit.")
+var errChanged = fault.New(fault.Conflict, "stale-version", fault.Titles{"This has changed since you read it", "内容已被他人修改，请刷新后重试"},
+	"This has changed since you read it; read it again and repeat your edit.")
 
-// errStale refuses an edit that was made from an older state: whoever sends it
-// has not seen what it would overwrite.
+// errStale refuses an edit based on an outdated version: the sender has not
+// seen the state that the edit would overwrite.
 func errStale(have int32) error {
-	return errChanged.Saying(fmt.Sprintf("Somebody changed this meanwhile; read it again and repeat your edit with version %d.", have)).
+	return errChanged.Saying(fmt.Sprintf("This has changed since you read it; read it again and repeat your edit with version %d.", have)).
 		With("version", have)
 }
 
@@ -41,11 +41,11 @@ func orNotFound(err error, missing *fault.Error, operation string) error {
 	}
 }
 
-// flaws collects what is wrong with a request, field by field, in the shape in
-// which huma reports what its own checks find.
+// flaws collects a request's errors, field by field, in the shape that huma
+// uses for its own validation.
 type flaws []*huma.ErrorDetail
 
-// add notes a flaw of a field unless ok holds.
+// add records a flaw of a field unless ok is true.
 func (f *flaws) add(ok bool, location string, value any, format string, args ...any) {
 	if ok {
 		return
@@ -65,9 +65,9 @@ func (f flaws) err() error {
 		return nil
 	}
 	list, left := httpx.Quote(f)
-	detail := "The request breaks rules; errors names each field with its rule."
+	detail := "The request is invalid; errors lists each field and the rule it breaks."
 	if left > 0 {
-		detail = fmt.Sprintf("The request breaks rules; errors names the first %d of %d fields with their rules.", len(list), len(f))
+		detail = fmt.Sprintf("The request is invalid; errors lists the first %d of %d fields and the rules they break.", len(list), len(f))
 	}
 	return fault.Plain(fault.Invalid, detail).With("errors", list)
 }

@@ -8,12 +8,12 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// funnelView is where an item's attempts and units are at this moment.
+// funnelView is a snapshot of an item's attempts and units.
 type funnelView struct {
 	ItemID   wire.ID          `json:"item_id"`
 	At       wire.Time        `json:"at"`
 	Attempts int64            `json:"attempts" doc:"Rushes that this instance has answered since it started"`
-	Answers  map[string]int64 `json:"answers" doc:"The same by code; left went away while waiting, admission-rate was told too-hot because of the rate that an operator set"`
+	Answers  map[string]int64 `json:"answers" doc:"Answers by code; left: gave up while waiting; admission-rate: answered too-hot because of the rate that an operator set"`
 	Loaded   bool             `json:"loaded" doc:"Redis decides on the item; false while it is being prepared"`
 	Epoch    int64            `json:"epoch" doc:"Loads so far"`
 	Queued   int64            `json:"queued" doc:"Grants whose order is not written yet"`
@@ -22,7 +22,7 @@ type funnelView struct {
 	Books    funnelBooks      `json:"books" doc:"Where every unit is"`
 }
 
-// funnelBooks is where every unit is: total = available + held + sold + backup
+// funnelBooks accounts for every unit: total = available + held + sold + backup
 // + written off in Postgres, and Redis agrees when the difference is 0.
 type funnelBooks struct {
 	Unlimited      bool  `json:"unlimited" doc:"Nothing is counted down"`
@@ -31,7 +31,7 @@ type funnelBooks struct {
 	Held           int64 `json:"held" doc:"Units of orders that are not paid yet"`
 	Sold           int64 `json:"sold" doc:"Units of paid orders"`
 	Backup         int64 `json:"backup" doc:"Units held back, for orders whose money came late"`
-	WrittenOff     int64 `json:"written_off" doc:"Units that are not to be sold any more"`
+	WrittenOff     int64 `json:"written_off" doc:"Units withdrawn from sale"`
 	Remaining      int64 `json:"remaining" doc:"Units left to take, in Redis"`
 	InFlight       int64 `json:"in_flight" doc:"Units granted in Redis whose order is not written yet"`
 	ReleasePending int64 `json:"release_pending" doc:"Units given back in Postgres that are on their way to Redis"`
@@ -43,9 +43,9 @@ func (s *Service) itemFunnel(ctx context.Context, in *ByID) (*bodyOf[funnelView]
 	return answerByID(in.ID, func(id int64) (funnelView, error) { return s.funnel(ctx, id) })
 }
 
-// funnel gathers what three places know: the plan in Postgres, this instance's
-// counters, and inventory's counts. They are read one after the other, so during
-// a rush the figures are moments apart; verify is what proves them.
+// funnel combines three sources: the plan in Postgres, this instance's counters,
+// and inventory's counts. They are read one after the other, so during a rush
+// the figures are moments apart; verify is the proof that they agree.
 func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 	plan, err := s.readItem(ctx, id)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 	}
 	item, published := s.Catalogue.Item(id)
 	if !published {
-		return v, nil // a draft, or long over: nothing of it is live
+		return v, nil // a draft, or long over: it has no live data
 	}
 	state, ok, err := s.deps.Stock.State(ctx, item.Stock())
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 	return v, nil
 }
 
-// booksOf renders an item's account.
+// booksOf renders an item's books.
 func booksOf(r *inventory.BookRow) funnelBooks {
 	return funnelBooks{
 		Unlimited: r.Unlimited, Total: r.Total, Available: r.Available, Held: r.Held, Sold: r.Sold, Backup: r.Backup,

@@ -8,25 +8,25 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// The routes of activities, sessions and items are the same few kinds: a list,
-// one row, a new row, a change, a deletion. What they share is here; admin.go
-// names what differs.
+// Activities, sessions and items share the same few kinds of routes: list,
+// read, create, change, delete. The shared part is here; admin.go registers the
+// rest.
 
 // Problems that several routes may answer with.
 var (
 	readProblems = map[int]string{http.StatusNotFound: "not-found"}
-	// editProblems are of what counts as an edit of the activity, see actEdit.
+	// editProblems are those of every edit of an activity, see actEdit.
 	editProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen"}
 	patchProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen, stale-version"}
 	stockProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition"}
 	moveProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, frozen"}
 )
 
-// What the kinds take and answer with. Whose POST makes something carries a key,
-// so that a repeated request does not make it twice.
+// Inputs and outputs of the routes. A POST that creates something carries a key,
+// so that a repeated request does not create it twice.
 type (
-	// ByID is the id in a path. It is exported, as all that is embedded in an
-	// input must be for huma to look into it.
+	// ByID is the id in a path. It is exported because huma only inspects
+	// exported embedded fields.
 	ByID struct {
 		ID string `path:"id" doc:"A decimal id"`
 	}
@@ -59,7 +59,7 @@ func createRoute[D, V any](api httpx.API, base, what, summary string, problems m
 		})
 }
 
-// makeRoute registers a POST that makes something of an existing row.
+// makeRoute registers a POST that creates something from an existing row.
 func makeRoute[D, V any](api httpx.API, op httpx.Op, do func(context.Context, string, int64, D) (V, error)) {
 	httpx.Register(api, op, func(ctx context.Context, in *making[D]) (*bodyOf[V], error) {
 		return answerByID(in.ID, func(id int64) (V, error) { return do(ctx, in.Key, id, in.Body) })
@@ -70,12 +70,12 @@ func makeRoute[D, V any](api httpx.API, op httpx.Op, do func(context.Context, st
 func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Context, int64) (V, error),
 	edit func(context.Context, int64, P) (V, error), remove func(context.Context, int64) error,
 ) {
-	httpx.Register(api, readOp(base+"/{id}", "admin-get-"+what, "One "+what+" with what is below it", readProblems),
+	httpx.Register(api, readOp(base+"/{id}", "admin-get-"+what, "One "+what+" with its contents", readProblems),
 		func(ctx context.Context, in *ByID) (*bodyOf[V], error) {
 			return answerByID(in.ID, func(id int64) (V, error) { return get(ctx, id) })
 		})
 	change := writeOp(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what, http.StatusOK, patchProblems)
-	change.Description = "What is left out, or null, stays as it is. `version` is the one that GET answered; it rises only when something changed."
+	change.Description = "Fields that are left out or null stay unchanged. `version` is the version that GET returned; it increases only when something changed."
 	httpx.Register(api, change,
 		func(ctx context.Context, in *editing[P]) (*bodyOf[V], error) {
 			return answerByID(in.ID, func(id int64) (V, error) { return edit(ctx, id, in.Body) })
@@ -90,24 +90,26 @@ func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Cont
 		})
 }
 
-// readOp heads a GET, which every operator may use.
+// readOp describes a GET, which every operator may use.
 func readOp(path, id, summary string, problems map[int]string) httpx.Op {
 	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Problems: problems, Away: awayRead}
 }
 
-// What an operator is told while Postgres is away. A change may have been committed
-// although its answer was lost, so asking again is what makes sure.
+// What an operator reads while Postgres is unavailable. A change may have been
+// committed although its answer was lost, so repeating the request is the way to be
+// sure.
 const (
-	awayRead   = "The sale's plan cannot be reached right now; selling goes on without it. Try again in a moment."
-	awayChange = "The sale's plan cannot be reached right now, so this may not be in force; ask again until it is answered. " +
-		"Until then what is open goes on selling as it was, and intake closes by itself when too many orders wait to be written."
+	awayRead   = "The sale's plan cannot be read right now; selling continues without it. Try again in a moment."
+	awayChange = "The sale's plan cannot be reached right now, so this change may not be in force; repeat the request until it succeeds. " +
+		"Until then open items continue to sell unchanged, and intake closes automatically when too many orders wait to be written."
 )
 
-// maxWriteBytes fits an activity with a thousand items, the largest thing an
-// operator sends.
+// maxWriteBytes fits an activity with a thousand items, the largest request
+// that an operator sends.
 const maxWriteBytes = 4 << 20
 
-// writeOp heads a request that changes something, which viewers may not send.
+// writeOp describes a request that changes something, which viewers may not
+// send.
 func writeOp(method, path, id, summary string, status int, problems map[int]string) httpx.Op {
 	return httpx.Op{
 		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
@@ -115,8 +117,8 @@ func writeOp(method, path, id, summary string, status int, problems map[int]stri
 	}
 }
 
-// optional returns a pointer's target, or the fallback for nil: what a PATCH
-// leaves as it is.
+// optional returns a pointer's target, or the fallback for nil: the value that
+// a PATCH leaves unchanged.
 func optional[T any](p *T, fallback T) T {
 	if p == nil {
 		return fallback

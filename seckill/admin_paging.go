@@ -15,7 +15,8 @@ func answerByID[V any](rawID string, do func(id int64) (V, error)) (*bodyOf[V], 
 	return &bodyOf[V]{v}, nil
 }
 
-// listPage reads one page, and one row more to know whether there is another.
+// listPage reads one page plus one row, which tells whether there is another
+// page.
 func listPage[R, V any](in *httpx.PageInput, view func(*R) V, id func(*R) int64, query func(before int64, limit int32) ([]R, error)) (*httpx.PageOutput[V], error) {
 	before, err := in.BeforeID()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// What operators see of reservations. Package reservation gives them out.
+// The operators' view of reservations. Package reservation grants them.
 
 var listReservationProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid"}
 
@@ -31,7 +31,7 @@ func viewReservation(r *seckilldb.SeckillReservation) itemReservation {
 }
 
 // listReservations answers a page. It is ordered by user because the primary key
-// is: another order would cost every shopper's reservation an index.
+// is: any other order would add an index to the cost of every reservation.
 func (s *Service) listReservations(ctx context.Context, in *listingReservations) (*httpx.PageOutput[itemReservation], error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
@@ -47,9 +47,9 @@ func (s *Service) listReservations(ctx context.Context, in *listingReservations)
 		})
 }
 
-// countReservations fills in how many reservations there are of items. They are
-// counted where they are, because a counter that is always right would be a row
-// that every shopper waits for; a million of them take Postgres about 0.1 s.
+// countReservations fills in the number of reservations of each item. It counts
+// rows, because an exact counter would be a row that every shopper's request
+// waits for; counting a million takes Postgres about 0.1 s.
 func (s *Service) countReservations(ctx context.Context, views []itemView) error {
 	ids := make([]int64, len(views))
 	for i := range views {

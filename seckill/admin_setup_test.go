@@ -27,12 +27,12 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// yard is a shop that operators plan.
+// yard is a test shop whose activities operators plan.
 type yard struct{ *seckilltest.Yard }
 
 func newYard(t testing.TB) *yard { t.Helper(); return &yard{seckilltest.New(t)} }
 
-// desk is one whole instance of the module with an operator in front of it.
+// desk is one complete instance of the module with an operator using it.
 type desk struct {
 	*yard
 	svc    *Service
@@ -138,7 +138,7 @@ func (d *desk) as(role auth.Role, method, path string, body any, headers ...stri
 	return r
 }
 
-// do calls the API as an operator and insists on a status.
+// do calls the API as an operator and requires a status.
 func (d *desk) do(want int, method, path string, body any, headers ...string) reply {
 	d.T.Helper()
 	r := d.as(auth.Operator, method, path, body, headers...)
@@ -151,7 +151,7 @@ func (d *desk) do(want int, method, path string, body any, headers ...string) re
 // sale is an activity with one session and one item.
 type sale struct{ activity, session, item string }
 
-// draft creates a sale that opens after a while and lasts an hour.
+// draft creates a sale that opens after opensIn and lasts an hour.
 func (d *desk) draft(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
 	d.T.Helper()
 	now := time.Now().UTC()
@@ -178,7 +178,7 @@ func (d *desk) publish(opensIn time.Duration, change ...func(activity, session, 
 	return s
 }
 
-// sql runs a statement that the API has no way to do, such as moving time.
+// sql runs a statement for what the API cannot do, such as moving time.
 func (d *desk) sql(statement string, args ...any) {
 	d.T.Helper()
 	if _, err := d.DB.Exec(d.T.Context(), statement, args...); err != nil {
@@ -196,14 +196,14 @@ func (d *desk) number(query string, args ...any) int64 {
 	return n
 }
 
-// trace is what an action left behind: audit records and events.
+// trace is what an action recorded: audit entries and events.
 type trace struct {
 	actions []string
 	events  int64
 }
 
-// trace returns the whole audit log, newest first, and how many events of changes
-// there were.
+// trace returns the whole audit log, newest first, and the number of change
+// events.
 func (d *desk) trace() (actions []audit.Entry, events int64) {
 	d.T.Helper()
 	actions, err := audit.List(d.T.Context(), d.DB, audit.Filter{})
@@ -213,7 +213,7 @@ func (d *desk) trace() (actions []audit.Entry, events int64) {
 	return actions, d.number(`SELECT count(*) FROM platform.outbox WHERE subject = $1`, seckillevent.SubjectChanged)
 }
 
-// traced runs fn and returns what it left behind, oldest action first.
+// traced runs fn and returns what it recorded, oldest action first.
 func (d *desk) traced(fn func()) trace {
 	d.T.Helper()
 	before, events := d.trace()
@@ -229,7 +229,7 @@ func (d *desk) traced(fn func()) trace {
 
 func (tr trace) String() string { return fmt.Sprintf("%v and %d events", tr.actions, tr.events) }
 
-// deliver hands the events in the outbox to the module's shared subscription,
+// deliver passes the events in the outbox to the module's shared subscription,
 // as the relay and the bus would.
 func (d *desk) deliver() {
 	d.T.Helper()
@@ -253,13 +253,13 @@ func (d *desk) deliver() {
 	}
 }
 
-// eventually waits for something that another goroutine does.
+// eventually waits for another goroutine's work.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	pgtest.Eventually(t, 10*time.Second, cond, what)
 }
 
-// forgetBrowse lets the browse answers that this instance keeps grow too old.
+// forgetBrowse makes the browse answers cached by this instance expire.
 func (d *desk) forgetBrowse() { d.clock.Advance(2 * time.Second) }
 
 // counter counts the statements of a pool.

@@ -10,8 +10,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// TestASaleFromDraftToEnd walks the whole way with the API alone and looks at
-// what each step leaves behind.
+// TestASaleFromDraftToEnd runs a sale from draft to end through the API alone
+// and checks what each step records.
 func TestASaleFromDraftToEnd(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -59,7 +59,7 @@ func TestASaleFromDraftToEnd(t *testing.T) {
 	}
 }
 
-// TestAuditNamesWhoDidWhat reads the log through the API.
+// TestAuditNamesWhoDidWhat reads the audit log through the API.
 func TestAuditNamesWhoDidWhat(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -78,7 +78,7 @@ func TestAuditNamesWhoDidWhat(t *testing.T) {
 	}
 }
 
-// TestRoles asks every operator's route in every role.
+// TestRoles requests every operator route in every role.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -122,7 +122,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestViewsAreWrittenAsTheAPISays looks at one row of each kind.
+// TestViewsAreWrittenAsTheAPISays checks one row of each kind.
 func TestViewsAreWrittenAsTheAPISays(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -145,11 +145,11 @@ func TestViewsAreWrittenAsTheAPISays(t *testing.T) {
 		t.Errorf("activity: %s", r.raw)
 	}
 	if r := d.as(auth.Operator, http.MethodGet, "/api/v1/admin/activities/nonsense", nil); r.status != 404 || r.text("code") != "not-found" {
-		t.Errorf("an id that is none: %d %s", r.status, r.raw)
+		t.Errorf("invalid id: %d %s", r.status, r.raw)
 	}
 }
 
-// TestListsPage goes through a list page by page and sees each row once.
+// TestListsPage pages through each list and expects each row once.
 func TestListsPage(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -187,12 +187,12 @@ func TestListsPage(t *testing.T) {
 	}
 	for _, path := range []string{"activities?cursor=!!", "sessions?cursor=Zm9v", "items?cursor=!!", "audit?cursor=Zm9v"} {
 		if r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/"+path, nil); r.status != 422 || r.text("code") != "invalid" {
-			t.Errorf("%s, a cursor that is none: %d %s", path, r.status, r.raw)
+			t.Errorf("%s, invalid cursor: %d %s", path, r.status, r.raw)
 		}
 	}
 }
 
-// TestIdempotencyKey repeats creating requests.
+// TestIdempotencyKey repeats requests that create something.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -214,7 +214,8 @@ func TestIdempotencyKey(t *testing.T) {
 	if n := d.number(`SELECT total FROM inventory.stock WHERE item_id = $1`, s.item); n != 13 {
 		t.Errorf("stock is %d after one addition of 3", n)
 	}
-	// A request that failed keeps nothing: it may be repeated once its cause is gone.
+	// A failed request keeps nothing under its key: it can be repeated once the cause
+	// is fixed.
 	other := d.draft(time.Hour)
 	path = "/api/v1/admin/items/" + other.item + "/stock"
 	if r := d.as(auth.Operator, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", "k2"); r.status != 409 {
@@ -223,7 +224,7 @@ func TestIdempotencyKey(t *testing.T) {
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+other.activity+"/publish", nil)
 	d.do(http.StatusOK, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", "k2")
 
-	// While one request holds the key another is told to wait.
+	// While one request holds the key, a second one gets idempotency-in-flight.
 	tx, err := d.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -233,6 +234,6 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := d.as(auth.Operator, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", "k3"); r.status != 409 || r.text("code") != "idempotency-in-flight" {
-		t.Errorf("beside a request with the key: %d %s", r.status, r.raw)
+		t.Errorf("while another request holds the key: %d %s", r.status, r.raw)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// TestInvalidDraftsNameTheField changes one thing of a good campaign at a time
-// and looks for the field and the rule in the answer.
+// TestInvalidDraftsNameTheField breaks one thing of a valid campaign at a time
+// and expects the field and the rule in the answer.
 func TestInvalidDraftsNameTheField(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -28,7 +28,7 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		message  string
 	}{
 		{"no name", func(a, _, _ map[string]any) { a["name"] = "" }, "body.name", "1 to 120 characters"},
-		{"blank name", func(a, _, _ map[string]any) { a["name"] = "  " }, "body.name", "nothing to see"},
+		{"blank name", func(a, _, _ map[string]any) { a["name"] = "  " }, "body.name", "no visible character"},
 		{"long name", func(a, _, _ map[string]any) { a["name"] = strings.Repeat("长", 121) }, "body.name", "1 to 120 characters"},
 		{"line break", func(a, _, _ map[string]any) { a["name"] = "a\nb" }, "body.name", "control character"},
 		{"ends first", func(a, _, _ map[string]any) { a["ends_at"] = now.Add(-100 * time.Hour) }, "body.ends_at", "ends after it starts"},
@@ -48,7 +48,7 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		{"script image", func(_, _, i map[string]any) { i["image_url"] = "javascript:alert(1)" }, i + ".image_url", "http:// or https://"},
 		{"hostless image", func(_, _, i map[string]any) { i["image_url"] = "https:///p.png" }, i + ".image_url", "names a host"},
 		{"image with password", func(_, _, i map[string]any) { i["image_url"] = "https://u:p@h/p.png" }, i + ".image_url", "names a host"},
-		{"dearer than listed", func(_, _, i map[string]any) { i["sale_price"] = price(20001, "CNY") }, i + ".sale_price.amount", "no more than the list price"},
+		{"above the list price", func(_, _, i map[string]any) { i["sale_price"] = price(20001, "CNY") }, i + ".sale_price.amount", "no more than the list price"},
 		{"negative price", func(_, _, i map[string]any) { i["sale_price"] = price(-1, "CNY") }, i + ".sale_price.amount", "at least 0"},
 		{"price with decimals", func(_, _, i map[string]any) { i["sale_price"] = price(1.5, "CNY") }, i + ".sale_price.amount", "a whole number"},
 		{"price in text", func(_, _, i map[string]any) { i["sale_price"] = price("1", "CNY") }, i + ".sale_price.amount", "a whole number"},
@@ -81,12 +81,12 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		}
 	}
 	if n := d.number(`SELECT count(*) FROM seckill.activities`); n != 0 {
-		t.Errorf("%d activities came of invalid drafts", n)
+		t.Errorf("invalid drafts created %d activities", n)
 	}
 }
 
-// TestRefusalsStayShort: however much is wrong and however long what was sent,
-// an answer quotes a little of each and says how much there is.
+// TestRefusalsStayShort checks that an answer quotes only a little of each
+// value and states the number of flaws, however many and however long they are.
 func TestRefusalsStayShort(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -112,8 +112,8 @@ func TestRefusalsStayShort(t *testing.T) {
 	}
 }
 
-// TestListFiltersThatAreNoIDs are refused by their names: an id that nothing has
-// would be an empty list, and hide the mistake.
+// TestListFiltersThatAreNoIDs checks that an invalid id in a filter is refused
+// by name: an empty list would hide the mistake.
 func TestListFiltersThatAreNoIDs(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -127,7 +127,7 @@ func TestListFiltersThatAreNoIDs(t *testing.T) {
 	}
 }
 
-// TestPublicationChecks: what keeps a draft from being published.
+// TestPublicationChecks lists what prevents a draft from being published.
 func TestPublicationChecks(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk(func(cfg *Config, _ *Deps) { cfg.ShortestPayWindow = time.Minute })
@@ -139,7 +139,7 @@ func TestPublicationChecks(t *testing.T) {
 		"no session": {func(s sale) { d.do(204, http.MethodDelete, "/api/v1/admin/sessions/"+s.session, nil) }, "needs a session"},
 		"it is over": {func(s sale) {
 			d.sql(`UPDATE seckill.sessions SET opens_at = now() - interval '1 day', closes_at = now() WHERE id = $1`, s.session)
-		}, "over already"},
+		}, "already over"},
 		"short to pay": {func(s sale) {
 			d.do(200, http.MethodPatch, "/api/v1/admin/activities/"+s.activity, `{"version":1,"payment_window_seconds":30}`)
 		}, "needs 1m0s"},
@@ -161,8 +161,8 @@ func TestPublicationChecks(t *testing.T) {
 	}
 }
 
-// TestEditsNeedTheVersionTheyRead: of two edits from one reading the second is
-// refused and told which version there is.
+// TestEditsNeedTheVersionTheyRead checks that of two edits based on one read,
+// the second is refused and the answer gives the current version.
 func TestEditsNeedTheVersionTheyRead(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -179,7 +179,7 @@ func TestEditsNeedTheVersionTheyRead(t *testing.T) {
 			r = d.as(auth.Operator, http.MethodPatch, path, `{"version":1,`+body+`}`)
 		})
 		if r.status != 409 || r.text("code") != "stale-version" || r.body["version"] != 2.0 || tr.String() != "[] and 0 events" {
-			t.Errorf("%s from an old reading: %d %s, left %v", path, r.status, r.raw, tr)
+			t.Errorf("%s with a stale version: %d %s, left %v", path, r.status, r.raw, tr)
 		}
 	}
 }

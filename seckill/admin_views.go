@@ -19,12 +19,12 @@ type activityView struct {
 	LimitPerUser         int32         `json:"limit_per_user" doc:"Units of one item that one user may hold"`
 	OneItemPerUser       bool          `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
 	PaymentWindowSeconds int32         `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
-	PaymentWindowShare   *float64      `json:"payment_window_share" doc:"Where it is set it takes the place of the seconds"`
+	PaymentWindowShare   *float64      `json:"payment_window_share" doc:"Replaces the seconds where set"`
 	RebuyAfterClose      bool          `json:"rebuy_after_close" doc:"A user whose unpaid order was closed may buy again"`
 	HumanCheck           string        `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
-	HumanCheckRate       int32         `json:"human_check_rate" doc:"Paths a minute above which a second check is asked for; 0 never"`
+	HumanCheckRate       int32         `json:"human_check_rate" doc:"Paths a minute above which a second check is required; 0 never"`
 	Exclusive            bool          `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
-	EditableUntil        *wire.Time    `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on it takes more stock, a pause or its termination, but no edit; it is past at once when the activity is published later than that"`
+	EditableUntil        *wire.Time    `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on stock can be added and the activity paused or terminated, but not edited. It lies in the past if the activity was published later than that"`
 	Version              int32         `json:"version" doc:"Send it back with an edit"`
 	CreatedAt            wire.Time     `json:"created_at"`
 	UpdatedAt            wire.Time     `json:"updated_at"`
@@ -38,10 +38,10 @@ type sessionView struct {
 	Name                string     `json:"name"`
 	OpensAt             wire.Time  `json:"opens_at"`
 	ClosesAt            wire.Time  `json:"closes_at"`
-	ReservationOpensAt  *wire.Time `json:"reservation_opens_at" nullable:"true" doc:"null when no reservation is asked for"`
-	ReservationClosesAt *wire.Time `json:"reservation_closes_at" nullable:"true" doc:"Until when an item can be reserved; null when no reservation is asked for"`
+	ReservationOpensAt  *wire.Time `json:"reservation_opens_at" nullable:"true" doc:"null when no reservation is required"`
+	ReservationClosesAt *wire.Time `json:"reservation_closes_at" nullable:"true" doc:"Until when an item can be reserved; null when no reservation is required"`
 	ReservationCap      float64    `json:"reservation_cap" doc:"The most reservations of an item, as a multiple of its stock; 0 is no cap"`
-	RepeatOf            *wire.ID   `json:"repeat_of" nullable:"true" doc:"The session that this one repeats on another day; null for one of its own"`
+	RepeatOf            *wire.ID   `json:"repeat_of" nullable:"true" doc:"The session that this one repeats on another day; null if it repeats none"`
 	Version             int32      `json:"version" doc:"Send it back with an edit"`
 	CreatedAt           wire.Time  `json:"created_at"`
 	UpdatedAt           wire.Time  `json:"updated_at"`
@@ -72,14 +72,14 @@ type auditEntry struct {
 	At      wire.Time       `json:"at"`
 	Actor   string          `json:"actor" doc:"The operator's user id; 0 is the system"`
 	Role    string          `json:"role" doc:"The operator's role at that time"`
-	Action  string          `json:"action" example:"activity.publish" doc:"The thing and what was done to it; refused.… was asked for and not allowed"`
+	Action  string          `json:"action" example:"activity.publish" doc:"The thing and what was done to it; refused.… was requested and not allowed"`
 	Subject string          `json:"subject" example:"activity 12" doc:"What it was done to"`
-	Detail  json.RawMessage `json:"detail" doc:"What was asked for or changed; its members depend on the action"`
+	Detail  json.RawMessage `json:"detail" doc:"What was requested or changed; its members depend on the action"`
 }
 
-// The views hide how rows are stored: 0 stands for "no limit of its own", a null
-// repeat for a session of one's own, and what is on sale is computed, never
-// stored twice.
+// The views hide how rows are stored: 0 means that the item has no limit besides
+// the activity's, a null repeat that the session is no copy, and the units on
+// sale are computed, never stored twice.
 
 func viewActivity(a *seckilldb.SeckillActivity) activityView {
 	return activityView{
@@ -120,7 +120,7 @@ func viewTwig(t *twig) sessionView {
 	return v
 }
 
-// view is the activity with everything below it.
+// view returns the activity with its sessions and items.
 func (b *branch) view() activityView {
 	v := viewActivity(&b.activity)
 	for i := range b.sessions {

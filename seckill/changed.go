@@ -10,9 +10,9 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// changeSubscription repeats what a change's own request does after its commit,
-// until it has worked: views are written, stock changes brought into Redis. One
-// instance does it. Everything here may be done again and again, so it needs no
+// changeSubscription repeats the work that a change's own request does after
+// its commit until it succeeds: it writes views and brings stock changes into
+// Redis. One instance does it. All of the work is idempotent, so it needs no
 // inbox.
 func (s *Service) changeSubscription() bus.Subscription {
 	return bus.Subscription{

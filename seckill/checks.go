@@ -14,11 +14,11 @@ import (
 	"stampede/seckill/internal/seckilldb"
 )
 
-// Checks are the invariants that this module can prove: that what is on sale is
-// what an operator put on sale. The units themselves are inventory's to prove.
+// Checks are the invariants that this module can prove: the units on sale are
+// the units that an operator put on sale. Inventory proves where the units are.
 func (s *Service) Checks() []proof.Check { return Checks(s.deps.DB, s.deps.Stock) }
 
-// Checks is the method of that name for a process that serves nothing, such as
+// Checks is Service.Checks for a process that serves no requests, such as
 // verify.
 func Checks(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
 	return []proof.Check{{ID: "I2", Name: "stock follows the plan", Run: func(ctx context.Context) ([]proof.Violation, error) {
@@ -26,8 +26,8 @@ func Checks(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
 		if err != nil || len(first) == 0 {
 			return nil, err
 		}
-		// The plan and the stock are two readings, and a change may lie between them. What is still wrong after a
-		// pause, with the same words, is wrong.
+		// The plan and the stock are two reads, and a change may commit between them. A violation counts only
+		// if it is still there, in the same words, after a pause.
 		if err := proof.Pause(ctx); err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([
 		delete(total, p.ID)
 		switch {
 		case !ok:
-			found = append(found, proof.Violation{Subject: catalogue.ItemSubject(p.ID), Detail: "The item is published and has no stock row."})
+			found = append(found, proof.Violation{Subject: catalogue.ItemSubject(p.ID), Detail: "The item is published but has no stock row."})
 		case !p.Unlimited && have != p.OnSale:
 			found = append(found, proof.Violation{
 				Subject: catalogue.ItemSubject(p.ID),

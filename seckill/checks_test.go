@@ -11,7 +11,7 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// TestFunnel watches two units on their way.
+// TestFunnel follows two units through the funnel.
 func TestFunnel(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -35,11 +35,12 @@ func TestFunnel(t *testing.T) {
 		t.Errorf("with two units on their way: %s", r.raw)
 	}
 	if r := d.as("viewer", http.MethodGet, "/api/v1/admin/items/99999/funnel", nil); r.status != 404 {
-		t.Errorf("an item that is none: %d %s", r.status, r.raw)
+		t.Errorf("unknown item: %d %s", r.status, r.raw)
 	}
 }
 
-// TestStockFollowsThePlan plants each kind of violation and sees it.
+// TestStockFollowsThePlan plants each kind of violation and expects Checks to
+// report it.
 func TestStockFollowsThePlan(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()

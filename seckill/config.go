@@ -3,22 +3,23 @@ package seckill
 import (
 	"fmt"
 	"time"
-	_ "time/tzdata" // a container without zone files knows the shop's zone all the same
+	_ "time/tzdata" // the shop's zone also resolves in a container without zone files
 
 	"stampede/platform/base/config"
 	"stampede/seckill/rush"
 )
 
 // Settings are what an operator may set about activities and their opening. Most
-// shops that run such sales keep their books in the default zone.
+// shops that run such sales keep their books in the default time zone.
 type Settings struct {
 	TimeZone          string        `default:"Asia/Shanghai" env:"STAMPEDE_TIME_ZONE" help:"The shop's IANA time zone, for business dates such as midnight."`
-	PreheatLead       time.Duration `default:"30m" env:"STAMPEDE_PREHEAT_LEAD" help:"How long before the opening an item's stock is loaded into Redis: time enough to act on the alarm of a load that fails." min:"1m" max:"24h"`
-	PreheatAtMidnight bool          `name:"preheat-midnight" env:"STAMPEDE_PREHEAT_MIDNIGHT" help:"Load at 00:00 of the day of the opening, in the shop's time zone, where that is earlier than --preheat-lead says." rare:""`
+	PreheatLead       time.Duration `default:"30m" env:"STAMPEDE_PREHEAT_LEAD" help:"How long before the opening an item's stock is loaded into Redis: enough time to act on the alarm of a failed load." min:"1m" max:"24h"`
+	PreheatAtMidnight bool          `name:"preheat-midnight" env:"STAMPEDE_PREHEAT_MIDNIGHT" help:"Load at 00:00 of the day of the opening, in the shop's time zone, if that is earlier than --preheat-lead would load it." rare:""`
 }
 
-// Check finds a zone that is unknown. Go takes no name for UTC, and "Local" for the
-// machine's own zone, in which two instances could differ.
+// Check reports an unknown zone. It also refuses the names that Go accepts beyond
+// IANA's: the empty name for UTC, and "Local" for the machine's zone, which could
+// differ between instances.
 func (s Settings) Check() error {
 	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
 		return fmt.Errorf("--time-zone must be an IANA name such as Asia/Shanghai, not %q", s.TimeZone)
@@ -35,8 +36,8 @@ func (s Settings) zone() *time.Location {
 	return z
 }
 
-// Config is the settings, what main knows of the process, and what is fixed but in
-// tests.
+// Config is the settings, what main knows about the process, and values that only
+// tests change.
 type Config struct {
 	Settings
 	// ShortestPayWindow is the shortest payment window that every payment
@@ -45,23 +46,23 @@ type Config struct {
 	// CanPay says that a payment provider is set up; without one nothing that costs
 	// money is published.
 	CanPay bool
-	// Verifier says that an outside verifier of human checks is there; without one
-	// an activity that asks for it is not published.
+	// Verifier says that an outside verifier of human checks is set up; without
+	// one an activity that requires it is not published.
 	Verifier bool
-	// BrowseCacheBytes is the memory for browse answers, which live 1 to 2 s in
-	// it: sessions of some forty items are kept, a thousand at once. An answer of more
-	// than a 1024th of it is not kept.
+	// BrowseCacheBytes is the memory for browse answers, which stay in it for one
+	// or two seconds: enough for a thousand sessions of some forty items. An answer larger than a
+	// 1024th of it is not cached.
 	BrowseCacheBytes int
 
 	// Rush is how rushes are admitted.
 	Rush rush.Config
 }
 
-// NewConfig is the configuration that settings ask for in a shop without a payment
-// provider and a verifier.
+// NewConfig is the configuration for the given settings in a shop without a
+// payment provider or a verifier.
 func NewConfig(set Settings, rushes rush.Config) Config {
 	return Config{Settings: set, ShortestPayWindow: minPayWindow, BrowseCacheBytes: 32 << 20, Rush: rushes}
 }
 
-// DefaultConfig is what Stampede runs with when nothing is set.
+// DefaultConfig is the configuration when nothing is set.
 func DefaultConfig() Config { return NewConfig(config.Defaults[Settings](), rush.DefaultConfig()) }

@@ -1,16 +1,15 @@
-// Package seckill is the sale: what operators plan, what shoppers see, and the
-// rush itself. It decides who may try and hands tries to inventory, which
+// Package seckill is the sale: the operators' plan, the shop window and the
+// rush itself. It decides who may try and passes attempts to inventory, which
 // decides who wins; order turns wins into orders.
 //
 // # Owns
 //
-// In Postgres the schema seckill: activities, their sessions, their items, who
-// reserved one, and the answers kept for Idempotency-Keys; and the schema risk,
-// what is known about offenders and who takes part where. In Redis what browse,
-// rush, reservation and risk keep there.
-// Stock is not here: rows and counters belong to inventory and are reached only
-// through it, in this module's transactions where a plan and its stock must
-// change together.
+// In Postgres, the schema seckill: activities, their sessions, their items,
+// reservations, and the answers kept for Idempotency-Keys; and the schema risk:
+// records about offenders and about who takes part where. In Redis, the keys of
+// browse, rush, reservation and risk. Stock is not here: rows and counters
+// belong to inventory and are reached only through it, in this module's
+// transactions where a plan and its stock must change together.
 //
 // # Packages
 //
@@ -25,12 +24,12 @@
 //	seckill/seckillevent
 //	                   what other modules hear
 //
-// New is given the catalogue and what the door decides; none of the packages below
-// imports the root. The plan is not hot: it may take a transaction per action and a
-// second to follow. The rush never asks Postgres before an attempt is decided, and
-// most attempts never leave memory. It knows the plan through the catalogue alone,
-// and so do the others. The plan asks the rush for two things: its funnel and its
-// admission rates.
+// New receives the catalogue and the door's decisions; none of the packages below
+// imports the root. The plan is not hot: an action may take a transaction and a
+// second to take effect. The rush never queries Postgres before an attempt is
+// decided, and most attempts never leave memory. Like the other packages it knows
+// the plan only through the catalogue. The plan uses the rush for two things: its
+// funnel and its admission rates.
 //
 // # A plan's life
 //
@@ -38,20 +37,20 @@
 //	                       └──────────terminate───────┴──▶ terminated
 //
 // Every change locks its activity's row first, then stock rows in the order of
-// items; permit holds the table of what is allowed when and says in words what
-// is. Time moves an activity by Postgres's clock, one conditional update that one
-// instance wins; a change that comes before the worker makes the move itself. A
-// change commits together with its audit record, its stock rows and an event;
-// afterwards its own request carries it to Redis, and if that fails the event
-// does; stock that still lags is applied by the preheat, and views that a failover
-// of Redis took back are written again by browse. All of it may happen, in any
+// items; permit is the table of what is allowed when, and phrases refusals for the
+// operator. Time moves an activity by Postgres's clock, one conditional update
+// that one instance wins; a change that runs before the worker makes the
+// transition itself. A change commits together with its audit record, its stock
+// rows and an event. Afterwards its own request carries it to Redis, and if that
+// fails the event does; the preheat applies stock that still lags, and browse
+// rewrites views that a failover of Redis lost. All of this may happen in any
 // order: a view carries its activity's revision, a stock row its own, and an older
-// one never replaces a newer.
+// one never replaces a newer one.
 //
-// Asking for what already is, is answered with the activity as it is. A clone
-// and a daily repetition move by the shop's wall clock (session_clock.go). What
-// an item has on sale is its stock and the agreed share beyond it (unitsOnSale);
-// every total is that number.
+// Requesting a state that an activity is already in returns the activity
+// unchanged. A clone and a daily repetition move by the shop's wall clock
+// (session_clock.go). An item has on sale its stock and the agreed share beyond
+// it (unitsOnSale); every total is that number.
 //
 // # Invariants
 //
@@ -59,7 +58,7 @@
 //     (Checks: stock follows the plan).
 //   - From 60 s before the first opening until the end, prices, limits and
 //     windows do not change. Stock is only added.
-//   - Where nobody can take a payment, nothing that costs money is published.
+//   - Without a payment provider, nothing that costs money is published.
 //
 // # Publishes and consumes
 //
@@ -72,5 +71,5 @@
 // New reads nothing. The workers fill the catalogue, move activities, keep the
 // views and the items in Redis, run the lanes and sweep holds. When the process
 // stops, HTTP has drained before the workers end; the lanes' worker then answers
-// whoever is still in line and the preheat waits for its Loads.
+// the requests that are still in line and the preheat waits for its Loads.
 package seckill

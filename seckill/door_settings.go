@@ -9,33 +9,33 @@ import (
 	"stampede/seckill/internal/seckilldb"
 )
 
-// What a plan says about its door: which human check an activity asks for,
-// whether a user may take part in others besides, and when a session's items can
-// be reserved. The checks themselves are not here; they read these settings from
-// the catalogue.
+// The door settings of a plan: which human check an activity requires, whether a
+// user may take part in other activities as well, and when a session's items can
+// be reserved. The checks themselves are elsewhere; they read these settings
+// from the catalogue.
 
-// humanChecks are the kinds that an activity may ask for.
+// humanChecks are the kinds that an activity may require.
 var humanChecks = []string{string(humancheck.None), string(humancheck.Pow), string(humancheck.Slide), string(humancheck.Verifier)}
 
 const (
-	// maxHumanCheckRate is in paths a minute: far more than anybody asks for by
-	// hand.
+	// maxHumanCheckRate is in paths a minute: far more than anyone requests
+	// manually.
 	maxHumanCheckRate = 1000
-	// A cap is a multiple of the stock. Below 1 units would stay that nobody may
-	// ask for; above 1000 it is no cap any more.
+	// A cap is a multiple of the stock. Below 1, some units could never be
+	// bought; above 1000 it no longer limits anything.
 	minReservationCap, maxReservationCap = 1.0, 1000.0
-	// capFixedBefore is how long before reservations open their session's cap is
-	// there or is not: every reservation is then counted, or none is. It is longer
-	// than any edit takes to commit.
+	// capFixedBefore is how long before reservations open the existence of their
+	// session's cap is fixed, so that either every reservation is counted or none
+	// is. It is longer than any edit takes to commit.
 	capFixedBefore = time.Minute
 )
 
-// activityDoor checks what an activity asks for at its door.
+// activityDoor checks an activity's door settings.
 func (f *flaws) activityDoor(a *seckilldb.SeckillActivity) {
 	f.add(slices.Contains(humanChecks, a.HumanCheck), "body.human_check", a.HumanCheck,
 		"The human check is one of %s.", strings.Join(humanChecks, ", "))
 	f.add(a.HumanCheckRate >= 0 && a.HumanCheckRate <= maxHumanCheckRate, "body.human_check_rate", a.HumanCheckRate,
-		"The rate above which a second check is asked for is 1 to %d paths a minute, or 0 for none.", maxHumanCheckRate)
+		"The rate above which a second check is required is 1 to %d paths a minute, or 0 for none.", maxHumanCheckRate)
 }
 
 // reservation checks when a session's items can be reserved.
@@ -56,7 +56,7 @@ func (f *flaws) reservation(location string, s *seckilldb.SeckillSession) {
 	f.add(!until.After(s.OpensAt), location+".reservation_closes_at", *until, "A reservation closes no later than its session opens.")
 }
 
-// reservationOver lays the patch's reservation over a session's row.
+// reservationOver applies the patch's reservation to a session's row.
 func (in *sessionPatch) reservationOver(row *seckilldb.SeckillSession) {
 	if in.WithoutReservation {
 		row.ReservationOpensAt, row.ReservationClosesAt, row.ReservationCap = nil, nil, 0
@@ -71,21 +71,21 @@ func (in *sessionPatch) reservationOver(row *seckilldb.SeckillSession) {
 	row.ReservationCap = optional(in.ReservationCap, row.ReservationCap)
 }
 
-// capHolds refuses to begin or to stop counting reservations that are being made:
-// the count would be short of those before, or of those meanwhile. Another cap in
-// place of one is possible at any time, and takes nothing from anybody.
+// capHolds refuses to start or stop counting reservations while they are being
+// made: the count would miss those made before or meanwhile. Replacing one cap by
+// another is possible at any time and cancels no reservation.
 func (c *change) capHolds(f *flaws, before, after *seckilldb.SeckillSession) {
 	open := before.ReservationOpensAt
 	if open == nil || (before.ReservationCap > 0) == (after.ReservationCap > 0) || after.ReservationOpensAt == nil {
 		return
 	}
 	f.add(open.Sub(c.at) > capFixedBefore, "body.reservation_cap", after.ReservationCap,
-		"From 60 seconds before reservations open, a cap can be changed but neither introduced nor taken away; closing the reservation earlier stops it.")
+		"From 60 seconds before reservations open, a cap can be changed but neither introduced nor removed; to stop reservations, close them earlier.")
 }
 
-// shiftReservation moves a session's reservation as its opening was moved. Where
-// the clocks change in between it still ends by the opening, and keeps its length
-// rather than end before it begins.
+// shiftReservation moves a session's reservation as its opening was moved. If the
+// clocks change in between, the reservation still ends by the opening, and keeps
+// its length rather than ending before it begins.
 func shiftReservation(s *seckilldb.SeckillSession, by time.Duration, zone *time.Location) {
 	if s.ReservationOpensAt == nil || s.ReservationClosesAt == nil {
 		return
@@ -99,7 +99,7 @@ func shiftReservation(s *seckilldb.SeckillSession, by time.Duration, zone *time.
 	s.ReservationOpensAt, s.ReservationClosesAt = &from, &until
 }
 
-// moment returns a time that may be missing; the zero time then.
+// moment returns a time that may be missing, as the zero time if it is.
 func moment(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

@@ -15,7 +15,7 @@ import (
 
 const adminActivities, adminSessions = "/api/v1/admin/activities/", "/api/v1/admin/sessions/"
 
-// guarded asks for everything that an activity's door can ask for.
+// guarded uses every door setting.
 func guarded(opens, closes time.Time) func(activity, session, item map[string]any) {
 	return func(activity, session, _ map[string]any) {
 		activity["human_check"], activity["human_check_rate"], activity["exclusive"] = "pow", 30, true
@@ -64,7 +64,7 @@ func TestDoorSettingsAreKept(t *testing.T) {
 			t.Errorf("%s shows %v", path, shown)
 		}
 		if _, told := shown["reservation_cap"]; told {
-			t.Errorf("%s tells shoppers the cap", path)
+			t.Errorf("%s reveals the cap to shoppers", path)
 		}
 	}
 
@@ -133,7 +133,7 @@ func TestDoorSettingsThatAreRefused(t *testing.T) {
 			r := d.do(http.StatusUnprocessableEntity, http.MethodPost, strings.TrimSuffix(adminActivities, "/"), activity)
 			said := r.body["errors"].([]any)[0].(map[string]any)
 			if !strings.HasSuffix(said["location"].(string), c.field) || !strings.Contains(said["message"].(string), c.sentence) {
-				t.Errorf("told %v, want %q of %s", said, c.sentence, c.field)
+				t.Errorf("got %v, want %q of %s", said, c.sentence, c.field)
 			}
 		})
 	}
@@ -141,11 +141,11 @@ func TestDoorSettingsThatAreRefused(t *testing.T) {
 	s := d.draft(2*time.Hour, guarded(now, now.Add(time.Hour)))
 	r := d.do(http.StatusUnprocessableEntity, http.MethodPatch, adminSessions+s.session, fields{"version": 1, "opens_at": now.Add(50 * time.Minute)})
 	if !strings.Contains(string(r.raw), "no later than its session opens") {
-		t.Errorf("told %s", r.raw)
+		t.Errorf("got %s", r.raw)
 	}
 }
 
-// TestDoorSettingsFreeze shows that they follow the rules of all other fields.
+// TestDoorSettingsFreeze checks that they follow the rules of all other fields.
 func TestDoorSettingsFreeze(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -174,7 +174,8 @@ func TestDoorSettingsFreeze(t *testing.T) {
 	}
 }
 
-// TestACapIsThereFromTheBeginning keeps the count of reservations whole.
+// TestACapIsThereFromTheBeginning checks that the count of reservations stays
+// complete.
 func TestACapIsThereFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -194,11 +195,11 @@ func TestACapIsThereFromTheBeginning(t *testing.T) {
 	} {
 		s := d.draft(2*time.Hour, guarded(now.Add(c.opensIn), now.Add(time.Hour)), func(_, session, _ map[string]any) { session["reservation_cap"] = c.before })
 		r := d.as(auth.Operator, http.MethodPatch, adminSessions+s.session, map[string]any{"version": 1, "reservation_cap": c.after})
-		if refused := r.status == http.StatusUnprocessableEntity && strings.Contains(string(r.raw), "neither introduced nor taken away"); refused != c.refused || !refused && r.status != http.StatusOK {
+		if refused := r.status == http.StatusUnprocessableEntity && strings.Contains(string(r.raw), "neither introduced nor removed"); refused != c.refused || !refused && r.status != http.StatusOK {
 			t.Errorf("%s: %d %s", c.name, r.status, r.raw)
 		}
 	}
-	// What an earlier cap counted does not count for the next one.
+	// What an earlier cap counted does not count towards the next one.
 	s := d.draft(2*time.Hour, guarded(now.Add(2*time.Minute), now.Add(time.Hour)), func(_, session, _ map[string]any) { session["reservation_cap"] = 0 })
 	d.sql(`INSERT INTO seckill.reservation_counts (item_id, taken, places) VALUES ($1, 7, 20)`, s.item)
 	d.do(http.StatusOK, http.MethodPatch, adminSessions+s.session, map[string]any{"version": 1, "reservation_cap": 2})
@@ -208,7 +209,7 @@ func TestACapIsThereFromTheBeginning(t *testing.T) {
 }
 
 // TestReservationsMoveByTheClockOnTheWall clones and repeats a session over the
-// night in which the clocks of the shop are put forward.
+// night in which the shop's clocks are put forward.
 func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -242,14 +243,16 @@ func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 		}
 	}
 
-	// A closing at the opening stays there, though 2:30 does not exist that night.
+	// A closing time equal to the opening stays so, although 2:30 does not exist
+	// that night.
 	s = draft(at(29, 2, 15), at(29, 2, 45), at(29, 2, 45))
 	r = d.do(http.StatusOK, http.MethodPost, adminSessions+s.session+"/repeat", map[string]any{"until": "2031-03-30"})
 	moved := r.body["created"].([]any)[0].(map[string]any)
 	if moved["reservation_closes_at"] != moved["opens_at"] || moved["opens_at"] != utc(at(30, 3, 45)) || moved["reservation_opens_at"] != utc(at(30, 3, 15)) {
 		t.Errorf("over the change the session shows %s, opening at %v", reservationOf(moved), moved["opens_at"])
 	}
-	// One that would be moved beyond the opening ends there, and is as long as it was.
+	// A reservation that would be moved past the opening ends at the opening and keeps
+	// its length.
 	s = draft(at(29, 2, 15), at(29, 2, 45), at(29, 3, 15))
 	r = d.do(http.StatusOK, http.MethodPost, adminSessions+s.session+"/repeat", map[string]any{"until": "2031-03-30"})
 	moved = r.body["created"].([]any)[0].(map[string]any)

@@ -10,9 +10,9 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// FuzzIdempotencyKey: whatever a client sends as its key, a repetition has the
-// same answer and no second effect, another key has its own, and a key that is
-// refused is refused as the client's fault.
+// FuzzIdempotencyKey checks that, whatever key a client sends, a repetition has
+// the same answer and no second effect, a different key is independent, and a
+// refused key is reported as the client's error.
 func FuzzIdempotencyKey(f *testing.F) {
 	f.Add("k1", "k2")
 	f.Add("a b", "a  b")
@@ -27,10 +27,10 @@ func FuzzIdempotencyKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, other string) {
 		d.T = t
 		if total() > 1_000_000 || key == "" || other == "" {
-			return // the stock has an end, and no key is no promise
+			return // the stock is limited, and an empty key promises nothing
 		}
 		run++
-		// Keys last for a day, so each run has keys of its own.
+		// Keys last for a day, so each run uses different ones.
 		key, other = strconv.Itoa(run)+key, strconv.Itoa(run)+other
 		before := total()
 		first := d.as(auth.Operator, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", key)
@@ -50,7 +50,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 		}
 		if added == 1 && key != other {
 			if r := d.as(auth.Operator, http.MethodPost, path, `{"add": 2}`, "Idempotency-Key", other); r.status == 422 && r.text("code") == "idempotency-mismatch" {
-				t.Fatalf("key %q stands for %q", key, other)
+				t.Fatalf("key %q is treated as %q", key, other)
 			}
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// What an item may be.
+// Limits of an item.
 const (
 	maxSKURunes      = 64
 	maxTitleRunes    = 120
@@ -22,7 +22,7 @@ const (
 	maxStock         = 10_000_000
 )
 
-// ItemDraft is what creating an item takes.
+// ItemDraft is the body that creates an item.
 type ItemDraft struct {
 	SKU          string     `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
 	Title        string     `json:"title" doc:"1 to 120 characters"`
@@ -41,9 +41,9 @@ type newItem struct {
 	ItemDraft
 }
 
-// itemPatch changes what it names and nothing else.
+// itemPatch changes only the fields it names.
 type itemPatch struct {
-	Version      int32       `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
+	Version      int32       `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
 	SKU          *string     `json:"sku,omitempty" doc:"1 to 64 characters, unique in its session"`
 	Title        *string     `json:"title,omitempty" doc:"1 to 120 characters"`
 	Spec         *string     `json:"spec,omitempty" doc:"Up to 500 characters"`
@@ -63,7 +63,7 @@ func (in *ItemDraft) row() seckilldb.SeckillItem {
 	}
 }
 
-// ownLimit is the limit column: NULL where the activity's limit holds.
+// ownLimit is the limit column: NULL where the activity's limit applies.
 func ownLimit(limit int32) *int32 {
 	if limit == 0 {
 		return nil
@@ -74,7 +74,7 @@ func ownLimit(limit int32) *int32 {
 var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
 
 // item checks what an operator sets on an item; saleCurrency is the currency
-// that came with the sale price.
+// given with the sale price.
 func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency string) {
 	f.text(location+".sku", i.Sku, 1, maxSKURunes)
 	f.text(location+".title", i.Title, 1, maxTitleRunes)
@@ -93,7 +93,7 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	}
 }
 
-// validImage accepts what a browser may load without running anything.
+// validImage accepts only what a browser loads without executing anything.
 func validImage(s string) bool {
 	if s == "" {
 		return true
@@ -143,11 +143,11 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 	return out, err
 }
 
-// orTakenSKU turns the unique key's violation into the flaw that it is.
+// orTakenSKU turns a unique key violation into a flaw of the SKU field.
 func orTakenSKU(err error, location, sku, operation string) error {
 	if pg.ViolatesUnique(err, "items_session_id_sku_key") {
 		var f flaws
-		f.add(false, location+".sku", sku, "The session has an item with this SKU already.")
+		f.add(false, location+".sku", sku, "The session already has an item with this SKU.")
 		return f.err()
 	}
 	return fmt.Errorf("seckill: %s: %w", operation, err)

@@ -11,7 +11,7 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// editItem lays a patch over an item.
+// editItem applies a patch to an item.
 func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemView, error) {
 	var out itemView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
@@ -48,8 +48,8 @@ func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemVie
 	return out, err
 }
 
-// over lays the patch over a row. The second result is the sale price's
-// currency, which has no column of its own: it must equal the list price's.
+// over applies the patch to a row. The second result is the sale price's
+// currency, which has no column because it must equal the list price's.
 func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, string) {
 	list := optional(in.ListPrice, wire.Money{Amount: row.ListPrice, Currency: row.Currency})
 	sale := optional(in.SalePrice, wire.Money{Amount: row.SalePrice, Currency: row.Currency})
@@ -60,7 +60,7 @@ func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, str
 	row.ListPrice, row.SalePrice, row.Currency = list.Amount, sale.Amount, list.Currency
 	row.Unlimited = optional(in.Unlimited, row.Unlimited)
 	if in.Unlimited != nil && row.Unlimited {
-		row.Stock = 0 // there is nothing to count; who sends a stock along is told so
+		row.Stock = 0 // there is nothing to count; a request that also sets a stock is refused
 	}
 	row.Stock = optional(in.Stock, row.Stock)
 	if in.LimitPerUser != nil {
@@ -76,7 +76,7 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 		if err != nil {
 			return err
 		}
-		before := b.stock() // what was planned, to find the stock row that goes with it
+		before := b.stock() // the plan before the deletion, to find the stock row to drop
 		if err := c.q.DeleteItem(ctx, id); err != nil {
 			return fmt.Errorf("seckill: delete item: %w", err)
 		}
@@ -88,7 +88,7 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 	})
 }
 
-// stockAddition is what adding stock takes.
+// stockAddition is the body of a request to add stock.
 type stockAddition struct {
 	Add int32 `json:"add" minimum:"1" maximum:"10000000" doc:"Units to add to the stock; an agreed share beyond it grows with it"`
 }
@@ -108,8 +108,8 @@ func (s *Service) addStock(ctx context.Context, key string, id int64, in stockAd
 }
 
 // addStock raises the plan's stock and the stock row's total by the same units in
-// one transaction. Units go up by a difference, never to a value: two operators
-// who add at once both get what they asked for.
+// one transaction. It adds a difference and never sets a value, so that two
+// operators who add at the same time both get what they requested.
 func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView, error) {
 	_, old, err := c.lockItem(ctx, id, actAddStock)
 	if err != nil {
@@ -118,9 +118,9 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	var f flaws
 	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to add to.")
 	more := old
-	more.Stock += min(units, maxStock) // the sum is looked at next, and must not overflow before
+	more.Stock += min(units, maxStock) // the sum is checked next and must not overflow before that
 	f.add(units >= 1 && units <= maxStock && unitsOnSale(&more) <= maxStock, "body.add", units,
-		"The stock with what is added, and with %d %% oversold, is %d units at most; the stock is %d now.", old.OversellPercent, maxStock, old.Stock)
+		"The new stock, with %d %% oversold, is %d units at most; the stock is %d now.", old.OversellPercent, maxStock, old.Stock)
 	if err := f.err(); err != nil {
 		return itemView{}, err
 	}
@@ -140,7 +140,8 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	return viewItem(&row), c.record(ctx, "item.add-stock", catalogue.ItemSubject(id), map[string]int32{"added": units, "stock": row.Stock, "on_sale": unitsOnSale(&row)})
 }
 
-// lockItem locks the activity of an item for an action and reads all of it.
+// lockItem locks the activity of an item for an action and reads its whole
+// tree.
 func (c *change) lockItem(ctx context.Context, id int64, act action) (*branch, seckilldb.SeckillItem, error) {
 	row, err := c.q.Item(ctx, id)
 	if err != nil {
@@ -153,7 +154,8 @@ func (c *change) lockItem(ctx context.Context, id int64, act action) (*branch, s
 	if err != nil {
 		return nil, row, err
 	}
-	// Read again under the lock: another operator may have changed or deleted it while this one waited.
+	// Read again under the lock: another operator may have changed or deleted it while this request
+	// waited.
 	if row, err = c.q.Item(ctx, id); err != nil {
 		return nil, row, orNotFound(err, errNoItem, "read item")
 	}

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// maxOversellPercent doubles the stock. An agreement covers what a supplier
-	// delivers after the sale; whoever may sell more than that has a stock to
-	// enter, not a share to agree on.
+	// maxOversellPercent doubles the stock. An agreement covers units that a
+	// supplier delivers after the sale; an operator who may sell more than that
+	// should raise the stock instead.
 	maxOversellPercent = 100
-	// maxReasonRunes fits the sentence and the contract's number that an auditor
-	// looks for.
+	// maxReasonRunes fits a sentence and a contract number, which is what an
+	// auditor needs.
 	maxReasonRunes = 500
 )
 
-// unitsOnSale is an item's total: its stock, and the agreed share beyond it in
-// whole units, rounded down. Everything that counts units counts these, so that
-// nothing that was not agreed is ever oversold.
+// unitsOnSale is an item's total: its stock plus the agreed share beyond it in
+// whole units, rounded down. Everything that counts units uses this number, so
+// that no unit beyond the agreement is ever sold.
 func unitsOnSale(i *seckilldb.SeckillItem) int32 {
 	return i.Stock + int32(int64(i.Stock)*int64(i.OversellPercent)/100) // at most twice ten million
 }
 
-// oversell checks an item's agreement against the rest of the item.
+// oversell checks an item's agreement against the item's other fields.
 func (f *flaws) oversell(location string, i *seckilldb.SeckillItem) {
 	f.add(!i.Unlimited || i.OversellPercent == 0, location+".unlimited", i.Unlimited,
 		"An unlimited item has no stock to oversell; set its oversell percentage to 0 first.")
@@ -38,13 +38,13 @@ func (f *flaws) oversell(location string, i *seckilldb.SeckillItem) {
 
 // oversellAgreement is how much of an item may be sold beyond its stock, and why.
 type oversellAgreement struct {
-	Percent int16  `json:"percent" minimum:"0" maximum:"100" doc:"Share of the stock to sell beyond it, in whole units rounded down; 0 sells the stock and nothing more" example:"5"`
-	Reason  string `json:"reason,omitempty" doc:"Who agreed to it and why, 1 to 500 characters; may be left out at 0 %" example:"Supplier delivers 50 more by the 20th, contract 2026-117"`
+	Percent int16  `json:"percent" minimum:"0" maximum:"100" doc:"Percentage of the stock to sell in addition to it, in whole units rounded down; 0 sells only the stock" example:"5"`
+	Reason  string `json:"reason,omitempty" doc:"Who agreed to it and why, 1 to 500 characters; optional at 0 %" example:"Supplier delivers 50 more by the 20th, contract 2026-117"`
 }
 
-// setOversell makes, changes or takes back the agreement to sell an item beyond
-// its stock. It has a route of its own, beside the item's other fields, so that
-// nobody agrees to it in passing. Repeating it changes nothing.
+// setOversell makes, changes or withdraws the agreement to sell an item beyond
+// its stock. It has its own route, separate from the item's other fields, so
+// that no operator agrees to it by accident. Repeating it changes nothing.
 func (s *Service) setOversell(ctx context.Context, id int64, in oversellAgreement) (itemView, error) {
 	var out itemView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
@@ -60,7 +60,7 @@ func (s *Service) setOversell(ctx context.Context, id int64, in oversellAgreemen
 			return err
 		}
 		if row.OversellPercent == 0 {
-			row.OversellReason = "" // why it was taken back is in the audit log; there is nothing left to justify
+			row.OversellReason = "" // the audit log keeps the reason for withdrawing it
 		}
 		if row.OversellPercent == old.OversellPercent && row.OversellReason == old.OversellReason {
 			out = viewItem(&old)
@@ -80,7 +80,7 @@ func (s *Service) setOversell(ctx context.Context, id int64, in oversellAgreemen
 	return out, err
 }
 
-// agreement checks what an operator agrees to.
+// agreement checks an operator's agreement to oversell.
 func (f *flaws) agreement(i *seckilldb.SeckillItem) {
 	f.add(i.OversellPercent >= 0 && i.OversellPercent <= maxOversellPercent, "body.percent", i.OversellPercent,
 		"The percentage is 0 to %d.", maxOversellPercent)
@@ -92,10 +92,10 @@ func (f *flaws) agreement(i *seckilldb.SeckillItem) {
 		return
 	}
 	f.add(unitsOnSale(i) <= maxStock, "body.percent", i.OversellPercent,
-		"The stock of %d units with this share is more than %d units.", i.Stock, maxStock)
+		"The stock of %d units plus this percentage is more than %d units.", i.Stock, maxStock)
 }
 
-// agreedOn is the agreement as the audit log keeps it.
+// agreedOn is the agreement in the form that the audit log keeps.
 func agreedOn(i *seckilldb.SeckillItem) map[string]any {
 	return map[string]any{"percent": i.OversellPercent, "reason": i.OversellReason, "stock": i.Stock, "on_sale": unitsOnSale(i)}
 }

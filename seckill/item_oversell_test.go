@@ -18,8 +18,8 @@ import (
 	"stampede/seckill/internal/seckilldb"
 )
 
-// TestUnitsOnSale: the share is rounded down, never below the stock and never
-// above what was agreed.
+// TestUnitsOnSale checks that the share is rounded down, never below the stock
+// and never above the agreement.
 func TestUnitsOnSale(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -40,9 +40,9 @@ func TestUnitsOnSale(t *testing.T) {
 	})
 }
 
-// TestAnAgreementIsPartOfTheTotal follows one from the draft to the last unit:
-// Redis grants what was agreed and not one more, and the books are proved with
-// it.
+// TestAnAgreementIsPartOfTheTotal follows an agreement from the draft to the
+// last unit: Redis grants the agreed units and not one more, and the books'
+// proof includes them.
 func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -83,7 +83,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	if n := grant(100, 20); n != 12 {
 		t.Errorf("%d of 20 were granted, want 12", n)
 	}
-	// 2 more goods are 13 + 2 more at 25 %: 15 on sale.
+	// 2 more in stock make 13 + 2 more at 25 %: 15 on sale.
 	r = d.do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":2}`)
 	if r.body["stock"] != 12.0 || r.body["on_sale"] != 15.0 {
 		t.Errorf("after adding 2: %s", r.raw)
@@ -112,16 +112,17 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	if found := prove(); len(found) != 0 {
 		t.Errorf("the books: %v", found)
 	}
-	// One unit more than was agreed is a violation, as one more than the stock is elsewhere.
+	// One unit more than agreed is a violation, like one unit more than the stock without an
+	// agreement.
 	d.sql(`UPDATE inventory.stock SET total = total + 1, available = available + 1 WHERE item_id = $1`, s.item)
 	if found := prove(); !strings.Contains(fmt.Sprint(found), "15 units on sale; the stock row has 16") {
-		t.Errorf("one unit that nobody agreed to: %v", found)
+		t.Errorf("one unit beyond the agreement: %v", found)
 	}
 }
 
-// TestAnAgreementIsNoShoppersAffair: they see what is on sale and nothing of how
-// it came about.
-func TestAnAgreementIsNoShoppersAffair(t *testing.T) {
+// TestShoppersDoNotSeeAgreements checks that shoppers see the units on sale
+// and nothing about the agreement.
+func TestShoppersDoNotSeeAgreements(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	s := d.publish(time.Hour)
@@ -140,12 +141,12 @@ func TestAnAgreementIsNoShoppersAffair(t *testing.T) {
 	}
 	kept, err := d.Redis.HGetAll(t.Context(), "sv:"+s.session).Result()
 	if err != nil || strings.Contains(fmt.Sprint(kept), "oversell") {
-		t.Errorf("what the shop window is made of: %v %v", kept, err)
+		t.Errorf("session view in redis: %v %v", kept, err)
 	}
 }
 
-// TestAgreementsAreRecordedAndLoaded changes one on an item that is in Redis,
-// up, down, and back to none.
+// TestAgreementsAreRecordedAndLoaded changes the agreement of an item that is
+// in Redis: up, down, and back to none.
 func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -192,7 +193,8 @@ func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 	}
 }
 
-// TestWrongAgreements name what is wrong and leave nothing behind.
+// TestWrongAgreements checks that a refused agreement names the mistake and
+// records nothing.
 func TestWrongAgreements(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()

@@ -9,8 +9,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// TestAnItemBecomesUnlimitedAndBack: one field is the whole edit, and what is not
-// counted is null, not 0, wherever an operator looks.
+// TestAnItemBecomesUnlimitedAndBack checks that one field is the whole edit, and
+// that operators see null, not 0, for everything that is not counted.
 func TestAnItemBecomesUnlimitedAndBack(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()

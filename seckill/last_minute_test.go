@@ -9,8 +9,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// TestEditableUntilSaysWhenEditsEnd: at the publication, whenever the activity is
-// read, and truly.
+// TestEditableUntilSaysWhenEditsEnd checks editable_until at publication and on
+// every read, and that edits really end then.
 func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -42,8 +42,8 @@ func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
 	}
 }
 
-// TestStockIsAddedInTheLastMinute, before the item's first Load, after it and
-// while it owes one, and every unit is on sale once.
+// TestStockIsAddedInTheLastMinute adds stock before the item's first Load,
+// after it and while a Load is owed, and expects every unit on sale once.
 func TestStockIsAddedInTheLastMinute(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()

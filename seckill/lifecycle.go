@@ -10,7 +10,7 @@ import (
 	"stampede/seckill/internal/seckilldb"
 )
 
-// Statuses of an activity, as Postgres keeps them.
+// Statuses of an activity, as stored in Postgres.
 const (
 	statusDraft      = "draft"
 	statusScheduled  = "scheduled"
@@ -19,13 +19,14 @@ const (
 	statusTerminated = "terminated"
 )
 
-// freezeBefore is how long before its first opening an activity takes no more
-// edits: whoever sees a countdown at a minute may rely on what it says, and a
-// Load that an edit asks for has this long to be done. Stock may be added: that
-// needs no Load, because its revision brings it into whatever Redis has.
+// freezeBefore is how long before its first opening an activity accepts no more
+// edits: a shopper who sees the countdown at one minute can rely on the prices
+// and limits shown, and a Load that an edit requests has this long to finish.
+// Stock may still be added: that needs no Load, because its revision carries it
+// into Redis in any state.
 const freezeBefore = 60 * time.Second
 
-// phase is where an activity stands at one moment: its status, refined by the
+// phase is the state of an activity at one moment: its status, refined by the
 // clock.
 type phase uint8
 
@@ -38,11 +39,11 @@ const (
 	phaseTerminated
 )
 
-// action is something an operator may want to do with an activity.
+// action is what an operator can do with an activity.
 type action string
 
 const (
-	actEdit      action = "edit" // also what it contains: add, change, repeat or delete sessions and items, agree to oversell one
+	actEdit      action = "edit" // including its contents: add, change, repeat or delete sessions and items, agree to oversell an item
 	actDelete    action = "delete"
 	actPublish   action = "publish"
 	actPause     action = "pause"
@@ -52,8 +53,8 @@ const (
 	actClone     action = "clone"
 )
 
-// allowed is the whole state machine as an operator meets it; asking for what
-// already is, is answered besides. The two transitions that time makes,
+// allowed is the complete state machine for operators. Requesting the present
+// state succeeds as well, see settled. The two transitions that time makes,
 // scheduled → running → ended, are StartDue and EndDue in SQL.
 var allowed = map[phase][]action{
 	phaseDraft:      {actEdit, actDelete, actPublish, actClone},
@@ -65,9 +66,9 @@ var allowed = map[phase][]action{
 }
 
 // settled lists the phases in which an action has nothing left to do, so that
-// repeating it is no mistake: a click that was sent twice, or an answer that was
-// lost. Pausing and resuming are settled only if the activity is, or is not,
-// paused. Publishing what is over is a mistake: nobody would see it.
+// repeating it succeeds: after a double click, or when an answer was lost.
+// Pausing and resuming are settled only if the activity is, or is not, paused.
+// Publishing an activity that is over is an error: no shopper would see it.
 var settled = map[action][]phase{
 	actPublish:   {phaseScheduled, phaseFrozen, phaseRunning},
 	actPause:     {phaseScheduled, phaseFrozen, phaseRunning},
@@ -75,12 +76,13 @@ var settled = map[action][]phase{
 	actTerminate: {phaseTerminated},
 }
 
-// already reports whether the activity is as the action would make it.
+// already reports whether the activity is already in the state that the action
+// leads to.
 func already(p phase, paused bool, act action) bool {
 	return slices.Contains(settled[act], p) && (act != actPause || paused) && (act != actResume || !paused)
 }
 
-// phaseNames are what a sentence calls an activity in the phase.
+// phaseNames are the names of the phases in sentences.
 var phaseNames = map[phase]string{
 	phaseDraft: "draft", phaseScheduled: "scheduled activity", phaseFrozen: "activity within 60 s of its opening",
 	phaseRunning: "running activity", phaseEnded: "ended activity", phaseTerminated: "terminated activity",
@@ -101,7 +103,7 @@ var participles = []struct {
 	{actDelete, "deleted"},
 }
 
-// Refusals of an action: which of them says what is in the way.
+// Refusals of an action, by the reason for it.
 var (
 	errTransition  = fault.New(fault.Conflict, "forbidden-transition", fault.Titles{"Not possible in this state", "当前状态不允许此操作"}, "This is not possible now.")
 	errNotEditable = fault.New(fault.Conflict, "not-editable", fault.Titles{"This can no longer be changed", "当前状态不可修改"}, "This can no longer be changed.")
@@ -109,8 +111,8 @@ var (
 )
 
 // phaseOf refines the status by the database's clock. The lifecycle worker
-// moves a status up to a second late; a change brings it up to date itself
-// before it looks, so running and ended are taken as they stand.
+// moves a status up to a second late; a change advances it before calling
+// phaseOf, so running and ended are taken from the status as they are.
 func phaseOf(a *seckilldb.SeckillActivity, firstOpening, at time.Time) phase {
 	switch a.Status {
 	case statusDraft:
@@ -127,12 +129,12 @@ func phaseOf(a *seckilldb.SeckillActivity, firstOpening, at time.Time) phase {
 	case statusTerminated:
 		return phaseTerminated
 	default:
-		panic("seckill: unknown status " + a.Status) // the table's CHECK knows no other
+		panic("seckill: unknown status " + a.Status) // the table's CHECK allows no other
 	}
 }
 
-// permit returns nil when the activity may be acted on so, else the fault that
-// says what is possible instead.
+// permit returns nil if the action is allowed in this phase, else the fault
+// that says what is possible instead.
 func permit(p phase, paused bool, act action) error {
 	if slices.Contains(possible(p, paused), act) {
 		return nil
@@ -147,7 +149,8 @@ func permit(p phase, paused bool, act action) error {
 	return refusal.Saying(possibleSentence(p, paused)).With("possible", possible(p, paused))
 }
 
-// possible lists what may be done now; never nil, so that it renders as a list.
+// possible lists the actions allowed now; never nil, so that it renders as a
+// list.
 func possible(p phase, paused bool) []action {
 	list := make([]action, 0, len(allowed[p]))
 	for _, act := range allowed[p] {
@@ -159,7 +162,7 @@ func possible(p phase, paused bool) []action {
 	return list
 }
 
-// possibleSentence says the same to a person.
+// possibleSentence phrases the same for an operator.
 func possibleSentence(p phase, paused bool) string {
 	can := possible(p, paused)
 	var words []string
@@ -170,7 +173,7 @@ func possibleSentence(p phase, paused bool) string {
 	}
 	subject := phaseNames[p]
 	if paused && p != phaseEnded && p != phaseTerminated {
-		subject = "paused " + subject // in the end it makes no difference any more
+		subject = "paused " + subject // a pause no longer matters once the activity is over
 	}
 	if strings.ContainsRune("aeiou", rune(subject[0])) {
 		subject = "An " + subject

@@ -13,8 +13,8 @@ import (
 	"stampede/seckill/internal/seckilldb"
 )
 
-// publish shows a draft to shoppers: stock rows for its items come into being
-// with the status, so that a scheduled activity without stock cannot exist.
+// publish shows a draft to shoppers. It creates the items' stock rows together
+// with the new status, so that a scheduled activity without stock cannot exist.
 func (s *Service) publish(ctx context.Context, id int64) (activityView, error) {
 	return s.act(ctx, id, actPublish, func(ctx context.Context, c *change, b *branch) error {
 		if err := c.publishable(b).err(); err != nil {
@@ -29,7 +29,7 @@ func (s *Service) publish(ctx context.Context, id int64) (activityView, error) {
 	})
 }
 
-// publishable names what keeps a draft from being published.
+// publishable lists what prevents a draft from being published.
 func (c *change) publishable(b *branch) flaws {
 	var f flaws
 	f.add(len(b.sessions) > 0, "sessions", nil, "An activity needs a session before it is published.")
@@ -39,25 +39,25 @@ func (c *change) publishable(b *branch) flaws {
 		location := sessionSubject(t.session.ID)
 		items += len(t.items)
 		f.add(len(t.items) > 0, location, nil, "Session %q has no item.", t.session.Name)
-		f.add(t.session.ClosesAt.After(c.at), location, t.session.ClosesAt, "Session %q is over already.", t.session.Name)
+		f.add(t.session.ClosesAt.After(c.at), location, t.session.ClosesAt, "Session %q is already over.", t.session.Name)
 	}
 	f.add(items <= maxItemsPerActivity, "sessions", items, "An activity has %d items at most.", maxItemsPerActivity)
 	f.add(b.activity.HumanCheck != string(humancheck.Verifier) || c.s.cfg.Verifier, "human_check", b.activity.HumanCheck,
-		"No verifier is set up on this server: choose another human check, or have it started with --verifier-url.")
+		"No verifier is set up on this server: choose another human check, or start the server with --verifier-url.")
 	c.payable(&f, b)
 	return f
 }
 
-// payable refuses prices that nobody could pay here, and payment windows that a
-// provider in use cannot keep. It is asked at the publication and at every edit
-// after it.
+// payable refuses prices that shoppers could not pay on this server, and
+// payment windows that a provider in use cannot keep. It is checked at
+// publication and at every edit after it.
 func (c *change) payable(f *flaws, b *branch) {
 	for i := range b.sessions {
 		session := &b.sessions[i].session
 		for j := range b.sessions[i].items {
 			item := &b.sessions[i].items[j]
 			f.add(item.SalePrice == 0 || c.s.cfg.CanPay, catalogue.ItemSubject(item.ID), item.SalePrice,
-				"No payment provider is set up on this server, so nobody could pay for %q: give it a sale price of 0, or have the server started with a provider (--sandbox-bank to practise).", item.Title)
+				"No payment provider is set up on this server, so shoppers could not pay for %q: give it a sale price of 0, or start the server with a provider (--sandbox-bank for testing).", item.Title)
 		}
 		window := payWindow(&b.activity, session)
 		f.add(window >= c.s.cfg.ShortestPayWindow, sessionSubject(session.ID), window.String(),
@@ -70,7 +70,7 @@ func (s *Service) pause(ctx context.Context, id int64) (activityView, error) {
 	return s.act(ctx, id, actPause, func(ctx context.Context, c *change, b *branch) error { return c.setPaused(ctx, b, true) })
 }
 
-// resume takes a pause back.
+// resume ends a pause.
 func (s *Service) resume(ctx context.Context, id int64) (activityView, error) {
 	return s.act(ctx, id, actResume, func(ctx context.Context, c *change, b *branch) error { return c.setPaused(ctx, b, false) })
 }
@@ -84,15 +84,15 @@ func (c *change) setPaused(ctx context.Context, b *branch, paused bool) error {
 	return c.changeStock(ctx, b, func(inventory.NewStock) (inventory.Change, bool) { return inventory.Change{Paused: &paused}, true })
 }
 
-// terminate ends the activity for good. The windows of its items close now, in
-// the database and then in Redis; an item that never opened has no window that
-// could close, so it is paused for good. Grants that are queued already are
+// terminate ends the activity permanently. The windows of its items close now,
+// in the database and then in Redis. An item that never opened has no window to
+// close, so it is paused permanently. Grants that are already queued are still
 // written and stay payable.
 func (s *Service) terminate(ctx context.Context, id int64) (activityView, error) {
 	return s.act(ctx, id, actTerminate, func(ctx context.Context, c *change, b *branch) error {
 		err := c.changeStock(ctx, b, func(n inventory.NewStock) (inventory.Change, bool) {
 			if n.OpensAt.Before(c.at) {
-				// A window that is over is left as it was: its end is a fact.
+				// A window that has closed keeps its recorded end.
 				return inventory.Change{ClosesAt: &c.at}, n.ClosesAt.After(c.at)
 			}
 			forGood := true
@@ -105,9 +105,9 @@ func (s *Service) terminate(ctx context.Context, id int64) (activityView, error)
 	})
 }
 
-// act carries out one transition of an activity, with its audit record. What
-// has been carried out already is answered with the activity as it is; nothing
-// is recorded or announced, because nothing happens.
+// act carries out one transition of an activity, with its audit record. An
+// activity that is already in the requested state is returned unchanged;
+// nothing is recorded or announced, because nothing happens.
 func (s *Service) act(ctx context.Context, id int64, act action, fn func(ctx context.Context, c *change, b *branch) error) (activityView, error) {
 	var out activityView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
@@ -148,9 +148,9 @@ func (c *change) setStatus(ctx context.Context, status string) error {
 	return nil
 }
 
-// changeStock changes the stock rows of the activity's items and notes them
-// for Redis. Items are taken in the order of their ids, as everybody who locks
-// stock rows does.
+// changeStock changes the stock rows of the activity's items and records them
+// to be applied to Redis. It takes items in the order of their ids, like all
+// code that locks stock rows.
 func (c *change) changeStock(ctx context.Context, b *branch, how func(inventory.NewStock) (inventory.Change, bool)) error {
 	all := b.stock()
 	slices.SortFunc(all, func(x, y inventory.NewStock) int { return cmp.Compare(x.ID, y.ID) })

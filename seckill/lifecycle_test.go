@@ -16,7 +16,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// in brings a new sale into a phase.
+// in creates a sale and brings it into a phase.
 func (d *desk) in(p phase, paused bool) sale {
 	d.T.Helper()
 	var s sale
@@ -46,8 +46,9 @@ func (d *desk) in(p phase, paused bool) sale {
 	return s
 }
 
-// tryAdmission stands in the table for setting an admission rate. It is no
-// action on the plan, but whether it is taken depends on where the activity is.
+// tryAdmission means setting an admission rate in the table. It is not an
+// action on the plan, but whether it is allowed depends on the activity's
+// phase.
 const tryAdmission action = "admission"
 
 // Agreeing to oversell and repeating a session edit what an activity contains.
@@ -56,7 +57,7 @@ const (
 	tryRepeat   action = "repeat"
 )
 
-// try asks for an action on a sale.
+// try requests an action on a sale.
 func (d *desk) try(s sale, act action) reply {
 	d.T.Helper()
 	base := "/api/v1/admin/activities/" + s.activity
@@ -83,17 +84,17 @@ func (d *desk) try(s sale, act action) reply {
 	return reply{}
 }
 
-// TestEveryTransition asks for every action in every phase and compares with a
-// table written down by hand from the rules, not with the code's own. Each cell
-// starts from a sale of its own and looks at the answer, the audit log and the
+// TestEveryTransition requests every action in every phase and compares with a
+// table written independently from the rules, not with the code's own. Each
+// cell starts from a new sale and checks the answer, the audit log and the
 // events.
 func TestEveryTransition(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
 	const (
 		ok    = ""      // done: recorded, and announced unless it is a draft
-		same  = "same"  // nothing to do: 200 with the activity as it was
-		quiet = "quiet" // done and recorded; no shopper sees anything of it
+		same  = "same"  // nothing to do: 200 with the activity unchanged
+		quiet = "quiet" // done and recorded; not visible to shoppers
 		none  = "not-found"
 	)
 	no, edit, frozen := errTransition.Code, errNotEditable.Code, errFrozen.Code // 409
@@ -136,7 +137,7 @@ func TestEveryTransition(t *testing.T) {
 		for i, column := range columns {
 			s, want := d.in(row.phase, row.paused), row.want[i]
 			if row.phase >= phaseRunning {
-				// The move that time makes is not what this table is about.
+				// This table does not test the transitions that time makes.
 				if err := d.svc.advanceAll(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -170,8 +171,8 @@ func TestEveryTransition(t *testing.T) {
 	}
 }
 
-// TestContentsAreFrozenWithTheirActivity: sessions and items follow the rule
-// of their activity.
+// TestContentsAreFrozenWithTheirActivity checks that sessions and items follow
+// the rule of their activity.
 func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -200,8 +201,8 @@ func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 	}
 }
 
-// TestActionsTakeEffectBeforeTheyAreAnswered: pause, resumption and termination
-// are what Redis decides by when the operator sees the answer.
+// TestActionsTakeEffectBeforeTheyAreAnswered checks that Redis already decides
+// by a pause, a resumption or a termination when the operator gets the answer.
 func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -238,8 +239,8 @@ func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	}
 }
 
-// TestOneInstanceMovesAnActivity: ten instances at once make each transition
-// once.
+// TestOneInstanceMovesAnActivity runs ten instances concurrently and expects
+// each transition once.
 func TestOneInstanceMovesAnActivity(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -262,7 +263,8 @@ func TestOneInstanceMovesAnActivity(t *testing.T) {
 	}
 }
 
-// TestLifecycleWorker starts what is due without being asked.
+// TestLifecycleWorker checks that the worker starts a due activity without a
+// request.
 func TestLifecycleWorker(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -273,8 +275,8 @@ func TestLifecycleWorker(t *testing.T) {
 	})
 }
 
-// TestPermitAgreesWithItsSentence: whatever the phase, an action is permitted
-// exactly if the refusal of another names it as possible.
+// TestPermitAgreesWithItsSentence checks that in every phase an action is
+// permitted exactly if the refusal of another action lists it as possible.
 func TestPermitAgreesWithItsSentence(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,29 +19,29 @@ import (
 
 const (
 	// lifecycleEvery is how late a status may be. Nothing waits for it: windows
-	// are decided item by item in Redis, and an operator's action brings the
-	// status up to date itself.
+	// are decided item by item in Redis, and an operator's action updates the
+	// status itself.
 	lifecycleEvery = time.Second
 	// housekeepingEvery is often enough for a table that grows by a row per
 	// creating request, and for entries of a few bytes in Redis.
 	housekeepingEvery = time.Hour
 )
 
-// runLifecycle moves activities on by Postgres's clock until ctx ends. Every
+// runLifecycle makes due transitions by Postgres's clock until ctx ends. Every
 // instance runs it; a conditional update lets one of them win.
 func (s *Service) runLifecycle(ctx context.Context) error {
 	if !s.cfg.CanPay {
 		s.deps.Log.WarnContext(ctx, "no payment provider is set up: only free items can be published, and open orders cannot be paid")
 	}
-	return app.Loop{Every: lifecycleEvery, Do: s.advanceAll, Log: s.deps.Log, Failed: "activities not moved on"}.Run(ctx)
+	return app.Loop{Every: lifecycleEvery, Do: s.advanceAll, Log: s.deps.Log, Failed: "activity transitions failed"}.Run(ctx)
 }
 
-// runHousekeeping keeps house until ctx ends.
+// runHousekeeping runs keepHouse regularly until ctx ends.
 func (s *Service) runHousekeeping(ctx context.Context) error {
-	return app.Loop{Every: housekeepingEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "what is long over not forgotten"}.Run(ctx)
+	return app.Loop{Every: housekeepingEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "cleanup of ended sales failed"}.Run(ctx)
 }
 
-// keepHouse forgets what nobody will ask for any more.
+// keepHouse deletes data that is no longer needed.
 func (s *Service) keepHouse(ctx context.Context) error {
 	_, err := idempotency.Forget(ctx, s.deps.DB)
 	return errors.Join(err, s.Rush.ForgetAdmissions(ctx), s.browse.Trim(ctx, s.deps.Clock.Now().Add(-publishedFor)))
@@ -62,8 +62,8 @@ func (s *Service) advanceAll(ctx context.Context) error {
 }
 
 // advance starts and ends what is due by the clock, one activity or, with 0,
-// all of them, and says how many transitions that were. One that slept through
-// its whole sale is started and ended by one call.
+// all of them, and returns the number of transitions. An activity whose whole
+// sale passed while no instance ran is started and ended by one call.
 func advance(ctx context.Context, tx pgx.Tx, activityID int64) (int, error) {
 	q := seckilldb.New(tx)
 	started, err := q.StartDue(ctx, activityID)
@@ -87,8 +87,8 @@ func advance(ctx context.Context, tx pgx.Tx, activityID int64) (int, error) {
 	return len(started) + len(ended), nil
 }
 
-// announceMove records a transition that time made. Its actor is 0 unless an
-// operator's request came first and made it.
+// announceMove records a transition that time made. Its actor is 0, unless an
+// operator's request made the transition before the worker.
 func announceMove(ctx context.Context, tx pgx.Tx, id int64, name, from, to string) error {
 	if err := audit.Record(ctx, tx, name, activitySubject(id), map[string]string{"from": from, "to": to}); err != nil {
 		return err

@@ -12,8 +12,9 @@ import (
 )
 
 // WhenOnSale returns the first opening and the last closing of the sessions that
-// fit the item, the session and the activity, where each may be nil for any; known
-// is false when there is none. Orders are searched where their numbers can lie.
+// match the item, the session and the activity, where each may be nil for any;
+// known is false when none matches. The order search uses it to bound the order
+// numbers.
 func (s *Service) WhenOnSale(ctx context.Context, item, session, activity *int64) (opens, closes time.Time, known bool, err error) {
 	span, err := seckilldb.New(s.deps.DB).WhenOnSale(ctx, seckilldb.WhenOnSaleParams{ItemID: item, SessionID: session, ActivityID: activity})
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTheLogNamesWhoChangedTheSale: one line for each action that shoppers feel at
-// once, none for one that changed nothing.
+// TestTheLogNamesWhoChangedTheSale expects one log line for each action that
+// affects shoppers immediately, and none for one that changed nothing.
 func TestTheLogNamesWhoChangedTheSale(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -31,7 +31,7 @@ func TestTheLogNamesWhoChangedTheSale(t *testing.T) {
 		}
 	}
 	gone := d.draft(time.Hour)
-	d.do(http.StatusNoContent, http.MethodDelete, "/api/v1/admin/activities/"+gone.activity, nil) // nobody has seen it
+	d.do(http.StatusNoContent, http.MethodDelete, "/api/v1/admin/activities/"+gone.activity, nil) // a draft: shoppers have not seen it
 	gone = d.publish(time.Hour)
 	rated := "/api/v1/admin/items/" + gone.item + "/admission"
 	d.do(http.StatusOK, http.MethodPut, rated, `{"per_second":5}`)
@@ -47,6 +47,6 @@ func TestTheLogNamesWhoChangedTheSale(t *testing.T) {
 		}
 	}
 	if !slices.Equal(said, want) {
-		t.Errorf("said %q, want %q", said, want)
+		t.Errorf("logged %q, want %q", said, want)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"stampede/seckill/internal/seckilldb"
 )
 
-// FuzzPayWindow: whatever an operator may set, as a duration or as a share of
-// the session, orders stay unpaid for at least the shortest window and at most
-// the longest, in whole seconds.
+// FuzzPayWindow checks that, whatever an operator sets as a duration or as a
+// share of the session, orders may stay unpaid for at least the shortest window
+// and at most the longest, in whole seconds.
 func FuzzPayWindow(f *testing.F) {
 	f.Add(int32(900), false, 0.0, int64(3600))
 	f.Add(int32(10), true, 0.5, int64(7200))

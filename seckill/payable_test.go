@@ -11,11 +11,12 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// TestNothingIsSoldThatNobodyCanPay: without a payment provider what costs money
-// is not published, nor brought into a published activity; what is free is.
-func TestNothingIsSoldThatNobodyCanPay(t *testing.T) {
+// TestUnpayableItemsAreNotPublished checks that without a payment provider an
+// item with a price is neither published nor added to a published activity, and
+// that a free item is.
+func TestUnpayableItemsAreNotPublished(t *testing.T) {
 	t.Parallel()
-	const said = "No payment provider is set up on this server, so nobody could pay for \\\"A phone\\\": give it a sale price of 0"
+	const said = "No payment provider is set up on this server, so shoppers could not pay for \\\"A phone\\\": give it a sale price of 0"
 	d := newYard(t).desk(func(cfg *Config, _ *Deps) { cfg.CanPay = false })
 	refused := func(what, method, path string, body any, location string) {
 		t.Helper()
@@ -38,8 +39,8 @@ func TestNothingIsSoldThatNobodyCanPay(t *testing.T) {
 	d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/items/"+free.item, `{"version":1,"title":"A free phone"}`)
 }
 
-// TestAServerWithoutAProviderSaysSo at its start, to whoever reads the log.
-func TestAServerWithoutAProviderSaysSo(t *testing.T) {
+// TestServerWithoutAProviderWarns checks for the warning in the log at start.
+func TestServerWithoutAProviderWarns(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	for canPay, want := range map[bool]int{true: 0, false: 1} {
@@ -49,7 +50,7 @@ func TestAServerWithoutAProviderSaysSo(t *testing.T) {
 		})
 		d.Run(d.svc.runLifecycle)() // started and ended
 		if n := strings.Count(log.String(), "no payment provider is set up"); n != want {
-			t.Errorf("can pay %v: said %d times:\n%s", canPay, n, &log)
+			t.Errorf("can pay %v: logged %d times:\n%s", canPay, n, &log)
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// publishedFor is how long an activity stays in sight after its end: long enough
-// that shoppers with a late rush, an open order or an old link are told that it
-// ended rather than that it never was.
+// publishedFor is how long an activity stays visible after its end: long enough
+// that shoppers with a late rush, an open order or an old link see that it
+// ended, rather than that it does not exist.
 const publishedFor = 24 * time.Hour
 
-// publishedPlan reads what is published, for the catalogue and for browsing.
+// publishedPlan reads published activities for the catalogue and for browsing.
 type publishedPlan struct {
 	db         *pgxpool.Pool
 	lead       time.Duration // of the preheat, before the opening
@@ -33,7 +33,7 @@ func newPublishedPlan(cfg Config, db *pgxpool.Pool) *publishedPlan {
 	return &publishedPlan{db: db, lead: cfg.PreheatLead, atMidnight: cfg.PreheatAtMidnight, zone: cfg.zone()}
 }
 
-// Fingerprint differs whenever Published would give something else.
+// Fingerprint changes whenever the result of Published would.
 func (p *publishedPlan) Fingerprint(ctx context.Context) (string, error) {
 	return fingerprint(ctx, seckilldb.New(p.db))
 }
@@ -73,7 +73,7 @@ func (p *publishedPlan) Published(ctx context.Context) (catalogue.Published, err
 	return out, nil
 }
 
-// publishedTree reads every activity that is in sight, with what is below it.
+// publishedTree reads every visible activity with its sessions and items.
 func publishedTree(ctx context.Context, q *seckilldb.Queries) ([]branch, error) {
 	activities, err := q.PublishedActivities(ctx, publishedFor.Seconds())
 	if err != nil {
@@ -82,7 +82,7 @@ func publishedTree(ctx context.Context, q *seckilldb.Queries) ([]branch, error) 
 	return readTree(ctx, q, activities)
 }
 
-// item puts an item together from its three rows.
+// item builds an item from its three rows.
 func (p *publishedPlan) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) *catalogue.Item {
 	return &catalogue.Item{
 		ID: i.ID, SessionID: s.ID, ActivityID: a.ID, SKU: i.Sku, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageUrl,
@@ -94,21 +94,22 @@ func (p *publishedPlan) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillS
 	}
 }
 
-// preheatAt is when an item that opens then is first loaded.
+// preheatAt is when an item with this opening is first loaded.
 func (p *publishedPlan) preheatAt(opensAt time.Time) time.Time {
 	at := opensAt.Add(-p.lead)
 	if !p.atMidnight {
 		return at
 	}
 	y, m, d := opensAt.In(p.zone).Date()
-	// A sale at 00:10 would have ten minutes only; the lead is the least there is.
+	// A sale at 00:10 would have only ten minutes after midnight; the lead is the
+	// minimum.
 	if midnight := time.Date(y, m, d, 0, 0, 0, 0, p.zone); midnight.Before(at) {
 		return midnight
 	}
 	return at
 }
 
-// Activity is what shoppers may see of an activity; visible is false when it is
+// Activity is the shoppers' view of an activity; visible is false if it is
 // deleted or still a draft.
 func (p *publishedPlan) Activity(ctx context.Context, id int64) (a browse.Activity, visible bool, err error) {
 	err = snapshot(ctx, p.db, func(q *seckilldb.Queries) error {
@@ -129,7 +130,7 @@ func (p *publishedPlan) Activity(ctx context.Context, id int64) (a browse.Activi
 	return a, visible, err
 }
 
-// Activities are all that are in sight.
+// Activities are all visible activities.
 func (p *publishedPlan) Activities(ctx context.Context) (all []browse.Activity, err error) {
 	err = snapshot(ctx, p.db, func(q *seckilldb.Queries) error {
 		tree, err := publishedTree(ctx, q)
@@ -141,7 +142,7 @@ func (p *publishedPlan) Activities(ctx context.Context) (all []browse.Activity, 
 	return all, err
 }
 
-// shown is what shoppers see of an activity.
+// shown converts an activity to its shoppers' view.
 func shown(b *branch) browse.Activity {
 	a := &b.activity
 	out := browse.Activity{ID: a.ID, Revision: a.Revision, ForgetAt: a.EndsAt.Add(publishedFor)}

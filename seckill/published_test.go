@@ -12,8 +12,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// TestCatalogueKnowsWhatIsPublished: drafts never, everything else until long
-// after its end.
+// TestCatalogueKnowsWhatIsPublished checks that the catalogue never has drafts
+// and keeps everything else until long after its end.
 func TestCatalogueKnowsWhatIsPublished(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -53,8 +53,8 @@ func TestCatalogueKnowsWhatIsPublished(t *testing.T) {
 	}
 }
 
-// TestCatalogueLearnsOfChanges by the event and, when that is lost, by looking
-// itself; nothing is read while nothing changes.
+// TestCatalogueLearnsOfChanges checks that changes arrive by the event and,
+// when that is lost, by the poll, and that an unchanged plan is not read again.
 func TestCatalogueLearnsOfChanges(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -72,7 +72,7 @@ func TestCatalogueLearnsOfChanges(t *testing.T) {
 	eventually(t, "the poll", func() bool { i, _ := c.Item(s.stockItem(t, false).ID); return i.Paused })
 	seen, _ := c.Item(s.stockItem(t, false).ID)
 	same := func() bool { i, _ := c.Item(seen.ID); return i == seen }
-	stop() // its own looks would be counted, too
+	stop() // its own polls would be counted, too
 	before := queries.n.Load()
 	for range 5 {
 		if err := c.Refresh(t.Context()); err != nil {
@@ -80,16 +80,16 @@ func TestCatalogueLearnsOfChanges(t *testing.T) {
 		}
 	}
 	if n := queries.n.Load() - before; n > 5 || !same() {
-		t.Errorf("%d statements for five looks at an unchanged catalogue", n)
+		t.Errorf("%d statements for five polls of an unchanged catalogue", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.Refresh(ctx); err == nil || !same() {
-		t.Error("a failed refresh should leave the picture as it was")
+		t.Error("a failed refresh should leave the catalogue as it was")
 	}
 }
 
-// TestPreheatTimes: what is loaded when.
+// TestPreheatTimes checks when items are loaded.
 func TestPreheatTimes(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
@@ -113,7 +113,8 @@ func TestPreheatTimes(t *testing.T) {
 	}
 }
 
-// TestShoppersSeeThePlan looks at a whole answer once, and for a draft in vain.
+// TestShoppersSeeThePlan checks one complete answer, and that a draft is not
+// shown.
 func TestShoppersSeeThePlan(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -142,7 +143,7 @@ func TestShoppersSeeThePlan(t *testing.T) {
 	if again.status != http.StatusNotModified || len(again.raw) != 0 {
 		t.Errorf("the same again: %d %s", again.status, again.raw)
 	}
-	// What is left changes, and so does the tag.
+	// The remaining units change, and so does the ETag.
 	if err := d.Stock.Reserve(t.Context(), s.stockItem(t, false), d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 2}}, &inventory.Decision{}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING *;
 -- name: Activity :one
 SELECT * FROM seckill.activities WHERE id = $1;
 
--- Every change to an activity, its sessions or its items begins with this lock, so that they happen one after
--- the other and each sees the state that the rules are about.
+-- Every change to an activity, its sessions or its items begins with this lock, so that changes are
+-- serialized and each sees the state that the rules apply to.
 -- name: LockActivity :one
 SELECT sqlc.embed(a), now()::timestamptz AS at,
     coalesce((SELECT min(s.opens_at) FROM seckill.sessions s WHERE s.activity_id = a.id), a.ends_at)::timestamptz AS first_opening
@@ -40,7 +40,8 @@ UPDATE seckill.activities SET revision = revision + 1, updated_at = now() WHERE 
 -- name: DeleteActivity :exec
 DELETE FROM seckill.activities WHERE id = $1;
 
--- Whoever moves the row first wins; the other instances' updates find nothing. An id of 0 is every activity.
+-- The first instance to update the row wins; the other instances' updates match nothing. An id of 0 means
+-- every activity.
 -- name: StartDue :many
 UPDATE seckill.activities a SET status = 'running', revision = revision + 1, updated_at = now()
 WHERE a.status = 'scheduled' AND (@id::bigint = 0 OR a.id = @id)
@@ -52,7 +53,8 @@ UPDATE seckill.activities SET status = 'ended', revision = revision + 1, updated
 WHERE status = 'running' AND ends_at <= now() AND (@id::bigint = 0 OR id = @id)
 RETURNING id;
 
--- What is published and not long over, in one short text: equal texts mean that nothing changed.
+-- Published activities that are not long over, as one short text: equal texts mean that nothing
+-- changed.
 -- name: CatalogueFingerprint :one
 SELECT coalesce(md5(string_agg(id || ':' || revision, ',' ORDER BY id)), '')::text
 FROM seckill.activities WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => @kept_seconds);
@@ -126,22 +128,24 @@ SELECT load_wanted, load_done FROM seckill.items WHERE id = $1;
 -- name: LoadsOwed :many
 SELECT id FROM seckill.items WHERE id = ANY(@ids::bigint[]) AND load_wanted > load_done;
 
--- An older request never takes the place of a newer one that was answered meanwhile.
+-- An older request never replaces a newer one that was answered meanwhile.
 -- name: LoadDone :exec
 UPDATE seckill.items SET load_done = greatest(load_done, @answered) WHERE id = @id;
 
--- What every published item should have on sale. It is counted here and not by the program, whose count it proves.
+-- The units that every published item should have on sale. Computed here and not by the program, whose result
+-- it checks.
 -- name: PlannedStock :many
 SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale
 FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
 WHERE a.status <> 'draft' ORDER BY i.id;
 
--- Many reservations, decided as a whole by this statement's own time. One is given when its window is open, the user
--- has none yet and, where there is a cap, a place is left; a user who comes twice gets one. A counter that another
--- statement has filled meanwhile makes its CHECK abort this one, and nothing has happened. An item that has no counter
--- yet gets one that begins with what is there. Rows are inserted in the order of their keys and counters in the order
--- of items, so that no two statements wait for each other. Neither made nor held although the window is open and the
--- item not full: another request was faster by a moment, ask again. An item that does not exist has no answer.
+-- Decides many reservations together, by this statement's own time. A reservation is granted when its window
+-- is open, the user has none yet and, if there is a cap, a place is left; a user who appears twice gets one.
+-- If another statement fills a counter meanwhile, the CHECK aborts this one and nothing has happened. An item
+-- without a counter gets one that starts with the reservations that exist. Rows are inserted in key order and
+-- counters in item order, so that no two statements deadlock. If a reservation was neither made nor held
+-- although the window is open and the item not full, a concurrent request was faster: repeat the request. An
+-- item that does not exist has no row.
 -- name: Reserve :many
 WITH asked AS (
     SELECT row_number() OVER () AS ord, t.* FROM (
@@ -192,7 +196,7 @@ FROM known k
 -- name: Reservation :one
 SELECT r.reserved_at, r.human_ok FROM seckill.reservations r WHERE r.item_id = @item_id AND r.user_id = @user_id;
 
--- Gives a reservation back before the window closes, and its place with it.
+-- Cancels a reservation before the window closes and frees its place.
 -- name: GiveUpReservation :one
 WITH gone AS (
     DELETE FROM seckill.reservations r USING seckill.items i, seckill.sessions s
@@ -205,8 +209,8 @@ WITH gone AS (
 SELECT coalesce(now() >= s.reservation_closes_at, false)::boolean AS closed, EXISTS (SELECT 1 FROM gone) AS gone
 FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id WHERE i.id = @item_id;
 
--- Which of many pairs of item and user are reservations. OFFSET 0 keeps the planner from turning the lookups into a
--- scan of the whole table.
+-- Which of many pairs of item and user are reservations. OFFSET 0 keeps the planner from turning the lookups
+-- into a scan of the whole table.
 -- name: ReservationsAmong :many
 SELECT r.item_id, r.user_id, r.human_ok, now()::timestamptz AS at
 FROM (SELECT unnest(@item_ids::bigint[]) AS item, unnest(@user_ids::bigint[]) AS usr) n
@@ -218,12 +222,13 @@ SELECT item_id, count(*) AS reservations FROM seckill.reservations WHERE item_id
 -- name: ReservationsOf :many
 SELECT * FROM seckill.reservations WHERE item_id = @item_id AND user_id > @after ORDER BY user_id LIMIT @row_limit;
 
--- A cap that is set on a session counts from what there is when its next reservation is made.
+-- A cap that is set on a session starts counting with the existing reservations when its next
+-- reservation is made.
 -- name: ForgetReservationCounts :exec
 DELETE FROM seckill.reservation_counts WHERE item_id IN (SELECT id FROM seckill.items WHERE session_id = @session_id);
 
--- Whose reservations are of interest to nobody any more. It goes from item to item along the key, so that it costs a
--- step per item that has reservations and not a row for each of them.
+-- Items whose reservations are no longer needed. It steps from item to item along the key, so that it costs a
+-- step per item with reservations and not a row for each of them.
 -- name: LongReservedItems :many
 WITH RECURSIVE reserved AS (
     (SELECT r.item_id FROM seckill.reservations r ORDER BY r.item_id LIMIT 1)
@@ -234,7 +239,7 @@ WITH RECURSIVE reserved AS (
 SELECT i.id FROM reserved p JOIN seckill.items i ON i.id = p.item_id JOIN seckill.sessions s ON s.id = i.session_id
 WHERE s.closes_at < now() - make_interval(secs => @kept_seconds::float8) ORDER BY i.id;
 
--- Some of an item's reservations; what another instance is deleting at the moment is left to it.
+-- Some of an item's reservations; rows that another instance is deleting right now are skipped.
 -- name: ForgetReservations :execrows
 DELETE FROM seckill.reservations d USING (
     SELECT r.item_id, r.user_id FROM seckill.reservations r WHERE r.item_id = @item_id
@@ -245,7 +250,7 @@ DELETE FROM seckill.reservations d USING (
 DELETE FROM seckill.reservation_counts WHERE item_id = @item_id;
 
 -- name: WhenOnSale :one
--- When the sessions were on sale that fit everything that is asked for.
+-- When the matching sessions were on sale.
 SELECT min(s.opens_at)::timestamptz AS opens_at, max(s.closes_at)::timestamptz AS closes_at FROM seckill.sessions s
 WHERE (sqlc.narg('session_id')::bigint IS NULL OR s.id = sqlc.narg('session_id'))
   AND (sqlc.narg('activity_id')::bigint IS NULL OR s.activity_id = sqlc.narg('activity_id'))

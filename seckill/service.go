@@ -21,13 +21,13 @@ import (
 	"stampede/seckill/rush"
 )
 
-// Waker is told that an outbox row was committed, so that it need not wait for
-// the next poll.
+// Waker is woken when an outbox row is committed, so that the relay need not
+// wait for its next poll.
 type Waker interface{ Wake() }
 
 // Deps are what the module works with; all are required unless they say otherwise.
 type Deps struct {
-	// Catalogue is NewCatalogue's, which the door reads too.
+	// Catalogue is the one that NewCatalogue returned; the door reads it too.
 	Catalogue *catalogue.Catalogue
 	DB        *pgxpool.Pool // the module's own budget of connections
 	Redis     redis.UniversalClient
@@ -38,11 +38,13 @@ type Deps struct {
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
 	Orders    rush.Orders
-	// SigningKey is the process's key; each purpose derives its own from it.
+	// SigningKey is the process's key; each purpose derives a separate key from
+	// it.
 	SigningKey []byte
 	Trace      *tracing.Tracer // nil is off
-	// Admit decides who gets a rush path, and OverLimit hears of users who ask for
-	// them too often; both are the door's. Without it everybody is admitted.
+	// Admit decides who gets a rush path, and OverLimit is called for users who
+	// request paths too often; both belong to the door. Without it every user is
+	// admitted.
 	Admit     rush.DoorCheck
 	OverLimit func(user int64)
 }
@@ -101,12 +103,12 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.Rush.Routes(rt)
 }
 
-// Subscriptions are what the module listens to on EVENTS.
+// Subscriptions are the module's subscriptions to EVENTS.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{s.Catalogue.Subscription(), s.changeSubscription()}
 }
 
-// Workers are the module's loops.
+// Workers are the module's background loops.
 func (s *Service) Workers() []app.Worker {
 	return append([]app.Worker{
 		{Name: "seckill-catalogue", Run: s.Catalogue.Run},

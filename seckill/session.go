@@ -10,14 +10,14 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// SessionDraft is what creating a session takes; its items may come along.
+// SessionDraft is the body that creates a session; it may include items.
 type SessionDraft struct {
 	Name                string      `json:"name" doc:"1 to 120 characters" example:"10:00"`
-	OpensAt             time.Time   `json:"opens_at" doc:"From when the items are on sale"`
-	ClosesAt            time.Time   `json:"closes_at" doc:"Until when, at least 10 s later"`
-	ReservationOpensAt  *time.Time  `json:"reservation_opens_at,omitempty" doc:"Given, rush paths go only to those who reserved the item from then on"`
-	ReservationClosesAt *time.Time  `json:"reservation_closes_at,omitempty" doc:"By the session's opening at the latest"`
-	ReservationCap      float64     `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"Reservations of an item, as a multiple of its stock from 1 on; 0 is no cap" example:"20"`
+	OpensAt             time.Time   `json:"opens_at" doc:"When the items go on sale"`
+	ClosesAt            time.Time   `json:"closes_at" doc:"When the sale closes, at least 10 s later"`
+	ReservationOpensAt  *time.Time  `json:"reservation_opens_at,omitempty" doc:"When reservations open; if given, only shoppers who reserved the item get a rush path"`
+	ReservationClosesAt *time.Time  `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening"`
+	ReservationCap      float64     `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"The most reservations of an item, as a multiple of its stock, at least 1; 0 is no cap" example:"20"`
 	Items               []ItemDraft `json:"items,omitempty" maxItems:"1000" doc:"Items to create with it"`
 }
 
@@ -27,23 +27,23 @@ type newSession struct {
 	SessionDraft
 }
 
-// sessionPatch changes what it names and nothing else.
+// sessionPatch changes only the fields it names.
 type sessionPatch struct {
-	Version             int32      `json:"version" minimum:"1" doc:"The version that was read; another one in the database refuses the edit"`
+	Version             int32      `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
 	Name                *string    `json:"name,omitempty" doc:"1 to 120 characters"`
-	OpensAt             *time.Time `json:"opens_at,omitempty" doc:"From when the items are on sale"`
-	ClosesAt            *time.Time `json:"closes_at,omitempty" doc:"Until when, at least 10 s later"`
-	ReservationOpensAt  *time.Time `json:"reservation_opens_at,omitempty" doc:"From when an item can be reserved"`
-	ReservationClosesAt *time.Time `json:"reservation_closes_at,omitempty" doc:"By the session's opening at the latest"`
-	ReservationCap      *float64   `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"Reservations of an item, as a multiple of its stock from 1 on; 0 is no cap"`
-	WithoutReservation  bool       `json:"without_reservation,omitempty" doc:"Asks for no reservation any more; takes the place of the three"`
+	OpensAt             *time.Time `json:"opens_at,omitempty" doc:"When the items go on sale"`
+	ClosesAt            *time.Time `json:"closes_at,omitempty" doc:"When the sale closes, at least 10 s later"`
+	ReservationOpensAt  *time.Time `json:"reservation_opens_at,omitempty" doc:"When reservations open"`
+	ReservationClosesAt *time.Time `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening"`
+	ReservationCap      *float64   `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"The most reservations of an item, as a multiple of its stock, at least 1; 0 is no cap"`
+	WithoutReservation  bool       `json:"without_reservation,omitempty" doc:"Removes the reservation; replaces the other three fields"`
 }
 
-// minSession is the shortest session: below it nobody could follow a rush path
-// from its opening.
+// minSession is the shortest session: in a shorter one, shoppers could not get
+// from the opening through a rush path to an attempt.
 const minSession = 10 * time.Second
 
-// rows are what the draft asks to be inserted.
+// rows are the rows that the draft inserts.
 func (in *SessionDraft) rows() *twig {
 	t := &twig{session: seckilldb.SeckillSession{
 		Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt, ReservationOpensAt: in.ReservationOpensAt,
@@ -80,7 +80,7 @@ func (f *flaws) session(location string, s *seckilldb.SeckillSession, a *seckill
 	f.reservation(location, s)
 }
 
-// spanHolds checks the sessions that an edited activity already has.
+// spanHolds checks the existing sessions of an edited activity.
 func (f *flaws) spanHolds(b *branch) {
 	for i := range b.sessions {
 		var inner flaws
@@ -91,8 +91,8 @@ func (f *flaws) spanHolds(b *branch) {
 	}
 }
 
-// ahead refuses an opening that a published activity could not keep: its stock
-// has to be loaded before, and the freeze would begin at once.
+// ahead refuses an opening too soon for a published activity: its stock has to
+// be loaded before, and the freeze would begin immediately.
 func (c *change) ahead(f *flaws, location string, opensAt time.Time) {
 	if c.published() {
 		f.add(opensAt.Sub(c.at) > freezeBefore, location, opensAt, "In a published activity a session opens more than 60 seconds from now.")
@@ -114,7 +114,7 @@ func (s *Service) createSession(ctx context.Context, key string, in newSession) 
 	return out, err
 }
 
-// addSession checks a session against its activity and what is there already, and
+// addSession checks a session against its activity and the existing sessions, and
 // inserts it.
 func (c *change) addSession(ctx context.Context, in *newSession) (sessionView, error) {
 	tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
@@ -137,9 +137,9 @@ func (c *change) addSession(ctx context.Context, in *newSession) (sessionView, e
 	return view, c.changedBelow(ctx, before)
 }
 
-// insertSession writes a checked session and its items. Ids and counters in the
-// given rows are passed over, so that an existing session can be given to be
-// copied.
+// insertSession writes a checked session and its items. It ignores ids and
+// counters in the given rows, so that an existing session can be passed in to
+// be copied.
 func (c *change) insertSession(ctx context.Context, location string, t *twig) (sessionView, error) {
 	row, err := c.q.InsertSession(ctx, seckilldb.InsertSessionParams{
 		ActivityID: c.activity.ID, Name: t.session.Name, OpensAt: t.session.OpensAt, ClosesAt: t.session.ClosesAt,
@@ -163,9 +163,9 @@ func (c *change) insertSession(ctx context.Context, location string, t *twig) (s
 	return view, nil
 }
 
-// changedBelow ends a change to the activity's sessions or items: stock follows
-// what is planned now, views and catalogues are stale. before is what was
-// planned when the change began.
+// changedBelow completes a change to the activity's sessions or items: it makes
+// the stock follow the new plan and marks views and catalogues as stale. before
+// is the plan when the change began.
 func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) error {
 	if c.published() {
 		tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})
@@ -187,10 +187,11 @@ func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) 
 	return c.touch(ctx)
 }
 
-// errLastItem keeps a published activity from becoming one that never opens.
+// errLastItem prevents a published activity from losing its last item and never
+// opening.
 var errLastItem = errNotEditable.Saying("A published activity keeps at least one item; delete the activity instead, or terminate it.")
 
-// editSession lays a patch over a session.
+// editSession applies a patch to a session.
 func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (sessionView, error) {
 	var out sessionView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
@@ -229,8 +230,9 @@ func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (s
 	return out, err
 }
 
-// updateSession writes an edited session. A cap that it did not have before
-// counts from what there is: counters of an earlier one stood still meanwhile.
+// updateSession writes an edited session. A newly introduced cap starts from
+// the existing reservations: counters left over from an earlier cap are out of
+// date.
 func (c *change) updateSession(ctx context.Context, before, row *seckilldb.SeckillSession) (seckilldb.SeckillSession, error) {
 	if before.ReservationCap == 0 && row.ReservationCap > 0 {
 		if err := c.q.ForgetReservationCounts(ctx, row.ID); err != nil {
@@ -266,7 +268,8 @@ func (s *Service) deleteSession(ctx context.Context, id int64) error {
 	})
 }
 
-// lockSession locks the activity of a session for an edit and reads all of it.
+// lockSession locks the activity of a session for an edit and reads its whole
+// tree.
 func (c *change) lockSession(ctx context.Context, id int64) (*branch, *twig, error) {
 	row, err := c.q.Session(ctx, id)
 	if err != nil {
@@ -279,7 +282,8 @@ func (c *change) lockSession(ctx context.Context, id int64) (*branch, *twig, err
 	if err != nil {
 		return nil, nil, err
 	}
-	// Looked for again under the lock: another operator may have deleted it while this one waited.
+	// Looked up again under the lock: another operator may have deleted it while this request
+	// waited.
 	t, ok := tree[0].session(id)
 	if !ok {
 		return nil, nil, errNoSession

@@ -2,26 +2,26 @@ package seckill
 
 import "time"
 
-// A plan is moved by the shop's clock on the wall, not by elapsed time: what
-// opens at 10:00 opens at 10:00 on every other day too, also when the clocks
-// were put forward or back in between. For the calculation a reading of the
-// wall clock is written as a time in UTC, where every day has 24 hours.
+// A plan moves by the shop's wall clock, not by elapsed time: what opens at
+// 10:00 opens at 10:00 on every other day too, also when the clocks were put
+// forward or back in between. For the calculation a wall clock time is written
+// as a time in UTC, where every day has 24 hours.
 
-// wallTime is what the clock on the zone's wall shows at a moment.
+// wallTime is what the wall clock in the zone shows at a moment.
 func wallTime(t time.Time, zone *time.Location) time.Time {
 	t = t.In(zone)
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 }
 
-// nearTransition is far enough from a reading to be before or after a change of
-// the clocks that affects it, whatever the zone's offset, and no zone changes
-// its clocks twice within it.
+// nearTransition is far enough from a wall clock time to be before or after a
+// change of the clocks that affects it, whatever the zone's offset; no zone
+// changes its clocks twice within it.
 const nearTransition = 24 * time.Hour
 
-// atWallTime is the moment at which the clock on the zone's wall shows a
-// reading. Of two such moments, when the clocks are put back, it is the first.
-// When the clocks are put forward over the reading, exact is false, and it is as
-// long after the change as the reading lies after it.
+// atWallTime is the moment at which the wall clock in the zone shows a time.
+// When the clocks are put back over it there are two such moments, and it
+// returns the first. When the clocks are put forward over it, exact is false,
+// and the result is as long after the change as the time lies after it.
 func atWallTime(wall time.Time, zone *time.Location) (at time.Time, exact bool) {
 	_, before := wall.Add(-nearTransition).In(zone).Zone()
 	_, after := wall.Add(nearTransition).In(zone).Zone()
@@ -38,9 +38,9 @@ func atWallTime(wall time.Time, zone *time.Location) (at time.Time, exact bool) 
 	}
 }
 
-// shiftSpan moves a span by a distance on the wall clock. Where the clocks are
-// put forward over its beginning, or its end was a second time that a reading
-// came up, it keeps its length instead of its end, which could come first.
+// shiftSpan moves a span by a distance on the wall clock. If the clocks are put
+// forward over its beginning, or its end was the second occurrence of a wall
+// clock time, it keeps its length instead of its end, which could come first.
 func shiftSpan(from, to time.Time, by time.Duration, zone *time.Location) (newFrom, newTo time.Time) {
 	newFrom, exact := atWallTime(wallTime(from, zone).Add(by), zone)
 	newTo, _ = atWallTime(wallTime(to, zone).Add(by), zone)
@@ -50,10 +50,10 @@ func shiftSpan(from, to time.Time, by time.Duration, zone *time.Location) (newFr
 	return newFrom, newTo
 }
 
-// dayLayout is how a day of the shop's calendar is written.
+// dayLayout is the format of a day in the shop's calendar.
 const dayLayout = time.DateOnly
 
-// dayOf is the day of the shop's calendar in which a moment lies, as midnight
+// dayOf is the day of the shop's calendar that contains a moment, as midnight
 // in UTC.
 func dayOf(t time.Time, zone *time.Location) time.Time {
 	return wallTime(t, zone).Truncate(24 * time.Hour)

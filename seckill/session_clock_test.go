@@ -16,9 +16,9 @@ func zoneOf(t testing.TB, name string) *time.Location {
 	return z
 }
 
-// TestMomentsOnTheWall: the days on which the clocks are put forward and back,
-// in a zone ahead of UTC and one behind it.
-func TestMomentsOnTheWall(t *testing.T) {
+// TestAtWallTime covers the days on which the clocks are put forward and
+// back, in a zone ahead of UTC and one behind it.
+func TestAtWallTime(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		zone, wall, want string
@@ -33,7 +33,7 @@ func TestMomentsOnTheWall(t *testing.T) {
 		{"Europe/Berlin", "2026-03-29T02:30:00Z", "2026-03-29T01:30:00Z", false},
 		{"Europe/Berlin", "2026-10-25T02:30:00Z", "2026-10-25T00:30:00Z", true},
 		{"Australia/Lord_Howe", "2026-10-04T02:15:00Z", "2026-10-03T15:45:00Z", false}, // half an hour is put forward
-		{"Pacific/Apia", "2011-12-31T10:00:00Z", "2011-12-30T20:00:00Z", true},         // the day after one that was left out
+		{"Pacific/Apia", "2011-12-31T10:00:00Z", "2011-12-30T20:00:00Z", true},         // the day after one that the calendar skipped
 	} {
 		wall, err := time.Parse(time.RFC3339, c.wall)
 		if err != nil {
@@ -46,9 +46,9 @@ func TestMomentsOnTheWall(t *testing.T) {
 	}
 }
 
-// TestSpansThatTheClocksWouldTurnAround keep their length: their end would come
-// before their beginning, or with it.
-func TestSpansThatTheClocksWouldTurnAround(t *testing.T) {
+// TestShiftSpanKeepsLengthOverClockChanges checks that a span keeps its length
+// when its end would otherwise not come after its beginning.
+func TestShiftSpanKeepsLengthOverClockChanges(t *testing.T) {
 	t.Parallel()
 	zone := zoneOf(t, "America/New_York")
 	for _, c := range []struct{ name, from, to, wantFrom, wantTo string }{
@@ -72,9 +72,9 @@ func TestSpansThatTheClocksWouldTurnAround(t *testing.T) {
 	}
 }
 
-// TestShiftedSpans: whatever is shifted by however many days in whatever zone,
-// it begins at the same time on the wall wherever there is one, and ends after
-// it begins.
+// TestShiftedSpans checks that, for any span, number of days and zone, the
+// shifted span begins at the same wall clock time if that exists, and ends
+// after it begins.
 func TestShiftedSpans(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -92,7 +92,8 @@ func TestShiftedSpans(t *testing.T) {
 		if days == 0 && wallTime(newFrom, zone) != wallTime(from, zone) {
 			rt.Fatalf("shifted by nothing: %v became %v", from, newFrom)
 		}
-		// An hour given here and an hour taken there is the most by which a length can change.
+		// The clocks being put back once and forward once changes a length by at most two
+		// hours.
 		if lost := to.Sub(from) - newTo.Sub(newFrom); lost.Abs() > 2*time.Hour || !newTo.After(newFrom) {
 			rt.Fatalf("a span of %v became one of %v", to.Sub(from), newTo.Sub(newFrom))
 		}

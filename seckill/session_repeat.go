@@ -11,31 +11,31 @@ import (
 )
 
 // maxRepeatDays is a quarter of a year: the longest season that a shop plans in
-// one go. The bounds on an activity's sessions and items hold besides.
+// one request. The bounds on an activity's sessions and items apply as well.
 const maxRepeatDays = 92
 
-// sessionRepetition is what repeating a session takes.
+// sessionRepetition is the body of a request to repeat a session.
 type sessionRepetition struct {
 	Until          string `json:"until" format:"date" doc:"The last day to open on, in the shop's calendar, at most 92 days after the session's own" example:"2026-11-30"`
-	ExtendActivity bool   `json:"extend_activity,omitempty" doc:"Move the end of the activity to the last closing if it comes earlier"`
+	ExtendActivity bool   `json:"extend_activity,omitempty" doc:"Move the activity's end to the last closing if the activity would end before that"`
 }
 
-// repeatedSessions is what became of each day.
+// repeatedSessions is the result for each day.
 type repeatedSessions struct {
-	Created  []sessionView `json:"created" nullable:"false" doc:"Sessions that were made, one for each day that had none"`
-	Existing []repeatedDay `json:"existing" nullable:"false" doc:"Days that were made before, however they were edited since; they are left as they are"`
+	Created  []sessionView `json:"created" nullable:"false" doc:"Sessions created, one for each day that had none"`
+	Existing []repeatedDay `json:"existing" nullable:"false" doc:"Days that already have a session, edited since or not; they are left unchanged"`
 }
 
-// repeatedDay is a day that has its session already.
+// repeatedDay is a day that already has its session.
 type repeatedDay struct {
 	Day       string  `json:"day" format:"date"`
 	SessionID wire.ID `json:"session_id"`
 }
 
 // repeatSession copies a session with its items to each following day, at the
-// same times on the shop's clock. Every copy is an ordinary session: it can be
-// edited and deleted by itself. A day that has its copy is passed over, so that
-// repeating again only adds what is missing.
+// same times on the shop's clock. Every copy is an ordinary session that can be
+// edited and deleted separately. Days that already have a copy are skipped, so
+// that repeating again only adds what is missing.
 func (s *Service) repeatSession(ctx context.Context, key string, id int64, in sessionRepetition) (repeatedSessions, error) {
 	var out repeatedSessions
 	request := struct {
@@ -50,7 +50,7 @@ func (s *Service) repeatSession(ctx context.Context, key string, id int64, in se
 }
 
 // repeatSession copies a session to each following day that has no copy yet.
-// Asking again therefore only fills gaps.
+// Repeating the request therefore only fills gaps.
 func (c *change) repeatSession(ctx context.Context, id int64, in *sessionRepetition) (repeatedSessions, error) {
 	b, t, err := c.lockSession(ctx, id)
 	if err != nil {
@@ -96,8 +96,8 @@ func (c *change) repeatSession(ctx context.Context, id int64, in *sessionRepetit
 	return out, c.record(ctx, "session.repeat", sessionSubject(id), map[string]any{"until": in.Until, "created": made, "existing": out.Existing})
 }
 
-// makeRoom checks the copies against their activity, and moves its end if it is
-// to be moved.
+// makeRoom checks the copies against their activity, and extends the activity
+// if the request says so.
 func (c *change) makeRoom(ctx context.Context, b *branch, plans []twig, in *sessionRepetition) error {
 	row := c.activity
 	last := plans[len(plans)-1].session.ClosesAt
@@ -128,8 +128,8 @@ func (c *change) makeRoom(ctx context.Context, b *branch, plans []twig, in *sess
 	return c.record(ctx, "activity.edit", activitySubject(row.ID), edited(viewActivity(&was), viewActivity(&c.activity)))
 }
 
-// seriesOf names the days that belong together by the session that they began
-// with, whichever of them is repeated.
+// seriesOf identifies a series of repeated sessions by its first session,
+// whichever session of it is given.
 func seriesOf(s *seckilldb.SeckillSession) int64 {
 	if s.RepeatOf != nil {
 		return *s.RepeatOf
@@ -137,8 +137,8 @@ func seriesOf(s *seckilldb.SeckillSession) int64 {
 	return s.ID
 }
 
-// daysOf is the session of each day of a series. A copy stands for the day that
-// it was made for, also after it was moved to another.
+// daysOf maps each day of a series to its session. A copy counts for the day
+// that it was made for, even after it was moved to another.
 func (b *branch) daysOf(series int64, zone *time.Location) map[time.Time]int64 {
 	days := make(map[time.Time]int64)
 	for i := range b.sessions {
@@ -152,7 +152,7 @@ func (b *branch) daysOf(series int64, zone *time.Location) map[time.Time]int64 {
 	return days
 }
 
-// onDay is the plan of the session's copy for another day.
+// onDay is the plan of the session's copy on another day.
 func (t *twig) onDay(day time.Time, zone *time.Location) twig {
 	series := seriesOf(&t.session)
 	row := t.session

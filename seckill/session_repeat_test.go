@@ -23,8 +23,8 @@ func (d *desk) openings(s sale) []string {
 	return all
 }
 
-// TestASessionRepeatsOverTheChangeOfTheClocks: every day at 10:00 on the wall,
-// with the item, and each day can be changed by itself.
+// TestASessionRepeatsOverTheChangeOfTheClocks checks that each copy opens at
+// 10:00 local time, has the item, and can be changed separately.
 func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk(inZone("America/New_York"))
@@ -45,7 +45,8 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 	if second["closes_at"] != "2026-03-08T16:00:00.000Z" || second["repeat_of"] != s.session || item["stock"] != 10.0 || item["spec"] != "red" || item["limit_per_user"] != 2.0 {
 		t.Errorf("the second copy: %v", second)
 	}
-	// The same request again, by its key and without one: nothing is made twice.
+	// The same request again, with its key and without one: no copy is made
+	// twice.
 	tr = d.traced(func() {
 		if again := d.do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1"); !bytes.Equal(again.raw, r.raw) {
 			t.Errorf("repeated by key: %s", again.raw)
@@ -58,8 +59,8 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 	if tr.String() != "[] and 0 events" {
 		t.Errorf("repeating again left %v", tr)
 	}
-	// One day is moved to another time, one is deleted: the first is left alone, the second is made anew, from
-	// whichever day one asks.
+	// One day is moved to another time, one is deleted: the first is left alone, the second is created again,
+	// whichever day the request names.
 	d.do(http.StatusOK, http.MethodPatch, fmt.Sprintf("/api/v1/admin/sessions/%s", second["id"]), `{"version":1,"name":"Noon","opens_at":"2026-03-08T15:30:00Z"}`)
 	first, third := r.body["created"].([]any)[0].(map[string]any), r.body["created"].([]any)[2].(map[string]any)
 	d.do(http.StatusNoContent, http.MethodDelete, fmt.Sprintf("/api/v1/admin/sessions/%s", third["id"]), nil)
@@ -74,8 +75,8 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 	}
 }
 
-// TestAScheduledSessionRepeats: the copies get stock and are shown, and the
-// activity's end moves only when that is asked for.
+// TestAScheduledSessionRepeats checks that the copies get stock and are shown,
+// and that the activity's end moves only on request.
 func TestAScheduledSessionRepeats(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()
@@ -116,7 +117,8 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 	}
 }
 
-// TestWrongRepetitions name what is wrong and leave nothing behind.
+// TestWrongRepetitions checks that a refused repetition names the mistake and
+// records nothing.
 func TestWrongRepetitions(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk(inZone("America/New_York"))

@@ -6,34 +6,34 @@ import (
 	"unicode/utf8"
 )
 
-// Texts that shoppers see: names, titles, specifications. Whatever is taken here
-// stands on pages, in orders, in receipts and in logs beside other people's text,
-// so it must be legible and stay within its own line.
+// Texts that shoppers see: names, titles, specifications. They appear on pages,
+// in orders, receipts and logs next to other text, so they must be legible and
+// must not affect the text around them.
 
 // name checks the name of an activity or session.
 func (f *flaws) name(location, name string) {
 	f.text(location, name, 1, maxNameRunes)
 }
 
-// text checks a text of a bounded number of characters. One that must not be
-// empty has something in it to see.
+// text checks the length of a text in characters. A text that must not be empty
+// must have at least one visible character.
 func (f *flaws) text(location, s string, least, most int) {
 	n := utf8.RuneCountInString(s)
 	f.add(n >= least && n <= most, location, s, "This has %d to %d characters.", least, most)
-	f.add(least == 0 || n < least || strings.ContainsFunc(s, visible), location, s, "There is nothing to see in this text; write at least one letter, digit or sign.")
-	f.add(inEncoding(s), location, s, "This text was not sent as UTF-8, or has U+FFFD in it; send it again as UTF-8.")
-	f.add(!strings.ContainsFunc(s, unruly), location, s, "This has a control character, a line break or a character that turns the direction of writing; leave it out.")
+	f.add(least == 0 || n < least || strings.ContainsFunc(s, visible), location, s, "This text has no visible character; write at least one letter, digit or symbol.")
+	f.add(inEncoding(s), location, s, "This text was not sent as UTF-8, or contains U+FFFD; send it again as UTF-8.")
+	f.add(!strings.ContainsFunc(s, unruly), location, s, "This contains a control character, a line break or a character that changes the direction of writing; remove it.")
 }
 
-// inEncoding refuses the sign that JSON decoding puts in the place of bytes that
-// are not UTF-8: what was meant is lost by then.
+// inEncoding refuses U+FFFD, which JSON decoding substitutes for bytes that are
+// not UTF-8: the original text is lost by then.
 func inEncoding(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError)
 }
 
-// unruly reports characters that reach beyond their own text: they break a log
-// line, or make what follows read backwards. Joiners and variation selectors, of
-// which emoji and many scripts are made, are not among them.
+// unruly reports characters that affect text around them: they break a log line,
+// or make what follows read backwards. Joiners and variation selectors, which
+// emoji and many scripts need, are allowed.
 func unruly(r rune) bool {
 	switch {
 	case unicode.IsControl(r), // C0, DEL, C1; Postgres cannot keep the first of them
@@ -46,8 +46,8 @@ func unruly(r rune) bool {
 	}
 }
 
-// visible reports whether a character leaves something to see by itself. Four
-// letters and a symbol are blank by definition.
+// visible reports whether a character alone is visible. Four letters and a
+// symbol are blank by definition.
 func visible(r rune) bool {
 	switch r {
 	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800': // Hangul fillers, the empty Braille pattern

@@ -9,22 +9,22 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// TestTextsAreLegible: what stands on pages beside other people's text is taken
-// when it can be read there and harms nothing.
+// TestTextsAreLegible checks that a text is accepted if it is readable and does
+// not affect the text around it.
 func TestTextsAreLegible(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"A phone":                    "",
 		"限量版跑鞋（红）":                   "",
 		"👩‍👩‍👧 ❤️ 1️⃣":               "", // joiners and variation selectors
-		"هاتف نقال":                  "", // runs from right to left by itself
+		"هاتف نقال":                  "", // right to left without control characters
 		"क्\u200dष":                  "", // a joiner that the script needs
 		"":                           "1 to 5 characters",
 		"too long":                   "1 to 5 characters",
-		" \u00a0\u3000":              "nothing to see",
-		"\u200b":                     "nothing to see",
-		"\u200d\ufe0f":               "nothing to see",
-		"\u3164\u2800":               "nothing to see",
+		" \u00a0\u3000":              "no visible character",
+		"\u200b":                     "no visible character",
+		"\u200d\ufe0f":               "no visible character",
+		"\u3164\u2800":               "no visible character",
 		"a\u202eb":                   "direction of writing",
 		"a\u2066b":                   "direction of writing",
 		"a\nb":                       "line break",
@@ -53,7 +53,8 @@ func TestTextsAreLegible(t *testing.T) {
 	}
 }
 
-// TestBytesThatAreNotUTF8AreNotKept: they come out of the decoder as U+FFFD.
+// TestBytesThatAreNotUTF8AreNotKept checks that they are refused: the decoder
+// turns them into U+FFFD.
 func TestBytesThatAreNotUTF8AreNotKept(t *testing.T) {
 	t.Parallel()
 	d := newYard(t).desk()

@@ -1,12 +1,13 @@
-// Package inventoryevent is what inventory tells every instance about stock.
+// Package inventoryevent has inventory's broadcasts to every instance.
 package inventoryevent
 
-// SubjectReturned says that units came back and sold-out flags are to be
+// SubjectReturned says that units were returned and sold-out flags are to be
 // cleared. It is broadcast without storage: a flag lives 2 s at most, so a lost
 // broadcast costs no more than that.
 const SubjectReturned = "broadcast.inventory.returned"
 
-// SubjectLoaded says that an item was loaded under a new epoch. Broadcast, too.
+// SubjectLoaded says that an item was loaded under a new epoch. It is a
+// broadcast too.
 const SubjectLoaded = "broadcast.inventory.loaded"
 
 // Returned is the payload of SubjectReturned.

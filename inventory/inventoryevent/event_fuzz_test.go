@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// same reads raw as an event, writes it and reads it again: whatever is
-// accepted must mean the same after another round.
+// same reads raw as an event, writes it and reads it again: an accepted event
+// must mean the same after another round.
 func same[E comparable](t *testing.T, raw []byte) {
 	t.Helper()
 	var first, second E
@@ -36,12 +36,12 @@ func FuzzEvents(f *testing.F) {
 		}
 		var got Returned
 		if err := json.Unmarshal(out, &got); err != nil || got != want {
-			t.Fatalf("%+v was read as %+v, %v", want, got, err)
+			t.Fatalf("%+v decoded as %+v, %v", want, got, err)
 		}
 	})
 }
 
-// Instances of two versions talk to each other during an update: pinned.
+// Instances of two versions exchange these events during an update: pinned.
 func TestEventsGolden(t *testing.T) {
 	t.Parallel()
 	for want, event := range map[string]any{

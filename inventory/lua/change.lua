@@ -1,13 +1,13 @@
 #!lua
--- Brings an operator's change into a loaded item. Only a newer revision counts, so late and repeated calls are
--- harmless, and stock moves by the difference of the totals: what is held meanwhile stays held.
+-- Applies an operator's change to a loaded item. Only a newer revision takes effect, so late and repeated
+-- calls are harmless, and stock moves by the difference of the totals: units held meanwhile stay held.
 --
 -- KEYS[1] state
 -- ARGV[1] rev   ARGV[2] total on offer   ARGV[3] opens_ms   ARGV[4] closes_ms   ARGV[5] limit   ARGV[6] paused, 0 or 1
 -- ARGV[7] rebuy, 0 or 1
 --
 -- Returns {code, epoch, rel, units added}.
---   code: 0 applied, 1 no state (Load will bring the change), 2 not newer.
+--   code: 0 applied, 1 no state (Load will write the change), 2 not newer.
 -- Cost: O(1).
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'rev', 'total', 'rel')

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- Notes that numbers are paid for, each exactly once, so that "sold out" can be told from "all held". The user's mark
--- remembers it with ":c" behind the quantity.
+-- Records that numbers are paid for, each exactly once, so that "sold out" differs from "all held". The user's mark
+-- gets ":c" after the quantity.
 --
 -- KEYS[1] state   KEYS[2] users
--- ARGV[1] epoch the caller believes in
+-- ARGV[1] epoch that the caller knows
 -- ARGV[2] n, at most 512
 -- ARGV[3 .. 2+n]   users
 -- ARGV[3+n .. 2+2n] numbers
 --
 -- Returns {code, epoch, numbers newly committed}; the codes are those of release.lua. A number that this epoch does not
--- hold is done: Load counted it. Repeating it changes nothing. allow-oom, because it follows a payment and adds two
--- bytes.
+-- hold needs nothing: Load counted it. Repeating it changes nothing. allow-oom, because it follows a payment and adds
+-- two bytes.
 -- Cost: O(n).
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'fenced')

@@ -5,12 +5,12 @@
 -- KEYS[1] state
 -- ARGV[1] epoch that the Load is going to write
 --
--- Returns {code, epoch, seq, 1 when Redis is the one that was loaded, run id that was loaded, run id that answers}; the
--- run id that was loaded is empty without a state, and neither comes with code 2.
+-- Returns {code, epoch, seq, 1 if Redis is the one that was loaded, run id that was loaded, current run id}; the
+-- run id that was loaded is empty without a state, and code 2 returns neither.
 --   code: 0 fenced, 1 no state (nothing decides anyway), 2 refused: the item has that epoch or a later one already, or
---   is fenced for a later one, so the caller slept through its lease and must not stop what its successor opens.
--- Repeating it answers the same, for a client that lost the first answer. Two Loads that planned the same epoch may both
--- pass; Postgres lets one of them write it.
+--   is fenced for a later one, so the caller's lease expired and it must not stop what its successor opens.
+-- Repeating it returns the same, for a client that lost the first answer. Two Loads that planned the same epoch may both
+-- pass; Postgres lets only one of them write it.
 -- Cost: O(1).
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'run_id', 'fenced')

@@ -1,15 +1,15 @@
 #!lua flags=no-writes
--- Tells what one user holds of an item, and how far the queue has moved.
+-- Returns what one user holds of an item, and how far the queue has moved.
 --
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds
--- ARGV[1] epoch the caller believes in   ARGV[2] user
+-- ARGV[1] epoch that the caller knows   ARGV[2] user
 --
 -- Returns {code, epoch, persisted, mark, sequence}.
---   code: 0 holds, 1 no state, 2 does not hold, 3 another epoch (to be repeated with the one returned), 4 it cannot be
---   told now: there is no mark, but the item is being loaded or Redis was restarted, so that a missing mark proves
---   nothing; or there is one without an order row, but Redis was restarted, and the Load to come forgets it if its
+--   code: 0 holds, 1 no state, 2 does not hold, 3 another epoch (to be repeated with the one returned), 4 unknown
+--   now: there is no mark, but the item is being loaded or Redis was restarted, so that a missing mark proves
+--   nothing; or there is one without an order row, but Redis was restarted, and the next Load drops it if its
 --   grant was never published.
---   mark: "<number>[:<quantity>][:c]", see reserve.lua and commit.lua; sequence: 0 when the order row exists.
+--   mark: "<number>[:<quantity>][:c]", see reserve.lua and commit.lua; sequence: 0 if the order row exists.
 -- Cost: O(1).
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'fenced', 'persisted', 'run_id')

@@ -1,8 +1,9 @@
 #!lua
 -- The last step of a Load: replaces the state, which switches the item to the new epoch's keys and lets it decide
--- again. The keys named by the new epoch have been written before; nobody reads them until now. The caller says which
--- Redis it wrote them to and how large they are, because what a failover or another Load took away must not be opened:
--- an item whose holders are missing would look ready, and nothing would load it again.
+-- again. The keys named by the new epoch were written before and have had no reader until now. The caller passes the
+-- run id of the Redis that it wrote them to and their sizes, because a Load whose keys were lost in a failover or
+-- freed by another Load must not open the item: without its holders the item would look ready, and nothing would load
+-- it again.
 --
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone, these three the new epoch's
 -- KEYS[5 …] the replaced epoch's users, holds and gone, freed here
@@ -12,10 +13,10 @@
 -- ARGV[13] run id of the Redis that was fenced   ARGV[14] entries of users   ARGV[15] of holds   ARGV[16] of gone
 --
 -- Returns {code, epoch, rel}.
---   code: 0 loaded, 1 refused: the item has a later epoch or is fenced for one, 2 another epoch is there than the one
+--   code: 0 loaded, 1 refused: the item has a later epoch or is fenced for one, 2 the current epoch is not the one
 --   named as replaced (to be repeated with it, so that its keys are freed), 3 this is another Redis than the one that
 --   was fenced, or keys are missing: the Load must start over.
--- Repeating it changes nothing: only one Load writes an epoch, so an item that has this one was opened by the caller.
+-- Repeating it changes nothing: only one Load writes an epoch, so if the item has this one, the caller opened it.
 -- Cost: O(1); the old keys are freed in the background.
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'rel', 'fenced')
@@ -42,7 +43,7 @@ if state[1] then
     if state[1] ~= ARGV[2] then
         return {2, epoch, rel}
     end
-    -- Units may have come back by this Load, so that a flag set before it is stale.
+    -- This Load may have returned units, so a sold-out flag set before it is stale.
     rel = rel + 1
 end
 redis.call('DEL', KEYS[1])

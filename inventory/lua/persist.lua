@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Notes that order rows exist for some numbers: their holds need no watching any more and the queue moves on.
+-- Records that order rows exist for some numbers: they leave the holds hash and the queue moves on.
 --
 -- KEYS[1] state   KEYS[2] holds
 -- ARGV[1] epoch under which the numbers were granted
 -- ARGV[2 …] numbers, at most 1000
 --
--- Returns how many were still open. Another epoch or no state is 0: Load has already taken those orders over.
+-- Returns how many were still open. Another epoch or no state returns 0: Load has already counted those orders.
 -- Repeating it changes nothing. It only frees memory, hence allow-oom.
 -- Cost: O(numbers).
 

@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
--- Gives back the units of numbers that have ended, each exactly once, and remembers the numbers so that their paths
--- are not used again. Units come back only while the user's mark still names the number: a number that this epoch does
--- not hold was settled by Load already. Where nobody may have units twice, a closed number leaves "<number>:x" as its
--- user's mark: no hold any more, and in the way of the next one.
+-- Returns the units of numbers that have ended, each exactly once, and remembers the numbers so that their paths are
+-- not used again. Units are returned only while the user's mark still names the number: a number that this epoch does
+-- not hold was settled by Load already. If a user may buy only once, a closed number leaves "<number>:x" as its user's
+-- mark: no longer a hold, but it blocks the next one.
 --
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone   KEYS[5] buyers, only with one item per activity
--- ARGV[1] epoch the caller believes in
+-- ARGV[1] epoch that the caller knows
 -- ARGV[2] how long a number is remembered, in ms
 -- ARGV[3] n, at most 512
 -- ARGV[4 .. 3+n]   users
 -- ARGV[4+n .. 3+2n] numbers
 -- ARGV[4+2n] a member of gone that is long enough to keep it from being packed, see weightField in keys.go
--- ARGV[5+2n] 1 when the orders were closed, 0 when they were refused
+-- ARGV[5+2n] 1 if the orders were closed, 0 if they were refused
 --
--- Returns {code, epoch, rel, holds given back}.
+-- Returns {code, epoch, rel, holds released}.
 --   code: 0 done, 1 no state, 2 fenced (to be repeated), 3 another epoch (to be repeated with the one returned).
--- Repeating it changes nothing. It frees memory on the whole, hence allow-oom: stock must come back when Redis is full.
+-- Repeating it changes nothing. It frees memory overall, hence allow-oom: stock must be returned even if Redis is full.
 -- Cost: O(n log tombstones).
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'fenced', 'rel', 'rebuy')
@@ -72,8 +72,8 @@ end
 
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
 redis.call('ZADD', KEYS[4], 'inf', ARGV[4 + 2 * n], unpack(tombs))
--- A number that ends before its order row was seen leaves the queue like one whose row exists; otherwise everybody
--- behind it would keep waiting for it.
+-- A number that ends before its order row was seen leaves the queue like one whose row exists; otherwise every
+-- number behind it would keep waiting for it.
 local closed = redis.call('HDEL', KEYS[3], unpack(numbers))
 if closed > 0 then
     redis.call('HINCRBY', KEYS[1], 'persisted', closed)

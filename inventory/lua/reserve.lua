@@ -1,22 +1,22 @@
 #!lua
 -- Decides one batch of attempts for one item: who gets units, and under which number.
--- Set-wise: the users' marks come with one HMGET, winners are counted in Lua and written with one HSET each into
--- users and holds, so that an attempt costs a few table operations instead of round trips through the command table.
+-- Set-wise: the users' marks are read with one HMGET, winners are counted in Lua and written with one HSET each into
+-- users and holds, so that an attempt costs a few table operations and not several Redis commands.
 --
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone   KEYS[5] buyers, only with one item per activity
--- ARGV[1] epoch the caller believes in
+-- ARGV[1] epoch that the caller knows
 -- ARGV[2] item id
 -- ARGV[3] n, attempts in this batch, at most 512
 -- ARGV[4 .. 3+n]   users
--- ARGV[4+n .. 3+2n] marks: the number's 32 hex digits, and ":<quantity>" behind them unless it is 1; for an attempt with
---         a payment window shorter than the sale's ":<quantity>:<seconds>", whatever the quantity
+-- ARGV[4+n .. 3+2n] marks: the number's 32 hex digits, followed by ":<quantity>" unless it is 1; for an attempt with
+--         a payment window shorter than the sale's ":<quantity>:<seconds>", even if the quantity is 1
 --
 -- Returns {gate, epoch, remaining, committed, total, seq, persisted, rel, ms until opening, verdicts, extra…}.
 --   gate: 0 open, 1 fenced, 2 not started, 3 ended, 4 paused; only an open gate has verdicts.
 --   verdicts: one letter per attempt, in order: g granted, r repeated, b already bought, n not enough, s sold out,
 --   h all held, f finished, l over limit. Grants are numbered upwards to seq in the order of the letters.
 --   extra: for each r its grant's sequence (0: its order exists), for each b the number held, in order; while that
---   number's order does not exist yet, with ":<quantity>:<sequence>" of its grant behind it, and ":<seconds>" if its
+--   number's order does not exist yet, followed by ":<quantity>:<sequence>" of its grant, and ":<seconds>" if its
 --   payment window is shorter.
 -- Errors: out of memory refuses the call before anything is written.
 -- Cost: O(n); a full batch takes about half a millisecond.
@@ -32,8 +32,8 @@ local function closed(gate, wait)
     return {gate, tonumber(state[1]), remaining, committed, total, seq, persisted, rel, wait, ''}
 end
 
--- A restarted or failed-over Redis may have forgotten grants that it gave: its run id differs from the one that Load
--- wrote down, and nothing is decided until Load has run again.
+-- A restarted or failed-over Redis may have lost grants that it made: its run id differs from the one that Load
+-- recorded, and nothing is decided until Load has run again.
 local info = redis.call('INFO', 'server')
 local _, at = string.find(info, 'run_id:', 1, true)
 if state[1] ~= ARGV[1] or state[3] ~= '0' or string.sub(info, at + 1, at + #state[2]) ~= state[2] then
@@ -56,7 +56,7 @@ local n = tonumber(ARGV[3])
 local sub = string.sub
 local marks = redis.call('HMGET', KEYS[2], unpack(ARGV, 4, 3 + n))
 
--- The tombstones are few or none during a rush, so the look-up is made only when there are any.
+-- There are few or no tombstones during a rush, so they are only looked up if there are any.
 local gone
 if redis.call('EXISTS', KEYS[4]) == 1 then
     local numbers = {}
@@ -70,8 +70,8 @@ if KEYS[5] then
     buyers = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 3 + n))
 end
 
--- A grant's sequence is written as hundreds and two digits from this list: turning every number into text takes Lua
--- longer than all the rest of a grant.
+-- A grant's sequence is written as hundreds and two digits from this list: formatting every number takes Lua longer
+-- than all the rest of a grant.
 local digits = {[0] = '00', '01', '02', '03', '04', '05', '06', '07', '08', '09',
     '10', '11', '12', '13', '14', '15', '16', '17', '18', '19', '20', '21', '22', '23', '24', '25', '26', '27', '28', '29',
     '30', '31', '32', '33', '34', '35', '36', '37', '38', '39', '40', '41', '42', '43', '44', '45', '46', '47', '48', '49',
@@ -82,14 +82,14 @@ local low = (seq + 1) % 100
 local high = ':' .. (seq + 1 - low) / 100
 local granted_at = ':' .. now
 
--- What a hold tells of its grant: quantity and sequence, then the shorter window if there is one.
+-- The grant that a hold records: quantity and sequence, then the shorter window if there is one.
 local function waiting(hold)
     local grant, within = string.match(hold or '', '^%-?%d+(:%d+:%d+):%d+(.*)$')
     return grant and grant .. within or ''
 end
 
 local verdicts, extra = {}, {}
-local taken = {}                        -- what this batch gave: user → place of the mark in users
+local taken = {}                        -- what this batch granted: user → index of the mark in users
 local users, holds, bought = {}, {}, {} -- field, value, … of the HSETs
 local k = 0
 for i = 1, n do
@@ -126,7 +126,7 @@ for i = 1, n do
         if #mark > 32 then
             local window = string.find(mark, ':', 34, true)
             if window then
-                -- The hold alone keeps it, for whoever has to publish the grant again.
+                -- Only the hold keeps it, in case the grant has to be published again.
                 stamp = granted_at .. sub(mark, window)
                 mark = sub(mark, 1, window - 1)
             end

@@ -1,18 +1,18 @@
 #!lua flags=allow-oom
 -- Removes an item's keys when its sale is over and everything about it is in Postgres. Nothing loads an ended item
--- again, so this is the last that Redis hears of it. What the caller read is compared once more, in the same step as
--- the removal: a unit that moved meanwhile keeps the keys.
+-- again, so this is the last change to it in Redis. The figures that the caller read are compared again in the same
+-- step as the removal: a unit that moved meanwhile keeps the keys.
 --
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone
--- ARGV[1] epoch of the keys named
--- ARGV[2] remaining   ARGV[3] committed   ARGV[4] rel   ARGV[5] seq, as the caller read them; ARGV[2] is empty when the
---         state decides on nothing, because another run of Redis or a Load that ended half way left it so
--- ARGV[6] the field of holds that is no hold, see weightField in keys.go
+-- ARGV[1] epoch of the keys
+-- ARGV[2] remaining   ARGV[3] committed   ARGV[4] rel   ARGV[5] seq, as the caller read them; ARGV[2] is empty if the
+--         state decides nothing, because it is from another run of Redis or a Load stopped half way
+-- ARGV[6] the field of holds that is not a hold, see weightField in keys.go
 --
 -- Returns {code}.
---   code: 0 removed, 1 there was no state, 2 kept: another epoch, the sale goes on, or something moved.
+--   code: 0 removed, 1 there was no state, 2 kept: another epoch, the sale is not over, or something moved.
 -- Repeating it changes nothing.
--- Cost: O(1); the memory is given back in the background.
+-- Cost: O(1); the memory is freed in the background.
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'closes_ms', 'remaining', 'committed', 'rel', 'seq')
 if not state[1] then

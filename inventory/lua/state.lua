@@ -3,7 +3,7 @@
 --
 -- KEYS[1] state
 --
--- Returns {} without a state, else {1 when the run id matches, epoch, rev, total, remaining, committed, rel, seq,
+-- Returns {} without a state, else {1 if the run id matches, epoch, rev, total, remaining, committed, rel, seq,
 -- persisted, opens_ms, closes_ms, limit, paused, unlimited, fenced, rebuy}, all integers.
 -- Cost: O(1).
 

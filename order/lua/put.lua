@@ -1,22 +1,22 @@
--- Puts orders into the cache unless a version as new is there.
+-- Puts orders into the cache unless an equal or newer version is there.
 --
--- KEYS[1]           hash of those that stay, number → entry
--- KEYS[2]           hash of those that only stay for a moment
+-- KEYS[1]           hash of the long-lived orders, number → entry
+-- KEYS[2]           hash of the short-lived orders
 -- ARGV[1]           1 for the first hash, 2 for the second
 -- ARGV[2]           lifetime in seconds
--- ARGV[3]           "new": whatever is there stays; "newer": an older version, and what is no order, gives way
+-- ARGV[3]           "new": an existing entry stays; "newer": an older version, or a value that is not an order, is replaced
 -- ARGV[4]           n, the number of orders, at most 512
 -- ARGV[5 .. 4+n]    their numbers, 16 bytes each
 -- ARGV[5+n .. 4+2n] their entries, which begin with "o<version>:"
 --
--- Returns  {stored, left because as new a version is there, not stored for lack of memory}
---          An older entry of an order that there was no memory for was deleted, so that readers ask Postgres instead
---          of being told old news.
--- Errors   whatever Redis refuses besides for lack of memory (read-only replica, disk error)
+-- Returns  {stored, kept because an equal or newer version is there, not stored for lack of memory}
+--          The older entry of an order that there was no memory for is deleted, so that readers read Postgres
+--          instead of stale data.
+-- Errors   Redis errors other than lack of memory (read-only replica, disk error)
 -- Cost     one HMGET and one HSET for all; they are rarely in both hashes
 --
--- There is no shebang line on purpose: a script with flags is either refused as a whole when memory is short, and
--- could delete nothing then, or is allowed to grow beyond the limit.
+-- There is no shebang line on purpose: Redis either refuses a script with flags entirely when memory is short, so
+-- that it could not delete anything, or lets it grow beyond the limit.
 local n, new = tonumber(ARGV[4]), ARGV[3] == 'new'
 local function version(entry)
     return entry and tonumber(string.match(entry, '^o(%d+):') or -1)
@@ -68,13 +68,13 @@ if type(set) == 'table' and set.err then
     end
     return redis.error_reply(set.err)
 end
--- The first hash lives as long as its last order. The second ends that long after its first one: its orders must not
--- stay longer, however many follow.
+-- The first hash lives as long as its last order. The second expires that long after its first order: its orders
+-- must not stay longer, however many follow.
 local lives = redis.call('TTL', here)
 if lives < 0 or here == KEYS[1] and lives < tonumber(ARGV[2]) then
     redis.call('EXPIRE', here, ARGV[2])
 end
--- The entry in the other hash would come to light again when this one has ended.
+-- The entry in the other hash would be visible again once this hash has expired.
 if here == KEYS[2] and #old > 0 then
     redis.call('HDEL', KEYS[1], unpack(old))
 end

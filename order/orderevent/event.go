@@ -1,6 +1,7 @@
-// Package orderevent is what order tells the other modules: every change of an
-// order, packed, one event for all orders that one transaction changed; and
-// View, the document that shoppers read, the same by polling and by push.
+// Package orderevent is the contract of order with the other modules: every
+// change of an order, packed, one event for all orders that one transaction
+// changed; and View, the document that shoppers read, the same by polling and
+// by push.
 package orderevent
 
 import (
@@ -20,8 +21,8 @@ const (
 )
 
 // SubjectDue wakes the expiry sweeper when the first order of a batch falls
-// due. It lies outside SubjectAll: no order changed yet. Its payload is empty,
-// because the sweeper asks Postgres what is due.
+// due. It lies outside SubjectAll: no order has changed yet. Its payload is
+// empty, because the sweeper reads from Postgres what is due.
 const SubjectDue = "events.orders.due"
 
 // Statuses of an order.
@@ -36,7 +37,7 @@ const (
 	StatusRefundFailed = "refund_failed"
 )
 
-// StatusQueued is what a shopper reads of a number that was granted and has no
+// StatusQueued is what a shopper reads for a number that was granted and has no
 // row yet. It is never stored.
 const StatusQueued = "queued"
 
@@ -55,7 +56,7 @@ func Live(status string) bool {
 const (
 	ReasonDuplicate   = "duplicate"   // another live order of the user for the item or activity
 	ReasonShortfall   = "shortfall"   // Postgres had no unit left
-	ReasonInterrupted = "interrupted" // granted under an epoch that Postgres has left behind, or for an item it does not know
+	ReasonInterrupted = "interrupted" // granted under an epoch older than Postgres's, or for an item it does not know
 	ReasonBlocked     = "blocked"     // the user was blacklisted between the grant and the order
 	ReasonTimeout     = "timeout"     // not paid in time
 	ReasonCanceled    = "canceled"    // by the shopper
@@ -68,7 +69,7 @@ type Changed struct {
 	Orders []Order `json:"orders"`
 }
 
-// Order is an order after the change. It is also what the order cache keeps.
+// Order is an order after the change. The order cache stores the same.
 type Order struct {
 	No          ids.ID    `json:"order_no"`
 	UserID      int64     `json:"user_id,string"`

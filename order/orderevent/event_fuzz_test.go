@@ -20,8 +20,8 @@ func writable(o *Order) bool {
 	return true
 }
 
-// FuzzOrder: an order that is read, by whoever wrote it, means the same after
-// the writer's own encoding, and that is what encoding/json would have written.
+// FuzzOrder checks that an order decoded from any producer means the same after
+// our own encoding, and that encoding/json would have written the same.
 func FuzzOrder(f *testing.F) {
 	o := Order{No: ids.NewFor(7), UserID: 7, Title: `a"b`, Status: StatusClosed, Reason: ReasonTimeout, PayDeadline: time.Unix(9, 5).UTC()}
 	f.Add(o.AppendJSON(nil))
@@ -42,9 +42,9 @@ func FuzzOrder(f *testing.F) {
 	})
 }
 
-// FuzzChangedKeepsOrders: an event that is read keeps every order when it is
-// packed again, and no short event becomes many orders: each takes at least
-// "null,null,null" in the three columns.
+// FuzzChangedKeepsOrders checks that an event that was decoded keeps every
+// order when it is packed again, and that a short event cannot become many
+// orders: each takes at least "null,null,null" in the three columns.
 func FuzzChangedKeepsOrders(f *testing.F) {
 	raw, err := json.Marshal(Changed{Orders: []Order{{No: ids.New(), Title: "x"}, {No: ids.New(), Title: "x", UserID: 8}, {No: ids.New(), Title: "y"}}})
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends o as encoding/json would read it back. It is written by
-// hand because every order is encoded for the cache on the way of the order
-// writer, where reflection would cost as much as a tenth of Postgres's own work.
+// AppendJSON appends o as JSON that encoding/json can read back. It does not use
+// reflection, because the order writer encodes every order for the cache, where
+// reflection would cost as much as a tenth of Postgres's own work.
 func (o *Order) AppendJSON(b []byte) []byte {
 	b = append(b, `{"order_no":"`...)
 	b, _ = o.No.AppendText(b) // hex digits cannot fail
@@ -59,7 +59,7 @@ func appendString(b []byte, key, s string) []byte {
 	return append(b, quoted...)
 }
 
-// plain reports whether s is JSON text as it stands.
+// plain reports whether s needs no escaping in JSON.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' {

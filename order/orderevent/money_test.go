@@ -17,7 +17,7 @@ func TestMoneyIsWrittenAsOnABankStatement(t *testing.T) {
 		"CNY -92233720368547758.08": {math.MinInt64, "CNY"},
 	} {
 		if got := m.String(); got != want {
-			t.Errorf("%d %s is written %q, want %q", m.Amount, m.Currency, got, want)
+			t.Errorf("%d %s formatted as %q, want %q", m.Amount, m.Currency, got, want)
 		}
 	}
 }

@@ -10,36 +10,38 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// MaxPayloadBytes bounds one Changed payload. NATS takes 1 MiB by default; half
-// of it leaves room for headers and for a broker set up more tightly.
+// MaxPayloadBytes bounds one Changed payload. NATS accepts 1 MiB by default;
+// half of it leaves room for headers and for a broker with a lower limit.
 const MaxPayloadBytes = 512 << 10
 
-// group is how a payload carries orders: those of one batch differ in number,
-// user and quantity only, so everything else is written once. That is a tenth
-// of their plain JSON, for Postgres to store, NATS to sync and every consumer
-// to read.
+// group is how a payload carries orders: the orders of one batch differ in
+// number, user and quantity only, so everything else is written once. That is a
+// tenth of their plain JSON, for Postgres to store, NATS to sync and every
+// consumer to read.
 type group struct {
-	Of       Order   `json:"of"` // the first order; the others take over all but the columns
+	Of       Order   `json:"of"` // the first order; the others share all but the columns
 	No       numbers `json:"no"`
 	User     []int64 `json:"user"`
 	Quantity []int32 `json:"quantity"`
 }
 
-// numbers is a column of order numbers. It reads itself, because encoding/json
-// would take as long for the numbers alone as for everything else of an event.
+// numbers is a column of order numbers. It decodes itself, because
+// encoding/json would take as long for the numbers alone as for everything else
+// of an event.
 type numbers []ids.ID
 
-// UnmarshalJSON reads an array of texts. encoding/json has made sure that raw is
-// one JSON value, so the next quotation mark is where a text begins or ends.
+// UnmarshalJSON reads an array of strings. encoding/json has made sure that raw
+// is one JSON value, so the next quotation mark is where a string begins or
+// ends.
 func (ns *numbers) UnmarshalJSON(raw []byte) error {
 	*ns = make(numbers, 0, len(raw)/len(`"0198f2c8b5d07c3e9a4f1b2c3d4e5f60",`)+1)
 	rest := bytes.TrimSpace(raw)
 	if len(rest) < 2 || rest[0] != '[' {
-		return errors.New("orderevent: the order numbers are no array")
+		return errors.New("orderevent: the order numbers are not an array")
 	}
 	for rest = bytes.TrimLeft(rest[1:], " \t\r\n,"); rest[0] != ']'; rest = bytes.TrimLeft(rest, " \t\r\n,") {
 		if rest[0] != '"' {
-			return errors.New("orderevent: an order number is no text")
+			return errors.New("orderevent: an order number is not a string")
 		}
 		end := bytes.IndexByte(rest[1:], '"') + 1
 		var no ids.ID
@@ -70,7 +72,8 @@ func Pack(orders []Order) [][]byte {
 		}
 		n := 0
 		if piece, n = packGroup(orders, room); n == 0 {
-			// Nothing fits behind what is there; an empty payload always takes one.
+			// Nothing more fits into this payload; an empty payload always has room for
+			// one order.
 			payloads = append(payloads, append(payload, tail...))
 			payload = nil
 			continue
@@ -89,7 +92,7 @@ func Pack(orders []Order) [][]byte {
 	return payloads
 }
 
-// packGroup encodes the orders at the front that belong together, as many as
+// packGroup encodes the orders at the front that can share a group, as many as
 // fit into room bytes, and returns how many these are.
 func packGroup(orders []Order, room int) ([]byte, int) {
 	first := &orders[0]
@@ -136,7 +139,7 @@ func together(a, b *Order) bool {
 	}
 	same := *b
 	same.No, same.UserID, same.Quantity = a.No, a.UserID, a.Quantity
-	// Times are compared as instants: the zone is not part of what is told.
+	// Times are compared as instants: the zone is not part of the event.
 	if !same.PayDeadline.Equal(a.PayDeadline) || !same.CreatedAt.Equal(a.CreatedAt) || !same.UpdatedAt.Equal(a.UpdatedAt) {
 		return false
 	}
@@ -144,8 +147,8 @@ func together(a, b *Order) bool {
 	return same == *a
 }
 
-// MarshalJSON writes what Pack writes. It fails when the orders need more than
-// one payload: then they have to be told in several events, which Pack does.
+// MarshalJSON writes what Pack writes. It fails if the orders need more than
+// one payload: then they need several events, which Pack makes.
 func (c Changed) MarshalJSON() ([]byte, error) {
 	switch payloads := Pack(c.Orders); len(payloads) {
 	case 0:

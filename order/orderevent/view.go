@@ -15,8 +15,9 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 func Time(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 // OrderView is an order as its shopper reads it, by polling and by push alike.
-// A queued number has only the first members; an order has all but position
-// and poll_after_ms. Ids are text because JavaScript's numbers end at 2^53.
+// A queued number has only the first members; an order has all but position and
+// poll_after_ms. Ids are strings because JavaScript's numbers are exact only up
+// to 2^53.
 type OrderView struct {
 	OrderNo     ids.ID `json:"order_no" doc:"The number of the attempt, known since the rush path" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"queued: in line; pending_payment: to be paid by pay_deadline; closed: not paid in time or canceled; refused: never an order, see reason"`
@@ -37,10 +38,10 @@ type OrderView struct {
 }
 
 // reasonNotAvailable is what a shopper reads instead of ReasonBlocked: that there
-// is a list, and that he is on it, is the operators' business.
+// is a blacklist, and that the shopper is on it, is internal to the operators.
 const reasonNotAvailable = "not-available"
 
-// shoppersReason is a reason in the words for its shopper.
+// shoppersReason returns a reason as its shopper reads it.
 func shoppersReason(reason string) string {
 	if reason == ReasonBlocked {
 		return reasonNotAvailable
@@ -61,7 +62,7 @@ func View(o Order) OrderView {
 }
 
 // QueuedView renders a number that waits for the order writer with that many
-// grants before it. The rush answers with it, too.
+// grants before it. The rush answers with the same document.
 func QueuedView(no ids.ID, position int64) OrderView {
 	position = max(position, 0)
 	return OrderView{
@@ -71,11 +72,11 @@ func QueuedView(no ids.ID, position int64) OrderView {
 }
 
 const (
-	// minPollAfter is below what a person notices and above what the writer
-	// needs for a batch: asking sooner finds the same answer.
+	// minPollAfter is below what a person notices and above what the writer needs
+	// for a batch: an earlier poll gets the same answer.
 	minPollAfter = 200 * time.Millisecond
-	// maxPollAfter bounds how late a shopper learns of the order when the line
-	// moves faster than expected.
+	// maxPollAfter bounds how late a shopper sees the order if the line moves
+	// faster than expected.
 	maxPollAfter = 2 * time.Second
 	// pollPerPosition spreads the polls of a long line: at the slowest writer we
 	// design for, 10,000 orders a second, each place takes a tenth of a
@@ -83,8 +84,8 @@ const (
 	pollPerPosition = time.Second / 10_000
 )
 
-// PollAfter is when the number at a position should ask again: 200 ms to 2 s,
-// later the longer the line.
+// PollAfter is how long a client at a position should wait before it polls
+// again: 200 ms to 2 s, longer the longer the line.
 func PollAfter(position int64) time.Duration {
 	// The bound on position comes first: it keeps the product from overflowing.
 	position = min(max(position, 0), int64(maxPollAfter/pollPerPosition))

@@ -47,7 +47,7 @@ func TestPollAfterGrowsWithinBounds(t *testing.T) {
 	for _, position := range []int64{-5, 0, 1, 100, 10_000, 18_000, 1 << 40, 1<<63 - 1} {
 		got := PollAfter(position)
 		if got < last || got < 200*time.Millisecond || got > 2*time.Second {
-			t.Errorf("position %d asks again after %s, the one before it after %s", position, got, last)
+			t.Errorf("position %d polls after %s, the one before it after %s", position, got, last)
 		}
 		last = got
 	}

@@ -1,4 +1,4 @@
-// Package paymentevent is what payment tells the other modules.
+// Package paymentevent is the contract of payment with the other modules.
 package paymentevent
 
 import "stampede/platform/base/ids"
@@ -9,7 +9,7 @@ const (
 	SubjectRefunded = "events.payment.refunded" // money went back; payload Refunded
 )
 
-// Captured says that a payment brought its money.
+// Captured reports that the money of a payment arrived.
 type Captured struct {
 	PaymentNo ids.ID `json:"payment_no"`
 	OrderNo   ids.ID `json:"order_no"`
@@ -18,7 +18,7 @@ type Captured struct {
 	Currency  string `json:"currency"`
 }
 
-// Refunded says that a refund brought money back to the shopper.
+// Refunded reports that a refund returned money to the shopper.
 type Refunded struct {
 	RefundNo ids.ID `json:"refund_no"`
 	OrderNo  ids.ID `json:"order_no"`

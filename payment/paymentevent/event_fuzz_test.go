@@ -8,8 +8,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// same reads raw as an event, writes it and reads it again: whatever is
-// accepted must mean the same after another round.
+// same reads raw as an event, writes it and reads it again: an accepted event
+// must mean the same after another round.
 func same[E comparable](t *testing.T, raw []byte) {
 	t.Helper()
 	var first, second E
@@ -33,7 +33,7 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, user, amount int64, word string) {
 		same[Captured](t, raw)
 		same[Refunded](t, raw)
-		// JSON is text: what is none is replaced when it is written.
+		// JSON is text: invalid UTF-8 is replaced when it is written.
 		word = strings.ToValidUTF8(word, "\ufffd")
 		want := Refunded{RefundNo: ids.NewFor(user), OrderNo: ids.NewFor(user), UserID: user, Amount: amount, Currency: word, Reason: word}
 		out, err := json.Marshal(want)
@@ -42,7 +42,7 @@ func FuzzEvents(f *testing.F) {
 		}
 		var got Refunded
 		if err := json.Unmarshal(out, &got); err != nil || got != want {
-			t.Fatalf("%+v was read as %+v, %v", want, got, err)
+			t.Fatalf("%+v decoded as %+v, %v", want, got, err)
 		}
 	})
 }

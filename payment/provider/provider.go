@@ -1,9 +1,9 @@
-// Package provider is what Stampede asks of a company that moves money: the
-// sandbox bank today, WeChat Pay and Alipay by the same five calls and one
-// kind of message. An implementation speaks its company's language on one side
-// and these types on the other; it keeps no state of its own and touches no
-// database of ours. payment/providertest holds the suite that each of them has
-// to pass.
+// Package provider is Stampede's interface to a company that moves money: the
+// sandbox bank today, WeChat Pay and Alipay by the same five calls and one kind
+// of message. An implementation speaks its company's protocol on one side and
+// these types on the other; it keeps no state and does not touch our database.
+// payment/providertest holds the conformance suite that each of them has to
+// pass.
 package provider
 
 import (
@@ -20,33 +20,33 @@ import (
 // each thing once.
 //
 // An error means that the outcome is not known and the call may be repeated,
-// except where a method names an error of its own.
+// except where a method documents a specific error.
 type Provider interface {
 	Profile() Profile
 	// Create opens a payment and returns where the shopper pays it. A repeated
 	// call for an open payment returns the same. ErrClosed: the number is
 	// closed or captured already; ErrRefused: it can never be created as asked.
 	Create(ctx context.Context, c Charge) (payURL string, err error)
-	// Query tells how a payment stands.
+	// Query returns the state of a payment.
 	Query(ctx context.Context, paymentNo ids.ID) (Status, error)
-	// Close makes sure that a payment can no longer be paid and tells how it
-	// stands afterwards: Closed, or Captured when the money was faster. A number
-	// that the provider has never seen is Closed too.
+	// Close makes sure that a payment can no longer be paid and returns its state
+	// afterwards: Closed, or Captured if the money was faster. A number that the
+	// provider has never seen is Closed too.
 	Close(ctx context.Context, paymentNo ids.ID) (Status, error)
-	// Refund asks for money back, or, when the number was asked for before,
-	// tells how that stands. ErrRefused: this refund can never be made.
+	// Refund requests a refund or, if the number was requested before, returns its
+	// state. ErrRefused: this refund can never be made.
 	Refund(ctx context.Context, r Return) (RefundStatus, error)
-	// Parse verifies a callback on its raw body and reads it. ErrBadSignature:
-	// the provider did not send this, or not lately; ErrUnreadable: it did, but
-	// this is no message we know. It must be safe on any input.
+	// Parse verifies a callback on its raw body and decodes it. ErrBadSignature:
+	// the provider did not send this, or sent it too long ago; ErrUnreadable: it
+	// did, but the message is of no known kind. It must be safe on any input.
 	Parse(h http.Header, body []byte) (Notice, error)
-	// Answer is the reply, in the provider's own words, to a callback that was
-	// handled with this outcome: nil acknowledges it for good, anything else
-	// makes the provider send it again later.
+	// Answer is the reply, in the provider's format, to a callback that was
+	// handled with this outcome: nil acknowledges it permanently, any error makes
+	// the provider send it again later.
 	Answer(err error) Reply
 }
 
-// Profile is what does not change while the process runs.
+// Profile does not change while the process runs.
 type Profile struct {
 	Name     string // in routes, rows and metrics: lower case, "sandbox"
 	Merchant string // our number at the provider, compared with what each callback names
@@ -67,7 +67,7 @@ type Charge struct {
 	ReturnURL string // where the shopper's browser goes afterwards; may be empty
 }
 
-// State is how a payment stands at its provider.
+// State is the state of a payment at its provider.
 type State uint8
 
 // The states.
@@ -75,7 +75,7 @@ const (
 	Open     State = iota + 1 // the shopper may still pay
 	Captured                  // the money has moved
 	Closed                    // it can never be paid; also once it has expired
-	Missing                   // the provider knows no such number
+	Missing                   // the provider has no such number
 )
 
 // String is the state's name for logs and metrics.
@@ -83,15 +83,15 @@ func (s State) String() string {
 	return [...]string{"none", "open", "captured", "closed", "missing"}[s]
 }
 
-// Status is a payment as the provider tells it. Capture is set when State is
+// Status is a payment as the provider reports it. Capture is set if State is
 // Captured.
 type Status struct {
 	State   State
 	Capture Capture
 }
 
-// Capture is money that moved to us, as the provider states it. Whether that
-// is what we asked for is payment's business, not the provider's.
+// Capture is money that moved to us, as the provider states it. The payment
+// package, not the provider, checks whether that is what was charged.
 type Capture struct {
 	Merchant    string
 	PaymentNo   ids.ID
@@ -107,24 +107,24 @@ type Return struct {
 	PaymentNo   ids.ID
 	Transaction string // of the capture
 	Amount      int64  // minor units, above 0
-	Captured    int64  // the whole capture; some providers want both
+	Captured    int64  // the whole capture; some providers require both
 	Currency    string
 	Reason      string
 	NotifyURL   string
 }
 
-// RefundState is how a refund stands at its provider.
+// RefundState is the state of a refund at its provider.
 type RefundState uint8
 
 // The states of a refund.
 const (
 	Processing RefundState = iota + 1
 	Succeeded
-	Failed // for good: the money stays with us until a person finds another way
+	Failed // permanently: the money stays with us until an operator refunds it another way
 )
 
-// RefundStatus is a refund as the provider tells it. Transaction and At are
-// set when State is Succeeded.
+// RefundStatus is a refund as the provider reports it. Transaction and At are
+// set if State is Succeeded.
 type RefundStatus struct {
 	State       RefundState
 	Merchant    string
@@ -136,8 +136,8 @@ type RefundStatus struct {
 	At          time.Time
 }
 
-// Notice is the content of a callback: one of the two is set, or neither when
-// the message is genuine and needs nothing done.
+// Notice is the content of a callback: one of the two is set, or neither if the
+// message is genuine and requires no action.
 type Notice struct {
 	Capture *Capture
 	Refund  *RefundStatus
@@ -150,11 +150,11 @@ type Reply struct {
 	Body        []byte
 }
 
-// The errors that callers tell apart. They stay between payment and the
-// provider, so they carry no words for a shopper.
+// The errors that callers distinguish. They stay between payment and the
+// provider, so they carry no text for a shopper.
 var (
 	ErrBadSignature = errors.New("provider: not signed by the provider, or too long ago")
-	ErrUnreadable   = errors.New("provider: signed, but no message that we know")
+	ErrUnreadable   = errors.New("provider: signed, but not a known message")
 	ErrClosed       = errors.New("provider: the payment can no longer be paid")
-	ErrRefused      = errors.New("provider: refused for good")
+	ErrRefused      = errors.New("provider: refused permanently")
 )

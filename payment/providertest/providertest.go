@@ -1,5 +1,5 @@
-// Package providertest holds what every payment provider has to prove before
-// shoppers' money goes through it.
+// Package providertest is the conformance suite that every payment provider has
+// to pass before shoppers' money goes through it.
 //
 //	func TestProvider(t *testing.T) { providertest.Run(t, newSubject) }
 package providertest
@@ -16,8 +16,7 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// Subject is one provider under test, with the other side that plays its
-// company.
+// Subject is one provider under test, with a stand-in for its company.
 type Subject struct {
 	Provider provider.Provider
 	Currency string
@@ -38,15 +37,15 @@ func Run(t *testing.T, setup func(t *testing.T) Subject) {
 	}{
 		{"a profile names it", profile},
 		{"a creation can be repeated", creation},
-		{"eight creations at once give one payment", creationsAtOnce},
+		{"eight concurrent creations give one payment", creationsAtOnce},
 		{"a number belongs to one amount", otherAmount},
 		{"an unknown number is missing, and closed once closed", unknown},
 		{"a closed payment stays closed", closing},
-		{"a capture is told alike by query, close and callback", capture},
-		{"of paying and closing one wins", payAgainstClose},
+		{"query, close and callback report the same capture", capture},
+		{"either paying or closing wins", payAgainstClose},
 		{"an expired payment takes no money", expiry},
-		{"a callback comes again until it is acknowledged", repetition},
-		{"a callback that was touched is refused", tampering},
+		{"a callback is repeated until it is acknowledged", repetition},
+		{"a modified callback is refused", tampering},
 		{"a refund moves money once", refund},
 		{"a refund beyond the capture is refused", refundTooMuch},
 	} {
@@ -57,7 +56,7 @@ func Run(t *testing.T, setup func(t *testing.T) Subject) {
 	}
 }
 
-// profile: the name stands in URLs, the window in what may be published.
+// profile: the name appears in URLs, the window limits what may be published.
 func profile(t *testing.T, s *shop) {
 	p := s.Provider.Profile()
 	if p.Name == "" || p.Merchant == "" || p.MinWindow <= 0 {
@@ -95,7 +94,7 @@ func creationsAtOnce(t *testing.T, s *shop) {
 	}
 }
 
-// otherAmount: an answer about another sum would be taken for ours.
+// otherAmount: an answer about another amount would be taken for ours.
 func otherAmount(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.create(c)
@@ -105,8 +104,8 @@ func otherAmount(t *testing.T, s *shop) {
 	}
 }
 
-// unknown: closing has to work for a creation whose answer was lost, and hold
-// against one that arrives afterwards.
+// unknown: closing has to work for a creation whose answer was lost, and
+// prevent one that arrives afterwards.
 func unknown(t *testing.T, s *shop) {
 	no := ids.NewFor(7)
 	if got := s.query(no); got.State != provider.Missing {
@@ -117,7 +116,7 @@ func unknown(t *testing.T, s *shop) {
 	}
 }
 
-// closing: once an order's units have gone back, its payment must stay dead.
+// closing: once an order's units are returned, its payment must stay closed.
 func closing(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	url := s.create(c)
@@ -137,8 +136,8 @@ func closing(t *testing.T, s *shop) {
 	}
 }
 
-// capture: whichever way the news takes, it is the same money under the same
-// transaction, which is what the ledger keys it by.
+// capture: every way of reporting it states the same money under the same
+// transaction, which is the ledger's key.
 func capture(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.pay(s.create(c))
@@ -149,7 +148,7 @@ func capture(t *testing.T, s *shop) {
 	}
 	m.answer <- nil
 	if n.Capture == nil || n.Refund != nil {
-		t.Fatalf("the callback is no capture: %+v", n)
+		t.Fatalf("the callback is not a capture: %+v", n)
 	}
 	s.isCaptureOf(*n.Capture, c)
 	for _, got := range []provider.Status{s.query(c.PaymentNo), s.close(c.PaymentNo)} {
@@ -158,7 +157,7 @@ func capture(t *testing.T, s *shop) {
 		}
 		s.isCaptureOf(got.Capture, c)
 		if got.Capture.Transaction != n.Capture.Transaction {
-			t.Errorf("transaction %q, the callback said %q", got.Capture.Transaction, n.Capture.Transaction)
+			t.Errorf("transaction %q, the callback has %q", got.Capture.Transaction, n.Capture.Transaction)
 		}
 	}
 	if _, err := s.Provider.Create(t.Context(), c); !errors.Is(err, provider.ErrClosed) {
@@ -166,8 +165,8 @@ func capture(t *testing.T, s *shop) {
 	}
 }
 
-// payAgainstClose: units go back on the word of the closing, so nobody may have
-// paid who was told that it is closed, and the other way round.
+// payAgainstClose: units are returned because the closing says so, so a payment
+// that was reported closed must not be paid, nor a paid one reported closed.
 func payAgainstClose(t *testing.T, s *shop) {
 	go s.acknowledgeAll()
 	for range 20 {
@@ -180,15 +179,15 @@ func payAgainstClose(t *testing.T, s *shop) {
 		wg.Go(func() { closed = s.close(c.PaymentNo) })
 		wg.Wait()
 		if (paid == nil) != (closed.State == provider.Captured) {
-			t.Fatalf("the shopper was told %v, the closing %s", paid, closed.State)
+			t.Fatalf("the shopper got %v, the closing %s", paid, closed.State)
 		}
 		if got := s.query(c.PaymentNo); got.State != closed.State {
-			t.Fatalf("the closing said %s, a query afterwards %s", closed.State, got.State)
+			t.Fatalf("the closing returned %s, a query afterwards %s", closed.State, got.State)
 		}
 	}
 }
 
-// expiry: the shortest window that the profile promises is one that it keeps.
+// expiry: the provider honours the shortest window in its profile.
 func expiry(t *testing.T, s *shop) {
 	c := s.charge(s.Provider.Profile().MinWindow + time.Second)
 	url := s.create(c)
@@ -198,7 +197,7 @@ func expiry(t *testing.T, s *shop) {
 	}
 }
 
-// repetition: a callback that was not taken comes again, as the same one.
+// repetition: a callback that was not acknowledged is sent again unchanged.
 func repetition(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.pay(s.create(c))
@@ -213,13 +212,13 @@ func repetition(t *testing.T, s *shop) {
 		m.answer <- errors.New("not now")
 	}
 	if all := slices.Compact(transactions); len(all) != 1 {
-		t.Errorf("one capture was told under %d transactions: %q", len(all), all)
+		t.Errorf("one capture was reported under %d transactions: %q", len(all), all)
 	}
 	go s.acknowledgeAll()
 }
 
-// tampering: every bit of the body counts, and refusing is told apart from
-// acknowledging.
+// tampering: every bit of the body counts, and a refusal differs from an
+// acknowledgement.
 func tampering(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.pay(s.create(c))
@@ -229,23 +228,23 @@ func tampering(t *testing.T, s *shop) {
 		touched := slices.Clone(m.body)
 		touched[i] ^= 1
 		if _, err := s.Provider.Parse(m.header, touched); !errors.Is(err, provider.ErrBadSignature) {
-			t.Fatalf("byte %d was changed and Parse said %v, want ErrBadSignature", i, err)
+			t.Fatalf("byte %d was changed and Parse returned %v, want ErrBadSignature", i, err)
 		}
 	}
 	if _, err := s.Provider.Parse(m.header, append(slices.Clone(m.body), ' ')); !errors.Is(err, provider.ErrBadSignature) {
-		t.Errorf("a byte was added and Parse said %v", err)
+		t.Errorf("a byte was added and Parse returned %v", err)
 	}
 	if _, err := s.Provider.Parse(http.Header{}, m.body); !errors.Is(err, provider.ErrBadSignature) {
-		t.Errorf("without headers Parse said %v, want ErrBadSignature", err)
+		t.Errorf("without headers Parse returned %v, want ErrBadSignature", err)
 	}
-	for _, err := range []error{provider.ErrBadSignature, provider.ErrUnreadable, errors.New("database away")} {
+	for _, err := range []error{provider.ErrBadSignature, provider.ErrUnreadable, errors.New("database down")} {
 		if got, ok := s.Provider.Answer(err), s.Provider.Answer(nil); got.Status == ok.Status {
 			t.Errorf("answer to %v has status %d, like an acknowledgement", err, got.Status)
 		}
 	}
 }
 
-// refund: asking again is asking after it.
+// refund: repeating the request returns its state.
 func refund(t *testing.T, s *shop) {
 	c := s.charge(time.Minute)
 	s.pay(s.create(c))
@@ -264,22 +263,22 @@ func refund(t *testing.T, s *shop) {
 	}
 	m.answer <- nil
 	if n.Refund == nil || n.Capture != nil {
-		t.Fatalf("the callback is no refund: %+v", n)
+		t.Fatalf("the callback is not a refund: %+v", n)
 	}
 	again, err := s.Provider.Refund(t.Context(), r)
 	if err != nil {
-		t.Fatalf("the refund cannot be asked after: %v", err)
+		t.Fatalf("the state of the refund cannot be queried: %v", err)
 	}
 	for _, got := range []provider.RefundStatus{*n.Refund, again} {
 		if got.State != provider.Succeeded || got.RefundNo != r.RefundNo || got.PaymentNo != c.PaymentNo || got.Amount != r.Amount ||
 			got.Currency != r.Currency || got.Merchant != s.Provider.Profile().Merchant || got.Transaction == "" || got.At.IsZero() {
-			t.Errorf("refund told wrongly: %+v", got)
+			t.Errorf("wrong refund: %+v", got)
 		}
 	}
 	if again.Transaction != n.Refund.Transaction {
 		t.Errorf("one refund has two transactions: %q, %q", again.Transaction, n.Refund.Transaction)
 	}
-	// The money is gone: under another number there is none left to give back.
+	// The money is gone: under another number there is none left to refund.
 	r.RefundNo = ids.NewFor(7)
 	if _, err := s.Provider.Refund(t.Context(), r); !errors.Is(err, provider.ErrRefused) {
 		t.Errorf("a second refund of everything gave %v, want ErrRefused", err)

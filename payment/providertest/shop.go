@@ -11,8 +11,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// shop is the merchant's side of a proof: it takes the company's callbacks and
-// answers them as the proof says.
+// shop is the merchant's side of a test: it receives the company's callbacks
+// and answers them as the test says.
 type shop struct {
 	Subject
 	t        *testing.T
@@ -27,7 +27,7 @@ type message struct {
 	answer chan<- error
 }
 
-// newShop serves a notify URL whose callbacks wait until the proof takes them.
+// newShop serves a notify URL whose callbacks wait until the test takes them.
 func newShop(t *testing.T, subject Subject) *shop {
 	t.Helper()
 	s := &shop{Subject: subject, t: t, messages: make(chan message)}
@@ -63,7 +63,7 @@ func newShop(t *testing.T, subject Subject) *shop {
 	return s
 }
 
-// next is the next callback.
+// next returns the next callback.
 func (s *shop) next() message {
 	s.t.Helper()
 	select {
@@ -75,7 +75,7 @@ func (s *shop) next() message {
 	}
 }
 
-// acknowledgeAll answers every further callback until the proof ends.
+// acknowledgeAll answers every further callback until the test ends.
 func (s *shop) acknowledgeAll() {
 	for {
 		select {
@@ -117,7 +117,7 @@ func (s *shop) pay(url string) {
 	}
 }
 
-// query and close use Error, not Fatal: proofs call them from goroutines.
+// query and close use Error, not Fatal: tests call them from goroutines.
 func (s *shop) query(no ids.ID) provider.Status {
 	s.t.Helper()
 	got, err := s.Provider.Query(s.t.Context(), no)
@@ -140,7 +140,7 @@ func (s *shop) isCaptureOf(got provider.Capture, c provider.Charge) {
 	s.t.Helper()
 	if got.PaymentNo != c.PaymentNo || got.Amount != c.Amount || got.Currency != c.Currency || got.Transaction == "" ||
 		got.At.IsZero() || got.Merchant != s.Provider.Profile().Merchant {
-		s.t.Errorf("capture told wrongly: %+v, charged %+v", got, c)
+		s.t.Errorf("wrong capture: %+v, charged %+v", got, c)
 	}
 }
 

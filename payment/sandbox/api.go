@@ -16,11 +16,11 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// minWindow is the shortest life of a payment that the bank accepts: below a
-// second the page could not even be shown.
+// minWindow is the shortest life of a payment that the bank accepts: in less
+// than a second a shopper could not even load the page.
 const minWindow = time.Second
 
-// refusal is an answer that repeating the request does not change.
+// refusal is an answer that does not change when the request is repeated.
 type refusal struct {
 	status  int
 	code    string
@@ -31,17 +31,17 @@ func (r *refusal) Error() string { return r.code + ": " + r.message }
 
 func refuse(status int, code, message string) error { return &refusal{status, code, message} }
 
-// handler does one operation and returns the reply's body.
+// handler performs one operation and returns the reply's body.
 type handler func(ctx context.Context, nonce ids.ID, body []byte) (any, error)
 
-// signed turns a handler into an address of the merchant's interface: bounded
-// body, signature over its raw bytes, operation and merchant as expected, a
-// signed reply.
+// signed turns a handler into an endpoint of the merchant API: bounded body,
+// signature over its raw bytes, operation and merchant as expected, a signed
+// reply.
 func (b *Bank) signed(op string, h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
 		if err != nil {
-			b.reply(w, http.StatusRequestEntityTooLarge, errorReply{Code: "too-large", Message: "the body is too long or was cut"})
+			b.reply(w, http.StatusRequestEntityTooLarge, errorReply{Code: "too-large", Message: "the body is too long or was truncated"})
 			return
 		}
 		if err := b.merchant.verify(r.Header, body); err != nil {
@@ -49,9 +49,9 @@ func (b *Bank) signed(op string, h handler) http.HandlerFunc {
 			return
 		}
 		var c call
-		// Loose on purpose: the operation's own struct is read strictly below.
+		// Lenient on purpose: the operation's own struct is decoded strictly below.
 		if err := json.Unmarshal(body, &c); err != nil || c.Op != op || c.Merchant != b.cfg.Merchant {
-			b.reply(w, http.StatusBadRequest, errorReply{Nonce: c.Nonce, Code: "bad-request", Message: "operation or merchant do not belong here"})
+			b.reply(w, http.StatusBadRequest, errorReply{Nonce: c.Nonce, Code: "bad-request", Message: "wrong operation or merchant"})
 			return
 		}
 		answer, err := h(r.Context(), c.Nonce, body)
@@ -69,17 +69,18 @@ func (b *Bank) signed(op string, h handler) http.HandlerFunc {
 }
 
 // reply answers with the bank's signature, refusals too: a merchant must be able
-// to tell a refusal from whoever stands in between.
+// to tell the bank's refusal from that of a proxy.
 func (b *Bank) reply(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		// Only structs of strings, numbers and times come here, and those encode.
+		// Only structs of strings, numbers and times reach this, and those always
+		// encode.
 		panic("sandbox: encode reply: " + err.Error())
 	}
 	w.Header().Set("Content-Type", "application/json")
 	b.bank.sign(w.Header(), body)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the merchant may be gone; it will ask again
+	_, _ = w.Write(body) // a merchant that disconnected will ask again
 }
 
 var (
@@ -90,7 +91,7 @@ var (
 // maxTitleRunes is how much of a title fits the page's one line.
 const maxTitleRunes = 128
 
-// check refuses what the bank could not carry out or show.
+// check refuses what the bank could not carry out or display.
 func (c createCall) check() error {
 	bad := func(message string) error { return refuse(http.StatusUnprocessableEntity, "invalid", message) }
 	switch {
@@ -103,7 +104,7 @@ func (c createCall) check() error {
 	case !utf8.ValidString(c.Title) || utf8.RuneCountInString(c.Title) > maxTitleRunes:
 		return bad("title is at most 128 characters")
 	case c.Behaviour != "" && !c.Behaviour.Valid():
-		return bad("behaviour is none that the bank knows")
+		return bad("behaviour is not one that the bank knows")
 	case c.DelaySeconds < 0 || c.DelaySeconds > maxDelaySeconds:
 		return bad("delay_seconds is between 0 and 86400")
 	case checkURL(c.NotifyURL) != nil:
@@ -114,9 +115,9 @@ func (c createCall) check() error {
 	return nil
 }
 
-// create makes a payment, or finds the one of that number. Asked again with the
-// same number it answers with the payment as it is now, and a number belongs to
-// one amount.
+// create makes a payment, or finds the existing one. A repeated call answers
+// with the payment's current state; a different amount under the same number is
+// refused.
 func (b *Bank) create(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
 	var c createCall
 	if err := decodeStrict(body, &c); err != nil {
@@ -137,7 +138,7 @@ func (b *Bank) create(ctx context.Context, nonce ids.ID, body []byte) (any, erro
 		if c.ExpiresAt.Before(now.Add(minWindow)) {
 			return nil, refuse(http.StatusUnprocessableEntity, "invalid", "expires_at leaves the shopper less than a second")
 		}
-		// Another creation may be faster; whoever was is read back below.
+		// A concurrent creation may be faster; the row that won is read back below.
 		if _, err = b.q.CreatePayment(ctx, sandboxdb.CreatePaymentParams{
 			Ref: ids.New(), Merchant: c.Merchant, PaymentNo: c.PaymentNo, Title: c.Title, Amount: c.Amount, Currency: c.Currency,
 			Behaviour: string(c.Behaviour), DelaySeconds: c.DelaySeconds, NotifyUrl: c.NotifyURL, ReturnUrl: c.ReturnURL, ExpiresAt: c.ExpiresAt,
@@ -158,8 +159,8 @@ func (b *Bank) create(ctx context.Context, nonce ids.ID, body []byte) (any, erro
 	return b.paymentReply(nonce, p), nil
 }
 
-// query tells how a payment stands. A number that the bank never saw is an answer,
-// "missing", and no refusal: the merchant asks because it does not know.
+// query returns the state of a payment. For a number that the bank never saw the
+// answer is "missing", not a refusal: the merchant asks because it does not know.
 func (b *Bank) query(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
 	var c paymentCall
 	if err := decodeStrict(body, &c); err != nil {
@@ -178,9 +179,9 @@ func (b *Bank) query(ctx context.Context, nonce ids.ID, body []byte) (any, error
 	return b.paymentReply(nonce, p), nil
 }
 
-// close ends a payment unless it is captured, and answers with how it ended. A
-// number that the bank never saw is closed as well: a creation that is still on
-// its way must not open it afterwards.
+// close ends a payment unless it is captured, and answers with its final state.
+// A number that the bank never saw is closed as well: a creation still in
+// transit must not open it afterwards.
 func (b *Bank) close(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
 	var c paymentCall
 	if err := decodeStrict(body, &c); err != nil {
@@ -199,7 +200,7 @@ func (b *Bank) close(ctx context.Context, nonce ids.ID, body []byte) (any, error
 	return b.paymentReply(nonce, p), nil
 }
 
-// upToDate writes down an expiry that nobody has noticed yet.
+// upToDate records an expiry that has not been recorded yet.
 func (b *Bank) upToDate(ctx context.Context, p sandboxdb.SandboxPayment) (sandboxdb.SandboxPayment, error) {
 	if p.Status != statusOpen {
 		return p, nil
@@ -210,7 +211,7 @@ func (b *Bank) upToDate(ctx context.Context, p sandboxdb.SandboxPayment) (sandbo
 	return b.q.PaymentByRef(ctx, p.Ref)
 }
 
-// paymentReply tells a payment's state with what belongs to it.
+// paymentReply returns a payment's state with its capture.
 func (b *Bank) paymentReply(nonce ids.ID, p sandboxdb.SandboxPayment) paymentReply {
 	r := paymentReply{Nonce: nonce, Merchant: p.Merchant, PaymentNo: p.PaymentNo, Status: p.Status}
 	switch p.Status {

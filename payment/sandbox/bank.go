@@ -19,10 +19,10 @@ import (
 	"stampede/platform/edge/outbound"
 )
 
-// Deps is what the bank needs.
+// Deps are the bank's dependencies.
 type Deps struct {
 	DB      *pgxpool.Pool
-	Clock   clock.Clock // for signatures; the books go by the database's clock
+	Clock   clock.Clock // for signatures; state changes use the database's clock
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
@@ -37,15 +37,16 @@ type Bank struct {
 	bank     signer // signs replies and callbacks
 	pageKey  []byte
 	outward  *outbound.Client
-	wake     chan struct{} // capacity 1: a wake-up that nobody has taken yet is enough
-	behind   atomic.Bool   // more callbacks were due than the senders had room for
+	wake     chan struct{} // capacity 1: one pending wake-up is enough
+	behind   atomic.Bool   // more callbacks were due than there was room for
 
 	captures  prometheus.Counter
 	callbacks *prometheus.CounterVec
 }
 
-// Open opens the bank for the shop that it runs in, as its only merchant, and the
-// shop's way to it. Shoppers reach both at publicURL, this process at localURL.
+// Open opens the bank for the shop in this process, as its only merchant, and
+// returns the bank with the shop's client. Shoppers reach both at publicURL, this
+// process at localURL.
 func Open(secret []byte, publicURL, localURL string, deps Deps) (*Bank, *Client, error) {
 	cfg, way := DefaultConfig(), DefaultClientConfig()
 	cfg.Merchant, cfg.Secret, cfg.PublicURL = "stampede", secret, publicURL
@@ -67,7 +68,7 @@ func New(cfg Config, deps Deps) (*Bank, error) {
 	b := &Bank{
 		cfg: cfg, db: deps.DB, q: sandboxdb.New(deps.DB), log: deps.Log, wake: make(chan struct{}, 1),
 		outward: outbound.New(outbound.Config{
-			Peer: "merchant", Direct: true, Timeout: callbackTimeout, Attempts: 1, // the books hold what is sent again
+			Peer: "merchant", Direct: true, Timeout: callbackTimeout, Attempts: 1, // the database keeps what has to be sent again
 			Conns: cfg.Parallel, MaxConns: cfg.Parallel, MaxBytes: maxAckBytes, Metrics: deps.Metrics,
 		}),
 		captures: auto.NewCounter(prometheus.CounterOpts{
@@ -84,7 +85,7 @@ func New(cfg Config, deps Deps) (*Bank, error) {
 	return b, nil
 }
 
-// Routes mounts the bank's addresses, all under Prefix.
+// Routes mounts the bank's endpoints, all under Prefix.
 func (b *Bank) Routes(mux chi.Router) {
 	mux.Post(Prefix+"/v1/payments", b.signed(opCreate, b.create))
 	mux.Post(Prefix+"/v1/payments/query", b.signed(opQuery, b.query))
@@ -99,18 +100,18 @@ func (b *Bank) Workers() []app.Worker {
 	return []app.Worker{{Name: "sandbox-bank", Run: b.run}}
 }
 
-// nudge tells the worker that something may be due. It never blocks.
+// nudge signals the worker that something may be due. It never blocks.
 func (b *Bank) nudge() {
 	select {
 	case b.wake <- struct{}{}:
-	default: // one wake-up is waiting already
+	default: // a wake-up is pending already
 	}
 }
 
 // pageTokenBytes is half a SHA-256: too long to guess, short enough for a link.
 const pageTokenBytes = 16
 
-// pageToken is the secret half of a pay URL: who has it may look at the payment
+// pageToken is the secret half of a pay URL: its holder may view the payment
 // and pay it, so a number alone opens nothing.
 func (b *Bank) pageToken(ref ids.ID) string {
 	mac := hmac.New(sha256.New, b.pageKey)
@@ -118,7 +119,7 @@ func (b *Bank) pageToken(ref ids.ID) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:pageTokenBytes])
 }
 
-// payURL is where a person pays.
+// payURL is the page on which a shopper pays.
 func (b *Bank) payURL(ref ids.ID) string {
 	return b.cfg.PublicURL + Prefix + "/pay/" + ref.String() + "?t=" + b.pageToken(ref)
 }

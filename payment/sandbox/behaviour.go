@@ -3,15 +3,15 @@ package sandbox
 // Behaviour is how the bank treats one payment.
 type Behaviour string
 
-// The behaviours. All but the first are faults that real banks have shown.
+// The behaviours. All but the first are faults that real banks have had.
 const (
 	Normal      Behaviour = "normal"
-	Duplicate   Behaviour = "duplicate"    // the callback comes twice, at the same moment
-	WrongAmount Behaviour = "wrong_amount" // the callback states one unit too much; a query tells the truth
+	Duplicate   Behaviour = "duplicate"    // the callback is sent twice, at the same moment
+	WrongAmount Behaviour = "wrong_amount" // the callback states one unit too much; a query returns the true amount
 	Underpaid   Behaviour = "underpaid"    // one unit too little was really taken, and every answer says so
-	Late        Behaviour = "late"         // the money moves now, the callback comes delay_seconds later
-	Never       Behaviour = "never"        // the money moves, no callback comes
-	RefundFails Behaviour = "refund_fails" // a refund of this payment fails for good
+	Late        Behaviour = "late"         // the money moves now, the callback is sent delay_seconds later
+	Never       Behaviour = "never"        // the money moves, no callback is sent
+	RefundFails Behaviour = "refund_fails" // a refund of this payment fails permanently
 )
 
 // Valid reports whether b is one of the behaviours.
@@ -24,5 +24,5 @@ func (b Behaviour) Valid() bool {
 	}
 }
 
-// maxDelaySeconds bounds a late callback: a day is later than any order lives.
+// maxDelaySeconds bounds a late callback: a day is longer than any order lives.
 const maxDelaySeconds = 86_400

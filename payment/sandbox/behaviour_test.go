@@ -119,8 +119,8 @@ func TestBehaviours(t *testing.T) {
 	}
 }
 
-// The expiry refuses money by itself, before anybody has noticed it.
-func TestExpiryIsHonouredUnnoticed(t *testing.T) {
+// The expiry refuses money even before it is recorded.
+func TestExpiryHoldsBeforeItIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := setup(t, testConfig())
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
@@ -196,7 +196,7 @@ func TestBackoffDoublesUpToItsBound(t *testing.T) {
 	}
 }
 
-func TestARestartForgetsNothing(t *testing.T) {
+func TestRestartLosesNoCallback(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	w := setupOn(t, db, testConfig())
@@ -212,8 +212,8 @@ func TestARestartForgetsNothing(t *testing.T) {
 	pgtest.Eventually(t, 5*time.Second, func() bool { return w.callbacks(t)[0].status == "acknowledged" }, "the next process delivers")
 }
 
-// A process that stops in the middle of a delivery, or with callbacks still in
-// hand, leaves them due at once.
+// A process that stops in the middle of a delivery, or with claimed callbacks,
+// leaves them due immediately.
 func TestAStopPutsCallbacksBack(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
@@ -222,8 +222,8 @@ func TestAStopPutsCallbacksBack(t *testing.T) {
 	arrived := make(chan struct{}, 10)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
-		_, _ = io.Copy(io.Discard, r.Body) // net/http notices a lost client only after the body
-		<-r.Context().Done()               // the answer never comes
+		_, _ = io.Copy(io.Discard, r.Body) // net/http detects a lost client only after the body
+		<-r.Context().Done()               // the answer is never sent
 	}))
 	t.Cleanup(srv.Close)
 	for range 3 {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// batch is how many refunds one transaction ends, and how many callbacks wait
-	// in memory at most: enough to keep every sender busy between two claims.
+	// batch is how many refunds one transaction settles, and how many callbacks
+	// wait in memory at most: enough to keep every sender busy between two claims.
 	batch = 64
 	// callbackBackoffMost is the longest wait between two attempts.
 	callbackBackoffMost = 5 * time.Minute
@@ -25,13 +25,13 @@ const (
 	callbackTimeout = 5 * time.Second
 	// claimTimeout bounds a claim, which a stop waits for.
 	claimTimeout = 2 * time.Second
-	// forgetEvery is how often callbacks that ended a day ago are dropped.
+	// forgetEvery is how often callbacks that ended a day ago are deleted.
 	forgetEvery = time.Minute
 	// forgetAtMost bounds one such deletion to a few milliseconds of locks.
 	forgetAtMost = 1000
 )
 
-// enqueue writes down a callback that is due after delay.
+// enqueue records a callback that is due after delay.
 func (b *Bank) enqueue(ctx context.Context, q *sandboxdb.Queries, url string, delay time.Duration, n notice) error {
 	body, err := json.Marshal(n)
 	if err != nil {
@@ -40,7 +40,7 @@ func (b *Bank) enqueue(ctx context.Context, q *sandboxdb.Queries, url string, de
 	return q.CreateCallback(ctx, sandboxdb.CreateCallbackParams{ID: ids.New(), Url: url, Body: body, DelayMs: delay.Milliseconds()})
 }
 
-// run is the worker: one goroutine claims what is due and hands it to a fixed
+// run is the worker: one goroutine claims what is due and passes it to a fixed
 // number of senders through due, which it alone writes and closes.
 func (b *Bank) run(ctx context.Context) error {
 	due := make(chan sandboxdb.ClaimCallbacksRow, batch)
@@ -57,7 +57,7 @@ func (b *Bank) run(ctx context.Context) error {
 	defer close(due)
 
 	var forgotten time.Time
-	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Log: b.log, Failed: "sandbox bank cannot use its books, trying again", Do: func(ctx context.Context) error {
+	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Log: b.log, Failed: "sandbox bank cannot use its database, retrying", Do: func(ctx context.Context) error {
 		err := b.round(ctx, due)
 		if now := time.Now(); now.Sub(forgotten) > forgetEvery {
 			forgotten = now
@@ -79,34 +79,35 @@ func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow
 		b.behind.Store(true)
 		return refundErr
 	}
-	// A stop must not cut the claim off: what Postgres has given would wait for its lease.
+	// A stop must not interrupt the claim: callbacks that Postgres has already claimed would wait for
+	// their lease.
 	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: int32(free)})
 	for _, c := range claimed {
-		due <- c // never blocks: no one else writes, and free was room enough
+		due <- c // never blocks: this is the only writer, and free was the room left
 	}
-	// More may be due than there was room for: the next sender to finish wakes us.
+	// More may be due than there was room for: the next sender to finish wakes the
+	// worker.
 	b.behind.Store(len(claimed) == free)
 	return errors.Join(refundErr, err)
 }
 
-// lease is how long a claimed callback belongs to this process: its wait in
-// due behind a full buffer of slow deliveries, plus its own.
+// lease is how long a claimed callback belongs to this process: its wait in due
+// behind a full buffer of slow deliveries, plus its own delivery.
 func (b *Bank) lease() time.Duration {
 	return time.Duration(batch/b.cfg.Parallel+2) * callbackTimeout
 }
 
-// deliver makes one attempt and writes down what came of it. Once ctx has ended
-// it only puts the callback back, so that the next process need not wait for
-// the lease.
+// deliver makes one attempt and records the result. Once ctx has ended it only
+// puts the callback back, so that the next process need not wait for the lease.
 func (b *Bank) deliver(ctx context.Context, c sandboxdb.ClaimCallbacksRow) {
 	var sendErr error
 	stopped := ctx.Err() != nil
 	if !stopped {
 		sendErr = b.send(ctx, c)
 	}
-	// The books are written even while the process stops; a second is ample for one row.
+	// The result is recorded even while the process stops; a second is ample for one row.
 	book, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	var err error
@@ -125,8 +126,9 @@ func (b *Bank) deliver(ctx context.Context, c sandboxdb.ClaimCallbacksRow) {
 		err = b.q.TryAgain(book, sandboxdb.TryAgainParams{ID: c.ID, DelayMs: b.backoff(c.Attempts).Milliseconds(), LastError: sendErr.Error()})
 	}
 	if err != nil {
-		// The lease runs out and the callback is sent again; merchants stand that.
-		b.log.WarnContext(ctx, "sandbox bank could not note a delivery", "callback", c.ID, "error", err)
+		// The lease expires and the callback is sent again; merchants handle
+		// repetitions.
+		b.log.WarnContext(ctx, "sandbox bank could not record a delivery", "callback", c.ID, "error", err)
 	}
 	if b.behind.Load() {
 		b.nudge()
@@ -144,15 +146,15 @@ func (b *Bank) backoff(attempt int32) time.Duration {
 	return d
 }
 
-// maxAckBytes is all that is read of the merchant's answer.
+// maxAckBytes is the most that is read of the merchant's answer.
 const maxAckBytes = 1 << 10
 
-// send makes one attempt. Only status 200 with the agreed word acknowledges:
-// a proxy's friendly page must not.
+// send makes one attempt. Only status 200 with the agreed word acknowledges: a
+// proxy's own page must not.
 func (b *Bank) send(ctx context.Context, c sandboxdb.ClaimCallbacksRow) error {
 	err := b.outward.Do(ctx, outbound.Request{
 		URL: c.Url, Body: c.Body, Type: "application/json",
-		Head: func(h http.Header) { b.bank.sign(h, c.Body) }, // anew for each attempt: a late one must still be fresh
+		Head: func(h http.Header) { b.bank.sign(h, c.Body) }, // signed again for each attempt: a late one must still be fresh
 	}, func(r outbound.Reply) error {
 		var a ack
 		if r.Status != http.StatusOK || json.Unmarshal(r.Body, &a) != nil || a.Code != ackWord {

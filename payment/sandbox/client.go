@@ -18,14 +18,14 @@ import (
 type ClientConfig struct {
 	// Name of the provider in routes, rows and metrics. Defaults to "sandbox".
 	Name string
-	// Merchant and Secret are what the bank knows the shop by.
+	// Merchant and Secret identify the shop to the bank.
 	Merchant string
 	Secret   []byte
 	// BankURL is where this process reaches the bank, without a trailing slash.
 	BankURL string
 	outbound.Config
-	// Behaviour and DelaySeconds are asked of the bank for every payment that
-	// this client creates; empty is Normal.
+	// Behaviour and DelaySeconds are requested for every payment that this client
+	// creates; empty is Normal.
 	Behaviour    Behaviour
 	DelaySeconds int32
 }
@@ -35,7 +35,7 @@ type ClientConfig struct {
 func DefaultClientConfig() ClientConfig {
 	return ClientConfig{Name: "sandbox", Config: outbound.Config{
 		Peer: "sandbox-bank", Direct: true, // the bank is this process
-		Conns: 32, MaxBytes: maxMessageBytes, // as many closings and creations usually run at once
+		Conns: 32, MaxBytes: maxMessageBytes, // as many closings and creations as usually run concurrently
 		Timeout: 3 * time.Second, Attempts: 3, Backoff: 50 * time.Millisecond, // the bank answers in milliseconds, and a shopper waits
 		BreakerFailures: 10, BreakerDelay: 2 * time.Second, // a dead bank must not tie up the shop
 	}}
@@ -48,7 +48,7 @@ func (c ClientConfig) Validate() error {
 		errs = append(errs, errors.New("sandbox: the client needs a name and a merchant number"))
 	}
 	if len(c.Secret) < minSecretBytes {
-		errs = append(errs, fmt.Errorf("sandbox: the secret has %d bytes, %d are the least", len(c.Secret), minSecretBytes))
+		errs = append(errs, fmt.Errorf("sandbox: the secret has %d bytes, want at least %d", len(c.Secret), minSecretBytes))
 	}
 	if err := checkURL(c.BankURL); err != nil {
 		errs = append(errs, fmt.Errorf("sandbox: bank URL: %w", err))
@@ -57,7 +57,7 @@ func (c ClientConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("sandbox: unknown behaviour %q", c.Behaviour))
 	}
 	if c.DelaySeconds < 0 || c.DelaySeconds > maxDelaySeconds {
-		errs = append(errs, fmt.Errorf("sandbox: the delay of callbacks is between 0 and %d s", maxDelaySeconds))
+		errs = append(errs, fmt.Errorf("sandbox: the delay of callbacks must be between 0 and %d s", maxDelaySeconds))
 	}
 	return errors.Join(errs...)
 }
@@ -87,7 +87,7 @@ func (c *Client) Profile() provider.Profile {
 	return provider.Profile{Name: c.cfg.Name, Merchant: c.cfg.Merchant, MinWindow: minWindow}
 }
 
-// call heads a request.
+// call makes the header fields of a request.
 func (c *Client) call(op string) call {
 	return call{Op: op, Nonce: ids.New(), Merchant: c.cfg.Merchant}
 }
@@ -116,7 +116,8 @@ func (c *Client) Create(ctx context.Context, ch provider.Charge) (string, error)
 	}
 }
 
-// shorten cuts a title to what the bank takes, between two characters.
+// shorten cuts a title to the length that the bank accepts, between two
+// characters.
 func shorten(title string) string {
 	n := 0
 	for i := range title {
@@ -136,13 +137,13 @@ func (c *Client) Query(ctx context.Context, paymentNo ids.ID) (provider.Status, 
 func (c *Client) Close(ctx context.Context, paymentNo ids.ID) (provider.Status, error) {
 	s, err := c.ask(ctx, opClose, "/v1/payments/close", paymentNo)
 	if err == nil && s.State != provider.Closed && s.State != provider.Captured {
-		return provider.Status{}, fmt.Errorf("sandbox: close: the payment is %s afterwards", s.State)
+		return provider.Status{}, fmt.Errorf("sandbox: close: the payment is still %s", s.State)
 	}
 	return s, err
 }
 
-// ask is a question about one payment. The reply has to carry this question's nonce
-// and number, or a recorded one could be played back.
+// ask makes a request about one payment. The reply has to carry this request's
+// nonce and number, or a recorded reply could be replayed.
 func (c *Client) ask(ctx context.Context, op, path string, paymentNo ids.ID) (provider.Status, error) {
 	head := c.call(op)
 	var r paymentReply
@@ -256,7 +257,7 @@ func (c *Client) Answer(err error) provider.Reply {
 	case errors.Is(err, provider.ErrUnreadable):
 		a, status = ack{Code: "FAIL", Message: "unreadable"}, http.StatusBadRequest
 	default:
-		a, status = ack{Code: "FAIL", Message: "not taken, send it again"}, http.StatusServiceUnavailable
+		a, status = ack{Code: "FAIL", Message: "not accepted, send it again"}, http.StatusServiceUnavailable
 	}
 	body, _ := json.Marshal(a) // two strings always encode
 	return provider.Reply{Status: status, ContentType: "application/json", Body: body}

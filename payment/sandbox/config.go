@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Settings say whether the bank is served at all.
+// Settings say whether the bank is served.
 type Settings struct {
-	SandboxBank bool `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: everybody can pay there without money."`
+	SandboxBank bool `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: anyone can pay there without money."`
 }
 
 // merchantName is what the bank's page shows.
 const merchantName = "Stampede"
 
-// callbackAttempts is how often a callback is sent at most, as real providers do
-// within the first minutes.
+// callbackAttempts is how often a callback is sent at most, about as often as
+// real providers do within the first minutes.
 const callbackAttempts = 8
 
-// Config is how the bank behaves when nobody asks it to misbehave.
+// Config is the bank's configuration when it does not misbehave.
 type Config struct {
 	// Merchant is the shop's number at the bank.
 	Merchant string
-	// Secret is what bank and merchant share; at least minSecretBytes.
+	// Secret is shared by bank and merchant; at least minSecretBytes.
 	Secret []byte
 	// PublicURL is where shoppers reach the bank, without a trailing slash;
 	// the pay URL begins with it.
@@ -35,10 +35,10 @@ type Config struct {
 	// RefundDelay is how long a refund stays in processing. Defaults to 500 ms,
 	// enough for a person to see that it is not instant.
 	RefundDelay time.Duration
-	// Poll is how often the worker looks for what has become due when nothing
-	// woke it. Defaults to 250 ms.
+	// Poll is how often the worker checks for due work when nothing woke it.
+	// Defaults to 250 ms.
 	Poll time.Duration
-	// Parallel is how many callbacks are under way at once. Defaults to 16:
+	// Parallel is how many callbacks are under way concurrently. Defaults to 16:
 	// more than the merchant's connection budget would only queue there.
 	Parallel int
 }
@@ -61,7 +61,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("sandbox: the bank needs a merchant number"))
 	}
 	if len(c.Secret) < minSecretBytes {
-		errs = append(errs, fmt.Errorf("sandbox: the secret has %d bytes, %d are the least", len(c.Secret), minSecretBytes))
+		errs = append(errs, fmt.Errorf("sandbox: the secret has %d bytes, want at least %d", len(c.Secret), minSecretBytes))
 	}
 	if err := checkURL(c.PublicURL); err != nil {
 		errs = append(errs, fmt.Errorf("sandbox: public URL: %w", err))
@@ -69,10 +69,10 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// maxURLBytes bounds an address that a request brings along.
+// maxURLBytes bounds an address that a request contains.
 const maxURLBytes = 2048
 
-// checkURL accepts absolute http and https addresses with a host only: the bank
+// checkURL accepts only absolute http and https addresses with a host: the bank
 // sends requests there and puts them into its page.
 func checkURL(raw string) error {
 	if len(raw) > maxURLBytes {

@@ -13,12 +13,12 @@ import (
 	"stampede/platform/edge/outbound"
 )
 
-// errOtherReply: a genuine reply of the bank, but to another question.
+// errOtherReply marks a genuine reply of the bank to another request.
 var errOtherReply = errors.New("sandbox: the reply belongs to another request")
 
-// exchange makes one call and reads its verified reply into out. A refusal by the
-// bank is provider.ErrRefused with the bank's words. Every call may be repeated,
-// because the bank does each number once.
+// exchange makes one call and decodes its verified reply into out. A refusal by
+// the bank is provider.ErrRefused with the bank's message. Every call may be
+// repeated, because the bank processes each number once.
 func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in, ou
 		URL: c.cfg.BankURL + Prefix + path, Body: body, Type: "application/json",
 		Head: func(h http.Header) { c.merchant.sign(h, body) },
 	}, func(r outbound.Reply) error {
-		// What is not the bank's counts as no answer.
+		// A reply that the bank did not sign counts as no answer.
 		if err := c.bank.verify(r.Header, r.Body); err != nil {
 			return fmt.Errorf("status %d: %w", r.Status, err)
 		}
@@ -46,14 +46,14 @@ func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in, ou
 	return cmp.Or(err, refused)
 }
 
-// refusedBy is what a reply other than 200 says.
+// refusedBy returns the error that a reply other than 200 reports.
 func refusedBy(r outbound.Reply, nonce ids.ID) error {
 	var no errorReply
 	if err := decodeStrict(r.Body, &no); err != nil {
 		return fmt.Errorf("status %d: %w", r.Status, err)
 	}
-	// Only what names the request and is about its content is final; a signature
-	// or a server at fault is repaired some day.
+	// Only a reply that names the request and refuses its content is final; a bad
+	// signature or a server error may be fixed later.
 	final := r.Status == http.StatusConflict || r.Status == http.StatusUnprocessableEntity
 	if final && no.Nonce == nonce {
 		return fmt.Errorf("%w: %s: %s", provider.ErrRefused, no.Code, no.Message)

@@ -19,7 +19,7 @@ var pageSource string
 
 var pageTemplate = template.Must(template.New("pay").Parse(pageSource))
 
-// words are everything that the page says in one language.
+// words are the page's texts in one language.
 type words struct {
 	Lang, Other, OtherName                         string
 	Title, Sandbox, Merchant, Item, Number, Amount string
@@ -29,9 +29,9 @@ type words struct {
 
 var pageWords = map[httpx.Language]words{
 	httpx.English: {
-		Lang: "en", Other: "zh", OtherName: "中文", Title: "Sandbox bank", Sandbox: "A bank to try things with: no real money moves.",
+		Lang: "en", Other: "zh", OtherName: "中文", Title: "Sandbox bank", Sandbox: "For testing only: no real money moves.",
 		Merchant: "Merchant", Item: "For", Number: "Payment", Amount: "Amount", Left: "Time left", Pay: "Pay", Fail: "Fail",
-		Paid: "Paid. The shop is being told.", Closed: "This payment is closed. Nothing was charged.",
+		Paid: "Paid. The shop is being notified.", Closed: "This payment is closed. Nothing was charged.",
 		Failed: "The payment failed. Nothing was charged; you may try again.", Missing: "There is no such payment.", Back: "Back to the shop",
 	},
 	httpx.Chinese: {
@@ -42,7 +42,7 @@ var pageWords = map[httpx.Language]words{
 	},
 }
 
-// page is what the template shows.
+// page is the template's data.
 type page struct {
 	words
 	Nonce            string // of the one inline script
@@ -59,7 +59,7 @@ type page struct {
 }
 
 // showPage is GET /sandbox-bank/pay/{ref}?t=…[&lang=zh|en]. It works without
-// the script; the script only makes the countdown move.
+// the script, which only updates the countdown.
 func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	p, err := b.paymentOf(r)
 	if err == nil {
@@ -71,7 +71,8 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	}
 	now := time.Now()
 	if err == nil {
-		// The database's clock decides, so the countdown follows it and not ours.
+		// The database's clock decides, so the countdown follows it and not this
+		// process's clock.
 		now, err = b.q.Clock(r.Context())
 	}
 	if err != nil {
@@ -93,12 +94,12 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// showNothing is the page for an address that names no payment.
+// showNothing is the page for an address without a payment.
 func (b *Bank) showNothing(w http.ResponseWriter, r *http.Request, status int) {
 	b.render(w, r, status, page{words: pageWords[pageLanguage(r)], State: statusMissing})
 }
 
-// render writes the page whole or not at all.
+// render writes the page completely or not at all.
 func (b *Bank) render(w http.ResponseWriter, r *http.Request, status int, p page) {
 	p.Nonce = rand.Text()
 	var out bytes.Buffer
@@ -111,11 +112,11 @@ func (b *Bank) render(w http.ResponseWriter, r *http.Request, status int, p page
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Language")
-	// Everything the page needs is in it; the nonce admits its one script and no other.
+	// The page loads nothing else; the nonce allows its one script and no other.
 	h.Set("Content-Security-Policy", "default-src 'none'; img-src data:; style-src 'nonce-"+p.Nonce+"'; script-src 'nonce-"+p.Nonce+
 		"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer") // the URL is the key to the payment
+	h.Set("Referrer-Policy", "no-referrer") // the URL gives access to the payment
 	w.WriteHeader(status)
 	_, _ = w.Write(out.Bytes())
 }

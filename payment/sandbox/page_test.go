@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 	}
 	wants(t, body, "Stampede", "CNY 1299.00", "&lt;script&gt;alert", `<button name="action" value="pay"`, `value="fail"`, `id="left"`, "中文")
 	if strings.Contains(body, `<script>alert`) || strings.Contains(body, "://") {
-		t.Error("the page carries a stranger's script or address while it is open")
+		t.Error("the open payment's page contains an injected script or an address")
 	}
 	if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") {
 		t.Errorf("policy %q", csp)

@@ -20,7 +20,7 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// payRequest is what a person, or a program that plays one, sends to a pay URL:
+// payRequest is what a shopper, or a program in that role, sends to a pay URL:
 // a form from the page, or the same as JSON. The token stays in the URL.
 type payRequest struct {
 	Action       string     `json:"action"`                  // "pay" or "fail"; empty is "pay"
@@ -35,8 +35,8 @@ type payReply struct {
 	ReturnURL   string `json:"return_url,omitempty"`
 }
 
-// pay lets a shopper pay, or fail to. A second press of the button finds the
-// money already moved and is told so.
+// pay lets a shopper pay, or fail to. A second press of the button shows that
+// the money has already moved.
 func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 	wantsJSON := mediaType(r) == "application/json"
 	p, err := b.paymentOf(r)
@@ -46,7 +46,7 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
 	if err != nil {
-		b.payRefused(w, r, wantsJSON, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was cut"))
+		b.payRefused(w, r, wantsJSON, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was truncated"))
 		return
 	}
 	in, err := parsePay(body, wantsJSON)
@@ -71,7 +71,7 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !wantsJSON {
-		// After a POST the browser gets the page by GET, so that reloading it pays nothing.
+		// After a POST the browser gets the page by GET, so that a reload does not pay.
 		q := r.URL.Query()
 		q.Del("failed")
 		if failed && p.Status == statusOpen {
@@ -91,8 +91,9 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, status, out)
 }
 
-// capture takes the money, unless somebody or the expiry was faster, and
-// enqueues the callbacks that the behaviour asks for in the same transaction.
+// capture takes the money, unless a close, another payment or the expiry was
+// faster, and enqueues the callbacks that the behaviour requires in the same
+// transaction.
 func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRequest) error {
 	behaviour, seconds := Behaviour(p.Behaviour), p.DelaySeconds
 	if in.Behaviour != nil {
@@ -102,7 +103,7 @@ func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRe
 		seconds = *in.DelaySeconds
 	}
 	var withheld int64
-	if behaviour == Underpaid && p.Amount > 1 { // something has to move, or it was no capture
+	if behaviour == Underpaid && p.Amount > 1 { // some money has to move, or it would not be a capture
 		withheld = 1
 	}
 	err := pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
@@ -130,7 +131,7 @@ func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRe
 		case Late:
 			delay = time.Duration(seconds) * time.Second
 		case WrongAmount:
-			n.Amount++ // in the callback only: a query tells what really moved
+			n.Amount++ // in the callback only: a query returns what really moved
 		case Normal, Underpaid, RefundFails:
 		}
 		for range copies {
@@ -141,7 +142,7 @@ func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRe
 		return nil
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil // not open any more; the caller reads how it ended
+		return nil // not open any more; the caller reads the final state
 	}
 	if err != nil {
 		return err
@@ -152,7 +153,7 @@ func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRe
 }
 
 // paymentOf finds the payment of a pay URL. A wrong token and an unknown number
-// get the same answer, so that numbers cannot be tried out.
+// get the same answer, so that numbers cannot be probed.
 func (b *Bank) paymentOf(r *http.Request) (sandboxdb.SandboxPayment, error) {
 	missing := refuse(http.StatusNotFound, "not-found", "there is no such payment")
 	ref, err := ids.Parse(chi.URLParam(r, "ref"))
@@ -166,8 +167,8 @@ func (b *Bank) paymentOf(r *http.Request) (sandboxdb.SandboxPayment, error) {
 	return p, err
 }
 
-// parsePay reads the form or the JSON into the same request and holds both to the
-// same rules.
+// parsePay decodes the form or the JSON into the same request and applies the
+// same rules to both.
 func parsePay(body []byte, isJSON bool) (payRequest, error) {
 	var in payRequest
 	if isJSON {
@@ -202,14 +203,14 @@ func parsePay(body []byte, isJSON bool) (payRequest, error) {
 	case in.Action != "" && in.Action != "pay" && in.Action != "fail":
 		return bad("action is pay or fail")
 	case in.Behaviour != nil && !in.Behaviour.Valid():
-		return bad("behaviour is none that the bank knows")
+		return bad("behaviour is not one that the bank knows")
 	case in.DelaySeconds != nil && (*in.DelaySeconds < 0 || *in.DelaySeconds > maxDelaySeconds):
 		return bad("delay_seconds is between 0 and 86400")
 	}
 	return in, nil
 }
 
-// payRefused answers what cannot be shown as a payment's state.
+// payRefused answers with an error that is not a state of the payment.
 func (b *Bank) payRefused(w http.ResponseWriter, r *http.Request, wantsJSON bool, err error) {
 	var no *refusal
 	if !errors.As(err, &no) {
@@ -223,7 +224,7 @@ func (b *Bank) payRefused(w http.ResponseWriter, r *http.Request, wantsJSON bool
 	b.showNothing(w, r, no.status)
 }
 
-// mediaType is the request's, without parameters; "" when it cannot be read.
+// mediaType is the request's, without parameters; "" if it is malformed.
 func mediaType(r *http.Request) string {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -235,5 +236,5 @@ func mediaType(r *http.Request) string {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the shopper may be gone
+	_ = json.NewEncoder(w).Encode(v) // the shopper may have left
 }

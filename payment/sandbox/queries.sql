@@ -1,14 +1,14 @@
--- The state machine of the bank. Every change is one conditional statement on the clock of the database: whoever comes
--- second changes no row. It is clock_timestamp(), not now(), because a statement that waited for a lock must see the time after it.
+-- The state machine of the bank. Every change is one conditional statement on the clock of the database: a second attempt changes
+-- no row. The clock is clock_timestamp(), not now(), because a statement that waited for a lock must see the time after the wait.
 
 -- name: CreatePayment :execrows
--- Opens a payment unless the number is known already, in whatever state.
+-- Opens a payment unless the number is known already, in any state.
 INSERT INTO sandbox.payments (ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at)
 VALUES (@ref, @merchant, @payment_no, @title, @amount, @currency, 'open', @behaviour, @delay_seconds, @notify_url, @return_url, @expires_at)
 ON CONFLICT (merchant, payment_no) DO NOTHING;
 
 -- name: Expire :exec
--- Writes down the expiry of a payment when somebody looks at it.
+-- Records the expiry of a payment when it is next read.
 UPDATE sandbox.payments SET status = 'closed', updated_at = clock_timestamp()
 WHERE ref = @ref AND status = 'open' AND expires_at <= clock_timestamp();
 
@@ -22,7 +22,7 @@ SELECT * FROM sandbox.payments WHERE ref = @ref;
 SELECT clock_timestamp()::timestamptz AS now;
 
 -- name: ClosePayment :exec
--- Closes an open payment. An unknown number is written down as closed, so that a creation still on its way fails.
+-- Closes an open payment. An unknown number is recorded as closed, so that a creation still in transit fails.
 INSERT INTO sandbox.payments AS p (ref, merchant, payment_no, amount, currency, status, expires_at)
 VALUES (@ref, @merchant, @payment_no, 0, '', 'closed', clock_timestamp())
 ON CONFLICT (merchant, payment_no) DO UPDATE SET status = 'closed', updated_at = clock_timestamp() WHERE p.status = 'open';
@@ -40,7 +40,8 @@ UPDATE sandbox.payments SET failed_attempts = failed_attempts + 1, updated_at = 
 WHERE ref = @ref AND status = 'open';
 
 -- name: SetAsideRefund :one
--- Sets the money of a refund aside. The transaction must be the one of the payment, the sum still there.
+-- Reserves the money of a refund. The transaction must be that of the payment, and the amount still
+-- available.
 UPDATE sandbox.payments SET refunded = refunded + @amount, updated_at = clock_timestamp()
 WHERE merchant = @merchant AND payment_no = @payment_no AND status = 'captured' AND txn = @txn::text AND currency = @currency
   AND refunded + @amount <= captured_amount
@@ -55,7 +56,7 @@ VALUES (@ref, @merchant, @refund_no, @payment_ref, @payment_no, @amount, @curren
 SELECT * FROM sandbox.refunds WHERE merchant = @merchant AND refund_no = @refund_no;
 
 -- name: SettleDueRefunds :many
--- Ends refunds whose time has come, several processes share them out.
+-- Settles the refunds that are due; several processes share them.
 UPDATE sandbox.refunds r
 SET status = CASE WHEN r.fails THEN 'failed' ELSE 'succeeded' END, updated_at = clock_timestamp()
 WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing' AND d.ready_at <= clock_timestamp()
@@ -63,7 +64,7 @@ WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing
 RETURNING r.*;
 
 -- name: GiveBackSetAside :exec
--- A failed refund leaves the money where it was.
+-- A failed refund returns the reserved money.
 UPDATE sandbox.payments SET refunded = refunded - @amount, updated_at = clock_timestamp() WHERE ref = @ref;
 
 -- name: CreateCallback :exec
@@ -71,8 +72,8 @@ INSERT INTO sandbox.callbacks (id, url, body, status, next_try)
 VALUES (@id, @url, @body, 'pending', clock_timestamp() + interval '1 millisecond' * @delay_ms::bigint);
 
 -- name: ClaimCallbacks :many
--- Takes what is due and moves it out of the way for as long as one delivery may take: a process that dies with a
--- callback in hand leaves it due again.
+-- Claims the due callbacks and postpones them for as long as one delivery may take: if the process dies with a
+-- callback, it becomes due again.
 UPDATE sandbox.callbacks c
 SET attempts = c.attempts + 1, next_try = clock_timestamp() + interval '1 millisecond' * @lease_ms::bigint
 WHERE c.id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status = 'pending' AND d.next_try <= clock_timestamp()
@@ -90,7 +91,7 @@ WHERE id = @id AND status = 'pending';
 UPDATE sandbox.callbacks SET status = 'given_up', last_error = @last_error WHERE id = @id AND status = 'pending';
 
 -- name: ForgetCallbacks :execrows
--- Drops callbacks that ended long ago, oldest first, a bounded number at a time.
+-- Deletes callbacks that ended long ago, oldest first, a bounded number at a time.
 DELETE FROM sandbox.callbacks
 WHERE id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status <> 'pending' AND d.created_at < clock_timestamp() - interval '1 day'
              ORDER BY d.created_at LIMIT @at_most);

@@ -12,7 +12,7 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// maxReasonBytes bounds the words that a refund carries.
+// maxReasonBytes bounds the reason of a refund.
 const maxReasonBytes = 256
 
 // check refuses what the bank could not carry out.
@@ -31,8 +31,8 @@ func (c refundCall) check() error {
 	return nil
 }
 
-// refund sets the money aside and answers "processing"; asked again with the
-// same number it tells how the refund stands.
+// refund reserves the money and answers "processing"; a repeated request with
+// the same number returns the refund's state.
 func (b *Bank) refund(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
 	var c refundCall
 	if err := decodeStrict(body, &c); err != nil {
@@ -46,7 +46,7 @@ func (b *Bank) refund(ctx context.Context, nonce ids.ID, body []byte) (any, erro
 		if err = b.startRefund(ctx, c); err != nil && !pg.ViolatesUnique(err, "") {
 			return nil, err
 		}
-		// A unique violation is the same refund, asked for twice at once.
+		// A unique violation is a concurrent request for the same refund.
 		r, err = b.q.RefundByNumber(ctx, sandboxdb.RefundByNumberParams{Merchant: c.Merchant, RefundNo: c.RefundNo})
 	}
 	if err != nil {
@@ -58,9 +58,9 @@ func (b *Bank) refund(ctx context.Context, nonce ids.ID, body []byte) (any, erro
 	return refundReplyOf(nonce, r), nil
 }
 
-// startRefund sets the sum aside on the payment's row, which every refund of it
-// locks, and writes the refund down: two that together exceed the capture cannot
-// both be taken.
+// startRefund reserves the amount on the payment's row, which every refund of it
+// locks, and records the refund: two refunds that together exceed the capture
+// cannot both be accepted.
 func (b *Bank) startRefund(ctx context.Context, c refundCall) error {
 	return pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
 		q := b.q.WithTx(tx)
@@ -68,7 +68,7 @@ func (b *Bank) startRefund(ctx context.Context, c refundCall) error {
 			Amount: c.Amount, Merchant: c.Merchant, PaymentNo: c.PaymentNo, Txn: c.Transaction, Currency: c.Currency,
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
-			return refuse(http.StatusConflict, "not-refundable", "no such capture, or not that much of it is left")
+			return refuse(http.StatusConflict, "not-refundable", "no such capture, or less than that is left of it")
 		}
 		if err != nil {
 			return err
@@ -81,8 +81,8 @@ func (b *Bank) startRefund(ctx context.Context, c refundCall) error {
 	})
 }
 
-// settleRefunds ends the refunds whose time has come, with a callback for each
-// in the same transaction, and returns how many.
+// settleRefunds settles the refunds that are due, with a callback for each in
+// the same transaction, and returns how many.
 func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
 	n := 0
 	err := pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
@@ -96,7 +96,7 @@ func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
 			event := eventRefundSucceeded
 			if r.Status == statusFailed {
 				event = eventRefundFailed
-				// The money is there again for another attempt.
+				// The money is available again for another attempt.
 				if err := q.GiveBackSetAside(ctx, sandboxdb.GiveBackSetAsideParams{Amount: r.Amount, Ref: r.PaymentRef}); err != nil {
 					return err
 				}

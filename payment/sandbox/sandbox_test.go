@@ -30,10 +30,10 @@ type bundle struct {
 	client *Client
 	db     *pgxpool.Pool
 	url    string
-	stop   func() // ends the worker and waits for it
+	stop   func() // stops the worker and waits for it
 }
 
-// testConfig is fast: back-offs of milliseconds, refunds at once.
+// testConfig is fast: back-offs of milliseconds, immediate refunds.
 func testConfig() Config {
 	cfg := DefaultConfig()
 	cfg.Merchant, cfg.Secret = "shop-1", secret
@@ -76,7 +76,7 @@ func setupOn(t *testing.T, db *pgxpool.Pool, cfg Config) *bundle {
 	return &bundle{client: client, db: db, url: srv.URL, stop: stop}
 }
 
-// payAs is a shopper's program: JSON to the pay URL.
+// payAs is a shopper's client: JSON to the pay URL.
 func payAs(payURL string, in payRequest) (int, payReply, error) {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 
 var scheme = signature.Scheme{Timestamp: HeaderTimestamp, Signature: HeaderSignature}
 
-// signer signs what one side says. Both sides hold both signers: one to speak,
-// one to check. Safe for concurrent use.
+// signer signs one side's messages. Both sides have both signers: one to sign,
+// one to verify. Safe for concurrent use.
 type signer struct {
 	key []byte
 	now func() time.Time

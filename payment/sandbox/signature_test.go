@@ -47,7 +47,7 @@ func TestSignature(t *testing.T) {
 		{"twice", with(signedBy(merchant, now, body), func(h http.Header) { h.Add(HeaderSignature, h.Get(HeaderSignature)) }), signature.ErrUnsigned},
 		{"two timestamps", with(signedBy(merchant, now, body), func(h http.Header) { h.Add(HeaderTimestamp, "1") }), signature.ErrUnsigned},
 		{"timestamp moved", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderTimestamp, "1800000001") }), signature.ErrForged},
-		{"no hex", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, "zz") }), signature.ErrForged},
+		{"not hex", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, "zz") }), signature.ErrForged},
 		{"cut", with(signedBy(merchant, now, body), func(h http.Header) { h.Set(HeaderSignature, h.Get(HeaderSignature)[:62]) }), signature.ErrForged},
 	} {
 		if err := merchant.verify(tt.h, []byte(body)); !errors.Is(err, tt.want) {
@@ -56,7 +56,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// post sends a signed body to one of the bank's addresses.
+// post sends a signed body to one of the bank's endpoints.
 func (w *bundle) post(t *testing.T, path, body string, sign func(http.Header, []byte)) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+Prefix+path, strings.NewReader(body))
@@ -109,11 +109,11 @@ func TestRequestsThatTheBankRefuses(t *testing.T) {
 	}{
 		{"unsigned", "/v1/payments/query", query, func(http.Header, []byte) {}, 401, "bad-signature"},
 		{"signed by the bank itself", "/v1/payments/query", query, w.client.bank.sign, 401, "bad-signature"},
-		{"a query played back as a close", "/v1/payments/close", query, good, 400, "bad-request"},
+		{"a query replayed as a close", "/v1/payments/close", query, good, 400, "bad-request"},
 		{"another merchant", "/v1/payments/query", strings.Replace(query, "shop-1", "shop-2", 1), good, 400, "bad-request"},
-		{"a member nobody knows", "/v1/payments/query", strings.Replace(query, "{", `{"x":1,`, 1), good, 400, "bad-request"},
-		{"something behind it", "/v1/payments/query", query + "{}", good, 400, "bad-request"},
-		{"no JSON", "/v1/payments/query", "payment", good, 400, "bad-request"},
+		{"an unknown member", "/v1/payments/query", strings.Replace(query, "{", `{"x":1,`, 1), good, 400, "bad-request"},
+		{"trailing data", "/v1/payments/query", query + "{}", good, 400, "bad-request"},
+		{"not JSON", "/v1/payments/query", "payment", good, 400, "bad-request"},
 		{"too long", "/v1/payments/query", strings.Repeat(" ", maxMessageBytes) + query, good, 413, "too-large"},
 		{"a good creation", "/v1/payments", creation("title", `"cup"`), good, 200, ""},
 		{"nothing to pay", "/v1/payments", creation("amount", "0"), good, 422, "invalid"},
@@ -130,8 +130,8 @@ func TestRequestsThatTheBankRefuses(t *testing.T) {
 	}
 }
 
-// TestClientTrustsOnlyTheBank: what is not signed, or answers another question,
-// is no answer.
+// TestClientTrustsOnlyTheBank: a reply that is not signed, or answers another
+// request, is rejected.
 func TestClientTrustsOnlyTheBank(t *testing.T) {
 	t.Parallel()
 	_, bank := signers(secret, time.Now)
@@ -144,7 +144,7 @@ func TestClientTrustsOnlyTheBank(t *testing.T) {
 	}{
 		{"the bank", bank.sign, func(asked ids.ID) ids.ID { return asked }, false},
 		{"unsigned", func(http.Header, []byte) {}, func(asked ids.ID) ids.ID { return asked }, true},
-		{"an old reply played back", bank.sign, func(ids.ID) ids.ID { return ids.New() }, true},
+		{"an old reply replayed", bank.sign, func(ids.ID) ids.ID { return ids.New() }, true},
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var asked call
@@ -159,7 +159,7 @@ func TestClientTrustsOnlyTheBank(t *testing.T) {
 			_, _ = w.Write(reply)
 		}))
 		if got, err := clientOf(t, srv.URL).Close(t.Context(), no); (err != nil) != tt.refuse {
-			t.Errorf("%s: the client heard %+v, %v", tt.name, got, err)
+			t.Errorf("%s: the client accepted %+v, %v", tt.name, got, err)
 		}
 		srv.Close()
 	}
@@ -199,8 +199,8 @@ func TestClientRetriesThenBreaks(t *testing.T) {
 	}
 }
 
-// A shopper who leaves says nothing about the bank.
-func TestACallerWhoGivesUpDoesNotBreakTheLine(t *testing.T) {
+// A shopper who leaves is no failure of the bank.
+func TestCanceledCallDoesNotOpenBreaker(t *testing.T) {
 	t.Parallel()
 	w := setup(t, testConfig())
 	gone, cancel := context.WithCancel(t.Context())
@@ -215,9 +215,9 @@ func TestACallerWhoGivesUpDoesNotBreakTheLine(t *testing.T) {
 	}
 }
 
-// TestSignedNonsenseIsNoMessage: the bank's signature makes no sense of what it
-// covers, and a sum is a whole number of minor units.
-func TestSignedNonsenseIsNoMessage(t *testing.T) {
+// TestSignedInvalidMessageIsRefused: a signature does not make a message valid, and
+// an amount is a whole number of minor units.
+func TestSignedInvalidMessageIsRefused(t *testing.T) {
 	t.Parallel()
 	_, bank := signers(secret, time.Now)
 	c := clientOf(t, "http://127.0.0.1:1")
@@ -233,18 +233,18 @@ func TestSignedNonsenseIsNoMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string][2]string{
-		"a float":                 {`:100,`, `:100.0,`},
-		"an exponent":             {`:100,`, `:1e2,`},
-		"a text for a sum":        {`:100,`, `:"100",`},
-		"beyond int64":            {`:100,`, `:9223372036854775808,`},
-		"a sum twice":             {`:100,`, `:100,"amount":1,`},
-		"a sum twice, once loud":  {`:100,`, `:100,"AMOUNT":1,`},
-		"a member nobody knows":   {`:100,`, `:100,"discount":99,`},
-		"a second message":        {`Z"}`, `Z"}{}`},
-		"no transaction":          {`"t"`, `""`},
-		"no time":                 {`,"at":"2026-01-01T00:00:00Z"`, ``},
-		"an event nobody knows":   {`captured`, `imagined`},
-		"a refund without number": {`payment.captured`, `refund.succeeded`},
+		"a float":                           {`:100,`, `:100.0,`},
+		"an exponent":                       {`:100,`, `:1e2,`},
+		"a string for an amount":            {`:100,`, `:"100",`},
+		"beyond int64":                      {`:100,`, `:9223372036854775808,`},
+		"an amount twice":                   {`:100,`, `:100,"amount":1,`},
+		"an amount twice, once in capitals": {`:100,`, `:100,"AMOUNT":1,`},
+		"an unknown member":                 {`:100,`, `:100,"discount":99,`},
+		"a second message":                  {`Z"}`, `Z"}{}`},
+		"no transaction":                    {`"t"`, `""`},
+		"no time":                           {`,"at":"2026-01-01T00:00:00Z"`, ``},
+		"an unknown event":                  {`captured`, `imagined`},
+		"a refund without number":           {`payment.captured`, `refund.succeeded`},
 		"a number of another form": {
 			`"payment_no":"`, `"payment_no":"x`,
 		},
@@ -257,16 +257,16 @@ func TestSignedNonsenseIsNoMessage(t *testing.T) {
 			t.Errorf("%s: %v, want ErrUnreadable", name, err)
 		}
 	}
-	// The same message in other bytes is not what was signed.
+	// The same message in other bytes does not match the signature.
 	h := http.Header{}
 	bank.sign(h, []byte(good))
 	if _, err := c.Parse(h, []byte(strings.ReplaceAll(good, `,"`, `, "`))); !errors.Is(err, provider.ErrBadSignature) {
-		t.Errorf("encoded anew: %v, want ErrBadSignature", err)
+		t.Errorf("encoded again: %v, want ErrBadSignature", err)
 	}
 }
 
-// FuzzParse feeds callbacks from anyone: unsigned ones are refused as such,
-// signed ones are read or refused, and what is read is complete.
+// FuzzParse feeds arbitrary callbacks: unsigned ones are refused as such,
+// signed ones are decoded or refused, and a decoded one is complete.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"event":"payment.captured","merchant":"m","payment_no":"0190b5a0c0c07000a000000000000001","transaction":"t","amount":1,"currency":"CNY","at":"2026-01-01T00:00:00Z"}`), "1", "00", true)
 	f.Add([]byte(`{"event":"refund.failed","refund_no":"0190b5a0c0c07000a000000000000001"}`), "x", "", true)
@@ -290,7 +290,7 @@ func FuzzParse(f *testing.F) {
 		case genuine && err != nil && !errors.Is(err, provider.ErrUnreadable):
 			t.Fatalf("a genuine callback: %v", err)
 		case err == nil && (n.Capture == nil) == (n.Refund == nil):
-			t.Fatalf("read as both or neither: %+v", n)
+			t.Fatalf("decoded as both or neither: %+v", n)
 		case n.Capture != nil && (n.Capture.PaymentNo.IsZero() && !strings.Contains(string(body), strings.Repeat("0", 32)) || n.Capture.Transaction == ""):
 			t.Fatalf("incomplete capture: %+v", n.Capture)
 		}

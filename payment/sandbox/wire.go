@@ -12,14 +12,14 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// Prefix is where the bank's addresses begin.
+// Prefix is the path under which the bank's endpoints are.
 const Prefix = "/sandbox-bank"
 
 // maxMessageBytes bounds every body in either direction; the longest real one
 // is a creation with two long addresses, under 4 KiB.
 const maxMessageBytes = 16 << 10
 
-// The operations of the merchant's interface, as bodies name them.
+// The operations of the merchant API, as named in bodies.
 const (
 	opCreate = "create"
 	opQuery  = "query"
@@ -27,7 +27,7 @@ const (
 	opRefund = "refund"
 )
 
-// The states in which the bank's answers name payments and refunds.
+// The states of payments and refunds in the bank's answers.
 const (
 	statusOpen       = "open"
 	statusCaptured   = "captured"
@@ -38,14 +38,14 @@ const (
 	statusFailed     = "failed"
 )
 
-// The events that callbacks tell.
+// The events that callbacks report.
 const (
 	eventCaptured        = "payment.captured"
 	eventRefundSucceeded = "refund.succeeded"
 	eventRefundFailed    = "refund.failed"
 )
 
-// call is what every signed request begins with.
+// call is the beginning of every signed request.
 type call struct {
 	Op       string `json:"op"`
 	Nonce    ids.ID `json:"nonce"` // repeated in the reply
@@ -108,7 +108,8 @@ type refundReply struct {
 	At          *time.Time `json:"at,omitempty"`
 }
 
-// errorReply is every refusal. Code is stable, Message is for a person.
+// errorReply is the body of every refusal. Code is stable, Message is for
+// people.
 type errorReply struct {
 	Nonce   ids.ID `json:"nonce"`
 	Code    string `json:"error"`
@@ -127,7 +128,7 @@ type notice struct {
 	At          time.Time `json:"at"`
 }
 
-// ackWord is what the merchant answers, with status 200, to acknowledge.
+// ackWord is the merchant's answer, with status 200, that acknowledges.
 const ackWord = "SUCCESS"
 
 // ack is the body of the merchant's answer to a callback.
@@ -136,9 +137,8 @@ type ack struct {
 	Message string `json:"message,omitempty"`
 }
 
-// decodeStrict reads exactly one flat JSON object with no member that v does not
-// know and none that comes twice: two readers of one message must never see
-// different things in it.
+// decodeStrict decodes exactly one flat JSON object without unknown or duplicate
+// members: two readers of one message must never see different content.
 func decodeStrict(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -146,13 +146,13 @@ func decodeStrict(body []byte, v any) error {
 		return fmt.Errorf("sandbox: decode: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("sandbox: decode: something follows the message")
+		return errors.New("sandbox: decode: data after the message")
 	}
 	return checkNames(body)
 }
 
-// checkNames refuses what the decoder lets pass in an object that it has read: a
-// member that comes twice, of which it takes the last, and one in another case.
+// checkNames refuses what the decoder accepts in an object that it has read: a
+// duplicate member, of which it takes the last, and one in another case.
 func checkNames(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	_, err := d.Token() // the brace
@@ -164,10 +164,10 @@ func checkNames(body []byte) error {
 		}
 		s, _ := name.(string)
 		if seen[s] || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") != "" {
-			return fmt.Errorf("sandbox: decode: member %q comes twice or in another case", s)
+			return fmt.Errorf("sandbox: decode: member %q is duplicated or in another case", s)
 		}
 		seen[s] = true
-		_, err = d.Token() // its value; every member is a text, a number or null
+		_, err = d.Token() // its value; every member is a string, a number or null
 	}
 	return err
 }

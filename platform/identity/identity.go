@@ -1,14 +1,14 @@
-// Package identity opens what a request meets before it meets a module: the
-// router, tokens, limits, human checks, revocations, accounts, QR logins and the
-// blacklist. Each is a package of its own, and knows the others through what its
-// New is given; only here they meet.
+// Package identity wires the layers that a request passes before it reaches a
+// module: the router, tokens, limits, human checks, revocations, accounts, QR logins
+// and the blacklist. Each is a separate package that knows the others only through
+// the dependencies of its New; they are connected here.
 //
 // # Order
 //
-// New reads nothing. Load takes the first look at the revocations and the list,
-// without which an instance would let in for half a second whom others keep out;
-// call it before serving. Stop answers the polls that wait for a QR code, for
-// which a drain of the requests under way would otherwise wait.
+// New reads nothing. Load reads the revocations and the blacklist; without it an
+// instance would admit, for half a second, users whom the other instances keep out.
+// Call it before serving. Stop answers the long polls for QR codes, because draining
+// requests would otherwise wait for them.
 package identity
 
 import (
@@ -41,7 +41,7 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-// Settings are those of the parts.
+// Settings are the settings of the parts.
 type Settings struct {
 	Accounts  account.Settings    `embed:"" group:"Accounts and logins:"`
 	SMS       sms.Settings        `embed:"" group:"SMS:"`
@@ -51,7 +51,7 @@ type Settings struct {
 	Blacklist blacklist.Settings  `embed:"" group:"Blacklist and risk rules:"`
 }
 
-// Check asks what only several parts together can say.
+// Check validates rules that span several parts.
 func (s Settings) Check() error {
 	var err error
 	if s.SMS.Check() == nil { // else the mistake is reported with the SMS settings
@@ -60,11 +60,11 @@ func (s Settings) Check() error {
 	return err
 }
 
-// Deps are what the parts work with; all but Trace are required.
+// Deps are the parts' dependencies; all but Trace are required.
 type Deps struct {
 	Addresses    httpx.Addresses
 	Keep         time.Duration // of records
-	PreviousKeys [][]byte      // signing keys that are taken beside Key
+	PreviousKeys [][]byte      // signing keys that are accepted beside Key
 
 	DB             *pgxpool.Pool // the accounts' budget of connections
 	Redis          redis.UniversalClient
@@ -89,7 +89,7 @@ type Service struct {
 
 	revoked *revoke.Service
 	qr      *qrlogin.Service
-	sandbox *sandbox.Gateway // nil unless it is served
+	sandbox *sandbox.Gateway // nil unless the sandbox is on
 	hangUp  []func()         // the clients' idle connections
 }
 
@@ -160,8 +160,8 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 	return err
 }
 
-// openSMS returns the way to the gateway that the settings name, the sandbox's or
-// a real one's, and nil when there is none.
+// openSMS returns the sender that the settings name, the sandbox or a real gateway,
+// and nil when none is set.
 func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 	gateway := sms.DefaultGatewayConfig()
 	gateway.Metrics = deps.Metrics
@@ -175,8 +175,8 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 	case set.SMSGatewayURL != "":
 		gateway.URL, gateway.Secret = set.SMSGatewayURL, []byte(set.SMSGatewaySecret)
 	default:
-		deps.Log.Warn("no SMS gateway is set, so nobody can register or log in by code", "setting", "--sms-gateway-url")
-		return nil, nil //nolint:nilnil // no gateway is no sender, which the accounts know how to say
+		deps.Log.Warn("no SMS gateway is set: registration and login by code are off", "setting", "--sms-gateway-url")
+		return nil, nil //nolint:nilnil // no gateway means no sender; the accounts answer with a fault
 	}
 	sender, err := sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
 	if err != nil {
@@ -186,7 +186,7 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 	return sender, nil
 }
 
-// Load takes the first look at what keeps people out.
+// Load reads the revocations and the blacklist.
 func (e *Service) Load(ctx context.Context) error {
 	return errors.Join(e.revoked.Load(ctx), e.Blacklist.Refresh(ctx))
 }
@@ -208,7 +208,7 @@ func (e *Service) Workers() []app.Worker {
 	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.qr.Workers(), e.Blacklist.Workers())
 }
 
-// Stop answers whoever waits, and drops idle connections.
+// Stop answers the waiting polls and drops idle connections.
 func (e *Service) Stop(ctx context.Context) error {
 	err := e.qr.Stop(ctx)
 	for _, hangUp := range e.hangUp {

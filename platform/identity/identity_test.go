@@ -29,8 +29,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
-// door is an entrance that is served, with everything behind it that is real but
-// the phones.
+// door is a served instance in which everything is real except the phones.
 type door struct {
 	*Service
 	t   *testing.T
@@ -81,7 +80,7 @@ func open(t *testing.T) *door {
 	return d
 }
 
-// told is what a call was answered with.
+// told is the answer to a call.
 type told struct {
 	status int
 	raw    string
@@ -95,7 +94,7 @@ type told struct {
 	Scan   string `json:"scan_token"`
 }
 
-// call makes a request; header holds names and values in turn.
+// call makes a request; header lists names and values alternately.
 func (d *door) call(method, path, body string, header ...string) told {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), method, d.url+"/api/v1/"+path, strings.NewReader(body))
@@ -136,7 +135,7 @@ func (d *door) post(path, body string, header ...string) told {
 
 var digits = regexp.MustCompile(`\b\d{6}\b`)
 
-// code has a code sent and reads it where the sandbox shows it.
+// code requests a code and reads it from the sandbox's page.
 func (d *door) code(phone, purpose string) string {
 	d.t.Helper()
 	if got := d.post("auth/sms-codes", `{"phone":"`+phone+`","purpose":"`+purpose+`"}`); got.status != http.StatusAccepted {
@@ -147,7 +146,7 @@ func (d *door) code(phone, purpose string) string {
 
 const secret = `"password":"correct horse battery"`
 
-// register makes an account that is logged in on a device.
+// register creates an account and logs it in on a device.
 func (d *door) register(phone, device string) told {
 	d.t.Helper()
 	got := d.post("auth/register", `{"phone":"`+phone+`","code":"`+d.code(phone, "register")+`",`+secret+`,"device":{"id":"`+device+`"}}`)
@@ -157,7 +156,7 @@ func (d *door) register(phone, device string) told {
 	return got
 }
 
-// operator calls a route of the list.
+// operator calls a route of the blacklist.
 func (d *door) operator(method, path, body string) told {
 	d.t.Helper()
 	token, err := d.Tokens.Mint(auth.Principal{UserID: 7, Role: auth.Operator}, time.Minute)
@@ -171,9 +170,9 @@ func (d *door) operator(method, path, body string) told {
 	return got
 }
 
-// Whoever is listed by anything that is known of them is kept out of every way in,
-// with one answer that does not say by what, and comes in again when the entry goes.
-func TestTheListActsWherePeopleLogIn(t *testing.T) {
+// A listed user, phone, device or address is refused at every login route, with one
+// answer that does not name the entry, and admitted again when the entry is removed.
+func TestBlacklistAppliesAtEveryLogin(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	const phone, device, address = "13800138000", "phone-1", "203.0.113.7"
@@ -229,7 +228,7 @@ func TestTheListActsWherePeopleLogIn(t *testing.T) {
 				t.Errorf("listed %s, %s: %d %s", c.kind, way, got.status, got.raw)
 			}
 		}
-		if c.kind == "user" { // whether a phone's holder is listed is told to nobody else
+		if c.kind == "user" { // only the phone's holder may learn that it is listed
 			if got := ways["wrong password"](); got.Code != "wrong-login" {
 				t.Errorf("listed user, wrong password: %d %s", got.status, got.raw)
 			}
@@ -238,7 +237,7 @@ func TestTheListActsWherePeopleLogIn(t *testing.T) {
 	}
 	for _, way := range []string{"password", "refresh", "qr scan", "qr claim"} {
 		if got := ways[way](); got.status != http.StatusOK {
-			t.Errorf("%s, listed no more: %d %s", way, got.status, got.raw)
+			t.Errorf("%s, no longer listed: %d %s", way, got.status, got.raw)
 		}
 	}
 	for _, entry := range entries {
@@ -249,14 +248,14 @@ func TestTheListActsWherePeopleLogIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			return len(kept) > 0
-		}, "the audit log is told of a refusal")
+		}, "the audit log records a refusal")
 		if detail := string(kept[0].Detail); len(kept) != 1 || !strings.Contains(detail, `"way"`) || strings.Contains(detail, phone) {
 			t.Errorf("the audit log has %d records, of %s", len(kept), detail)
 		}
 	}
 }
 
-// The same key adds an entry once, with the same answer.
+// A repeated Idempotency-Key adds the entry once and gets the same answer.
 func TestAnEntryIsAddedOnceForAKey(t *testing.T) {
 	t.Parallel()
 	d := open(t)

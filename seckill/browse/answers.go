@@ -8,23 +8,23 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// Statuses that shoppers see. Upcoming, on sale, paused and ended also fit a
-// session; the others are an item's.
+// Statuses that shoppers see. Upcoming, on sale, paused and ended also apply to
+// a session; the others only to an item.
 const (
 	shopUpcoming  = "upcoming"
 	shopOnSale    = "on_sale"
-	shopPreparing = "preparing" // on sale, but not loaded at the moment; a rush is told to come back
+	shopPreparing = "preparing" // on sale, but not loaded at the moment; a rush must be retried
 	shopAllHeld   = "all_held"  // none left, but unpaid ones may come back
 	shopSoldOut   = "sold_out"  // every unit is paid for
 	shopPaused    = "paused"
 	shopEnded     = "ended"
 )
 
-// Entry is what a shopper has to do before a rush path is given out. It is
-// exported because huma documents embedded fields of exported types only.
+// Entry is what a shopper has to do to get a rush path. It is exported because
+// huma documents embedded fields of exported types only.
 type Entry struct {
-	ReservationOpensAt  *wire.Time      `json:"reservation_opens_at" nullable:"true" doc:"From when an item can be reserved; null when no reservation is asked for"`
-	ReservationClosesAt *wire.Time      `json:"reservation_closes_at" nullable:"true" doc:"Until when; only those who reserved it in time get a rush path"`
+	ReservationOpensAt  *wire.Time      `json:"reservation_opens_at" nullable:"true" doc:"When reservations open; null when no reservation is required"`
+	ReservationClosesAt *wire.Time      `json:"reservation_closes_at" nullable:"true" doc:"When reservations close; only shoppers who reserved in time get a rush path"`
 	HumanCheck          humancheck.Kind `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person; pow is earned at the reservation where there is one"`
 }
 
@@ -38,7 +38,7 @@ type shopSession struct {
 	ClosesAt     wire.Time `json:"closes_at"`
 	Entry
 	Status         string     `json:"status" enum:"upcoming,on_sale,paused,ended" doc:"upcoming, on_sale, paused by an operator, or ended"`
-	OneItemPerUser bool       `json:"one_item_per_user" doc:"Whoever has one item of the activity cannot have another"`
+	OneItemPerUser bool       `json:"one_item_per_user" doc:"A shopper may hold only one item of the activity"`
 	ItemCount      int        `json:"item_count" doc:"How many items it has"`
 	Items          []shopItem `json:"items,omitempty" nullable:"false" doc:"Given when one session is read, not in lists"`
 }
@@ -50,19 +50,19 @@ type shopItem struct {
 	ActivityID wire.ID `json:"activity_id"`
 	wire.Goods
 	LimitPerUser         int32     `json:"limit_per_user" doc:"Units of it that one user may hold"`
-	OneItemPerUser       bool      `json:"one_item_per_user" doc:"Whoever has one item of the activity cannot have another"`
+	OneItemPerUser       bool      `json:"one_item_per_user" doc:"A shopper may hold only one item of the activity"`
 	PaymentWindowSeconds int64     `json:"payment_window_seconds" doc:"How long an order may stay unpaid"`
 	OpensAt              wire.Time `json:"opens_at"`
 	ClosesAt             wire.Time `json:"closes_at"`
 	Entry
-	Status    string `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended" doc:"preparing: on sale, but a rush is told to come back in a moment; all_held: none is left now, unpaid ones may come back; sold_out: every unit is paid for"`
+	Status    string `json:"status" enum:"upcoming,on_sale,preparing,all_held,sold_out,paused,ended" doc:"preparing: on sale, but a rush must be retried in a moment; all_held: none is left now, unpaid ones may come back; sold_out: every unit is paid for"`
 	Unlimited bool   `json:"unlimited" doc:"Nothing is counted down"`
 	Total     *int64 `json:"total" doc:"Units on sale; null when unlimited"`
-	Remaining *int64 `json:"remaining" doc:"Units nobody holds, up to 2 s old; null when unlimited, and while nobody knows"`
+	Remaining *int64 `json:"remaining" doc:"Units left, up to 2 s old; null when unlimited or not known at the moment"`
 }
 
-// entryOf is what stands before a session's paths. A view that was written
-// before there were human checks asks for none.
+// entryOf is the entry requirements of a session. A view written before human
+// checks existed requires none.
 func entryOf(s *Session) Entry {
 	e := Entry{ReservationOpensAt: s.ReserveFrom, ReservationClosesAt: s.ReserveUntil, HumanCheck: s.HumanCheck}
 	if e.HumanCheck == "" {
@@ -71,7 +71,8 @@ func entryOf(s *Session) Entry {
 	return e
 }
 
-// sessionStatus is what the clock and the operator say about a session.
+// sessionStatus derives a session's status from the clock and the operator's
+// actions.
 func sessionStatus(s *Session, now time.Time) string {
 	switch {
 	case s.Over || !now.Before(time.Time(s.ClosesAt)):
@@ -85,7 +86,7 @@ func sessionStatus(s *Session, now time.Time) string {
 	}
 }
 
-// shopSessionOf shows a session without its items.
+// shopSessionOf renders a session without its items.
 func shopSessionOf(s *Session, now time.Time) shopSession {
 	return shopSession{
 		ID: s.ID, ActivityID: s.ActivityID, ActivityName: s.ActivityName, Name: s.Name, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
@@ -93,8 +94,8 @@ func shopSessionOf(s *Session, now time.Time) shopSession {
 	}
 }
 
-// shopItemOf shows an item with what its stock state says; loaded is false
-// while Redis has none that counts.
+// shopItemOf renders an item with its stock state; loaded is false while Redis
+// has no valid state for it.
 func shopItemOf(s *Session, i *Item, state inventory.State, loaded bool, now time.Time) shopItem {
 	v := shopItem{
 		ID: i.ID, SessionID: s.ID, ActivityID: s.ActivityID, Goods: i.Goods, LimitPerUser: i.LimitPerUser, OneItemPerUser: s.PerActivity,
@@ -113,7 +114,7 @@ func shopItemOf(s *Session, i *Item, state inventory.State, loaded bool, now tim
 	}
 	switch {
 	case !loaded:
-		// How many are left is not known to anybody at the moment; a guess would be a promise.
+		// The remaining units are unknown at the moment; a guess would be a promise.
 		v.Status, v.Remaining = shopPreparing, nil
 	case state.Paused:
 		v.Status = shopPaused
@@ -126,8 +127,8 @@ func shopItemOf(s *Session, i *Item, state inventory.State, loaded bool, now tim
 	return v
 }
 
-// nextChange is the next moment at which the clock alone changes what a session
-// shows; the zero time when there is none.
+// nextChange is the next moment at which time alone changes a session's status;
+// the zero time if there is none.
 func nextChange(s *Session, now time.Time) time.Time {
 	for _, t := range []time.Time{time.Time(s.OpensAt), time.Time(s.ClosesAt)} {
 		if t.After(now) {

@@ -23,27 +23,27 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// stateReaders is how many stock states one answer reads at a time: enough to
-// hide the round trips, few enough to leave connections to the lanes.
+// stateReaders is how many stock states one answer reads concurrently: enough
+// to hide the round trips, few enough to leave connections to the lanes.
 const stateReaders = 8
 
-// viewsEvery is how soon views come back by themselves after Redis lost them or
-// failed over.
+// viewsEvery is how soon views are rewritten automatically after Redis lost
+// them or failed over.
 const viewsEvery = 2 * time.Second
 
-// errCannotBrowse hides what failed behind the shop window; the log has it.
-var errCannotBrowse = fault.Plain(fault.Unavailable, "The shop window cannot be shown right now; try again in a moment.").After(time.Second)
+// errCannotBrowse hides the cause of a failed browse request; the log has it.
+var errCannotBrowse = fault.Plain(fault.Unavailable, "The sale cannot be shown right now; try again in a moment.").After(time.Second)
 
-// Plan is what operators have planned, in sight of shoppers.
+// Plan is the operators' plan, as far as shoppers may see it.
 type Plan interface {
-	// Activity is one activity as it stands; visible is false for a draft and for
-	// one that is not there.
+	// Activity is one activity in its current state; visible is false for a draft
+	// and for one that does not exist.
 	Activity(ctx context.Context, id int64) (a Activity, visible bool, err error)
-	// Activities are all that are in sight, from one snapshot.
+	// Activities are all visible activities, from one snapshot.
 	Activities(ctx context.Context) ([]Activity, error)
 }
 
-// Deps are what the shop window works with; all are required.
+// Deps are the shop window's dependencies; all are required.
 type Deps struct {
 	Plan      Plan
 	Redis     redis.UniversalClient
@@ -56,8 +56,8 @@ type Deps struct {
 	CacheBytes int
 }
 
-// Service is the shop window. Its answers come from memory or Redis, for anybody,
-// without a token. Safe for concurrent use.
+// Service is the shop window. It answers from memory or Redis, without requiring
+// a token. Safe for concurrent use.
 type Service struct {
 	deps  Deps
 	views *store
@@ -73,38 +73,38 @@ func New(deps Deps) *Service {
 		views: &store{plan: deps.Plan, redis: deps.Redis, now: deps.Clock.Now, log: deps.Log},
 		cache: &browseCache{kept: freecache.NewCache(deps.CacheBytes), now: deps.Clock.Now},
 		built: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_seckill_browse_built_total", Help: "Browse answers made from Redis, because none was kept in memory.",
+			Name: "stampede_seckill_browse_built_total", Help: "Browse answers built from Redis because none was cached in memory.",
 		}, []string{"what"}),
 	}
 	deps.Metrics.MustRegister(b.built)
 	return b
 }
 
-// Sync makes Redis show an activity as it is planned.
+// Sync writes an activity's current plan to Redis.
 func (b *Service) Sync(ctx context.Context, activityID int64) error {
 	return b.views.sync(ctx, activityID)
 }
 
-// Trim forgets the sessions that closed before a moment.
+// Trim removes the sessions that closed before a moment.
 func (b *Service) Trim(ctx context.Context, closedBefore time.Time) error {
 	return b.views.trim(ctx, closedBefore)
 }
 
-// Run writes the views again whenever Redis has lost them or may show older ones,
+// Run rewrites the views whenever Redis has lost them or may have outdated ones,
 // until ctx ends.
 func (b *Service) Run(ctx context.Context) error {
 	takeovers := redisx.NewTakeovers(b.deps.Redis, viewTakeovers)
 	return app.Loop{
-		Every: viewsEvery, Log: b.deps.Log, Failed: "browse views not brought up to date",
+		Every: viewsEvery, Log: b.deps.Log, Failed: "browse views not updated",
 		Do: func(ctx context.Context) error {
 			return errors.Join(b.views.ensure(ctx), takeovers.Look(ctx, b.views.renew))
 		},
 	}.Run(ctx)
 }
 
-// Conditional is what a client says it has.
+// Conditional is the answer that a client already has.
 type Conditional struct {
-	IfNoneMatch string `header:"If-None-Match" maxLength:"1024" doc:"The ETag of an answer that the client still has"`
+	IfNoneMatch string `header:"If-None-Match" maxLength:"1024" doc:"The ETag of the client's cached answer"`
 }
 
 type browseInput struct {
@@ -120,35 +120,35 @@ type shown[T any] struct {
 	Body         document[T]
 }
 
-// cacheControl lets browsers and CDNs keep what this process would keep too.
+// cacheControl lets browsers and CDNs cache for as long as this process would.
 const cacheControl = "public, max-age=1"
 
-// Routes registers what shoppers look at, and the time.
+// Routes registers the shop window's routes and the time.
 func (b *Service) Routes(api httpx.API) {
 	notThere := map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"}
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/sessions", ID: "list-sessions", Tag: "shopper", Class: httpx.Sheddable,
 		Summary: "Sessions that are open, will open, or closed within the last hour, in this order",
-		Description: "Running sessions come first, the one that closes soonest in front; then upcoming ones, the one that opens soonest in front; " +
-			"then those that ended, the last one in front. The pages of one walk keep the order of its first page.",
+		Description: "Running sessions come first, those that close soonest at the top; then upcoming ones, those that open soonest at the top; " +
+			"then ended ones, the most recently ended at the top. The following pages keep the order of the first page.",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, b.listSessions)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/sessions/{id}", ID: "get-session", Tag: "shopper", Class: httpx.Sheddable,
-		Summary: "A session with its items and what is left of them", Problems: notThere,
+		Summary: "A session with its items and their remaining units", Problems: notThere,
 	}, func(ctx context.Context, in *browseInput) (*shown[shopSession], error) {
 		return show[shopSession](ctx, b, "s", in, "There is no session with this id.", b.buildSession)
 	})
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/items/{id}", ID: "get-item", Tag: "shopper", Class: httpx.Sheddable,
-		Summary: "An item and what is left of it", Problems: notThere,
+		Summary: "An item and its remaining units", Problems: notThere,
 	}, func(ctx context.Context, in *browseInput) (*shown[shopItem], error) {
 		return show[shopItem](ctx, b, "i", in, "There is no item with this id.", b.buildItem)
 	})
 	b.registerTime(api)
 }
 
-// show answers with what build makes of an id.
+// show answers with the result of build for an id.
 func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, missing string,
 	build func(ctx context.Context, id int64) (any, time.Time, error),
 ) (*shown[T], error) {
@@ -161,7 +161,7 @@ func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, 
 		return build(ctx, id)
 	})
 	if err != nil {
-		b.deps.Log.WarnContext(ctx, "browse answer not made", "kind", kind, "id", id, "error", err)
+		b.deps.Log.WarnContext(ctx, "browse answer failed", "kind", kind, "id", id, "error", err)
 		return nil, errCannotBrowse.Because(err)
 	}
 	if len(r.raw) == 0 {
@@ -170,7 +170,7 @@ func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, 
 	return answerWith[T](r, in.IfNoneMatch, b.deps.Clock.Now()), nil
 }
 
-// answerWith sends a browsed answer, or 304 to a client that has it.
+// answerWith sends a browse answer, or 304 to a client that already has it.
 func answerWith[T any](r browsed, ifNoneMatch string, now time.Time) *shown[T] {
 	out := &shown[T]{Status: http.StatusOK, ETag: r.etag, CacheControl: cacheControl, Body: document[T]{raw: r.raw, now: now}}
 	if matches(ifNoneMatch, r.etag) {
@@ -189,7 +189,7 @@ func matches(ifNoneMatch, etag string) bool {
 	return false
 }
 
-// buildSession makes a session's answer; nil when nobody published it.
+// buildSession builds a session's answer; nil if the session is not published.
 func (b *Service) buildSession(ctx context.Context, id int64) (any, time.Time, error) {
 	stored, ok, err := b.stored(ctx, id, func() (Session, bool, error) { return b.views.session(ctx, id) })
 	if err != nil || !ok {
@@ -205,7 +205,7 @@ func (b *Service) buildSession(ctx context.Context, id int64) (any, time.Time, e
 	return view, nextChange(&stored, now), nil
 }
 
-// buildItem makes an item's answer; nil when nobody published it.
+// buildItem builds an item's answer; nil if the item is not published.
 func (b *Service) buildItem(ctx context.Context, id int64) (any, time.Time, error) {
 	item, ok := b.deps.Catalogue.Item(id)
 	if !ok {
@@ -222,9 +222,9 @@ func (b *Service) buildItem(ctx context.Context, id int64) (any, time.Time, erro
 	return items[0], nextChange(&stored, b.deps.Clock.Now()), nil
 }
 
-// stored reads a view. Where Redis has lost one of a session that the catalogue
-// knows, it is written again first, once for everybody who misses it; an id
-// that nobody published never gets as far as Postgres.
+// stored reads a view. If Redis has lost the view of a session that the
+// catalogue knows, it is first rewritten, once for all requests that miss it;
+// an id that was never published never causes a Postgres query.
 func (b *Service) stored(ctx context.Context, sessionID int64, read func() (Session, bool, error)) (Session, bool, error) {
 	s, ok, err := read()
 	if err != nil || ok {
@@ -240,7 +240,7 @@ func (b *Service) stored(ctx context.Context, sessionID int64, read func() (Sess
 	return read()
 }
 
-// withStates shows a session's items with what Redis says is left of them.
+// withStates renders a session's items with their stock states in Redis.
 func (b *Service) withStates(ctx context.Context, s *Session) ([]shopItem, error) {
 	out := make([]shopItem, len(s.Items))
 	g, ctx := errgroup.WithContext(ctx)

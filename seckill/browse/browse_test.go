@@ -13,8 +13,8 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// TestBrowseNeedsNoPostgres asks for everything again and again, through caches
-// that were just emptied, while the plan cannot be read.
+// TestBrowseNeedsNoPostgres requests everything repeatedly, with caches just
+// emptied, while the plan cannot be read.
 func TestBrowseNeedsNoPostgres(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -76,12 +76,12 @@ func TestTheSessionList(t *testing.T) {
 		t.Errorf("a session that closed long ago is listed: %s", r.raw)
 	}
 	if r := w.get("/api/v1/sessions?cursor=Zm9v"); r.status != 422 {
-		t.Errorf("a cursor that is none: %d %s", r.status, r.raw)
+		t.Errorf("invalid cursor: %d %s", r.status, r.raw)
 	}
 }
 
-// TestRedisComesBackEmpty: the views are rebuilt, and until then a known
-// session is restored by the request that misses it.
+// TestRedisComesBackEmpty checks that the views are rebuilt, and that until
+// then the request that misses a known session restores it.
 func TestRedisComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -98,7 +98,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	pgtest.Eventually(t, 10*time.Second, func() bool {
 		_, whole, err := w.svc.views.headers(t.Context(), time.Now(), 10)
 		return err == nil && whole
-	}, "the views come back by themselves")
+	}, "the views are rebuilt automatically")
 }
 
 // TestAnOlderViewNeverReplacesANewer writes the views of two moments in the
@@ -137,7 +137,7 @@ func TestAnOlderViewNeverReplacesANewer(t *testing.T) {
 	}
 }
 
-// TestItemStatus goes through what shoppers are told, on any figures.
+// TestItemStatus checks the status that shoppers see, on random figures.
 func TestItemStatus(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -156,7 +156,7 @@ func TestItemStatus(t *testing.T) {
 			if !live || !loaded || remaining == 0 || v.Remaining == nil || *v.Remaining != remaining {
 				t.Fatalf("on sale: %+v", v)
 			}
-		case shopSoldOut: // final words: nobody holds anything that could come back
+		case shopSoldOut: // final: no held unit can come back
 			if !live || !loaded || committed != total {
 				t.Fatalf("sold out with %d of %d paid for", committed, total)
 			}
@@ -178,8 +178,8 @@ func TestItemStatus(t *testing.T) {
 	})
 }
 
-// TestNothingIsCountedOfAnUnlimitedItem: null is no number, and 0 would say
-// that none is left.
+// TestNothingIsCountedOfAnUnlimitedItem checks that its counts are null: 0
+// would mean that none is left.
 func TestNothingIsCountedOfAnUnlimitedItem(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -205,8 +205,8 @@ func TestNothingIsCountedOfAnUnlimitedItem(t *testing.T) {
 	figures(shopOnSale)
 }
 
-// TestBrowseIsDocumented: the document of a browse answer has what the answer
-// has, and nothing else.
+// TestBrowseIsDocumented checks that the schema of a browse answer has exactly
+// the fields of the answer.
 func TestBrowseIsDocumented(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

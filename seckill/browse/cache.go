@@ -21,48 +21,48 @@ import (
 )
 
 const (
-	// An answer is kept for browseLeast plus up to browseJitter. A second hides a
-	// thundering herd from Redis and nobody notices its age; the jitter keeps
-	// answers that were made together from running out together.
+	// An answer is cached for browseLeast plus up to browseJitter. A second hides
+	// a thundering herd from Redis and shoppers do not notice its age; the jitter
+	// keeps answers that were built together from expiring together.
 	browseLeast  = time.Second
 	browseJitter = time.Second
-	// browseExpireSeconds lets freecache drop what is too old in any case. It
+	// browseExpireSeconds makes freecache drop expired answers in any case. It
 	// counts whole seconds and may cut one short by almost a second.
 	browseExpireSeconds = 3
-	// browseTimeout bounds one look into Redis, so that shoppers who wait for the
-	// same answer are told soon that there is none.
+	// browseTimeout bounds one read from Redis, so that callers waiting for the
+	// same answer fail soon if there is none.
 	browseTimeout = 2 * time.Second
 )
 
-// browseCache keeps finished answers, and that there is nothing to answer with,
-// for a second or two. Whoever misses while another is looking waits for that
-// one's answer. Safe for concurrent use.
+// browseCache caches finished answers, and the absence of an answer, for a
+// second or two. Concurrent misses of the same key are coalesced. Safe for
+// concurrent use.
 type browseCache struct {
 	kept    *freecache.Cache
 	flights singleflight.Group
 	now     func() time.Time
 }
 
-// browsed is an answer's JSON object without server_time; empty says that
-// there is nothing.
+// browsed is an answer's JSON object without server_time; empty means that
+// there is no answer.
 type browsed struct {
 	raw  []byte
 	etag string
 }
 
-// get returns the answer for key, made by build when none is kept. build says
-// until when its answer holds at most (zero: no such bound), and returns nil
-// for nothing. An error is not kept.
+// get returns the answer for key, building it with build on a miss. build
+// returns the time until which its answer is valid at most (zero: no limit),
+// and nil if there is no answer. Errors are not cached.
 func (c *browseCache) get(ctx context.Context, key string, build func(context.Context) (doc any, until time.Time, err error)) (browsed, error) {
 	if r, ok := c.lookup(key); ok {
 		return r, nil
 	}
 	flight := c.flights.DoChan(key, func() (any, error) {
-		// Whoever missed just before an earlier flight came home finds what it brought.
+		// A caller that missed just before an earlier flight finished finds its result.
 		if r, ok := c.lookup(key); ok {
 			return r, nil
 		}
-		// Not the first caller's context: the others wait for this answer too.
+		// Not the first caller's context: others wait for this answer too.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), browseTimeout)
 		defer cancel()
 		doc, until, err := build(ctx)
@@ -87,7 +87,7 @@ func (c *browseCache) get(ctx context.Context, key string, build func(context.Co
 	}
 }
 
-// stampBytes is the length of the expiry in front of a kept answer.
+// stampBytes is the length of the expiry stored in front of an answer.
 const stampBytes = 8
 
 func (c *browseCache) lookup(key string) (browsed, bool) {
@@ -104,12 +104,13 @@ func (c *browseCache) keep(key string, raw []byte, until time.Time) {
 		expires = until
 	}
 	value := binary.BigEndian.AppendUint64(make([]byte, 0, stampBytes+len(raw)), uint64(expires.UnixMilli()))
-	// An answer too large for the cache is made again for each group of callers; the setting's documentation says so.
+	// An answer too large for the cache is built again for each group of callers; the setting's documentation
+	// says so.
 	_ = c.kept.Set([]byte(key), append(value, raw...), browseExpireSeconds)
 }
 
-// browsedOf names the answer by its content, so that a client that has it already
-// need not get it again.
+// browsedOf derives an answer's ETag from its content, so that a client that
+// already has it need not download it again.
 func browsedOf(raw []byte) browsed {
 	if len(raw) == 0 {
 		return browsed{}
@@ -117,14 +118,14 @@ func browsedOf(raw []byte) browsed {
 	return browsed{raw: raw, etag: `"` + strconv.FormatUint(xxhash.Sum64(raw), 16) + `"`}
 }
 
-// document is a browsed answer to which server_time is added as it leaves. T
-// is what it shows, for the OpenAPI document.
+// document is a browse answer; server_time is added when it is sent. T is the
+// answer's type, for the OpenAPI document.
 type document[T any] struct {
 	raw []byte
 	now time.Time
 }
 
-// MarshalJSON puts server_time at the end of the object.
+// MarshalJSON appends server_time to the object.
 func (d document[T]) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, len(d.raw)+len(`,"server_time":""}`)+len(wire.TimeLayout))
 	out = append(out, d.raw[:len(d.raw)-1]...)
@@ -133,8 +134,8 @@ func (d document[T]) MarshalJSON() ([]byte, error) {
 	return append(out, `"}`...), nil
 }
 
-// Schema is T's with server_time. It is a schema of its own and not allOf, since
-// T's allows no members but its own.
+// Schema is T's schema plus server_time. It is a separate schema and not an
+// allOf, because T's schema allows no additional members.
 func (document[T]) Schema(r huma.Registry) *huma.Schema {
 	own := *r.SchemaFromRef(r.Schema(reflect.TypeFor[T](), true, "").Ref)
 	own.Properties = maps.Clone(own.Properties)

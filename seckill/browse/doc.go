@@ -1,35 +1,36 @@
-// Package browse is the shop window: the sessions and items that shoppers look at
-// before they rush, and the time by which they count down. It answers anybody,
-// without a token, from memory or Redis.
+// Package browse is the shop window: the sessions and items that shoppers see
+// before they rush, and the server time for their countdowns. It answers without
+// requiring a token, from memory or Redis.
 //
 // # Owns
 //
-// In Redis the views (sv:*, one hash per session) and their index. A view has what
-// does not change by itself; what is left of an item is read from its stock state
-// when it is looked at. The plan itself is the root's: this package is given a Plan
-// and knows no table.
+// In Redis, the views (sv:*, one hash per session) and their index. A view has only
+// data that changes with the plan; the remaining units are read from the item's
+// stock state on each read. The root owns the plan: this package is given a Plan
+// and reads no table.
 //
 // # How a view stays true
 //
 //   - A change's own request writes its activity's views after the commit (Sync),
-//     and the change's event repeats that until it has worked.
+//     and the change's event repeats that until it succeeds.
 //   - A view carries its activity's revision; put.lua never replaces a newer one.
-//     A deleted session leaves a mark for a while that refuses older views.
-//   - The index has a member that says that every published session was written
-//     since Redis was last empty. Where it is missing all views are written again.
-//   - When another Redis server took over, or the same one started again, it may
-//     lack the last writes; all views are written again, and what it shows beside
-//     the plan is withdrawn (takeover.go).
+//     A deleted session leaves a tombstone for a while that refuses older views.
+//   - A member of the index records that every published session was written since
+//     Redis was last empty. If it is missing, all views are rewritten.
+//   - When another Redis server takes over, or the same one restarts, it may lack
+//     the last writes: all views are rewritten, and views that are not in the plan
+//     are withdrawn (takeover.go).
 //
 // # Crowds
 //
-// A finished answer is kept for 1 to 2 s; callers that miss the same one wait for
-// one look into Redis. Ids that nothing was published under cost one look at most,
-// and then none for as long.
+// A finished answer is cached for 1 to 2 s; concurrent misses of the same answer
+// share one read from Redis. An id under which nothing is published costs at most
+// one read, and then none for as long.
 //
 // # Invariants
 //
-//   - Browsing asks Postgres for nothing. Only a view that Redis lost of a session
-//     that the catalogue knows is written again, once for all who miss it.
-//   - "Sold out" is said when every unit is paid for; before that it is "all held".
+//   - Browsing never queries Postgres, with one exception: a view that Redis lost
+//     of a session that the catalogue knows is rewritten, once for all who miss it.
+//   - The status is "sold out" only when every unit is paid for; before that it is
+//     "all held".
 package browse

@@ -15,16 +15,16 @@ import (
 
 const (
 	// listClosedFor keeps a session in the list after it closed, for shoppers who
-	// come back to see what became of it.
+	// come back to see how it ended.
 	listClosedFor = time.Hour
-	// listMost bounds the list. A shop with more sessions ahead of it than that
-	// shows those that close first.
+	// listMost bounds the list. If a shop has more sessions than that, the list
+	// has those that close first.
 	listMost = 1000
 )
 
-// sessionList keeps the sessions that shoppers may list, for a second or two.
-// The pages of the list are cut from it, so that asking for odd pages costs
-// Redis nothing.
+// sessionList caches the sessions that shoppers may list, for a second or two.
+// The pages of the list are cut from it, so that requests for arbitrary pages
+// cost Redis nothing.
 type sessionList struct {
 	kept    atomic.Pointer[keptSessions]
 	flights singleflight.Group
@@ -36,7 +36,7 @@ type keptSessions struct {
 	expires time.Time
 }
 
-// fresh returns what is kept unless it is too old.
+// fresh returns the cached list unless it has expired.
 func (l *sessionList) fresh(now time.Time) (sessionOrder, bool) {
 	if k := l.kept.Load(); k != nil && now.Before(k.expires) {
 		return k.all, true
@@ -58,7 +58,7 @@ func (b *Service) listSessions(ctx context.Context, in *listSessionsInput) (*sho
 	}
 	all, err := b.listable(ctx)
 	if err != nil {
-		b.deps.Log.WarnContext(ctx, "session list not made", "error", err)
+		b.deps.Log.WarnContext(ctx, "session list failed", "error", err)
 		return nil, errCannotBrowse.Because(err)
 	}
 	now := b.deps.Clock.Now()
@@ -89,11 +89,11 @@ func (b *Service) listable(ctx context.Context) (sessionOrder, error) {
 		return all, nil
 	}
 	flight := b.list.flights.DoChan("", func() (any, error) {
-		// Whoever missed just before an earlier flight came home finds what it brought.
+		// A caller that missed just before an earlier flight finished finds its result.
 		if all, ok := b.list.fresh(b.deps.Clock.Now()); ok {
 			return all, nil
 		}
-		// Not the first caller's context: the others wait for this list too.
+		// Not the first caller's context: others wait for this list too.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), browseTimeout)
 		defer cancel()
 		b.built.WithLabelValues("list").Inc()
@@ -114,8 +114,7 @@ func (b *Service) listable(ctx context.Context) (sessionOrder, error) {
 	}
 }
 
-// readSessions reads the list from Redis, after a rebuild where Redis has lost
-// it.
+// readSessions reads the list from Redis, after a rebuild if Redis has lost it.
 func (b *Service) readSessions(ctx context.Context) ([]Session, error) {
 	from := b.deps.Clock.Now().Add(-listClosedFor)
 	all, whole, err := b.views.headers(ctx, from, listMost)

@@ -14,22 +14,22 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// The parts of the list, in their order: what can be bought stands before what
-// will be, and that before what could have been.
+// The parts of the list in their order: sessions on sale, then upcoming ones,
+// then ended ones.
 const (
 	partRunning uint8 = iota
 	partUpcoming
 	partEnded
 )
 
-// listParts are the parts as shoppers name them.
+// listParts are the names of the parts in the API.
 var listParts = [...]string{partRunning: "running", partUpcoming: "upcoming", partEnded: "ended"}
 
 // sessionOrder is an immutable set of sessions in the two orders that the parts
-// of the list are read in, so that none is sorted while somebody waits.
+// of the list are read in, so that no request has to sort it.
 type sessionOrder struct {
-	opening []*Session // those that open first come first, then by id
-	closing []*Session // likewise by their end
+	opening []*Session // by opening, then by id
+	closing []*Session // by closing, then by id
 }
 
 func orderSessions(all []Session) sessionOrder {
@@ -49,8 +49,9 @@ func orderSessions(all []Session) sessionOrder {
 }
 
 // lastTurn is the last moment, up to now, at which the clock moved a session to
-// another part of the list, in Unix ms; 0 when it has moved none. Until the next
-// one the order stays, and so do the cursors and with them an answer's ETag.
+// another part of the list, in Unix ms; 0 if it has moved none. Until the next
+// such moment the order and the cursors stay the same, and so does an answer's
+// ETag.
 func (o sessionOrder) lastTurn(now time.Time) int64 {
 	var last int64
 	for _, s := range o.opening {
@@ -63,9 +64,9 @@ func (o sessionOrder) lastTurn(now time.Time) int64 {
 	return last
 }
 
-// from lists the sessions from a place on: those that are running, the one that
-// closes first in front; those that are upcoming, the one that opens first in
-// front; those that ended, the last one in front. All are sorted as of the
+// from lists the sessions starting at a place: running ones, those that close
+// first at the top; then upcoming ones, those that open first at the top; then
+// ended ones, the most recently ended at the top. All are sorted as of the
 // place's own moment, which every page of one walk shares: a session that opens
 // or closes meanwhile is neither left out nor shown twice.
 func (o sessionOrder) from(p place) iter.Seq2[*Session, place] {
@@ -89,16 +90,16 @@ func (o sessionOrder) from(p place) iter.Seq2[*Session, place] {
 	}
 }
 
-// place is where a session stands in the list at a moment.
+// place is a session's position in the list at a moment.
 type place struct {
 	at   int64 // the moment, Unix ms
 	part uint8
-	key  int64 // within the part; less stands before more
-	id   int64 // likewise for equal keys
+	key  int64 // within the part, ascending
+	id   int64 // tie-breaker for equal keys, ascending
 }
 
-// placeOf puts a session into its part. One that an operator ended stands among
-// those that ended, by the end that was planned.
+// placeOf assigns a session to its part. A session that an operator ended is
+// sorted among the ended ones, by its planned end.
 func placeOf(s *Session, at int64) place {
 	opens, closes := time.Time(s.OpensAt).UnixMilli(), time.Time(s.ClosesAt).UnixMilli() // views have no more digits
 	switch {
@@ -115,13 +116,13 @@ func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.part, q.part), cmp.Compare(p.key, q.key), cmp.Compare(p.id, q.id))
 }
 
-// cursor names the place as the first of the next page.
+// cursor encodes the place as the first of the next page.
 func (p place) cursor() string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %d %d", p.at, p.part, p.key, p.id))
 }
 
-// readPlace is the inverse; no cursor is the beginning of the list, at a moment
-// still to be said.
+// readPlace is the inverse; an empty cursor is the beginning of the list, at a
+// moment that the caller sets.
 func readPlace(cursor string) (place, error) {
 	if cursor == "" {
 		return place{key: math.MinInt64}, nil

@@ -15,7 +15,7 @@ import (
 )
 
 // walk pages through the list and returns the ids in the order in which they were
-// shown; between is called after each page.
+// shown; it calls between after each page.
 func (w *window) walk(query string, between func()) (seen []string) {
 	w.T.Helper()
 	for cursor, path := "-", "/api/v1/sessions?"+query; cursor != ""; path = "/api/v1/sessions?" + query + "&cursor=" + cursor {
@@ -34,8 +34,9 @@ func lasting(d time.Duration) func(*Activity) {
 	return func(a *Activity) { a.Sessions[0].ClosesAt = wire.Time(time.Now().Add(d)) }
 }
 
-// TestWhatIsOnSaleComesFirst, then what will be, then what was.
-func TestWhatIsOnSaleComesFirst(t *testing.T) {
+// TestSessionsOnSaleComeFirst checks the order of the parts: on sale, upcoming,
+// ended.
+func TestSessionsOnSaleComeFirst(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	terminated := w.publish(-3*time.Hour, lasting(2*time.Hour), over)
@@ -55,7 +56,7 @@ func TestWhatIsOnSaleComesFirst(t *testing.T) {
 		}
 	}
 	if r := w.get("/api/v1/sessions?status=open"); r.status != 422 || !strings.Contains(string(r.raw), "query.status") {
-		t.Errorf("a status that is none: %d %s", r.status, r.raw)
+		t.Errorf("invalid status: %d %s", r.status, r.raw)
 	}
 	first := w.get("/api/v1/sessions?limit=1")
 	w.clock.Advance(time.Second)
@@ -64,9 +65,9 @@ func TestWhatIsOnSaleComesFirst(t *testing.T) {
 	}
 }
 
-// TestAnOpeningBetweenTwoPagesLosesNobody: what comes to the front meanwhile is
-// still shown where the walk's first page left it.
-func TestAnOpeningBetweenTwoPagesLosesNobody(t *testing.T) {
+// TestOpeningBetweenTwoPagesLosesNoSession checks that a session that moves to
+// the top during a walk is still shown at its place on the walk's first page.
+func TestOpeningBetweenTwoPagesLosesNoSession(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	open, soon, late := w.publish(-time.Minute), w.publish(10*time.Minute), w.publish(20*time.Minute)
@@ -79,9 +80,9 @@ func TestAnOpeningBetweenTwoPagesLosesNobody(t *testing.T) {
 	}
 }
 
-// TestTheOrderIsTotal: on any sessions at any moment, each stands in one place,
-// and a walk that goes on from any place shows exactly what stands there and
-// behind.
+// TestTheOrderIsTotal checks, on random sessions and moments, that each session
+// has one place, and that a walk from any place shows exactly the sessions from
+// there on.
 func TestTheOrderIsTotal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,7 +105,7 @@ func TestTheOrderIsTotal(t *testing.T) {
 		var places []place
 		for s, at := range order.from(from) {
 			if want := placeOf(s, now.UnixMilli()).part; at.part != want {
-				t.Fatalf("session %d stands in part %d, by the clock in %d", s.ID, at.part, want)
+				t.Fatalf("session %d is in part %d, want %d", s.ID, at.part, want)
 			}
 			shown, places = append(shown, s.ID), append(places, at)
 		}
@@ -127,8 +128,8 @@ func TestTheOrderIsTotal(t *testing.T) {
 	})
 }
 
-// BenchmarkSessionList is the answer of a shop with as many sessions as the list
-// has room for.
+// BenchmarkSessionList builds the answer of a shop with as many sessions as the
+// list allows.
 func BenchmarkSessionList(b *testing.B) {
 	all := make([]Session, listMost)
 	now := time.Now()

@@ -5,7 +5,7 @@
 -- ARGV[2]  when the hash may be forgotten, Unix ms
 -- ARGV[3…] field, value, field, value, …
 --
--- Returns 1 when written, 0 when a newer view stays.
+-- Returns 1 when written, 0 when a newer view is kept.
 -- Cost: O(fields). One key, so one slot.
 local have = redis.call('HGET', KEYS[1], 'rev')
 if have and tonumber(have) > tonumber(ARGV[1]) then

@@ -11,9 +11,9 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestViewsFollowTheirModel plays put.lua against its model: a view with the
-// fields and the end of life of the last put that was not older than the one
-// there, and nothing of any other.
+// TestViewsFollowTheirModel compares put.lua with its model: the view has the
+// fields and the expiry of the last put that was not older than the view at
+// that time, and nothing of any other.
 func TestViewsFollowTheirModel(t *testing.T) {
 	t.Parallel()
 	rdb := pgtest.Redis(t)

@@ -26,7 +26,7 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// plan is what the test has published. It counts its readers.
+// plan is the test's published plan. It counts its reads.
 type plan struct {
 	mu         sync.Mutex
 	activities map[int64]Activity
@@ -55,7 +55,7 @@ func (p *plan) Activities(context.Context) ([]Activity, error) {
 	return slices.Collect(maps.Values(p.activities)), p.read()
 }
 
-// window is a shop window on a real Redis and real stock, and what is behind it.
+// window is a shop window on a real Redis and real stock, with its plan.
 type window struct {
 	*seckilltest.Yard
 	svc   *Service
@@ -93,7 +93,7 @@ type sale struct {
 	stock                   inventory.Item
 }
 
-// publish plans a sale of ten units that opens after a while and lasts an hour.
+// publish plans a sale of ten units that opens after opensIn and lasts an hour.
 func (w *window) publish(opensIn time.Duration, change ...func(*Activity)) sale {
 	w.T.Helper()
 	w.last++
@@ -130,7 +130,7 @@ func (w *window) publish(opensIn time.Duration, change ...func(*Activity)) sale 
 	return sale{id, key, key, key, it.Stock()}
 }
 
-// put replaces an activity's plan, and has everybody see it.
+// put replaces an activity's plan and makes it visible everywhere.
 func (w *window) put(a Activity) {
 	w.T.Helper()
 	w.plan.mu.Lock()
@@ -172,7 +172,7 @@ func (w *window) seen(activity int64) {
 	}
 }
 
-// over is what an operator who terminates a sale makes of it.
+// over applies an operator's termination to the plan.
 func over(a *Activity) { a.Sessions[0].Over = true }
 
 // reply is an answer with its body read as JSON.
@@ -185,7 +185,7 @@ type reply struct {
 
 func (r reply) text(field string) string { s, _ := r.body[field].(string); return s }
 
-// get looks at a page, as anybody may.
+// get requests a page without a token.
 func (w *window) get(path string, headers ...string) reply {
 	w.T.Helper()
 	req := httptest.NewRequestWithContext(w.T.Context(), http.MethodGet, path, nil)
@@ -203,7 +203,7 @@ func (w *window) get(path string, headers ...string) reply {
 	return r
 }
 
-// ok looks at a page that is there.
+// ok requests a page that must exist.
 func (w *window) ok(path string) reply {
 	w.T.Helper()
 	r := w.get(path)
@@ -213,7 +213,7 @@ func (w *window) ok(path string) reply {
 	return r
 }
 
-// forget empties the answers that this instance keeps.
+// forget empties this instance's cached answers.
 func (w *window) forget() {
 	w.svc.cache.kept.Clear()
 	w.svc.list.kept.Store(nil)
@@ -227,7 +227,7 @@ func (w *window) load(s sale) {
 	}
 }
 
-// flush loses what Redis has.
+// flush deletes all data in Redis.
 func (w *window) flush() {
 	w.T.Helper()
 	w.forget()

@@ -19,10 +19,11 @@ var putSource string
 
 var putScript = redis.NewScript(putSource)
 
-// store writes what shoppers browse into Redis and reads it from there. The plan
-// is read when something changed and when Redis turns out to have lost a view;
-// never because a shopper looks at one. Safe for concurrent use, also by several
-// instances: each view carries its activity's revision.
+// store writes the views that shoppers browse into Redis and reads them from
+// there. It reads the plan when something changed and when Redis turns out to
+// have lost a view, never because of an ordinary browse request. Safe for
+// concurrent use, also by several instances: each view carries its activity's
+// revision.
 type store struct {
 	plan     Plan
 	redis    redis.UniversalClient
@@ -31,11 +32,11 @@ type store struct {
 	rebuilds singleflight.Group
 }
 
-// rebuildTimeout bounds what a rebuild may take; it reads a handful of queries
-// and writes a command per session.
+// rebuildTimeout bounds a rebuild, which takes a handful of queries and a
+// command per session.
 const rebuildTimeout = 10 * time.Second
 
-// sync makes Redis show an activity as it is planned.
+// sync writes an activity's current plan to Redis.
 func (v *store) sync(ctx context.Context, activityID int64) error {
 	a, visible, err := v.plan.Activity(ctx, activityID)
 	if err != nil {
@@ -47,8 +48,8 @@ func (v *store) sync(ctx context.Context, activityID int64) error {
 	return v.write(ctx, &a)
 }
 
-// write puts every session of an activity and takes away those that it has no
-// more.
+// write puts every session of an activity and withdraws those that it no longer
+// has.
 func (v *store) write(ctx context.Context, a *Activity) error {
 	kept := make(map[string]bool, len(a.Sessions))
 	for i := range a.Sessions {
@@ -65,31 +66,32 @@ func (v *store) write(ctx context.Context, a *Activity) error {
 			return fmt.Errorf("seckill: write session view: %w", err)
 		}
 		if written == 0 {
-			continue // the writer of the newer one has indexed it too
+			continue // the writer of the newer view has indexed it too
 		}
 		score := float64(time.Time(session.ClosesAt).UnixMilli())
 		if err := v.redis.ZAdd(ctx, viewIndexKey, redis.Z{Score: score, Member: id}).Err(); err != nil {
 			return fmt.Errorf("seckill: index session view: %w", err)
 		}
-		// Noted last: an older writer that finds the note finds the newer view too, and leaves both alone.
+		// Recorded last: an older writer that finds this record also finds the newer view, and leaves both
+		// alone.
 		if err := v.redis.SAdd(ctx, viewOfActivityKey(a.ID), id).Err(); err != nil {
-			return fmt.Errorf("seckill: note session view: %w", err)
+			return fmt.Errorf("seckill: record session view: %w", err)
 		}
 	}
 	if err := v.redis.PExpireAt(ctx, viewOfActivityKey(a.ID), a.ForgetAt).Err(); err != nil {
-		return fmt.Errorf("seckill: date session views: %w", err)
+		return fmt.Errorf("seckill: set expiry of session views: %w", err)
 	}
 	return v.withdraw(ctx, a.ID, a.Revision, kept)
 }
 
-// withdraw takes away the views of an activity that are not kept. What stands
-// in their place for a while refuses older views that are still on their way.
+// withdraw removes the views of an activity except the kept ones. For a while a
+// tombstone in their place refuses older views that are still on their way.
 func (v *store) withdraw(ctx context.Context, activityID, revision int64, kept map[string]bool) error {
 	written, err := v.redis.SMembers(ctx, viewOfActivityKey(activityID)).Result()
 	if err != nil {
 		return fmt.Errorf("seckill: list session views: %w", err)
 	}
-	until := v.now().Add(viewGoneKept).UnixMilli() // Redis forgets it by its own clock
+	until := v.now().Add(viewGoneKept).UnixMilli() // Redis expires it by its own clock
 	for _, member := range written {
 		if kept[member] {
 			continue
@@ -105,32 +107,33 @@ func (v *store) withdraw(ctx context.Context, activityID, revision int64, kept m
 			return fmt.Errorf("seckill: withdraw session from index: %w", err)
 		}
 		if err := v.redis.SRem(ctx, viewOfActivityKey(activityID), member).Err(); err != nil {
-			return fmt.Errorf("seckill: forget session view: %w", err)
+			return fmt.Errorf("seckill: delete record of session view: %w", err)
 		}
 	}
 	return nil
 }
 
-// ensure rebuilds every view if Redis has lost them, which it tells by the
-// index. It is cheap when nothing is lost.
+// ensure rebuilds every view if Redis has lost them, which the index tells. It
+// is cheap when nothing is lost.
 func (v *store) ensure(ctx context.Context) error {
 	err := v.redis.ZScore(ctx, viewIndexKey, viewIndexWhole).Err()
 	if err == nil {
 		return nil
 	}
 	if !errors.Is(err, redis.Nil) {
-		return fmt.Errorf("seckill: look at view index: %w", err)
+		return fmt.Errorf("seckill: check view index: %w", err)
 	}
 	return v.coalesced(ctx, "all", v.rebuild)
 }
 
-// rebuild writes the views of everything published and marks the index whole.
+// rebuild writes the views of everything published and marks the index as
+// complete.
 func (v *store) rebuild(ctx context.Context) error {
 	_, err := v.writeAll(ctx)
 	return err
 }
 
-// writeAll is rebuild, and tells which sessions are published.
+// writeAll does the work of rebuild and returns which sessions are published.
 func (v *store) writeAll(ctx context.Context) (published map[int64]bool, err error) {
 	all, err := v.plan.Activities(ctx)
 	if err != nil {
@@ -146,20 +149,20 @@ func (v *store) writeAll(ctx context.Context) (published map[int64]bool, err err
 		}
 	}
 	if err := v.redis.ZAdd(ctx, viewIndexKey, redis.Z{Score: math.Inf(1), Member: viewIndexWhole}).Err(); err != nil {
-		return nil, fmt.Errorf("seckill: mark view index whole: %w", err)
+		return nil, fmt.Errorf("seckill: mark view index complete: %w", err)
 	}
 	v.log.InfoContext(ctx, "browse views rebuilt", "activities", len(all))
 	return published, nil
 }
 
-// restore writes one activity's views again, once for everybody who misses one
-// at the same time.
+// restore rewrites one activity's views, once for all concurrent callers that
+// miss one.
 func (v *store) restore(ctx context.Context, activityID int64) error {
 	return v.coalesced(ctx, strconv.FormatInt(activityID, 10), func(ctx context.Context) error { return v.sync(ctx, activityID) })
 }
 
-// coalesced runs fn once for all callers that come while it runs. It goes on
-// when the first of them leaves, because the others still wait.
+// coalesced runs fn once for all callers that arrive while it runs. It
+// continues when the first of them leaves, because the others still wait.
 func (v *store) coalesced(ctx context.Context, key string, fn func(context.Context) error) error {
 	done := v.rebuilds.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildTimeout)
@@ -174,7 +177,7 @@ func (v *store) coalesced(ctx context.Context, key string, fn func(context.Conte
 	}
 }
 
-// trim forgets index entries of sessions that closed before a moment.
+// trim removes index entries of sessions that closed before a moment.
 func (v *store) trim(ctx context.Context, closedBefore time.Time) error {
 	before := strconv.FormatInt(closedBefore.UnixMilli(), 10)
 	if err := v.redis.ZRemRangeByScore(ctx, viewIndexKey, "-inf", "("+before).Err(); err != nil {
@@ -208,8 +211,8 @@ func (v *store) item(ctx context.Context, sessionID, itemID int64) (Session, boo
 }
 
 // headers reads the sessions that close at or after a moment, without their
-// items, at most limit, those that close first. whole is false when Redis has
-// lost views, and the answer may be short of some.
+// items: at most limit of them, those that close first. whole is false when
+// Redis has lost views, and the list may be incomplete.
 func (v *store) headers(ctx context.Context, closesFrom time.Time, limit int64) (list []Session, whole bool, err error) {
 	pipe := v.redis.Pipeline()
 	mark := pipe.ZScore(ctx, viewIndexKey, viewIndexWhole)
@@ -234,7 +237,8 @@ func (v *store) headers(ctx context.Context, closesFrom time.Time, limit int64) 
 	for _, r := range reads {
 		raw, ok := r.Val()[0].(string)
 		if !ok {
-			// Indexed and yet not there: lost, unless it is just being withdrawn.
+			// In the index and yet missing: lost, unless it is being withdrawn
+			// right now.
 			whole = whole && r.Val()[1] != nil
 			continue
 		}

@@ -16,8 +16,8 @@ import (
 	"stampede/seckill/internal/seckilltest"
 )
 
-// stillClock stands still until it is moved, so that no answer grows old while a
-// crowd is served.
+// stillClock only moves when advance is called, so that no answer expires while
+// a crowd is served.
 type stillClock struct{ at atomic.Pointer[time.Time] }
 
 func newStillClock() *stillClock {
@@ -29,19 +29,20 @@ func newStillClock() *stillClock {
 func (c *stillClock) Now() time.Time          { return *c.at.Load() }
 func (c *stillClock) advance(d time.Duration) { c.at.Store(new(c.Now().Add(d))) }
 
-// stillSeconds is the clock as freecache reads it.
+// stillSeconds is the same clock in the form that freecache reads.
 type stillSeconds struct{ *stillClock }
 
 func (c stillSeconds) Now() uint32 { return uint32(c.stillClock.Now().Unix()) } //nolint:gosec // until 2106
 
-// storm is a shop window whose questions to the plan and to Redis are counted.
+// storm is a shop window that counts its reads of the plan and its Redis
+// commands.
 type storm struct {
 	*window
 	still    *stillClock
 	commands *lookups
 }
 
-// lookups counts the commands that a client sends, without those that open a
+// lookups counts the commands that a client sends, except those that open a
 // connection; a pipeline counts as one.
 type lookups struct{ seckilltest.RedisCalls }
 
@@ -82,8 +83,8 @@ func setupStorm(t *testing.T) *storm {
 	return w
 }
 
-// crowd has so many look at the same moment and returns what that asked of
-// the plan and of Redis.
+// crowd sends the requests of so many browsers concurrently and returns how
+// many reads of the plan and Redis commands they caused.
 func (w *storm) crowd(browsers, want int, path func(i int) string) (plans int, commands int64) {
 	w.T.Helper()
 	plans, commands = w.plan.reads, w.commands.N.Load()
@@ -99,8 +100,8 @@ func (w *storm) crowd(browsers, want int, path func(i int) string) (plans int, c
 	return w.plan.reads - plans, w.commands.N.Load() - commands
 }
 
-// Penetration: ids that nobody published never get as far as the plan, and each
-// asks Redis once at most.
+// Penetration: requests for ids that were never published do not reach the
+// plan, and each costs at most one Redis command.
 func TestUnknownIDsNeverReachPostgres(t *testing.T) {
 	t.Parallel()
 	w := setupStorm(t)
@@ -119,16 +120,15 @@ func TestUnknownIDsNeverReachPostgres(t *testing.T) {
 	} {
 		plans, commands := w.crowd(guesses, http.StatusNotFound, c.path)
 		if plans != 0 || commands > c.redis {
-			t.Errorf("%s: %d readings of the plan and %d commands, want 0 and at most %d", name, plans, commands, c.redis)
+			t.Errorf("%s: %d reads of the plan and %d commands, want 0 and at most %d", name, plans, commands, c.redis)
 		}
 		if plans, commands = w.crowd(guesses, http.StatusNotFound, c.path); plans != 0 || commands > c.repeat {
-			t.Errorf("%s once more: %d readings of the plan and %d commands", name, plans, commands)
+			t.Errorf("%s once more: %d reads of the plan and %d commands", name, plans, commands)
 		}
 	}
 }
 
-// What is remembered of ids that do not exist is bounded: no list of guesses
-// makes the process grow.
+// The negative cache is bounded: no list of guessed ids makes the process grow.
 func TestTheNegativeCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const bytes = 512 << 10 // the least that freecache takes
@@ -146,8 +146,8 @@ func TestTheNegativeCacheIsBounded(t *testing.T) {
 	}
 }
 
-// Breakdown: the page that everybody looks at is gone from memory, and then from
-// Redis, too.
+// Breakdown: the most requested page is lost from memory, and then from Redis as
+// well.
 func TestAHotPageIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	w := setupStorm(t)
@@ -158,17 +158,17 @@ func TestAHotPageIsMadeOnce(t *testing.T) {
 		"/api/v1/items/" + s.item:       1,
 		"/api/v1/sessions":              2, // the index and the views, in pipelines
 	} {
-		// The page before this one left only its own views in Redis.
+		// The request before this one left only its own views in Redis.
 		if err := w.svc.views.ensure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.forget()
 		plans, commands := w.crowd(100, http.StatusOK, func(int) string { return path })
 		if plans != 0 || commands == 0 || commands > most {
-			t.Errorf("%s: %d readings of the plan and %d commands, want 0 and at most %d", path, plans, commands, most)
+			t.Errorf("%s: %d reads of the plan and %d commands, want 0 and at most %d", path, plans, commands, most)
 		}
 		if plans, commands = w.crowd(10, http.StatusOK, func(int) string { return path }); plans != 0 || commands != 0 {
-			t.Errorf("%s from memory: %d readings of the plan and %d commands", path, plans, commands)
+			t.Errorf("%s from memory: %d reads of the plan and %d commands", path, plans, commands)
 		}
 		w.flush()
 		before := w.plan.reads
@@ -176,12 +176,12 @@ func TestAHotPageIsMadeOnce(t *testing.T) {
 		once := w.plan.reads - before
 		w.flush()
 		if plans, _ = w.crowd(browsers, http.StatusOK, func(int) string { return path }); plans == 0 || plans > once {
-			t.Errorf("%s lost in Redis: %d readings of the plan for %d readers, and %d for one", path, plans, browsers, once)
+			t.Errorf("%s lost in Redis: %d reads of the plan for %d readers, and %d for one", path, plans, browsers, once)
 		}
 	}
 }
 
-// Avalanche: pages that were made at the same moment do not grow old at the same
+// Avalanche: pages that were built at the same moment do not expire at the same
 // moment.
 func TestPagesGrowOldOneByOne(t *testing.T) {
 	t.Parallel()
@@ -202,20 +202,20 @@ func TestPagesGrowOldOneByOne(t *testing.T) {
 		return made - before
 	}
 	if n := look(); n != pages {
-		t.Fatalf("%d pages made, want %d", n, pages)
+		t.Fatalf("%d pages built, want %d", n, pages)
 	}
 	clock.advance(browseLeast - time.Millisecond)
 	if n := look(); n != 0 {
-		t.Errorf("%d pages made again within the least time", n)
+		t.Errorf("%d pages rebuilt within the minimum time", n)
 	}
 	for step, total := 0, 0; step < 10; step++ {
 		clock.advance(browseJitter / 10)
 		n := look()
 		if total += n; n < pages/20 || n > pages/5 {
-			t.Errorf("step %d: %d of %d pages grew old at once; a tenth should", step, n, pages)
+			t.Errorf("step %d: %d of %d pages expired together; a tenth should", step, n, pages)
 		}
 		if step == 9 && total < pages*9/10 {
-			t.Errorf("after the longest time %d of %d pages were made again", total, pages)
+			t.Errorf("after the maximum time %d of %d pages were rebuilt", total, pages)
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// renew makes the views true again after a Redis server took over from another
-// one, or started again. It may lack what was written last: it shows an activity
-// as it was before a change, or one that is deleted. Nobody can see which ones
-// these are, so all are written again; a view that a newer writer put there stays.
+// renew rewrites all views after a Redis server took over from another one, or
+// restarted. The server may lack the last writes: it may show an activity as it
+// was before a change, or a deleted one. It cannot be known which views are
+// outdated, so all are rewritten; a view from a newer writer is kept.
 func (v *store) renew(ctx context.Context, server redis.Cmdable) error {
 	published, err := v.writeAll(ctx)
 	if err != nil {
@@ -28,16 +28,16 @@ func (v *store) renew(ctx context.Context, server redis.Cmdable) error {
 		if err != nil {
 			return err
 		}
-		if !ok { // the list alone came back
+		if !ok { // only the list has it
 			if err := v.redis.ZRem(ctx, viewIndexKey, id).Err(); err != nil {
 				return fmt.Errorf("seckill: withdraw session from index: %w", err)
 			}
 			continue
 		}
 		activity := int64(shown.ActivityID)
-		// The note by which sync finds what to withdraw may not have come back.
+		// The record by which sync finds views to withdraw may have been lost.
 		if err := v.redis.SAdd(ctx, viewOfActivityKey(activity), id).Err(); err != nil {
-			return fmt.Errorf("seckill: note session view: %w", err)
+			return fmt.Errorf("seckill: record session view: %w", err)
 		}
 		activities[activity] = true
 	}
@@ -49,8 +49,8 @@ func (v *store) renew(ctx context.Context, server redis.Cmdable) error {
 	return nil
 }
 
-// shownBeside lists the sessions that the server or the index has and that are
-// not among the published ones.
+// shownBeside lists the sessions that the server or the index has but that are
+// not published.
 func (v *store) shownBeside(ctx context.Context, server redis.Cmdable, published map[int64]bool) (beside []int64, err error) {
 	members, err := v.redis.ZRange(ctx, viewIndexKey, 0, -1).Result()
 	if err != nil {
@@ -65,7 +65,7 @@ func (v *store) shownBeside(ctx context.Context, server redis.Cmdable, published
 	}
 	for _, member := range members {
 		id, err := strconv.ParseInt(member, 10, 64)
-		if err == nil && !published[id] { // viewIndexWhole is no number
+		if err == nil && !published[id] { // viewIndexWhole is not a number
 			beside = append(beside, id)
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// A Redis that took over shows a sale before its last edit, one that is deleted,
-// and none that was published since.
+// A Redis that took over shows a sale before its last edit and a deleted sale,
+// and lacks one that was published since.
 func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	const mark = viewTakeovers + "run"
-	// A process lives until its Redis has been looked after.
+	// Run the process until it has handled the takeover.
 	live := func() {
 		t.Helper()
 		defer w.Run(w.svc.Run)()
@@ -23,7 +23,7 @@ func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 			text, err := w.Redis.Info(t.Context(), "server").Result()
 			run, _ := w.Redis.Get(t.Context(), mark).Result()
 			return err == nil && run != "" && strings.Contains(text, "run_id:"+run)
-		}, "the run to be noted")
+		}, "the run id to be recorded")
 	}
 	live()
 	edited, deleted := w.publish(time.Hour), w.publish(time.Hour)
@@ -39,7 +39,8 @@ func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 		w.Redis.Del(t.Context(), key)
 	}
 	for key, dump := range views {
-		// The note by which a deletion finds its views lies elsewhere in a cluster.
+		// In a cluster, the record by which a deletion finds its views is on
+		// another node.
 		if key == viewOfActivityPrefix+deleted.activity {
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 	"stampede/seckill/internal/seckilltest"
 )
 
-// A client that is ten minutes off finds the server's time with the four stamps,
-// also at an instance that is off by as much the other way.
+// A client that is ten minutes off computes the server's time from the four
+// timestamps, also at an instance that is off by as much in the other direction.
 func TestTheOffsetProtocol(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -33,12 +33,13 @@ func TestTheOffsetProtocol(t *testing.T) {
 				best, offset = trip, (t1.Sub(t0)+t2.Sub(t3))/2
 			}
 		}
-		// The stamps are whole milliseconds; the rest is half of the best trip and what the instance is off by itself.
+		// The timestamps are whole milliseconds; the rest is half of the best trip and the instance's own
+		// error.
 		if off := client().Add(offset).Sub(w.RedisTime()).Abs(); off > best/2+50*time.Millisecond {
-			t.Errorf("%s: the client believes in a time that is %s off", name, off)
+			t.Errorf("%s: the client's estimate is %s off", name, off)
 		}
 	}
 	if r := w.get("/api/v1/time?client_send=noon"); r.status != http.StatusUnprocessableEntity {
-		t.Errorf("a stamp that is no number: %d %s", r.status, r.raw)
+		t.Errorf("a non-numeric timestamp: %d %s", r.status, r.raw)
 	}
 }

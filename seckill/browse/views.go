@@ -13,11 +13,11 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// What Redis keeps of a session for browsing: everything that does not change
-// by itself. One hash per session, a field for the session and one per item;
-// what is left of an item is read from its stock state when somebody looks.
+// What Redis keeps of a session for browsing: everything that changes only with
+// the plan. One hash per session, a field for the session and one per item; the
+// remaining units are read from an item's stock state on each read.
 
-// Keys. Each stands alone, so they may lie in any slot.
+// Keys. Each is used on its own, so they may be in any slot.
 const (
 	// viewKeyPrefix + session: hash; fields rev, s (Session), i:<item> (Item), gone.
 	viewKeyPrefix = "sv:"
@@ -25,21 +25,22 @@ const (
 	viewIndexKey = "sv-index"
 	// viewOfActivityPrefix + activity: set of the sessions written for it.
 	viewOfActivityPrefix = "sv-of:"
-	// viewTakeovers begins the keys that say for which server the views were renewed.
+	// viewTakeovers is the prefix of the keys that record for which server the views
+	// were rewritten.
 	viewTakeovers = "sv-takeovers:"
 )
 
 const (
 	viewRevField     = "rev"
-	viewGoneField    = "gone" // the session was deleted; its older views are not to come back
+	viewGoneField    = "gone" // tombstone: the session was deleted, older views are refused
 	viewSessionField = "s"
 	viewItemPrefix   = "i:"
 
-	// viewIndexWhole is a member of the index that says that every published
+	// viewIndexWhole is a member of the index. It records that every published
 	// session was written since Redis was last empty. It sorts after every time.
 	viewIndexWhole = "whole"
-	// viewGoneKept is how long a deleted session refuses an older view: longer
-	// than any write that was on its way can take.
+	// viewGoneKept is how long the tombstone of a deleted session refuses older
+	// views: longer than any write that is still on its way can take.
 	viewGoneKept = 10 * time.Minute
 )
 
@@ -48,10 +49,10 @@ func viewOfActivityKey(activityID int64) string {
 	return viewOfActivityPrefix + strconv.FormatInt(activityID, 10)
 }
 
-// Activity is what shoppers may see of an activity.
+// Activity is the shoppers' view of an activity.
 type Activity struct {
 	ID       int64
-	Revision int64     // rises with every change; a view never gives way to one of a lower revision
+	Revision int64     // rises with every change; a view is never replaced by one of a lower revision
 	ForgetAt time.Time // when Redis may drop its views
 	Sessions []Session
 }
@@ -70,24 +71,24 @@ type Session struct {
 	ItemCount    int             `json:"item_count"`
 	HumanCheck   humancheck.Kind `json:"human_check"`
 
-	// Both nil when no reservation is asked for.
+	// Both nil when no reservation is required.
 	ReserveFrom  *wire.Time `json:"reserve_from,omitempty"`
 	ReserveUntil *wire.Time `json:"reserve_until,omitempty"`
 
-	Items []Item `json:"-"` // in the order of their ids; fields of their own in the hash
+	Items []Item `json:"-"` // in the order of their ids; separate fields in the hash
 }
 
 // Item is an item in Redis.
 type Item struct {
 	ID wire.ID `json:"id"`
 	wire.Goods
-	OnSale           int32 `json:"on_sale"` // units; how many of them are beyond the stock is no shopper's affair
+	OnSale           int32 `json:"on_sale"` // units, including oversold ones; shoppers do not see how many those are
 	Unlimited        bool  `json:"unlimited"`
 	LimitPerUser     int32 `json:"limit_per_user"`
 	PayWindowSeconds int64 `json:"payment_window_seconds"`
 }
 
-// fields are the hash's fields and values in turn.
+// fields are the hash's fields and values, alternating.
 func (v *Session) fields() ([]any, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -103,7 +104,7 @@ func (v *Session) fields() ([]any, error) {
 	return out, nil
 }
 
-// parseView reads a hash; ok is false for one that shows no session.
+// parseView reads a hash; ok is false for one without a session.
 func parseView(hash map[string]string) (v Session, ok bool, err error) {
 	header, ok := hash[viewSessionField]
 	if !ok {

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// FuzzPlace: a cursor is read as what it was written from, or refused.
+// FuzzPlace checks that a cursor decodes to the place it was encoded from, or
+// is refused.
 func FuzzPlace(f *testing.F) {
 	f.Add("", int64(0), uint8(0), int64(0), int64(1))
 	f.Add("MTIgMSAzNCA1", int64(-1), partEnded, int64(-1<<63), int64(1<<62)) // 12 1 34 5
@@ -22,7 +23,8 @@ func FuzzPlace(f *testing.F) {
 	})
 }
 
-// FuzzParseView: what Redis holds is read or refused, never a panic.
+// FuzzParseView checks that any content of Redis is read or refused without a
+// panic.
 func FuzzParseView(f *testing.F) {
 	f.Add(`{"id":"1","opens_at":"2026-11-11T00:00:00Z"}`, `{"id":"2"}`)
 	f.Add(`{}`, `[]`)

@@ -10,32 +10,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Plan says what is published; the planning half of seckill implements it.
+// Plan reads what is published; the planning half of seckill implements it.
 type Plan interface {
-	// Fingerprint differs whenever Published would give something else. It is one
-	// query over the few activities that are not long over.
+	// Fingerprint changes whenever the result of Published would. It is one query
+	// over the few activities that are not long over.
 	Fingerprint(ctx context.Context) (string, error)
-	// Published reads all that is published and not long over, from one snapshot.
+	// Published reads everything that is published and not long over, from one
+	// snapshot.
 	Published(ctx context.Context) (Published, error)
 }
 
-// Published is a plan as it was at one moment. Nobody changes it afterwards.
+// Published is a plan as it was at one moment. It is immutable.
 type Published struct {
 	Fingerprint string          // of the same snapshot
 	Items       []*Item         // in any order
 	Sessions    map[int64]int64 // session → activity
 }
 
-// Catalogue is this instance's picture of what is published and not long over.
-// A refresh replaces the picture as a whole, so readers never wait and never
+// Catalogue is this instance's snapshot of what is published and not long over.
+// A refresh replaces the snapshot as a whole, so readers never wait and never
 // see half a change. Safe for concurrent use.
 type Catalogue struct {
 	plan Plan
 	log  *slog.Logger
 
 	picture atomic.Pointer[picture]
-	// reading lets one refresh run at a time: what a later one read is newer, so
-	// it may always replace what an earlier one has put there.
+	// reading serializes refreshes: a later one read newer data, so it may
+	// always replace the result of an earlier one.
 	reading sync.Mutex
 	kicked  chan struct{} // capacity 1: one waiting refresh answers every kick
 	fenced  chan int64
@@ -43,7 +44,7 @@ type Catalogue struct {
 	failures prometheus.Counter
 }
 
-// picture is one immutable state of the catalogue.
+// picture is one immutable snapshot of the catalogue.
 type picture struct {
 	byID        map[int64]*Item
 	items       []*Item         // ordered by id
@@ -51,12 +52,12 @@ type picture struct {
 	fingerprint string
 }
 
-// maxHealRequests bounds the items that wait for a look; more than that many
-// fenced items at once are found by the preheat worker's own round a second
-// later.
+// maxHealRequests bounds the items that wait for a health check; if more items
+// are fenced at the same time, the preheat worker's next round finds them a
+// second later.
 const maxHealRequests = 256
 
-// New makes an empty catalogue of a plan; Refresh fills it.
+// New returns the empty catalogue of a plan; Refresh fills it.
 func New(plan Plan, log *slog.Logger, metrics prometheus.Registerer) (*Catalogue, error) {
 	c := &Catalogue{
 		plan: plan, log: log, kicked: make(chan struct{}, 1), fenced: make(chan int64, maxHealRequests),
@@ -88,8 +89,8 @@ func (c *Catalogue) ActivityOf(sessionID int64) (int64, bool) {
 	return id, ok
 }
 
-// Heal asks this instance to look at an item that answered fenced and to load
-// it if that is needed. It never blocks; requests for one item are coalesced.
+// Heal requests a health check of an item that answered fenced, and a Load if
+// it needs one. It never blocks; requests for one item are coalesced.
 func (c *Catalogue) Heal(itemID int64) {
 	select {
 	case c.fenced <- itemID:
@@ -97,6 +98,6 @@ func (c *Catalogue) Heal(itemID int64) {
 	}
 }
 
-// Fenced are the items that Heal was called for. It is for one reader, and is
-// never closed.
+// Fenced delivers the items that Heal was called for. It is for one reader, and
+// is never closed.
 func (c *Catalogue) Fenced() <-chan int64 { return c.fenced }

@@ -12,17 +12,18 @@ import (
 	"stampede/seckill/internal/seckilltest"
 )
 
-// TestLooksAllocateNothing; not in parallel, because it counts what the whole
-// process allocates.
-func TestLooksAllocateNothing(t *testing.T) {
+// TestLookupsAllocateNothing counts the allocations of lookups. Not in parallel,
+// because it counts the allocations of the whole process.
+func TestLookupsAllocateNothing(t *testing.T) {
 	c := seckilltest.NewShelf(t, &catalogue.Item{ID: 7}).Catalogue
 	if got := testing.AllocsPerRun(100, func() { c.Item(7); c.Item(8) }); got != 0 {
-		t.Errorf("a look allocates %v times", got)
+		t.Errorf("a lookup allocates %v times", got)
 	}
 }
 
-// TestAPictureIsReplacedAsAWhole when the plan says something else, and only then.
-func TestAPictureIsReplacedAsAWhole(t *testing.T) {
+// TestSnapshotIsReplacedAsAWhole checks that a changed plan, and nothing else,
+// replaces the snapshot.
+func TestSnapshotIsReplacedAsAWhole(t *testing.T) {
 	t.Parallel()
 	shelf := seckilltest.NewShelf(t, &catalogue.Item{ID: 9, SessionID: 3, ActivityID: 2}, &catalogue.Item{ID: 7})
 	if items := shelf.Items(); len(items) != 2 || items[0].ID != 7 || items[1].ID != 9 {
@@ -49,8 +50,8 @@ func TestAPictureIsReplacedAsAWhole(t *testing.T) {
 	}
 }
 
-// TestChangesAreFound at once by their event, and by the poll where the event was
-// lost.
+// TestChangesAreFound checks that a change is found immediately by its event, and
+// by the poll if the event was lost.
 func TestChangesAreFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestChangesAreFound(t *testing.T) {
 		}
 		began := time.Now()
 		shelf.Plan(&catalogue.Item{ID: 7})
-		for range 3 { // more than there is room for; the first answers them all
+		for range 3 { // more than the channel holds; the first refresh covers them all
 			if err := shelf.Subscription().Handle(ctx, bus.Msg{}); err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +77,7 @@ func TestChangesAreFound(t *testing.T) {
 		}
 		shelf.Plan(&catalogue.Item{ID: 8})
 		if known(8) {
-			t.Error("nobody said that there is an item 8")
+			t.Error("item 8 was found without an event or a poll")
 		}
 		<-time.After(2 * time.Second) // of the bubble
 		if !known(8) {
@@ -89,7 +90,7 @@ func TestChangesAreFound(t *testing.T) {
 	})
 }
 
-// TestHealNeverWaits: what does not fit is dropped.
+// TestHealNeverWaits checks that requests beyond the buffer are dropped.
 func TestHealNeverWaits(t *testing.T) {
 	t.Parallel()
 	c := seckilltest.NewShelf(t).Catalogue

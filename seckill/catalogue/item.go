@@ -9,8 +9,8 @@ import (
 	"stampede/platform/identity/humancheck"
 )
 
-// Item is what is known about an item on sale, read-only: one instance is shared
-// by every request until the next refresh replaces it.
+// Item is everything known about an item on sale, read-only: every request
+// shares one instance until the next refresh replaces it.
 type Item struct {
 	ID, SessionID, ActivityID  int64
 	SKU, Title, Spec, ImageURL string
@@ -28,28 +28,28 @@ type Item struct {
 	Rebuy                      bool // a user may buy again after the unpaid order closed
 
 	HumanCheck                humancheck.Kind
-	HumanCheckRate            int32     // paths a minute above which a second check is asked for; 0 never
-	OnePerUser                bool      // the activity is exclusive: a user takes part in one such at a time
-	ReserveFrom, ReserveUntil time.Time // when it can be reserved; both zero when no reservation is asked for
+	HumanCheckRate            int32     // paths a minute above which a second check is required; 0 never
+	OnePerUser                bool      // the activity is exclusive: a user takes part in one exclusive activity at a time
+	ReserveFrom, ReserveUntil time.Time // when it can be reserved; both zero when no reservation is required
 	ReserveCap                float64   // the most reservations, as a multiple of the stock; 0 is no cap
 }
 
-// Stock names the item's keys for inventory.
+// Stock returns the item as inventory names it.
 func (i *Item) Stock() inventory.Item {
 	return inventory.Item{ID: i.ID, ActivityID: i.ActivityID, PerActivity: i.PerActivity}
 }
 
-// ChallengePath is where the human checks of the item hand out challenges.
+// ChallengePath is the route that issues challenges for the item's human check.
 func (i *Item) ChallengePath() string {
 	return "/api/v1/items/" + strconv.FormatInt(i.ID, 10) + "/challenge"
 }
 
 // DueInRedis reports whether the item has to be decidable in Redis at a moment:
-// from its preheat until it closes. An item that is closed needs no Load: late
-// returns are Postgres's alone.
+// from its preheat until it closes. A closed item needs no Load: late returns
+// only concern Postgres.
 func (i *Item) DueInRedis(now time.Time) bool {
 	return i.OnSale && !now.Before(i.PreheatAt) && now.Before(i.ClosesAt)
 }
 
-// ItemSubject names an item in the audit log, in alarms and in proofs.
+// ItemSubject is an item's name in the audit log, in alarms and in proofs.
 func ItemSubject(id int64) string { return fmt.Sprintf("item %d", id) }

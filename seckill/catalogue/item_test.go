@@ -7,7 +7,7 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// TestDueInRedis: from the preheat until the item closes.
+// TestDueInRedis checks that an item is due from its preheat until it closes.
 func TestDueInRedis(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

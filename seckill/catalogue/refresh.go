@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// pollEvery finds changes whose event was lost. Two seconds are the longest
-	// that an instance may sell by an outdated picture; what must not be outdated,
-	// windows and pauses, Redis decides.
+	// pollEvery finds changes whose event was lost. An instance may sell from an
+	// outdated snapshot for two seconds at most; Redis decides what must not be
+	// outdated, windows and pauses.
 	pollEvery = 2 * time.Second
 	// readTimeout bounds one read, so that a hanging database does not keep the
 	// next attempt from starting.
 	readTimeout = 10 * time.Second
 )
 
-// Subscription refreshes at once when an activity changed, on every instance.
+// Subscription refreshes the catalogue on every instance as soon as an activity
+// changes.
 func (c *Catalogue) Subscription() bus.Subscription {
 	return bus.Subscription{
 		Name: "seckill-catalogue", Filter: seckillevent.SubjectChanged, PerInstance: true,
 		Handle: func(context.Context, bus.Msg) error {
 			select {
 			case c.kicked <- struct{}{}:
-			default: // a refresh is waiting already and will see this change too
+			default: // a refresh is already pending and will see this change too
 			}
 			return nil
 		},
@@ -37,13 +38,12 @@ func (c *Catalogue) Subscription() bus.Subscription {
 
 // Run keeps the catalogue fresh until ctx ends.
 func (c *Catalogue) Run(ctx context.Context) error {
-	return app.Loop{Every: pollEvery, Kick: c.kicked, Do: c.Refresh, Log: c.log, Failed: "catalogue not refreshed"}.Run(ctx)
+	return app.Loop{Every: pollEvery, Kick: c.kicked, Do: c.Refresh, Log: c.log, Failed: "catalogue refresh failed"}.Run(ctx)
 }
 
-// Refresh brings the picture up to date and returns when it shows everything
-// that was committed before the call. When nothing changed it costs one query
-// over the few activities that are not long over. On error the old picture
-// stays.
+// Refresh updates the snapshot and returns when it contains everything
+// committed before the call. If nothing changed it costs one query over the few
+// activities that are not long over. On error the old snapshot is kept.
 func (c *Catalogue) Refresh(ctx context.Context) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -67,7 +67,7 @@ func (c *Catalogue) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// draw makes a picture of what was read.
+// draw builds a snapshot from a plan.
 func draw(p Published) *picture {
 	out := &picture{
 		byID: make(map[int64]*Item, len(p.Items)), items: p.Items, sessions: p.Sessions, fingerprint: p.Fingerprint,

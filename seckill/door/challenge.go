@@ -12,21 +12,21 @@ import (
 	"stampede/seckill/rush"
 )
 
-// Request asks for a challenge to solve for an item.
+// Request requests a challenge for an item.
 type Request struct {
 	ID      string          `path:"id" doc:"The item" example:"42"`
-	Purpose string          `query:"purpose" enum:"rush,reservation" doc:"What the solution is for; left out: the reservation while paths are not given out yet, where the item has one, else the rush"`
-	Kind    humancheck.Kind `query:"kind" enum:"pow,slide,verifier" doc:"The kind that human-check-required named; left out: the one that everybody is asked for"`
+	Purpose string          `query:"purpose" enum:"rush,reservation" doc:"What the solution is for. Default: the reservation if the item has one and paths are not issued yet, else the rush"`
+	Kind    humancheck.Kind `query:"kind" enum:"pow,slide,verifier" doc:"The kind that human-check-required named. Default: the kind that the activity requires of every shopper"`
 }
 
-// routes registers where shoppers get challenges for items.
+// routes registers the route that issues challenges for items.
 func (h *humanCheck) routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/items/{id}/challenge", ID: "get-item-challenge", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Get a challenge for an item",
-		Description: "Where the activity asks for a human check, solve this and send the solution in the header Human-Check with the reservation " +
-			"or with the request for a rush path. It is good once, for you and this item, until expires_at. " +
-			"A proof of work that was sent with the reservation is not asked for again at the opening.",
+		Description: "If the activity requires a human check, solve this and send the solution in the header Human-Check with the reservation " +
+			"or with the request for a rush path. It is valid once, for you and this item, until expires_at. " +
+			"A proof of work sent with the reservation is not required again at the opening.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found, no-human-check", http.StatusGone: "ended, reservation-closed", http.StatusTooEarly: "not-started, reservation-not-open",
 			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "human-check-unavailable",
@@ -51,19 +51,19 @@ func (h *humanCheck) routes(rt *httpx.Router) {
 }
 
 const (
-	// picturesAhead is how long before paths are given out slide pictures are drawn:
+	// picturesAhead is how long before paths are issued slide pictures are drawn:
 	// the default stock takes a few seconds, the largest some minutes.
 	picturesAhead = 10 * time.Minute
-	// pictureRound is how often the catalogue is looked at for that.
+	// pictureRound is how often the catalogue is checked for that.
 	pictureRound = 10 * time.Second
 )
 
-// worker has slide pictures drawn before the first item needs them, so
-// that the crowd at its door finds the stock full.
+// worker draws slide pictures before the first item needs them, so that the
+// crowd at its door finds the stock full.
 func (h *humanCheck) worker() app.Worker {
 	return app.Worker{Name: "seckill-slide-pictures", Run: app.Loop{Every: pictureRound, Do: func(context.Context) error {
 		if h.slidesSoon() {
-			h.human.Prepare() // again costs nothing
+			h.human.Prepare() // repeating it costs nothing
 		}
 		return nil
 	}}.Run}

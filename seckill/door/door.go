@@ -23,20 +23,20 @@ import (
 	"stampede/seckill/rush"
 )
 
-// Settings are those of the checks.
+// Settings are the settings of the checks.
 type Settings struct {
 	Risk         risk.Settings        `embed:"" group:"Blacklist and risk rules:"`
 	Reservations reservation.Settings `embed:"" group:"Limits and proxies:"`
 }
 
-// Config is how the door behaves.
+// Config is the configuration of the door.
 type Config struct {
 	Settings
 	Keep     time.Duration // how long decisions, and reservations after their session, are kept
-	PathLead time.Duration // how long before the opening paths are given out; the rush's
+	PathLead time.Duration // how long before the opening paths are issued; the rush's setting
 }
 
-// Deps are what the door works with; all are required.
+// Deps are the door's dependencies; all are required.
 type Deps struct {
 	Catalogue  *catalogue.Catalogue
 	DB         *pgxpool.Pool // seckill's
@@ -53,7 +53,7 @@ type Deps struct {
 	Metrics    prometheus.Registerer
 }
 
-// Service is the checks and what stands behind them. Safe for concurrent use.
+// Service is the checks and their state. Safe for concurrent use.
 type Service struct {
 	cfg          Config
 	risk         *risk.Service
@@ -86,7 +86,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return d, nil
 }
 
-// Admit is the rush.DoorCheck that all checks together make.
+// Admit is the rush.DoorCheck that runs all checks.
 func (d *Service) Admit(ctx context.Context, a *rush.Applicant) error {
 	for _, check := range d.checks {
 		if err := check(ctx, a); err != nil {
@@ -97,11 +97,11 @@ func (d *Service) Admit(ctx context.Context, a *rush.Applicant) error {
 	return nil
 }
 
-// OverLimit hears of users who ask for paths more often than the limits allow. It
-// does not wait.
+// OverLimit records a user who requests paths more often than the limits allow.
+// It does not block.
 func (d *Service) OverLimit(user int64) { d.risk.Refused(user) }
 
-// Load reads what keeps people out. Call it before serving.
+// Load reads the blacklist and the rules. Call it before serving.
 func (d *Service) Load(ctx context.Context) error { return d.risk.Refresh(ctx) }
 
 // Routes registers the checks' routes.
@@ -111,10 +111,10 @@ func (d *Service) Routes(rt *httpx.Router) {
 	d.human.routes(rt)
 }
 
-// Subscriptions are what the checks listen to on EVENTS.
+// Subscriptions are the checks' subscriptions to EVENTS.
 func (d *Service) Subscriptions() []bus.Subscription { return d.risk.Subscriptions() }
 
-// Workers are the checks' loops.
+// Workers are the checks' background loops.
 func (d *Service) Workers() []app.Worker {
 	return slices.Concat(d.risk.Workers(), []app.Worker{d.human.worker(), d.reservations.Worker(d.cfg.Keep)})
 }

@@ -13,21 +13,21 @@ import (
 	"stampede/seckill/rush"
 )
 
-// Proofs knows who passed the human check when they reserved.
+// Proofs reports who passed the human check with a reservation.
 type Proofs interface {
 	// Proved reports whether the user's reservation of the item was made with a
-	// proof of work. An error says that nobody knows at the moment.
+	// proof of work. An error means that this is unknown at the moment.
 	Proved(ctx context.Context, user, item int64) (bool, error)
 }
 
-// againRule counts the paths that a user asks for, per item; beyond it the second
-// check is due.
+// againRule counts the paths that a user requests, per item; beyond it the second
+// check is required.
 func againRule(item *catalogue.Item) ratelimit.Rule {
 	return ratelimit.Rule{Name: "path-second-check", Count: int(item.HumanCheckRate), Per: time.Minute}
 }
 
-// humanCheck is the check that whoever asks for a path is a person, as the item's
-// activity wants it. It keeps nothing.
+// humanCheck checks that the user who requests a path is a person, as the item's
+// activity requires. It stores nothing.
 type humanCheck struct {
 	items    *catalogue.Catalogue
 	human    *humancheck.Service
@@ -37,13 +37,13 @@ type humanCheck struct {
 	pathLead time.Duration
 }
 
-// check is a rush.DoorCheck. It stands behind the limits, which cost less, and
-// before what takes something that others could have. An activity that wants no
-// human check costs two comparisons.
+// check is a rush.DoorCheck. It runs after the limits, which cost less, and before
+// the claim, which takes something from other users. An activity without a human
+// check costs two comparisons.
 //
-// The second check, for whoever asks too often, is the verifier where there is one,
-// else a slide, and takes the place of the first. Counting is Redis's; while it is
-// away each instance counts alone, and solutions are not taken at all.
+// The second check, for users who request paths too often, is the verifier if there
+// is one, else a slide, and replaces the first. Redis counts; while it is
+// unavailable each instance counts separately, and no solutions are accepted.
 func (h *humanCheck) check(ctx context.Context, a *rush.Applicant) error {
 	kind := a.Item.HumanCheck
 	if a.Item.HumanCheckRate <= 0 && (kind == humancheck.None || kind == "") {
@@ -68,13 +68,13 @@ func (h *humanCheck) check(ctx context.Context, a *rush.Applicant) error {
 }
 
 var (
-	errNoCheck     = fault.New(fault.NotFound, "no-human-check", fault.Titles{"Nothing to check here", "无需人机验证"}, "This item asks for no human check here; send the request without a solution.")
+	errNoCheck     = fault.New(fault.NotFound, "no-human-check", fault.Titles{"Nothing to check here", "无需人机验证"}, "This item requires no human check here; send the request without a solution.")
 	errReserveLate = fault.New(fault.Gone, "reservation-closed", fault.Titles{"Reservations are closed", "预约已结束"}, "Reservations for this item are closed.")
-	errReserveSoon = fault.New(fault.TooEarly, "reservation-not-open", fault.Titles{"Reservations are not open yet", "预约尚未开始"}, "Reservations for this item are not open yet; they are from reservation_opens_at on.")
+	errReserveSoon = fault.New(fault.TooEarly, "reservation-not-open", fault.Titles{"Reservations are not open yet", "预约尚未开始"}, "Reservations for this item are not open yet; they open at reservation_opens_at.")
 )
 
 // choose decides which challenge a shopper gets for an item: purpose and kind
-// are what was asked for, empty where that was left open.
+// are the requested ones, empty where the request left them out.
 func (h *humanCheck) choose(item *catalogue.Item, purpose string, kind humancheck.Kind) (string, humancheck.Kind, error) {
 	now := h.clock.Now()
 	if !item.OnSale || now.After(item.ClosesAt) {
@@ -95,7 +95,7 @@ func (h *humanCheck) choose(item *catalogue.Item, purpose string, kind humanchec
 		second = h.human.Stronger()
 	}
 	if purpose == humancheck.PurposeReservation && (first != humancheck.Pow || item.ReserveFrom.IsZero()) {
-		first = humancheck.None // only work is done ahead: what a person does is for the moment
+		first = humancheck.None // only a proof of work can be done ahead: the other checks need the person at the opening
 	}
 	switch {
 	case first == humancheck.None && second == humancheck.None:

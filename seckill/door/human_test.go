@@ -37,15 +37,15 @@ type humanYard struct {
 	clock  *seckilltest.Clock
 }
 
-// proved are the users who proved themselves when they reserved.
+// proved are the users who passed the check with their reservation.
 type proved map[int64]bool
 
-// forgetful is a user of whom nobody knows at the moment.
+// forgetful is a user whose proof cannot be looked up.
 const forgetful = 99
 
 func (p proved) Proved(_ context.Context, user, _ int64) (bool, error) {
 	if user == forgetful {
-		return false, fault.Plain(fault.Unavailable, "Nobody knows.")
+		return false, fault.Plain(fault.Unavailable, "unavailable")
 	}
 	return p[user], nil
 }
@@ -72,7 +72,7 @@ func newHumanYard(t *testing.T) *humanYard {
 	return y
 }
 
-// sale is an item that opens in a while, with the human check of its activity.
+// sale is an item that opens in opensIn, with the human check of its activity.
 func (y *humanYard) sale(opensIn time.Duration, change func(*catalogue.Item)) *catalogue.Item {
 	now := y.clock.Now()
 	it := &catalogue.Item{ID: 42, OnSale: true, UserLimit: 1, OpensAt: now.Add(opensIn), ClosesAt: now.Add(opensIn + time.Hour), HumanCheck: "pow"}
@@ -83,7 +83,7 @@ func (y *humanYard) sale(opensIn time.Duration, change func(*catalogue.Item)) *c
 	return it
 }
 
-// ask asks for a path of the item, as far as the human check is concerned.
+// ask runs the human check for a path of the item.
 func (y *humanYard) ask(user int64, it *catalogue.Item, proof string) string {
 	err := y.svc.check(y.t.Context(), &rush.Applicant{User: user, Item: it, Proof: proof, Now: y.clock.Now()})
 	if err == nil {
@@ -96,7 +96,7 @@ func (y *humanYard) ask(user int64, it *catalogue.Item, proof string) string {
 	return f.Code
 }
 
-// challenge gets one over HTTP; the code of the refusal otherwise.
+// challenge gets a challenge over HTTP, or the code of the refusal.
 func (y *humanYard) challenge(user int64, query string) (c humancheck.Challenge, code string) {
 	y.t.Helper()
 	token, err := y.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
@@ -120,7 +120,7 @@ func (y *humanYard) challenge(user int64, query string) (c humancheck.Challenge,
 	return c, "200 " + string(c.Kind)
 }
 
-// solved gets a proof of work and does it.
+// solved gets a proof of work and solves it.
 func (y *humanYard) solved(user int64, query string) string {
 	y.t.Helper()
 	c, code := y.challenge(user, query)
@@ -143,7 +143,7 @@ func TestWorkAtTheDoor(t *testing.T) {
 	}
 	proof := y.solved(7, "")
 	if got := y.ask(8, it, proof); got != "human-check-failed pow" {
-		t.Errorf("another's proof: %s", got)
+		t.Errorf("another user's proof: %s", got)
 	}
 	if got := y.ask(7, it, proof); got != "ok" {
 		t.Errorf("with a proof: %s", got)
@@ -153,8 +153,8 @@ func TestWorkAtTheDoor(t *testing.T) {
 	}
 }
 
-// TestAProofOfTheReservationIsEnough: nothing is asked at the opening, and only of
-// work: a slide is for the moment.
+// TestAProofOfTheReservationIsEnough checks that a proof of work from the
+// reservation is enough at the opening, and that no other kind is.
 func TestAProofOfTheReservationIsEnough(t *testing.T) {
 	t.Parallel()
 	y := newHumanYard(t)
@@ -166,11 +166,11 @@ func TestAProofOfTheReservationIsEnough(t *testing.T) {
 		}
 	}
 	if got := y.ask(forgetful, y.sale(time.Minute, nil), ""); got != "unavailable" {
-		t.Errorf("while nobody knows: %s", got)
+		t.Errorf("while proofs cannot be looked up: %s", got)
 	}
 	it := y.sale(time.Minute, func(i *catalogue.Item) { i.ReserveFrom, i.ReserveUntil = y.clock.Now().Add(-time.Hour), y.clock.Now() })
 	if got := y.ask(8, it, y.solved(8, "?purpose=rush")); got != "ok" {
-		t.Errorf("work for the rush by somebody without that proof: %s", got)
+		t.Errorf("work for the rush by a user without that proof: %s", got)
 	}
 	it = y.sale(time.Hour, func(i *catalogue.Item) {
 		i.ReserveFrom, i.ReserveUntil = y.clock.Now().Add(-time.Hour), y.clock.Now().Add(time.Hour)
@@ -180,7 +180,8 @@ func TestAProofOfTheReservationIsEnough(t *testing.T) {
 	}
 }
 
-// TestTheSecondCheck: whoever asks for paths too often passes a stronger one.
+// TestTheSecondCheck checks that a user who requests paths too often must pass
+// a stronger check.
 func TestTheSecondCheck(t *testing.T) {
 	t.Parallel()
 	y := newHumanYard(t)
@@ -194,7 +195,7 @@ func TestTheSecondCheck(t *testing.T) {
 		t.Errorf("the fourth path in a minute: %s", got)
 	}
 	if got := y.ask(7, it, y.solvedAs(7, it)); got != "human-check-required slide" {
-		t.Errorf("with work instead: %s", got)
+		t.Errorf("with a proof of work instead: %s", got)
 	}
 	if got := y.ask(8, it, ""); got != "ok" {
 		t.Errorf("another user: %s", got)
@@ -204,7 +205,7 @@ func TestTheSecondCheck(t *testing.T) {
 	if got := y.ask(7, &other, ""); got != "ok" {
 		t.Errorf("another item: %s", got)
 	}
-	// A proof of the reservation is no excuse.
+	// A proof from the reservation does not replace the second check.
 	y.proved[9] = true
 	it = y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheckRate = 1 })
 	if got := y.ask(9, it, ""); got != "ok" {
@@ -215,7 +216,7 @@ func TestTheSecondCheck(t *testing.T) {
 	}
 }
 
-// solvedAs does work that nobody asked for.
+// solvedAs solves a proof of work that was not required.
 func (y *humanYard) solvedAs(user int64, it *catalogue.Item) string {
 	c, err := y.human.Challenge(y.t.Context(), humancheck.Pow, humancheck.Subject{Purpose: humancheck.PurposeRush, User: user, Item: it.ID})
 	if err != nil {
@@ -254,7 +255,7 @@ func TestChallengesForItems(t *testing.T) {
 		"unknown kind":            {opensIn: time.Minute, query: "?kind=none", want: "422 invalid"},
 		"unknown purpose":         {opensIn: time.Minute, query: "?purpose=login", want: "422 invalid"},
 		"first beside the second": {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheckRate = 5 }, want: "200 pow"},
-		"verifier that is none":   {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheck = "verifier" }, want: "503 human-check-unavailable"},
+		"missing verifier":        {opensIn: time.Minute, change: func(i *catalogue.Item) { i.HumanCheck = "verifier" }, want: "503 human-check-unavailable"},
 		"reserving":               {opensIn: time.Hour, change: reserving(-time.Minute, time.Minute), want: "200 pow"},
 		"reserving, paths too":    {opensIn: time.Minute, change: reserving(-time.Minute, time.Minute), query: "?purpose=reservation", want: "200 pow"},
 		"before reserving":        {opensIn: time.Hour, change: reserving(time.Minute, 2*time.Minute), want: "425 reservation-not-open"},
@@ -273,8 +274,8 @@ func TestChallengesForItems(t *testing.T) {
 	}
 }
 
-// TestSlidesAreDrawnAhead: the worker sees the sale coming, and the route then has
-// a picture at once.
+// TestSlidesAreDrawnAhead checks that the worker draws slides before a sale, so
+// that the route answers immediately.
 func TestSlidesAreDrawnAhead(t *testing.T) {
 	t.Parallel()
 	y := newHumanYard(t)
@@ -321,8 +322,8 @@ func TestSlidesAreDrawnAhead(t *testing.T) {
 	}
 }
 
-// TestNoCheckCostsNothing: an activity without a human check has no Redis call, no
-// allocation and no dependency at its door.
+// TestNoCheckCostsNothing checks that an activity without a human check causes no
+// Redis call and no allocation at its door, and needs no dependency.
 func TestNoCheckCostsNothing(t *testing.T) {
 	for _, kind := range []humancheck.Kind{humancheck.None, ""} {
 		door, a := new(humanCheck), &rush.Applicant{User: 7, Item: &catalogue.Item{ID: 42, HumanCheck: kind}, Proof: "anything"}
@@ -336,7 +337,7 @@ func TestNoCheckCostsNothing(t *testing.T) {
 	}
 }
 
-// TestTheProofTravelsInItsHeader asks for paths over HTTP, as a shopper does.
+// TestTheProofTravelsInItsHeader requests paths over HTTP, like a shopper.
 func TestTheProofTravelsInItsHeader(t *testing.T) {
 	t.Parallel()
 	h, y := newHumanYard(t), seckilltest.New(t)

@@ -8,8 +8,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// Postgres does not let the epoch be raised, so that every Load really fails. In
-// between another instance is at it, with as little success.
+// A planted constraint on the epoch makes every Load fail in Postgres. In
+// between, another instance holds the lease and fails as well.
 func TestLoadThatFailsAgainAndAgainIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
@@ -32,12 +32,12 @@ func TestLoadThatFailsAgainAndAgainIsAnAlarm(t *testing.T) {
 	if l := i.raised(alarmPreheatFailed.Code); len(l) != 1 || l[0].Subject != catalogue.ItemSubject(item.ID) || l[0].Detail == "" {
 		t.Errorf("alarms %+v", l)
 	}
-	// Loaded by another instance, it has not failed in a row any more.
+	// Another instance has loaded it, which resets the failures.
 	i.sql(`ALTER TABLE inventory.stock DROP CONSTRAINT planted`)
 	i.Load(item)
 	i.sql(`UPDATE seckill.items SET load_done = load_wanted`)
 	i.svc.check(t.Context())
 	if n := i.svc.record(item.ID).failures; n != 0 {
-		t.Errorf("%d failures of an item that is loaded", n)
+		t.Errorf("a loaded item still counts %d failures", n)
 	}
 }

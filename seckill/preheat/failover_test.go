@@ -12,15 +12,16 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// An item that cannot be read keeps no other from being loaded, and is logged
-// once in each check.
+// An unreadable item does not keep other items from being loaded, and is logged
+// once per check.
 func TestAnItemThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	i := setup(t, func(deps *Deps) { deps.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	all := []*catalogue.Item{i.publish(-time.Minute), i.publish(-time.Minute), i.publish(-time.Minute)}
 	for _, it := range all[:2] { // the first ones to be checked
-		// No hash, and as unreadable as on a node that is gone.
+		// A string in place of the hash: as unreadable as on a node that is
+		// down.
 		if err := i.Redis.Set(t.Context(), fmt.Sprintf("{g:i%d:0}:%d:state", it.ID, it.ID), "", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -28,19 +29,19 @@ func TestAnItemThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
 	log.Reset()
 	i.checked()
 	if n := i.epoch(all[2]); n != 1 {
-		t.Errorf("epoch %d of the item that can be read", n)
+		t.Errorf("the readable item is at epoch %d", n)
 	}
 	i.sql(`UPDATE inventory.stock SET total = total + 3, available = available + 3, rev = rev + 1 WHERE item_id = $1`, all[2].ID)
 	i.checked()
 	if st, ok := i.state(all[2]); !ok || !st.Ready() || st.Remaining != 13 {
-		t.Errorf("a change did not get to the item that can be read: %+v", st)
+		t.Errorf("a change did not reach the readable item: %+v", st)
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 2 {
 		t.Errorf("%d warnings in two checks:\n%s", n, &log)
 	}
 }
 
-// Redis failed over and back within seconds, and decides as it did before its
+// Redis failed over and back within seconds, and its state is from before the
 // last Load.
 func TestAnItemBackAtAnOlderLoadIsLoaded(t *testing.T) {
 	t.Parallel()
@@ -60,7 +61,8 @@ func TestAnItemBackAtAnOlderLoadIsLoaded(t *testing.T) {
 	if n := i.epoch(item); n != 1 {
 		t.Fatalf("epoch %d is not the old one", n)
 	}
-	// Nothing else asks for a Load: the old one answered the publication's wish.
+	// Nothing else requests a Load: the old Load answered the publication's
+	// request.
 	i.sql(`UPDATE seckill.items SET load_done = load_wanted`)
 	defer i.Run(i.svc.Run)()
 	pgtest.Eventually(t, 3*checkEvery, func() bool { return i.epoch(item) == 3 }, "the item to be loaded")

@@ -18,21 +18,21 @@ var alarmPreheatFailed = alarm.Define("preheat-failed", alarm.Critical,
 
 const (
 	// loadTimeout bounds one Load: its drain waits for the publish deadline and
-	// the item's backlog. What takes longer is tried again.
+	// the item's backlog. A Load that takes longer is retried.
 	loadTimeout = 30 * time.Second
-	// A failed Load of an item is tried again after retryLeast, then after twice as
-	// long each time up to retryMost.
+	// A failed Load of an item is retried after retryLeast; each further delay is
+	// twice as long, up to retryMost.
 	retryLeast = time.Second
 	retryMost  = 30 * time.Second
 	// alarmAfter is how many Loads of one item may fail in a row before an alarm
-	// asks for a person: one failure is a blip, the third in a row will not heal by
-	// itself.
+	// calls an operator: one failure is a blip, three in a row will not resolve
+	// without help.
 	alarmAfter = 3
 )
 
-// record is what this instance remembers of an item.
+// record is this instance's record of an item.
 type record struct {
-	busy     bool      // waits for its Load on this instance, or is being loaded
+	busy     bool      // waiting for its Load on this instance, or being loaded
 	notUntil time.Time // when the next Load may begin, after failures
 	checked  time.Time // when a rush last had it checked
 	failures int       // Loads failed in a row
@@ -48,7 +48,7 @@ func (s *Service) record(id int64) *record {
 	return r
 }
 
-// trim forgets the items that the catalogue has forgotten.
+// trim drops the records of items that the catalogue no longer has.
 func (s *Service) trim(known map[int64]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,8 +59,8 @@ func (s *Service) trim(known map[int64]bool) {
 	}
 }
 
-// mayHeal reports whether a rush may have the item checked again, and notes that
-// it did. An item that waits for its Load moves to the front instead.
+// mayHeal reports whether a rush may have the item checked again, and records
+// the check. An item that waits for its Load moves to the front instead.
 func (s *Service) mayHeal(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,10 +76,11 @@ func (s *Service) mayHeal(id int64) bool {
 	return true
 }
 
-// load has inventory load the item, if that is still needed under the item's
-// lease: another instance may have done it since the check. It notes which wish
-// the Load has answered; an edit that came meanwhile has wished again and is owed
-// another Load. inventory.ErrBusy says that another instance is loading the item.
+// load calls inventory to load the item if a check under the item's lease shows
+// that it is still needed: another instance may have loaded it since the first
+// check. It records which request the Load has answered; an edit made meanwhile
+// has raised load_wanted and is owed another Load. inventory.ErrBusy means that
+// another instance is loading the item.
 func (s *Service) load(ctx context.Context, item *catalogue.Item) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -92,29 +93,29 @@ func (s *Service) load(ctx context.Context, item *catalogue.Item) error {
 			return fmt.Errorf("seckill: load item %d: %w", item.ID, err)
 		}
 		if err := seckilldb.New(s.deps.DB).LoadDone(ctx, seckilldb.LoadDoneParams{ID: item.ID, Answered: wanted}); err != nil {
-			return fmt.Errorf("seckill: note load of item %d: %w", item.ID, err)
+			return fmt.Errorf("seckill: record load of item %d: %w", item.ID, err)
 		}
 		s.loads.WithLabelValues("done").Inc()
 		return nil
 	})
 }
 
-// needed reports whether the item has to be loaded, and which request of an
-// edit a Load that starts now will answer.
+// needed reports whether the item has to be loaded, and the value of
+// load_wanted that a Load started now will answer.
 func (s *Service) needed(ctx context.Context, item *catalogue.Item) (needed bool, wanted int32, err error) {
 	ready, err := s.deps.Stock.Ready(ctx, item.Stock())
 	if err != nil {
-		return false, 0, fmt.Errorf("seckill: look at item %d: %w", item.ID, err)
+		return false, 0, fmt.Errorf("seckill: check item %d: %w", item.ID, err)
 	}
 	row, err := seckilldb.New(s.deps.DB).LoadWanted(ctx, item.ID)
 	if err != nil {
-		return false, 0, fmt.Errorf("seckill: look for loads owed to item %d: %w", item.ID, err)
+		return false, 0, fmt.Errorf("seckill: read owed loads of item %d: %w", item.ID, err)
 	}
 	return !ready || row.LoadWanted > row.LoadDone, row.LoadWanted, nil
 }
 
-// loaded forgets the failures of an item that is as it should be, whichever
-// instance loaded it.
+// loaded clears the failures of an item that is in order, whichever instance
+// loaded it.
 func (s *Service) loaded(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,9 +124,9 @@ func (s *Service) loaded(id int64) {
 	}
 }
 
-// loadEnded notes how a Load ended: what failed waits longer each time, and raises
-// an alarm when it has failed often enough. That another instance is loading the
-// item says nothing: the Load may fail there too.
+// loadEnded records how a Load ended. A failed one waits longer each time, and
+// raises an alarm after enough failures. If another instance is loading the item,
+// nothing changes: that Load may fail too.
 func (s *Service) loadEnded(ctx context.Context, id int64, err error) {
 	s.mu.Lock()
 	r := s.record(id)
@@ -149,7 +150,7 @@ func (s *Service) loadEnded(ctx context.Context, id int64, err error) {
 	if failures < alarmAfter {
 		return
 	}
-	raised := alarmPreheatFailed.Raise(ctx, s.deps.DB, catalogue.ItemSubject(id), fmt.Sprintf("%d times in a row, at last: %v", failures, err))
+	raised := alarmPreheatFailed.Raise(ctx, s.deps.DB, catalogue.ItemSubject(id), fmt.Sprintf("%d Loads failed in a row, last error: %v", failures, err))
 	if raised != nil {
 		s.deps.Log.WarnContext(ctx, "alarm not raised", "code", string(alarmPreheatFailed.Code), "item_id", id, "error", raised)
 	}

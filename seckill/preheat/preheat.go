@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// checkEvery is how soon a lost state is noticed when no rush asked for it.
+	// checkEvery is how soon a lost state is noticed if no rush reports it.
 	checkEvery = time.Second
 	// checkTimeout bounds one check of the items, so that a hanging server does
 	// not keep the worker from stopping.
 	checkTimeout = 5 * time.Second
-	// healPause is the least time between two checks of one item that rushes asked
-	// for.
+	// healPause is the minimum time between two checks of one item that rushes
+	// reported.
 	healPause = 200 * time.Millisecond
 )
 
-// Deps are what the preheat works with; all are required.
+// Deps are the preheat's dependencies; all are required.
 type Deps struct {
 	DB        *pgxpool.Pool // seckill's
 	Stock     *inventory.Service
@@ -55,15 +55,15 @@ func New(deps Deps) *Service {
 	s := &Service{
 		deps: deps, items: make(map[int64]*record), queue: queue{parallel: loadsAtOnce},
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_seckill_loads_total", Help: "Loads that the preheat started, by how they ended.",
+			Name: "stampede_seckill_loads_total", Help: "Loads that the preheat started, by result.",
 		}, []string{"result"}),
 	}
 	deps.Metrics.MustRegister(s.loads)
 	return s
 }
 
-// Run checks the items until ctx ends, and returns when no Load of this instance
-// is under way any more.
+// Run checks the items until ctx ends, and returns when none of this instance's
+// Loads is in progress.
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -80,11 +80,11 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// check looks at every item that is due, starts the Loads that are needed and
-// brings changes into Redis that neither their own request nor their event could.
-// The Loads begin when all items have been checked, so that the most urgent ones
-// come first. An item whose node of Redis does not answer is left to a later
-// check and keeps none of the others waiting.
+// check checks every item that is due, starts the Loads that are needed, and
+// applies changes to Redis that neither their own request nor their event could.
+// The Loads start after all items have been checked, so that the most urgent ones
+// go first. An item whose Redis node does not answer is left to a later check and
+// does not delay the others.
 func (s *Service) check(ctx context.Context) {
 	defer s.startLoads(ctx)
 	now := s.deps.Clock.Now()
@@ -106,7 +106,7 @@ func (s *Service) check(ctx context.Context) {
 	defer cancel()
 	owed, err := seckilldb.New(s.deps.DB).LoadsOwed(look, dueIDs)
 	if err != nil {
-		s.warn(ctx, fmt.Errorf("seckill: look for owed loads: %w", err))
+		s.warn(ctx, fmt.Errorf("seckill: read owed loads: %w", err))
 		return // without Postgres nothing can be loaded either
 	}
 	standings, failed := s.deps.Stock.Health(look, stock)
@@ -129,8 +129,8 @@ func (s *Service) check(ctx context.Context) {
 	}
 }
 
-// heal checks an item that a rush found fenced, soon after its last check at the
-// earliest, so that a thousand fenced rushes are one check.
+// heal checks an item that a rush found fenced, at most once per healPause, so
+// that a thousand fenced rushes cause one check.
 func (s *Service) heal(ctx context.Context, id int64) {
 	item, ok := s.deps.Catalogue.Item(id)
 	if !ok || !item.DueInRedis(s.deps.Clock.Now()) || !s.mayHeal(id) {
@@ -146,8 +146,7 @@ func (s *Service) heal(ctx context.Context, id int64) {
 	}
 }
 
-// warn logs what could not be checked or brought up to date, unless the process
-// stops.
+// warn logs a failed check or update, unless the process is stopping.
 func (s *Service) warn(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		s.deps.Log.WarnContext(ctx, "item health check failed", "error", err)

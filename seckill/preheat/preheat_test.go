@@ -16,8 +16,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// TestTwoInstancesLoadOnce: with both looking at the same item as often as
-// they can, it is loaded once.
+// TestTwoInstancesLoadOnce checks that an item is loaded once although two
+// instances check it as often as they can.
 func TestTwoInstancesLoadOnce(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
@@ -39,7 +39,8 @@ func TestTwoInstancesLoadOnce(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// One that looked before the Load and got the lease after it finds nothing to do.
+	// An instance that checked before the Load and got the lease after it finds
+	// nothing to do.
 	if err := other.load(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +52,12 @@ func TestTwoInstancesLoadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if epoch != 1 || done != 1 {
-		t.Errorf("in Postgres the epoch is %d, and %d is noted as answered", epoch, done)
+		t.Errorf("in Postgres the epoch is %d, and %d is recorded as answered", epoch, done)
 	}
 }
 
-// TestPreheatFollowsTheClock: nothing before its time, everything after it.
+// TestPreheatFollowsTheClock checks that items are loaded at their preheat time
+// and not before.
 func TestPreheatFollowsTheClock(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
@@ -71,11 +73,12 @@ func TestPreheatFollowsTheClock(t *testing.T) {
 	}
 	i.checked()
 	if n := i.epoch(item); n != 1 {
-		t.Errorf("loaded again without need, epoch %d", n)
+		t.Errorf("loaded again unnecessarily, epoch %d", n)
 	}
 }
 
-// TestRedisLostIsHealed by the worker's own round and by a rush's request.
+// TestRedisLostIsHealed loses Redis; the worker's own round and a rush's
+// request each repair it.
 func TestRedisLostIsHealed(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
@@ -100,8 +103,9 @@ func TestRedisLostIsHealed(t *testing.T) {
 	}
 }
 
-// TestFailedLoadsAskForAPerson: later each time, and with an alarm.
-func TestFailedLoadsAskForAPerson(t *testing.T) {
+// TestFailedLoadsRaiseAnAlarm checks that retries come later each time and
+// raise an alarm.
+func TestFailedLoadsRaiseAnAlarm(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
 	item := i.publish(-time.Minute)
@@ -124,7 +128,7 @@ func TestFailedLoadsAskForAPerson(t *testing.T) {
 	p.startLoads(t.Context())
 	p.queue.workers.Wait()
 	if _, ok := i.state(item); ok {
-		t.Error("tried again without waiting")
+		t.Error("retried without waiting")
 	}
 	p.loadEnded(t.Context(), id, nil)
 	if p.record(id).failures != 0 {
@@ -136,8 +140,8 @@ func TestFailedLoadsAskForAPerson(t *testing.T) {
 	}
 }
 
-// TestALoadThatIsOwedSurvivesACrash: an edit was committed and nothing after it
-// happened.
+// TestALoadThatIsOwedSurvivesACrash commits an edit and stops before any work
+// after the commit.
 func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
@@ -150,7 +154,7 @@ func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
 	}
 	i.checked()
 	if n := i.epoch(item); n != 2 {
-		t.Errorf("epoch %d: a load was made that nobody asked for", n)
+		t.Errorf("epoch %d: a Load ran without a request", n)
 	}
 	terminated := *item
 	terminated.OnSale = false
@@ -162,8 +166,8 @@ func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
 	}
 }
 
-// TestEveryItemInLineIsLoaded: more items than run at once, and none is left to
-// another round.
+// TestEveryItemInLineIsLoaded queues more items than may be loaded concurrently
+// and expects all of them loaded in one round.
 func TestEveryItemInLineIsLoaded(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
@@ -179,8 +183,9 @@ func TestEveryItemInLineIsLoaded(t *testing.T) {
 	}
 }
 
-// TestWhatIsWantedMostIsLoadedFirst, also when it is asked for while it waits.
-func TestWhatIsWantedMostIsLoadedFirst(t *testing.T) {
+// TestMostUrgentItemIsLoadedFirst checks the order of the queue, also when a
+// waiting item is requested.
+func TestMostUrgentItemIsLoadedFirst(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	p := setup(t).svc
@@ -188,9 +193,9 @@ func TestWhatIsWantedMostIsLoadedFirst(t *testing.T) {
 		p.enqueue(&catalogue.Item{ID: id, OpensAt: now.Add(opens)}, id == 5)
 	}
 	if p.mayHeal(6) {
-		t.Error("an item that waits is looked at again")
+		t.Error("a waiting item is checked again")
 	}
-	p.enqueue(&catalogue.Item{ID: 5}, true) // waits already
+	p.enqueue(&catalogue.Item{ID: 5}, true) // is already waiting
 	var order []int64
 	for len(p.queue.waiting) > 0 {
 		order = append(order, p.queue.next(now).ID)
@@ -200,8 +205,9 @@ func TestWhatIsWantedMostIsLoadedFirst(t *testing.T) {
 	}
 }
 
-// TestStopLeavesWhatWaits to whoever goes on.
-func TestStopLeavesWhatWaits(t *testing.T) {
+// TestStopLeavesWaitingItems checks that a stop leaves waiting items to other
+// instances.
+func TestStopLeavesWaitingItems(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
 	item := i.publish(-time.Minute)
@@ -212,15 +218,15 @@ func TestStopLeavesWhatWaits(t *testing.T) {
 	p.startLoads(ctx)
 	p.queue.workers.Wait()
 	if len(p.queue.waiting) != 0 || p.record(item.ID).busy {
-		t.Error("an item still waits for a Load that nobody will make")
+		t.Error("an item still waits for a Load that will never run")
 	}
 	if _, ok := i.state(item); ok {
-		t.Error("a Load began after the stop")
+		t.Error("a Load started after the stop")
 	}
 }
 
-// TestRestartSellsAtOnce: a process that is alone opens every item of its
-// predecessor within two seconds, although each had grants a moment ago.
+// TestRestartSellsAtOnce checks that a process that runs alone opens every item
+// of its predecessor within two seconds, although each had grants a moment ago.
 func TestRestartSellsAtOnce(t *testing.T) {
 	t.Parallel()
 	i := setup(t)

@@ -10,11 +10,11 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// loadsAtOnce bounds the Loads that this instance has under way. A Load
-// mostly waits, for publishers and for the order writer, and holds no connection
-// meanwhile; so the bound is far above the few connections that inventory and
-// seckill have, which the Loads take in turn for some milliseconds each. With
-// that many, others wait for a connection for a tenth of a second at most.
+// loadsAtOnce bounds this instance's concurrent Loads. A Load mostly waits, for
+// publishers and for the order writer, and holds no connection meanwhile; so the
+// bound is far above the few connections of inventory and seckill, which the
+// Loads use in turn for some milliseconds each. With this many Loads, other
+// users of the pool wait for a connection for a tenth of a second at most.
 const loadsAtOnce = 64
 
 // queue is the items that wait for their Load. Nothing is dropped from it
@@ -28,11 +28,11 @@ type queue struct {
 
 type waitingLoad struct {
 	item   *catalogue.Item
-	wanted bool // a shopper has met it
+	wanted bool // a shopper has requested it
 }
 
-// next takes the item whose Load is most urgent: what shoppers ask for, then
-// what is on sale, then what opens soonest.
+// next takes the most urgent item: those that shoppers have requested, then
+// those on sale, then those that open soonest.
 func (q *queue) next(now time.Time) *catalogue.Item {
 	rank := func(w waitingLoad) int {
 		switch {
@@ -56,7 +56,7 @@ func (q *queue) next(now time.Time) *catalogue.Item {
 	return item
 }
 
-// hurry notes that a shopper has met the item, if it waits.
+// hurry records that a shopper has requested the item, if it is waiting.
 func (q *queue) hurry(id int64) {
 	for k := range q.waiting {
 		if q.waiting[k].item.ID == id {
@@ -66,8 +66,8 @@ func (q *queue) hurry(id int64) {
 	}
 }
 
-// enqueue puts an item in line for its Load, unless this instance is at it or it
-// failed a moment ago.
+// enqueue queues an item for its Load, unless this instance is already loading
+// it or failed to a moment ago.
 func (s *Service) enqueue(item *catalogue.Item, wanted bool) {
 	s.mu.Lock()
 	r := s.record(item.ID)
@@ -84,9 +84,9 @@ func (s *Service) enqueue(item *catalogue.Item, wanted bool) {
 	s.mu.Unlock()
 }
 
-// startLoads begins as many of the waiting Loads as may run at once; each that ends
-// begins the next. When the process stops, nothing begins any more, and whoever
-// goes on loads what waited.
+// startLoads starts as many of the waiting Loads as may run concurrently; each that
+// ends starts the next. When the process stops, no further Load starts, and other
+// instances load the items that waited.
 func (s *Service) startLoads(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -78,7 +78,7 @@ func (i *instance) checked() {
 	i.svc.queue.workers.Wait()
 }
 
-// isReady reports whether the item can be decided upon.
+// isReady reports whether the item is decidable.
 func (i *instance) isReady(it *catalogue.Item) bool {
 	i.T.Helper()
 	ready, err := i.Stock.Ready(i.T.Context(), it.Stock())
@@ -88,7 +88,7 @@ func (i *instance) isReady(it *catalogue.Item) bool {
 	return ready
 }
 
-// state is what Redis has of the item.
+// state is the item's state in Redis.
 func (i *instance) state(it *catalogue.Item) (inventory.State, bool) {
 	i.T.Helper()
 	st, ok, err := i.Stock.State(i.T.Context(), it.Stock())
@@ -98,7 +98,7 @@ func (i *instance) state(it *catalogue.Item) (inventory.State, bool) {
 	return st, ok
 }
 
-// epoch is that of the item's last Load, 0 before the first.
+// epoch is the epoch of the item's last Load, 0 before the first.
 func (i *instance) epoch(it *catalogue.Item) int64 {
 	i.T.Helper()
 	st, _ := i.state(it)

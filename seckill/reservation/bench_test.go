@@ -11,8 +11,9 @@ import (
 	"stampede/seckill/rush"
 )
 
-// BenchmarkReserve is what one instance gives out, over its API, to 64 shoppers at
-// a time. With a cap they wait for each other's commit at its counter.
+// BenchmarkReserve measures reservations on one instance, over its API, by 64
+// concurrent shoppers. With a cap they wait for each other's commit at its
+// counter.
 func BenchmarkReserve(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -35,8 +36,8 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck is what the door costs a path, for 64 shoppers at a time out of
-// 100,000.
+// BenchmarkCheck measures what the door's check adds to a path, for 64
+// concurrent shoppers out of 100,000.
 func BenchmarkCheck(b *testing.B) {
 	const users = 100_000
 	s := open(b)
@@ -60,7 +61,7 @@ func BenchmarkCheck(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "checks/s")
 		})
 	}
-	run("no reservation asked for", s.desk, &free)
+	run("no reservation required", s.desk, &free)
 	run("postgres, still open", s.desk, s.item)
 	s.window(-time.Hour, -closed)
 	run("postgres first, then memory", s.desk, s.item)

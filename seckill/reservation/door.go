@@ -7,8 +7,8 @@ import (
 	"stampede/seckill/rush"
 )
 
-// Check is a rush.DoorCheck: where the session asks for a reservation, only
-// those who hold one pass. Without an answer from Postgres nobody does.
+// Check is a rush.DoorCheck: if the session requires a reservation, only users
+// who have one pass. Without an answer from Postgres nobody passes.
 func (s *Service) Check(ctx context.Context, a *rush.Applicant) error {
 	if a.Item.ReserveUntil.IsZero() {
 		return nil
@@ -27,8 +27,8 @@ func (s *Service) Check(ctx context.Context, a *rush.Applicant) error {
 }
 
 // Proved reports whether a user passed a human check when reserving an item, so
-// that none is asked for at the path; the door asks it. An error
-// says that it is not known at the moment.
+// that the door requires none for the path. An error means that this is unknown
+// at the moment.
 func (s *Service) Proved(ctx context.Context, user, itemID int64) (bool, error) {
 	item, ok := s.deps.Items.Item(itemID)
 	if !ok || item.ReserveUntil.IsZero() {

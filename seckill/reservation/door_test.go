@@ -16,12 +16,11 @@ import (
 	"stampede/seckill/rush"
 )
 
-// closed is how long the reservation of settled is closed: long enough for its
-// answers to be kept.
+// closed is how long ago settled's reservations closed: long enough for its
+// answers to be cached.
 const closed = time.Minute
 
-// settled is a shop with reservations of the users 1 … n, and nobody can get one any
-// more.
+// settled is a shop with reservations of the users 1 … n whose window has closed.
 func settled(t testing.TB, n int) *shop {
 	t.Helper()
 	s := open(t)
@@ -30,7 +29,7 @@ func settled(t testing.TB, n int) *shop {
 	return s
 }
 
-// check asks an instance's door about a user.
+// check runs an instance's door check for a user.
 func (s *shop) check(d *desk, user int64) error {
 	return d.svc.Check(context.Background(), &rush.Applicant{User: user, Item: s.item, Now: s.clock.Now()})
 }
@@ -47,7 +46,7 @@ func TestPathsAreForThoseWhoReserved(t *testing.T) {
 	s := open(t)
 	r := s.path(7).want(t, http.StatusForbidden, "no-reservation-held")
 	if r.text("reservation_closes_at") == "" || r.text("title") == "" {
-		t.Errorf("while it is open, a shopper is not told until when: %s", r.raw)
+		t.Errorf("while it is open, the answer lacks the closing time: %s", r.raw)
 	}
 	s.reserve(7).want(t, http.StatusCreated, "")
 	s.path(7).want(t, http.StatusOK, "")
@@ -64,7 +63,7 @@ func TestPathsAreForThoseWhoReserved(t *testing.T) {
 	}
 }
 
-// TestAFastClockKeepsNothing has an instance that believes that reservations were
+// TestAFastClockKeepsNothing uses an instance whose clock says that reservations
 // closed long ago.
 func TestAFastClockKeepsNothing(t *testing.T) {
 	t.Parallel()
@@ -78,7 +77,7 @@ func TestAFastClockKeepsNothing(t *testing.T) {
 	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
 	s.clock.set(10 * time.Minute)
 	if err := s.check(s.desk, 7); code(err) != "no-reservation-held" {
-		t.Errorf("a reservation that was given up: %v", err)
+		t.Errorf("a cancelled reservation: %v", err)
 	}
 	if keys := s.rdb.Keys(t.Context(), "rv:*").Val(); len(keys) > 0 {
 		t.Errorf("Redis keeps %v", keys)
@@ -99,9 +98,9 @@ func TestItemsWithoutReservationAreNotLookedUp(t *testing.T) {
 	}
 }
 
-// patiently is check by somebody who is told that Reservations cannot be looked up
-// right now, and comes again: a machine that is busy with other tests may be too
-// slow for the time that a batch has.
+// patiently is check with retries while the answer is "Reservations cannot be
+// looked up right now": a machine busy with other tests may be too slow for a
+// batch's timeout.
 func (s *shop) patiently(d *desk, user int64) (err error) {
 	for range 20 {
 		if err = s.check(d, user); code(err) != "unavailable" {
@@ -111,10 +110,10 @@ func (s *shop) patiently(d *desk, user int64) (err error) {
 	return err
 }
 
-// TestACrowdAtTheDoor counts what a crowd costs.
+// TestACrowdAtTheDoor counts the cost of a crowd.
 func TestACrowdAtTheDoor(t *testing.T) {
 	t.Parallel()
-	const holders, crowd = 1000, 2000 // the second half holds none
+	const holders, crowd = 1000, 2000 // the second half has none
 	s := settled(t, holders)
 	before := s.queries.Load()
 	together(crowd, func(i int) {
@@ -143,7 +142,7 @@ func TestACrowdAtTheDoor(t *testing.T) {
 		t.Errorf("memory answered %d questions again, want %d", n, holders)
 	}
 	other := s.instance(s.db, s.rdb)
-	for i := range holders { // one by one, as Postgres answers whoever Redis is too slow for
+	for i := range holders { // one by one, because Postgres answers if Redis is too slow
 		if err := s.patiently(other, int64(i+1)); err != nil {
 			t.Error(err)
 		}
@@ -153,7 +152,7 @@ func TestACrowdAtTheDoor(t *testing.T) {
 	}
 	for user := range int64(holders) {
 		if ok, err := other.svc.Proved(t.Context(), user+1, s.item.ID); ok != ((user+1)%2 == 0) || err != nil {
-			t.Fatalf("user %d proved to be a person: %v %v", user+1, ok, err)
+			t.Fatalf("proof of user %d: %v %v", user+1, ok, err)
 		}
 	}
 }
@@ -189,18 +188,18 @@ func TestTheDoorWithoutRedisOrPostgres(t *testing.T) {
 	}
 	for _, user := range []int64{2, 9} {
 		if err := s.check(noPostgres, user); code(err) != "unavailable" {
-			t.Errorf("nobody knows user %d: %v, want unavailable", user, err)
+			t.Errorf("user %d unknown to Redis and Postgres: %v, want unavailable", user, err)
 		}
 		if _, err := noPostgres.svc.Proved(t.Context(), user, s.item.ID); code(err) != "unavailable" {
-			t.Errorf("nobody knows user %d: %v, want unavailable", user, err)
+			t.Errorf("user %d unknown to Redis and Postgres: %v, want unavailable", user, err)
 		}
 	}
 	if n := noPostgres.lookups(t, "nowhere"); n != 4 {
-		t.Errorf("%d lookups are counted as answered nowhere, want 4", n)
+		t.Errorf("%d lookups counted as nowhere, want 4", n)
 	}
 }
 
-// down is a Redis that nobody listens for.
+// down is a Redis client whose port is closed.
 func down(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
@@ -208,7 +207,7 @@ func down(t *testing.T) redis.UniversalClient {
 	return client
 }
 
-// hung is a Redis that takes connections and says nothing.
+// hung is a Redis that accepts connections and never answers.
 func hung(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -220,13 +219,13 @@ func hung(t *testing.T) redis.UniversalClient {
 	return client
 }
 
-// TestAWindowThatIsMovedBeginsAnew has an operator open reservations again after
-// answers were kept for ever.
+// TestAWindowThatIsMovedBeginsAnew opens reservations again after answers were
+// cached.
 func TestAWindowThatIsMovedBeginsAnew(t *testing.T) {
 	t.Parallel()
 	s := settled(t, 2)
 	for _, user := range []int64{1, 2, 3} {
-		_ = s.check(s.desk, user) // 1 and 2 are kept as holders, 3 as none
+		_ = s.check(s.desk, user) // 1 and 2 are cached as holders, 3 as none
 	}
 	s.window(-time.Hour, time.Minute)
 	s.shopper(1, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")

@@ -9,8 +9,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestOldReservationsAreForgotten, those of sessions that ended long ago and no
-// others, also when two instances are at it.
+// TestOldReservationsAreForgotten checks that only the reservations of sessions
+// that ended long ago are deleted, also when two instances do it concurrently.
 func TestOldReservationsAreForgotten(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)

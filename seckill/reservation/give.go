@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// giveTimeout bounds a batch with its repetitions; what waits behind it is told
-	// to come again before a client gives up.
+	// giveTimeout bounds a batch with its repetitions; requests that wait behind it
+	// are refused with a retry before a client gives up.
 	giveTimeout = 5 * time.Second
-	// giveTries bounds how often what is left of a batch is decided again. Each time
-	// somebody else's statement was faster by a moment, and has been committed since:
-	// the same user's, or one that took the last places.
+	// giveTries bounds how often the undecided rest of a batch is sent again. Each
+	// time a concurrent statement was faster and has been committed since: one of the
+	// same user, or one that took the last places.
 	giveTries = 5
-	// capKept is the constraint that holds the cap.
+	// capKept is the constraint that enforces the cap.
 	capKept = "reservations_keep_to_the_cap"
 )
 
-// wish is a reservation that somebody may get.
+// wish is one user's request for a reservation.
 type wish struct {
 	item, user int64
 	human      bool // a human check was passed for it
 
 	got held
-	err error // what the shopper is told
+	err error // the shopper's error
 }
 
-// give decides a batch by Postgres. It belongs to all who wait, so it does not end
-// with any of them.
+// give decides a batch in Postgres. The batch belongs to all its callers, so it
+// does not end when one of them leaves.
 func (s *Service) give(batch []*wish) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveTimeout)
 	defer cancel()
@@ -39,7 +39,7 @@ func (s *Service) give(batch []*wish) {
 	for try := 0; try < giveTries && len(left) > 0; try++ {
 		rest, err := s.tryGive(ctx, left)
 		if err != nil {
-			s.deps.Log.WarnContext(ctx, "reservations not given out", "wishes", len(left), "error", err)
+			s.deps.Log.WarnContext(ctx, "granting reservations failed", "wishes", len(left), "error", err)
 			for _, w := range left {
 				w.err = errBusy.Because(err)
 			}
@@ -52,8 +52,8 @@ func (s *Service) give(batch []*wish) {
 	}
 }
 
-// tryGive sends the statement once and returns what it left undecided, in the same
-// order.
+// tryGive sends the statement once and returns the requests that it left
+// undecided, in the same order.
 func (s *Service) tryGive(ctx context.Context, batch []*wish) (undecided []*wish, err error) {
 	in := seckilldb.ReserveParams{ItemIds: make([]int64, len(batch)), UserIds: make([]int64, len(batch)), HumanOks: make([]bool, len(batch))}
 	for i, w := range batch {
@@ -62,7 +62,7 @@ func (s *Service) tryGive(ctx context.Context, batch []*wish) (undecided []*wish
 	}
 	rows, err := seckilldb.New(s.deps.DB).Reserve(ctx, in)
 	if pg.ViolatesCheck(err, capKept) {
-		return batch, nil // somebody else filled an item meanwhile, and nothing has happened
+		return batch, nil // a concurrent request filled an item, and nothing has happened
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reservation: reserve %d: %w", len(batch), err)
@@ -86,7 +86,8 @@ func (s *Service) tryGive(ctx context.Context, batch []*wish) (undecided []*wish
 	return undecided, nil
 }
 
-// refusal says why nothing was made; nil when that is open.
+// refusal is the reason why no reservation was made; nil when that is
+// undecided.
 func refusal(r *seckilldb.ReserveRow) error {
 	switch {
 	case r.Status == "draft":

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// settleAfter is how long after the closing an answer counts as one that cannot
-	// change any more: longer than a statement that began in time takes to commit,
-	// and than this process's clock is off.
+	// settleAfter is how long after the closing an answer counts as final: longer
+	// than a statement that began in time takes to commit, and longer than this
+	// process's clock may be off.
 	settleAfter = 5 * time.Second
-	// lookupTimeout bounds one batch, so that those who wait for it are told soon
-	// that there is no answer.
+	// lookupTimeout bounds one batch, so that its callers fail soon if there is
+	// no answer.
 	lookupTimeout = 2 * time.Second
-	// redisTimeout bounds what of that Redis may use up, so that the rest is enough
-	// for Postgres when Redis hangs.
+	// redisTimeout is the part of it that Redis may use up, so that the rest is
+	// enough for Postgres when Redis hangs.
 	redisTimeout = 250 * time.Millisecond
-	// setKept is how long after its item's end a set stays in Redis, for what is
-	// still under way; setJitter keeps a thousand sets from running out together.
+	// setKept is how long a set stays in Redis after its item's end, for requests
+	// still in progress; setJitter keeps a thousand sets from expiring together.
 	setKept   = time.Minute
 	setJitter = time.Minute
 )
@@ -35,14 +35,14 @@ const (
 type question struct {
 	user    int64
 	item    int64
-	settled int64 // when the window closed in Unix ms, if the answer cannot change any more; else 0
+	settled int64 // when the window closed in Unix ms, if the answer is final; else 0
 	expires int64 // when Redis may forget the answer, Unix ms
 
 	have answer
 	err  error
 }
 
-// answer is what is known of a user and an item.
+// answer is what is known about a user and an item.
 type answer struct {
 	held  bool
 	human bool // and it was earned with a human check
@@ -56,7 +56,7 @@ const (
 	fromNowhere  = "nowhere"
 )
 
-// find returns what is known of a user and an item whose session asks for
+// find returns what is known about a user and an item whose session requires
 // reservations.
 func (s *Service) find(ctx context.Context, item *catalogue.Item, user int64) (answer, error) {
 	q := &question{user: user, item: item.ID, expires: item.ClosesAt.Add(setKept).UnixMilli()}
@@ -73,16 +73,16 @@ func (s *Service) find(ctx context.Context, item *catalogue.Item, user int64) (a
 	return q.have, q.err
 }
 
-// lookUp answers a batch: from Redis what cannot change any more and is there,
-// the rest from Postgres. It belongs to all who wait, so it does not end with any
-// of them.
+// lookUp answers a batch: final answers from Redis if they are there, the rest
+// from Postgres. The batch belongs to all its callers, so it does not end when
+// one of them leaves.
 func (s *Service) lookUp(batch []*question) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
 	rest := s.askRedis(ctx, batch)
 	if err := s.askPostgres(ctx, rest); err != nil {
 		s.lookups.WithLabelValues(fromNowhere).Add(float64(len(rest)))
-		s.deps.Log.WarnContext(ctx, "reservations not looked up", "questions", len(rest), "error", err)
+		s.deps.Log.WarnContext(ctx, "reservation lookup failed", "questions", len(rest), "error", err)
 		for _, q := range rest {
 			q.err = errBusy.Because(err)
 		}
@@ -96,11 +96,11 @@ func (s *Service) lookUp(batch []*question) {
 	s.tellRedis(ctx, rest)
 }
 
-// setKey names the set of an item's reservations in a user's bucket. It holds
-// twice the user's id, and one more for those who passed a human check: small
-// integers, which Redis packs into some ten bytes each. The closing is part of
-// the name, so that a window that was moved begins with empty sets; the bucket,
-// so that no set grows large or lies in one slot.
+// setKey is the name of the set of an item's reservations in a user's bucket. A
+// member is twice the user's id, plus one if the user passed a human check:
+// small integers, which Redis packs into some ten bytes each. The closing time
+// is part of the name, so that a moved window starts with empty sets; the
+// bucket, so that no set grows large and the sets spread over slots.
 func (q *question) setKey() string {
 	b := make([]byte, 0, 48)
 	b = append(b, "rv:"...)
@@ -111,8 +111,8 @@ func (q *question) setKey() string {
 	return string(strconv.AppendInt(b, int64(ids.Bucket(q.user)), 10))
 }
 
-// askRedis answers what the sets know and returns the rest. That somebody is in
-// none says nothing: sets are filled as users come.
+// askRedis answers what the sets contain and returns the rest. A missing user
+// says nothing: sets are filled as users come.
 func (s *Service) askRedis(ctx context.Context, batch []*question) (rest []*question) {
 	pipe := s.deps.Redis.Pipeline()
 	found := make([]*redis.BoolSliceCmd, len(batch))
@@ -127,7 +127,7 @@ func (s *Service) askRedis(ctx context.Context, batch []*question) (rest []*ques
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	if _, err := pipe.Exec(ctx); err != nil {
-		s.deps.Log.DebugContext(ctx, "reservations not looked up in redis", "error", err) // Postgres answers, and is seen in the metric
+		s.deps.Log.DebugContext(ctx, "reservation lookup in redis failed", "error", err) // Postgres answers instead, which the metric shows
 		return batch
 	}
 	for i, q := range batch {
@@ -169,8 +169,8 @@ func (s *Service) askPostgres(ctx context.Context, batch []*question) error {
 	return nil
 }
 
-// tellRedis adds those who hold one for good to their sets. What is not written is
-// asked again.
+// tellRedis adds users whose reservation is final to their sets. What could not be
+// written is looked up again next time.
 func (s *Service) tellRedis(ctx context.Context, batch []*question) {
 	pipe := s.deps.Redis.Pipeline()
 	for _, q := range batch {
@@ -190,6 +190,6 @@ func (s *Service) tellRedis(ctx context.Context, batch []*question) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	if _, err := pipe.Exec(ctx); err != nil {
-		s.deps.Log.DebugContext(ctx, "reservations not noted in redis", "error", err)
+		s.deps.Log.DebugContext(ctx, "caching reservations in redis failed", "error", err)
 	}
 }

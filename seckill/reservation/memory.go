@@ -3,22 +3,24 @@ package reservation
 import "encoding/binary"
 
 const (
-	// yesSeconds is how long this process keeps that somebody holds one: longer than
-	// a shopper asks for paths, and gone soon after, for the room.
+	// yesSeconds is how long this process caches that a user has a reservation:
+	// longer than a shopper requests paths, and gone soon after to free the memory.
 	yesSeconds = 600
-	// noSeconds is how long it keeps that somebody holds none, in freecache's whole
-	// seconds: 1 … 2 s. It is no longer because it only spares Postgres those who try
-	// again and again, and a row that a person adds by hand should count at once.
+	// noSeconds is how long it caches that a user has none, in freecache's whole
+	// seconds: 1 … 2 s. It is this short because it only spares Postgres users who
+	// retry repeatedly, and a row that an operator adds manually should count
+	// immediately.
 	noSeconds = 2
 )
 
-// The bits of a kept answer.
+// The bits of a cached answer.
 const (
 	bitHeld = 1 << iota
 	bitHuman
 )
 
-// memoryKey names an answer by item, user and closing, for the reasons of setKey.
+// memoryKey is an answer's key: item, user and closing time, for the reasons of
+// setKey.
 func (q *question) memoryKey() [24]byte {
 	var k [24]byte
 	binary.BigEndian.PutUint64(k[:], uint64(q.item))
@@ -27,7 +29,7 @@ func (q *question) memoryKey() [24]byte {
 	return k
 }
 
-// remember keeps the answer to a question that has the same one for ever.
+// remember caches a final answer.
 func (s *Service) remember(q *question) {
 	var bits byte
 	seconds := noSeconds
@@ -41,7 +43,7 @@ func (s *Service) remember(q *question) {
 	_ = s.memory.Set(key[:], []byte{bits}, seconds) // an entry of 25 bytes always fits
 }
 
-// recall returns an answer that was kept.
+// recall returns a cached answer.
 func (s *Service) recall(q *question) (answer, bool) {
 	key := q.memoryKey()
 	v, err := s.memory.Get(key[:])

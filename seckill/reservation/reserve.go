@@ -15,28 +15,29 @@ import (
 )
 
 const (
-	// lockLasts is longer than reserving takes, with a human check of some service
-	// elsewhere in it.
+	// lockLasts is longer than reserving takes, including a human check by an
+	// external service.
 	lockLasts = 5 * time.Second
-	// lockWait is how long a request waits for its user's others. Its work may then
-	// be done twice, which is harmless.
+	// lockWait is how long a request waits for the same user's other requests.
+	// After that, work may be done twice, which is harmless.
 	lockWait = time.Second
 )
 
-// held is a reservation that somebody holds.
+// held is a user's existing reservation.
 type held struct {
 	at  time.Time
 	new bool // made by this request
 }
 
-// applicant is who asks for a reservation, and with which proof.
+// applicant is the user who requests a reservation, with a human check's proof.
 type applicant struct {
 	user  int64
 	from  netip.Addr
 	proof string
 }
 
-// reserve gives a user the reservation of an item, or the one that there is.
+// reserve returns a user's reservation of the item, creating it if there is
+// none.
 func (s *Service) reserve(ctx context.Context, item *catalogue.Item, who applicant) (held, error) {
 	now := s.deps.Clock.Now()
 	switch {
@@ -52,7 +53,8 @@ func (s *Service) reserve(ctx context.Context, item *catalogue.Item, who applica
 	defer s.turn(ctx, item.ID, who.user)()
 	human := false
 	if item.HumanCheck == humancheck.Pow {
-		// Who holds one already needs no other proof: the first was good once only.
+		// A user who already has one needs no new proof: the first was valid only
+		// once.
 		if h, err := s.read(ctx, item.ID, who.user); !errors.Is(err, errNone) {
 			return h, err
 		}
@@ -69,8 +71,9 @@ func (s *Service) reserve(ctx context.Context, item *catalogue.Item, who applica
 	return w.got, w.err
 }
 
-// heldStill answers after the window closed: to those who hold one, what they
-// were told before. Most who come now hold none, so the caches are asked first.
+// heldStill answers after the window closed: users with a reservation get the
+// same answer as before. Most users who come now have none, so the caches are
+// checked first.
 func (s *Service) heldStill(ctx context.Context, item *catalogue.Item, user int64) (held, error) {
 	have, err := s.find(ctx, item, user)
 	if err != nil {
@@ -82,7 +85,7 @@ func (s *Service) heldStill(ctx context.Context, item *catalogue.Item, user int6
 	return s.read(ctx, item.ID, user)
 }
 
-// read returns the reservation that a user holds of an item, or errNone.
+// read returns a user's reservation of an item, or errNone.
 func (s *Service) read(ctx context.Context, item, user int64) (held, error) {
 	r, err := seckilldb.New(s.deps.DB).Reservation(ctx, seckilldb.ReservationParams{ItemID: item, UserID: user})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -94,8 +97,8 @@ func (s *Service) read(ctx context.Context, item, user int64) (held, error) {
 	return held{at: r.ReservedAt}, nil
 }
 
-// giveUp takes a user's reservation back while the window is open. That there is
-// none is no mistake.
+// giveUp cancels a user's reservation while the window is open. It succeeds if
+// there is none.
 func (s *Service) giveUp(ctx context.Context, item *catalogue.Item, user int64) error {
 	if item.ReserveUntil.IsZero() {
 		return errNotAsked
@@ -116,9 +119,10 @@ func (s *Service) giveUp(ctx context.Context, item *catalogue.Item, user int64) 
 	}
 }
 
-// turn waits until no other request of the user for the item is under way, and
-// returns what lets the next one go on. Where the lock cannot be had, or not in
-// time, the request goes on as well: Postgres keeps order without it.
+// turn waits until no other request of the user for the item is in progress,
+// and returns the function that lets the next one continue. If the lock cannot
+// be had, or not in time, the request continues anyway: Postgres keeps order
+// without it.
 func (s *Service) turn(ctx context.Context, item, user int64) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// together runs f with 0…n-1 at the same time.
+// together runs f with 0…n-1 concurrently.
 func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -29,7 +29,7 @@ func together(n int, f func(i int)) {
 
 func TestAThousandAtOnce(t *testing.T) {
 	t.Parallel()
-	const requests, users = 1000, 400 // everybody asks two or three times
+	const requests, users = 1000, 400 // every user sends two or three requests
 	for _, c := range []struct {
 		name  string
 		plan  []plan
@@ -50,7 +50,7 @@ func TestAThousandAtOnce(t *testing.T) {
 			instances := []*desk{s.instance(s.db, rdb), s.instance(s.db, rdb), s.instance(s.db, rdb)}
 			replies := make([]reply, requests)
 			together(requests, func(i int) {
-				// Where the machine is too busy for the time that a batch has, they are told to come again, and come.
+				// If the machine is too busy for a batch's timeout, users get "try again" and do.
 				for range 20 {
 					replies[i] = instances[i%len(instances)].as(auth.Shopper, int64(i%users+1), http.MethodPost, s.route("reservation"), nil)
 					if replies[i].status != http.StatusServiceUnavailable {
@@ -70,7 +70,7 @@ func TestAThousandAtOnce(t *testing.T) {
 				}
 				before, again := told[i%users]
 				if again && before != answer {
-					t.Errorf("user %d was told %s and %s", i%users+1, before, answer)
+					t.Errorf("user %d got %s and %s", i%users+1, before, answer)
 				}
 				if told[i%users] = answer; !again && answer != "reservation-full" {
 					won++
@@ -118,9 +118,9 @@ func TestTheCap(t *testing.T) {
 	s.shopper(3, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
 	s.reserve(11).want(t, http.StatusCreated, "")
 	s.reserve(3).want(t, http.StatusConflict, "reservation-full")
-	s.reserve(1).want(t, http.StatusCreated, "") // theirs all the time
+	s.reserve(1).want(t, http.StatusCreated, "") // already had one
 
-	// More stock is more places; a lower cap takes nothing from anybody.
+	// More stock means more places; a lower cap revokes no reservation.
 	s.sql(`UPDATE seckill.items SET stock = 11`)
 	s.reserve(3).want(t, http.StatusCreated, "")
 	s.reserve(12).want(t, http.StatusConflict, "reservation-full")
@@ -131,7 +131,7 @@ func TestTheCap(t *testing.T) {
 		t.Errorf("%d hold a reservation, want 10", s.rows())
 	}
 
-	// The cap is as it is written: 2.3 × 100 is 229.999… in binary fractions.
+	// The cap is exact in decimals: 2.3 × 100 is 229.999… in binary fractions.
 	s.sql(`UPDATE seckill.items SET stock = 100`)
 	s.sql(`UPDATE seckill.sessions SET reservation_cap = 2.3`)
 	s.sql(`INSERT INTO seckill.reservations (item_id, user_id) SELECT $1, 1000 + u FROM generate_series(1, 219) u`, s.item.ID)
@@ -141,7 +141,7 @@ func TestTheCap(t *testing.T) {
 	s.sql(`UPDATE seckill.items SET stock = 0, unlimited = true`)
 	s.reserve(201).want(t, http.StatusCreated, "")
 
-	// One that is set on a session counts what was there before.
+	// A cap that is introduced counts the existing reservations.
 	s.sql(`DELETE FROM seckill.reservation_counts`)
 	s.sql(`UPDATE seckill.items SET stock = 232, unlimited = false`)
 	s.sql(`UPDATE seckill.sessions SET reservation_cap = 1`)
@@ -149,8 +149,8 @@ func TestTheCap(t *testing.T) {
 	s.reserve(203).want(t, http.StatusConflict, "reservation-full")
 }
 
-// TestTheWindowIsPostgres has the instance's clock say what it likes: where it is
-// wrong by less than it knows, Postgres decides.
+// TestTheWindowIsPostgres varies the instance's clock: within its known error,
+// Postgres decides.
 func TestTheWindowIsPostgres(t *testing.T) {
 	t.Parallel()
 	const minute = time.Minute
@@ -199,7 +199,7 @@ func TestAfterTheWindowNothingChanges(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReserved(t *testing.T) {
+func TestItemsThatCannotBeReserved(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(_, session, _ map[string]any) {
 		delete(session, "reservation_opens_at")
@@ -208,7 +208,7 @@ func TestWhatCannotBeReserved(t *testing.T) {
 	s.reserve(7).want(t, http.StatusConflict, "no-reservation")
 	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusConflict, "no-reservation")
 
-	// Postgres has heard what the instance has not yet.
+	// Postgres knows a change that the instance does not know yet.
 	ended := open(t, capped(2))
 	ended.reserve(6).want(t, http.StatusCreated, "")
 	ended.sql(`UPDATE seckill.activities SET status = 'terminated'`)
@@ -241,10 +241,10 @@ func TestOneProofForOneReservation(t *testing.T) {
 		t.Errorf("it was made for %s", got)
 	}
 	if ok, err := s.svc.Proved(t.Context(), 7, s.item.ID); !ok || err != nil {
-		t.Errorf("the proof counts for nothing: %v %v", ok, err)
+		t.Errorf("the proof does not count: %v %v", ok, err)
 	}
 	if ok, err := s.svc.Proved(t.Context(), 8, s.item.ID); ok || err != nil {
-		t.Errorf("nothing counts as a proof: %v %v", ok, err)
+		t.Errorf("a missing proof counts: %v %v", ok, err)
 	}
 }
 

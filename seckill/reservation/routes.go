@@ -17,36 +17,36 @@ type Request struct {
 	ID string `path:"id" doc:"The item" example:"42"`
 }
 
-// ReserveRequest is a Request with the proof that the activity may ask for.
+// ReserveRequest is a Request with the proof that the activity may require.
 type ReserveRequest struct {
 	Request
 	Proof string `header:"Human-Check" maxLength:"4096" doc:"The solution of a challenge for the purpose reservation, where the activity's human check is pow"`
 }
 
-// Reservation is what a shopper is told of theirs.
+// Reservation is a shopper's own reservation.
 type Reservation struct {
 	ItemID     string `json:"item_id" example:"42"`
 	ReservedAt string `json:"reserved_at" format:"date-time"`
-	OpensAt    string `json:"opens_at" format:"date-time" doc:"When the sale opens; ask for a rush path shortly before"`
+	OpensAt    string `json:"opens_at" format:"date-time" doc:"When the sale opens; request a rush path shortly before"`
 }
 
 // Answer carries a Reservation.
 type Answer struct{ Body Reservation }
 
-// Routes registers what shoppers do with reservations. How often a user and an
-// address may try is for limits.
+// Routes registers the shoppers' routes for reservations. limits bound how
+// often a user and an address may try.
 func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 	api.Member("reservation_closes_at", huma.Schema{
 		Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-11-11T11:50:00.000Z"},
-		Description: "Until when you can reserve, of no-reservation-held",
+		Description: "Until when you can reserve, in a no-reservation-held problem",
 	})
 	const path = "/api/v1/items/{id}/reservation"
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodPost, Path: path, ID: "reserve-item", Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated, Limits: limits,
 		Summary: "Reserve an item, which is the qualification to rush for it",
-		Description: "For sessions with reservation_opens_at, until reservation_closes_at. One per shopper and item; asking again gives the same answer. " +
-			"A reservation is no unit: more shoppers may hold one than there are units. " +
-			"Where human_check is pow, solve its challenge now; nothing is asked for at the opening then.",
+		Description: "For sessions with reservation_opens_at, until reservation_closes_at. One per shopper and item; repeating the request gives the same answer. " +
+			"A reservation does not guarantee a unit: there may be more reservations than units. " +
+			"If human_check is pow, solve its challenge now; it is then not required at the opening.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "no-reservation, reservation-full", http.StatusTooEarly: "reservation-not-open",
 			http.StatusGone: "reservation-closed, ended", http.StatusForbidden: "human-check-required, human-check-failed",
@@ -55,18 +55,18 @@ func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 	}, s.post)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: path, ID: "get-reservation", Tag: "shopper", Role: auth.Shopper,
-		Summary: "One's own reservation of an item", Problems: map[int]string{http.StatusNotFound: "not-found"},
+		Summary: "Your reservation of an item", Problems: map[int]string{http.StatusNotFound: "not-found"},
 	}, s.get)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodDelete, Path: path, ID: "give-up-reservation", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Give one's reservation back, before reservation_closes_at; that there is none is no mistake",
+		Summary: "Cancel your reservation, before reservation_closes_at; succeeds if there is none",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "no-reservation", http.StatusGone: "reservation-closed",
 		},
 	}, s.remove)
 }
 
-// item finds what a path names.
+// item finds the item that a path names.
 func (s *Service) item(rawID string) (*catalogue.Item, error) {
 	id, err := httpx.ParseID(rawID)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Service) remove(ctx context.Context, in *Request) (*struct{}, error) {
 	return nil, err
 }
 
-// told is the answer about a reservation.
+// told renders the answer about a reservation.
 func told(item *catalogue.Item, h held, err error) (*Answer, error) {
 	if err != nil {
 		return nil, err

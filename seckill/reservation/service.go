@@ -19,8 +19,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// clockTolerance is how far this process's idea of the time may be off before it
-// refuses what Postgres might grant; the rush's default for the same.
+// clockTolerance is how far this process's clock may be off before it refuses
+// what Postgres might grant; the same as the rush's default.
 const clockTolerance = time.Second
 
 // Items is the catalogue: what is published.
@@ -33,7 +33,7 @@ type Human interface {
 	Check(ctx context.Context, kind humancheck.Kind, sub humancheck.Subject, solution string) error
 }
 
-// Deps are what the package works with; all are required.
+// Deps are the package's dependencies; all are required.
 type Deps struct {
 	DB      *pgxpool.Pool // the seckill module's budget of connections
 	Redis   redis.UniversalClient
@@ -45,10 +45,10 @@ type Deps struct {
 	Metrics prometheus.Registerer
 }
 
-// Service gives out reservations and says who holds one. Safe for concurrent use.
+// Service grants and looks up reservations. Safe for concurrent use.
 type Service struct {
 	deps Deps
-	// memory keeps answers that cannot change any more; see remember.
+	// memory caches final answers; see remember.
 	memory *freecache.Cache
 	asking batch.Coalescer[question]
 	giving batch.Coalescer[wish]
@@ -58,19 +58,19 @@ type Service struct {
 }
 
 const (
-	// batchMost bounds what is asked at once: 512 take Postgres a few milliseconds,
-	// and a crowd's cost for each does not fall further.
+	// batchMost bounds one batch: 512 take Postgres a few milliseconds, and larger
+	// batches do not reduce the cost per request further.
 	batchMost = 512
-	// batchesAtOnce are under way at the same time: while one waits for Postgres the
-	// other is put together, and a crowd takes no more connections than these from
-	// the module's others, whatever holds it up.
+	// batchesAtOnce run concurrently: while one waits for Postgres the other is
+	// assembled, and a crowd uses no more than these connections of the module,
+	// whatever delays it.
 	batchesAtOnce = 2
 	// waitingMost is well below a second of work.
 	waitingMost = 16 * 1024
 )
 
-// memoryBytes holds some 100,000 answers: more shoppers than one instance gives
-// paths to in a minute. freecache takes no less than 512 KiB.
+// memoryBytes fits some 100,000 answers: more shoppers than one instance issues
+// paths to in a minute. freecache's minimum is 512 KiB.
 const memoryBytes = 8 << 20
 
 // New returns the service; it reads nothing yet.
@@ -82,11 +82,11 @@ func New(deps Deps) (*Service, error) {
 		deps: deps, memory: freecache.NewCache(memoryBytes),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_reservations_total",
-			Help: "Requests to reserve an item, by code: reserved, held (again the same answer), given-up, or why not.",
+			Help: "Requests to reserve an item, by code: reserved, held (already had one), given-up, or the refusal's code.",
 		}, []string{"code"}),
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_reservation_lookups_total",
-			Help: "Times somebody's reservation was looked up, by where the answer was: memory, redis, postgres, nowhere.",
+			Help: "Lookups of a user's reservation, by the source of the answer: memory, redis, postgres, nowhere.",
 		}, []string{"from"}),
 	}
 	s.asking = batch.Coalescer[question]{Answer: s.lookUp, MaxBatch: batchMost, Parallel: batchesAtOnce, MaxWaiting: waitingMost}
@@ -100,14 +100,15 @@ func New(deps Deps) (*Service, error) {
 	return s, errors.Join(deps.Metrics.Register(s.answers), deps.Metrics.Register(s.lookups))
 }
 
-// Codes under which good answers are counted; refusals are counted under theirs.
+// Codes under which successful answers are counted; refusals are counted under
+// their own.
 const (
 	codeReserved = "reserved"
 	codeHeld     = "held"
 	codeGivenUp  = "given-up"
 )
 
-// count notes an answer.
+// count counts an answer.
 func (s *Service) count(code string, err error) {
 	if err != nil {
 		code = fault.From(err).Code

@@ -37,14 +37,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A client without its server tries to dial once a second and ends after its next try.
+	// A client whose server is gone dials once a second and ends after its next attempt.
 	redial := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	pgtest.Main(m, func() error { return goleak.Find(redial) })
 }
 
 var testKey = bytes.Repeat([]byte{7}, 32)
 
-// shop is one instance with the whole of seckill, and reservations at its door.
+// shop is one instance of all of seckill, with reservations checked at its
+// door.
 type shop struct {
 	t     testing.TB
 	db    *pgxpool.Pool
@@ -53,7 +54,7 @@ type shop struct {
 	sale  *seckill.Service
 	clock *testClock
 	human *human
-	// queries counts the statements of the reservations' own connections.
+	// queries counts the statements on the reservations' connections.
 	queries atomic.Int64
 	*desk
 
@@ -69,11 +70,11 @@ type desk struct {
 	tokens  *auth.Tokens
 }
 
-// plan changes what the shop sells.
+// plan changes the shop's plan.
 type plan func(activity, session, item map[string]any)
 
 // open publishes an item of ten units whose session opens in 90 s, when paths are
-// given out already, and whose reservation is open until 10 s before.
+// already issued, and whose reservation is open until 10 s before.
 func open(t testing.TB, change ...plan) *shop {
 	t.Helper()
 	s := &shop{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), clock: new(testClock), human: &human{used: map[string]bool{}}}
@@ -104,7 +105,7 @@ func open(t testing.TB, change ...plan) *shop {
 	return s
 }
 
-// pool is one of an instance's own, whose statements are counted.
+// pool is an instance's own pool, whose statements are counted.
 func (s *shop) pool(cfg *pgxpool.Config) *pgxpool.Pool {
 	s.t.Helper()
 	cfg.ConnConfig.Tracer = counter{&s.queries}
@@ -125,7 +126,8 @@ func (c counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 }
 func (counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// instance is another process of the shop as far as reservations go.
+// instance is another process of the shop, as far as reservations are
+// concerned.
 func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
 	s.t.Helper()
 	d := &desk{metrics: prometheus.NewRegistry(), tokens: auth.NewTokens(testKey, time.Now)}
@@ -180,7 +182,8 @@ func capped(multiple float64) plan {
 	return func(_, session, _ map[string]any) { session["reservation_cap"] = multiple }
 }
 
-// window moves the reservation to the given distances from now, as only time can.
+// window moves the reservation window to the given distances from now, which the
+// API does not allow.
 func (s *shop) window(from, until time.Duration) {
 	s.t.Helper()
 	s.sql(`UPDATE seckill.sessions SET reservation_opens_at = now() + make_interval(secs => $1),
@@ -208,7 +211,7 @@ func (s *shop) number(query string, args ...any) int {
 	return n
 }
 
-// rows is how many reservations Postgres has.
+// rows is the number of reservations in Postgres.
 func (s *shop) rows() int { return s.number(`SELECT count(*) FROM seckill.reservations`) }
 
 // reply is an answer of the API.
@@ -220,7 +223,7 @@ type reply struct {
 
 func (r reply) text(field string) string { s, _ := r.body[field].(string); return s }
 
-// want insists on a status and, unless it is empty, on a problem's code.
+// want requires a status and, unless it is empty, a problem's code.
 func (r reply) want(t testing.TB, status int, code string) reply {
 	t.Helper()
 	if r.status != status || code != "" && r.text("code") != code {
@@ -229,7 +232,7 @@ func (r reply) want(t testing.TB, status int, code string) reply {
 	return r
 }
 
-// as calls the API as somebody.
+// as calls the API as a user in a role.
 func (d *desk) as(role auth.Role, user int64, method, path string, body any, headers ...string) reply {
 	token, err := d.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
 	if err != nil {
@@ -252,7 +255,7 @@ func (d *desk) as(role auth.Role, user int64, method, path string, body any, hea
 	rec := httptest.NewRecorder()
 	d.rt.ServeHTTP(rec, req)
 	r := reply{status: rec.Code, raw: rec.Body.Bytes()}
-	_ = json.Unmarshal(r.raw, &r.body) // a body that is no object has no fields
+	_ = json.Unmarshal(r.raw, &r.body) // a body that is not an object has no fields
 	return r
 }
 
@@ -271,7 +274,7 @@ func (s *shop) reserve(user int64, headers ...string) reply {
 
 func (s *shop) path(user int64) reply { return s.shopper(user, http.MethodPost, "rush-path") }
 
-// lookups is how many lookups were answered from somewhere.
+// lookups is the number of lookups answered from a source.
 func (d *desk) lookups(t testing.TB, from string) int {
 	t.Helper()
 	families, err := d.metrics.Gather()
@@ -289,7 +292,7 @@ func (d *desk) lookups(t testing.TB, from string) int {
 	return 0
 }
 
-// human takes each proof once, as the real check does.
+// human accepts each proof once, as the real check does.
 type human struct {
 	mu    sync.Mutex
 	used  map[string]bool
@@ -304,7 +307,7 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	h.last = sub
 	switch {
 	case kind != humancheck.Pow:
-		return errors.New("not the kind that the activity asks for")
+		return errors.New("not the kind that the activity requires")
 	case solution == "":
 		return fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Show that you are not a program", "请先完成人机验证"}, "Solve a challenge.")
 	case h.used[solution]:
@@ -314,7 +317,7 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	return nil
 }
 
-// testClock is the time that the instance believes in.
+// testClock is the instance's clock.
 type testClock struct{ offset atomic.Int64 }
 
 func (c *testClock) Now() time.Time           { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }

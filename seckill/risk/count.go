@@ -11,37 +11,39 @@ import (
 )
 
 const (
-	// openEvery is how late a user is hit who has taken one unpaid order too many.
+	// openEvery is how soon a rule applies to a user with one unpaid order too
+	// many.
 	openEvery = time.Second
-	// openShare bounds the time that the database spends on that: where the
-	// question takes long, the next one waits ten times as long.
+	// openShare bounds the database time spent on that: if a query takes long,
+	// the next one waits ten times as long.
 	openShare = 10
-	// recountEvery is how often unpaid closings are counted for everybody, which
-	// reads all of them once; single users are counted as their orders close.
+	// recountEvery is how often unpaid closings are counted for all users, which
+	// reads all closings once; single users are counted as their orders close.
 	recountEvery = 5 * time.Minute
-	// tidyEvery is how often what has ended is removed.
+	// tidyEvery is how often ended rows are removed.
 	tidyEvery = time.Minute
-	// turnLife is how long another instance waits after one that died counting.
+	// turnLife is how long the other instances wait after one that died while
+	// counting.
 	turnLife = 10 * time.Second
 )
 
-// keepCounting runs the loops of which one instance is enough, and this
+// keepCounting runs the loops that only one instance needs to run, and this
 // instance's own flushing of refusals.
 func (s *Service) keepCounting(ctx context.Context) error {
 	elector := &lease.Elector{DB: s.deps.DB, Name: "risk-count", Holder: s.holder, TTL: turnLife}
 	defer func() {
 		if err := elector.Resign(ctx); err != nil {
-			s.deps.Log.WarnContext(ctx, "lease not given back, it ends by itself", "lease", elector.Name, "error", err)
+			s.deps.Log.WarnContext(ctx, "lease not released, it will expire", "lease", elector.Name, "error", err)
 		}
 	}()
 	var jobs jobs
 	return app.Loop{
-		Every: flushEvery, Log: s.deps.Log, Failed: "risk rules not counted, trying again",
+		Every: flushEvery, Log: s.deps.Log, Failed: "risk rule counting failed, will be retried",
 		Do: func(ctx context.Context) error { return s.countOnce(ctx, elector, &jobs) },
 	}.Run(ctx)
 }
 
-// jobs are when the loops of one instance are due next.
+// jobs are the next due times of the loops that one instance runs.
 type jobs struct{ open, recount, tidy time.Time }
 
 func (s *Service) countOnce(ctx context.Context, elector *lease.Elector, due *jobs) error {
@@ -78,7 +80,7 @@ func (s *Service) countOnce(ctx context.Context, elector *lease.Elector, due *jo
 	return nil
 }
 
-// recount counts every rule of a kind anew.
+// recount recounts every rule of a kind.
 func (s *Service) recount(ctx context.Context, kind Kind) error {
 	p, now := s.current.Now(), s.deps.Clock.Now()
 	for i := range p.rules {
@@ -94,7 +96,7 @@ func (s *Service) recount(ctx context.Context, kind Kind) error {
 // tidyAtMost bounds one removal; the next round takes the rest.
 const tidyAtMost = 10_000
 
-// tidy removes what has ended: nothing asks for it any more.
+// tidy removes rows that have ended and are no longer read.
 func (s *Service) tidy(ctx context.Context) error {
 	q := riskdb.New(s.deps.DB)
 	for what, remove := range map[string]func() error{

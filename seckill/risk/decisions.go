@@ -10,7 +10,7 @@ import (
 	"stampede/seckill/rush"
 )
 
-// What came of a decision that restricted somebody.
+// Results of a decision that restricted a shopper.
 const (
 	resultShortWindow = "short-window"
 	resultLater       = "later"
@@ -19,10 +19,10 @@ const (
 )
 
 const (
-	// maxQueued bounds the decisions that wait to be stored, some 300 bytes each:
-	// seconds of a crowd of offenders, all of whom the rate limit slows down.
+	// maxQueued bounds the decisions waiting to be stored, some 300 bytes each: a
+	// few seconds of a crowd of offenders, all of whom the rate limit slows down.
 	maxQueued = 8192
-	// maxStored is what one statement takes.
+	// maxStored bounds the decisions in one statement.
 	maxStored = 500
 	// storeTimeout bounds one statement, which is tried twice: a stop waits for it.
 	storeTimeout = 2 * time.Second
@@ -38,8 +38,8 @@ type decision struct {
 	result         string
 }
 
-// decide puts a decision in line to be stored. It never waits: a shopper's answer
-// does not depend on it.
+// decide queues a decision to be stored. It never blocks: a shopper's answer does
+// not depend on it.
 func (s *Service) decide(a *rush.Applicant, rule int64, note ruleNote, in inputs, result string) {
 	s.metrics.decisions.WithLabelValues(result).Inc()
 	d := decision{at: a.Now, user: a.User, item: a.Item.ID, activity: a.Item.ActivityID, rule: rule, no: a.OrderNo, result: result}
@@ -48,7 +48,7 @@ func (s *Service) decide(a *rush.Applicant, rule int64, note ruleNote, in inputs
 		d.inputs, err = json.Marshal(in)
 	}
 	if err != nil {
-		s.metrics.lost.Inc() // numbers and our own words always encode
+		s.metrics.lost.Inc() // numbers and fixed strings always encode
 		return
 	}
 	select {
@@ -58,17 +58,17 @@ func (s *Service) decide(a *rush.Applicant, rule int64, note ruleNote, in inputs
 	}
 }
 
-// storeDecisions writes what is in line, one statement for what has gathered
-// while the last was under way, until ctx ends and the line is empty.
+// storeDecisions stores the queued decisions, one statement for those that
+// arrived during the previous one, until ctx ends and the queue is empty.
 func (s *Service) storeDecisions(ctx context.Context) error {
-	// What is in hand when ctx ends is stored all the same. Nothing comes behind it:
-	// by then nobody is served any more.
+	// The current batch is stored even if ctx has ended. Nothing follows it: by then
+	// no requests are served.
 	storing := context.WithoutCancel(ctx)
 	for {
 		select {
 		case d := <-s.queue:
 			if !s.store(storing, s.gather(d)) && ctx.Err() != nil {
-				return nil //nolint:nilerr // ctx's end is no failure; Postgres is away, and the process wants to end
+				return nil //nolint:nilerr // the end of ctx is not a failure: Postgres is unavailable and the process is stopping
 			}
 			continue
 		default:
@@ -95,8 +95,8 @@ func (s *Service) gather(first decision) []decision {
 	return batch
 }
 
-// store writes a batch, a second time if need be; what Postgres took neither time
-// is counted as lost.
+// store writes a batch and retries once; decisions that Postgres took neither
+// time are counted as lost.
 func (s *Service) store(ctx context.Context, batch []decision) bool {
 	n := len(batch)
 	rows := riskdb.InsertDecisionsParams{At: make([]time.Time, n), OrderNos: make([]ids.ID, n)}

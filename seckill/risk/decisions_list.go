@@ -12,7 +12,7 @@ import (
 	"stampede/seckill/risk/internal/riskdb"
 )
 
-// riskDecision is a decision as operators read it.
+// riskDecision is a decision as operators see it.
 type riskDecision struct {
 	ID         string         `json:"id"`
 	At         string         `json:"at" format:"date-time"`
@@ -20,14 +20,14 @@ type riskDecision struct {
 	ItemID     string         `json:"item_id"`
 	ActivityID string         `json:"activity_id"`
 	OrderNo    ids.ID         `json:"order_no" doc:"The number of the path that was restricted or refused"`
-	RuleID     string         `json:"rule_id,omitempty" doc:"Left out where the blacklist decided"`
-	Rule       map[string]any `json:"rule" doc:"The rule as it was then, or the blacklist's entry"`
-	Inputs     map[string]any `json:"inputs" doc:"What the rule saw of the user: the count, and until when it hits"`
+	RuleID     string         `json:"rule_id,omitempty" doc:"Missing if the blacklist decided"`
+	Rule       map[string]any `json:"rule" doc:"The rule at that time, or the blacklist's entry"`
+	Inputs     map[string]any `json:"inputs" doc:"The rule's data about the user: the count, and until when the rule applies"`
 	Result     string         `json:"result" enum:"short-window,later,refused-by-chance,refused" doc:"short-window, later: a weaker path; refused-by-chance, refused: none"`
 }
 
-// readDecisions returns decisions, the newest first; 0 stands for any user, any
-// rule, and the beginning.
+// readDecisions returns decisions, newest first; 0 means any user, any rule,
+// and the beginning.
 func readDecisions(ctx context.Context, db *pgxpool.Pool, user, rule, before int64, limit int) ([]riskDecision, error) {
 	rows, err := riskdb.New(db).Decisions(ctx, riskdb.DecisionsParams{UserID: user, RuleID: rule, Before: before, AtMost: int32(limit)}) //nolint:gosec // a page
 	if err != nil {

@@ -19,10 +19,10 @@ func TestDecisionIsStored(t *testing.T) {
 	if err := i.Door(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if err := i.Door(t.Context(), i.applicant(10, item)); err != nil { // innocent: nothing to store
+	if err := i.Door(t.Context(), i.applicant(10, item)); err != nil { // no rule applies: nothing to store
 		t.Fatal(err)
 	}
-	stop() // stores what is in line
+	stop() // stores what is queued
 	code, doc := i.call(auth.Viewer, http.MethodGet, "/decisions?user_id=9&rule_id="+id, "")
 	if code != http.StatusOK || len(doc["data"].([]any)) != 1 || y.count(`SELECT count(*) FROM risk.decisions`) != 1 {
 		t.Fatalf("%d %v", code, doc)
@@ -34,7 +34,7 @@ func TestDecisionIsStored(t *testing.T) {
 	requireEqual(t, "count", got["inputs"].(map[string]any)["count"], any(3.0))
 	requireEqual(t, "result", got["result"], any("short-window"))
 	requireEqual(t, "number", got["order_no"], any(a.OrderNo.String()))
-	// It outlives the rule, which it describes as it was.
+	// The decision outlives the rule, and describes it as it was.
 	if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
 		t.Fatalf("%d %v", code, doc)
 	}

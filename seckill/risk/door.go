@@ -14,11 +14,11 @@ import (
 	"stampede/seckill/rush"
 )
 
-// errNotAvailable is all that a refused shopper learns.
+// errNotAvailable is all that a shopper refused by the blacklist or a rule learns.
 var errNotAvailable = fault.New(fault.Forbidden, "not-available", fault.Titles{"Not available to you right now", "暂时无法参与该活动"}, "This item is not available to you right now.")
 
-// Door is the check of blacklist and rules, a rush.DoorCheck. It reads memory
-// only, so it belongs before the checks that cost something.
+// Door is the check of blacklist and rules, a rush.DoorCheck. It reads only
+// memory, so it belongs before the checks that cost more.
 func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
 	if s.deps.Blacklist != nil {
 		if e, listed := s.deps.Blacklist.Listed(a.User, "", a.Device, a.Address); listed {
@@ -33,7 +33,8 @@ func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
 	return s.apply(ctx, a, marks)
 }
 
-// apply weakens or refuses the path by every rule that hits the applicant.
+// apply weakens or refuses the path by every rule that applies to the
+// applicant.
 func (s *Service) apply(_ context.Context, a *rush.Applicant, marks []mark) error {
 	refused := false
 	for _, m := range marks {
@@ -51,7 +52,8 @@ func (s *Service) apply(_ context.Context, a *rush.Applicant, marks []mark) erro
 			from := a.Item.OpensAt.Add(time.Duration(m.rule.Amount) * time.Millisecond)
 			if from.After(a.UsableFrom) {
 				a.UsableFrom = from
-				// Once the sale has been open for that long, it restricts nobody.
+				// Once the sale has been open for that long, the rule restricts
+				// nothing.
 				if from.After(a.Now) {
 					result = resultLater
 				}
@@ -73,8 +75,8 @@ func (s *Service) apply(_ context.Context, a *rush.Applicant, marks []mark) erro
 	return nil
 }
 
-// lucky draws a user's lot for an item under a rule. It is the same whenever and
-// wherever it is drawn, and nobody without the key can tell it in advance.
+// lucky draws a user's lot for an item under a rule. The result is the same at
+// any time on any instance, and cannot be predicted without the key.
 func (s *Service) lucky(user, item int64, r *Rule) bool {
 	mac := hmac.New(sha256.New, s.chanceKey)
 	var b [24]byte
@@ -87,16 +89,18 @@ func (s *Service) lucky(user, item int64, r *Rule) bool {
 }
 
 // Turned counts a refusal at the door for the rules of the kind
-// refusals_per_minute. What no shopper can do anything about (a store that is
-// away), and being asked for a proof that was not sent yet, is no refusal; nor is
-// what a rule refused, or a user who is hit once would stay so by asking.
+// refusals_per_minute. Not counted are failures that the shopper did not cause
+// (an unavailable store), the request for a proof that was not sent yet, and
+// refusals by a rule: otherwise a user that a rule applies to would prolong it by
+// retrying.
 func (s *Service) Turned(user int64, err error) {
 	if counts(err) {
 		s.Refused(user)
 	}
 }
 
-// codeProofAsked is the answer that begins a human check rather than fails it.
+// codeProofAsked is the answer that starts a human check and is not a failed
+// one.
 const codeProofAsked = "human-check-required"
 
 func counts(err error) bool {
@@ -104,7 +108,8 @@ func counts(err error) bool {
 	return ok && f.Code != codeProofAsked && !errors.Is(f, errNotAvailable) && (f.Kind == fault.Forbidden || f.Kind == fault.TooMany)
 }
 
-// ruleNote is what a decision keeps of what decided it.
+// ruleNote is the part of a decision that describes the rule or blacklist
+// entry.
 type ruleNote struct {
 	Blacklist int64   `json:"blacklist,string,omitempty"` // the entry's id
 	Kind      string  `json:"kind"`
@@ -118,13 +123,13 @@ func noteOf(r *Rule) ruleNote {
 	return ruleNote{Kind: string(r.Kind), Threshold: r.Threshold, Window: int64(r.Window / time.Second), Action: r.Action, Amount: r.Amount}
 }
 
-// inputs are what a rule saw of the user.
+// inputs are a rule's data about the user.
 type inputs struct {
 	Count int64
 	Until time.Time
 }
 
-// MarshalJSON leaves out what the blacklist does not have.
+// MarshalJSON omits the fields that the blacklist does not have.
 func (in inputs) MarshalJSON() ([]byte, error) {
 	doc := map[string]any{}
 	if in.Count > 0 {

@@ -9,7 +9,7 @@ import (
 	"stampede/seckill/rush"
 )
 
-// list stands for the blacklist.
+// list is a fake blacklist.
 type list map[string]bool
 
 func (l list) Listed(user int64, _, device string, addr netip.Addr) (blacklist.Entry, bool) {
@@ -19,7 +19,7 @@ func (l list) Listed(user int64, _, device string, addr netip.Addr) (blacklist.E
 	return blacklist.Entry{}, false
 }
 
-func TestWhoIsListedIsToldNothing(t *testing.T) {
+func TestListedUserGetsANeutralRefusal(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
 	item := y.activity("sale", false)

@@ -7,7 +7,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// A dry run restricts nobody and names exactly those whom the same rule then hits.
+// A dry run restricts no user and names exactly those that the same rule then
+// applies to.
 func TestDryRunEqualsTheRealHits(t *testing.T) {
 	t.Parallel()
 	y := setup(t)

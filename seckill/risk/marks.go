@@ -12,21 +12,21 @@ import (
 	"stampede/seckill/risk/internal/riskdb"
 )
 
-// Hit is a user whom a rule hits.
+// Hit is a user that a rule applies to.
 type Hit struct {
 	User  int64
-	Count int64     // of what the rule counts
+	Count int64     // what the rule counts
 	Until time.Time // when the user falls below the threshold if nothing more happens
 }
 
-// worst orders hits by how bad they are and cuts them to so many.
+// worst sorts hits, worst first, and keeps at most that many.
 func worst(hits []Hit, most int) []Hit {
 	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.User, b.User)) })
 	return hits[:min(len(hits), most)]
 }
 
-// hits returns whom a rule hits now: the same for a rule in force and for one
-// that an operator tries. users narrows it to some; nil is everybody.
+// hits returns the users that a rule applies to now: the same for a rule in
+// force and for a dry run. users restricts the query; nil means all users.
 func (s *Service) hits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64) ([]Hit, error) {
 	switch r.Kind {
 	case UnpaidHolds:
@@ -53,17 +53,17 @@ func unpaidHits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64, mos
 	return hits, nil
 }
 
-// never is the end of a mark that somebody watches over and takes away.
+// never is the end of a mark that has no time limit; a later count removes it.
 var never = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// openHits asks the order module who has many orders to pay now.
+// openHits queries the order module for users with many orders to pay now.
 func (s *Service) openHits(ctx context.Context, r *Rule) ([]Hit, error) {
 	if s.deps.Orders == nil {
 		return nil, nil
 	}
 	open, err := s.deps.Orders.OpenUnpaid(ctx, int(r.Threshold), s.set.MaxOffenders)
 	if err != nil {
-		return nil, fmt.Errorf("ask for open orders: %w", err)
+		return nil, fmt.Errorf("query open orders: %w", err)
 	}
 	hits := make([]Hit, 0, len(open))
 	for user, n := range open {
@@ -72,17 +72,17 @@ func (s *Service) openHits(ctx context.Context, r *Rule) ([]Hit, error) {
 	return worst(hits, s.set.MaxOffenders), nil
 }
 
-// putMarks notes hits of a rule, and reports whether that changed anything.
+// putMarks stores hits of a rule, and reports whether that changed anything.
 func putMarks(ctx context.Context, tx pgx.Tx, rule int64, hits []Hit) (bool, error) {
 	users, counts, until := columns(hits)
 	changed, err := riskdb.New(tx).PutMarks(ctx, riskdb.PutMarksParams{RuleID: rule, Users: users, Counts: counts, Until: until})
 	if err != nil {
-		return false, fmt.Errorf("note marks: %w", err)
+		return false, fmt.Errorf("store marks: %w", err)
 	}
 	return changed > 0, nil
 }
 
-// setMarks makes hits all that a rule has.
+// setMarks replaces all marks of a rule by hits.
 func setMarks(ctx context.Context, tx pgx.Tx, rule int64, hits []Hit) (bool, error) {
 	users, _, _ := columns(hits)
 	removed, err := riskdb.New(tx).RemoveMarksOfOthers(ctx, riskdb.RemoveMarksOfOthersParams{RuleID: rule, Users: users})
@@ -102,7 +102,7 @@ func columns(hits []Hit) (users, counts []int64, until []time.Time) {
 	return users, counts, until
 }
 
-// remark counts a rule anew for everybody.
+// remark recounts a rule for all users.
 func (s *Service) remark(ctx context.Context, r *Rule) error {
 	hits, err := s.hits(ctx, s.deps.DB, r, nil)
 	if err != nil {

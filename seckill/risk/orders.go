@@ -14,18 +14,18 @@ import (
 	"stampede/seckill/risk/internal/riskdb"
 )
 
-// eventAttempts is how often an event is tried before it becomes a dead letter:
-// at up to 30 s each, through an hour without Postgres.
+// eventAttempts is how often an event is delivered before it becomes a dead
+// letter: at up to 30 s between attempts, enough for an hour without Postgres.
 const eventAttempts = 120
 
-// Subscriptions are what the package listens to on EVENTS.
+// Subscriptions are the package's subscriptions to EVENTS.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{{Name: "risk-orders", Filter: orderevent.SubjectAll, MaxAttempts: eventAttempts, Handle: s.learn}}
 }
 
-// learn takes in what became of orders. It needs no inbox: an unpaid closing is
-// noted once by its number, and of an exclusive order only a newer version
-// counts. Most events of a sale say nothing here and are not even decoded.
+// learn processes order events. It needs no inbox: an unpaid closing is
+// recorded once by its number, and of an exclusive order only a newer version
+// counts. Most events of a sale are irrelevant here and are not even decoded.
 func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 	exclusive := s.exclusiveItems()
 	if m.Subject != orderevent.SubjectClosed && m.Subject != orderevent.SubjectPaid && len(exclusive) == 0 {
@@ -59,10 +59,10 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 		}
 	}
 	if len(late) > 0 {
-		// Paid after all, from the backup: nobody was harmed. Marks follow at the next
+		// Paid after all, from the backup: no harm was done. Marks follow at the next
 		// count.
 		if err := riskdb.New(s.deps.DB).ForgetHolds(ctx, late); err != nil {
-			return fmt.Errorf("risk: forget holds that were paid late: %w", err)
+			return fmt.Errorf("risk: delete holds that were paid late: %w", err)
 		}
 	}
 	return nil
@@ -72,8 +72,8 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 // before: 1 is its creation.
 const paidInTime = 2
 
-// exclusiveItems are those whose orders a claim depends on. The catalogue keeps
-// an item for a while after its end, by when its claims end by themselves.
+// exclusiveItems are the items whose orders a claim depends on. The catalogue
+// keeps an item for a while after its end, by which time its claims have ended.
 func (s *Service) exclusiveItems() map[int64]bool {
 	var exclusive map[int64]bool
 	for _, item := range s.deps.Items.Items() {
@@ -87,8 +87,8 @@ func (s *Service) exclusiveItems() map[int64]bool {
 	return exclusive
 }
 
-// learnClaims notes which exclusive orders are live, and gives back the claims
-// whose only number has ended without one.
+// learnClaims records which exclusive orders are live, and releases the claims
+// whose only number has ended without a live order.
 func (s *Service) learnClaims(ctx context.Context, orders []orderevent.Order) error {
 	var rows riskdb.PutClaimOrdersParams
 	rows.Keep = s.set.ClaimKeep
@@ -103,10 +103,11 @@ func (s *Service) learnClaims(ctx context.Context, orders []orderevent.Order) er
 		}
 		return q.GiveClaimsBack(ctx, rows.OrderNos)
 	})
-	return wrapped("note exclusive orders", err)
+	return wrapped("record exclusive orders", err)
 }
 
-// learnUnpaid notes unpaid closings, and whom of their users a rule hits now.
+// learnUnpaid records unpaid closings and marks the users that a rule now
+// applies to.
 func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) error {
 	var rows riskdb.PutHoldsParams
 	for _, o := range orders {
@@ -114,7 +115,7 @@ func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) er
 		rows.Reasons, rows.At = append(rows.Reasons, o.Reason), append(rows.At, o.UpdatedAt)
 	}
 	if err := riskdb.New(s.deps.DB).PutHolds(ctx, rows); err != nil {
-		return fmt.Errorf("note unpaid closings: %w", err)
+		return fmt.Errorf("record unpaid closings: %w", err)
 	}
 	rules, err := activeRules(ctx, s.deps.DB)
 	if err != nil {

@@ -17,7 +17,7 @@ func TestOpenUnpaidFollowsTheOrders(t *testing.T) {
 	if i.Door(t.Context(), i.applicant(1, item)) == nil {
 		t.Fatal("three open orders and a path")
 	}
-	// Another instance asks when one of them is paid.
+	// Another instance counts after one of them has been paid.
 	paid := y.instance(func(_ *Settings, d *Deps) { d.Orders = openOrders{1: 2} })
 	paid.work()
 	for _, at := range []*instance{paid, i} {

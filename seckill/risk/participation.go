@@ -16,20 +16,20 @@ import (
 )
 
 var errOneActivity = fault.New(fault.Conflict, "one-activity", fault.Titles{"You are taking part in another activity", "您正在参与其他活动"},
-	"One shopper takes part in one of these activities at a time.")
+	"A shopper can take part in only one of these activities at a time.")
 
-// errElsewhere names the activity in its fields and its sentence.
+// errElsewhere names the other activity in its fields and its message.
 func errElsewhere(activity int64, name string) error {
-	return errOneActivity.Saying(fmt.Sprintf("You are taking part in %q already, and one shopper takes part in one of these activities at a time. "+
-		"If you buy nothing there you are free again a few minutes later.", name)).
+	return errOneActivity.Saying(fmt.Sprintf("You are already taking part in %q, and a shopper can take part in only one of these activities at a time. "+
+		"If you buy nothing there, you can take part here a few minutes later.", name)).
 		With("activity_id", httpx.FormatID(activity)).With("activity", name)
 }
 
-var errClaims = fault.Plain(fault.Unavailable, "Whether you take part in another activity cannot be looked up now; try again in a moment.").After(time.Second)
+var errClaims = fault.Plain(fault.Unavailable, "Your participation cannot be checked right now; try again in a moment.").After(time.Second)
 
-// Participate is the check of the participation claim, a rush.DoorCheck. It
-// takes something that comes back by itself, but later than other checks refuse,
-// so it belongs behind them.
+// Participate is the check of the participation claim, a rush.DoorCheck. The
+// user keeps the claim for longer than other checks refuse, so it belongs after
+// them.
 func (s *Service) Participate(ctx context.Context, a *rush.Applicant) error {
 	if !a.Item.OnePerUser {
 		return nil
@@ -51,12 +51,12 @@ func (s *Service) Participate(ctx context.Context, a *rush.Applicant) error {
 	}
 }
 
-// claimAttempts bounds how often a claim is tried that was refused by one which
-// was gone when its name was looked up.
+// claimAttempts bounds how often a claim is retried after a refusal by a claim
+// that was gone when its name was looked up.
 const claimAttempts = 3
 
 // claim returns the activity that the user takes part in afterwards, with its
-// name when it is not the wanted one.
+// name if it is not the requested one.
 func (s *Service) claim(ctx context.Context, user, activity int64, no ids.ID, bound time.Duration) (has int64, name string, err error) {
 	q := riskdb.New(s.deps.DB)
 	for range claimAttempts {

@@ -65,7 +65,7 @@ func TestRefusalNamesTheActivity(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	if _, err := i.asks(2, b); err != nil {
-		t.Fatalf("somebody else: %v", err)
+		t.Fatalf("another user: %v", err)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestOtherActivitiesCostNoQuery(t *testing.T) {
 	y := setup(t)
 	item := y.activity("open to all", false)
 	i := y.instance()
-	y.db.Close() // whoever asked it would be told
+	y.db.Close() // any query would fail
 	if _, err := i.asks(1, item); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (s shopper) path() ids.ID {
 	return no
 }
 
-// becomes tells what became of a number; versions count the order's changes.
+// becomes delivers a status of an order; versions count the order's changes.
 func (s shopper) becomes(no ids.ID, status string, version int32) {
 	s.t.Helper()
 	subject := map[string]string{
@@ -109,12 +109,12 @@ func (s shopper) becomes(no ids.ID, status string, version int32) {
 	s.tell(subject, order(s.user, s.item, no, status, version))
 }
 
-// waits lets the time pass in which a path may become an order.
+// waits advances the clock past the time in which a path may become an order.
 func (s shopper) waits() {
 	s.exec(`UPDATE risk.claims SET until = clock_timestamp() - interval '1 s' WHERE user_id = $1`, s.user)
 }
 
-// When a claim is given back, and when it is not.
+// When a claim is released, and when it is not.
 func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
@@ -138,12 +138,12 @@ func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 			s.becomes(no, orderevent.StatusPending, 1)
 			s.becomes(no, orderevent.StatusClosed, 2)
 		}, true},
-		{"told in another order", func(s shopper) {
+		{"events out of order", func(s shopper) {
 			no := s.path()
 			s.becomes(no, orderevent.StatusClosed, 2)
 			s.becomes(no, orderevent.StatusPending, 1)
 		}, true},
-		{"told in another order, asked again, and the path over", func(s shopper) {
+		{"events out of order, another request, and the path over", func(s shopper) {
 			no := s.path()
 			s.becomes(no, orderevent.StatusClosed, 2)
 			s.becomes(no, orderevent.StatusPending, 1)
@@ -178,7 +178,7 @@ func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 	for n, c := range cases {
 		s := shopper{i, int64(n) + 1, y.sale[n+1]}
 		c.happens(s)
-		// What is looked after by the way changes no answer.
+		// Tidying up does not change any result.
 		if err := i.tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -192,8 +192,8 @@ func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 	}
 }
 
-// A claim lasts as long as its path and a minute, counted from when the path can
-// be used, and until an hour after the activity.
+// A claim lasts as long as its path plus a minute, counted from when the path
+// can be used, and at most until an hour after the activity.
 func TestClaimLastsBeyondItsPath(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
@@ -202,13 +202,13 @@ func TestClaimLastsBeyondItsPath(t *testing.T) {
 	if _, err := i.asks(1, item); err != nil {
 		t.Fatal(err)
 	}
-	// The next path can be used longer, and the claim is prolonged with it.
+	// The next path can be used for longer, and prolongs the claim.
 	a := i.applicant(1, item)
 	a.UsableFrom = a.Now.Add(90 * time.Second)
 	if err := i.Participate(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.asks(1, item); err != nil { // one that ends earlier shortens nothing
+	if _, err := i.asks(1, item); err != nil { // a path that ends earlier does not shorten it
 		t.Fatal(err)
 	}
 	var until, ends time.Time
@@ -224,7 +224,7 @@ func TestClaimLastsBeyondItsPath(t *testing.T) {
 	near("the activity's claim ends", ends, item.ClosesAt.Add(time.Hour))
 }
 
-func TestTidyRemovesWhatHasEnded(t *testing.T) {
+func TestTidyRemovesEndedRows(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
 	a := y.activity("first", true)

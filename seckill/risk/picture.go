@@ -9,13 +9,14 @@ import (
 	"stampede/seckill/risk/internal/riskdb"
 )
 
-// picture is the active rules and whom they hit, at one moment; immutable.
+// picture is an immutable snapshot of the active rules and of the users they
+// apply to.
 type picture struct {
 	rules []Rule
-	marks map[int64][]mark // by user; only the few
+	marks map[int64][]mark // by user; only users with marks
 }
 
-// mark is one rule's hit.
+// mark is a rule's hit on a user.
 type mark struct {
 	rule  *Rule
 	count int64
@@ -32,11 +33,11 @@ func (p *picture) has(kind Kind, now time.Time) bool {
 	return false
 }
 
-// Refresh reads rules and marks if they have changed since the last time. Call
-// it before serving: until then no rule hits anybody.
+// Refresh reads rules and marks if they have changed. Call it before serving:
+// until then no rule applies.
 func (s *Service) Refresh(ctx context.Context) error { return s.current.Refresh(ctx) }
 
-// readPicture reads rules and marks of one moment.
+// readPicture reads a consistent snapshot of rules and marks.
 func (s *Service) readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
 	p := &picture{marks: map[int64][]mark{}}
 	var err error
@@ -47,7 +48,7 @@ func (s *Service) readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) 
 	for i := range p.rules {
 		byID[p.rules[i].ID] = &p.rules[i]
 	}
-	// The worst offenders are kept where there are more than fit.
+	// If there are more offenders than fit, the worst are kept.
 	rows, err := riskdb.New(tx).WorstMarks(ctx, int32(s.set.MaxOffenders)) //nolint:gosec // a setting
 	if err != nil {
 		return nil, err

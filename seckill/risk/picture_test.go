@@ -10,12 +10,12 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// inForce is how soon a change is to be in force on every instance, and three
-// times that is what a busy machine is given.
+// inForce is three times the time in which a change must be in force on every
+// instance, as an allowance for a busy machine.
 const inForce = 3 * time.Second
 
-// What one instance learns, another knows within a second: a new rule, a user who
-// reaches its threshold, a change, its removal.
+// A change on one instance is in force on another within a second: a new rule, a
+// user who reaches its threshold, an edit, its removal.
 func TestRulesReachEveryInstance(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
@@ -35,7 +35,7 @@ func TestRulesReachEveryInstance(t *testing.T) {
 	refuses(false, "the change is in force elsewhere")
 	one.unpaid(1, item, 1)
 	refuses(true, "the user's next closing counts elsewhere")
-	// Without a broadcast the poll finds it.
+	// Without a broadcast the poll finds the change.
 	y.exec(`DELETE FROM risk.rules`)
 	y.exec(`UPDATE risk.revision SET revision = revision + 1`)
 	refuses(false, "a change that was not broadcast is found")
@@ -62,7 +62,7 @@ func TestRulesAndMarksExpire(t *testing.T) {
 	if !refused(2) {
 		t.Fatal("the second rule is not in force")
 	}
-	i.clock.advance(2*time.Hour + time.Second) // the first rule is over, and both closings left the window
+	i.clock.advance(2*time.Hour + time.Second) // the first rule has expired, and both closings have left the window
 	if refused(2) {
 		t.Fatal("the mark outlived its window")
 	}

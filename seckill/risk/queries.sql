@@ -26,13 +26,13 @@ SELECT unnest(@at::timestamptz[]), unnest(@users::bigint[]), unnest(@items::bigi
     unnest(@order_nos::uuid[]), unnest(@rule_ids::bigint[]), unnest(@rules::text[])::jsonb, unnest(@inputs::text[])::jsonb, unnest(@results::text[]);
 
 -- name: Decisions :many
--- Newest first; a parameter that is 0 narrows nothing.
+-- Newest first; a parameter of 0 does not filter.
 SELECT * FROM risk.decisions
 WHERE (@user_id::bigint = 0 OR user_id = @user_id) AND (@rule_id::bigint = 0 OR rule_id = @rule_id) AND (@before::bigint = 0 OR id < @before)
 ORDER BY id DESC LIMIT @at_most;
 
 -- name: UnpaidHits :many
--- The user stays hit until the closing that makes the threshold full leaves the window. No users means all.
+-- The rule applies until the closing that completes the threshold leaves the window. No users means all.
 SELECT user_id, count(*) AS count, ((array_agg(closed_at ORDER BY closed_at DESC))[@threshold::int] + @window_length::interval)::timestamptz AS until
 FROM risk.holds
 WHERE closed_at > clock_timestamp() - @window_length::interval AND (@users::bigint[] IS NULL OR user_id = ANY (@users))
@@ -40,8 +40,8 @@ GROUP BY user_id HAVING count(*) >= @threshold
 ORDER BY 2 DESC, 1 LIMIT @at_most;
 
 -- name: PutMarks :execrows
--- An end that moves by seconds is no change: every instance would read all marks again for it. Nothing is put for a
--- rule that was removed meanwhile.
+-- An end that moves by seconds does not count as a change: every instance would reread all marks for it.
+-- Nothing is stored for a rule that was removed meanwhile.
 INSERT INTO risk.marks AS m (rule_id, user_id, count, until)
 SELECT r.id, h.usr, h.n, h.until FROM risk.rules r,
     (SELECT unnest(@users::bigint[]) AS usr, unnest(@counts::bigint[]) AS n, unnest(@until::timestamptz[]) AS until) h
@@ -66,7 +66,7 @@ ORDER BY e.no
 ON CONFLICT (order_no) DO UPDATE SET live = excluded.live, version = excluded.version WHERE o.version < excluded.version;
 
 -- name: GiveClaimsBack :exec
--- A claim under which a second path was issued stays until that one has ended.
+-- A claim under which a second path was issued stays until that path has ended.
 DELETE FROM risk.claims c USING risk.claim_orders e
 WHERE e.order_no = ANY (@order_nos::uuid[]) AND NOT e.live
   AND c.user_id = e.user_id AND c.activity_id = e.activity_id AND c.order_no = e.order_no AND c.paths = 1;
@@ -82,9 +82,9 @@ ORDER BY e.no ON CONFLICT DO NOTHING;
 DELETE FROM risk.holds WHERE order_no = ANY (@order_nos::uuid[]);
 
 -- name: TakeClaim :one
--- Takes or prolongs a user's claim in one statement, whose row lock decides between parallel ones. It changes a claim on
--- another activity only when that binds no longer: it ended, or no path of it can become an order any more and none has
--- become a live one. No row is returned while it binds.
+-- Takes or prolongs a user's claim in one statement, whose row lock decides between concurrent ones. It
+-- replaces a claim on another activity only if that no longer binds: it has ended, or no path of it can still
+-- become an order and none has become a live one. It returns no row while the other claim binds.
 INSERT INTO risk.claims AS c (user_id, activity_id, order_no, until, ends_at)
 SELECT @user_id, a.id, @order_no, clock_timestamp() + @bound::interval, a.ends_at + @keep::interval FROM seckill.activities a WHERE a.id = @activity_id
 ON CONFLICT (user_id) DO UPDATE SET
@@ -109,20 +109,20 @@ SELECT * FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestam
 SELECT * FROM risk.rules WHERE @before::bigint = 0 OR id < @before ORDER BY id DESC LIMIT @at_most;
 
 -- name: InsertRule :one
--- No row is returned when there are too many.
+-- Returns no row if there are too many rules.
 INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at)
 SELECT @kind, @threshold, @window_seconds, @action, @amount, @note, sqlc.narg('expires_at')
 WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < @at_most::int
 RETURNING *;
 
 -- name: UpdateRule :one
--- Replaces all of a rule but its kind.
+-- Replaces everything in a rule except its kind.
 UPDATE risk.rules SET threshold = @threshold, window_seconds = @window_seconds, action = @action, amount = @amount, note = @note,
     expires_at = @expires_at, updated_at = clock_timestamp()
 WHERE id = @id AND kind = @kind RETURNING *;
 
 -- name: RemoveRule :one
--- Its marks go with it.
+-- Its marks are deleted with it.
 DELETE FROM risk.rules WHERE id = @id RETURNING *;
 
 -- name: RuleExists :one

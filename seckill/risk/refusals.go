@@ -12,25 +12,27 @@ import (
 )
 
 const (
-	// refusalsKey and the minute make the hash user → refusals in that minute.
+	// refusalsKey and the minute are the key of the hash user → refusals in
+	// that minute.
 	refusalsKey = "risk:refusals:"
-	// keepCounters is how long such a hash is kept: the dry run looks at this minute
-	// and the one before.
+	// keepCounters is how long such a hash is kept: the dry run reads this minute
+	// and the previous one.
 	keepCounters = 3 * time.Minute
-	// flushEvery is how late a refusal is counted for everybody.
+	// flushEvery is how soon a refusal counts on all instances.
 	flushEvery = 500 * time.Millisecond
-	// maxRefusing bounds the users counted between two flushes; what goes beyond
-	// is not counted, and whoever goes on being refused is counted in the next.
+	// maxRefusing bounds the users counted between two flushes; further users
+	// are not counted, and a user who is still being refused is counted in the
+	// next.
 	maxRefusing = 20_000
 )
 
-// refusals are those not yet counted in Redis.
+// refusals are the refusals not yet counted in Redis.
 type refusals struct {
 	mu      sync.Mutex
 	pending map[int64]int64 // user → refusals
 }
 
-// Refused counts a refusal at the door. It never waits.
+// Refused counts a refusal at the door. It never blocks.
 func (s *Service) Refused(user int64) {
 	s.refusals.mu.Lock()
 	defer s.refusals.mu.Unlock()
@@ -49,9 +51,9 @@ func (r *refusals) take() map[int64]int64 {
 
 func minuteKey(t time.Time) string { return refusalsKey + strconv.FormatInt(t.Unix()/60, 10) }
 
-// flushRefusals adds what gathered to the minute's counters and marks who has
-// reached a rule's threshold. What Redis did not take is forgotten: a refusal is
-// worth a minute.
+// flushRefusals adds the pending refusals to the minute's counters and marks
+// users who have reached a rule's threshold. What Redis did not take is dropped:
+// a refusal matters for a minute.
 func (s *Service) flushRefusals(ctx context.Context) error {
 	taken := s.refusals.take()
 	if len(taken) == 0 {
@@ -92,14 +94,14 @@ func (s *Service) flushRefusals(ctx context.Context) error {
 	return nil
 }
 
-// refusalHits returns whom a rule hits by the counters of this minute and the
-// one before.
+// refusalHits returns the users that a rule applies to by the counters of this
+// minute and the previous one.
 func (s *Service) refusalHits(ctx context.Context, r *Rule) ([]Hit, error) {
 	now := s.deps.Clock.Now()
 	most := map[int64]int64{}
 	for _, at := range [...]time.Time{now, now.Add(-time.Minute)} {
-		// In pieces: one reply for a minute's hundred thousand users would hold
-		// Redis up.
+		// In chunks: one reply for a minute's hundred thousand users would
+		// block Redis.
 		rows := s.deps.Redis.HScan(ctx, minuteKey(at), 0, "", 1000).Iterator()
 		for rows.Next(ctx) {
 			user, err := strconv.ParseInt(rows.Val(), 10, 64)

@@ -7,8 +7,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// Refusals of the watched checks count over all instances; a store that is away
-// and the question for a proof do not.
+// Refusals by the counted checks add up over all instances; an unavailable
+// store and the request for a proof do not count.
 func TestRefusalsPerMinute(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
@@ -21,7 +21,7 @@ func TestRefusalsPerMinute(t *testing.T) {
 		1: fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"}, "Slower."),
 		2: fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Show that you are not a program", "请先完成人机验证"}, "Prove it."),
 		3: fault.Plain(fault.Unavailable, "Away."),
-		4: errNotAvailable, // by a rule
+		4: errNotAvailable, // refused by a rule
 	}
 	for _, i := range []*instance{one, two} {
 		for user := range int64(5) {

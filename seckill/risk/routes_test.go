@@ -36,7 +36,7 @@ func TestRuleRoutes(t *testing.T) {
 		{"another kind", auth.Operator, http.MethodPut, "/rules/" + id, `{"kind":"open_unpaid","threshold":2,"action":"none"}`, 422},
 		{"no such rule", auth.Operator, http.MethodPut, "/rules/4711", good, 404},
 		{"no such rule to remove", auth.Operator, http.MethodDelete, "/rules/4711", "", 404},
-		{"a cursor of nobody", auth.Viewer, http.MethodGet, "/decisions?cursor=x", "", 422},
+		{"an invalid cursor", auth.Viewer, http.MethodGet, "/decisions?cursor=x", "", 422},
 		{"change", auth.Operator, http.MethodPut, "/rules/" + id, `{"kind":"unpaid_holds","threshold":3,"action":"none"}`, 200},
 		{"remove", auth.Operator, http.MethodDelete, "/rules/" + id, "", 200},
 	} {

@@ -7,17 +7,17 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// Kind is what a rule counts of a user.
+// Kind is what a rule counts about a user.
 type Kind string
 
 // The kinds.
 const (
 	// UnpaidHolds counts orders that were closed unpaid within the window.
 	UnpaidHolds Kind = "unpaid_holds"
-	// OpenUnpaid counts orders that wait for payment now; the window says nothing.
+	// OpenUnpaid counts orders that wait for payment now; the window is ignored.
 	OpenUnpaid Kind = "open_unpaid"
 	// Refusals counts refusals at the door within one minute; the window is how
-	// long the rule then hits.
+	// long the rule then applies.
 	Refusals Kind = "refusals_per_minute"
 )
 
@@ -32,16 +32,16 @@ const (
 	None        Action = "none"         // no path
 )
 
-// Rule is one line of what the shop has decided about offenders.
+// Rule is one of the shop's rules about offenders.
 type Rule struct {
 	ID        int64
 	Kind      Kind
-	Threshold int32 // hits whoever reaches it
+	Threshold int32 // the rule applies to users who reach it
 	Window    time.Duration
 	Action    Action
 	Amount    float64 // by action
 	Note      string
-	ExpiresAt time.Time // zero: until it is removed
+	ExpiresAt time.Time // zero: never expires
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
@@ -52,24 +52,24 @@ const (
 	// maxWindow is also how long unpaid closings are kept.
 	maxWindow    = 90 * 24 * time.Hour
 	maxThreshold = 100_000
-	// minPaySeconds is the shortest window an activity may have; maxPaySeconds what
-	// a path can say.
+	// minPaySeconds is the shortest window an activity may have; maxPaySeconds is
+	// the longest that a path can carry.
 	minPaySeconds, maxPaySeconds = 10, 65_535
-	// maxLater is ten minutes: after that a flash sale is over, and none would be
-	// the more honest rule.
+	// maxLater is ten minutes: after that a flash sale is over, and refusing the
+	// path would be the more honest rule.
 	maxLater = 10 * time.Minute
 	maxNote  = 500
 )
 
-// defaultWindow is the window of a rule that names none.
+// defaultWindow is the window of a rule that gives none.
 func defaultWindow(kind Kind) time.Duration {
 	if kind == Refusals {
-		return 10 * time.Minute // outlasts whoever comes back after a few
+		return 10 * time.Minute // outlasts users who retry after a few minutes
 	}
 	return 30 * 24 * time.Hour
 }
 
-// check says what is wrong with a rule, nil when nothing is.
+// check returns the error in a rule, nil if there is none.
 func (r *Rule) check(now time.Time) error {
 	invalid := func(detail string) error { return fault.Plain(fault.Invalid, detail) }
 	switch {
@@ -78,9 +78,9 @@ func (r *Rule) check(now time.Time) error {
 	case r.Window < minWindow || r.Window > maxWindow:
 		return invalid("window_seconds must be between 60 (a minute) and 7776000 (90 days).")
 	case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(now):
-		return invalid("expires_at must lie in the future; leave it out for a rule without an end.")
+		return invalid("expires_at must lie in the future; omit it for a rule without an end.")
 	case len([]rune(r.Note)) > maxNote || strings.ContainsRune(r.Note, 0):
-		return invalid("note may have 500 characters.")
+		return invalid("note may have at most 500 characters.")
 	}
 	switch r.Action {
 	case ShortWindow:

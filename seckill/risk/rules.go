@@ -13,27 +13,27 @@ import (
 	"stampede/seckill/risk/internal/riskdb"
 )
 
-// riskRuleDraft is a rule as an operator writes it.
+// riskRuleDraft is a rule as an operator submits it.
 type riskRuleDraft struct {
 	Kind          Kind       `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute"`
-	Threshold     int32      `json:"threshold" minimum:"1" maximum:"100000" doc:"Hits whoever reaches it" example:"3"`
-	WindowSeconds *int64     `json:"window_seconds,omitempty" minimum:"60" maximum:"7776000" doc:"unpaid_holds: closings this recent count, 30 days unless given; refusals_per_minute: how long the rule hits, 10 minutes unless given"`
+	Threshold     int32      `json:"threshold" minimum:"1" maximum:"100000" doc:"The rule applies to users whose count reaches it" example:"3"`
+	WindowSeconds *int64     `json:"window_seconds,omitempty" minimum:"60" maximum:"7776000" doc:"unpaid_holds: how recent a closing must be to count, 30 days by default; refusals_per_minute: how long the rule applies, 10 minutes by default"`
 	Action        Action     `json:"action" enum:"short_window,later,chance,none"`
 	Amount        float64    `json:"amount,omitempty" doc:"short_window: seconds to pay, 10 to 65535; later: milliseconds after the opening, 1 to 600000; chance: above 0 and below 1; none: nothing" example:"60"`
 	Note          string     `json:"note,omitempty" maxLength:"500" doc:"For operators; never shown to a shopper"`
-	ExpiresAt     *time.Time `json:"expires_at,omitempty" doc:"When the rule ends by itself; left out: never"`
+	ExpiresAt     *time.Time `json:"expires_at,omitempty" doc:"When the rule expires; never if omitted"`
 }
 
-// riskRule is a rule as operators read it.
+// riskRule is a rule as operators see it.
 type riskRule struct {
 	ID            string  `json:"id"`
-	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute" doc:"What of a user is counted"`
-	Threshold     int32   `json:"threshold" doc:"The count from which on a user is hit"`
-	WindowSeconds int64   `json:"window_seconds" doc:"How far back is counted; of refusals, for how long a user is then hit"`
-	Action        Action  `json:"action" enum:"short_window,later,chance,none" doc:"What a hit does to the rush path"`
+	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute" doc:"What is counted about a user"`
+	Threshold     int32   `json:"threshold" doc:"The count at which the rule applies to a user"`
+	WindowSeconds int64   `json:"window_seconds" doc:"How far back is counted; for refusals, how long the rule then applies"`
+	Action        Action  `json:"action" enum:"short_window,later,chance,none" doc:"What the rule does to the rush path"`
 	Amount        float64 `json:"amount" doc:"short_window: seconds to pay; later: milliseconds after the opening; chance: the probability of a path; none: 0"`
-	Note          string  `json:"note,omitempty" doc:"Why there is the rule, in its maker's words"`
-	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time" doc:"Left out for a rule without an end"`
+	Note          string  `json:"note,omitempty" doc:"Why the rule exists, in its author's words"`
+	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time" doc:"Missing for a rule without an end"`
 	InForce       bool    `json:"in_force" doc:"false once it has expired"`
 	CreatedAt     string  `json:"created_at" format:"date-time"`
 	UpdatedAt     string  `json:"updated_at" format:"date-time"`
@@ -57,7 +57,7 @@ func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 		Kind: in.Kind, Threshold: in.Threshold, Window: defaultWindow(in.Kind), Action: in.Action, Amount: in.Amount, Note: in.Note,
 	}
 	if in.WindowSeconds != nil {
-		// Bounded before it is multiplied, which could wrap around.
+		// Bounded before the multiplication, which could overflow.
 		r.Window = time.Duration(min(*in.WindowSeconds, int64(maxWindow/time.Second)+1)) * time.Second
 	}
 	if in.ExpiresAt != nil {
@@ -128,12 +128,12 @@ func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOut
 	})
 }
 
-// storeRule stores one rule, with those whom it hits and its audit record; once for
-// an Idempotency-Key.
+// storeRule stores one rule together with its marks and its audit record; once per
+// Idempotency-Key.
 func (s *Service) storeRule(ctx context.Context, action, key string, r Rule, missing *fault.Error,
 	put func(context.Context, pgx.Tx, Rule) (Rule, bool, error),
 ) (*ruleOutput, error) {
-	// Before the transaction: what is counted elsewhere may take its time.
+	// Before the transaction: counting in other modules may take a while.
 	hits, err := s.hits(ctx, s.deps.DB, &r, nil)
 	if err != nil {
 		return nil, unreachable(err)
@@ -189,19 +189,19 @@ func (s *Service) removeRule(ctx context.Context, in *removeRuleInput) (*ruleOut
 	return &ruleOutput{httpx.NoStore, s.view(gone)}, nil
 }
 
-// shownHits is how many users a dry run names; the count is of all.
+// shownHits is how many users a dry run lists; the count includes all.
 const shownHits = 100
 
 type riskHit struct {
 	UserID string `json:"user_id"`
-	Count  int64  `json:"count" doc:"What the rule counts of this user"`
+	Count  int64  `json:"count" doc:"What the rule counts about this user"`
 	Until  string `json:"until,omitempty" format:"date-time" doc:"When the user falls below the threshold if nothing more happens"`
 }
 
 type tryRuleOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		Count int       `json:"count" doc:"Users whom the rule would hit"`
+		Count int       `json:"count" doc:"The number of users the rule would apply to"`
 		Data  []riskHit `json:"data" nullable:"false" doc:"The worst 100 of them"`
 	} `nameHint:"RiskDryRun"`
 }

@@ -10,7 +10,7 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-// The same key makes a rule once, with the same answer.
+// The same key creates a rule once and repeats the same answer.
 func TestARuleIsMadeOnceForAKey(t *testing.T) {
 	t.Parallel()
 	i := setup(t).instance()

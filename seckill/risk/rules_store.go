@@ -22,15 +22,16 @@ func ruleOf(row riskdb.RiskRule) Rule {
 	return r
 }
 
-// maxRules bounds the rules, which every path of an offender goes through.
+// maxRules bounds the rules, all of which are checked for every path of an
+// offender.
 const maxRules = 200
 
-// activeRules returns the rules that have not ended, the oldest first.
+// activeRules returns the rules that have not expired, oldest first.
 func activeRules(ctx context.Context, db riskdb.DBTX) ([]Rule, error) {
 	return rulesOf(riskdb.New(db).ActiveRules(ctx, maxRules))
 }
 
-// listRules returns a page of rules, the newest first.
+// listRules returns a page of rules, newest first.
 func listRules(ctx context.Context, db riskdb.DBTX, before int64, limit int) ([]Rule, error) {
 	return rulesOf(riskdb.New(db).Rules(ctx, riskdb.RulesParams{Before: before, AtMost: int32(limit)})) //nolint:gosec // a page
 }
@@ -46,7 +47,7 @@ func rulesOf(rows []riskdb.RiskRule, err error) ([]Rule, error) {
 	return rules, nil
 }
 
-// insertRule stores a new rule; false when there are too many.
+// insertRule stores a new rule; false if there are too many.
 func insertRule(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
 	return oneRule(riskdb.New(tx).InsertRule(ctx, riskdb.InsertRuleParams{
 		Kind: string(r.Kind), Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: string(r.Action),
@@ -54,7 +55,8 @@ func insertRule(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
 	}))
 }
 
-// updateRule replaces all of a rule but its kind; false when there is none.
+// updateRule replaces everything in a rule except its kind; false if there is
+// none.
 func updateRule(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
 	return oneRule(riskdb.New(tx).UpdateRule(ctx, riskdb.UpdateRuleParams{
 		ID: r.ID, Kind: string(r.Kind), Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: string(r.Action),
@@ -77,7 +79,7 @@ func oneRule(row riskdb.RiskRule, err error) (Rule, bool, error) {
 	return ruleOf(row), true, nil
 }
 
-// moment is a time as a nullable column takes it.
+// moment is a time as a value for a nullable column.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

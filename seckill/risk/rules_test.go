@@ -9,7 +9,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// What each grade does to a path, and that several add up to the strictest.
+// Each action's effect on a path, and that the strictest of several wins.
 func TestGrades(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
@@ -52,8 +52,8 @@ func TestGrades(t *testing.T) {
 		}
 		if err != nil {
 			f := fault.From(err)
-			requireEqual(t, "what the refused reads", f.Detail, "This item is not available to you right now.")
-			requireEqual(t, "and how it is told", []any{f.Kind, f.Code, len(f.Fields)}, []any{fault.Forbidden, "not-available", 0})
+			requireEqual(t, "message of the refusal", f.Detail, "This item is not available to you right now.")
+			requireEqual(t, "kind, code and fields of the refusal", []any{f.Kind, f.Code, len(f.Fields)}, []any{fault.Forbidden, "not-available", 0})
 		}
 		if a.PayWithin != c.within || !a.UsableFrom.Equal(opens.Add(c.later)) {
 			t.Errorf("%d unpaid holds: %s to pay, usable %s after the opening; want %s and %s",
@@ -93,7 +93,7 @@ func TestChanceIsDrawnOnceAndFair(t *testing.T) {
 	for user := range int64(users) {
 		got := one.lucky(user, first, r)
 		if two.lucky(user, first, r) != got || one.lucky(user, first, r) != got {
-			t.Fatal("asking again, or elsewhere, changed the lot")
+			t.Fatal("another request, or another instance, changed the lot")
 		}
 		if got {
 			lucky++
@@ -107,7 +107,7 @@ func TestChanceIsDrawnOnceAndFair(t *testing.T) {
 	if spread := 5 * math.Sqrt(users*p*(1-p)); math.Abs(float64(lucky)-users*p) > spread {
 		t.Errorf("%d of %d got a path, want %.0f ± %.0f", lucky, users, users*p, spread)
 	}
-	// Another item is another lot.
+	// Another item is an independent lot.
 	if spread := 5 * math.Sqrt(users*p*p*(1-p*p)); math.Abs(float64(both)-users*p*p) > spread {
 		t.Errorf("%d were lucky twice, want %.0f ± %.0f", both, users*p*p, spread)
 	}

@@ -26,19 +26,20 @@ type Items interface {
 	Items() []*catalogue.Item
 }
 
-// Orders is what is asked about orders; order implements it and main wires it.
+// Orders queries orders; order implements it and main wires it.
 type Orders interface {
-	// OpenUnpaid returns how many orders wait for payment of each user who has at
-	// least so many, of at most so many users, those with the most first.
+	// OpenUnpaid returns the number of orders waiting for payment of each user
+	// who has at least atLeast of them: at most most users, those with the most
+	// first.
 	OpenUnpaid(ctx context.Context, atLeast, most int) (map[int64]int64, error)
 }
 
-// Blacklist says who is kept out; *blacklist.Service is one.
+// Blacklist reports who is listed; *blacklist.Service is one.
 type Blacklist interface {
 	Listed(user int64, phone, device string, addr netip.Addr) (blacklist.Entry, bool)
 }
 
-// Deps are what the package works with; all but Blacklist and Orders are
+// Deps are the package's dependencies; all but Blacklist and Orders are
 // required.
 type Deps struct {
 	DB        *pgxpool.Pool // the seckill module's
@@ -48,9 +49,10 @@ type Deps struct {
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
 	Items     Items
-	Orders    Orders    // nil: rules of the kind open_unpaid hit nobody
-	Blacklist Blacklist // nil: nobody is listed
-	// SigningKey is the process's key; the lots of chance derive theirs from it.
+	Orders    Orders    // nil: rules of the kind open_unpaid never apply
+	Blacklist Blacklist // nil: no user is listed
+	// SigningKey is the process's key; the key for the lots of chance is derived
+	// from it.
 	SigningKey []byte
 	Keep       time.Duration // of decisions
 }
@@ -61,7 +63,7 @@ type Service struct {
 	deps      Deps
 	metrics   *metrics
 	chanceKey []byte
-	holder    string // this process, for the turn of counting
+	holder    string // this process, as holder of the counting lease
 
 	current  *snapshot.Replica[picture]
 	queue    chan decision
@@ -88,7 +90,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Workers are the package's loops.
+// Workers are the package's background loops.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{
 		{Name: "risk-rules", Run: s.current.Run},

@@ -36,18 +36,18 @@ var (
 	testTokens = auth.NewTokens(testKey, time.Now)
 )
 
-// testClock is the time that the door believes in.
+// testClock is the door's clock.
 type testClock struct{ offset atomic.Int64 }
 
 func (c *testClock) Now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
 func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// onSale stands for the catalogue.
+// onSale is a fake catalogue.
 type onSale []*catalogue.Item
 
 func (s onSale) Items() []*catalogue.Item { return s }
 
-// openOrders stands for the order module.
+// openOrders is a fake order module.
 type openOrders map[int64]int64
 
 func (o openOrders) OpenUnpaid(_ context.Context, atLeast, most int) (map[int64]int64, error) {
@@ -75,7 +75,7 @@ func setup(t testing.TB) *bundle {
 	return &bundle{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: bustest.Open(t), open: openOrders{}}
 }
 
-// activity plans an activity that runs for an hour more, with one item.
+// activity plans an activity that runs for another hour, with one item.
 func (y *bundle) activity(name string, exclusive bool) *catalogue.Item {
 	y.t.Helper()
 	now := time.Now()
@@ -96,7 +96,7 @@ type instance struct {
 	*bundle
 	*Service
 	clock *testClock
-	rt    *httpx.Router // made by the first call
+	rt    *httpx.Router // created by the first call
 }
 
 func (y *bundle) instance(change ...func(*Settings, *Deps)) *instance {
@@ -150,14 +150,14 @@ func (i *instance) work() (stop func()) {
 	return stop
 }
 
-// applicant asks for a path as the seckill module would.
+// applicant requests a path as the seckill module would.
 func (i *instance) applicant(user int64, item *catalogue.Item) *rush.Applicant {
 	return &rush.Applicant{
 		User: user, Item: item, Quantity: 1, OrderNo: ids.NewFor(user), Now: i.clock.Now(), UsableFrom: item.OpensAt, PayWithin: item.PayWindow,
 	}
 }
 
-// asks takes a user through the check of the claim.
+// asks runs the participation check for a user.
 func (i *instance) asks(user int64, item *catalogue.Item) (ids.ID, error) {
 	i.t.Helper()
 	a := i.applicant(user, item)
@@ -174,7 +174,7 @@ func (i *instance) tell(subject string, orders ...orderevent.Order) {
 	}
 }
 
-// order is an order as an event tells of it.
+// order is an order in the form that events carry.
 func order(user int64, item *catalogue.Item, no ids.ID, status string, version int32) orderevent.Order {
 	at := time.Now().UTC()
 	return orderevent.Order{
@@ -210,7 +210,7 @@ func (y *bundle) count(query string, args ...any) (n int) {
 	return n
 }
 
-// call asks the instance's operator routes; header holds names and values in turn.
+// call calls the instance's operator routes; header alternates names and values.
 func (i *instance) call(role auth.Role, method, path, body string, header ...string) (int, map[string]any) {
 	i.t.Helper()
 	if i.rt == nil {
@@ -220,7 +220,7 @@ func (i *instance) call(role auth.Role, method, path, body string, header ...str
 	return httpxtest.As(i.t, i.rt, testTokens, role, method, "/api/v1/admin/risk"+path, body, header...)
 }
 
-// addRule makes a rule over HTTP and returns its id.
+// addRule creates a rule over HTTP and returns its id.
 func (i *instance) addRule(body string) string {
 	i.t.Helper()
 	code, doc := i.call(auth.Operator, http.MethodPost, "/rules", body)

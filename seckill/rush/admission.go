@@ -10,19 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// An operator may bound how many attempts a second each instance lets into an
+// An operator may limit how many attempts a second each instance admits to an
 // item's line. The rates are one hash in Redis, item → attempts per second, so
 // that an instance that starts during the sale finds them; a broadcast makes a
-// change take effect at once. They are a valve for the moment and no part of the
-// plan: a Redis that lost them lets everybody in.
+// change take effect immediately. They are a temporary valve and not part of the
+// plan: if Redis loses them, every attempt is admitted.
 const (
 	admissionKey     = "seckill:admission"
 	subjectAdmission = "broadcast.seckill.admission"
 )
 
-// Admission is how many attempts a second each instance lets into an item's line,
-// 0 where nothing bounds them. It is read where every instance reads it, so that
-// what is shown is what is in force.
+// Admission is how many attempts a second each instance admits to an item's line,
+// 0 if there is no limit. It reads from where every instance reads, so that the
+// shown rate is the rate in force.
 func (r *Service) Admission(ctx context.Context, itemID int64) (perSecond int, err error) {
 	perSecond, err = r.deps.Redis.HGet(ctx, admissionKey, strconv.FormatInt(itemID, 10)).Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -31,7 +31,7 @@ func (r *Service) Admission(ctx context.Context, itemID int64) (perSecond int, e
 	return perSecond, nil
 }
 
-// SetAdmission sets an item's rate on every instance at once; 0 lifts the bound.
+// SetAdmission sets an item's rate on every instance; 0 removes the limit.
 func (r *Service) SetAdmission(ctx context.Context, itemID int64, perSecond int) (err error) {
 	field := strconv.FormatInt(itemID, 10)
 	if perSecond == 0 {
@@ -44,17 +44,17 @@ func (r *Service) SetAdmission(ctx context.Context, itemID int64, perSecond int)
 	}
 	r.readRates(ctx)
 	if err := r.deps.Bus.Broadcast(subjectAdmission, nil); err != nil {
-		// The others read the rates every two seconds anyway.
+		// The other instances read the rates every two seconds anyway.
 		r.deps.Log.WarnContext(ctx, "broadcast failed", "subject", subjectAdmission, "error", err)
 	}
 	return nil
 }
 
-// ForgetAdmissions drops the rates of items that are long over, so that the hash
-// does not grow with every sale.
+// ForgetAdmissions deletes the rates of items that are long over, so that the
+// hash does not grow with every sale.
 func (r *Service) ForgetAdmissions(ctx context.Context) error {
-	// The rates first: a rate is set for an item that is published already, so the catalogue that is read
-	// afterwards knows every living item among them.
+	// The rates first: a rate is only set for a published item, so the catalogue read afterwards has
+	// every living item among them.
 	fields, err := r.deps.Redis.HKeys(ctx, admissionKey).Result()
 	if err != nil {
 		return fmt.Errorf("seckill: list admission rates: %w", err)
@@ -73,20 +73,21 @@ func (r *Service) ForgetAdmissions(ctx context.Context) error {
 		return nil
 	}
 	if err := r.deps.Redis.HDel(ctx, admissionKey, over...).Err(); err != nil {
-		return fmt.Errorf("seckill: forget admission rates: %w", err)
+		return fmt.Errorf("seckill: delete admission rates: %w", err)
 	}
 	return nil
 }
 
-// readRatesTimeout keeps a Redis that does not answer from holding up the care
-// of the lanes for longer than its own interval.
+// readRatesTimeout keeps a Redis that does not answer from delaying the
+// maintenance of the lanes for longer than its interval.
 const readRatesTimeout = time.Second
 
-// readRates takes over the rates in force. Without an answer the last ones stay.
+// readRates applies the rates in Redis. Without an answer the previous ones
+// stay.
 func (r *Service) readRates(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readRatesTimeout)
 	defer cancel()
-	// Two readings at once could finish in the wrong order.
+	// Two concurrent reads could finish in the wrong order.
 	r.ratesMu.Lock()
 	defer r.ratesMu.Unlock()
 	stored, err := r.deps.Redis.HGetAll(ctx, admissionKey).Result()

@@ -38,7 +38,7 @@ func TestAdmissionRateIsLiveEverywhere(t *testing.T) {
 		}
 	}
 	if got := a.send(held.Path); got.Status != http.StatusAccepted {
-		t.Fatalf("a holder was held up: %+v", got)
+		t.Fatalf("a holder was not admitted: %+v", got)
 	}
 	if err := a.rush.SetAdmission(t.Context(), it.ID, 0); err != nil {
 		t.Fatal(err)

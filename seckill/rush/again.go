@@ -8,21 +8,21 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// strangerRate is how many refused attempts a second this instance looks into
-// although nothing here says that their number was granted: after a restart, or
-// when another instance granted it. A look is a read or two in Redis and, for a
-// number without an order, one by key in Postgres; so many take a twentieth of
-// what the smallest machine can do, however large the crowd before a paused sale
-// is. Whoever comes beyond that is refused as everybody is, and told where to
-// ask.
+// strangerRate bounds the lookups a second for refused attempts whose number
+// this instance does not know as granted: after a restart, or when another
+// instance granted it. A lookup is a read or two in Redis and, for a number
+// without an order, one by key in Postgres; so many take a twentieth of what the
+// smallest machine can do, however large the crowd before a paused sale is.
+// Attempts beyond the bound get the ordinary refusal, which says where to query
+// the order.
 const strangerRate = 500
 
 func newStrangerLimit() *rate.Limiter { return rate.NewLimiter(strangerRate, strangerRate) }
 
-// again looks whether an attempt that is refused for its item's sake has had its
-// grant: then it is a repetition, which is answered as the first time whatever
-// has become of the sale, and the refusal would be wrong. It returns the verdict
-// to answer with.
+// again checks whether an attempt about to be refused because of its item was
+// granted before: then it is a repetition and gets the first answer again,
+// whatever the state of the sale, and the refusal would be wrong. It returns the
+// verdict to answer with.
 func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, refused verdict) verdict {
 	switch refused.outcome {
 	case outEnded, outPaused, outFenced, outUnavailable:
@@ -53,7 +53,7 @@ func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, ref
 	return refused
 }
 
-// mayHold reports whether the item's filter has the user.
+// mayHold reports whether the item's filter contains the user.
 func (r *Service) mayHold(t *token) bool {
 	l := r.lanes.find(t.item)
 	return l != nil && l.flag.mayHold(t.user)

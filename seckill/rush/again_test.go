@@ -17,7 +17,7 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// countedOrders counts how often an order is asked for.
+// countedOrders counts the reads of orders.
 type countedOrders struct {
 	Orders
 	asked atomic.Int64
@@ -28,12 +28,12 @@ func (o *countedOrders) Get(ctx context.Context, no ids.ID) (orderevent.Order, b
 	return o.Orders.Get(ctx, no)
 }
 
-// refusing are ways in which an item's sale refuses everybody.
+// refusing are the ways in which an item's sale refuses every attempt.
 var refusing = map[string]struct {
 	how    func(i *instance, it *catalogue.Item)
 	status int
 	code   string
-	unsure bool // Redis does not vouch for a hold whose order is not there
+	unsure bool // Redis cannot confirm a hold that has no order
 }{
 	"paused": {status: 503, code: "paused", how: func(i *instance, it *catalogue.Item) { i.change(it, inventory.Change{Paused: new(true)}) }},
 	"fenced": {status: 503, code: "fenced", how: func(i *instance, _ *catalogue.Item) { i.SetState("fenced", 99) }},
@@ -59,10 +59,10 @@ var refusing = map[string]struct {
 	}},
 }
 
-// A 202 is repeated while the sale refuses everybody else, by the instance that
-// gave it and, as far as Redis and the orders can tell, by one that has just
-// started.
-func TestRepeatedPathIsAnsweredWhateverBecomesOfTheSale(t *testing.T) {
+// A 202 is repeated while the sale refuses every other attempt, by the instance
+// that gave it and, as far as Redis and the orders can tell, by one that has
+// just started.
+func TestRepeatedPathIsAnsweredWhileTheSaleRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range refusing {
 		t.Run(name, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestRepeatedPathIsAnsweredWhateverBecomesOfTheSale(t *testing.T) {
 	}
 }
 
-// A grant whose publication stayed unknown was never answered 202, and is not
-// answered so from memory.
+// A grant whose publication stayed unknown was never answered 202, and memory
+// does not answer it so either.
 func TestUnknownPublicationIsNoProof(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -135,9 +135,9 @@ func TestUnknownPublicationIsNoProof(t *testing.T) {
 	}
 }
 
-// However many strangers come to a paused sale, few of them are looked into,
-// and holders are not kept out by that.
-func TestStrangersOfAPausedSaleAreLookedIntoWithinABound(t *testing.T) {
+// However many strangers come to a paused sale, the lookups for them are
+// bounded, and holders are answered all the same.
+func TestLookupsForStrangersOfAPausedSaleAreBounded(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	it := y.Item(10)
@@ -154,15 +154,15 @@ func TestStrangersOfAPausedSaleAreLookedIntoWithinABound(t *testing.T) {
 		}
 	}
 	if n := orders.asked.Load(); n != looks {
-		t.Errorf("%d strangers were looked into, the bound is %d", n, looks)
+		t.Errorf("%d strangers were looked up, the bound is %d", n, looks)
 	}
 	if a := i.send(holder.Path); a.Status != http.StatusAccepted {
 		t.Errorf("the holder: %+v", a)
 	}
 }
 
-// Without rebuy a closed order is the last one, and its path says what became
-// of it.
+// Without rebuy a closed order is the last one, and its path answers with its
+// status.
 func TestWithoutRebuyAClosedOrderIsAlreadyBought(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -181,6 +181,6 @@ func TestWithoutRebuyAClosedOrderIsAlreadyBought(t *testing.T) {
 		y.Load(it)
 	}
 	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
-		t.Errorf("the unit is somebody else's: %+v", a)
+		t.Errorf("the unit went to another user: %+v", a)
 	}
 }

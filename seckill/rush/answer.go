@@ -13,14 +13,14 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// outcome is what became of one request to rush: the code of its answer, or how
+// outcome is the result of one request to rush: the code of its answer, or how
 // it ended without one.
 type outcome uint8
 
 const (
 	outNone          outcome = iota // no answer yet
 	outQueued                       // 202: granted now
-	outRepeated                     // 202: this number has had its grant before
+	outRepeated                     // 202: this number was granted before
 	outLeft                         // the client went away while waiting; nothing was taken
 	outAlreadyBought                // the first of the refusals
 	outSoldOut
@@ -40,11 +40,11 @@ const (
 	outUnavailable
 	outDraining
 	outUnknown
-	outcomes // how many there are
+	outcomes // number of outcomes
 )
 
-// String is the code, as answers, metrics and the funnel write it. Only for the
-// latter two is it told apart who was turned away by the operator's own rate.
+// String is the code, as in answers, metrics and the funnel. Only metrics and
+// the funnel distinguish refusals by the operator's own rate.
 func (o outcome) String() string {
 	switch o {
 	case outNone:
@@ -62,31 +62,31 @@ func (o outcome) String() string {
 	}
 }
 
-// refusals are the answers that are not 202. None of them blames a shopper who
-// may hold a unit: each that can meet one says where to ask.
+// refusals are the answers other than 202. None is wrong for a shopper who may
+// hold a unit: each that such a shopper can get says where to query the order.
 var refusals = [outcomes]*fault.Error{
 	outAlreadyBought: fault.New(fault.Conflict, "already-bought", fault.Titles{"You already have, or had, an order in this sale", "您已参与过本次抢购"}, "You hold or have held units of this item, or of this activity, under the number in order_no."),
 	outSoldOut:       fault.New(fault.Gone, "sold-out", fault.Titles{"Sold out", "已售罄"}, "Every unit is paid for."),
 	outAllHeld:       fault.New(fault.Conflict, "all-held", fault.Titles{"All units are held; some may come back", "已被抢光，未付款的商品可能会释放"}, "Every unit is held, some not paid yet; the same path may be sent again."),
-	outNotEnough:     fault.New(fault.Conflict, "not-enough", fault.Titles{"Fewer units are left than you asked for", "剩余数量不足"}, "Ask for a path with a smaller quantity."),
-	outOverLimit:     fault.New(fault.Invalid, "over-limit", fault.Titles{"More units than one shopper may buy", "超过每人限购数量"}, "Ask for a path with a smaller quantity."),
+	outNotEnough:     fault.New(fault.Conflict, "not-enough", fault.Titles{"Fewer units are left than you asked for", "剩余数量不足"}, "Request a path with a smaller quantity."),
+	outOverLimit:     fault.New(fault.Invalid, "over-limit", fault.Titles{"More units than one shopper may buy", "超过每人限购数量"}, "Request a path with a smaller quantity."),
 	outNotStarted:    fault.New(fault.TooEarly, "not-started", fault.Titles{"The sale has not started", "抢购尚未开始"}, "Send the same path again at usable_from."),
-	outEnded:         fault.New(fault.Gone, "ended", fault.Titles{"The sale has ended", "抢购已结束"}, "Nothing is granted any more. If you rushed before, ask for your order by its number."),
-	outBadPath:       fault.New(fault.Forbidden, "bad-path", fault.Titles{"This rush link is not valid", "抢购链接无效"}, "Ask for a new path; send it as it was given."),
-	outPathExpired:   fault.New(fault.Forbidden, "path-expired", fault.Titles{"This rush link has expired", "抢购链接已过期"}, "Ask for a new path. If you rushed before, ask for your order by its number."),
-	outTooLarge:      fault.Plain(fault.TooLarge, "A rush has no body; the path says it all."),
+	outEnded:         fault.New(fault.Gone, "ended", fault.Titles{"The sale has ended", "抢购已结束"}, "No more units are granted. If you rushed before, query your order by its number."),
+	outBadPath:       fault.New(fault.Forbidden, "bad-path", fault.Titles{"This rush link is not valid", "抢购链接无效"}, "Request a new path and send it unchanged."),
+	outPathExpired:   fault.New(fault.Forbidden, "path-expired", fault.Titles{"This rush link has expired", "抢购链接已过期"}, "Request a new path. If you rushed before, query your order by its number."),
+	outTooLarge:      fault.Plain(fault.TooLarge, "A rush has no body; the path contains everything."),
 	outTooHot:        fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "This attempt was not taken; the same path may be sent again.").After(time.Second),
 	outAdmissionRate: fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "This attempt was not taken; the same path may be sent again.").After(time.Second),
-	outRateLimited:   fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"}, "You send rushes faster than anybody is served; the same path may be sent again.").After(time.Second),
+	outRateLimited:   fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"}, "You are sending rushes too fast; the same path may be sent again.").After(time.Second),
 	outFenced:        fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"}, "The item is being loaded; the same path may be sent again.").After(time.Second),
 	outPaused:        fault.New(fault.Unavailable, "paused", fault.Titles{"The sale is paused", "抢购已暂停"}, "The shop has paused this sale; the same path may be sent again.").After(2 * time.Second),
-	outUnavailable:   fault.Plain(fault.Unavailable, "Grants cannot be written down right now, so this attempt was not taken; the same path may be sent again.").After(2 * time.Second),
+	outUnavailable:   fault.Plain(fault.Unavailable, "Grants cannot be stored right now, so this attempt was not taken; the same path may be sent again.").After(2 * time.Second),
 	outDraining:      fault.New(fault.Unavailable, "draining", fault.Titles{"The server is restarting", "服务正在重启，请稍后再试"}, "This attempt was not taken; the same path may be sent again.").After(time.Second),
-	outUnknown:       fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "Ask for your order by its number; the answer is there within seconds.").After(time.Second),
+	outUnknown:       fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "Query your order by its number; the result is available within seconds.").After(time.Second),
 }
 
-// rendered is a refusal made ready in every language, so that the answer most
-// requests of a sale get costs no work.
+// rendered is a refusal rendered in advance in every language, so that the
+// answer to most requests of a sale costs no work.
 type rendered struct {
 	status int
 	body   [2][]byte   // by httpx.Language
@@ -127,9 +127,9 @@ func renderProblem(f *fault.Error, lang httpx.Language) []byte {
 	return append(body, '\n')
 }
 
-// maxNumeral is the highest header value that is ready: the length of an answer
-// with a number in it, and the ten minutes that a path is given out ahead at
-// most, in seconds.
+// maxNumeral is the highest header value that is rendered in advance: the
+// length of an answer with a number in it, and the ten minutes in seconds,
+// which is the longest lead of a path.
 const maxNumeral = 1023
 
 func renderNumerals() (all [maxNumeral + 1][]string) {
@@ -139,11 +139,12 @@ func renderNumerals() (all [maxNumeral + 1][]string) {
 	return all
 }
 
-// wholeSeconds rounds up: coming too early would only be refused again.
+// wholeSeconds rounds up: a client that retries too early would only be refused
+// again.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// refuse writes a refusal. wait replaces the refusal's own Retry-After when it
-// is above 0. It allocates nothing itself; the header map is net/http's.
+// refuse writes a refusal. wait replaces the refusal's own Retry-After if it is
+// above 0. It allocates nothing itself; the header map belongs to net/http.
 func refuse(w http.ResponseWriter, lang httpx.Language, o outcome, wait time.Duration) {
 	r := &ready[o]
 	h := w.Header()
@@ -156,10 +157,10 @@ func refuse(w http.ResponseWriter, lang httpx.Language, o outcome, wait time.Dur
 		h["Retry-After"] = r.retry
 	}
 	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body[lang]) // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(r.body[lang]) // the client may be gone; there is nobody to report an error to
 }
 
-// bodies keeps buffers for the answers that carry a number.
+// bodies pools buffers for the answers that contain a number.
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func writeBody(w http.ResponseWriter, status int, contentType []string, fill func(b []byte) []byte) {
@@ -169,14 +170,14 @@ func writeBody(w http.ResponseWriter, status int, contentType []string, fill fun
 	buf.Write(fill(buf.AvailableBuffer()))
 	h := w.Header()
 	h["Content-Type"] = contentType
-	if buf.Len() <= maxNumeral { // net/http finds out by itself otherwise
+	if buf.Len() <= maxNumeral { // otherwise net/http sets it
 		h["Content-Length"] = numerals[buf.Len()]
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes()) // as above
 }
 
-// writeAlreadyBought refuses with the number that the user holds under.
+// writeAlreadyBought refuses with the number under which the user holds units.
 func writeAlreadyBought(w http.ResponseWriter, lang httpx.Language, other ids.ID) {
 	r := &ready[outAlreadyBought]
 	writeBody(w, r.status, problemType, func(b []byte) []byte {
@@ -187,13 +188,13 @@ func writeAlreadyBought(w http.ResponseWriter, lang httpx.Language, other ids.ID
 	})
 }
 
-// Ticket is the body of a 202: the number's place in the line, or what has
-// become of it.
+// Ticket is the body of a 202: the number's place in the line, or its order's
+// status.
 type Ticket struct {
-	OrderNo     string `json:"order_no" doc:"The number to ask for, the one that came with the path" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
-	Status      string `json:"status" doc:"queued, or the order's status when there is an order already" example:"queued"`
+	OrderNo     string `json:"order_no" doc:"The order number to query; the same as the path's" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
+	Status      string `json:"status" doc:"queued, or the order's status once it exists" example:"queued"`
 	Position    int64  `json:"position" doc:"Place in line: 1 is the next to be written, 0 is being written; never rises" example:"1200"`
-	PollAfterMS int64  `json:"poll_after_ms" doc:"When asking GET /api/v1/orders/{order_no} makes sense, in milliseconds" example:"260"`
+	PollAfterMS int64  `json:"poll_after_ms" doc:"When to poll GET /api/v1/orders/{order_no}, in milliseconds" example:"260"`
 }
 
 // statusQueued is a number's status while it has no order row.
@@ -205,7 +206,7 @@ func writeTicket(w http.ResponseWriter, no ids.ID, status string, position int64
 		b = append(b, `{"order_no":"`...)
 		b, _ = no.AppendText(b) // never fails
 		b = append(b, `","status":"`...)
-		b = append(b, status...) // our own words, nothing to escape
+		b = append(b, status...) // fixed strings, nothing to escape
 		b = append(b, `","position":`...)
 		b = strconv.AppendInt(b, position, 10)
 		b = append(b, `,"poll_after_ms":`...)
@@ -214,10 +215,10 @@ func writeTicket(w http.ResponseWriter, no ids.ID, status string, position int64
 	})
 }
 
-// pollAfter is when the order of somebody at a position is likely to be there:
-// the writer's own delay, and its work on those before at 20,000 a second, the
-// least it does on a small machine. The upper bound keeps a wrong guess from
-// being noticed.
+// pollAfter is when the order at a position is likely to exist: the writer's
+// own delay, plus its work on the orders before at 20,000 a second, its minimum
+// rate on a small machine. The upper bound keeps a wrong estimate from being
+// noticed.
 func pollAfter(position int64) time.Duration {
 	const (
 		soonest  = 200 * time.Millisecond

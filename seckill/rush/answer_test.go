@@ -13,8 +13,8 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// What shoppers read is part of the API: a change shows in the golden file.
-// With STAMPEDE_UPDATE_GOLDEN=1 the test writes the file anew.
+// The texts that shoppers read are part of the API: a change shows in the
+// golden file. With STAMPEDE_UPDATE_GOLDEN=1 the test rewrites the file.
 func TestRefusalsGolden(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -13,7 +13,8 @@ import (
 	"stampede/seckill/internal/seckilltest"
 )
 
-// sink is a ResponseWriter that keeps nothing, so that what is measured is ours.
+// sink is a ResponseWriter that discards everything, so that only our code is
+// measured.
 type sink struct {
 	header http.Header
 	status int
@@ -23,7 +24,8 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 
-// soldOutShop is an instance whose flag is up, and a path of a stranger.
+// soldOutShop is an instance whose flag is up, and a path of a user who holds
+// nothing.
 func soldOutShop(t testing.TB) (*instance, *http.Request) {
 	t.Helper()
 	y := newYard(t)
@@ -56,8 +58,8 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkRefusalByFlag is what most requests of a sale cost; with the router
-// and without.
+// BenchmarkRefusalByFlag measures the most frequent request of a sale, with the
+// router and without.
 func BenchmarkRefusalByFlag(b *testing.B) {
 	i, req := soldOutShop(b)
 	for name, h := range map[string]http.Handler{"handler": i.rush, "router": i.rt} {
@@ -71,8 +73,8 @@ func BenchmarkRefusalByFlag(b *testing.B) {
 	}
 }
 
-// BenchmarkRush is a granted attempt from the handler to the durable message,
-// with many shoppers waiting at once.
+// BenchmarkRush measures a granted attempt from the handler to the durable
+// message, with many shoppers waiting concurrently.
 func BenchmarkRush(b *testing.B) {
 	y := newYard(b)
 	it := y.Item(10_000_000)
@@ -101,7 +103,7 @@ func BenchmarkRush(b *testing.B) {
 	}
 }
 
-// BenchmarkIssue is a path over HTTP, with its access token.
+// BenchmarkIssue measures issuing a path over HTTP, with its access token.
 func BenchmarkIssue(b *testing.B) {
 	y := newYard(b)
 	it := y.Item(1000)

@@ -10,8 +10,9 @@ import (
 )
 
 // Settings are what an operator may set about rushes. A lane of a few thousand is
-// some 100 ms of work: an attempt that would wait longer is better repeated. The
-// writer's lag is the longest that a shopper should stare at a place in the line.
+// some 100 ms of work: an attempt that would wait longer should rather be
+// repeated. The writer's lag is the longest that a shopper should wait in the
+// line.
 type Settings struct {
 	LaneCapacity int   `default:"4096" env:"STAMPEDE_LANE_CAPACITY" help:"Attempts that may wait in one item's lane; beyond it the answer is too-hot." min:"64" max:"1048576"`
 	MaxWriterLag int64 `name:"writer-lag-max" default:"20000" env:"STAMPEDE_WRITER_LAG_MAX" help:"Grants of one item that may wait for their order; beyond it the answer is too-hot." min:"1000" max:"10000000"`
@@ -21,7 +22,7 @@ type Settings struct {
 	RushesPerSecond       int `default:"10" env:"STAMPEDE_RUSHES_PER_SECOND" help:"Rushes that one user may send to an instance in a second; 0 is no limit." min:"0" max:"1000" group:"Limits and proxies:"`
 }
 
-// pathLimits bound how often paths are asked for.
+// pathLimits bound how often paths are requested.
 func (s Settings) pathLimits() []httpx.Limit {
 	return []httpx.Limit{
 		{Rule: ratelimit.Rule{Name: "rush-path", Count: s.PathsPerMinute, Per: time.Minute}, Of: httpx.OfUser},
@@ -34,64 +35,65 @@ const (
 	// it was issued, whichever is later; inventory remembers finished numbers for
 	// twice as long.
 	PathLifetime = 120 * time.Second
-	// clockTolerance is how far this process's idea of the time may be off before
-	// a local check refuses; Redis decides about the rest.
+	// clockTolerance is how far this process's clock may be off before a local
+	// check refuses; Redis decides the rest.
 	clockTolerance = time.Second
-	// placesPerUnit bounds the line by what is left: beyond this many places per
-	// remaining unit an attempt is answered too-hot at once. Three are enough that
-	// units refused or returned find a taker.
+	// placesPerUnit bounds the line by the remaining units: an attempt beyond this
+	// many places per remaining unit is immediately answered too-hot. Three are
+	// enough that units refused or returned find a buyer.
 	placesPerUnit = 3
-	// reserveTimeout bounds one decision of Redis; what it made of an attempt is
-	// unknown after that.
+	// reserveTimeout bounds one decision in Redis; after that its result is
+	// unknown.
 	reserveTimeout = 2 * time.Second
-	// numberMemoryBytes bounds the memory of which number is for which item, some
-	// 250,000 numbers; a number that was forgotten is looked for among the items on
-	// sale.
+	// numberMemoryBytes bounds the memory that maps numbers to items, some 250,000
+	// numbers; a forgotten number is searched for among the items on sale.
 	numberMemoryBytes = 16 << 20
 )
 
-// Config is the settings, what main knows of the process, and what is fixed but in
-// tests; see NewConfig.
+// Config is the settings, what main knows about the process, and values that only
+// tests change; see NewConfig.
 type Config struct {
 	Settings
 
 	// PreviousSigningKeys are signing keys that were replaced less than
-	// PathLead + PathLifetime ago; paths signed with them stay good.
+	// PathLead + PathLifetime ago; paths signed with them remain valid.
 	PreviousSigningKeys [][]byte
-	// PublishDeadline is how long after Redis was asked the message of what it
-	// granted is repeated; what is not certainly stored by then is unknown. It is the
-	// bus's, and not more than the time that a Load waits for it,
-	// inventory.Config.PublishDeadline, or grants told as queued can be refused.
+	// PublishDeadline is how long after the call to Redis the message of its grants
+	// is republished; what is not certainly stored by then is unknown. It is the
+	// bus's, and at most the time that a Load waits for it,
+	// inventory.Config.PublishDeadline; otherwise grants answered as queued could be
+	// refused.
 	PublishDeadline time.Duration
 
-	// PathLead is how long before the opening paths are given out: clients spread
-	// their requests over it, so that the opening second carries rushes alone.
+	// PathLead is how long before the opening paths are issued: clients spread
+	// their requests over it, so that the opening second carries only rushes.
 	PathLead time.Duration
-	// MinPlaces are open however little is left, so that an attempt goes and sees
-	// whether units came back.
+	// MinPlaces are open however few units remain, so that some attempts reach
+	// Redis and find units that came back.
 	MinPlaces int
 	// HotFor is how long rushes are refused after the writer was seen to lag;
-	// then one batch goes and looks again.
+	// then one batch goes through to check again.
 	HotFor time.Duration
-	// FlagLife is how long a sold-out flag answers for Redis, in whole seconds,
-	// rounded up. The cache makes 1 … 2 s of two seconds: the longest a shopper can
-	// be told sold-out by mistake when the broadcast about a return is lost.
+	// FlagLife is how long a sold-out flag answers in place of Redis, in whole
+	// seconds, rounded up. The cache turns two seconds into 1 … 2 s: the longest
+	// that a shopper can be answered sold-out by mistake when the broadcast about a
+	// return is lost.
 	FlagLife time.Duration
-	// MaxFilterHolders bounds the filter that stands beside the flag (2 MiB for a
-	// million). An item with more holders gets no flag and Redis answers.
+	// MaxFilterHolders bounds the filter beside the flag (2 MiB for a million).
+	// An item with more holders gets no flag and Redis answers.
 	MaxFilterHolders int
-	// FilterEvery is the least time between two readings of an item's holders,
+	// FilterEvery is the minimum time between two reads of an item's holders,
 	// which take Redis about 20 ms per 100,000.
 	FilterEvery time.Duration
 	// StaleHold is how old a hold without an order row is before the sweeper
-	// looks into it, well above a publication's deadline and the writer's usual
+	// checks it, well above a publication's deadline and the writer's usual
 	// delay.
 	StaleHold time.Duration
 	// SweepEvery is the time between two rounds of the sweeper.
 	SweepEvery time.Duration
 }
 
-// NewConfig is the configuration that settings ask for in a process whose bus
+// NewConfig is the configuration for the given settings in a process whose bus
 // repeats publications for publishDeadline.
 func NewConfig(set Settings, publishDeadline time.Duration, previousKeys ...[]byte) Config {
 	return Config{
@@ -110,8 +112,8 @@ func NewConfig(set Settings, publishDeadline time.Duration, previousKeys ...[]by
 	}
 }
 
-// DefaultConfig is what Stampede runs with when nothing is set but the limits on
-// paths and rushes, which are off.
+// DefaultConfig is the configuration when nothing is set, except that the limits
+// on paths and rushes are off.
 func DefaultConfig() Config {
 	set := config.Defaults[Settings]()
 	set.PathsPerMinute, set.RushesPerSecond = 0, 0

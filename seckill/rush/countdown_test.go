@@ -13,9 +13,9 @@ import (
 	"stampede/seckill/internal/seckilltest"
 )
 
-// An instance whose machine is ten minutes off lets nobody through before the
-// opening and refuses nobody after it, both by Redis's clock.
-func TestNobodyIsEarlyAtAnInstanceTenMinutesOff(t *testing.T) {
+// An instance whose machine is ten minutes off admits no attempt before the
+// opening and refuses none after it, both by Redis's clock.
+func TestNoAttemptIsEarlyAtAnInstanceTenMinutesOff(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range seckilltest.WrongClocks {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestNobodyIsEarlyAtAnInstanceTenMinutesOff(t *testing.T) {
 			i := y.instance([]*catalogue.Item{it})
 			i.rush.clock = y.OffBy(wrong)
 			defer y.Write()()
-			// Only now, so that nothing but the first attempt has to be in time.
+			// Set only now, so that only the first attempt has to be in time.
 			opens := y.RedisTime().Add(1500 * time.Millisecond).Truncate(time.Millisecond)
 			y.change(it, inventory.Change{OpensAt: &opens})
 			later := *it
@@ -51,14 +51,14 @@ func TestNobodyIsEarlyAtAnInstanceTenMinutesOff(t *testing.T) {
 				}
 			}
 			if early == 0 {
-				t.Error("nobody tried before the opening")
+				t.Error("no attempt was sent before the opening")
 			}
 		})
 	}
 }
 
-// Paths are given out from two minutes before the opening and live for two, by
-// Redis's clock, whatever the machine believes.
+// Paths are issued from two minutes before the opening and live for two
+// minutes, by Redis's clock, whatever the machine's clock shows.
 func TestPathsAtAnInstanceTenMinutesOff(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -9,8 +9,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// Applicant is a shopper who asks for a rush path and has passed the checks of
-// the catalogue: the item is on sale, paths for it are given out, the quantity is
+// Applicant is a shopper who requests a rush path and has passed the checks of
+// the catalogue: the item is on sale, paths for it are issued, the quantity is
 // within its limit. A DoorCheck may make the path stricter, never looser.
 type Applicant struct {
 	User     int64
@@ -22,17 +22,16 @@ type Applicant struct {
 	Proof    string // the solution of a human check; empty when none was sent
 	Now      time.Time
 
-	// UsableFrom is when the path may be sent, at first the opening. Only later
-	// than that is possible.
+	// UsableFrom is when the path may be sent, initially the opening. A check
+	// may only move it later.
 	UsableFrom time.Time
-	// PayWithin is the payment window, at first the item's. Only shorter than
-	// that is possible.
+	// PayWithin is the payment window, initially the item's. A check may only
+	// shorten it.
 	PayWithin time.Duration
 }
 
-// DoorCheck decides whether an applicant gets a path: nil, or a fault that the
-// shopper is told. It may be called by many goroutines at once, must end when ctx
-// does, and repeating it for one user and item must do no harm. A check that
-// takes something that others could have (a place, a claim) makes sure by itself
-// that it comes back.
+// DoorCheck decides whether an applicant gets a path: nil, or the shopper's
+// fault. It may be called concurrently, must return when ctx ends, and must be
+// harmless to repeat for one user and item. A check that takes something from
+// other users (a place, a claim) must itself ensure that it is released.
 type DoorCheck func(ctx context.Context, a *Applicant) error

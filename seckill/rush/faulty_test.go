@@ -7,7 +7,7 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// faultyStream fails where it is told to and is the real bus elsewhere.
+// faultyStream is the real bus except for the methods that a test overrides.
 type faultyStream struct {
 	grantStream
 	healthy func() error
@@ -29,7 +29,7 @@ func (s *faultyStream) Publish(ctx context.Context, subject string, id ids.ID, d
 	return send()
 }
 
-// faultyStock decides as told and is the real stock elsewhere.
+// faultyStock is the real stock except for the methods that a test overrides.
 type faultyStock struct {
 	stock
 	reserve func(n int, decide func() error) error

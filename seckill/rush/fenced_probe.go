@@ -11,31 +11,32 @@ import (
 )
 
 const (
-	// fencedFor is how long an item on sale may be without an answer before a
-	// person is asked: three times what a Load with busy publishers takes.
+	// fencedFor is how long an item on sale may go without decisions before an
+	// alarm calls an operator: three times what a Load with busy publishers
+	// takes.
 	fencedFor = 20 * time.Second
-	// fencedEvery is how often items are looked at: one query and one round trip
+	// fencedEvery is how often items are checked: one query and one round trip
 	// to Redis for all that are on sale.
 	fencedEvery = 5 * time.Second
 )
 
-// FencedProbe looks for items whose sale is open and that Redis does not decide
-// on, whatever the reason: Loads that fail have an alarm of their own, but one
-// that waits for the order writer does not fail. A Redis that does not answer is
-// another alarm's business, and hides only the items that it has.
+// FencedProbe finds items whose sale is open but that Redis does not decide,
+// whatever the reason: failing Loads have their own alarm, but a Load that waits
+// for the order writer does not fail. A Redis that does not answer has its own
+// alarm, and hides only the items that it stores.
 func (r *Service) FencedProbe() alarm.Probe {
 	return alarm.Probe{Alarm: alarmItemFenced, Every: fencedEvery, For: fencedFor, Shared: true, Look: r.fencedItems}
 }
 
-// whyFenced is what the alarm says of an item that needs a Load.
+// whyFenced is the alarm's detail for an item that needs a Load.
 var whyFenced = map[inventory.Status]string{
 	inventory.NotThere:  "It has no state in Redis.",
 	inventory.Restarted: "Redis was restarted or failed over since it was loaded.",
-	inventory.Loading:   "Its Load has not come to an end.",
-	inventory.Outdated:  "Redis is back at what it had before the last Load, and every grant is refused.",
+	inventory.Loading:   "Its Load has not finished.",
+	inventory.Outdated:  "Redis has lost the last Load and is back at its state before it; every attempt is refused.",
 }
 
-// fencedItems finds items on sale that Redis does not decide on, with the reason.
+// fencedItems finds items on sale that Redis does not decide, with the reason.
 // The error is about items whose status is unknown.
 func (r *Service) fencedItems(ctx context.Context) ([]alarm.Finding, error) {
 	now := r.clock.Now()

@@ -16,8 +16,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// What Redis has of one item cannot be read; the others are looked at all the same,
-// and each is told with its own reason.
+// One item's state in Redis cannot be read; the others are still checked, and each
+// is reported with its own reason.
 func TestEachItemIsJudgedByItself(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -35,11 +35,11 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 	}
 	found, err := i.rush.FencedProbe().Look(t.Context())
 	if err == nil {
-		t.Error("nothing is said of the item that cannot be read")
+		t.Error("no error for the item that cannot be read")
 	}
 	want := []alarm.Finding{
 		{Subject: catalogue.ItemSubject(gone.ID), Detail: "It has no state in Redis."},
-		{Subject: catalogue.ItemSubject(fenced.ID), Detail: "Its Load has not come to an end."},
+		{Subject: catalogue.ItemSubject(fenced.ID), Detail: "Its Load has not finished."},
 	}
 	slices.SortFunc(found, func(a, b alarm.Finding) int { return strings.Compare(a.Subject, b.Subject) })
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -47,7 +47,7 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 	}
 }
 
-// An item on sale whose keys Redis has lost, and that nobody loads.
+// An item on sale whose keys Redis has lost, and that is not loaded again.
 func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -80,7 +80,7 @@ func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 	if l := raised(); len(l) != 1 || l[0].Subject != catalogue.ItemSubject(open.ID) {
 		t.Errorf("alarms %+v", l)
 	}
-	// An item whose sale is over misses nothing.
+	// An item whose sale is over needs no Load.
 	i.clock.Advance(365 * 24 * time.Hour)
 	if found, err := probe.Look(t.Context()); err != nil || len(found) != 0 {
 		t.Errorf("ended items: %+v, %v", found, err)

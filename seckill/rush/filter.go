@@ -22,7 +22,7 @@ const (
 	// full load, and fewer because sizes are rounded up to a power of two.
 	filterBitsPerHolder = 10
 	filterProbes        = 7
-	// minFilterHolders keeps the smallest filter from being crowded by an item
+	// minFilterHolders keeps the smallest filter from filling up with an item
 	// whose few units change hands often.
 	minFilterHolders = 1024
 )
@@ -34,8 +34,8 @@ func newHolderFilter(holders int) *holderFilter {
 	return &holderFilter{words: make([]atomic.Uint64, size/64), mask: size - 1}
 }
 
-// add remembers a user and reports whether the filter would have denied it
-// before, so that its load can be counted.
+// add adds a user and reports whether the filter would have denied it before,
+// so that the caller can count its load.
 func (f *holderFilter) add(user int64) bool {
 	h, step := f.probe(user)
 	fresh := false
@@ -59,7 +59,7 @@ func (f *holderFilter) has(user int64) bool {
 	return true
 }
 
-// probe returns where a user's bits begin and how far they lie apart. An odd
+// probe returns a user's first bit and the distance between its bits. An odd
 // step visits filterProbes different bits whatever the size.
 func (f *holderFilter) probe(user int64) (first, step uint64) {
 	var b [8]byte

@@ -23,7 +23,8 @@ func TestFilterNeverDeniesAHolder(t *testing.T) {
 	})
 }
 
-// Neighbouring user ids are the usual case; they must not crowd each other.
+// Neighbouring user ids are the usual case; they must not collide with each
+// other.
 func TestFilterRarelyClaimsAStranger(t *testing.T) {
 	t.Parallel()
 	const holders = 50_000

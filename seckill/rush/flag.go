@@ -11,34 +11,36 @@ import (
 	"stampede/inventory"
 )
 
-// soldOut is an item's sold-out flag on this instance, and the filter of its
-// holders that stands beside it: while the flag is up, whoever is not in the
-// filter is refused from memory.
+// soldOut is an item's sold-out flag on this instance, with the filter of its
+// holders: while the flag is up, a user who is not in the filter is refused
+// from memory.
 //
-// The flag itself lives in a freecache, which ends it after its life. It carries
-// the count of returns (rel) it was decided under and counts only while no newer
-// count was seen, so clearing it is nothing but seeing a newer count, and a
-// decision that arrives late cannot raise a flag that a return has cleared.
+// The flag itself lives in a freecache, which expires it. It carries the count
+// of returns (rel) under which it was decided, and is valid only until a newer
+// count is seen. So clearing it means seeing a newer count, and a late decision
+// cannot raise a flag that a return has cleared.
 //
-// Redis gives a unit a moment before the answer is here and its user in the
-// filter. Nobody is refused in that moment who was asked about: whom a batch asks
-// about had no flag in the way or is in the filter, and until the answers are
-// remembered nobody raises a flag or replaces the filter, because all that
-// belongs to the one worker that decides.
+// Redis grants a unit a moment before the answer arrives and the user enters the
+// filter. No user of the batch is refused in that moment: a user who reaches a
+// batch met no flag or is in the filter, and until the answers are remembered the
+// flag is not raised and the filter not replaced, because only the worker that
+// decides does either.
 //
-// What another instance grants after a return is seen here with the broadcast of
-// that return, or when the flag's life ends. Who sends one path to two instances
-// within that time can be queued by one and refused by the other; the number
-// tells the truth. Closing that would take a question to Redis for each refusal.
+// Grants that another instance makes after a return are seen here with the
+// broadcast of that return, or when the flag expires. A user who sends one path
+// to two instances within that time can be queued by one and refused by the
+// other; querying the number gives the correct result. Closing this gap would
+// take a call to Redis for each refusal.
 type soldOut struct {
 	item  int64
 	cfg   Config
 	cache *freecache.Cache // shared by all items
 
-	// seen is the newest epoch and count of returns that this instance knows of.
+	// seen is the newest epoch and count of returns that this instance knows.
 	seen atomic.Pointer[sight]
-	// holders has everybody who was ever seen holding a unit; it is replaced only
-	// by one that has at least those who hold now. nil until the first holder.
+	// holders has every user who was ever seen holding a unit; it is replaced
+	// only by a filter that has at least the present holders. nil until the first
+	// holder.
 	holders atomic.Pointer[holderFilter]
 
 	// The rest belongs to the worker that holds lane.deciding, as do remember,
@@ -49,20 +51,20 @@ type soldOut struct {
 	added    int // users that were new to holders, by its own account
 }
 
-// sight is a place in the history of an item's stock.
+// sight is a point in the history of an item's stock.
 type sight struct{ epoch, rel int64 }
 
 func (s sight) before(o sight) bool {
 	return s.epoch < o.epoch || s.epoch == o.epoch && s.rel < o.rel
 }
 
-// coverage knows whether the filter has every holder up to a grant: those read
+// coverage tracks whether the filter has every holder up to a grant: those read
 // from Redis, and each grant since then if all of them were made here. With one
 // instance the holders are therefore read once per Load; with several, whenever
-// another one has granted.
+// another instance has granted.
 type coverage struct {
 	valid       bool
-	epoch, base int64 // the reading has the grants up to base of this epoch
+	epoch, base int64 // the holders read include the grants up to base of this epoch
 	count, last int64 // grants above base that were made here, and the highest
 }
 
@@ -74,8 +76,8 @@ func (c *coverage) add(epoch, seq int64) {
 }
 
 // reaches reports whether every grant up to seq is covered. Sequence numbers
-// have no gaps and no two grants share one, so as many grants as lie between
-// base and last means all of them.
+// have no gaps and no two grants share one, so if the number of grants made
+// here equals the distance from base to last, all of them are covered.
 func (c *coverage) reaches(epoch, seq int64) bool {
 	return c.valid && epoch == c.epoch && c.count == c.last-c.base && seq <= c.last
 }
@@ -94,8 +96,8 @@ func (f *soldOut) key(epoch int64) (k flagKey) {
 	return k
 }
 
-// refuses reports whether the flag is up for a user, and as what. It allocates
-// nothing.
+// refuses reports whether the flag is up for a user, and with which outcome. It
+// allocates nothing.
 func (f *soldOut) refuses(user int64) (outcome, bool) {
 	seen := f.seen.Load()
 	key := f.key(seen.epoch)
@@ -117,14 +119,14 @@ func (f *soldOut) refuses(user int64) (outcome, bool) {
 const flagBytes = 1 + 8
 
 // mayHold reports whether a user may hold a unit, as far as this instance
-// knows; while the flag is up that is far enough to refuse everybody else.
+// knows; while the flag is up that is enough to refuse all other users.
 func (f *soldOut) mayHold(user int64) bool {
 	h := f.holders.Load()
 	return h != nil && h.has(user)
 }
 
-// see takes note of an epoch and its count of returns. A newer one than before
-// ends the flag.
+// see records an epoch and its count of returns. A newer one than before ends
+// the flag.
 func (f *soldOut) see(epoch, rel int64) {
 	for {
 		cur := f.seen.Load()
@@ -140,9 +142,9 @@ func (f *soldOut) see(epoch, rel int64) {
 // grant is a unit given to a user by this instance.
 type grant struct{ user, seq int64 }
 
-// remember adds those who were granted units here, before anybody but their
-// batch's worker can decide or raise the flag. A grant that is only possible,
-// because Redis did not answer, has epoch and seq 0.
+// remember adds the users who were granted units here, before any other worker
+// can decide or raise the flag. A merely possible grant, because Redis did not
+// answer, has epoch and seq 0.
 func (f *soldOut) remember(epoch, total int64, grants []grant) {
 	h := f.holders.Load()
 	if h == nil {
@@ -158,19 +160,19 @@ func (f *soldOut) remember(epoch, total int64, grants []grant) {
 	}
 }
 
-// capacityFor is how many users a filter for an item of that many units is made
-// for: twice the units, because returned units find new holders.
+// capacityFor is the number of users to size a filter for, given an item's
+// units: twice the units, because returned units find new holders.
 func (f *soldOut) capacityFor(total int64) int {
 	return int(min(max(2*total, minFilterHolders), int64(f.cfg.MaxFilterHolders)))
 }
 
-// crowded reports whether the filter has taken far more users than it was made
-// for, so that it claims too many strangers.
+// crowded reports whether the filter has far more users than it was sized for,
+// so that it claims too many strangers.
 func (f *soldOut) crowded() bool { return f.added > 2*f.size }
 
-// raise puts the flag up after a decision that left nothing. It reports whether
-// the filter has every holder of the decision's moment; if not, the flag stays
-// down and Redis goes on answering.
+// raise puts the flag up after a decision that left no units. It reports
+// whether the filter has every holder at the moment of the decision; if not,
+// the flag stays down and Redis continues to answer.
 func (f *soldOut) raise(d *inventory.Decision, as outcome) bool {
 	if d.Remaining > 0 {
 		return true
@@ -180,7 +182,7 @@ func (f *soldOut) raise(d *inventory.Decision, as outcome) bool {
 	}
 	f.see(d.Epoch, d.Rel)
 	if (sight{d.Epoch, d.Rel}).before(*f.seen.Load()) {
-		return true // units came back in the meantime; the flag would not count
+		return true // units came back in the meantime; the flag would not be valid
 	}
 	var v [flagBytes]byte
 	v[0] = byte(as)
@@ -194,9 +196,9 @@ func (f *soldOut) raise(d *inventory.Decision, as outcome) bool {
 // users reads an item's holders; inventory.Service.Users does it.
 type users func(ctx context.Context, epoch int64, limit int) ([]int64, error)
 
-// cover reads the holders of the decision's moment into the filter, so that the
-// flag can be raised; not more often than the setting says, and to no effect
-// where they are too many.
+// cover reads the holders at the moment of the decision into the filter, so
+// that the flag can be raised; at most as often as the setting allows, and
+// without effect if there are too many holders.
 func (f *soldOut) cover(ctx context.Context, d *inventory.Decision, read users, now time.Time) error {
 	if now.Sub(f.lastRead) < f.cfg.FilterEvery {
 		return nil

@@ -29,8 +29,8 @@ func holders(all ...int64) users {
 	return func(context.Context, int64, int) ([]int64, error) { return all, nil }
 }
 
-// raiseAt does as a batch without grants: it reads the holders where they are
-// not known.
+// raiseAt acts as a batch without grants: it reads the holders if they are not
+// known.
 func (f *soldOut) raiseAt(ctx context.Context, d *inventory.Decision, as outcome, read users, now time.Time) error {
 	if f.raise(d, as) {
 		return nil
@@ -79,13 +79,13 @@ func TestFlagIsEndedByReturnsAndLoads(t *testing.T) {
 		f.see(3, 5)
 		f.see(2, 99)
 		if _, up := f.refuses(1); !up {
-			t.Fatalf("%s: ended by what was known already", name)
+			t.Fatalf("%s: ended by a count that was already known", name)
 		}
 		clear(f)
 		if _, up := f.refuses(1); up {
 			t.Fatalf("%s: still up", name)
 		}
-		// A decision that was made before the return arrives late.
+		// A decision made before the return arrives late.
 		mustRaise(t, f, nothing(3, 10, 5), outSoldOut, holders())
 		if _, up := f.refuses(1); up {
 			t.Fatalf("%s: raised again by an old decision", name)
@@ -112,7 +112,7 @@ func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
 		t.Fatal("up without knowing the holders")
 	}
 	// Within the interval nothing is read again; after it, too many holders keep
-	// the flag down for good.
+	// the flag down permanently.
 	many := func(_ context.Context, _ int64, limit int) ([]int64, error) { return make([]int64, limit), nil }
 	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, func(context.Context, int64, int) ([]int64, error) {
 		t.Fatal("read twice within the interval")
@@ -126,8 +126,8 @@ func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
 	}
 }
 
-// With all grants made here the holders are read once; a grant made elsewhere
-// makes them be read again.
+// If all grants are made here the holders are read once; a grant made elsewhere
+// causes another read.
 func TestFlagReadsHoldersOnlyWhenGrantsWereMadeElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newTestFlag()
@@ -144,24 +144,24 @@ func TestFlagReadsHoldersOnlyWhenGrantsWereMadeElsewhere(t *testing.T) {
 	f.remember(1, 10, []grant{{200, 11}, {201, 12}})
 	raise(nothing(1, 12, 2), time.Hour)
 	if _, up := f.refuses(1); reads != 1 || !up {
-		t.Fatalf("%d readings, up %v; want 1, true", reads, up)
+		t.Fatalf("%d reads, up %v; want 1, true", reads, up)
 	}
 	if _, up := f.refuses(201); up {
-		t.Fatal("who was granted here was refused")
+		t.Fatal("a user who was granted a unit here was refused")
 	}
 	f.remember(1, 10, []grant{{300, 14}}) // 13 was granted by another instance
 	raise(nothing(1, 14, 2), 2*time.Hour)
 	if reads != 2 {
-		t.Fatalf("%d readings, want 2", reads)
+		t.Fatalf("%d reads, want 2", reads)
 	}
 	raise(nothing(2, 0, 0), 3*time.Hour) // and after a Load
 	if reads != 3 {
-		t.Fatalf("%d readings, want 3", reads)
+		t.Fatalf("%d reads, want 3", reads)
 	}
 }
 
 // A filter that has seen far more users than there are holders claims strangers;
-// it is replaced by one of those who hold now.
+// it is replaced by a filter of the present holders.
 func TestACrowdedFilterIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	f := newTestFlag()
@@ -179,12 +179,12 @@ func TestACrowdedFilterIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, up := f.refuses(gone[0].user); !up || !f.mayHold(1) || !f.mayHold(3) || f.crowded() {
-		t.Fatal("the new filter has not just those who hold now")
+		t.Fatal("the new filter does not have exactly the present holders")
 	}
 }
 
 // The model: a coverage reaches seq exactly when every grant in (base, seq] has
-// been added, and it may say no a little longer, never yes too early.
+// been added. It may answer no slightly too long, but never yes too early.
 func TestCoverageNeverClaimsAGap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -211,7 +211,7 @@ func TestCoverageNeverClaimsAGap(t *testing.T) {
 			all = all && have[k]
 		}
 		if all && !c.reaches(1, c.last) {
-			r.Fatalf("has everything to %d from base %d and denies it", c.last, base)
+			r.Fatalf("has all grants to %d from base %d but denies it", c.last, base)
 		}
 	})
 }

@@ -11,23 +11,23 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// idle gives an item a lane without workers, whose batches the test takes
-// through by itself.
+// idle gives an item a lane without workers, so that the test runs its batches
+// itself.
 func (i *instance) idle(it *catalogue.Item) *lane {
 	return i.rush.lanes.all.findOrAdd(it.ID, func() *lane { return newLane(it.ID, i.rush.lanes) })
 }
 
-// turn takes who waits through the lane; the channel is closed once all of it is
-// done.
+// turn runs the waiting attempts through the lane as a batch; the channel is
+// closed when the batch is done.
 func turn(l *lane) <-chan struct{} {
 	done := make(chan struct{})
 	go func() { defer close(done); newLaneWorker(l).turn() }()
 	return done
 }
 
-// soldOnce sells the item's only unit, has the flag raised and gives the unit
-// back, which the instance hears of. From then on the filter knows every holder
-// without reading.
+// soldOnce sells the item's only unit, raises the flag and gives the unit back,
+// which the instance learns from the broadcast. From then on the filter knows
+// every holder without reading.
 func (i *instance) soldOnce(t *testing.T, it *catalogue.Item, l *lane) {
 	t.Helper()
 	first := mustEnter(t, l, waiter(t.Context(), 1))
@@ -47,10 +47,10 @@ func (i *instance) soldOnce(t *testing.T, it *catalogue.Item, l *lane) {
 }
 
 // A unit comes back while the batch that sold the last one is still being
-// published, and the next batch gets it. Until its answer is here the filter does
-// not know the winner, so nothing may raise the flag of the earlier batch in
-// between: the winner's second click would be told that all is held.
-func TestNobodyIsRefusedByTheFlagWhileRedisGrants(t *testing.T) {
+// published, and the next batch gets it. Until its answer arrives the filter does
+// not know the winner, so the flag of the earlier batch must not be raised in
+// between: the winner's second click would be answered all-held.
+func TestFlagRefusesNoWinnerWhileRedisGrants(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	it := y.Item(1)
@@ -82,7 +82,7 @@ func TestNobodyIsRefusedByTheFlagWhileRedisGrants(t *testing.T) {
 	selling := turn(l)
 	<-published
 	if v := fourth.wait(t); v.outcome != outAllHeld {
-		t.Fatalf("who came too late was answered %v", v.outcome)
+		t.Fatalf("the late shopper was answered %v", v.outcome)
 	}
 	i.SettleAll(2)
 	i.Close(third.no) // the broadcast of this return is still on its way
@@ -92,7 +92,7 @@ func TestNobodyIsRefusedByTheFlagWhileRedisGrants(t *testing.T) {
 	next := turn(l)
 	select {
 	case <-decided: // Redis has granted, the answer is on its way
-	case <-next: // the flag was in the way already
+	case <-next: // the flag refused the attempt
 	}
 	close(goOn)
 	<-selling
@@ -106,9 +106,9 @@ func TestNobodyIsRefusedByTheFlagWhileRedisGrants(t *testing.T) {
 	}
 }
 
-// A decision that nobody waits for any more may still be made: whoever was in it
-// is not refused from memory.
-func TestWhoMayBeGrantedLateIsNotRefusedByTheFlag(t *testing.T) {
+// A decision that timed out may still be made: the users in its batch are not
+// refused from memory.
+func TestFlagSparesUsersOfATimedOutDecision(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	it := y.Item(1)

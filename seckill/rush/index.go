@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// itemIndex finds what this instance keeps per item. Looking up takes no lock
-// and allocates nothing; adding copies the map, which is fine for something that
-// happens once per item. The zero value is empty and ready.
+// itemIndex maps items to this instance's data about them. A lookup takes no
+// lock and allocates nothing; adding copies the map, which is fine for something
+// that happens once per item. The zero value is empty and ready.
 type itemIndex[V any] struct {
 	all atomic.Pointer[map[int64]*V]
-	mu  sync.Mutex // serialises those who replace the map
+	mu  sync.Mutex // serialises writers, who replace the map
 }
 
-// find returns what is kept for an item, nil when there is nothing.
+// find returns an item's value, nil if there is none.
 func (x *itemIndex[V]) find(item int64) *V {
 	if m := x.all.Load(); m != nil {
 		return (*m)[item]
@@ -22,7 +22,7 @@ func (x *itemIndex[V]) find(item int64) *V {
 	return nil
 }
 
-// items is a picture of the whole index. Do not change it.
+// items is a snapshot of the whole index. Do not change it.
 func (x *itemIndex[V]) items() map[int64]*V {
 	if m := x.all.Load(); m != nil {
 		return *m
@@ -30,8 +30,8 @@ func (x *itemIndex[V]) items() map[int64]*V {
 	return nil
 }
 
-// findOrAdd returns what is kept for an item, made by create if there was
-// nothing. create runs under the index's lock and may return nil to add nothing.
+// findOrAdd returns an item's value, created by create if there was none. create
+// runs under the index's lock and may return nil to add nothing.
 func (x *itemIndex[V]) findOrAdd(item int64, create func() *V) *V {
 	if v := x.find(item); v != nil {
 		return v
@@ -54,7 +54,7 @@ func (x *itemIndex[V]) findOrAdd(item int64, create func() *V) *V {
 	return v
 }
 
-// drop forgets the items that gone picks and returns what was kept for them.
+// drop removes the items for which gone is true and returns their values.
 func (x *itemIndex[V]) drop(gone func(item int64) bool) []*V {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -13,29 +13,29 @@ import (
 	"stampede/platform/base/tracing"
 )
 
-// attempt is one request that waits in a lane. The handler that made it owns
+// attempt is one request that waits in a lane. The handler that created it owns
 // it: it puts it into the lane and reads the verdict only after done, and the
 // lane answers every attempt it took exactly once. So attempts can be pooled
 // although two goroutines use them.
 type attempt struct {
-	ctx      context.Context // the client's; its end means that nobody waits any more
-	span     tracing.Span    // zero unless this attempt is one of those that are followed
+	ctx      context.Context // the client's; its end means that the client has left
+	span     tracing.Span    // zero unless this attempt is traced
 	user     int64
 	quantity int32
 	within   int32 // the payment window in seconds; 0 for the item's
 	no       ids.ID
 	verdict  verdict
-	done     chan struct{} // one place, so that the lane never waits for a handler
+	done     chan struct{} // capacity 1, so that the lane never waits for a handler
 }
 
-// verdict is what the lane says about an attempt.
+// verdict is the lane's answer to an attempt.
 type verdict struct {
 	outcome  outcome
 	position int64         // outQueued, outRepeated
-	settled  bool          // outRepeated: ask for the order, the number is not in line any more
-	finished bool          // outRepeated: the number has had its grant and has lost it again
+	settled  bool          // outRepeated: the number is no longer in line; query the order
+	finished bool          // outRepeated: the number was granted and its units were released again
 	other    ids.ID        // outAlreadyBought
-	status   string        // outRepeated: what became of the number, if that is known already
+	status   string        // outRepeated: the order's status, if it is already known
 	wait     time.Duration // Retry-After where it differs from the refusal's own
 }
 
@@ -46,21 +46,21 @@ func (a *attempt) answer(v verdict) {
 	a.done <- struct{}{}
 }
 
-// lane is the line in front of one item on this instance. Two workers turn what
-// waits into batches; there is no timer: a batch is what gathered while the
-// batches before it were under way.
+// lane is the line in front of one item on this instance. Two workers turn the
+// waiting attempts into batches; there is no timer: a batch is what has
+// collected while the previous batches were in progress.
 //
 //   - Handlers send to queue under mu's read lock; end closes it under the write
 //     lock, so nothing is sent to a closed channel and nothing is left in it.
-//   - A full queue refuses. Nobody blocks on sending.
-//   - The atomics are hints from the last decision, for refusing early. Whoever
-//     is let in by a stale hint is judged by Redis.
+//   - A full queue refuses. Sending never blocks.
+//   - The atomics are hints from the last decision, for refusing early. An
+//     attempt admitted because of a stale hint is decided by Redis.
 type lane struct {
 	item int64
 	line *lanes
 	flag *soldOut
 
-	// deciding is held by the worker that gathers a batch and asks Redis.
+	// deciding is held by the worker that collects a batch and calls Redis.
 	deciding sync.Mutex
 
 	mu    sync.RWMutex
@@ -71,11 +71,11 @@ type lane struct {
 	places   atomic.Int64 // how many may wait; below 0 for no bound but the queue's
 	hotUntil atomic.Int64 // Unix nanoseconds; the writer lags until then
 	limiter  atomic.Pointer[rate.Limiter]
-	quiet    rate.Sometimes // so that a fault that meets every batch does not fill the log
+	quiet    rate.Sometimes // rate limit, so that a fault in every batch does not fill the log
 }
 
-// workersPerLane is two: one batch is decided while the one before it is being
-// published. More would make batches smaller without making them quicker.
+// workersPerLane is two: one batch is decided while the previous one is being
+// published. More would make batches smaller without making them faster.
 const workersPerLane = 2
 
 func newLane(item int64, line *lanes) *lane {
@@ -87,16 +87,16 @@ func newLane(item int64, line *lanes) *lane {
 	return l
 }
 
-// begin starts the workers, which go when the lane has ended.
+// begin starts the workers, which exit when the lane has ended.
 func (l *lane) begin() {
 	for range workersPerLane {
 		l.line.workers.Go(func() { newLaneWorker(l).run() })
 	}
 }
 
-// enter puts an attempt in line, or says why not. Somebody who may hold a unit
-// already is refused for nothing but a full queue: telling a holder to come back
-// later would be one more way of losing an answer.
+// enter puts an attempt in line, or returns the reason for refusing it. A user
+// who may already hold a unit is refused only by a full queue: a holder who is
+// asked to come back later could lose the answer.
 func (l *lane) enter(a *attempt, now time.Time) (outcome, bool) {
 	waiting := len(l.queue)
 	if !l.flag.mayHold(a.user) {
@@ -123,7 +123,7 @@ func (l *lane) enter(a *attempt, now time.Time) (outcome, bool) {
 	}
 }
 
-// end lets nobody in any more. The workers answer who waits and go.
+// end stops admitting attempts. The workers answer the waiting ones and exit.
 func (l *lane) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,15 +153,16 @@ func (l *lane) learn(d *inventory.Decision, unlimited bool, now time.Time) {
 	}
 }
 
-// returned notes that units came back: the flag ends, and the bound on places
-// with it, because how many there are is not known here.
+// returned records that units came back: the flag ends, and with it the bound
+// on places, because the number of units is not known here.
 func (l *lane) returned(epoch, rel int64) {
 	l.flag.see(epoch, rel)
 	l.places.Store(-1)
 }
 
-// admit sets how many attempts a second may enter here; 0 lifts the bound. The
-// burst is a tenth of a second's worth, so that the rate shows within that time.
+// admit sets how many attempts a second may enter here; 0 removes the limit. The
+// burst is a tenth of a second's worth, so that the rate takes effect within
+// that time.
 func (l *lane) admit(perSecond int) {
 	if perSecond <= 0 {
 		l.limiter.Store(nil)

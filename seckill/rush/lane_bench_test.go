@@ -11,13 +11,14 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// idleLane is a lane without workers: what enters stays until it is taken out.
+// idleLane is a lane without workers: attempts stay in it until they are taken
+// out.
 func idleLane() *lane {
 	return newLane(1, &lanes{cfg: DefaultConfig(), flags: freecache.NewCache(flagCacheBytes)})
 }
 
-// BenchmarkLaneEnter is the admission to the line, by how an attempt fares; each
-// that gets in is taken out again, as a worker does.
+// BenchmarkLaneEnter measures entering the line, by outcome; each admitted
+// attempt is taken out again, as a worker does.
 func BenchmarkLaneEnter(b *testing.B) {
 	for name, prepare := range map[string]func(*lane){
 		"taken": func(*lane) {},
@@ -48,7 +49,7 @@ func BenchmarkLaneEnter(b *testing.B) {
 	}
 }
 
-// BenchmarkTicket is the 202 of a granted attempt.
+// BenchmarkTicket measures the 202 of a granted attempt.
 func BenchmarkTicket(b *testing.B) {
 	no := ids.NewFor(7)
 	w := &sink{header: http.Header{}}
@@ -58,7 +59,7 @@ func BenchmarkTicket(b *testing.B) {
 	}
 }
 
-func TestTheWayThroughTheLaneAllocatesNothing(t *testing.T) {
+func TestLaneAllocatesNothing(t *testing.T) {
 	l := idleLane()
 	a := &attempt{user: 7, no: ids.NewFor(7), quantity: 1}
 	w := &sink{header: http.Header{}}

@@ -9,20 +9,20 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// The points around a batch and its answers at which a test ends the process.
+// Fail points around a batch and its answers, at which a test ends the process.
 var (
 	afterLua = failpoint.NewErr("after-lua",
-		"Redis has granted a batch, and its message is not published yet.")
+		"Redis has granted a batch; its message is not published yet.")
 	afterPublish = failpoint.NewErr("after-publish",
-		"A batch's message is stored, and none of its shoppers has an answer yet.")
+		"A batch's message is stored; none of its shoppers has an answer yet.")
 	before202 = failpoint.New("before-202",
 		"A shopper is in line and about to be answered 202.")
 )
 
-// publish writes the batch's grants down and answers those who got them. The
-// 202 stands for a message that is on disk; without that certainty the answer
-// is unknown, and the units stay with their number: the sweeper will find the
-// order, or publish again.
+// publish stores the batch's grants in the stream and answers the shoppers who
+// got them. A 202 promises that the message is on disk; without that certainty
+// the answer is unknown, and the units stay with their number: the sweeper will
+// find the order, or publish again.
 func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 	ls := w.lane.line
 	b := &w.batch
@@ -30,7 +30,8 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 	describe(b, item, w.decision.Epoch)
 	w.message = b.Encode(w.message[:0])
 
-	// The bus repeats the same message until then; a Load waits no longer.
+	// The bus repeats the same message until then; a Load waits no longer
+	// either.
 	ctx, cancel := context.WithDeadline(ctx, w.publishBy)
 	defer cancel()
 	err := afterLua.Err()
@@ -44,7 +45,8 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 
 	for i, a := range w.granted {
 		position := w.position(w.grants[i].seq)
-		// Remembered also when the outcome is unknown: that is when it is asked for.
+		// Remembered even if the outcome is unknown: that is when the shopper
+		// queries it.
 		ls.numbers.put(a.no, told{item: item.ID, position: position, stored: err == nil})
 		if err != nil {
 			a.answer(verdict{outcome: outUnknown})
@@ -65,11 +67,12 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 		}
 	}
 	if err != nil {
-		w.warn("grants may not be written down; the sweeper will settle them", err)
+		w.warn("publication of grants uncertain, sweeper will settle them", err)
 	}
 }
 
-// describe fills in all of a batch but its grants, under a new message id.
+// describe fills in all fields of a batch except its grants, under a new
+// message id.
 func describe(b *seckillevent.Batch, item *catalogue.Item, epoch int64) {
 	b.ID = ids.New()
 	b.ItemID, b.ActivityID, b.SessionID = item.ID, item.ActivityID, item.SessionID

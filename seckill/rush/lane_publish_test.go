@@ -12,8 +12,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// What was certainly not stored is not given back by hand either, and who was
-// not granted anything hears so at once.
+// A grant that was certainly not stored is not released directly either, and
+// shoppers who were not granted anything are answered immediately.
 func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -29,11 +29,12 @@ func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 	}
 	position, item, ok, err := i.rush.Queued(t.Context(), 1, parse(t, p.OrderNo))
 	if err != nil || !ok || item != it.ID || position != 1 {
-		t.Fatalf("asking for the number: %d %d %v %v", position, item, ok, err)
+		t.Fatalf("querying the number: %d %d %v %v", position, item, ok, err)
 	}
 }
 
-// streamDown takes the instance's stream of grants away until it stores false.
+// streamDown makes the instance's stream of grants fail until it is set to
+// false.
 func (i *instance) streamDown() *atomic.Bool {
 	down := new(atomic.Bool)
 	down.Store(true)
@@ -46,9 +47,9 @@ func (i *instance) streamDown() *atomic.Bool {
 	return down
 }
 
-// A 202 stands for a message that is on disk, also when the path is sent again:
+// A 202 promises that the message is on disk, also when the path is sent again:
 // while the first publication failed, the repetition is unknown, and the first
-// one that succeeds carries the grant.
+// publication that succeeds carries the grant.
 func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -69,9 +70,9 @@ func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 	pgtest.Eventually(t, 5*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the repeated grant")
 }
 
-// The number in already-bought is as much a promise as the one in a 202: it is
-// named only once its message is on disk, with the units that it holds and the
-// payment window of its own path.
+// The number in already-bought is as much a promise as the one in a 202: it
+// appears in an answer only once its message is on disk, with the units that it
+// holds and the payment window of its own path.
 func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -12,9 +12,9 @@ import (
 )
 
 // settle answers by the decision, raises the flag and publishes the grants. It
-// calls decided, after which the next batch may be gathered, before it publishes.
-// Where the item has sold out the flag is up by then, so that those who wait need
-// not be asked about.
+// calls decided, after which the next batch may be collected, before it
+// publishes. If the item has sold out the flag is up by then, so that the waiting
+// attempts need no call to Redis.
 func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided func()) {
 	l, d := w.lane, &w.decision
 	switch d.Gate {
@@ -77,8 +77,8 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 	}
 	publishes := len(w.granted)+len(w.repeats) > 0
 	if nothingLeft != outNone && !l.flag.raise(d, nothingLeft) && !publishes {
-		// Nobody in this batch waits any more, so there is time for reading. A batch
-		// that has grants to publish leaves it to the next one.
+		// No attempt of this batch is waiting any more, so there is time for
+		// reading. A batch that has grants to publish leaves it to the next one.
 		w.cover(ctx, item)
 		l.flag.raise(d, nothingLeft)
 	}
@@ -88,19 +88,19 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 	}
 }
 
-// repeat is an attempt whose answer names a number that holds units already: its
-// own, or another one of the same user.
+// repeat is an attempt whose answer names a number that already holds units: its
+// own, or another number of the same user.
 type repeat struct {
 	index   int // in asked
 	attempt *attempt
-	grant   seckillevent.Grant // what the named number holds
+	grant   seckillevent.Grant // the grant of the named number
 }
 
 // unsure reports whether a number with the grant seq, 0 if its order exists, may
-// be named in an answer only after its message was published (once more): it is
-// in this very batch, another worker or instance is publishing it, or the answer
-// of the first decision was lost. To name it, as queued or as already bought, is
-// a promise that only Redis would know of; the writer takes a number once.
+// appear in an answer only after its message was published (once more): it is in
+// this same batch, another worker or instance is publishing it, or the answer of
+// the first decision was lost. Naming it, as queued or as already bought, would
+// be a promise that only Redis knows of; the writer accepts a number once.
 func (w *laneWorker) unsure(no ids.ID, seq int64) bool {
 	if seq == 0 {
 		return false
@@ -109,7 +109,7 @@ func (w *laneWorker) unsure(no ids.ID, seq int64) bool {
 	return !known || !told.stored
 }
 
-// addRepeats puts the repeated grants into the message, each number once.
+// addRepeats adds the repeated grants to the message, each number once.
 func (w *laneWorker) addRepeats() {
 	for _, r := range w.repeats {
 		if !slices.ContainsFunc(w.batch.Grants, func(g seckillevent.Grant) bool { return g.No == r.grant.No }) {
@@ -144,8 +144,9 @@ func (w *laneWorker) refusal(r *inventory.Result) verdict {
 // position is how many grants of this epoch are still to be written before seq.
 func (w *laneWorker) position(seq int64) int64 { return max(0, seq-w.decision.Persisted) }
 
-// cover reads the item's holders for the flag's filter. Those who wait in the
-// lane wait for it too; else they would all be asked about in vain.
+// cover reads the item's holders for the flag's filter. Attempts in the lane
+// wait for it as well; otherwise each of them would cost a useless call to
+// Redis.
 func (w *laneWorker) cover(ctx context.Context, item *catalogue.Item) {
 	l := w.lane
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
@@ -154,6 +155,6 @@ func (w *laneWorker) cover(ctx context.Context, item *catalogue.Item) {
 		return l.line.stock.Users(ctx, item.Stock(), epoch, limit)
 	}, time.Now())
 	if err != nil {
-		w.warn("holders could not be read for the sold-out flag", err)
+		w.warn("reading holders for the sold-out flag failed", err)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// gate holds up the decisions of an instance until they are let through.
+// gate blocks the decisions of an instance until the test lets them through.
 type gate struct {
 	asked chan int      // attempts of each decision that waits
 	pass  chan struct{} // one for each; closed for all
-	open  func()        // lets all through from now on
+	open  func()        // lets all decisions through from now on
 	total atomic.Int64
 }
 
@@ -56,7 +56,7 @@ func (a *attempt) wait(t *testing.T) verdict {
 	}
 }
 
-// busy enters an attempt and returns when its decision is held up, and with it
+// busy enters an attempt and returns when its decision is blocked, and with it
 // the lane.
 func busy(t *testing.T, l *lane, g *gate, user int64) []*attempt {
 	t.Helper()

@@ -28,13 +28,13 @@ func TestFullLaneIsTooHot(t *testing.T) {
 	g.open()
 	for _, a := range all {
 		if v := a.wait(t); v.outcome != outQueued {
-			t.Fatalf("who got in was answered %v", v.outcome)
+			t.Fatalf("an admitted attempt was answered %v", v.outcome)
 		}
 	}
 }
 
-// Beyond the places that what is left allows, strangers are sent away, and who
-// may hold a unit is not.
+// Beyond the places that the remaining units allow, strangers are refused, and
+// users who may hold a unit are not.
 func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -56,7 +56,8 @@ func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	again := make(chan answer, 1)
 	go func() { again <- i.send(held.Path) }()
 	pgtest.Eventually(t, 5*time.Second, func() bool { return len(l.queue) == 4 }, "the holder was let in")
-	// A return lifts the bound: how many units came back is not known here.
+	// A return removes the bound: the number of returned units is not known
+	// here.
 	l.returned(l.epoch.Load(), 99)
 	waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 201)))
 	g.open()
@@ -85,9 +86,10 @@ func TestLaggingWriterIsTooHotForAWhile(t *testing.T) {
 		t.Fatalf("above the bound: %v, %v", o, in)
 	}
 	if _, in := l.enter(waiter(t.Context(), 3), now.Add(i.rush.cfg.HotFor)); !in {
-		t.Fatal("nobody is let in to see whether the writer caught up")
+		t.Fatal("no attempt is admitted to check whether the writer caught up")
 	}
-	// Nor does a clock that is set back keep everybody out until it has caught up.
+	// A clock that is set back does not refuse all attempts until it has caught
+	// up.
 	if o, in := l.enter(waiter(t.Context(), 4), now.Add(-time.Hour)); !in {
 		t.Fatalf("an hour before: %v", o)
 	}
@@ -111,15 +113,16 @@ func TestAttemptOfAClientThatLeftIsDropped(t *testing.T) {
 		}
 	}
 	if v := left.wait(t); v.outcome != outLeft {
-		t.Fatalf("who left was answered %v", v.outcome)
+		t.Fatalf("the client that left was answered %v", v.outcome)
 	}
 	if st := i.state(it); st.Seq != 2 {
 		t.Fatalf("%d grants, want 2", st.Seq)
 	}
 }
 
-// When an item sells out, those who wait are answered without asking Redis.
-func TestWhoWaitsAtTheSellOutIsAnsweredFromMemory(t *testing.T) {
+// When an item sells out, the waiting attempts are answered without a call to
+// Redis.
+func TestSellOutAnswersWaitingAttemptsFromMemory(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	it := y.Item(1)
@@ -134,7 +137,7 @@ func TestWhoWaitsAtTheSellOutIsAnsweredFromMemory(t *testing.T) {
 	for k := range int64(50) {
 		waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 100+k)))
 	}
-	// The decision raises the flag before more are taken.
+	// The decision raises the flag before the next batch is taken.
 	g.pass <- struct{}{}
 	for _, a := range waiting {
 		if v := a.wait(t); v.outcome != outAllHeld {
@@ -142,7 +145,7 @@ func TestWhoWaitsAtTheSellOutIsAnsweredFromMemory(t *testing.T) {
 		}
 	}
 	if n := g.total.Load(); n != 1 {
-		t.Fatalf("Redis was asked about %d attempts, want 1", n)
+		t.Fatalf("Redis decided %d attempts, want 1", n)
 	}
 	g.open()
 	for _, a := range first {

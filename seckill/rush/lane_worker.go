@@ -11,20 +11,21 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// laneWorker turns what waits in a lane into batches. Its slices are reused
-// from batch to batch; nothing in them outlives one.
+// laneWorker turns a lane's waiting attempts into batches. Its slices are
+// reused from batch to batch; nothing in them outlives a batch.
 type laneWorker struct {
 	lane     *lane
 	waiting  []*attempt // as taken from the queue
-	asked    []*attempt // those of them that Redis was asked about
+	asked    []*attempt // those of them sent to Redis
 	attempts []inventory.Attempt
 	decision inventory.Decision
-	// publishBy is when what this batch was granted is published or never will be.
+	// publishBy is the deadline by which this batch's grants are published, or
+	// never.
 	publishBy time.Time
 
 	granted []*attempt
 	grants  []grant
-	repeats []repeat // who is told of holds whose message this instance cannot vouch for
+	repeats []repeat // attempts answered with a hold whose message this instance cannot confirm
 	batch   seckillevent.Batch
 	message []byte
 }
@@ -38,14 +39,15 @@ func newLaneWorker(l *lane) *laneWorker {
 	}
 }
 
-// run works until the lane has ended and everybody in it has an answer.
+// run works until the lane has ended and all its attempts are answered.
 func (w *laneWorker) run() {
 	for w.turn() {
 	}
 }
 
-// turn takes a batch through the lane; false when the lane has ended. One worker
-// at a time gathers and asks: two at once would each take half of what waits.
+// turn runs a batch through the lane; false if the lane has ended. One worker at
+// a time collects and decides: two at once would each take half of the waiting
+// attempts.
 func (w *laneWorker) turn() bool {
 	w.lane.deciding.Lock()
 	a, ok := <-w.lane.queue
@@ -58,7 +60,8 @@ func (w *laneWorker) turn() bool {
 	return true
 }
 
-// take gathers a batch: the attempt that ended the wait, then what is there.
+// take collects a batch: the attempt that ended the wait, then all that are
+// waiting.
 func (w *laneWorker) take(first *attempt) {
 	w.waiting = append(w.waiting[:0], first)
 	for len(w.waiting) < cap(w.waiting) {
@@ -74,12 +77,12 @@ func (w *laneWorker) take(first *attempt) {
 	}
 }
 
-// work answers everybody in the batch.
+// work answers every attempt in the batch.
 //
-//nolint:contextcheck // a batch belongs to nobody in it
+//nolint:contextcheck // a batch belongs to no single client
 func (w *laneWorker) work() {
-	// Clients do not take part in the batch's context: one that leaves must not
-	// end the decision about the others.
+	// The batch's context is independent of its clients': a client that leaves
+	// must not cancel the decision about the others.
 	ctx := context.Background()
 	l := w.lane
 	decided := sync.OnceFunc(l.deciding.Unlock)
@@ -101,17 +104,18 @@ func (w *laneWorker) work() {
 	if w.sift(); len(w.asked) == 0 {
 		return
 	}
-	// What Redis grants must be written down. While that is not possible, nothing
-	// is granted.
+	// Grants must be stored in the stream. While that is not possible, nothing is
+	// granted.
 	if err := l.line.bus.Healthy(ctx); err != nil {
-		w.warn("grants are refused because their stream is unhealthy", err)
+		w.warn("refusing attempts: grant stream unhealthy", err)
 		answerAll(w.asked, verdict{outcome: outUnavailable})
 		return
 	}
 	if err := w.reserve(ctx, item); err != nil {
-		// Redis may have decided all the same. The holds it may have made are the
-		// sweeper's; giving them back here could give back what a repeat took.
-		w.warn("decision failed", err)
+		// Redis may have decided all the same. The sweeper settles the holds it
+		// may have made; releasing them here could release units that a
+		// repetition took.
+		w.warn("reservation in redis failed", err)
 		w.suspect(item)
 		answerAll(w.asked, verdict{outcome: outUnknown})
 		return
@@ -119,8 +123,8 @@ func (w *laneWorker) work() {
 	w.settle(ctx, item, decided)
 }
 
-// sift answers those who need no decision: who has left, and whom the flag
-// refuses because the item sold out while they waited.
+// sift answers attempts that need no decision: clients that have left, and
+// users refused by the flag because the item sold out while they waited.
 func (w *laneWorker) sift() {
 	w.asked, w.attempts = w.asked[:0], w.attempts[:0]
 	for _, a := range w.waiting {
@@ -137,14 +141,14 @@ func (w *laneWorker) sift() {
 	}
 }
 
-// reserve asks Redis, twice when the item was loaded since the last decision.
+// reserve calls Redis, twice if the item was loaded since the last decision.
 func (w *laneWorker) reserve(ctx context.Context, item *catalogue.Item) (err error) {
 	l := w.lane
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	l.line.metrics.batch.Observe(float64(len(w.attempts)))
-	// Counted from before the question: a Load waits as long from its fence on,
-	// which no grant of this batch came after.
+	// Counted from before the call: a Load waits as long, starting with its
+	// fence, and every grant of this batch came before the fence.
 	w.publishBy = time.Now().Add(l.line.cfg.PublishDeadline)
 
 	d, epoch := &w.decision, l.epoch.Load()
@@ -162,14 +166,14 @@ func (w *laneWorker) reserve(ctx context.Context, item *catalogue.Item) (err err
 		l.epoch.Store(d.Epoch)
 		l.learn(d, item.Unlimited, time.Now())
 		if d.Gate == inventory.Open && len(d.Results) != len(w.attempts) {
-			return errors.New("seckill: Redis answered another number of attempts than it was asked")
+			return errors.New("seckill: redis returned a different number of results than attempts")
 		}
 	}
 	return nil
 }
 
-// suspect puts those who were asked about into the filter although no answer
-// came: Redis may hand them a unit yet, and who may hold one is not refused.
+// suspect puts the batch's users into the filter although no answer came: Redis
+// may still grant them a unit, and a possible holder must not be refused.
 func (w *laneWorker) suspect(item *catalogue.Item) {
 	if item.Unlimited {
 		return // has no flag

@@ -17,7 +17,7 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// stock is what lanes, the line and the sweeper ask of inventory.
+// stock is what lanes, the line and the sweeper use of inventory.
 type stock interface {
 	Reserve(ctx context.Context, item inventory.Item, epoch int64, attempts []inventory.Attempt, into *inventory.Decision) error
 	Users(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]int64, error)
@@ -26,7 +26,7 @@ type stock interface {
 	Persisted(ctx context.Context, item inventory.Item, epoch int64, nos []ids.ID) error
 }
 
-// grantStream is what lanes and the sweeper ask of the bus.
+// grantStream is what lanes and the sweeper use of the bus.
 type grantStream interface {
 	Healthy(ctx context.Context) error
 	Publish(ctx context.Context, subject string, id ids.ID, data []byte) error
@@ -34,9 +34,9 @@ type grantStream interface {
 	GrantsDone(ctx context.Context, itemID int64, upTo uint64) (bool, error)
 }
 
-// lanes are all lanes of this instance and what they share. A lane begins with
-// the first attempt for an item on sale and ends when the item is gone from the
-// catalogue, or when the process stops.
+// lanes are all lanes of this instance and their shared state. A lane begins
+// with the first attempt for an item on sale and ends when the item has left
+// the catalogue, or when the process stops.
 type lanes struct {
 	cfg       Config
 	catalogue *catalogue.Catalogue
@@ -54,19 +54,19 @@ type lanes struct {
 	rates    atomic.Pointer[map[int64]int] // admission rates by item, per second
 }
 
-// flagCacheBytes is freecache's smallest, room for some ten thousand flags.
+// flagCacheBytes is freecache's minimum, room for some ten thousand flags.
 const flagCacheBytes = 512 << 10
 
-// stopwatch is freecache's clock for flags: it counts on when the machine's clock
-// is set back, which would let a flag live on by as much.
+// stopwatch is freecache's clock for flags: it keeps counting when the machine's
+// clock is set back, which would otherwise keep a flag alive for that long.
 type stopwatch struct{ start time.Time }
 
 func (w stopwatch) Now() uint32 { return uint32(time.Since(w.start) / time.Second) }
 
-// find returns an item's lane, nil when there is none.
+// find returns an item's lane, nil if there is none.
 func (ls *lanes) find(item int64) *lane { return ls.all.find(item) }
 
-// open returns an item's lane and begins it if need be; nil while draining.
+// open returns an item's lane, starting it if needed; nil while draining.
 func (ls *lanes) open(item int64) *lane {
 	return ls.all.findOrAdd(item, func() *lane {
 		if ls.draining.Load() {
@@ -79,22 +79,22 @@ func (ls *lanes) open(item int64) *lane {
 	})
 }
 
-// endGone ends the lanes of items that can not be bought any more.
+// endGone ends the lanes of items that can no longer be bought.
 func (ls *lanes) endGone(onSale func(item int64) bool) {
 	for _, l := range ls.all.drop(func(item int64) bool { return !onSale(item) }) {
 		l.end()
 	}
 }
 
-// drain ends every lane and returns when everybody who waited has an answer and
-// the batches under way are finished.
+// drain ends every lane and returns when all waiting attempts are answered and
+// the batches in progress are finished.
 func (ls *lanes) drain() {
 	ls.draining.Store(true)
 	ls.endGone(func(int64) bool { return false })
 	ls.workers.Wait()
 }
 
-// depths tells how many wait in each lane.
+// depths yields the number of waiting attempts of each lane.
 func (ls *lanes) depths(yield func(item int64, waiting int)) {
 	for item, l := range ls.all.items() {
 		yield(item, len(l.queue))
@@ -121,7 +121,7 @@ func (ls *lanes) setRates(rates map[int64]int) {
 func (ls *lanes) onReturned(data []byte) {
 	var e inventoryevent.Returned
 	if err := json.Unmarshal(data, &e); err != nil {
-		ls.log.Warn("broadcast could not be read", "subject", inventoryevent.SubjectReturned, "error", err)
+		ls.log.Warn("decoding broadcast failed", "subject", inventoryevent.SubjectReturned, "error", err)
 		return
 	}
 	if l := ls.find(e.ItemID); l != nil {
@@ -129,11 +129,11 @@ func (ls *lanes) onReturned(data []byte) {
 	}
 }
 
-// onLoaded takes note of an item's new epoch; flags of the one before end.
+// onLoaded records an item's new epoch; flags of the previous one end.
 func (ls *lanes) onLoaded(data []byte) {
 	var e inventoryevent.Loaded
 	if err := json.Unmarshal(data, &e); err != nil {
-		ls.log.Warn("broadcast could not be read", "subject", inventoryevent.SubjectLoaded, "error", err)
+		ls.log.Warn("decoding broadcast failed", "subject", inventoryevent.SubjectLoaded, "error", err)
 		return
 	}
 	if l := ls.find(e.ItemID); l != nil {

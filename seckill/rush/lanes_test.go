@@ -8,8 +8,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// A stop answers who waits and finishes what is under way.
-func TestDrainAnswersEverybody(t *testing.T) {
+// A stop answers the waiting attempts and finishes the batches in progress.
+func TestDrainAnswersEveryAttempt(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	it := y.Item(10)
@@ -31,14 +31,14 @@ func TestDrainAnswersEverybody(t *testing.T) {
 	}
 	select {
 	case <-stopped:
-		t.Fatal("stopped with batches under way")
+		t.Fatal("stopped with batches in progress")
 	default:
 	}
 	g.open()
 	<-stopped
 	for _, a := range first {
 		if v := a.wait(t); v.outcome != outQueued {
-			t.Fatalf("under way: %v", v.outcome)
+			t.Fatalf("in progress: %v", v.outcome)
 		}
 	}
 	for _, a := range waiting {

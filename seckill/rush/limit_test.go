@@ -19,8 +19,8 @@ func repeats(t testing.TB, perSecond int) *ratelimit.Repeats {
 	return r
 }
 
-// A path that is sent over and over gets its one answer until its user is over the
-// limit; then it is refused before Redis, for that user alone, and not for long.
+// A path that is sent repeatedly gets its one answer until its user is over the
+// limit; then it is refused before Redis, only for that user, and only briefly.
 func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -33,7 +33,7 @@ func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 			t.Fatalf("rush %d: %+v", n, a)
 		}
 	}
-	// The ten may have taken long enough for another one; not for a hundred.
+	// The ten may have taken long enough to allow one more; not a hundred more.
 	refused := answer{Status: http.StatusAccepted}
 	for n := 0; n < 100 && refused.Status == http.StatusAccepted; n++ {
 		refused = i.send(p.Path)
@@ -53,7 +53,8 @@ func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 	}
 }
 
-// While the flag is up nobody is counted: refusing costs less than counting.
+// While the flag is up users are not counted: refusing costs less than
+// counting.
 func TestTheFlagAnswersBeforeTheLimit(t *testing.T) {
 	t.Parallel()
 	i, req := soldOutShop(t)

@@ -12,12 +12,13 @@ import (
 // tally counts answers by outcome, exactly.
 type tally [outcomes]atomic.Int64
 
-// maxTallies bounds the items whose tallies are kept. Above it those of items
-// that have left the catalogue go; a shop has a few dozen items a day.
+// maxTallies bounds the items whose tallies are kept. Above it, tallies of
+// items that have left the catalogue are dropped; a shop has a few dozen items
+// a day.
 const maxTallies = 4096
 
-// metrics is everything that a rush measures. Answers are counted in our
-// own atomics, because a labelled counter costs several times as much and the
+// metrics is everything that a rush measures. Answers are counted in plain
+// atomics, because a labelled counter costs several times as much and the
 // funnel needs exact figures per item anyway.
 type metrics struct {
 	answers tally
@@ -29,31 +30,31 @@ type metrics struct {
 	swept     *prometheus.CounterVec
 }
 
-// publication is what became of a grant that was written down.
+// publication is the result of publishing a grant.
 type publication uint8
 
 const (
-	grantStored    publication = iota // on disk, told 202
-	grantRepeated                     // on disk once more, because nobody could vouch for the first time
-	grantUncertain                    // told unknown; the sweeper settles it
-	publications                      // how many there are
+	grantStored    publication = iota // on disk, answered 202
+	grantRepeated                     // on disk once more, because the first publication could not be confirmed
+	grantUncertain                    // answered unknown; the sweeper settles it
+	publications                      // number of results
 )
 
 func (p publication) String() string { return [...]string{"stored", "repeated", "unknown"}[p] }
 
-// pathIssued is the code under which a path that was handed out is counted;
-// refusals are counted under theirs.
+// pathIssued is the code under which an issued path is counted; refusals are
+// counted under their own codes.
 const pathIssued = "issued"
 
 func newMetrics(reg prometheus.Registerer, depths func(yield func(item int64, waiting int))) (*metrics, error) {
 	m := &metrics{
 		paths: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_paths_total",
-			Help: "Rush paths asked for, by code: issued, or why none was.",
+			Help: "Requests for a rush path, by code: issued, or the refusal's code.",
 		}, []string{"code"}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "stampede_seckill_lane_batch_attempts",
-			Help: "Attempts of a lane that were decided by one call of Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+			Help: "Attempts of a lane decided by one call to Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_swept_holds_total",
@@ -79,7 +80,7 @@ func newMetrics(reg prometheus.Registerer, depths func(yield func(item int64, wa
 }
 
 // count counts an answer about an item. known is false for items that are not
-// in the catalogue, which get no tally of their own.
+// in the catalogue, which get no tally.
 func (m *metrics) count(item int64, known bool, o outcome) {
 	m.answers[o].Add(1)
 	if !known {
@@ -96,7 +97,7 @@ func (m *metrics) count(item int64, known bool, o outcome) {
 func (m *metrics) countPath(err error) {
 	code := pathIssued
 	if err != nil {
-		code = fault.From(err).Code // one of a handful, all written in this module
+		code = fault.From(err).Code // one of a handful, all defined in this module
 	}
 	m.paths.WithLabelValues(code).Inc()
 }
@@ -133,7 +134,7 @@ func (m *metrics) trim(published func(item int64) bool) {
 	}
 }
 
-// rushCollector hands the tallies and the lanes' depths to Prometheus.
+// collector passes the tallies and the lanes' depths to Prometheus.
 type collector struct {
 	metrics *metrics
 	depths  func(yield func(item int64, waiting int))
@@ -141,18 +142,18 @@ type collector struct {
 
 var (
 	answersDesc = prometheus.NewDesc("stampede_seckill_rush_answers_total",
-		"Answers to rushes by code; left counts clients that went away while waiting, admission-rate who was told too-hot because of the operator's rate.", []string{"code"}, nil)
+		"Answers to rushes by code; left counts clients that disconnected while waiting, admission-rate those answered too-hot because of the operator's rate.", []string{"code"}, nil)
 	waitingDesc = prometheus.NewDesc("stampede_seckill_lane_waiting",
 		"Attempts waiting in an item's lane on this instance.", []string{"item"}, nil)
 )
 
-// Describe lists what Collect sends.
+// Describe sends the descriptions of the metrics.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- answersDesc
 	out <- waitingDesc
 }
 
-// Collect sends the figures of this moment.
+// Collect sends the present values.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for o := outQueued; o < outcomes; o++ {
 		out <- prometheus.MustNewConstMetric(answersDesc, prometheus.CounterValue,

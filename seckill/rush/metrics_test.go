@@ -7,7 +7,7 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// Many items at once, each with its own lane; all counts agree.
+// Many items concurrently, each with its own lane; all counts agree.
 func TestFunnelCountsEveryAnswer(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

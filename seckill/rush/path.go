@@ -25,8 +25,9 @@ import (
 //	48 16  first half of HMAC-SHA256 over bytes 0 … 47
 //
 // Version 2 is the path of a shopper who has less time to pay than others. Its
-// times count from pathEpoch, which saves a byte of each for that window; so a
-// path has one length, and version 1 stays what nearly everybody gets.
+// times count from pathEpoch, which saves a byte of each for that window; so
+// all paths have the same length, and nearly every shopper still gets version
+// 1.
 //
 //	36  5  usable from, milliseconds since pathEpoch
 //	41  5  expires at, likewise
@@ -59,16 +60,16 @@ const (
 	pathTextBytes = (pathBytes*8 + 5) / 6
 )
 
-// errBadPath says nothing about what is wrong with a path: whoever made one up
-// learns only that it was not ours.
-var errBadPath = errors.New("seckill: not a rush path of ours")
+// errBadPath does not say what is wrong with a path: a client that forges one
+// learns only that it is invalid.
+var errBadPath = errors.New("seckill: invalid rush path")
 
 // pathEncoding refuses stray bits in the last character. It would still skip
 // line breaks, which the fixed length rules out.
 var pathEncoding = base64.RawURLEncoding.Strict()
 
-// token is what a rush path says: this user may try once to get this many units
-// of this item, under this order number, between these two times.
+// token is the content of a rush path: this user may try once to get this many
+// units of this item, under this order number, between these two times.
 type token struct {
 	user     int64
 	item     int64
@@ -76,8 +77,8 @@ type token struct {
 	no       ids.ID
 	from     int64 // Unix milliseconds; the opening
 	until    int64 // Unix milliseconds
-	// payWithin is the payment window in seconds, up to 65535, where it is shorter
-	// than the item's; 0 where it is the item's.
+	// payWithin is the payment window in seconds, up to 65535, if it is shorter
+	// than the item's; 0 if it is the item's.
 	payWithin int32
 }
 
@@ -116,7 +117,7 @@ func (t *token) take(b *[pathBytes]byte) {
 	t.until = millis(b[pathUntilAt:pathMACAt])
 }
 
-// sane reports whether t can be written without losing anything.
+// sane reports whether the payload can represent t without loss.
 func (t *token) sane() bool {
 	least, most := int64(0), int64(1<<48-1) // up to the year 10889
 	if t.payWithin > 0 {

@@ -15,23 +15,23 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// What a path can be refused for.
+// Reasons for refusing a path.
 var (
 	ErrItemUnknown = fault.Plain(fault.NotFound, "There is no such item; GET /api/v1/sessions lists what is on sale.")
 	ErrSaleEnded   = refusals[outEnded].Saying("The sale of this item has ended.")
-	errOverLimit   = refusals[outOverLimit].Saying("Ask for at most the number of units in limit.")
+	errOverLimit   = refusals[outOverLimit].Saying("Request at most the number of units in limit.")
 )
 
-// PathRequest asks for a rush path.
+// PathRequest is a request for a rush path.
 type PathRequest struct {
 	ID    string `path:"id" doc:"The item" example:"42"`
-	Proof string `header:"Human-Check" maxLength:"4096" doc:"The solution of a challenge, where the activity asks for one"`
+	Proof string `header:"Human-Check" maxLength:"4096" doc:"The solution of a challenge, if the activity requires one"`
 	Body  *rushPathRequest
 }
 
-// rushPathRequest is what the shopper wants of the item.
+// rushPathRequest is the body of a PathRequest.
 type rushPathRequest struct {
-	Quantity int32 `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units, up to the item's limit per user; 1 when left out"`
+	Quantity int32 `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units, up to the item's limit per user; 1 if omitted"`
 }
 
 // PathAnswer is the answer to PathRequest.
@@ -39,28 +39,28 @@ type PathAnswer struct{ Body rushPath }
 
 // rushPath is a rush path and what a client needs to use it.
 type rushPath struct {
-	Path       string `json:"path" doc:"The credential of one attempt; keep it to yourself"`
+	Path       string `json:"path" doc:"The credential of one attempt; keep it secret"`
 	OrderNo    string `json:"order_no" doc:"The number of this attempt and of the order it may become" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 	UsableFrom string `json:"usable_from" format:"date-time" doc:"When the path may be sent; the opening"`
 	ExpiresAt  string `json:"expires_at" format:"date-time" doc:"Until when the path may be sent, in server time"`
 	RushURL    string `json:"rush_url" format:"uri-reference" doc:"POST here, without a body or token"`
 }
 
-// timeFormat is RFC 3339 with milliseconds, as every time in the API.
+// timeFormat is RFC 3339 with milliseconds, like every time in the API.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// TooEarly refuses until paths are given out, and says from when that is.
+// TooEarly refuses until paths are issued, and says when that is.
 func TooEarly(from, now time.Time) error {
-	return refusals[outNotStarted].Saying(fmt.Sprintf("Paths are given out from %s on, in server time; spread your requests over the time until the opening.",
+	return refusals[outNotStarted].Saying(fmt.Sprintf("Paths are issued from %s on, in server time; spread your requests over the time until the opening.",
 		from.UTC().Format(timeFormat))).After(from.Sub(now))
 }
 
-// PathLead is how long before its opening paths for an item are given out.
+// PathLead is how long before its opening paths for an item are issued.
 func (r *Service) PathLead() time.Duration { return r.cfg.PathLead }
 
-// issue hands out a path. All that can be checked ahead of the rush is checked
-// here. Paths are handed out during a pause too: it may end within the path's
-// life, and Redis refuses as long as it lasts.
+// issue issues a path. It checks everything that can be checked ahead of the
+// rush. Paths are issued during a pause too: the pause may end within the
+// path's life, and Redis refuses as long as it lasts.
 func (r *Service) issue(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
@@ -113,13 +113,13 @@ func (r *Service) issue(ctx context.Context, in *PathRequest) (*PathAnswer, erro
 }
 
 // payWithin is the payment window, in seconds, of an applicant who has less time
-// than others; 0 for everybody else. It is never so short that a provider in use
-// could not take the payment, and at most the 18 hours that a path can say.
+// than others; 0 for all others. It is never so short that a provider in use
+// could not take the payment, and at most the 18 hours that a path can carry.
 func (r *Service) payWithin(a *Applicant) int32 {
 	if a.PayWithin >= a.Item.PayWindow {
 		return 0
 	}
-	// Up to the next whole second, which is what a path can say.
+	// Rounded up to the whole second, the path's resolution.
 	window := (max(a.PayWithin, r.deps.ShortestPay) + time.Second - 1).Truncate(time.Second)
 	if window >= a.Item.PayWindow {
 		return 0
@@ -129,12 +129,12 @@ func (r *Service) payWithin(a *Applicant) int32 {
 
 // registerIssue adds the route.
 func (r *Service) registerIssue(api httpx.API) {
-	api.Member("limit", huma.Schema{Type: huma.TypeInteger, Description: "Units that one shopper may buy, of over-limit", Examples: []any{2}})
+	api.Member("limit", huma.Schema{Type: huma.TypeInteger, Description: "Units that one shopper may buy, in an over-limit problem", Examples: []any{2}})
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/items/{id}/rush-path", ID: "issue-rush-path", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Get a rush path",
 		Description: "Everything that can be checked ahead is checked here, so that the rush itself is one request without a token. " +
-			"Paths are given out from two minutes before the opening; spread your requests over that time. " +
+			"Paths are issued from two minutes before the opening; spread your requests over that time. " +
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +
 			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
 		Limits: r.cfg.pathLimits(),

@@ -56,12 +56,12 @@ func TestIssue(t *testing.T) {
 		if f := fault.From(err); err == nil || f.Kind != c.kind || f.Code != c.code {
 			t.Errorf("%s: %v", name, err)
 		} else if c.kind == fault.TooEarly && (f.RetryAfter < 50*time.Second || f.RetryAfter > time.Minute) {
-			t.Errorf("%s: come back after %v", name, f.RetryAfter)
+			t.Errorf("%s: Retry-After %v", name, f.RetryAfter)
 		}
 	}
 }
 
-// The route itself: who may, what it defaults to, and what it answers.
+// The route itself: roles, defaults and answers.
 func TestIssueOverHTTP(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

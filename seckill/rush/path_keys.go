@@ -17,14 +17,14 @@ const pathPurpose = "rush-path"
 
 // pathKeys signs rush paths with its first key and accepts paths of any of its
 // keys. While a signing key is being replaced the old one is listed second, so
-// that no path that is still fresh is refused. Safe for concurrent use.
+// that no unexpired path is refused. Safe for concurrent use.
 type pathKeys struct {
 	keys []*pathKey
 }
 
-// pathKey is one key with the scratch space for using it. The id comes from the
-// key itself, so that all instances agree on it without being told; two keys
-// may share an id, in which case both are tried.
+// pathKey is one key with the scratch space for using it. The id is derived
+// from the key itself, so that all instances agree on it without configuration;
+// two keys may share an id, in which case both are tried.
 type pathKey struct {
 	id      byte
 	scratch sync.Pool // *pathScratch
@@ -58,7 +58,8 @@ func newPathKeys(signing ...[]byte) (*pathKeys, error) {
 	return ring, nil
 }
 
-// sign returns the path for t. It refuses a token that the payload cannot hold.
+// sign returns the path for t. It refuses a token that the payload cannot
+// represent.
 func (ring *pathKeys) sign(t token) (string, error) {
 	if !t.sane() {
 		return "", fmt.Errorf("seckill: token for user %d, item %d, quantity %d does not fit a path", t.user, t.item, t.quantity)
@@ -73,8 +74,8 @@ func (ring *pathKeys) sign(t token) (string, error) {
 	return string(text[:]), nil
 }
 
-// verify reads what a path says into t, or returns errBadPath and leaves t
-// alone. It allocates nothing: it stands in front of every request of a rush.
+// verify decodes a path into t, or returns errBadPath and leaves t unchanged.
+// It allocates nothing, because it runs for every request of a rush.
 func (ring *pathKeys) verify(path string, t *token) error {
 	if len(path) != pathTextBytes {
 		return errBadPath
@@ -93,7 +94,7 @@ func (ring *pathKeys) verify(path string, t *token) error {
 	return errBadPath
 }
 
-// opens reports whether the path was signed with k, and reads it if so.
+// opens reports whether the path was signed with k, and decodes it if so.
 func (k *pathKey) opens(text *[pathTextBytes]byte, t *token) bool {
 	s := k.scratch.Get().(*pathScratch) //nolint:errcheck // the pool holds nothing else
 	defer k.scratch.Put(s)

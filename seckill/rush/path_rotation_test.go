@@ -13,7 +13,7 @@ import (
 )
 
 // keyed are the signing keys of one instance: the one it signs with, and the
-// others that it takes.
+// others that it accepts.
 type keyed struct {
 	signs string
 	takes []string
@@ -39,9 +39,9 @@ func (y *yard) keyedInstance(k keyed, items ...*catalogue.Item) (*instance, *aut
 }
 
 // Two instances of one shop replace their signing key one after the other while
-// shoppers hold paths and tokens of both. Nothing that is fresh is refused at any
-// moment, by either; once the old key is left out, what it signed is worth
-// nothing.
+// shoppers hold paths and tokens of both. Neither instance refuses an unexpired
+// path or token at any moment; once the old key is removed, what it signed is no
+// longer accepted.
 func TestKeysRotateUnderway(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -97,15 +97,15 @@ func TestKeysRotateUnderway(t *testing.T) {
 	}
 	last, tokens := y.keyedInstance(after, it)
 	if a := last.send(kept.path); a.Status != http.StatusForbidden || a.Code != "bad-path" {
-		t.Errorf("a path of a key that is gone: %d %s", a.Status, a.Code)
+		t.Errorf("a path of a removed key: %d %s", a.Status, a.Code)
 	}
 	if _, err := tokens.Verify(kept.token); err == nil {
-		t.Error("a token of a key that is gone is taken")
+		t.Error("a token of a removed key is accepted")
 	}
 }
 
-// What is not a fresh path of ours is answered 403 from memory: nobody can make
-// Redis or Postgres work with links of their own making.
+// A request without a valid path is answered 403 from memory: forged links
+// cause no work in Redis or Postgres.
 func TestBadPathsCostNoRedisCall(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -137,7 +137,7 @@ func TestBadPathsCostNoRedisCall(t *testing.T) {
 		}
 	}
 	if n := calls.N.Load() - before; n != 0 {
-		t.Errorf("%d refusals asked Redis %d times", len(cases)+3, n)
+		t.Errorf("%d refusals sent %d commands to Redis", len(cases)+3, n)
 	}
 	if a := y.instance([]*catalogue.Item{it}).send(path); a.Status != http.StatusAccepted || calls.N.Load() == before {
 		t.Errorf("a good path: %d %s after %d calls; the hook counts nothing", a.Status, a.Code, calls.N.Load()-before)

@@ -60,7 +60,7 @@ func TestPathSaysWhatWasSigned(t *testing.T) {
 }
 
 // A path that differs in any one character from a signed one must be refused,
-// also where the change touches only bits that base64 could ignore.
+// even if the change only touches bits that base64 could ignore.
 func TestPathRefusesEveryChange(t *testing.T) {
 	t.Parallel()
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -77,7 +77,7 @@ func TestPathRefusesEveryChange(t *testing.T) {
 				t.Fatalf("accepted with character %d changed to %q", i, c)
 			}
 			if forged != path && got != (token{}) {
-				t.Fatal("a refused path left something behind")
+				t.Fatal("a refused path changed the token")
 			}
 		}
 	}
@@ -135,21 +135,21 @@ func TestPathKeysMayShareAnID(t *testing.T) {
 	}
 }
 
-func TestSignRefusesWhatDoesNotFit(t *testing.T) {
+func TestSignRefusesTokensThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	ring := keys(t, seckilltest.Key)
 	for name, change := range map[string]func(*token){
-		"no user":          func(t *token) { t.user = 0 },
-		"no item":          func(t *token) { t.item = -1 },
-		"no units":         func(t *token) { t.quantity = 0 },
-		"too many units":   func(t *token) { t.quantity = 1 << 16 },
-		"no number":        func(t *token) { t.no = ids.ID{} },
-		"ends at once":     func(t *token) { t.until = t.from - 1 },
-		"ends too far off": func(t *token) { t.until = 1 << 48 },
-		"no time to pay":   func(t *token) { t.payWithin = -1 },
-		"much time to pay": func(t *token) { t.payWithin = 1 << 16 },
-		"short and early":  func(t *token) { t.payWithin, t.from = 30, pathEpoch-1 },
-		"short and late":   func(t *token) { t.payWithin, t.until = 30, pathEpoch+1<<40 },
+		"no user":               func(t *token) { t.user = 0 },
+		"no item":               func(t *token) { t.item = -1 },
+		"no units":              func(t *token) { t.quantity = 0 },
+		"too many units":        func(t *token) { t.quantity = 1 << 16 },
+		"no number":             func(t *token) { t.no = ids.ID{} },
+		"ends before it starts": func(t *token) { t.until = t.from - 1 },
+		"ends too far off":      func(t *token) { t.until = 1 << 48 },
+		"no time to pay":        func(t *token) { t.payWithin = -1 },
+		"much time to pay":      func(t *token) { t.payWithin = 1 << 16 },
+		"short and early":       func(t *token) { t.payWithin, t.from = 30, pathEpoch-1 },
+		"short and late":        func(t *token) { t.payWithin, t.until = 30, pathEpoch+1<<40 },
 	} {
 		tok := goldenToken
 		change(&tok)
@@ -203,7 +203,7 @@ func TestShortPathGolden(t *testing.T) {
 	if len(path) != len(goldenPath) || !strings.HasPrefix(path, goldenShortPath) {
 		t.Fatalf("the format changed: %s", path)
 	}
-	// What the path says of the window is signed as everything else is.
+	// The path's payment window is signed like everything else.
 	raw, err := base64.RawURLEncoding.DecodeString(path)
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func FuzzPathVerify(f *testing.F) {
 		if ring.verify(path, &got) != nil {
 			return
 		}
-		// Whatever is accepted must be the one spelling of what it says.
+		// An accepted path must be the only spelling of its content.
 		again, err := ring.sign(got)
 		if err != nil || again != path {
 			t.Fatalf("accepted %q, which signs as %q (%v)", path, again, err)

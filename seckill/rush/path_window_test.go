@@ -41,8 +41,8 @@ func (y *yard) published(n int) map[ids.ID]seckillevent.Grant {
 	return grants
 }
 
-// A check at the door makes the payment window shorter; the path carries that,
-// and so does the message to the order writer.
+// A check at the door shortens the payment window; the path carries that, and
+// so does the message to the order writer.
 func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -50,11 +50,11 @@ func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it})
 	i.rush.deps.ShortestPay = 20 * time.Second // of the providers
 	windows := map[int64]time.Duration{
-		1: 24 * time.Hour,          // nobody's business
+		1: 24 * time.Hour,          // not shortened
 		2: 30 * time.Second,        //
 		3: 5 * time.Second,         // too short for a provider to take the payment
 		4: 48 * time.Hour,          // a check may not loosen
-		5: 23 * time.Hour,          // more than a path can say
+		5: 23 * time.Hour,          // more than a path can carry
 		6: 1500 * time.Millisecond, // also too short
 	}
 	i.rush.deps.Admit = func(_ context.Context, a *Applicant) error {
@@ -86,8 +86,8 @@ func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
 	}
 }
 
-// A path that is usable later than the opening is not let in before, although
-// the opening itself is left to Redis for a second of tolerance.
+// A path that is usable later than the opening is refused before that time,
+// although the opening itself is left to Redis within a second of tolerance.
 func TestLaterAdmissionIsStrict(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -14,9 +14,9 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// Whatever shoppers and releases do at the same time, on two instances: never
-// more units are held than there are, nobody holds twice, nothing gets lost, and
-// what is left at the end can be bought.
+// Whatever shoppers and releases do concurrently, on two instances: never more
+// units are held than exist, no user holds twice, no unit is lost, and the units
+// left at the end can be bought.
 func TestNeverOversoldUnderRandomRushAndRelease(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -67,7 +67,7 @@ func TestNeverOversoldUnderRandomRushAndRelease(t *testing.T) {
 					case got.Code == "already-bought" && got.OrderNo != holding:
 						fail("already bought under a number that is not held")
 					case holding != "" && got.Code != "already-bought" && got.Code != "too-hot":
-						fail("a holder was told " + got.Code)
+						fail("a holder was answered " + got.Code)
 					}
 					if got.Status != http.StatusAccepted {
 						continue
@@ -76,7 +76,7 @@ func TestNeverOversoldUnderRandomRushAndRelease(t *testing.T) {
 					move(s.quantity)
 					if s.twice {
 						if again := resend(j, p.Path, j.send(p.Path)); again.Status != http.StatusAccepted || again.OrderNo != p.OrderNo {
-							fail("the same path was told " + again.Code)
+							fail("the same path was answered " + again.Code)
 						}
 					}
 					if s.release {
@@ -106,14 +106,14 @@ func TestNeverOversoldUnderRandomRushAndRelease(t *testing.T) {
 		}
 		if st.Remaining > 0 {
 			p := b.issue(1000, it, 1)
-			pgtest.Eventually(t, 3*time.Second, func() bool { return b.send(p.Path).Status == http.StatusAccepted }, "what is left can be bought")
+			pgtest.Eventually(t, 3*time.Second, func() bool { return b.send(p.Path).Status == http.StatusAccepted }, "the remaining units can be bought")
 		}
 	})
 }
 
-// resend asks again while an instance whose news of a return is still on its way
-// says that everything is gone: for as long as its flag may live, as the design
-// allows, and no longer.
+// resend retries while an instance that has not yet learned of a return answers
+// that all units are gone: for at most the life of its flag, which the design
+// allows.
 func resend(i *instance, path string, got answer) answer {
 	for until := time.Now().Add(3 * i.rush.cfg.FlagLife); (got.Code == "all-held" || got.Code == "sold-out") && time.Now().Before(until); {
 		got = i.send(path)

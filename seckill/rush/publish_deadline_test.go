@@ -13,8 +13,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// clocked notes when Redis was asked last, for a decision or for stale holds, and
-// until when the publication of what it answered may go on. Its user calls one
+// clocked records the last call to Redis, for a decision or for stale holds, and
+// the deadline of the publication of its result. Its user makes the calls one
 // after the other.
 type clocked struct {
 	stock
@@ -37,18 +37,19 @@ func (c *clocked) Publish(ctx context.Context, subject string, id ids.ID, data [
 	return c.grantStream.Publish(ctx, subject, id, data)
 }
 
-// check wants a deadline that began after a moment and before the question.
+// check requires a deadline that starts after a moment and before the call to
+// Redis.
 func (c *clocked) check(t *testing.T, what string, after time.Time, deadline time.Duration) {
 	t.Helper()
 	if c.by.Before(after.Add(deadline)) || c.by.After(c.asked.Add(deadline)) {
-		t.Errorf("%s may be published until %v after the question, want at most %v", what, c.by.Sub(c.asked), deadline)
+		t.Errorf("%s may be published until %v after the call, want at most %v", what, c.by.Sub(c.asked), deadline)
 	}
 	c.by = time.Time{}
 }
 
-// A Load waits for publications from its fence on, so their time runs from before
-// Redis was asked, for grants, for repetitions and for what the sweeper sends
-// again.
+// A Load waits for publications starting with its fence, so their deadline runs
+// from before the call to Redis: for grants, for repetitions and for what the
+// sweeper republishes.
 func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -91,8 +92,8 @@ func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
 	c.check(t, "a stale hold", began, deadline)
 }
 
-// What Redis granted so late that a Load may not have waited for it is neither
-// published nor promised.
+// A grant that Redis made so late that a Load may not have waited for it is
+// neither published nor promised.
 func TestAGrantAfterTheDeadlineIsUnknown(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

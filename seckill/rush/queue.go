@@ -14,22 +14,22 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// numbers remembers which item an order number is for and what its shopper was
-// told. It is bounded and may forget; what it says is never wrong.
+// numbers remembers the item of an order number and the last answer to its
+// shopper. It is bounded and may forget; its entries are never wrong.
 type numbers struct{ cache *freecache.Cache }
 
-// told is what this instance remembers of a number.
+// told is this instance's record of a number.
 type told struct {
 	item     int64
-	position int64 // the lowest that its shopper was told, or noPosition
+	position int64 // the lowest in an answer so far, or noPosition
 	stored   bool  // its grant is in the stream: it is an order, or becomes one or a refusal
 }
 
-// numberLife is how long a number may be asked for while it has no order: a path
+// numberLife is how long a number may be queried while it has no order: a path
 // lives four minutes, and a backlog of the writer is measured in seconds.
 const numberLife = 10 * time.Minute
 
-// noPosition stands for a number whose shopper was told no position yet.
+// noPosition marks a number whose shopper has not been given a position yet.
 const noPosition = int64(1) << 62
 
 func newNumbers(maxBytes int) *numbers { return &numbers{freecache.NewCache(maxBytes)} }
@@ -65,11 +65,11 @@ const toldBytes = 8 + 8 + 1
 
 // Queued reports whether a user's number was granted and waits to become an
 // order: its item and how many grants will be written before it. The position
-// never rises from one answer to the next. An error means that nobody knows,
+// never rises from one answer to the next. An error means that this is unknown,
 // which is not the same as false.
 func (r *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
 	if no.Bucket() != ids.Bucket(user) {
-		return 0, 0, false, nil // somebody else's number
+		return 0, 0, false, nil // another user's number
 	}
 	return r.queued(ctx, user, no)
 }
@@ -95,14 +95,14 @@ func (r *Service) queued(ctx context.Context, user int64, no ids.ID) (position, 
 }
 
 // issuedFor reports whether a number may be for an item, by the time it carries:
-// numbers are minted with a path, which is given out only around the sale.
+// numbers are created with a path, which is issued only around the sale.
 func (r *Service) issuedFor(no ids.ID, it *catalogue.Item) bool {
 	minted := no.Time()
 	return minted.After(it.OpensAt.Add(-r.cfg.PathLead-clockSpread)) && minted.Before(it.ClosesAt.Add(clockSpread))
 }
 
-// clockSpread is how far the clock that minted a number may be from the one
-// that reads it, with room: the guess only saves a question to Redis.
+// clockSpread bounds, with a margin, how far the clock that created a number
+// may be from the one that reads it: the check only saves a call to Redis.
 const clockSpread = 10 * time.Second
 
 func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
@@ -111,9 +111,9 @@ func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64,
 		return 0, 0, false, r.settledWithoutState(ctx, it, err)
 	}
 	if err != nil {
-		return 0, 0, false, fmt.Errorf("seckill: ask for a number's place: %w", err)
+		return 0, 0, false, fmt.Errorf("seckill: look up a number's place: %w", err)
 	}
-	// A hold without a place in the epoch has its order row.
+	// A hold without a sequence number in the epoch has its order row.
 	if !ok || held != no || seq == 0 {
 		return 0, 0, false, nil
 	}
@@ -125,9 +125,9 @@ func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64,
 	return position, it.ID, true, nil
 }
 
-// settledWithoutState returns nil when nothing of an ended item waits to be
-// written, so that its missing state means that its keys were removed; else it
-// returns why.
+// settledWithoutState returns nil if no grant of an ended item waits to be
+// written, so that its missing state means that its keys were removed;
+// otherwise it returns the reason.
 func (r *Service) settledWithoutState(ctx context.Context, it *catalogue.Item, why error) error {
 	last, err := r.lanes.bus.GrantsLast(ctx)
 	if err != nil {

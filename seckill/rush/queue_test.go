@@ -27,13 +27,14 @@ func TestQueued(t *testing.T) {
 		nos = append(nos, parse(t, p.OrderNo))
 	}
 	never := a.issue(500, it, 1)
-	// Told to be third, one is not told to be tenth, whatever Redis says.
+	// A shopper at place 3 never gets place 10, whatever Redis says.
 	a.rush.lanes.numbers.put(nos[9], told{item: it.ID, position: 3})
 	if position, _, _, _ := a.rush.Queued(t.Context(), 10, nos[9]); position != 3 {
-		t.Fatalf("told to be third, now %d", position)
+		t.Fatalf("was third, now %d", position)
 	}
 	a.rush.lanes.numbers.put(nos[9], told{item: it.ID, position: noPosition})
-	// The instance that granted knows the item at once; the other one finds it.
+	// The instance that granted knows the item immediately; the other one finds
+	// it.
 	for n, i := range []*instance{a, b} {
 		for u, no := range nos {
 			position, item, ok, err := i.rush.Queued(t.Context(), int64(u)+1, no)
@@ -45,12 +46,13 @@ func TestQueued(t *testing.T) {
 			t.Fatalf("a number that was never used is in line: %v %v", ok, err)
 		}
 		if _, _, ok, err := i.rush.Queued(t.Context(), 2, nos[0]); ok || err != nil {
-			t.Fatalf("somebody else's number is in line: %v %v", ok, err)
+			t.Fatalf("another user's number is in line: %v %v", ok, err)
 		}
 	}
 }
 
-// However the writer goes on, nobody's position rises from one poll to the next.
+// However the writer proceeds, no shopper's position rises from one poll to the
+// next.
 func TestPositionNeverRises(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -84,13 +86,13 @@ func TestPositionNeverRises(t *testing.T) {
 	y.Write()
 	next := int64(1000)
 	pgtest.Eventually(t, time.Minute, func() bool {
-		i.buy(next, it) // others join behind
+		i.buy(next, it) // others join the end of the line
 		next++
 		return poll() == 0 && next > 1010
-	}, "everybody's turn came")
+	}, "every order is written")
 }
 
-// A number whose place cannot be told is not told to be out of line.
+// A number whose place is unknown is not reported as out of line.
 func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -104,15 +106,15 @@ func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
 	if _, _, _, err := i.rush.Queued(t.Context(), 1, no); err == nil {
 		t.Fatal("sure about a number although its item's state is gone")
 	}
-	// After the end of the sale the state is removed on purpose: then what is on
-	// its way decides.
+	// After the end of the sale the state is removed on purpose: then the grants
+	// in the stream decide.
 	i.clock.Advance(2 * time.Hour)
 	if _, _, _, err := i.rush.Queued(t.Context(), 1, no); err == nil {
 		t.Fatal("sure although its grant is still to be written")
 	}
 	y.SettleAll(1)
 	if _, _, ok, err := i.rush.Queued(t.Context(), 1, no); ok || err != nil {
-		t.Fatalf("nothing is left to wait for: %v %v", ok, err)
+		t.Fatalf("a settled number is in doubt: %v %v", ok, err)
 	}
 }
 
@@ -120,7 +122,7 @@ func TestNumbersRememberWithoutAllocating(t *testing.T) {
 	n := newNumbers(512 << 10)
 	no := ids.NewFor(1)
 	if _, ok := n.get(no); ok {
-		t.Fatal("knows a number it was never told")
+		t.Fatal("knows a number that was never put")
 	}
 	for _, want := range []told{{math.MaxInt64, noPosition, false}, {1, 2, true}, {1, 2, false}} {
 		n.put(no, want)

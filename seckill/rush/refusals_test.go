@@ -28,8 +28,8 @@ func (y *yard) change(it *catalogue.Item, c inventory.Change) {
 	}
 }
 
-// Every refusal: its status, its code, when to come back, and that nothing was
-// taken from the stock.
+// Every refusal: its status, its code, its Retry-After, and that the stock is
+// unchanged.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -43,7 +43,7 @@ func TestRefusals(t *testing.T) {
 		rush   func(i *instance, it *catalogue.Item) answer
 		status int
 		code   string
-		retry  int // seconds; the long ones may have begun to run
+		retry  int // seconds; long ones may already have started to count down
 	}{
 		"made up": {status: 403, code: "bad-path", rush: func(i *instance, _ *catalogue.Item) answer { return i.send("made-up") }},
 		"forged": {status: 403, code: "bad-path", rush: func(i *instance, it *catalogue.Item) answer {
@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatalf("got %d %s, Retry-After %q", a.Status, a.Code, a.RetryAfter)
 			}
 			if st := i.state(it); st.Seq != 0 || st.Remaining != int64(it.Total) {
-				t.Fatalf("something was taken: %+v", st)
+				t.Fatalf("the stock changed: %+v", st)
 			}
 		})
 	}

@@ -64,7 +64,7 @@ func TestHundredParallelRushesOfOneUserGiveOneGrant(t *testing.T) {
 	}
 }
 
-// A lost 202 is asked for again with the same path: before the sell-out, after
+// A lost 202 is requested again with the same path: before the sell-out, after
 // it with the flag up, when the order exists, and when it has ended.
 func TestLostAnswerIsGivenAgain(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ func TestLostAnswerIsGivenAgain(t *testing.T) {
 	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.OrderNo != first.OrderNo || again.State != "queued" {
 		t.Fatalf("after the sell-out: %+v", again)
 	}
-	// A second click comes with a path of its own.
+	// A second click comes with its own path.
 	if _, again := i.buy(1, it); again.Code != "already-bought" || again.OrderNo != first.OrderNo || again.Status != http.StatusConflict {
 		t.Fatalf("second click after the sell-out: %+v", again)
 	}
@@ -104,7 +104,7 @@ func TestLostAnswerIsGivenAgain(t *testing.T) {
 	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.OrderNo != first.OrderNo || again.State != orderevent.StatusClosed {
 		t.Fatalf("after its end: %+v", again)
 	}
-	// The number is finished, the user is not: a new path buys again.
+	// The number is finished but the user is not: a new path buys again.
 	if _, a := i.buy(1, it); a.Status != http.StatusAccepted {
 		t.Fatalf("buying again: %+v", a)
 	}
@@ -144,7 +144,7 @@ func TestOneItemPerActivity(t *testing.T) {
 }
 
 // A unit that is given back through one instance can be bought through another
-// within a second, also when that one has its flag up.
+// within a second, even if that instance has its flag up.
 func TestReturnedUnitIsBoughtThroughAnotherInstance(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -10,23 +10,23 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// Routes registers the routes of rushes. The rush itself stands outside every
-// middleware and is documented by hand.
+// Routes registers the routes of rushes. The rush itself runs outside all
+// middleware and is documented manually.
 func (r *Service) Routes(rt *httpx.Router) {
 	rt.Direct(http.MethodPost, rushPrefix, r)
-	rt.API.Member("order_no", huma.Schema{Type: huma.TypeString, Description: "The number that holds, of already-bought", Examples: []any{"0199a1b2c3d47e8f90a1b2c3d4e5f607"}})
+	rt.API.Member("order_no", huma.Schema{Type: huma.TypeString, Description: "The number that holds the units, in an already-bought problem", Examples: []any{"0199a1b2c3d47e8f90a1b2c3d4e5f607"}})
 	r.registerIssue(rt.API)
 	document(rt.API.Huma.OpenAPI())
 }
 
-// document describes the plain handler in the OpenAPI document.
+// document adds the plain handler to the OpenAPI document.
 func document(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas
 	ticket := schemas.Schema(reflect.TypeFor[Ticket](), true, "Ticket")
 	problem := schemas.Schema(reflect.TypeFor[httpx.Problem](), true, "Problem")
 	responses := map[string]*huma.Response{
 		"202": {
-			Description: "In line under order_no, or what has become of it when this path was sent before. Queued is not won: ask for the order.",
+			Description: "In line under order_no, or the order's status if this path was sent before. Queued does not mean won: query the order.",
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: ticket}},
 		},
 	}
@@ -49,8 +49,8 @@ func document(doc *huma.OpenAPI) {
 		Method: http.MethodPost, Path: rushPrefix + "{path}", OperationID: "rush", Tags: []string{"shopper"},
 		Summary: "Rush",
 		Description: "One path is one attempt. Send it from usable_from on, without a body; it needs no token, the path is the credential. " +
-			"Sending it again gives the same answer, also when the first answer was lost: a 202, or 409 already-bought with the number in order_no. " +
-			"After 503 unknown ask GET /api/v1/orders/{order_no}; after every other refusal with Retry-After the same path may be sent again.",
+			"Sending it again gives the same answer, even if the first answer was lost: a 202, or 409 already-bought with the number in order_no. " +
+			"After 503 unknown query GET /api/v1/orders/{order_no}; after every other refusal with Retry-After the same path may be sent again.",
 		Parameters: []*huma.Param{{
 			Name: "path", In: "path", Required: true, Description: "path of POST /api/v1/items/{id}/rush-path",
 			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(pathTextBytes), MaxLength: new(pathTextBytes)},

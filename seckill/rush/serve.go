@@ -11,17 +11,17 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// rushPrefix is what stands before the path in the URL.
+// rushPrefix is the part of the URL before the path.
 const rushPrefix = "/api/v1/rush/"
 
 // maxBodyBytes tolerates the empty object that some clients send with every
-// POST. Nothing of it is read.
+// POST. The body is never read.
 const maxBodyBytes = 1024
 
 // ServeHTTP answers POST /api/v1/rush/{path}. The path is the credential: there
-// is no token, no middleware and no parsing but its own. The questions are
-// ordered by what they cost, because most requests of a sale end at the flag;
-// until they enter a lane they allocate nothing.
+// is no token, no middleware and no parsing except its own. The checks are
+// ordered by cost, because most requests of a sale end at the flag; until they
+// enter a lane they allocate nothing.
 func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	lang := language(req.Header["Accept-Language"])
 	if req.ContentLength > maxBodyBytes {
@@ -47,8 +47,8 @@ func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.write(w, req, lang, t.no, v)
 }
 
-// door says why an attempt is refused from memory, outNone when it is not. Times
-// are compared with a tolerance: what is close is left to Redis and its one
+// door returns the reason to refuse an attempt from memory, or outNone. Times
+// are compared with a tolerance: close cases are left to Redis and its single
 // clock.
 func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 	ms, tolerance := now.UnixMilli(), clockTolerance
@@ -60,8 +60,8 @@ func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 	case item == nil || !item.OnSale:
 		return verdict{outcome: outEnded}
 	case ms < t.from && t.from > item.OpensAt.UnixMilli():
-		// A path that is usable later than the opening is strict to the millisecond:
-		// Redis knows the opening alone.
+		// A path that is usable later than the opening is enforced to the
+		// millisecond here: Redis only knows the opening.
 		return verdict{outcome: outNotStarted, wait: time.Duration(t.from-ms) * time.Millisecond}
 	}
 	if l := r.lanes.find(t.item); l != nil {
@@ -81,9 +81,8 @@ func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 	return verdict{}
 }
 
-// inLine takes an attempt through its lane. It waits without a limit of its
-// own: the lane answers everybody it took, within the deadlines of Redis and of
-// the bus.
+// inLine takes an attempt through its lane. It needs no timeout: the lane
+// answers every attempt it took, within the deadlines of Redis and of the bus.
 func (r *Service) inLine(req *http.Request, t *token) verdict {
 	l := r.lanes.open(t.item)
 	if l == nil {
@@ -118,16 +117,16 @@ func (r *Service) write(w http.ResponseWriter, req *http.Request, lang httpx.Lan
 	case outAlreadyBought:
 		writeAlreadyBought(w, lang, v.other)
 	case outLeft:
-		// Nobody should be there to read it. Whoever is all the same, because it was
-		// our side that ended the request, has not been granted anything.
+		// Normally the client is gone and does not read this. If the server's side
+		// ended the request, nothing has been granted.
 		refuse(w, lang, outDraining, 0)
 	default:
 		refuse(w, lang, v.outcome, v.wait)
 	}
 }
 
-// writeRepeated answers a number that has had its grant: with its place while it
-// waits, else with what has become of it.
+// writeRepeated answers a number that was granted before: with its place while
+// it waits, otherwise with its order's status.
 func (r *Service) writeRepeated(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
 	switch {
 	case !v.settled:
@@ -142,8 +141,8 @@ func (r *Service) writeRepeated(w http.ResponseWriter, req *http.Request, lang h
 	case err == nil && ok:
 		writeTicket(w, no, order.Status, 0)
 	case v.finished:
-		// The number lost its units again, so "queued" would be a lie; which end it
-		// came to is for the order to say.
+		// The number lost its units again, so "queued" would be wrong; the order
+		// has the reason.
 		refuse(w, lang, outUnknown, 0)
 	default:
 		writeTicket(w, no, statusQueued, 0)

@@ -30,7 +30,7 @@ func TestSoldOutWhenAllIsPaid(t *testing.T) {
 	}
 }
 
-// A fenced item asks to be loaded, and sells again once it is.
+// A fenced item requests a Load, and sells again once it is loaded.
 func TestFencedItemIsHealed(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -53,14 +53,14 @@ func TestFencedItemIsHealed(t *testing.T) {
 		if err := y.Stock.Load(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(10 * time.Second): // the lane asks just after it has answered
-		t.Fatal("nobody was asked to load the item")
+	case <-time.After(10 * time.Second): // the lane requests the check just after it has answered
+		t.Fatal("no Load of the item was requested")
 	}
 	if a := i.send(p.Path); a.Status != http.StatusAccepted {
 		t.Fatalf("after the Load: %+v", a)
 	}
 	if a := i.send(held.Path); a.Status != http.StatusAccepted || a.OrderNo != held.OrderNo {
-		t.Fatalf("who had bought before: %+v", a)
+		t.Fatalf("the earlier buyer: %+v", a)
 	}
 	if st := i.state(it); st.Remaining != 3 {
 		t.Fatalf("%d left, want 3", st.Remaining)

@@ -26,8 +26,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// Orders is what a rush asks about order numbers; order implements it and main
-// wires it, because seckill does not import order.
+// Orders queries orders by number; order implements it and main wires it,
+// because seckill does not import order.
 type Orders interface {
 	// Statuses returns the status of each number that Postgres has a row for.
 	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
@@ -35,7 +35,8 @@ type Orders interface {
 	Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error)
 }
 
-// Deps are what rushes work with; all are required unless they say otherwise.
+// Deps are the dependencies of a rush; all are required unless stated
+// otherwise.
 type Deps struct {
 	Catalogue *catalogue.Catalogue
 	DB        *pgxpool.Pool // for the sweeper alone: its lease and its alarm
@@ -46,20 +47,20 @@ type Deps struct {
 	Clock     clock.Clock // the Redis server's time, by estimate
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
-	// SigningKey is the process's key, from which the paths' own is derived.
+	// SigningKey is the process's key, from which the key for paths is derived.
 	SigningKey []byte
-	// ShortestPay is the shortest payment window that every provider in use takes;
-	// no path gives less.
+	// ShortestPay is the shortest payment window that every provider in use
+	// accepts; no path gives less.
 	ShortestPay time.Duration
 	Trace       *tracing.Tracer // nil is off
-	// Admit decides who gets a path; nil admits everybody.
+	// Admit decides who gets a path; nil admits every user.
 	Admit DoorCheck
-	// OverLimit hears of users who ask for paths more often than the limits allow,
-	// and so never reach Admit. It must not wait; nil is allowed.
+	// OverLimit is called for users who request paths more often than the limits
+	// allow, and so never reach Admit. It must not block; nil is allowed.
 	OverLimit func(user int64)
 }
 
-// Service hands out paths and takes rushes. Safe for concurrent use.
+// Service issues paths and takes rushes. Safe for concurrent use.
 type Service struct {
 	cfg       Config
 	deps      Deps
@@ -69,16 +70,16 @@ type Service struct {
 	stock     stock
 	lanes     *lanes
 	metrics   *metrics
-	ratesMu   sync.Mutex // one reading of the admission rates at a time
+	ratesMu   sync.Mutex // one read of the admission rates at a time
 	strangers *rate.Limiter
-	repeats   *ratelimit.Repeats // bounds how often a user sends rushes; nil does not
+	repeats   *ratelimit.Repeats // limits how often a user sends rushes; nil is no limit
 }
 
-// New returns a rush over what the catalogue shows. It reads nothing yet.
+// New returns a rush over the catalogue's items. It reads nothing yet.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Catalogue == nil || deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Stock == nil || deps.Orders == nil ||
 		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
-		return nil, errors.New("seckill: a rush lacks a dependency")
+		return nil, errors.New("seckill: a dependency of the rush is missing")
 	}
 	ring, err := newPathKeys(append([][]byte{deps.SigningKey}, cfg.PreviousSigningKeys...)...)
 	if err != nil {
@@ -101,12 +102,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}, nil
 }
 
-// Funnel is how this instance answered rushes for an item since it started, by
-// code: "queued" and "repeated" are the 202s, "left" those whose client went
-// away in line, everything else the refusals' codes.
+// Funnel is the number of this instance's answers to rushes for an item since
+// it started, by code: "queued" and "repeated" are the 202s, "left" are clients
+// that disconnected in line, everything else are the refusals' codes.
 func (r *Service) Funnel(itemID int64) map[string]int64 { return r.metrics.funnel(itemID) }
 
-// Workers are the loops of a rush.
+// Workers are the background loops of a rush.
 func (r *Service) Workers() []app.Worker {
 	return []app.Worker{
 		{Name: "seckill-lanes", Run: r.keepLanes},
@@ -114,13 +115,13 @@ func (r *Service) Workers() []app.Worker {
 	}
 }
 
-// laneCare is how often lanes are looked after. The lane of an item that is
-// gone costs two sleeping goroutines, so there is no hurry.
+// laneCare is how often lanes are maintained. The lane of an item that has left
+// the catalogue costs two sleeping goroutines, so there is no hurry.
 const laneCare = 2 * time.Second
 
-// keepLanes listens for returned units, ends the lanes of items that are gone,
-// and drains all of them when ctx ends. Handlers must be done by then: the
-// process stops serving before it stops its workers.
+// keepLanes listens for returned units, ends the lanes of items that have left
+// the catalogue, and drains all of them when ctx ends. Handlers must be done by
+// then: the process stops serving before it stops its workers.
 func (r *Service) keepLanes(ctx context.Context) error {
 	r.lanes.draining.Store(false)
 	for subject, fn := range map[string]func([]byte){
@@ -138,7 +139,7 @@ func (r *Service) keepLanes(ctx context.Context) error {
 	return app.Loop{Every: laneCare, Do: r.careForLanes}.Run(ctx)
 }
 
-// careForLanes is one round: it never fails.
+// careForLanes is one round of maintenance; it never fails.
 func (r *Service) careForLanes(ctx context.Context) error {
 	r.readRates(ctx)
 	r.lanes.endGone(func(item int64) bool {

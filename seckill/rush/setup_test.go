@@ -22,7 +22,7 @@ import (
 	"stampede/seckill/internal/seckilltest"
 )
 
-// yard is a shop whose instances hand out paths and take rushes.
+// yard is a shop whose instances issue paths and take rushes.
 type yard struct{ *seckilltest.Yard }
 
 func newYard(t testing.TB) *yard { t.Helper(); return &yard{seckilltest.New(t)} }
@@ -42,7 +42,7 @@ func (y *yard) instance(items []*catalogue.Item, change ...func(*Config)) *insta
 	return y.signing(seckilltest.Key, items, change...)
 }
 
-// signing is instance with a signing key of its own.
+// signing is instance with a different signing key.
 func (y *yard) signing(key []byte, items []*catalogue.Item, change ...func(*Config)) *instance {
 	y.T.Helper()
 	cfg := DefaultConfig()
@@ -64,8 +64,8 @@ func (y *yard) signing(key []byte, items []*catalogue.Item, change ...func(*Conf
 	return i
 }
 
-// work runs the worker that listens for returns and tends the lanes, until the
-// returned function is called.
+// work runs the worker that listens for returns and maintains the lanes, until
+// the returned function is called.
 func (i *instance) work() (stop func()) { return i.Run(i.rush.keepLanes) }
 
 // issue gets a path for a user.
@@ -83,7 +83,7 @@ func (i *instance) tryIssue(user, item int64, quantity int32) (*PathAnswer, erro
 	return i.rush.issue(ctx, &PathRequest{ID: strconv.FormatInt(item, 10), Body: &rushPathRequest{Quantity: quantity}})
 }
 
-// answer is what a rush came to.
+// answer is the answer to a rush.
 type answer struct {
 	Status     int
 	Header     http.Header
@@ -96,7 +96,8 @@ type answer struct {
 	RetryAfter string
 }
 
-// UnmarshalJSON reads tickets and problems, whose status differs in kind.
+// UnmarshalJSON reads tickets and problems, whose status members differ in
+// type.
 func (a *answer) UnmarshalJSON(data []byte) error {
 	type plain answer
 	raw := struct {
@@ -117,7 +118,7 @@ func (a *answer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// send rushes with a path, by the router that shoppers reach.
+// send rushes with a path, through the shoppers' router.
 func (i *instance) send(path string) answer {
 	return i.do(httptest.NewRequest(http.MethodPost, rushPrefix+path, nil))
 }

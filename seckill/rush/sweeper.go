@@ -15,15 +15,15 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// sweeper settles holds whose order row did not come: a lane died between Redis
-// and the bus, a publication's outcome stayed unknown, or a stream was lost. It
-// asks Postgres, waits until the stream has nothing older for the item, asks
-// again, and only then publishes once more. So a backlog is never amplified, and
-// since the writer takes each number once, a mistake here costs a message and
-// not a unit.
+// sweeper settles holds whose order row did not appear: a lane died between
+// Redis and the bus, a publication's outcome stayed unknown, or a stream was
+// lost. It queries Postgres, waits until the stream has nothing older for the
+// item, queries again, and only then publishes once more. So a backlog is never
+// amplified, and since the writer accepts each number once, a mistake here costs
+// a message and not a unit.
 //
-// One instance sweeps at a time, under a lease. What a sweeper has noted is lost
-// with its lease; its successor begins with asking again.
+// One instance sweeps at a time, under a lease. A sweeper's notes are lost with
+// its lease; its successor starts by querying again.
 type sweeper struct {
 	cfg       Config
 	db        *pgxpool.Pool
@@ -36,10 +36,10 @@ type sweeper struct {
 	holder    string
 
 	notes map[int64]map[ids.ID]*note // by item and number
-	quiet rate.Sometimes             // no fault fills the log
+	quiet rate.Sometimes             // rate limit, so that a fault does not fill the log
 }
 
-// note is what a sweeper remembers about a hold from round to round.
+// note is the sweeper's record of a hold from round to round.
 type note struct {
 	upTo        uint64 // the stream's last message when the hold was seen unknown
 	republished bool
@@ -60,11 +60,12 @@ func newSweeper(cfg Config, deps Deps, st stock, stream grantStream, m *metrics)
 	}
 }
 
-// Run sweeps while this instance leads, and waits for it otherwise.
+// Run sweeps while this instance holds the lease, and waits for the lease
+// otherwise.
 func (s *sweeper) Run(ctx context.Context) error {
 	elector := lease.Elector{DB: s.db, Name: sweepLease, Holder: s.holder, TTL: sweepLeaseLife}
 	round := uint64(0)
-	err := app.Loop{Every: s.cfg.SweepEvery, Log: s.log, Failed: "stale holds wait: the sweeper's lease cannot be read", Do: func(ctx context.Context) error {
+	err := app.Loop{Every: s.cfg.SweepEvery, Log: s.log, Failed: "sweeper's lease cannot be read, stale holds wait", Do: func(ctx context.Context) error {
 		leads, err := elector.IsLeader(ctx)
 		if !leads {
 			s.notes, round = nil, 0

@@ -14,23 +14,23 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// sweepAtMost bounds the holds of one item that one round looks into. More than
-// that many at once are an outage, and the next rounds take the rest.
+// sweepAtMost bounds the holds of one item that one round handles. More than
+// that at the same time are an outage, and the next rounds take the rest.
 const sweepAtMost = 8 * inventory.MaxBatch
 
 // sweep makes one round over the catalogue. An item that fails is logged and
-// does not keep the others waiting.
+// does not delay the others.
 func (s *sweeper) sweep(ctx context.Context, round uint64) {
 	for _, item := range s.catalogue.Items() {
 		if err := s.sweepItem(ctx, item, round); err != nil && ctx.Err() == nil {
-			s.quiet.Do(func() { s.log.ErrorContext(ctx, "stale holds could not be settled", "item_id", item.ID, "error", err) })
+			s.quiet.Do(func() { s.log.ErrorContext(ctx, "settling stale holds failed", "item_id", item.ID, "error", err) })
 		}
 	}
 }
 
 // sweepItem is one round over an item's stale holds. A hold is noted when it is
-// first seen, published again once the stream has passed the place noted with it,
-// and reported once that did not help either.
+// first seen, published again once the stream has passed the position noted with
+// it, and reported if that did not help either.
 func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uint64) error {
 	publishBy := time.Now().Add(s.cfg.PublishDeadline)
 	stale, err := s.stock.StaleHolds(ctx, item.Stock(), s.cfg.StaleHold, sweepAtMost)
@@ -47,8 +47,8 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 		notes = make(map[ids.ID]*note, len(stale))
 		s.notes[item.ID] = notes
 	}
-	// First the stream, then Postgres: a message that is gone from the stream now
-	// has its row in Postgres by the time we look there.
+	// First the stream, then Postgres: a message that has left the stream by now
+	// has its row in Postgres by the time of the query.
 	done, err := s.done(ctx, item, notes)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 	}
 	known, err := s.orders.Statuses(ctx, nos)
 	if err != nil {
-		return fmt.Errorf("ask for orders: %w", err)
+		return fmt.Errorf("query orders: %w", err)
 	}
 	if err := s.persisted(ctx, item, stale, known); err != nil {
 		return err
@@ -92,16 +92,16 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 	}
 	for no, n := range notes {
 		if n.round != round {
-			delete(notes, no) // settled by somebody else in the meantime
+			delete(notes, no) // settled by another instance or the writer meanwhile
 		}
 	}
 	return s.raiseAlarm(ctx, item, stuck)
 }
 
-// done tells for each of the noted places in the stream whether nothing of the
-// item at or before it is left. A place beyond the stream's last message is one of a
-// stream that was lost: what has been published since begins at 1 again, and the
-// end of that is the place to wait for.
+// done reports for each of the noted positions in the stream whether no message of
+// the item at or before it is left. A position beyond the stream's last message
+// belongs to a stream that was lost: messages published since are numbered from 1
+// again, and the new stream's end is the position to wait for.
 func (s *sweeper) done(ctx context.Context, item *catalogue.Item, notes map[ids.ID]*note) (map[uint64]bool, error) {
 	done := make(map[uint64]bool)
 	if len(notes) == 0 {
@@ -109,7 +109,7 @@ func (s *sweeper) done(ctx context.Context, item *catalogue.Item, notes map[ids.
 	}
 	last, err := s.bus.GrantsLast(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the last grant: %w", err)
+		return nil, fmt.Errorf("read the stream's last grant: %w", err)
 	}
 	for _, n := range notes {
 		n.upTo = min(n.upTo, last)
@@ -118,7 +118,7 @@ func (s *sweeper) done(ctx context.Context, item *catalogue.Item, notes map[ids.
 		}
 		d, err := s.bus.GrantsDone(ctx, item.ID, n.upTo)
 		if err != nil {
-			return nil, fmt.Errorf("ask for the grants' backlog: %w", err)
+			return nil, fmt.Errorf("read the grants' backlog: %w", err)
 		}
 		done[n.upTo] = d
 	}
@@ -142,7 +142,7 @@ func (s *sweeper) persisted(ctx context.Context, item *catalogue.Item, stale []i
 	return nil
 }
 
-// distinct drops repetitions: Redis may name a hold twice while their hash grows.
+// distinct drops repetitions: Redis may return a hold twice while the hash grows.
 func distinct(stale []inventory.StaleHold) []inventory.StaleHold {
 	seen := make(map[ids.ID]bool, len(stale))
 	return slices.DeleteFunc(stale, func(h inventory.StaleHold) bool {
@@ -152,11 +152,11 @@ func distinct(stale []inventory.StaleHold) []inventory.StaleHold {
 	})
 }
 
-// republish sends the grants again that no message and no order row stands for,
-// until the deadline that began before they were read: a Load waits as long for
-// them. What is left then is read again in the next round.
+// republish publishes again the grants that have neither a message nor an order
+// row, until the deadline that started before they were read: a Load waits as
+// long for them. The rest is read again in the next round.
 func (s *sweeper) republish(ctx context.Context, item *catalogue.Item, lost []inventory.StaleHold, notes map[ids.ID]*note, by time.Time) error {
-	// A message has one epoch. Nearly always there is but one.
+	// A message has one epoch. Nearly always there is only one.
 	slices.SortStableFunc(lost, func(a, b inventory.StaleHold) int { return cmp.Compare(a.Epoch, b.Epoch) })
 	for len(lost) > 0 {
 		n := 1
@@ -171,8 +171,8 @@ func (s *sweeper) republish(ctx context.Context, item *catalogue.Item, lost []in
 	return nil
 }
 
-// republishBatch sends lost grants once more as one message, and notes where the
-// stream stood behind it.
+// republishBatch publishes lost grants once more as one message, and notes the
+// stream's position after it.
 func (s *sweeper) republishBatch(ctx context.Context, item *catalogue.Item, lost []inventory.StaleHold, notes map[ids.ID]*note, by time.Time) error {
 	var b seckillevent.Batch
 	describe(&b, item, lost[0].Epoch)
@@ -184,14 +184,15 @@ func (s *sweeper) republishBatch(ctx context.Context, item *catalogue.Item, lost
 	publishErr := s.bus.Publish(publishing, seckillevent.GrantsSubject(item.ID), b.ID, b.Encode(nil))
 	last, err := s.bus.GrantsLast(ctx)
 	if err != nil {
-		// Where to wait for is not known; sending again later costs a message.
-		return errors.Join(publishErr, fmt.Errorf("ask for the last grant: %w", err))
+		// The position to wait for is unknown; publishing again later costs a
+		// message.
+		return errors.Join(publishErr, fmt.Errorf("read the stream's last grant: %w", err))
 	}
 	for _, g := range b.Grants {
 		n := notes[g.No]
 		n.upTo = last
-		// A message that was not certainly stored is looked for like any other,
-		// and sent again when it is not there.
+		// A message that was not certainly stored is looked up like any other,
+		// and published again if it is missing.
 		n.republished = publishErr == nil
 	}
 	if publishErr != nil {
@@ -202,14 +203,14 @@ func (s *sweeper) republishBatch(ctx context.Context, item *catalogue.Item, lost
 	return nil
 }
 
-// watch notes how far the stream has come, for holds seen for the first time.
+// watch notes the stream's position, for holds seen for the first time.
 func (s *sweeper) watch(ctx context.Context, fresh []inventory.StaleHold, notes map[ids.ID]*note, round uint64) error {
 	if len(fresh) == 0 {
 		return nil
 	}
 	last, err := s.bus.GrantsLast(ctx)
 	if err != nil {
-		return fmt.Errorf("ask for the last grant: %w", err)
+		return fmt.Errorf("read the stream's last grant: %w", err)
 	}
 	for _, h := range fresh {
 		notes[h.No] = &note{upTo: last, round: round}
@@ -217,8 +218,8 @@ func (s *sweeper) watch(ctx context.Context, fresh []inventory.StaleHold, notes 
 	return nil
 }
 
-// raiseAlarm raises the alarm about holds that neither became orders nor were
-// refused although their grants were published again and taken.
+// raiseAlarm raises the alarm about holds that became neither orders nor
+// refusals although their grants were published again and consumed.
 func (s *sweeper) raiseAlarm(ctx context.Context, item *catalogue.Item, stuck []inventory.StaleHold) error {
 	if len(stuck) == 0 {
 		return nil

@@ -29,9 +29,9 @@ func (i *instance) swept(how string) float64 {
 	return testutil.ToFloat64(i.rush.metrics.swept.WithLabelValues(how))
 }
 
-// A publication that fails is told as unknown; the sweeper publishes again, and
-// every unit ends up in exactly one order.
-func TestSweeperRepublishesWhatWasNeverStored(t *testing.T) {
+// A publication that fails is answered unknown; the sweeper publishes again,
+// and every unit ends up in exactly one order.
+func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	it := y.Item(10)
@@ -66,7 +66,7 @@ func TestSweeperRepublishesWhatWasNeverStored(t *testing.T) {
 	if y.Orders.Count() != 4 {
 		t.Fatalf("%d orders", y.Orders.Count())
 	}
-	// A shopper who has less time to pay than others has it after an outage too.
+	// A shopper with a shorter payment window keeps it after an outage.
 	for u, want := range []int32{30, 0, 0, 0} {
 		if got := y.Orders.Granted(parse(t, paths[u].OrderNo)).PayWithin; got != want {
 			t.Errorf("shopper %d was granted %d s to pay, want %d", u+1, got, want)
@@ -77,14 +77,15 @@ func TestSweeperRepublishesWhatWasNeverStored(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 	}
-	// The sweeper counts after the writer may have been at it.
+	// The sweeper may count after the writer has already written the orders.
 	pgtest.Eventually(t, 5*time.Second, func() bool { return i.swept("republished") == 2 }, "two counted as published again")
 	if y.Orders.Twice != 0 {
-		t.Fatalf("%d came twice", y.Orders.Twice)
+		t.Fatalf("%d orders were created twice", y.Orders.Twice)
 	}
 }
 
-// A backlog is left alone: whatever waits in the stream is not published again.
+// A backlog is left alone: grants that wait in the stream are not published
+// again.
 func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -113,8 +114,8 @@ func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 	}
 }
 
-// A stream that was lost begins at 1 again, and a lost grant is not kept waiting
-// until it has come as far as the old one was.
+// A stream that was lost starts at 1 again, and a lost grant does not wait until
+// the new stream is as long as the old one.
 func TestSweeperDoesNotWaitForAStreamThatIsGone(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -136,14 +137,14 @@ func TestSweeperDoesNotWaitForAStreamThatIsGone(t *testing.T) {
 			t.Fatalf("%v, published again %v, want %v", err, i.swept("republished"), republished)
 		}
 	}
-	sweep(1, 0) // a message is waiting that may have it
+	sweep(1, 0) // a message is waiting that may contain it
 	y.SettleAll(1)
 	i.buy(3, it)
-	sweep(2, 1) // what waits now came later
+	sweep(2, 1) // the messages waiting now came later
 }
 
-// The order exists but its writer died before it said so.
-func TestSweeperMarksWhatIsWritten(t *testing.T) {
+// The order exists but its writer died before it could mark the hold.
+func TestSweeperMarksWrittenOrders(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	it := y.Item(10)
@@ -157,8 +158,8 @@ func TestSweeperMarksWhatIsWritten(t *testing.T) {
 	}
 }
 
-// A grant that the writer takes and makes nothing of is published once more and
-// then a person's business.
+// A grant that the writer consumes without a result is published once more and
+// then raises an alarm.
 func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -186,8 +187,8 @@ func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 	}
 }
 
-// Two instances share the work by a lease; the second takes over at once when
-// the first stops.
+// Two instances share the work by a lease; the second takes over immediately
+// when the first stops.
 func TestOneInstanceSweeps(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -8,18 +8,18 @@ import (
 	"stampede/platform/base/tracing"
 )
 
-// Names of the steps of a rush that is followed. The message that a batch
-// becomes, and whatever comes of it, are steps below the batch's.
+// Span names of a traced rush. The spans of a batch's message and everything
+// after it are children of the batch's span.
 const (
 	spanRush    = "rush"
 	spanBatch   = "lane batch"
 	spanReserve = "reserve"
 )
 
-// follow begins the trace of one in so many attempts, as it enters its lane:
-// whoever is refused at the door is never followed.
+// follow starts a trace of one in so many attempts, as it enters its lane:
+// attempts refused at the door are never traced.
 func (r *Service) follow(t *token) tracing.Span {
-	// A trace outlives the request: the writer and the push go on with it.
+	// The trace outlives the request: the writer and the push continue it.
 	_, span := r.deps.Trace.Root(context.Background(), spanRush)
 	if span.On() {
 		span.Set(attribute.String("order_no", t.no.String()), attribute.Int64("item_id", t.item))
@@ -27,8 +27,8 @@ func (r *Service) follow(t *token) tracing.Span {
 	return span
 }
 
-// endAttempt ends an attempt's step with its answer. That of an attempt that
-// the full lane turned away is not ended, so it is not sent.
+// endAttempt ends an attempt's span with its answer. The span of an attempt
+// that the full lane refused is not ended, so it is not sent.
 func endAttempt(a *attempt, v verdict) {
 	if a.span.On() {
 		a.span.Set(attribute.String("code", v.outcome.String()))
@@ -36,8 +36,8 @@ func endAttempt(a *attempt, v verdict) {
 	}
 }
 
-// follow begins the batch's step, below the first attempt that is followed; the
-// others are linked to it.
+// follow starts the batch's span, below the first traced attempt; the others
+// are linked to it.
 func (w *laneWorker) follow(ctx context.Context) (context.Context, tracing.Span) {
 	t := w.lane.line.trace
 	var batch tracing.Span

@@ -11,8 +11,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// The grant message is binary because it is on the way of every unit sold:
-// about 30 bytes a grant, no reflection, no allocation beyond the buffer.
+// The grant message is binary because every unit sold passes through it: about
+// 30 bytes a grant, no reflection, no allocation beyond the buffer.
 //
 //	version    1 byte
 //	flags      1 byte: bit 0 = PerActivity, the others must be zero
@@ -22,16 +22,17 @@ import (
 //	count      uvarint
 //	count ×    No 16 bytes · User, Quantity, Seq − previous Seq            zigzag varints
 //
-// Version 2 is written only when a grant has a payment window of its own. It is
-// version 1, followed by
+// Version 2 is written only if a grant's payment window differs from the
+// batch's. It is version 1, followed by
 //
 //	windows    uvarint, from 1
 //	windows ×  place − previous place, PayWithin (s)                       uvarints
 //
-// where a place counts the grants from 1, so that a difference is never 0.
+// where a place numbers the grants from 1, so that a difference is never 0.
 //
 // A version is never changed once released: a message may outlive the binary
-// that wrote it, so a new layout gets a new version and Decode keeps the old.
+// that wrote it, so a new layout gets a new version and Decode keeps supporting
+// the old.
 const (
 	codecVersion        = 1
 	codecVersionWindows = 2
@@ -39,8 +40,8 @@ const (
 
 const flagPerActivity = 1
 
-// What a batch may hold at most. Decode refuses more, so that a corrupted
-// length cannot make the reader allocate without bound.
+// Limits of a batch. Decode refuses more, so that a corrupted length cannot
+// make the reader allocate without bound.
 const (
 	// MaxGrants is four times the largest batch a lane takes by default.
 	MaxGrants = 2048
@@ -50,25 +51,26 @@ const (
 	currencyBytes = 3
 	// MaxUnitPrice keeps price × quantity within int64 for every quantity.
 	MaxUnitPrice = int64(1) << 32 * 1_000_000
-	// MaxPayWindow is above the catalogue's seven days; beyond, a deadline is a
+	// MaxPayWindow is above the catalogue's seven days; a longer window is a
 	// mistake.
 	MaxPayWindow = 31 * 24 * time.Hour
 )
 
 // minGrantBytes is the shortest form of one grant: its number and three
-// one-byte varints. A count that the rest of the message cannot hold is
+// one-byte varints. A count that cannot fit in the rest of the message is
 // refused before anything is allocated for it.
 const minGrantBytes = 16 + 3
 
-// ErrMalformed means that a message is no batch of grants: cut, corrupted,
-// from a newer version, or out of bounds. Reading it again will not help.
+// ErrMalformed means that a message is not a valid batch of grants: truncated,
+// corrupted, from a newer version, or out of bounds. Reading it again will not
+// help.
 var ErrMalformed = errors.New("seckillevent: malformed batch")
 
 // Encode appends b to dst and returns the longer slice. It allocates at most
-// once, when dst has not enough room. The batch must be within the bounds
-// above, else Decode refuses what Encode wrote.
+// once, when dst is too small. The batch must be within the limits above;
+// otherwise Decode refuses the result.
 func (b *Batch) Encode(dst []byte) []byte {
-	// One growth to the upper bound instead of several on the way.
+	// Grow once to the upper bound instead of several times on the way.
 	need := 2 + 16 + 8*binary.MaxVarintLen64 + len(b.Currency) + len(b.Title) + 2*binary.MaxVarintLen32 +
 		len(b.Grants)*(16+2*binary.MaxVarintLen64+binary.MaxVarintLen32)
 	if cap(dst)-len(dst) < need {
@@ -95,7 +97,7 @@ func (b *Batch) Encode(dst []byte) []byte {
 		dst = append(dst, g.No[:]...)
 		dst = binary.AppendVarint(dst, g.User)
 		dst = binary.AppendVarint(dst, int64(g.Quantity))
-		dst = binary.AppendVarint(dst, g.Seq-seq) // wraps around the same way back
+		dst = binary.AppendVarint(dst, g.Seq-seq) // Decode reverses the wrap-around
 		seq = g.Seq
 		if g.PayWithin != 0 {
 			windows++
@@ -108,8 +110,8 @@ func (b *Batch) Encode(dst []byte) []byte {
 	return b.appendWindows(dst, windows)
 }
 
-// appendWindows appends the payment windows of the grants that have their own,
-// so many.
+// appendWindows appends the payment windows of the grants that differ from the
+// batch's; windows is their number.
 func (b *Batch) appendWindows(dst []byte, windows int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(windows)) //nolint:gosec // a count
 	last := -1
@@ -123,8 +125,8 @@ func (b *Batch) appendWindows(dst []byte, windows int) []byte {
 	return dst
 }
 
-// takeWindows reads what appendWindows wrote into grants; false when that cannot
-// be what it wrote.
+// takeWindows reads the output of appendWindows into grants; false if it cannot
+// be that.
 func takeWindows(r *reader, grants []Grant) bool {
 	windows := r.uvarint()
 	if windows == 0 || windows > uint64(len(grants)) {
@@ -142,11 +144,11 @@ func takeWindows(r *reader, grants []Grant) bool {
 	return true
 }
 
-// Decode replaces b with what Encode wrote to data; b.Grants is reused when it
-// has room. Strings are copied, data may be reused. Any error is ErrMalformed.
-// It checks what is the same for the whole batch (ids, price, window, text);
-// whether a single grant makes sense is for the reader, so that one bad grant
-// does not take its neighbours along.
+// Decode replaces b with what Encode wrote to data; b.Grants is reused if it is
+// large enough. Strings are copied, data may be reused. Any error is
+// ErrMalformed. It checks what is common to the whole batch (ids, price,
+// window, text); the reader judges each grant, so that one bad grant does not
+// fail the others.
 func (b *Batch) Decode(data []byte) error {
 	r := reader{rest: data}
 	version := r.byte()
@@ -161,11 +163,11 @@ func (b *Batch) Decode(data []byte) error {
 	count := r.uvarint()
 	switch {
 	case r.failed:
-		return fmt.Errorf("%w: cut or corrupted in the head", ErrMalformed)
+		return fmt.Errorf("%w: truncated or corrupted header", ErrMalformed)
 	case flags&^flagPerActivity != 0:
 		return fmt.Errorf("%w: unknown flags %08b", ErrMalformed, flags)
 	case id.IsZero() || itemID <= 0 || activityID <= 0 || sessionID <= 0 || epoch < 0:
-		return fmt.Errorf("%w: item %d of session %d of activity %d in epoch %d is none", ErrMalformed, itemID, sessionID, activityID, epoch)
+		return fmt.Errorf("%w: invalid ids: item %d, session %d, activity %d, epoch %d", ErrMalformed, itemID, sessionID, activityID, epoch)
 	case shard < 0 || shard > 1<<15-1:
 		return fmt.Errorf("%w: shard %d", ErrMalformed, shard)
 	case price < 0 || price > MaxUnitPrice:
@@ -175,7 +177,7 @@ func (b *Batch) Decode(data []byte) error {
 	case !currencyCode(currency):
 		return fmt.Errorf("%w: currency %q", ErrMalformed, currency)
 	case !storable(title):
-		return fmt.Errorf("%w: title is no text that Postgres takes", ErrMalformed)
+		return fmt.Errorf("%w: title is not text that Postgres accepts", ErrMalformed)
 	case count > MaxGrants || count > uint64(len(r.rest)/minGrantBytes):
 		return fmt.Errorf("%w: %d grants in %d bytes", ErrMalformed, count, len(r.rest))
 	}
@@ -196,10 +198,10 @@ func (b *Batch) Decode(data []byte) error {
 		grants = append(grants, g)
 	}
 	if version == codecVersionWindows && !r.failed && !takeWindows(&r, grants) {
-		return fmt.Errorf("%w: payment windows that do not belong to %d grants", ErrMalformed, count)
+		return fmt.Errorf("%w: payment windows do not match %d grants", ErrMalformed, count)
 	}
 	if r.failed || len(r.rest) != 0 {
-		return fmt.Errorf("%w: cut or corrupted in the grants", ErrMalformed)
+		return fmt.Errorf("%w: truncated or corrupted grants", ErrMalformed)
 	}
 	*b = Batch{
 		ID: id, ItemID: itemID, ActivityID: activityID, SessionID: sessionID, Shard: int16(shard), Epoch: epoch,
@@ -213,12 +215,12 @@ func currencyCode(s string) bool {
 	return len(s) == currencyBytes && !strings.ContainsFunc(s, func(c rune) bool { return c < 'A' || c > 'Z' })
 }
 
-// storable reports whether Postgres takes s as text; one title that it does
-// not take would fail every order of its transaction.
+// storable reports whether Postgres accepts s as text; a single title that it
+// rejects would fail every order of its transaction.
 func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
-// reader cuts values from the front of rest. After the first that is not there
-// it has failed and returns zeros, so that a caller checks once.
+// reader cuts values from the front of rest. After the first missing value it
+// has failed and returns zeros, so that a caller checks once.
 type reader struct {
 	rest   []byte
 	failed bool

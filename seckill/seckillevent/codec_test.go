@@ -29,7 +29,7 @@ func drawBatch(t *rapid.T) Batch {
 		PerActivity: rapid.Bool().Draw(t, "PerActivity"), Grants: []Grant{},
 	}
 	for range rapid.IntRange(0, 40).Draw(t, "count") {
-		// Any value of a grant survives, sensible or not: judging it is the reader's.
+		// Any value of a grant survives, valid or not: the reader judges it.
 		g := Grant{
 			No: id.Draw(t, "No"), User: rapid.Int64().Draw(t, "User"),
 			Quantity: rapid.Int32().Draw(t, "Quantity"), Seq: rapid.Int64().Draw(t, "Seq"),
@@ -51,7 +51,7 @@ func TestBatchRoundTrip(t *testing.T) {
 		if !bytes.HasPrefix(data, prefix) {
 			t.Fatalf("Encode did not append: %q", data[:4])
 		}
-		got := Batch{Grants: make([]Grant, 3)} // what a reader reuses must leave no trace
+		got := Batch{Grants: make([]Grant, 3)} // reused grants must leave no trace
 		if err := got.Decode(data[len(prefix):]); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Parallel()
 			b := valid()
 			if err := new(Batch).Decode(b.Encode(nil)); err != nil {
-				t.Fatalf("before it is spoiled: %v", err)
+				t.Fatalf("before it is corrupted: %v", err)
 			}
 			spoil(&b)
 			if err := new(Batch).Decode(b.Encode(nil)); !errors.Is(err, ErrMalformed) {
@@ -133,8 +133,9 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// goldenV1 is what the first release wrote: messages outlive the binary that wrote
-// them, and a grant without a window of its own is still written this way.
+// goldenV1 is the format of the first release: messages outlive the binary that
+// wrote them, and a grant with the batch's payment window is still written this
+// way.
 const goldenV1 = "010001991b2c3d4e708192a3b4c5d6e70123020406000898b20280a0f1c2b134" + "03434e590573686f6573" +
 	"0101991b2c3d4e708192a3b4c5d6e701240e0202"
 
@@ -150,7 +151,8 @@ func TestBatchGolden(t *testing.T) {
 	if got := hex.EncodeToString(plain); got != goldenV1 {
 		t.Errorf("version 1 changed: %s", got)
 	}
-	// A window of its own makes it version 2, with three bytes behind the same.
+	// A different payment window makes it version 2, with three more bytes at
+	// the end.
 	b.Grants[0].PayWithin = 30
 	plain[0] = codecVersionWindows
 	if diff := cmp.Diff(append(plain, 1, 1, 30), b.Encode(nil)); diff != "" {
@@ -191,7 +193,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		// Whatever is accepted means the same after another round. The bytes may
+		// Accepted data means the same after another round. The bytes may
 		// differ: varints have longer forms than the one that Encode picks.
 		if err := again.Decode(got.Encode(nil)); err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package seckillevent is what seckill tells the other modules: the grants
-// that the order writer turns into orders, and that the catalogue changed.
+// Package seckillevent is the contract between seckill and the other modules:
+// the grants that the order writer turns into orders, and catalogue changes.
 package seckillevent
 
 import (
@@ -9,12 +9,12 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// GrantsSubject is the subject of an item's grants on the GRANTS stream; it has the
-// item, so that one item's backlog can be seen alone.
+// GrantsSubject is the subject of an item's grants on the GRANTS stream; it
+// contains the item, so that each item's backlog can be seen separately.
 func GrantsSubject(itemID int64) string { return "grants." + strconv.FormatInt(itemID, 10) }
 
-// SubjectChanged tells every instance that activities, sessions or items
-// changed and the catalogue is to be read again. Its payload is Changed.
+// SubjectChanged announces to every instance that activities, sessions or items
+// have changed and the catalogue must be read again. Its payload is Changed.
 const SubjectChanged = "events.seckill.changed"
 
 // Changed names the activity that an operator changed.
@@ -22,8 +22,9 @@ type Changed struct {
 	ActivityID int64 `json:"activity_id,string"`
 }
 
-// Batch is one message on GRANTS: what one Lua call granted for one item. It
-// carries all that an order needs, so that the writer reads no other module.
+// Batch is one message on GRANTS: the grants of one Lua call for one item. It
+// carries everything that an order needs, so that the writer reads no other
+// module.
 type Batch struct {
 	ID          ids.ID // the message's own number: Nats-Msg-Id and inbox key
 	ItemID      int64
@@ -44,7 +45,7 @@ type Grant struct {
 	No       ids.ID
 	User     int64
 	Quantity int32
-	// PayWithin is the payment window in seconds where it is shorter than the
+	// PayWithin is the payment window in seconds if it is shorter than the
 	// batch's; 0 means the batch's. Between 0 and MaxPayWindow.
 	PayWithin int32
 	Seq       int64 // the grant's place in its epoch, from 1

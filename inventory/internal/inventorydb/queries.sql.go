@@ -82,8 +82,8 @@ type ChangeStockParams struct {
 	AddStock  int32
 }
 
-// An operator's change; rev tells Redis that there is something to take over. Added units spread evenly over the
-// item's shards, the first ones take what is left over.
+// An operator's change; rev tells Redis that there is a change to apply. Added units spread evenly over the
+// item's shards, the first ones take the remainder.
 func (q *Queries) ChangeStock(ctx context.Context, arg ChangeStockParams) (int64, error) {
 	result, err := q.db.Exec(ctx, changeStock,
 		arg.Paused,
@@ -159,8 +159,8 @@ type DueForSettlingParams struct {
 	AtMost      int32
 }
 
-// Items whose last moment is long enough ago and whose keys may still be in Redis. Items that stand under one rule of an
-// activity are due when the last of them is: until then a buyer of one must be known to the others.
+// Items that ended long enough ago and whose keys may still be in Redis. Items under one rule of an activity are due
+// when the last of them is: until then the others must know a buyer of one.
 func (q *Queries) DueForSettling(ctx context.Context, arg DueForSettlingParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, dueForSettling, arg.SettleAfter, arg.AtMost)
 	if err != nil {
@@ -289,8 +289,8 @@ type MoveStockParams struct {
 	Units   []int32
 }
 
-// Moves units out of (negative) or back into (positive) what is available. CHECK never_oversold aborts the whole
-// statement rather than leave a row out: an order must not commit without its units.
+// Takes units out of (negative) or returns them to (positive) what is available. CHECK never_oversold aborts the
+// whole statement rather than leave a row out: an order must not commit without its units.
 func (q *Queries) MoveStock(ctx context.Context, arg MoveStockParams) (int64, error) {
 	result, err := q.db.Exec(ctx, moveStock, arg.ItemIds, arg.Shards, arg.Units)
 	if err != nil {
@@ -342,7 +342,7 @@ type ProgressRow struct {
 	Rev    int64
 }
 
-// How far items have come, to be held against what Redis has of them.
+// The epoch and revision of items, to be compared with their state in Redis.
 func (q *Queries) Progress(ctx context.Context, itemIds []int64) ([]ProgressRow, error) {
 	rows, err := q.db.Query(ctx, progress, itemIds)
 	if err != nil {
@@ -399,8 +399,8 @@ type SaleIsOverParams struct {
 	Shard     int16
 }
 
-// Whether nobody will write the item into Redis any more: its sale has ended, and no Load is under way that may have
-// read its books before.
+// Whether nothing will write the item into Redis any more: its sale has ended, and no Load is under way that may
+// have read its books before.
 func (q *Queries) SaleIsOver(ctx context.Context, arg SaleIsOverParams) (bool, error) {
 	row := q.db.QueryRow(ctx, saleIsOver, arg.LoadLease, arg.ItemID, arg.Shard)
 	var over bool

@@ -31,9 +31,9 @@ type ClaimDueParams struct {
 	Most           int32
 }
 
-// Claims what is due, oldest deadline first. A row that somebody else has locked (a payment being made, another
-// sweeper) is skipped and looked at again a second later. Through arrays, whose length the planner takes for short,
-// the rows are found by their key; joined to the rows themselves it reads every order there is.
+// Claims the due orders, oldest deadline first. A row that is locked (a payment being made, another sweeper) is
+// skipped and retried a second later. Joined through arrays, which the planner assumes to be short, the rows are
+// found by their key; joined to the rows themselves the plan reads every order there is.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ids.ID, error) {
 	rows, err := q.db.Query(ctx, claimDue, arg.ClosingSeconds, arg.Most)
 	if err != nil {
@@ -163,7 +163,8 @@ type CloseClaimedRow struct {
 }
 
 // Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
-// rows that this transaction holds. They share one time, so that their event says it once. Arrays as in ClaimDue.
+// rows that this transaction has locked. They share one time, so that their event states it once. Arrays as in
+// ClaimDue.
 func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]CloseClaimedRow, error) {
 	rows, err := q.db.Query(ctx, closeClaimed,
 		arg.OrderNos,
@@ -221,7 +222,8 @@ type ClosedOrdersOfItemRow struct {
 	OrderNo ids.ID
 }
 
-// Whose order of the item was closed unpaid, for items that nobody may have twice: the last one of each user.
+// The users whose order of the item was closed unpaid, with the last one of each, for items that a user may
+// buy only once.
 func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]ClosedOrdersOfItemRow, error) {
 	rows, err := q.db.Query(ctx, closedOrdersOfItem, itemID)
 	if err != nil {
@@ -258,7 +260,7 @@ type EndedOrdersOfItemRow struct {
 	UpdatedAt time.Time
 }
 
-// The item's numbers that ended not long ago: their rush paths may still be sent again.
+// The item's numbers that ended recently: their rush paths may still be sent again.
 func (q *Queries) EndedOrdersOfItem(ctx context.Context, arg EndedOrdersOfItemParams) ([]EndedOrdersOfItemRow, error) {
 	rows, err := q.db.Query(ctx, endedOrdersOfItem, arg.ItemID, arg.WithinSeconds)
 	if err != nil {
@@ -373,7 +375,7 @@ type LargestLiveQuantitiesRow struct {
 	Quantity int32
 }
 
-// I3: the largest quantity that one live order has, per item, to compare with the item's limit.
+// I3: the largest quantity of one live order, per item, to compare with the item's limit.
 func (q *Queries) LargestLiveQuantities(ctx context.Context) ([]LargestLiveQuantitiesRow, error) {
 	rows, err := q.db.Query(ctx, largestLiveQuantities)
 	if err != nil {
@@ -542,7 +544,8 @@ type LiveOrdersOfUsersRow struct {
 	OnePerActivity bool
 }
 
-// What users hold live of the items they were granted, and in these items' activities where the rule spans them.
+// The users' live orders of the items they were granted, and of these items' activities where the rule spans
+// them.
 func (q *Queries) LiveOrdersOfUsers(ctx context.Context, arg LiveOrdersOfUsersParams) ([]LiveOrdersOfUsersRow, error) {
 	rows, err := q.db.Query(ctx, liveOrdersOfUsers,
 		arg.Buckets,
@@ -688,7 +691,7 @@ type MarkPaidRow struct {
 	UpdatedAt      time.Time
 }
 
-// Whoever comes first, the payment or the closing, changes the row; the other finds no pending order.
+// The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
 func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow, error) {
 	row := q.db.QueryRow(ctx, markPaid, arg.OrderNo, arg.Bucket, arg.Actor)
 	var i MarkPaidRow
@@ -732,7 +735,7 @@ type OpenUnpaidRow struct {
 	Orders int64
 }
 
-// Users with many orders to pay, those with the most first.
+// Users with many unpaid orders, those with the most first.
 func (q *Queries) OpenUnpaid(ctx context.Context, arg OpenUnpaidParams) ([]OpenUnpaidRow, error) {
 	rows, err := q.db.Query(ctx, openUnpaid, arg.AtLeast, arg.AtMost)
 	if err != nil {
@@ -766,7 +769,7 @@ type OrdersOfUserParams struct {
 	Most   int32
 }
 
-// A shopper's orders, newest first; the bucket leads to the one partition they lie in.
+// A shopper's orders, newest first; the bucket prunes to the one partition they lie in.
 func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, ordersOfUser,
 		arg.Bucket,
@@ -917,7 +920,7 @@ type ReadStatusesRow struct {
 	Status  string
 }
 
-// What became of many numbers; those without a row are left out.
+// The statuses of many numbers; those without a row are left out.
 func (q *Queries) ReadStatuses(ctx context.Context, arg ReadStatusesParams) ([]ReadStatusesRow, error) {
 	rows, err := q.db.Query(ctx, readStatuses, arg.OrderNos, arg.Buckets)
 	if err != nil {
@@ -954,7 +957,7 @@ type StockOfOrdersRow struct {
 	Shard  int16
 }
 
-// Which stock rows the units of these orders go back to; both columns never change after the insert, so this may be
+// Which stock rows the units of these orders return to; neither column changes after the insert, so this may be
 // read before the rows are locked.
 func (q *Queries) StockOfOrders(ctx context.Context, arg StockOfOrdersParams) ([]StockOfOrdersRow, error) {
 	rows, err := q.db.Query(ctx, stockOfOrders, arg.OrderNos, arg.Buckets)
@@ -1020,7 +1023,7 @@ type UsersWithSeveralLiveOrdersRow struct {
 	Live   int64
 }
 
-// I3: what the unique indexes forbid, asked of the rows themselves. Only a wrong index lets a row through.
+// I3: checks the rows themselves for what the unique indexes forbid. Only a broken index lets a row through.
 func (q *Queries) UsersWithSeveralLiveOrders(ctx context.Context, most int32) ([]UsersWithSeveralLiveOrdersRow, error) {
 	rows, err := q.db.Query(ctx, usersWithSeveralLiveOrders, most)
 	if err != nil {

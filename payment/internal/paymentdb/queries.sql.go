@@ -24,7 +24,7 @@ type CapturePaymentParams struct {
 	Bucket      int16
 }
 
-// The money has moved. A payment that we had closed follows the truth.
+// The money has moved. A payment that we had closed becomes captured too.
 func (q *Queries) CapturePayment(ctx context.Context, arg CapturePaymentParams) (int64, error) {
 	result, err := q.db.Exec(ctx, capturePayment, arg.ProviderTxn, arg.PaymentNo, arg.Bucket)
 	if err != nil {
@@ -140,8 +140,8 @@ type ClaimQueriesRow struct {
 	Expired         bool
 }
 
-// Takes the open payments whose provider is to be asked, and sets when to ask again: later each time, but not long
-// after the payment has expired. Several instances share the work.
+// Claims the open payments that are due for a query, and sets the next query: later each time, but not long after
+// the payment has expired. Several instances share the work.
 func (q *Queries) ClaimQueries(ctx context.Context, arg ClaimQueriesParams) ([]ClaimQueriesRow, error) {
 	rows, err := q.db.Query(ctx, claimQueries, arg.BaseMs, arg.MostMs, arg.AtMost)
 	if err != nil {
@@ -197,7 +197,7 @@ type ClaimRefundsParams struct {
 	AtMost int32
 }
 
-// Takes refunds that are to be asked for, or after, and sets when to do so again.
+// Claims refunds that are due to be requested or queried, and sets the next attempt.
 func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]PaymentsRefund, error) {
 	rows, err := q.db.Query(ctx, claimRefunds, arg.BaseMs, arg.MostMs, arg.AtMost)
 	if err != nil {
@@ -344,9 +344,9 @@ type OpenPaymentParams struct {
 	Bucket  int16
 }
 
-// Every change of a payment or a refund is one conditional UPDATE. Whoever comes second changes no row and reacts by rule.
-// Lock order: the order row first (package order), then rows of this schema. The ledger key comes before both and is
-// held by nobody who waits for another ledger key.
+// Every change of a payment or a refund is one conditional UPDATE. A second attempt changes no row, and the caller reacts
+// by rule. Lock order: the order row first (package order), then rows of this schema. The ledger key comes before both and
+// is never held while waiting for another ledger key.
 func (q *Queries) OpenPayment(ctx context.Context, arg OpenPaymentParams) (PaymentsPayment, error) {
 	row := q.db.QueryRow(ctx, openPayment, arg.OrderNo, arg.Bucket)
 	var i PaymentsPayment
@@ -439,7 +439,7 @@ type OrdersThatDifferRow struct {
 	Currency string
 }
 
-// A capture that has to go back counts as gone from the moment its refund is requested.
+// A capture that has to be refunded counts as gone from the moment its refund is requested.
 func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersThatDifferRow, error) {
 	rows, err := q.db.Query(ctx, ordersThatDiffer, atMost)
 	if err != nil {
@@ -562,7 +562,7 @@ type RecordMoneyParams struct {
 	Currency    string
 }
 
-// Writes a movement down once. A second callback for it waits here for the first to commit, then writes nothing.
+// Records a movement once. A second callback for it waits here for the first to commit, then writes nothing.
 func (q *Queries) RecordMoney(ctx context.Context, arg RecordMoneyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, recordMoney,
 		arg.Provider,
@@ -810,7 +810,7 @@ type StartPaymentParams struct {
 	LeastWindowMs int64
 }
 
-// Opens a payment unless so little time is left that the provider would not take it.
+// Opens a payment unless so little time is left that the provider would refuse it.
 func (q *Queries) StartPayment(ctx context.Context, arg StartPaymentParams) (PaymentsPayment, error) {
 	row := q.db.QueryRow(ctx, startPayment,
 		arg.Bucket,
@@ -856,7 +856,7 @@ type SucceedRefundParams struct {
 	Bucket   int16
 }
 
-// A refund that the provider had called failed and then made follows the truth.
+// A refund that the provider had reported as failed and then made becomes succeeded too.
 func (q *Queries) SucceedRefund(ctx context.Context, arg SucceedRefundParams) (int64, error) {
 	result, err := q.db.Exec(ctx, succeedRefund, arg.RefundNo, arg.Bucket)
 	if err != nil {

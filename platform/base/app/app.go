@@ -1,6 +1,6 @@
-// Package app is the life of the process: workers that are kept running, a
-// stop in a fixed order under a hard timer, and the readiness of each
-// component.
+// Package app manages the life of the process: it restarts failed workers,
+// stops everything in a fixed order under a hard timer, and reports the
+// readiness of each component.
 package app
 
 import (
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// App owns what was started. Things are stopped in the reverse order of
-// OnStop, so that whoever was started with another's help goes first.
+// App owns what was started. It stops components in the reverse order of
+// OnStop, so that a component stops before those it depends on.
 type App struct {
 	log *slog.Logger
 
@@ -39,35 +39,35 @@ type check struct {
 	fn   func(ctx context.Context) error
 }
 
-// New returns an App with nothing in it.
+// New returns an empty App.
 func New(log *slog.Logger) *App { return &App{log: log} }
 
-// OnStop registers how to stop a thing that has just been started.
+// OnStop registers the stop function of a component that has just been started.
 func (a *App) OnStop(name string, fn func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stops = append(a.stops, stop{name, fn})
 }
 
-// OnReady registers a component's readiness check. It gets a context that ends
-// with the probe and must end with it.
+// OnReady registers a component's readiness check. The context ends with the
+// probe, and the check must return then.
 func (a *App) OnReady(name string, fn func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.checks = append(a.checks, check{name, fn})
 }
 
-// Readiness asks every component, all at once so that one that hangs is not
-// taken for the others, and returns what is wrong with each, nil where nothing
-// is. While the process drains it is not ready whatever the components say, so
-// that a balancer sends nobody new.
+// Readiness checks all components concurrently, so that a hanging one does not
+// make the others look unready, and returns each one's error, nil if it is
+// ready. A draining process is not ready regardless of its components, so that
+// a load balancer sends no new clients.
 func (a *App) Readiness(ctx context.Context) map[string]error {
 	a.mu.Lock()
 	checks := slices.Clone(a.checks)
 	a.mu.Unlock()
 	answers := make([]chan error, len(checks))
 	for i, c := range checks {
-		answers[i] = make(chan error, 1) // whoever answers late holds up nobody
+		answers[i] = make(chan error, 1) // buffered, so that a late check never blocks
 		go func() { answers[i] <- c.fn(ctx) }()
 	}
 	states := make(map[string]error, len(checks)+1)
@@ -77,7 +77,7 @@ func (a *App) Readiness(ctx context.Context) map[string]error {
 		case <-ctx.Done():
 			states[c.name] = errNoAnswer
 			select {
-			case err := <-answers[i]: // both were there
+			case err := <-answers[i]: // the answer arrived together with the end of ctx
 				states[c.name] = err
 			default:
 			}
@@ -90,18 +90,19 @@ func (a *App) Readiness(ctx context.Context) map[string]error {
 	return states
 }
 
-// What readiness says where a component does not speak for itself.
+// Readiness errors that do not come from a component's own check.
 var (
-	errNoAnswer = errors.New("gives no answer")
+	errNoAnswer = errors.New("does not answer")
 	errDraining = errors.New("is stopping")
 )
 
-// Drain turns readiness off. Stop does it too; a caller that wants balancers to
-// notice first calls it earlier.
+// Drain turns readiness off. Stop does so too; a caller that wants load
+// balancers to notice before the stop calls Drain earlier.
 func (a *App) Drain() { a.draining.Store(true) }
 
 // Stop stops everything once, in reverse order, and returns the joined errors.
-// ctx is the hard timer: what has not stopped when it ends is named and left.
+// ctx is the hard timer: a component that has not stopped when it ends is named
+// in the error and abandoned.
 func (a *App) Stop(ctx context.Context) error {
 	a.Drain()
 	a.once.Do(func() {
@@ -119,20 +120,19 @@ func (a *App) Stop(ctx context.Context) error {
 	return a.err
 }
 
-// The back-off of a worker that failed: short enough that a blip is over in a
+// The back-off of a failed worker: short enough to recover from a blip within a
 // second, long enough that a lasting fault does not fill the log.
 const (
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 5 * time.Second
-	// healthyRun is how long a worker must have run for its next failure to
-	// count as the first again.
+	// healthyRun is how long a worker must run before its back-off is reset.
 	healthyRun = 30 * time.Second
 )
 
-// Go keeps workers running until Stop reaches this point of the order. It
-// registers their stop under name.
+// Go keeps workers running until Stop reaches them in its order. It registers
+// their stop under name.
 //
-//nolint:contextcheck // workers outlive whoever started them; their stop ends them
+//nolint:contextcheck // workers outlive the caller's context; their stop ends them
 func (a *App) Go(name string, workers ...Worker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -148,8 +148,8 @@ func (a *App) Go(name string, workers ...Worker) {
 	})
 }
 
-// Await runs wait, which cannot be interrupted, and returns when it has, or ctx's
-// error when ctx ends before. wait goes on then.
+// Await runs wait, which cannot be interrupted, and returns when it does, or
+// returns ctx's error if ctx ends first. In that case wait keeps running.
 func Await(ctx context.Context, wait func()) error {
 	done := make(chan struct{})
 	go func() { wait(); close(done) }()
@@ -161,8 +161,8 @@ func Await(ctx context.Context, wait func()) error {
 	}
 }
 
-// supervise starts a worker again whenever it returns before ctx ends, after a
-// pause that grows while it keeps failing.
+// supervise restarts a worker whenever it returns before ctx ends, after a
+// back-off that grows while it keeps failing.
 func (a *App) supervise(ctx context.Context, w Worker) {
 	backoff := firstBackoff
 	for {
@@ -174,7 +174,7 @@ func (a *App) supervise(ctx context.Context, w Worker) {
 		if time.Since(began) > healthyRun {
 			backoff = firstBackoff
 		}
-		a.log.ErrorContext(ctx, "worker failed and is started again", "worker", w.Name, "error", err, "backoff", backoff)
+		a.log.ErrorContext(ctx, "worker failed, restarting", "worker", w.Name, "error", err, "backoff", backoff)
 		if Sleep(ctx, backoff) != nil {
 			return
 		}
@@ -182,8 +182,8 @@ func (a *App) supervise(ctx context.Context, w Worker) {
 	}
 }
 
-// runOnce turns a panic into an error: one bad message must not end a sale for
-// everybody.
+// runOnce turns a panic into an error: one bad message must not end the sale
+// for all shoppers.
 func runOnce(ctx context.Context, w Worker) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -192,7 +192,7 @@ func runOnce(ctx context.Context, w Worker) (err error) {
 	}()
 	err = w.Run(ctx)
 	if err == nil && ctx.Err() == nil {
-		err = errors.New("ended by itself")
+		err = errors.New("returned before the stop")
 	}
 	return err
 }

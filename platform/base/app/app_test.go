@@ -29,7 +29,7 @@ func TestStopReversesTheOrderAndRunsOnce(t *testing.T) {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 	if first == nil || !strings.Contains(first.Error(), "stop broken: stuck") || second == nil {
-		t.Errorf("Stop() = %v, then %v; want both to name the broken part", first, second)
+		t.Errorf("Stop() = %v, then %v; want both to name the broken component", first, second)
 	}
 }
 
@@ -59,8 +59,9 @@ func TestReadinessNamesEachComponentAndEndsWithDrain(t *testing.T) {
 	}
 }
 
-// One component that hangs until the probe is over is not taken for the others.
-func TestAComponentThatHangsIsNamedAlone(t *testing.T) {
+// A component that hangs until the probe times out does not make the others
+// look unready.
+func TestReadinessNamesOnlyTheHangingComponent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := New(quiet())
@@ -70,13 +71,13 @@ func TestAComponentThatHangsIsNamedAlone(t *testing.T) {
 		defer cancel()
 		got := a.Readiness(ctx)
 		if !errors.Is(got["postgres"], errNoAnswer) || got["redis"] != nil {
-			t.Errorf("Readiness() = %v, want postgres alone at fault", got)
+			t.Errorf("Readiness() = %v, want only postgres unready", got)
 		}
 		<-time.After(time.Minute) // the bubble's clock; the check ends
 	})
 }
 
-func TestAWorkerIsStartedAgainWithBackoffAfterErrorsAndPanics(t *testing.T) {
+func TestWorkerRestartsWithBackoffAfterErrorsAndPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := New(quiet())

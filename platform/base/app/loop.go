@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Loop does something at once and again after each Every, until its context
-// ends.
+// Loop runs Do immediately and then every Every, until its context ends.
 type Loop struct {
 	Every time.Duration
-	// Retry is the pause after a failure; 0 stands for Every.
+	// Retry is the pause after a failure; 0 means Every.
 	Retry time.Duration
-	// Kick has it done earlier; nil never does.
+	// Kick triggers an earlier run; nil never does.
 	Kick <-chan struct{}
 	Do   func(ctx context.Context) error
-	// Log is told Failed, the message, with the error: once for each outage.
+	// Log receives the message Failed with the error, once per outage.
 	Log    *slog.Logger
 	Failed string
 }

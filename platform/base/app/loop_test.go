@@ -13,7 +13,7 @@ import (
 	"stampede/platform/base/app"
 )
 
-func TestALoopTellsAnOutageOnce(t *testing.T) {
+func TestLoopLogsAnOutageOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -39,7 +39,7 @@ func TestALoopTellsAnOutageOnce(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("Run() = %v", err)
 		}
 		want := []time.Duration{0, time.Minute, 90 * time.Second, 100 * time.Second, 160 * time.Second, 200 * time.Second}
 		if len(at) != len(want) {
@@ -51,7 +51,7 @@ func TestALoopTellsAnOutageOnce(t *testing.T) {
 			}
 		}
 		if n := strings.Count(log.String(), "it did not work"); n != 2 {
-			t.Errorf("told %d times of two outages:\n%s", n, &log)
+			t.Errorf("logged %d times for two outages:\n%s", n, &log)
 		}
 	})
 }

@@ -1,7 +1,8 @@
-// Package batch coalesces questions that arrive at the same time into one answer:
-// a round trip, a statement or a synced write for a crowd costs little more than
-// for one caller. There is no timer: a batch is what has arrived while earlier
-// batches were being answered, so a single caller never waits for others.
+// Package batch coalesces requests that arrive at the same time into one
+// operation: a round trip, a statement or a synced write for a crowd costs
+// little more than for one caller. There is no timer: a batch is whatever
+// arrived while earlier batches were in progress, so a single caller never
+// waits for others.
 package batch
 
 import (
@@ -10,35 +11,36 @@ import (
 	"sync"
 )
 
-// ErrBusy means that MaxWaiting callers wait already.
-var ErrBusy = errors.New("batch: too many callers wait")
+// ErrBusy means that MaxWaiting callers are already waiting.
+var ErrBusy = errors.New("batch: too many callers are waiting")
 
 // Coalescer answers questions in batches. Set Answer and the bounds, then use it;
 // safe for concurrent use.
 type Coalescer[Q any] struct {
-	// Answer writes the answers into a batch of questions. It must end by itself.
+	// Answer writes the answers into a batch of questions. It has no context,
+	// so it must bound its own run time.
 	Answer func(batch []*Q)
 	// MaxBatch bounds a batch.
 	MaxBatch int
-	// Parallel is how many batches are answered at the same time: with two, one
-	// fills while the other waits for its store.
+	// Parallel is how many batches are in progress at the same time: with two,
+	// one fills while the other waits for its store.
 	Parallel int
-	// MaxWaiting bounds the queue. It should be well below a second of work; a
-	// caller that would wait longer is better refused and comes again.
+	// MaxWaiting bounds the queue. It should be well below a second of work; it
+	// is better to refuse a caller that would wait longer and let it retry.
 	MaxWaiting int
 
 	mu      sync.Mutex
 	waiting []waiter[Q]
-	workers int // goroutines that answer; each ends when the queue is empty
+	workers int // running worker goroutines; each ends when the queue is empty
 }
 
 type waiter[Q any] struct {
 	q    *Q
-	done chan struct{} // closed when q has its answer
+	done chan struct{} // closed when q is answered
 }
 
-// Ask returns when q has its answer, or with ErrBusy or ctx's error. On an error q
-// belongs to the batch that it is in, and must not be read.
+// Ask returns when q is answered, or with ErrBusy or ctx's error. After an
+// error q may still belong to a running batch and must not be read.
 func (c *Coalescer[Q]) Ask(ctx context.Context, q *Q) error {
 	w := waiter[Q]{q, make(chan struct{})}
 	c.mu.Lock()
@@ -78,8 +80,9 @@ func (c *Coalescer[Q]) work() {
 	}
 }
 
-// take returns the questions that wait longest. When there are none it counts the
-// calling worker out, under the same lock, so that the next Ask starts another.
+// take returns the questions that have waited longest. If there are none it
+// decrements the worker count under the same lock, so that the next Ask starts
+// another worker.
 func (c *Coalescer[Q]) take() []waiter[Q] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +91,7 @@ func (c *Coalescer[Q]) take() []waiter[Q] {
 		c.workers--
 		return nil
 	}
-	next := append([]waiter[Q](nil), c.waiting[:n]...) // copied, for the rest moves up
+	next := append([]waiter[Q](nil), c.waiting[:n]...) // copied, because the rest moves up
 	rest := copy(c.waiting, c.waiting[n:])
 	clear(c.waiting[rest:])
 	c.waiting = c.waiting[:rest]

@@ -12,9 +12,9 @@ import (
 
 type question struct{ in, out int }
 
-// TestACrowdIsAnsweredInBatches: while the first two batches are under way all
-// others gather, and go together.
-func TestACrowdIsAnsweredInBatches(t *testing.T) {
+// TestCrowdIsAnsweredInBatches checks that callers queue while the first two
+// batches are in progress, and are then answered together.
+func TestCrowdIsAnsweredInBatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -58,7 +58,7 @@ func TestACrowdIsAnsweredInBatches(t *testing.T) {
 	})
 }
 
-func TestALineThatIsFullAndAClientThatLeaves(t *testing.T) {
+func TestFullQueueRefusesAndCancelledCallerLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -73,14 +73,14 @@ func TestALineThatIsFullAndAClientThatLeaves(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		want(t.Context(), nil)           // under way
+		want(t.Context(), nil)           // in progress
 		want(ctx, context.Canceled)      // waits
-		want(t.Context(), batch.ErrBusy) // finds the line full
+		want(t.Context(), batch.ErrBusy) // the queue is full
 		leave()
 		synctest.Wait()
 		close(gate)
 		all.Wait()
-		want(t.Context(), nil) // whoever left holds nobody up
+		want(t.Context(), nil) // the cancelled caller does not block the queue
 		all.Wait()
 	})
 }

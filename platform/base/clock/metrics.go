@@ -4,9 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	offsetDesc = prometheus.NewDesc("stampede_clock_offset_seconds",
-		"The Redis server's clock, which the sale goes by, minus this machine's.", nil, nil)
+		"The Redis server's clock, which times the sale, minus this machine's.", nil, nil)
 	ageDesc = prometheus.NewDesc("stampede_clock_sample_age_seconds",
-		"Time since Redis was last believed about its clock; it rises while Redis does not answer or answers slowly.", nil, nil)
+		"Time since the last accepted sample of the Redis server's clock; it rises while Redis does not answer or answers slowly.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// remote is a Redis server of which only TIME is asked. Its clock, its slowness
-// and its failures are the test's.
+// remote is a Redis server that answers only TIME. The test sets its clock, its
+// latency and its failures.
 type remote struct {
 	redis.UniversalClient
 	mu    sync.Mutex
@@ -62,14 +62,14 @@ func (r *remote) Time(ctx context.Context) *redis.TimeCmd {
 	return cmd
 }
 
-// off is how far the clock is from the remote's, which the test knows exactly.
+// off is the clock's distance from the remote's, which the test knows exactly.
 func (r *remote) off(s *Server) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return s.Now().Sub(time.Now().Add(r.ahead)).Abs()
 }
 
-// pass lets time go by in a bubble.
+// pass advances the time of a bubble.
 func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // the bubble's clock
 }
@@ -88,8 +88,8 @@ func sample(t *testing.T, s *Server) {
 	}
 }
 
-// A machine that is ten minutes off, either way, has the server's time once it
-// has asked, and says in the log that it is off, once.
+// A machine that is ten minutes off, in either direction, has the server's time
+// after its first sample, and logs once that its clock is off.
 func TestAMachineTenMinutesOff(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
@@ -106,19 +106,19 @@ func TestAMachineTenMinutesOff(t *testing.T) {
 				t.Errorf("%s: offset %s, age %s", name, offset, age)
 			}
 			if n := strings.Count(log.String(), "clock differs"); n != 1 {
-				t.Errorf("%s: the log tells of it %d times:\n%s", name, n, &log)
+				t.Errorf("%s: logged %d times, want once:\n%s", name, n, &log)
 			}
 			s.Local = time.Now
 			sample(t, s)
 			if !strings.Contains(log.String(), "agrees") {
-				t.Errorf("%s: nothing tells that the clock is right again:\n%s", name, &log)
+				t.Errorf("%s: the log does not say that the clock is right again:\n%s", name, &log)
 			}
 		})
 	}
 }
 
-// Without Redis the clock runs on; when Redis is back with another clock, it is
-// followed within a second.
+// Without Redis the clock runs on; when Redis is back with a different clock,
+// the process follows it within a second.
 func TestRedisAwayAndBackWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestRedisAwayAndBackWithAnotherClock(t *testing.T) {
 			t.Error("a sample without Redis succeeded")
 		}
 		if _, age := s.Offset(); age < time.Hour {
-			t.Errorf("the age of what is known is %s after an hour", age)
+			t.Errorf("the age of the estimate is %s after an hour", age)
 		}
 
 		r.set(func(r *remote) { r.err, r.ahead = nil, -7*time.Second })
@@ -148,7 +148,7 @@ func TestRedisAwayAndBackWithAnotherClock(t *testing.T) {
 		pass(10 * time.Second)
 		r.set(func(r *remote) { after = r.asked })
 		if n := after - before; n != 10*samplesPerRound {
-			t.Errorf("Redis was asked %d times in 10 s, want %d", n, 10*samplesPerRound)
+			t.Errorf("Redis was queried %d times in 10 s, want %d", n, 10*samplesPerRound)
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -157,8 +157,8 @@ func TestRedisAwayAndBackWithAnotherClock(t *testing.T) {
 	})
 }
 
-// A slow answer that agrees does not spoil a good estimate; one that proves the
-// clock wrong is better than none; one that is too slow is no answer at all.
+// A slow sample that agrees does not spoil a good estimate; one that proves the
+// clock wrong is better than none; one that is too slow is rejected.
 func TestSlowAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,12 +178,13 @@ func TestSlowAnswers(t *testing.T) {
 		r.set(func(r *remote) { r.ahead, r.trip = time.Hour, maxTrip })
 		began := time.Now()
 		if err := s.Sample(t.Context()); err == nil {
-			t.Error("an answer was believed that took longer than the tolerance allows")
+			t.Error("an answer slower than the tolerance was accepted")
 		}
 		if took := time.Since(began); took > maxTrip {
 			t.Errorf("a sample took %s", took)
 		}
-		// What is known ages by at most 500 ppm, so that the slow answers of a Redis that stays slow are taken in the end.
+		// The estimate's error grows by at most 500 ppm, so that the slow
+		// samples of a Redis that stays slow are accepted eventually.
 		r.set(func(r *remote) { r.trip, r.ahead = 40*time.Millisecond, time.Minute+60*time.Millisecond })
 		pass(10 * time.Minute)
 		sample(t, s)
@@ -191,8 +192,8 @@ func TestSlowAnswers(t *testing.T) {
 	})
 }
 
-// What the machine's clock on the wall says does not matter between two samples:
-// an estimate made of monotonic readings does not move when it is set.
+// The machine's wall clock does not matter between two samples: an estimate
+// made of monotonic readings does not move when the wall clock is set.
 func TestTheWallClockDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	s := NewServer(pgtest.Redis(t), slog.New(slog.DiscardHandler))

@@ -1,16 +1,16 @@
-// Package config reads, checks and prints settings. It names none: each package
-// declares its own once, in a struct whose tags say all about them, and main puts
-// these structs together. Beside kong's tags (name, default, env, enum, help, group)
-// there are
+// Package config reads, checks and prints settings. It defines none itself:
+// each package declares its own once, in a struct whose tags describe them
+// fully, and main combines these structs. Beside kong's tags (name, default,
+// env, enum, help, group) there are
 //
 //	min, max   the bounds of a number or a duration, which help and checks show
-//	unit       what a number counts, for the sentence about a wrong one
+//	unit       what a number counts, for the error about a wrong one
 //	rare       shown by --help-all only
 //	secret     printed as set or not set, never in full
 //
-// What no bound can say, a struct says in its method Check() error: a sentence for
-// each setting that is wrong, joined. A flag goes before a variable, a variable
-// before the file, the file before the default.
+// Rules that a bound cannot express go into the struct's method Check() error,
+// which returns one sentence per wrong setting, joined. A flag takes precedence
+// over a variable, a variable over the file, the file over the default.
 package config
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Options teach a parser the tags, and let it read settings from f.
+// Options make a parser understand the tags and read settings from f.
 func Options(f *File) kong.Option {
 	options := []kong.Option{
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(duration)),
@@ -55,7 +55,7 @@ func Options(f *File) kong.Option {
 	})
 }
 
-// HelpAll is the type of the flag --help-all, which shows the rare settings, too.
+// HelpAll is the type of the flag --help-all, which also shows the rare settings.
 type HelpAll bool
 
 // BeforeReset prints the help and ends the parse, as kong's own --help does.
@@ -68,8 +68,8 @@ func (HelpAll) BeforeReset(command *kong.Context) error {
 	return err
 }
 
-// Defaults returns settings as nobody has set any of them, by whatever way. It
-// panics for tags that are wrong.
+// Defaults returns settings with every field at its default, ignoring flags,
+// variables and the file. It panics if a tag is wrong.
 func Defaults[T any]() T {
 	var s struct {
 		Settings T `embed:""`
@@ -95,7 +95,7 @@ func Check(settings ...any) error {
 	var wrong []error
 	for _, flag := range parser.Model.Flags {
 		b := boundsOf(flag.Value)
-		if n, ok := number(flag.Target); ok && b.known() && !(n >= b.least && n <= b.most) { // so written for NaN, too
+		if n, ok := number(flag.Target); ok && b.known() && !(n >= b.least && n <= b.most) { // written so that NaN fails, too
 			wrong = append(wrong, fmt.Errorf("--%s must be %s, not %v", flag.Name, b, flag.Target))
 		}
 	}
@@ -105,7 +105,7 @@ func Check(settings ...any) error {
 	return errors.Join(wrong...)
 }
 
-// checks asks a struct and those within it for what they find.
+// checks runs the Check methods of a struct and of the structs within it.
 func checks(v reflect.Value) (wrong []error) {
 	if own, ok := reflect.TypeAssert[interface{ Check() error }](v.Addr()); ok {
 		wrong = append(wrong, own.Check())
@@ -120,7 +120,7 @@ func checks(v reflect.Value) (wrong []error) {
 
 // bounds are what a setting's tags allow.
 type bounds struct {
-	min, max    string // as the tags have them; empty is none
+	min, max    string // as the tags spell them; empty means no bound
 	noun, unit  string
 	least, most float64
 }
@@ -143,7 +143,8 @@ func (b bounds) String() string {
 	return b.noun + "between " + b.min + " and " + b.max + unit
 }
 
-// boundsOf reads the tags. A bound that cannot be read panics: it is the program's.
+// boundsOf reads the tags. It panics on a bound that it cannot parse, since
+// tags are part of the program.
 func boundsOf(v *kong.Value) bounds {
 	b := bounds{min: v.Tag.Get("min"), max: v.Tag.Get("max"), unit: v.Tag.Get("unit"), least: math.Inf(-1), most: math.Inf(1)}
 	_, isDuration := reflect.TypeAssert[time.Duration](v.Target)
@@ -183,7 +184,8 @@ func number(v reflect.Value) (float64, bool) {
 	return 0, false
 }
 
-// duration reads a duration and says what is missing where it is a bare number.
+// duration parses a duration; its error for a bare number says that the unit is
+// missing.
 func duration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
@@ -191,7 +193,7 @@ func duration(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("a duration has a unit, as 30s, 5m and 1h30m have; %q is none", text)
+		return fmt.Errorf("a duration needs a unit, such as 30s, 5m or 1h30m; %q has none", text)
 	}
 	target.SetInt(int64(d))
 	return nil

@@ -36,7 +36,7 @@ func (s server) Check() error {
 	return nil
 }
 
-// program is what shop's settings are given to.
+// program is the command line that contains shop's settings.
 type program struct {
 	Serve struct {
 		Config  string `env:"SHOP_CONFIG"`
@@ -47,7 +47,7 @@ type program struct {
 	Other struct{} `cmd:""`
 }
 
-// parse carries out a command line and returns what it printed.
+// parse runs a command line and returns its output.
 func parse(t *testing.T, args ...string) (shop, *kong.Context, *config.File, string, error) {
 	t.Helper()
 	var p program
@@ -62,7 +62,7 @@ func parse(t *testing.T, args ...string) (shop, *kong.Context, *config.File, str
 	return set, command, file, out.String(), err
 }
 
-// write makes a file of settings.
+// write creates a settings file.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "shop.yaml")
@@ -72,14 +72,14 @@ func write(t *testing.T, text string) string {
 	return name
 }
 
-func TestDefaultsAreOfNobodysVariables(t *testing.T) {
+func TestDefaultsIgnoreVariables(t *testing.T) {
 	t.Setenv("SHOP_LANES", "7")
 	if s := config.Defaults[shop](); s.Lanes != 4 || s.Share != .5 || s.Wait != 5*time.Second || s.Server.Listen != ":80" || len(s.Hosts) != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-func TestWhatIsOutOfBoundsIsNamedInOneSentenceEach(t *testing.T) {
+func TestCheckNamesEachSettingOutOfBounds(t *testing.T) {
 	t.Parallel()
 	set := config.Defaults[shop]()
 	if err := config.Check(&set); err != nil {
@@ -95,9 +95,9 @@ func TestWhatIsOutOfBoundsIsNamedInOneSentenceEach(t *testing.T) {
 	}
 }
 
-// TestEachSourceGoesBeforeTheNext: flag, variable, file, default; and config says
-// which it was.
-func TestEachSourceGoesBeforeTheNext(t *testing.T) {
+// TestSourcesTakePrecedenceInOrder checks flag, variable, file, default; and
+// that config prints the source.
+func TestSourcesTakePrecedenceInOrder(t *testing.T) {
 	name := write(t, "# a shop's\nlanes: 2\nshare: 0.25\nhosts: [a.example, 'b,c']\nopen: yes\nkey: planted-secret\nlisten:\n")
 	t.Setenv("SHOP_CONFIG", name)
 	t.Setenv("SHOP_SHARE", "0.75")
@@ -122,7 +122,7 @@ func TestEachSourceGoesBeforeTheNext(t *testing.T) {
 		"--open SHOP_OPEN true " + name + ":5", "--key SHOP_KEY (set, 14 bytes) " + name + ":6", "--listen SHOP_LISTEN (empty) " + name + ":7",
 	} {
 		if !strings.Contains("\n"+strings.Join(got, "\n")+"\n", "\n"+want+"\n") {
-			t.Errorf("%q is not in\n%s", want, out.String())
+			t.Errorf("%q is missing from\n%s", want, out.String())
 		}
 	}
 	if strings.Contains(out.String(), "planted-secret") || strings.Contains(out.String(), "--fresh") {
@@ -130,18 +130,18 @@ func TestEachSourceGoesBeforeTheNext(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
+func TestFileErrorsAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"lane: 3\n\nnonsense: planted-secret\n": ":1: lane is no setting of serve; is lanes meant?\n--config: FILE:3: nonsense is no setting of serve",
-		"fresh: true":                           ":1: fresh is no setting of serve",
-		"config: other.yaml":                    ":1: config is no setting of serve",
-		"lanes: 3\nlanes: 4":                    ":2: lanes was set in line 1 already",
+		"lane: 3\n\nnonsense: planted-secret\n": ":1: lane is not a setting of serve; did you mean lanes?\n--config: FILE:3: nonsense is not a setting of serve",
+		"fresh: true":                           ":1: fresh is not a setting of serve",
+		"config: other.yaml":                    ":1: config is not a setting of serve",
+		"lanes: 3\nlanes: 4":                    ":2: lanes is already set in line 1",
 		"lanes: {most: 3}":                      ":1: lanes must be one value or a list of values",
 		"- lanes":                               " must have lines such as max-sockets: 10000",
-		"lanes: [":                              " is no YAML: ",
+		"lanes: [":                              " is not valid YAML: ",
 		"lanes: many":                           "--lanes: expected",
-		"wait: 5":                               "--wait: a duration has a unit",
+		"wait: 5":                               "--wait: a duration needs a unit",
 	} {
 		name := write(t, text)
 		_, _, _, _, err := parse(t, "--config="+name)
@@ -157,7 +157,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 	}
 }
 
-func TestRareSettingsAreInTheWholeHelpOnly(t *testing.T) {
+func TestRareSettingsAreOnlyInHelpAll(t *testing.T) {
 	t.Parallel()
 	_, _, _, help, _ := parse(t, "--help")
 	_, _, _, all, _ := parse(t, "--help-all")
@@ -166,7 +166,7 @@ func TestRareSettingsAreInTheWholeHelpOnly(t *testing.T) {
 	}
 	for _, want := range []string{"Between 1 and 8 lanes", "A duration between 100ms and 1m", "$SHOP_LANES", "\nServer:\n"} {
 		if !strings.Contains(strings.Join(strings.Fields(all), " "), strings.TrimSpace(want)) {
-			t.Errorf("%q is not in\n%s", want, all)
+			t.Errorf("%q is missing from\n%s", want, all)
 		}
 	}
 }

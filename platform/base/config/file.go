@@ -10,27 +10,28 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// File is the settings of the YAML file that --config names: a mapping from the
-// names of flags, without their dashes, to values or lists of values.
+// File contains the settings of the YAML file that --config names: a mapping
+// from flag names, without their dashes, to values or lists of values.
 type File struct {
 	name    string
 	entries map[string]entry
 }
 
-// entry is a setting as a flag would take it.
+// entry is a setting in the form its flag would take.
 type entry struct {
 	value string
 	line  int
 }
 
-// read is a hook of the parser, between the command line and the defaults.
+// read is a parser hook that runs between the command line and the defaults.
 func (f *File) read(command *kong.Context, at *kong.Path) error {
 	if at.Command == nil || at.Command != command.Selected() {
 		return nil
 	}
 	known := map[string]bool{}
 	for _, flag := range at.Command.Flags {
-		// What has no variable is an order for one start, such as --fresh, and no setting.
+		// A flag without a variable is an instruction for one start, such as
+		// --fresh, not a setting.
 		known[flag.Name] = len(flag.Envs) > 0 && flag.Name != "config"
 		if flag.Name == "config" {
 			f.name = fmt.Sprint(command.FlagValue(flag))
@@ -50,16 +51,16 @@ func (f *File) read(command *kong.Context, at *kong.Path) error {
 		if e, ok := f.entries[flag.Name]; ok && variable(flag) == "" {
 			return e.value, nil
 		}
-		return nil, nil //nolint:nilnil // kong's word for a setting that is not there
+		return nil, nil //nolint:nilnil // kong's convention for an absent setting
 	}))
 	return nil
 }
 
-// parse notes the entries, and names each that is none of the command's settings.
+// parse records the entries and reports each that is not a setting of the command.
 func (f *File) parse(raw []byte, command string, known map[string]bool) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return fmt.Errorf("--config: %s is no YAML: %w", f.name, err)
+		return fmt.Errorf("--config: %s is not valid YAML: %w", f.name, err)
 	}
 	f.entries = map[string]entry{}
 	if len(doc.Content) == 0 {
@@ -81,13 +82,13 @@ func (f *File) parse(raw []byte, command string, known map[string]bool) error {
 		text, ok := text(value)
 		switch earlier, twice := f.entries[key.Value]; {
 		case !known[key.Value]:
-			sentence := fmt.Sprintf("%s is no setting of %s", at, command)
+			sentence := fmt.Sprintf("%s is not a setting of %s", at, command)
 			if near := Nearest(key.Value, names); near != "" {
-				sentence += "; is " + near + " meant?"
+				sentence += "; did you mean " + near + "?"
 			}
 			wrong = append(wrong, errors.New(sentence))
 		case twice:
-			wrong = append(wrong, fmt.Errorf("%s was set in line %d already", at, earlier.line))
+			wrong = append(wrong, fmt.Errorf("%s is already set in line %d", at, earlier.line))
 		case !ok:
 			wrong = append(wrong, fmt.Errorf("%s must be one value or a list of values", at))
 		default:
@@ -97,7 +98,7 @@ func (f *File) parse(raw []byte, command string, known map[string]bool) error {
 	return errors.Join(wrong...)
 }
 
-// text is a value as its flag would take it.
+// text formats a value as its flag would take it.
 func text(value *yaml.Node) (string, bool) {
 	switch {
 	case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
@@ -117,7 +118,7 @@ func text(value *yaml.Node) (string, bool) {
 	return kong.JoinEscaped(list, ','), true
 }
 
-// variable is the variable that sets a flag, "" where none is set.
+// variable returns the name of the variable that sets a flag, "" if none is set.
 func variable(flag *kong.Flag) string {
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {
@@ -127,7 +128,7 @@ func variable(flag *kong.Flag) string {
 	return ""
 }
 
-// source says where a flag's value comes from.
+// source names where a flag's value comes from.
 func (f *File) source(command *kong.Context, flag *kong.Flag) string {
 	for _, p := range command.Path {
 		if p.Flag == flag && !p.Resolved {
@@ -143,8 +144,9 @@ func (f *File) source(command *kong.Context, flag *kong.Flag) string {
 	return "default"
 }
 
-// Nearest is the known name that a mistyped one is probably meant to be, "" where
-// none is near: two names that differ in more than a third are two names.
+// Nearest returns the known name that a mistyped one was probably meant to be,
+// "" if none is close: names that differ in more than a third of their letters
+// are unrelated.
 func Nearest(name string, known []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, k := range known {
@@ -155,8 +157,8 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// distance is how many letters have to be changed, added or left out to make b of a
-// (Levenshtein).
+// distance is the Levenshtein distance: how many letters must be changed, added
+// or dropped to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -11,9 +11,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Print writes every setting of a parsed command with its variable, its effective
-// value and where that comes from. Secrets show whether they are set and nothing
-// else; a URL keeps its host, which is what one looks for, and loses its credentials.
+// Print writes every setting of a parsed command with its variable, its
+// effective value and the source of that value. A secret shows only whether it
+// is set; a URL keeps its host, which operators look for, and loses its
+// credentials.
 func Print(w io.Writer, command *kong.Context, file *File) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tw, "SETTING\tVARIABLE\tVALUE\tFROM") // errors surface at Flush
@@ -25,8 +26,9 @@ func Print(w io.Writer, command *kong.Context, file *File) error {
 	return tw.Flush()
 }
 
-// show is a flag's value as one word of a table. A flag is secret by its own tag,
-// beside its help text, so that nobody can add one and forget a list elsewhere.
+// show formats a flag's value as one table cell. A flag is marked secret by its
+// own tag, beside its help text, so that a new secret cannot be missing from a
+// list elsewhere.
 func show(f *kong.Flag) string {
 	secret := f.Tag.Has("secret")
 	text := fmt.Sprint(f.Target.Interface())
@@ -40,7 +42,8 @@ func show(f *kong.Flag) string {
 	case text == "":
 		return "(empty)"
 	case strings.Contains(text, "://"):
-		// Also where it is no secret: who put a password into it meant it for the other side only.
+		// Also for flags that are not secret: a password in a URL is meant for
+		// the remote side only.
 		return Places(text)
 	case secret:
 		return fmt.Sprintf("(set, %d bytes)", len(text))
@@ -48,12 +51,12 @@ func show(f *kong.Flag) string {
 	return text
 }
 
-// Places is what of a URL says where it leads, without its credentials; of
-// several, as a NATS cluster has them, what of each does.
+// Places returns the part of a URL that says where it leads, without its
+// credentials; for a list of URLs, as a NATS cluster has, that part of each.
 func Places(text string) string {
 	urls := strings.Split(text, ",")
 	if slices.ContainsFunc(urls, func(u string) bool { return !strings.Contains(u, "://") }) {
-		urls = []string{text} // the commas are within one
+		urls = []string{text} // the commas are inside one URL
 	}
 	for i, u := range urls {
 		scheme, rest, _ := strings.Cut(u, "://")
@@ -62,10 +65,10 @@ func Places(text string) string {
 	return strings.Join(urls, ",")
 }
 
-// place keeps host and database of what follows a URL's scheme. The path of a web
-// address goes with its credentials: many services put the secret of a webhook
-// there. Nothing is kept where an @ follows the host: a password with a slash in
-// it, which should have been escaped, would be taken for a path.
+// place keeps the host and database from what follows a URL's scheme. The path
+// of a web address goes with its credentials: many services put the secret of a
+// webhook there. If an @ follows the host, nothing is kept: an unescaped slash
+// in the password would make the rest of it look like a path.
 func place(scheme, rest string) string {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {

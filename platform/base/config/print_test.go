@@ -26,10 +26,10 @@ func TestPrintHidesSecrets(t *testing.T) {
 		{"--secret=nats://u:" + secret + "@b1:4222,nats://u:" + secret + "@b2:4222", "nats://b1:4222,nats://b2:4222 "},
 		{"--secret=https://ops.example/" + secret + "?key=" + secret, "https://ops.example/… "},
 		{"--secrets=planted,secret", "(set, 2 of them)"},
-		// These are no secrets, until an operator puts one into them.
+		// These are not secrets until an operator puts one into them.
 		{"--open=https://user:" + secret + "@sale.example", "https://sale.example "},
 		{"--open=http://collector.example:4318?key=" + secret, "http://collector.example:4318 "},
-		// What is shown of a list is what the flag and the variable take.
+		// A list is shown in the form that the flag and the variable take.
 		{"--list=+86,+852", "+86,+852 "},
 		{"--list=*.example.com,a\\,b.cn", "*.example.com,a\\,b.cn "},
 	} {

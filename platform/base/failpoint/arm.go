@@ -12,17 +12,17 @@ import (
 const Variable = "STAMPEDE_FAILPOINTS"
 
 const (
-	// mostHits is beyond what any test counts to; a larger number is a slip.
+	// mostHits is more than any test needs; a larger number is a typo.
 	mostHits = 1_000_000
-	// longestPause keeps a forgotten pause from looking like a deadlock: it ends
-	// within a time that somebody waits.
+	// longestPause keeps a forgotten pause from looking like a deadlock: it
+	// ends within a time that a developer will wait.
 	longestPause = time.Minute
 )
 
 // Arm arms the points that spec names, the value of Variable; an empty one arms
-// nothing. Each is announced on notify, which also hears when one is reached, from
-// several goroutines. A mistake in spec arms nothing and is returned as one
-// sentence. main calls it once, before anything is started.
+// nothing. Each is announced on notify, which is also written to when a point
+// is reached, from several goroutines. A mistake in spec arms nothing and is
+// returned as one error. main calls it once, before anything is started.
 func Arm(spec string, notify io.Writer) error {
 	if spec == "" {
 		return nil
@@ -34,7 +34,7 @@ func Arm(spec string, notify io.Writer) error {
 			return fmt.Errorf("%s: %w", Variable, err)
 		}
 		if armings[p] != nil {
-			return fmt.Errorf("%s: %s is named twice", Variable, p.name)
+			return fmt.Errorf("%s: %s is listed twice", Variable, p.name)
 		}
 		a.notify = notify
 		armings[p] = a
@@ -42,7 +42,7 @@ func Arm(spec string, notify io.Writer) error {
 	for _, name := range Names() {
 		p := table[name]
 		if a := armings[p]; a != nil {
-			_, _ = fmt.Fprintf(notify, "stampede: WARNING: %s is set, which belongs into tests only: %s at hit %d of %s (%s)\n",
+			_, _ = fmt.Fprintf(notify, "stampede: WARNING: %s is set, which is for tests only: %s at hit %d of %s (%s)\n",
 				Variable, a, a.nth, p.name, p.about)
 			p.armed.Store(a)
 		}
@@ -54,18 +54,18 @@ func Arm(spec string, notify io.Writer) error {
 func parse(entry string) (*point, *arming, error) {
 	name, what, ok := strings.Cut(entry, "=")
 	if !ok {
-		return nil, nil, fmt.Errorf("%q is not like NAME=kill@3", entry)
+		return nil, nil, fmt.Errorf("%q is not of the form NAME=kill@3", entry)
 	}
 	p := table[name]
 	if p == nil {
-		return nil, nil, fmt.Errorf("there is no fail point %q; there are %s", name, strings.Join(Names(), ", "))
+		return nil, nil, fmt.Errorf("there is no fail point %q; the points are %s", name, strings.Join(Names(), ", "))
 	}
 	what, count, counted := strings.Cut(what, "@")
 	a := &arming{nth: 1}
 	if counted {
 		n, err := strconv.ParseInt(count, 10, 64)
 		if err != nil || n < 1 || n > mostHits {
-			return nil, nil, fmt.Errorf("%q: after @ comes which hit is meant, 1 to %d", entry, mostHits)
+			return nil, nil, fmt.Errorf("%q: the number after @ is the hit to act on, 1 to %d", entry, mostHits)
 		}
 		a.nth = n
 	}
@@ -74,7 +74,7 @@ func parse(entry string) (*point, *arming, error) {
 	case what == "kill":
 		a.action = kill
 	case what == "error" && !p.fails:
-		return nil, nil, fmt.Errorf("%q: nothing can fail any more at %s; use kill or pause:DURATION", entry, name)
+		return nil, nil, fmt.Errorf("%q: %s cannot return an error; use kill or pause:DURATION", entry, name)
 	case what == "error":
 		a.action = fail
 	case paused:

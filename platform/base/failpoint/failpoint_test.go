@@ -66,7 +66,7 @@ func TestKillIsSigkillAtTheNthHit(t *testing.T) {
 	}
 	for _, want := range []string{"WARNING: STAMPEDE_FAILPOINTS is set", "fail point test-answering reached, hit 3: kill"} {
 		if !strings.Contains(errs.String(), want) {
-			t.Errorf("it printed no %q:\n%s", want, errs.String())
+			t.Errorf("%q is missing from its output:\n%s", want, errs.String())
 		}
 	}
 }
@@ -79,10 +79,10 @@ func TestErrorComesOnce(t *testing.T) {
 		}
 	}
 	if err := decided.Err(); err == nil || !strings.Contains(err.Error(), "test-decided") {
-		t.Errorf("without @n the first hit is meant, and the error names the point: %v", err)
+		t.Errorf("got %v; want the error at the first hit, naming the point", err)
 	}
 	if err := counted.Err(); err != nil {
-		t.Errorf("a point that is not armed: %v", err)
+		t.Errorf("an unarmed point returned %v", err)
 	}
 	if got := strings.Count(told.String(), "WARNING"); got != 2 {
 		t.Errorf("%d warnings, want one for each point:\n%s", got, told)
@@ -94,40 +94,40 @@ func TestPauseDelaysTheHit(t *testing.T) {
 	began := time.Now()
 	answering.Pass()
 	if took := time.Since(began); took < 30*time.Millisecond {
-		t.Errorf("it took %s", took)
+		t.Errorf("the hit took %s", took)
 	}
 }
 
 func TestMistakesAreNamed(t *testing.T) {
 	for spec, want := range map[string]string{
-		"test-decided":                         "is not like NAME=kill@3",
-		"after-dinner=kill":                    `no fail point "after-dinner"; there are test-answering, test-counted,`,
+		"test-decided":                         "is not of the form NAME=kill@3",
+		"after-dinner=kill":                    `no fail point "after-dinner"; the points are test-answering, test-counted,`,
 		"test-decided=explode":                 "the actions are kill, error and pause:DURATION",
-		"test-decided=kill@0":                  "which hit is meant, 1 to",
-		"test-decided=kill@x":                  "which hit is meant, 1 to",
-		"test-decided=kill@2000000":            "which hit is meant, 1 to",
+		"test-decided=kill@0":                  "the hit to act on, 1 to",
+		"test-decided=kill@x":                  "the hit to act on, 1 to",
+		"test-decided=kill@2000000":            "the hit to act on, 1 to",
 		"test-decided=pause":                   "the actions are",
 		"test-decided=pause:2":                 "a pause is a duration such as 500ms",
 		"test-decided=pause:2h":                "at most 1m0s",
 		"test-decided=pause:-1s":               "a pause is a duration",
-		"test-answering=error":                 "nothing can fail any more at test-answering",
-		"test-decided=kill,test-decided=error": "test-decided is named twice",
-		"test-decided=kill,":                   "is not like",
+		"test-answering=error":                 "test-answering cannot return an error",
+		"test-decided=kill,test-decided=error": "test-decided is listed twice",
+		"test-decided=kill,":                   "is not of the form",
 	} {
 		err := failpoint.Arm(spec, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), failpoint.Variable+": ") {
 			t.Errorf("%q: %v, want %q", spec, err, want)
 		}
 		if decided.Err() != nil {
-			t.Errorf("%q armed something all the same", spec)
+			t.Errorf("%q armed a point despite the error", spec)
 		}
 	}
 	if err := failpoint.Arm("", io.Discard); err != nil {
-		t.Errorf("nothing to arm: %v", err)
+		t.Errorf("Arm with an empty spec: %v", err)
 	}
 }
 
-func TestANameIsDeclaredOnce(t *testing.T) {
+func TestNewRefusesDuplicateNames(t *testing.T) {
 	for _, name := range []string{"test-stored", "a=b", "a,b", "a b"} {
 		func() {
 			defer func() {
@@ -140,7 +140,7 @@ func TestANameIsDeclaredOnce(t *testing.T) {
 	}
 }
 
-// Off is what production pays: nothing but a load.
+// An unarmed point, as in production, costs only a load.
 func TestOffAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		answering.Pass()

@@ -30,24 +30,25 @@ func (p *point) reach() error {
 	return nil
 }
 
-// Point stands where nothing can fail any more.
+// Point marks a place where the caller can no longer return an error.
 type Point struct{ point }
 
-// Pass returns at once, after a pause, or never.
-func (p *Point) Pass() { _ = p.reach() } // parse lets no error be armed here
+// Pass returns immediately, after a pause, or never.
+func (p *Point) Pass() { _ = p.reach() } // parse refuses the error action here
 
-// ErrPoint stands where the caller handles errors.
+// ErrPoint marks a place where the caller handles errors.
 type ErrPoint struct{ point }
 
-// Err is Pass that also returns an error, if one is armed.
+// Err is like Pass but returns an error if one is armed.
 func (p *ErrPoint) Err() error { return p.reach() }
 
-// table has every point of the program. It is complete before main runs.
+// table contains every point of the program. It is complete before main runs.
 var table = map[string]*point{}
 
 // New declares a point. about says in a sentence where the process is when it
-// reaches it. Call it for a package's variables only, and reach a point in one place
-// of the code, or a crash there does not say where it was.
+// reaches it. Call it only to initialize package variables, and reach each
+// point from one place in the code; otherwise a crash does not tell where it
+// was.
 func New(name, about string) *Point {
 	p := &Point{point{name: name, about: about}}
 	p.declare()
@@ -61,11 +62,11 @@ func NewErr(name, about string) *ErrPoint {
 	return p
 }
 
-// declare adds the point to the table. A second one of the name, and a name that
-// does not fit into the variable, are mistakes of the program.
+// declare adds the point to the table. A duplicate name, or one that does not
+// fit the variable's syntax, is a programming error and panics.
 func (p *point) declare() {
 	if table[p.name] != nil || strings.ContainsAny(p.name, "=,@ ") {
-		panic("failpoint: " + p.name + " is declared twice or no name")
+		panic("failpoint: " + p.name + " is declared twice or is not a valid name")
 	}
 	table[p.name] = p
 }
@@ -91,14 +92,14 @@ type arming struct {
 	hits   atomic.Int64
 }
 
-// hit counts and acts when it is time.
+// hit counts the hit and runs the action when it is due.
 func (a *arming) hit(p *point) error {
 	n := a.hits.Add(1)
 	if n != a.nth {
 		return nil
 	}
-	// Written before the action, unbuffered: a test that finds the process gone
-	// finds out here whether it was the point.
+	// Written unbuffered before the action: a test that finds the process gone
+	// can tell from it whether the point killed it.
 	_, _ = fmt.Fprintf(a.notify, "stampede: fail point %s reached, hit %d: %s\n", p.name, n, a)
 	switch a.action {
 	case pause:
@@ -110,11 +111,11 @@ func (a *arming) hit(p *point) error {
 		if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
 			panic(err) // a process may always end itself
 		}
-		select {} // the signal comes within microseconds; nothing more may happen here
+		select {} // the signal arrives within microseconds; nothing else may run here
 	}
 }
 
-// String is the action as STAMPEDE_FAILPOINTS writes it.
+// String formats the action as STAMPEDE_FAILPOINTS spells it.
 func (a *arming) String() string {
 	switch a.action {
 	case kill:

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind says what sort of answer an error deserves.
+// Kind classifies an error by the answer that the caller gets.
 type Kind uint8
 
 // The kinds, each with the HTTP status that platform/edge/httpx gives it.
@@ -36,7 +36,8 @@ type Error struct {
 	Code   string // stable, kebab-case, part of the API: "not-found"
 	Titles Titles
 	Detail string // one English sentence that says what to do next
-	// RetryAfter is when asking again makes sense; 0 says nothing about it.
+	// RetryAfter is how long the caller should wait before retrying; 0 means
+	// unspecified.
 	RetryAfter time.Duration
 	// Fields are extension members of the problem document, e.g. order_no.
 	Fields map[string]any
@@ -44,17 +45,16 @@ type Error struct {
 	cause error
 }
 
-// New returns an error of a kind with a code of its own. It panics unless the code
-// has both titles, and the same ones wherever it is used. Keep what it returns in a
-// package's variable: a code belongs to the list that Codes returns before the
-// first request.
+// New returns an error of a kind with its own code. It panics unless the code
+// has both titles, and the same ones wherever it is used. Keep the result in a
+// package variable: Codes must list the code before the first request.
 func New(kind Kind, code string, titles Titles, detail string) *Error {
 	register(code, titles)
 	return &Error{Kind: kind, Code: code, Titles: titles, Detail: detail}
 }
 
-// Plain returns an error with the code that its kind has by itself, such as
-// "not-found". It panics for a kind that says too little to have one.
+// Plain returns an error with its kind's default code, such as "not-found". It
+// panics for a kind that is too general to have one.
 func Plain(kind Kind, detail string) *Error {
 	p, ok := plain[kind]
 	if !ok {
@@ -85,14 +85,14 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code
 }
 
-// Saying returns a copy with another sentence.
+// Saying returns a copy with a different sentence.
 func (e *Error) Saying(detail string) *Error {
 	c := *e
 	c.Detail = detail
 	return &c
 }
 
-// With returns a copy that carries one more extension member.
+// With returns a copy with one more extension member.
 func (e *Error) With(key string, value any) *Error {
 	c := *e
 	c.Fields = maps.Clone(e.Fields)
@@ -103,7 +103,7 @@ func (e *Error) With(key string, value any) *Error {
 	return &c
 }
 
-// After returns a copy that tells the caller when to come back.
+// After returns a copy that tells the caller when to retry.
 func (e *Error) After(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d
@@ -117,7 +117,7 @@ func (e *Error) Because(err error) *Error {
 	return &c
 }
 
-// ErrInternal is what the caller reads of an error that is no Error.
+// ErrInternal is the answer to a caller for an error that is not an Error.
 var ErrInternal = Plain(Internal, "Something failed on our side. Try again; if it stays, tell the operator the request id.")
 
 // From returns the Error inside err, or an Internal one that hides err's text

@@ -10,7 +10,7 @@ var (
 	errOther = errTaken.Saying("Choose a seat of another row.")
 )
 
-func TestACodeHasOnePairOfTitles(t *testing.T) {
+func TestCodeHasOnePairOfTitles(t *testing.T) {
 	t.Parallel()
 	if errOther.Titles != errTaken.Titles || !errors.Is(errOther, errTaken) || errOther.Detail == errTaken.Detail {
 		t.Errorf("Saying made %+v of %+v", errOther, errTaken)
@@ -25,7 +25,7 @@ func TestACodeHasOnePairOfTitles(t *testing.T) {
 		"other titles":          func() { _ = New(Conflict, "seat-taken", Titles{"Too late", "座位已被占用"}, "") },
 		"a plain code's titles": func() { _ = New(Conflict, "not-found", Titles{"No seat", "没有座位"}, "") },
 		"a kind without a code": func() { _ = Plain(Conflict, "") },
-		"a kind that is none":   func() { _ = Plain(Unavailable+1, "") },
+		"an unknown kind":       func() { _ = Plain(Unavailable+1, "") },
 	} {
 		func() {
 			defer func() {

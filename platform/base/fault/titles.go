@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Titles are the short words that a person reads for a code: English, then Chinese.
+// Titles are the short texts that a person reads for a code: English, then Chinese.
 type Titles [2]string
 
-// plain holds the codes of the kinds that say enough without one of their own.
+// plain contains the default codes of the kinds that are specific enough to have one.
 var plain = map[Kind]struct {
 	code   string
 	titles Titles
@@ -43,8 +43,9 @@ func Codes() map[string]Titles {
 	return maps.Clone(codes.titles)
 }
 
-// register notes a code. A code without titles would reach a shopper as "sold-out",
-// and one with two would mean two things, so both are mistakes in the program.
+// register records a code. A code without titles would reach a shopper as
+// "sold-out", and a code with two pairs of titles would mean two things, so
+// both are programming errors.
 func register(code string, titles Titles) {
 	codes.Lock()
 	defer codes.Unlock()

@@ -29,11 +29,11 @@ func init() {
 // ordered by time of minting when compared as bytes or as text.
 type ID [16]byte
 
-// New mints a number that belongs to no user: a message, an outbox row.
+// New mints a number that belongs to no user, for a message or an outbox row.
 func New() ID {
 	u, err := uuid.NewV7()
 	if err != nil {
-		// The system's randomness is gone; nothing that needs a number can go on.
+		// The system's randomness source has failed; no number can be minted.
 		panic("ids: " + err.Error())
 	}
 	return ID(u)
@@ -49,7 +49,7 @@ func NewFor(user int64) ID {
 }
 
 // Bucket is xxhash64 of the user id as 8 little-endian bytes, modulo Buckets.
-// Stored rows depend on it: the golden test pins it for ever.
+// Stored rows depend on it, so a golden test pins it permanently.
 func Bucket(user int64) int16 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(user)) // the bits, not the value, are hashed
@@ -91,11 +91,11 @@ func (id *ID) UnmarshalText(text []byte) error {
 func Parse(s string) (ID, error) {
 	var id ID
 	if len(s) != 32 {
-		return id, fmt.Errorf("ids: a number has 32 hex digits, got %d characters", len(s))
+		return id, fmt.Errorf("ids: a number must have 32 hex digits, got %d characters", len(s))
 	}
 	for _, c := range []byte(s) {
 		if c >= 'A' && c <= 'F' {
-			return id, fmt.Errorf("ids: a number is written in lower case")
+			return id, fmt.Errorf("ids: a number must be in lower case")
 		}
 	}
 	if _, err := hex.Decode(id[:], []byte(s)); err != nil {

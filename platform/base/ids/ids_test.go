@@ -10,7 +10,7 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// The bucket decides in which partition a row lies, so it can never change.
+// The bucket determines a row's partition, so it can never change.
 func TestBucketIsGolden(t *testing.T) {
 	t.Parallel()
 	for user, want := range map[int64]int16{1: 405, 2: 432, 42: 851, 1_000_000: 542, 9_007_199_254_740_993: 614} {
@@ -33,7 +33,7 @@ func TestNumbersCarryTheirBucketTimeAndVersion(t *testing.T) {
 			t.Fatalf("time %s is not now", at)
 		}
 		if id[6]>>4 != 7 || id[8]>>6 != 2 {
-			t.Fatalf("%s is no UUIDv7", id)
+			t.Fatalf("%s is not a UUIDv7", id)
 		}
 		back, err := ids.Parse(id.String())
 		if err != nil || back != id {
@@ -42,7 +42,7 @@ func TestNumbersCarryTheirBucketTimeAndVersion(t *testing.T) {
 	})
 }
 
-func TestParseRefusesWhatIsNoNumber(t *testing.T) {
+func TestParseRefusesInvalidNumbers(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "0190", "0190A0B0C0D0E0F00190a0b0c0d0e0f0", "zz90a0b0c0d0e0f00190a0b0c0d0e0f0", "0190a0b0-c0d0-e0f0-0190-a0b0c0d0e0f0"} {
 		if id, err := ids.Parse(s); err == nil {

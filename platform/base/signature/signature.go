@@ -1,7 +1,7 @@
 // Package signature signs HTTP messages with a shared secret: HMAC-SHA256 over
-// a timestamp, a line feed and the raw body, both in headers. Whoever tells
-// another system something signs it this way, so that a receiver needs one
-// reader for all of it.
+// a timestamp, a line feed and the raw body, both in headers. Every message to
+// another system is signed this way, so that a receiver needs only one
+// verifier.
 package signature
 
 import (
@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Window is how far a timestamp may lie from the reader's clock, in either
-// direction: room for clocks that nobody looks after, and little enough that a
-// recorded message is soon worth nothing.
+// Window is how far a timestamp may be from the verifier's clock, in either
+// direction: wide enough for badly kept clocks, narrow enough that a replayed
+// message soon fails.
 const Window = 5 * time.Minute
 
-// Why a message is refused.
+// Reasons for which Verify refuses a message.
 var (
-	ErrUnsigned = errors.New("signature: the message carries no signature, or two")
+	ErrUnsigned = errors.New("signature: the message has no signature, or more than one")
 	ErrStale    = errors.New("signature: the message was signed too long ago or in the future")
-	ErrForged   = errors.New("signature: the signature does not fit the message")
+	ErrForged   = errors.New("signature: the signature does not match the message")
 )
 
 // Scheme names the headers that carry timestamp and signature.
@@ -37,15 +37,16 @@ func (s Scheme) Sign(h http.Header, key []byte, now time.Time, body []byte) {
 }
 
 // Verify returns nil when h holds a fresh signature of the raw body, else one of
-// the package's errors. A header that comes twice is refused: two readers might
-// take different ones.
+// the package's errors. A repeated header is refused: two verifiers might
+// choose different values.
 func (s Scheme) Verify(h http.Header, key []byte, now time.Time, body []byte) error {
 	stamps, signatures := h.Values(s.Timestamp), h.Values(s.Signature)
 	if len(stamps) != 1 || len(signatures) != 1 {
 		return ErrUnsigned
 	}
 	got, err := hex.DecodeString(signatures[0])
-	// The signature comes first, so that an attacker learns nothing about our clock.
+	// Check the signature before the timestamp, so that an attacker learns
+	// nothing about our clock.
 	if err != nil || !hmac.Equal(got, mac(key, stamps[0], body)) {
 		return ErrForged
 	}
@@ -59,7 +60,7 @@ func (s Scheme) Verify(h http.Header, key []byte, now time.Time, body []byte) er
 	return nil
 }
 
-// mac is over the timestamp too, so that an old body cannot be given a new one.
+// mac covers the timestamp too, so that an old body cannot be sent with a new one.
 func mac(key []byte, stamp string, body []byte) []byte {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte(stamp))

@@ -6,15 +6,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Pools hands the state of the connection pools to Prometheus: one of Postgres
-// for each module's budget, and that of Redis. The pools count by themselves,
-// so nothing is measured but at a scrape.
+// Pools exports the state of the connection pools to Prometheus: one Postgres
+// pool for each module's budget, and the Redis pool. The pools keep their own
+// counters, so nothing is measured between scrapes.
 type Pools struct {
-	postgres map[string]*pgxpool.Pool // by the module whose budget it is
+	postgres map[string]*pgxpool.Pool // by module
 	redis    redis.UniversalClient
 }
 
-// NewPools makes the collector.
+// NewPools returns a collector.
 func NewPools(postgres map[string]*pgxpool.Pool, rdb redis.UniversalClient) *Pools {
 	return &Pools{postgres, rdb}
 }
@@ -25,26 +25,26 @@ var (
 	pgLimit = prometheus.NewDesc("stampede_postgres_connections_limit",
 		"A module's budget of connections to Postgres.", []string{"module"}, nil)
 	pgWaits = prometheus.NewDesc("stampede_postgres_waits_total",
-		"Times that somebody had to wait for a connection to Postgres, by module.", []string{"module"}, nil)
+		"Times that a caller had to wait for a connection to Postgres, by module.", []string{"module"}, nil)
 	pgWaited = prometheus.NewDesc("stampede_postgres_waited_seconds_total",
-		"Time that was spent waiting for connections to Postgres, by module.", []string{"module"}, nil)
+		"Time spent waiting for connections to Postgres, by module.", []string{"module"}, nil)
 
 	redisConnections = prometheus.NewDesc("stampede_redis_connections",
 		"Connections to Redis by state: used, idle.", []string{"state"}, nil)
 	redisTimeouts = prometheus.NewDesc("stampede_redis_pool_timeouts_total",
-		"Times that nobody gave a connection to Redis back in time.", nil, nil)
+		"Times that waiting for a free connection to Redis timed out.", nil, nil)
 	redisStale = prometheus.NewDesc("stampede_redis_stale_connections_total",
 		"Connections to Redis that were found broken and dropped.", nil, nil)
 )
 
-// Describe lists what Collect sends.
+// Describe implements prometheus.Collector.
 func (p *Pools) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{pgConnections, pgLimit, pgWaits, pgWaited, redisConnections, redisTimeouts, redisStale} {
 		out <- d
 	}
 }
 
-// Collect sends the figures of this moment.
+// Collect implements prometheus.Collector.
 func (p *Pools) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

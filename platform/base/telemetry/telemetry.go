@@ -1,4 +1,4 @@
-// Package telemetry makes the process's logger and its metrics registry.
+// Package telemetry creates the process's logger and its metrics registry.
 package telemetry
 
 import (
@@ -12,24 +12,24 @@ import (
 	"stampede/platform/base/tracing"
 )
 
-// Settings are what is logged, and how.
+// Settings configure the logger.
 type Settings struct {
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" env:"STAMPEDE_LOG_LEVEL" help:"Least severity that is logged: debug, info, warn or error."`
-	LogFormat string `default:"text" enum:"text,json" env:"STAMPEDE_LOG_FORMAT" help:"text for people, json for machines."`
+	LogFormat string `default:"text" enum:"text,json" env:"STAMPEDE_LOG_FORMAT" help:"Log format: text for people, json for machines."`
 }
 
-// Logger writes to w as the settings say.
+// Logger returns a logger that writes to w as configured.
 func (s Settings) Logger(w io.Writer, requestID func(context.Context) string) *slog.Logger {
 	return Logger(s.LogLevel, s.LogFormat, w, requestID)
 }
 
-// Logger writes to w in a format, "text" or "json", what is at least of a
-// level: "debug", "info", "warn" or "error". Each line carries what requestID finds
-// in its context, if requestID is given, and the trace's id.
+// Logger returns a logger that writes to w in a format, "text" or "json", from
+// a level up: "debug", "info", "warn" or "error". Each line carries the id that
+// requestID finds in its context, if requestID is given, and the trace id.
 func Logger(level, format string, w io.Writer, requestID func(context.Context) string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		l = slog.LevelInfo // the command line allows no other word
+		l = slog.LevelInfo // the command line allows no other value
 	}
 	opts := &slog.HandlerOptions{Level: l}
 	var h slog.Handler = slog.NewTextHandler(w, opts)
@@ -39,7 +39,7 @@ func Logger(level, format string, w io.Writer, requestID func(context.Context) s
 	return slog.New(contextHandler{h, requestID})
 }
 
-// contextHandler adds the ids that the context carries.
+// contextHandler adds the ids in the context to each line.
 type contextHandler struct {
 	slog.Handler
 	requestID func(context.Context) string
@@ -65,8 +65,8 @@ func (h contextHandler) WithGroup(name string) slog.Handler {
 	return contextHandler{h.Handler.WithGroup(name), h.requestID}
 }
 
-// Registry returns a registry with the Go runtime's and the process's own
-// metrics in it.
+// Registry returns a registry that contains the metrics of the Go runtime and
+// of the process.
 func Registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

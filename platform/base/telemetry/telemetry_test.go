@@ -19,7 +19,7 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// bench is a router with a route for each way of failing, and what it logs.
+// bench is a router with a route for each way of failing, and its log.
 func bench(t *testing.T, level string) (*httpx.Router, *bytes.Buffer) {
 	t.Helper()
 	var lines bytes.Buffer
@@ -63,8 +63,8 @@ func ask(t *testing.T, rt *httpx.Router, method, path, id string) (answer *httpt
 	return answer, problem
 }
 
-// What a shopper reads to the operator leads to the log lines: the header, the
-// problem and each line of the request carry one id.
+// The id that a shopper reports to the operator leads to the log lines: the
+// header, the problem and each log line of the request carry the same id.
 func TestAnErrorAndItsLogLinesCarryTheRequestID(t *testing.T) {
 	t.Parallel()
 	for path, message := range map[string]string{"/fails": "request failed", "/panics": "handler panicked", "/needs-a-number?n=x": "", "/needs-a-token": ""} {
@@ -77,7 +77,7 @@ func TestAnErrorAndItsLogLinesCarryTheRequestID(t *testing.T) {
 			}
 			if message == "" {
 				if lines.Len() > 0 {
-					t.Errorf("%s: a refusal is counted and not logged: %s", path, lines)
+					t.Errorf("%s: a refusal must be counted, not logged: %s", path, lines)
 				}
 				continue
 			}
@@ -92,7 +92,7 @@ func TestAnErrorAndItsLogLinesCarryTheRequestID(t *testing.T) {
 	}
 }
 
-func TestEachRequestHasALineAtDebugAndTheRushHasNone(t *testing.T) {
+func TestDebugLogsEachRequestExceptTheRush(t *testing.T) {
 	t.Parallel()
 	rt, lines := bench(t, "debug")
 	answer, _ := ask(t, rt, http.MethodGet, "/fine", "")
@@ -107,11 +107,11 @@ func TestEachRequestHasALineAtDebugAndTheRushHasNone(t *testing.T) {
 	}
 	lines.Reset()
 	if answer, _ := ask(t, rt, http.MethodPost, "/rush/secret", "mine"); lines.Len() > 0 || len(answer.Header()) > 0 {
-		t.Errorf("the rush pays for %s and %v", lines, answer.Header())
+		t.Errorf("the rush must neither log nor set headers, got %s and %v", lines, answer.Header())
 	}
 }
 
-func TestLinesOfWhatIsFollowedCarryTheTraceID(t *testing.T) {
+func TestLogLinesOfATraceCarryItsID(t *testing.T) {
 	t.Parallel()
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(collector.Close)

@@ -1,22 +1,22 @@
 // Package tracing follows single orders through the system: one trace from the
 // rush through the lane's batch, the decision, the durable message, the order
-// writer's transaction, the outbox and its message to the push, and another one
+// writer's transaction, the outbox and its message to the push, and another
 // from a payment's callback through its transaction to the push.
 //
-// A nil *Tracer is tracing that is off, and is what everybody has unless an
-// endpoint was named. Its methods do nothing; whoever is on the rush's way asks
-// On first, so that off costs one comparison and no allocation.
+// A nil *Tracer means that tracing is off, which is the default unless an
+// endpoint is configured. Its methods do nothing; code on the rush path calls
+// On first, so that tracing costs one comparison and no allocation when it is
+// off.
 //
-// Which requests are followed is decided once, where a trace begins: a share of
-// them, by chance, before anything is built. Everything later follows what it
-// finds: a context or a message that carries no trace starts none. Traces that
-// clients bring along are not continued, or anybody could make the shop record
-// whatever he sends.
+// Sampling is decided once, where a trace begins: a random share of the
+// requests, before anything is built. Later steps follow that decision: a
+// context or a message that carries no trace starts none. Traces that clients
+// send are not continued, since any client could then force the shop to record
+// its requests.
 //
-// Where many become one, the batch and the writer's transaction belong to the
-// trace of the first traced attempt or message, and the others are linked to it
-// or it to them.
+// Where many traces merge, the batch and the writer's transaction belong to the
+// trace of the first traced attempt or message, and are linked with the others.
 //
-// Spans are sent over OTLP by one goroutine that gathers them in a bounded
-// queue. A collector that is slow or gone costs spans, never time.
+// One goroutine sends spans over OTLP from a bounded queue. A slow or absent
+// collector costs spans, never time.
 package tracing

@@ -16,31 +16,32 @@ import (
 )
 
 const (
-	// queueSpans bounds what waits for a collector, some 2 MB. At the default
-	// share of 1 % that is the traces of forty thousand rushes; beyond it new
-	// spans are dropped.
+	// queueSpans bounds the spans that wait for the collector, some 2 MB. At
+	// the default share of 1 % that is the traces of forty thousand rushes;
+	// beyond it new spans are dropped.
 	queueSpans = 4096
-	// sendEvery is how old a span gets before it is sent with what else is there.
+	// sendEvery is the longest a span waits before it is sent with the others
+	// in the queue.
 	sendEvery = time.Second
 	// sendTimeout gives up on a collector that hangs; its spans are dropped.
 	sendTimeout = 5 * time.Second
-	// flushTimeout is what a stop spends on the spans that are left, a small part
-	// of the 10 s in which a process has to be gone.
+	// flushTimeout is how long a stop spends on the remaining spans, a small
+	// part of the 10 s that a process has to exit.
 	flushTimeout = 2 * time.Second
-	// warnEvery keeps a collector that is gone from filling the log.
+	// warnEvery keeps an absent collector from filling the log.
 	warnEvery = time.Minute
 )
 
-// defaultPath is where OTLP takes traces when the endpoint names no path.
+// defaultPath is the standard OTLP path for traces, for an endpoint without a path.
 const defaultPath = "/v1/traces"
 
-// Settings say where traces go.
+// Settings configure where traces are sent.
 type Settings struct {
 	Endpoint string  `name:"trace-endpoint" default:"" env:"STAMPEDE_TRACE_ENDPOINT" help:"OpenTelemetry collector (OTLP over HTTP) that traces are sent to, e.g. http://127.0.0.1:4318. Empty: no traces."`
 	Share    float64 `name:"trace-sample" default:"0.01" env:"STAMPEDE_TRACE_SAMPLE" help:"Share of the requests and rushes that are traced." min:"0" max:"1"`
 }
 
-// Check returns a sentence about an endpoint that is wrong.
+// Check returns an error for an invalid endpoint.
 func (s Settings) Check() error {
 	if s.Endpoint == "" {
 		return nil
@@ -51,7 +52,7 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// Config is the settings and whose traces they are.
+// Config is the settings and the identity of the traced service.
 type Config struct {
 	Settings
 	Version string
@@ -70,28 +71,28 @@ func ParseEndpoint(endpoint string) (string, error) {
 	return u.String(), nil
 }
 
-// Open starts sending, or returns nil when no endpoint is named. It does not
-// connect: a collector that is away is no reason not to sell. Headers that it
-// wants, such as a key, come from OTEL_EXPORTER_OTLP_HEADERS.
+// Open starts sending, or returns nil when no endpoint is configured. It does
+// not connect: an unreachable collector is no reason not to sell. Headers that
+// the collector requires, such as a key, come from OTEL_EXPORTER_OTLP_HEADERS.
 func Open(ctx context.Context, cfg Config) (*Tracer, error) {
 	if cfg.Endpoint == "" {
 		return nil, nil //nolint:nilnil // nil is the tracer that is off
 	}
 	endpoint, err := ParseEndpoint(cfg.Endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("tracing: the endpoint %w", err)
+		return nil, fmt.Errorf("tracing: endpoint %w", err)
 	}
 	exporter, err := otlptracehttp.New(ctx,
 		otlptracehttp.WithEndpointURL(endpoint),
 		otlptracehttp.WithTimeout(sendTimeout),
-		// What is not taken at once is dropped: repeating would hold up the rest.
+		// Spans that the collector refuses are dropped: a retry would hold up the rest.
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
-	// The library reports what it could not send to one handler for the whole
-	// process, and by default to standard error, unbounded.
+	// The library reports send errors to one process-wide handler, by default
+	// to standard error without a limit.
 	otel.SetErrorHandler(&errorHandler{log: cfg.Log, seldom: rate.Sometimes{Interval: warnEvery}})
 	return open(cfg, sdktrace.NewBatchSpanProcessor(exporter,
 		sdktrace.WithMaxQueueSize(queueSpans), sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(sendTimeout))), nil
@@ -102,14 +103,15 @@ func open(cfg Config, processor sdktrace.SpanProcessor) *Tracer {
 		sdktrace.WithSpanProcessor(processor),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "stampede"), attribute.String("service.version", cfg.Version))),
-		// Root and Child have decided already.
+		// Root and Child have already decided.
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),
 	)
 	return &Tracer{tracer: provider.Tracer("stampede"), provider: provider, share: cfg.Share}
 }
 
-// Stop sends what is left, within two seconds, and ends. What a collector does
-// not take in that time is lost, which is no failure of the stop.
+// Stop sends the remaining spans within two seconds and ends. Spans that the
+// collector does not accept in that time are lost, which does not fail the
+// stop.
 func (t *Tracer) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -122,13 +124,13 @@ func (t *Tracer) Stop(ctx context.Context) error {
 	return nil
 }
 
-// errorHandler logs what the library reports, at most once a minute.
+// errorHandler logs the library's errors, at most once a minute.
 type errorHandler struct {
 	log    *slog.Logger
 	seldom rate.Sometimes
 }
 
-// Handle takes one report.
+// Handle implements otel.ErrorHandler.
 func (c *errorHandler) Handle(err error) {
-	c.seldom.Do(func() { c.log.Warn("traces are lost because their collector does not take them", "error", err) })
+	c.seldom.Do(func() { c.log.Warn("traces lost: the collector does not accept them", "error", err) })
 }

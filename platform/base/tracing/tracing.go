@@ -11,21 +11,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Tracer starts spans. Nil is tracing that is off. Safe for concurrent use.
+// Tracer starts spans. A nil Tracer means that tracing is off. Safe for concurrent use.
 type Tracer struct {
 	tracer   trace.Tracer
 	provider *sdktrace.TracerProvider
 	share    float64
 }
 
-// On reports whether there is any point in preparing a span.
+// On reports whether preparing a span is worthwhile.
 func (t *Tracer) On() bool { return t != nil }
 
-// Root begins a trace for a share of the calls and returns ctx as it is for the
-// others.
+// Root begins a trace for a share of the calls and returns ctx unchanged for
+// the others.
 func (t *Tracer) Root(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, Span) {
-	// Decided here and not by the library's sampler, which would have built the
-	// span by then.
+	// Decided here and not by the library's sampler, which runs only after the
+	// span is built.
 	if t == nil || rand.Float64() >= t.share { //nolint:gosec // a sample needs no secrecy
 		return ctx, Span{}
 	}
@@ -33,7 +33,7 @@ func (t *Tracer) Root(ctx context.Context, name string, attrs ...attribute.KeyVa
 	return ctx, Span{s}
 }
 
-// Child begins a span under the one that ctx carries, if it carries any.
+// Child begins a span under the one in ctx, if there is one.
 func (t *Tracer) Child(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, Span) {
 	if t == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, Span{}
@@ -43,7 +43,7 @@ func (t *Tracer) Child(ctx context.Context, name string, attrs ...attribute.KeyV
 }
 
 // Follow begins a span under the first of the carried traces and links it to
-// the others. Without any, ctx is returned as it is.
+// the others. Without any, it returns ctx unchanged.
 func (t *Tracer) Follow(ctx context.Context, name string, carried []string, attrs ...attribute.KeyValue) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -56,7 +56,7 @@ func (t *Tracer) Follow(ctx context.Context, name string, carried []string, attr
 		}
 		from := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{header: c})
 		switch sc := trace.SpanContextFromContext(from); {
-		case !sc.IsSampled(): // unreadable, or not followed where it came from
+		case !sc.IsSampled(): // unreadable, or not sampled by its sender
 		case parent == nil:
 			parent = from
 		default:
@@ -70,11 +70,11 @@ func (t *Tracer) Follow(ctx context.Context, name string, carried []string, attr
 	return ctx, Span{s}
 }
 
-// header is the name of the one member that the W3C form needs here.
+// header is the only W3C trace context field used here.
 const header = "traceparent"
 
-// Carry is what ctx's span is called in a message or a row, for Follow on the
-// other side: the W3C traceparent. Empty when ctx is not traced.
+// Carry returns the W3C traceparent of ctx's span, to be stored in a message or
+// a row and passed to Follow by its reader. Empty when ctx is not traced.
 func Carry(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
@@ -84,7 +84,7 @@ func Carry(ctx context.Context) string {
 	return c[header]
 }
 
-// Current is the span that ctx carries, to add to what its owner says.
+// Current returns the span in ctx, so that a callee can add to it.
 func Current(ctx context.Context) Span {
 	s := trace.SpanFromContext(ctx)
 	if !s.SpanContext().IsSampled() {
@@ -93,8 +93,7 @@ func Current(ctx context.Context) Span {
 	return Span{s}
 }
 
-// ID is the id of the trace that ctx belongs to, for log lines; empty when it
-// is not traced.
+// ID returns the trace id of ctx, for log lines; empty when it is not traced.
 func ID(ctx context.Context) string {
 	sc := trace.SpanContextFromContext(ctx)
 	if !sc.IsSampled() {
@@ -103,8 +102,7 @@ func ID(ctx context.Context) string {
 	return sc.TraceID().String()
 }
 
-// Span is one step of a trace. The zero Span is a step that is not recorded;
-// all methods do nothing on it.
+// Span is one step of a trace. The zero Span is not recorded; its methods do nothing.
 type Span struct{ span trace.Span }
 
 // On reports whether the step is recorded.
@@ -118,7 +116,7 @@ func (s Span) Into(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, s.span)
 }
 
-// Name replaces the span's name, for what is known only at its end.
+// Name replaces the span's name, for a name that is known only at the end.
 func (s Span) Name(name string) {
 	if s.span != nil {
 		s.span.SetName(name)
@@ -132,15 +130,15 @@ func (s Span) Set(attrs ...attribute.KeyValue) {
 	}
 }
 
-// Link notes that the other span went on with this one's work.
+// Link records that the other span continued this one's work.
 func (s Span) Link(other Span) {
 	if s.span != nil && other.span != nil {
 		s.span.AddLink(trace.Link{SpanContext: other.span.SpanContext()})
 	}
 }
 
-// End ends the span; err, when not nil, is written down with it. A span that is
-// never ended is never sent.
+// End ends the span and records err if it is not nil. A span that is never
+// ended is never sent.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// recording returns a tracer of everything and what it has recorded.
+// recording returns a tracer that samples everything, and its recorder.
 func recording(share float64) (*Tracer, *tracetest.SpanRecorder) {
 	r := tracetest.NewSpanRecorder()
 	return open(Config{Settings: Settings{Share: share}}, r), r
@@ -32,7 +32,7 @@ func TestNilIsOffAndCostsNothing(t *testing.T) {
 			below.End(nil)
 			span.End(errors.New("refused"))
 			if span.On() || Carry(ctx) != "" || ID(ctx) != "" {
-				t.Fatal("something is followed")
+				t.Fatal("a trace was started")
 			}
 		})
 		if allocs > 1 { // the error
@@ -44,7 +44,7 @@ func TestNilIsOffAndCostsNothing(t *testing.T) {
 	}
 }
 
-func TestAShareIsFollowed(t *testing.T) {
+func TestRootSamplesAShare(t *testing.T) {
 	t.Parallel()
 	tracer, recorded := recording(0.2)
 	const tries = 10_000
@@ -54,11 +54,11 @@ func TestAShareIsFollowed(t *testing.T) {
 	}
 	// Six standard deviations of a fair draw are 240.
 	if n := len(recorded.Ended()); n < tries/5-240 || n > tries/5+240 {
-		t.Errorf("%d of %d were followed at a share of 0.2", n, tries)
+		t.Errorf("%d of %d calls were traced at a share of 0.2", n, tries)
 	}
 }
 
-// A trace goes on where its name is carried to, and where many come together
+// A trace continues wherever its traceparent is carried, and where many merge
 // the first is the parent and the others are links.
 func TestManyTracesBecomeOne(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestManyTracesBecomeOne(t *testing.T) {
 		span.End(nil)
 		carried = append(carried, Carry(ctx), "", "nonsense")
 	}
-	ctx, span := tracer.Follow(t.Context(), "write", carried[1:], attribute.Int("messages", 3)) // begins with an unfollowed one
+	ctx, span := tracer.Follow(t.Context(), "write", carried[1:], attribute.Int("messages", 3)) // the first is not traced
 	_, child := tracer.Child(ctx, "publish")
 	child.End(errors.New("full"))
 	span.End(nil)
@@ -86,13 +86,13 @@ func TestManyTracesBecomeOne(t *testing.T) {
 		t.Errorf("id %q, carried as %q", ID(ctx), Carry(ctx))
 	}
 	if same, none := tracer.Follow(t.Context(), "write", []string{"", "nonsense"}); none.On() || same != t.Context() {
-		t.Error("nothing was carried, and something is followed")
+		t.Error("a trace was started although none was carried")
 	}
 }
 
-// A collector that takes connections and never answers holds up neither those
-// who make spans nor the stop.
-func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
+// A collector that accepts connections and never answers delays neither the
+// callers that create spans nor the stop.
+func TestHangingCollectorDelaysNeitherCallersNorStop(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -117,10 +117,10 @@ func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
 		t.Errorf("Stop() = %v, want nil: lost spans are no failure", err)
 	}
 	if took := time.Since(began); took > 3*flushTimeout {
-		t.Errorf("the stop took %s, %s are promised", took, flushTimeout)
+		t.Errorf("the stop took %s, want at most %s", took, flushTimeout)
 	}
-	if n := strings.Count(log.String(), "traces are lost"); n != 1 {
-		t.Errorf("complained %d times, want once a minute:\n%s", n, log.String())
+	if n := strings.Count(log.String(), "traces lost"); n != 1 {
+		t.Errorf("logged %d times, want once a minute:\n%s", n, log.String())
 	}
 }
 
@@ -139,6 +139,6 @@ func TestEndpointsAreCompletedOrRefused(t *testing.T) {
 		t.Errorf("without an endpoint: %v, %v", tracer, err)
 	}
 	if _, err := Open(t.Context(), Config{Settings: Settings{Endpoint: "nowhere"}}); err == nil {
-		t.Error("nowhere is taken for an endpoint")
+		t.Error("an invalid endpoint was accepted")
 	}
 }

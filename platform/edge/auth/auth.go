@@ -1,4 +1,5 @@
-// Package auth mints and checks access tokens and carries who is asking.
+// Package auth mints and verifies access tokens and carries the principal of a
+// request.
 package auth
 
 import (
@@ -19,7 +20,7 @@ import (
 // Role is what a token's holder may do.
 type Role string
 
-// The roles. A viewer reads what operators read; an admin may do all.
+// The roles. A viewer reads what operators read; an admin may do everything.
 const (
 	Shopper  Role = "shopper"
 	Viewer   Role = "viewer"
@@ -27,29 +28,29 @@ const (
 	Admin    Role = "admin"
 )
 
-// roles in order: each may do what those before it may, so that an operator may
-// try the shop as any shopper would.
+// roles in ascending order: each role includes the previous ones, so that an
+// operator may try the shop as a shopper.
 var roles = []Role{Shopper, Viewer, Operator, Admin}
 
 // Valid reports whether r is one of the roles.
 func (r Role) Valid() bool { return slices.Contains(roles, r) }
 
-// May reports whether a holder of r may do what need asks for.
+// May reports whether a holder of r may do what requires need.
 func (r Role) May(need Role) bool {
 	return need.Valid() && slices.Index(roles, r) >= slices.Index(roles, need)
 }
 
-// Principal is who is asking; the zero value is nobody.
+// Principal is the authenticated caller; the zero value is an anonymous one.
 type Principal struct {
 	UserID int64
 	Role   Role
 	// Login is the login that the token belongs to; 0 for one that was minted
 	// with the signing key.
 	Login int64
-	// Device is what the client called its device at login, up to 128 bytes.
+	// Device is the id that the client gave its device at login, up to 128 bytes.
 	Device string
-	// IssuedAt is when the token was minted, to the microsecond; a user's tokens
-	// are revoked by it.
+	// IssuedAt is when the token was minted, to the microsecond; revocations of a
+	// user's tokens compare it.
 	IssuedAt time.Time
 }
 
@@ -60,38 +61,39 @@ func Into(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, contextKey{}, p)
 }
 
-// From returns the principal in ctx, the zero value when there is none.
+// From returns the principal in ctx, or the zero value.
 func From(ctx context.Context) Principal {
 	p, _ := ctx.Value(contextKey{}).(Principal)
 	return p
 }
 
-// What a token can be refused for.
+// Reasons to refuse a token.
 var (
 	ErrNoToken   = fault.New(fault.Unauthenticated, "no-token", fault.Titles{"Please log in", "请先登录"}, "Send an access token as \"Authorization: Bearer …\".")
 	ErrBadToken  = fault.New(fault.Unauthenticated, "bad-token", fault.Titles{"Please log in again", "登录已失效，请重新登录"}, "The access token is not valid here or has expired; get a new one.")
-	ErrForbidden = fault.Plain(fault.Forbidden, "Your role may not do this; ask an operator of the shop.")
+	ErrForbidden = fault.Plain(fault.Forbidden, "Your role does not allow this; contact the shop's operator.")
 )
 
 const (
 	issuer   = "stampede"
 	audience = "stampede-api"
-	// leeway covers the clocks of two instances of one shop, not a client's.
+	// leeway covers the clock skew between two instances of one shop, not a
+	// client's.
 	leeway = 5 * time.Second
-	// MinKeyBytes is the shortest signing key that serve accepts: the output of
-	// SHA-256, below which guessing the key is the cheaper attack.
+	// MinKeyBytes is the shortest signing key that serve accepts: the output size of
+	// SHA-256; a shorter key is weaker than the hash.
 	MinKeyBytes = 32
-	// tokenType names what an access token is in its header (RFC 9068), so that
-	// nothing else that is ever signed with this key passes for one.
+	// tokenType identifies an access token in its header (RFC 9068), so that nothing
+	// else signed with this key is accepted as one.
 	tokenType = "at+jwt"
 )
 
-// The longest that a token is valid. A revocation is kept for as long and then
-// forgotten, so that tokens beyond these are neither minted nor taken.
+// The longest life of a token. A revocation is kept for as long and then deleted, so
+// tokens with a longer life are neither minted nor accepted.
 const (
-	// LongestLife is for tokens that are minted with the signing key.
+	// LongestLife is for tokens minted with the signing key.
 	LongestLife = 30 * 24 * time.Hour
-	// LongestLoginLife is for those of a login, which a refresh token renews.
+	// LongestLoginLife is for a login's tokens, which a refresh token renews.
 	LongestLoginLife = 24 * time.Hour
 )
 
@@ -103,8 +105,8 @@ func (p Principal) longestLife() time.Duration {
 	return LongestLife
 }
 
-// Tokens mints access tokens with one key and verifies them with that and with
-// those that are being replaced. Safe for concurrent use.
+// Tokens mints access tokens with one key and verifies them with that and with the
+// keys being rotated out. Safe for concurrent use.
 type Tokens struct {
 	key         []byte
 	keys        jwt.VerificationKeySet // key first
@@ -113,11 +115,10 @@ type Tokens struct {
 	revocations Revocations
 }
 
-// Option is what Tokens may have besides their key.
+// Option configures Tokens.
 type Option func(*Tokens)
 
-// Previous has tokens of other signing keys taken, too, such as one that is being
-// replaced.
+// Previous also accepts tokens of other signing keys, such as one being rotated out.
 func Previous(signingKeys ...[]byte) Option {
 	return func(t *Tokens) {
 		for _, other := range signingKeys {
@@ -126,11 +127,11 @@ func Previous(signingKeys ...[]byte) Option {
 	}
 }
 
-// RevokedBy has Admit ask r; without it no token is ever revoked.
+// RevokedBy makes Admit check r; without it no token is ever revoked.
 func RevokedBy(r Revocations) Option { return func(t *Tokens) { t.revocations = r } }
 
 // NewTokens derives the token key from the signing key, so that rush paths and
-// tokens never share one.
+// tokens never share a key.
 func NewTokens(signingKey []byte, now func() time.Time, with ...Option) *Tokens {
 	key := Derive(signingKey, "access-token")
 	t := &Tokens{
@@ -158,15 +159,15 @@ type claims struct {
 	Role   Role   `json:"role"`
 	Login  int64  `json:"login,omitempty"`
 	Device string `json:"device,omitempty"`
-	// IssuedMicros is iat in microseconds. The standard claim counts seconds, and a
-	// token from the second in which its user's tokens were revoked is either too
-	// old or new, which a second cannot tell.
+	// IssuedMicros is iat in microseconds. The standard claim counts seconds, which
+	// cannot tell whether a token from the second of a revocation was issued before
+	// or after it.
 	IssuedMicros int64 `json:"iat_us"`
 	jwt.RegisteredClaims
 }
 
 // Mint returns an access token for a user, valid for the lifetime: at most
-// LongestLoginLife for a login's, else LongestLife. p.IssuedAt is ignored, the
+// LongestLoginLife for a login's token, else LongestLife. p.IssuedAt is ignored; the
 // token is issued now.
 func (t *Tokens) Mint(p Principal, lifetime time.Duration) (string, error) {
 	if p.UserID <= 0 || !p.Role.Valid() {
@@ -191,8 +192,8 @@ func (t *Tokens) Mint(p Principal, lifetime time.Duration) (string, error) {
 	return s, nil
 }
 
-// Verify returns whom a token names, or ErrBadToken. It does not ask whether the
-// token was revoked; Admit does.
+// Verify returns the principal of a token, or ErrBadToken. It does not check
+// revocations; Admit does.
 func (t *Tokens) Verify(token string) (Principal, error) {
 	var c claims
 	parsed, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys, nil })
@@ -200,18 +201,19 @@ func (t *Tokens) Verify(token string) (Principal, error) {
 		return Principal{}, ErrBadToken.Because(err)
 	}
 	if parsed.Header["typ"] != tokenType {
-		return Principal{}, ErrBadToken.Because(fmt.Errorf("auth: its type is %v", parsed.Header["typ"]))
+		return Principal{}, ErrBadToken.Because(fmt.Errorf("auth: the token's type is %v", parsed.Header["typ"]))
 	}
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
 	if err != nil || id <= 0 || !c.Role.Valid() {
 		return Principal{}, ErrBadToken.Because(err)
 	}
 	p := Principal{UserID: id, Role: c.Role, Login: c.Login, Device: c.Device, IssuedAt: time.UnixMicro(c.IssuedMicros).UTC()}
-	// exp is cut to seconds, so the difference never exceeds what Mint was given.
+	// exp is truncated to seconds, so the difference never exceeds the lifetime
+	// given to Mint.
 	if c.ExpiresAt.Sub(p.IssuedAt) > p.longestLife() {
 		return Principal{}, ErrBadToken.Because(errTooLong)
 	}
 	return p, nil
 }
 
-var errTooLong = errors.New("auth: it is valid for longer than revocations are kept")
+var errTooLong = errors.New("auth: the token is valid for longer than revocations are kept")

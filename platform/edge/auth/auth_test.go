@@ -63,7 +63,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	derived := auth.Derive(key, "access-token")
 	keep := func(jwt.MapClaims) {}
 	if _, err := tokens.Verify(sign(jwt.SigningMethodHS256, derived, keep)); err != nil {
-		t.Fatalf("the unchanged token must pass, or the rows below prove nothing: %v", err)
+		t.Fatalf("the unchanged token must pass for the rows below to be meaningful: %v", err)
 	}
 	for name, token := range map[string]string{
 		"empty":            "",
@@ -171,7 +171,7 @@ func TestNoTokenOutlivesItsRevocation(t *testing.T) {
 	}
 }
 
-// ended is a list of logins; login 0 stands for trouble.
+// ended is a list of revoked logins; login 0 returns an error.
 type ended []int64
 
 func (e ended) Revoked(_ context.Context, p auth.Principal) (bool, error) {
@@ -195,7 +195,7 @@ func TestAdmitAsksForRevocations(t *testing.T) {
 		return s
 	}
 	if p, err := tokens.Admit(t.Context(), mint(3)); err != nil || p.Login != 3 {
-		t.Errorf("where nothing is revoked, Admit = %+v, %v", p, err)
+		t.Errorf("without revocations, Admit = %+v, %v", p, err)
 	}
 	tokens = auth.NewTokens(key, at(now), auth.RevokedBy(ended{3}))
 	if p, err := tokens.Admit(t.Context(), mint(4)); err != nil || p.Login != 4 {

@@ -4,27 +4,26 @@ import (
 	"context"
 )
 
-// Revocations knows which tokens have ended before their time. The only one in
-// production is revoke.Service. Safe for concurrent use.
+// Revocations knows which tokens were revoked before they expired. revoke.Service
+// implements it in production. Safe for concurrent use.
 type Revocations interface {
-	// Revoked reports whether the principal's token has been revoked. An error is
-	// a fault that says that this is not known, and the token must not be taken.
+	// Revoked reports whether the principal's token has been revoked. An error is a
+	// fault that means that the state is unknown; the token must then be refused.
 	Revoked(ctx context.Context, p Principal) (bool, error)
-	// Version is another number after each revocation that came into force, so that
-	// whoever keeps principals for long knows when to ask again.
+	// Version changes with each revocation that comes into force, so that a caller
+	// that keeps principals knows when to check them again.
 	Version() uint64
 }
 
-// ErrRevoked is what a token is refused with whose login has been ended. Its
-// code is ErrBadToken's: a client does the same about either.
-var ErrRevoked = ErrBadToken.Saying("This login has been ended; log in again.")
+// ErrRevoked is the refusal of a token whose login has ended. Its code is
+// ErrBadToken's, because a client reacts the same way.
+var ErrRevoked = ErrBadToken.Saying("This login has ended; log in again.")
 
-// Revocations are those that Admit asks, never nil.
+// Revocations returns the revocations that Admit checks, never nil.
 func (t *Tokens) Revocations() Revocations { return t.revocations }
 
-// Admit returns whom a token names if the token is still in force. Otherwise it
-// is ErrBadToken, ErrRevoked, or the fault of what keeps the answer from being
-// known.
+// Admit returns the principal of a token that is valid and not revoked. Otherwise it
+// returns ErrBadToken, ErrRevoked, or the fault of a failed check.
 func (t *Tokens) Admit(ctx context.Context, token string) (Principal, error) {
 	p, err := t.Verify(token)
 	if err != nil {
@@ -40,7 +39,7 @@ func (t *Tokens) Admit(ctx context.Context, token string) (Principal, error) {
 	return p, nil
 }
 
-// none is for a process that revokes nothing.
+// none is for a process without revocations.
 type none struct{}
 
 func (none) Revoked(context.Context, Principal) (bool, error) { return false, nil }

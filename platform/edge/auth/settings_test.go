@@ -10,8 +10,8 @@ const (
 	otherKey = "0d9b86f1c0a92d8e54b7391aa02c4f1e"
 )
 
-// A key that is not good enough to sign with is not good enough to verify with,
-// in any place of the list; the sentence does not have it.
+// A key that is too weak to sign with is too weak to verify with, at any position of
+// the list; the error does not contain it.
 func TestAWeakPreviousKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	for list, want := range map[string]string{

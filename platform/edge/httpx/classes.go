@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Class is how much a request's refusal costs a shopper when the server cannot take
-// every request. A route's owner gives it with the registration.
+// Class is how much a refusal of the request costs a shopper when the server cannot
+// accept every request. The owner of a route sets it with the registration.
 type Class uint8
 
 const (
-	// ByRule is Sheddable for pages and for what operators read, and Normal for
-	// everything else. What operators change is Normal, because pausing a sale is how
-	// they end an overload.
+	// ByRule is Sheddable for pages and operators' reads, and Normal for everything
+	// else. Operators' changes are Normal, because pausing a sale is how they end an
+	// overload.
 	ByRule Class = iota
-	// Critical is what money or a unit hangs on.
+	// Critical requests carry money or a unit.
 	Critical
-	// Normal is a request that a client has to repeat when it is refused.
+	// Normal requests must be repeated by the client when refused.
 	Normal
-	// Sheddable can be asked again without harm: caches before the server answer it
-	// as well.
+	// Sheddable requests can be repeated without harm; caches in front of the server
+	// answer them too.
 	Sheddable
-	// Held is a connection that stays open for the client's sake. It has bounds of
-	// its own and takes no place among requests.
+	// Held is a connection that stays open for the client. It has separate bounds
+	// and takes no place among requests.
 	Held
 )
 
@@ -30,14 +30,14 @@ func (c Class) String() string {
 	return [...]string{"by-rule", "critical", "normal", "sheddable", "held"}[c]
 }
 
-// route is a method and the pattern of an address, which is ours, unlike the address
-// itself, which the client wrote.
+// route is a method and a registered path pattern. The pattern is chosen by the
+// server, unlike the path itself, which the client chose.
 type route struct{ method, pattern string }
 
-// classes are those that routes were registered with.
+// classes maps the registered routes to their classes.
 type classes map[route]Class
 
-// of is the class of a route. HEAD is served by GET's handler.
+// of returns the class of a route. GET's handler serves HEAD.
 func (known classes) of(method, pattern string) Class {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -51,7 +51,7 @@ func (known classes) of(method, pattern string) Class {
 	return Normal
 }
 
-// class is what the operation is registered with.
+// class returns the class that the operation is registered with.
 func (op *Op) class() Class {
 	if op.Class == ByRule && op.Method == http.MethodGet && op.Tag == operatorTag {
 		return Sheddable
@@ -59,7 +59,7 @@ func (op *Op) class() Class {
 	return op.Class
 }
 
-// Handle registers a route that is not documented by Register: a callback whose
+// Handle registers a route without documentation by Register: a callback whose
 // signature covers the raw body, a WebSocket, a stream.
 func (rt *Router) Handle(class Class, method, pattern string, h http.HandlerFunc) {
 	rt.API.classes[route{method, pattern}] = class

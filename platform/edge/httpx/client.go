@@ -11,27 +11,27 @@ import (
 )
 
 // ClientAddr is the address that a request came from; the zero Addr outside a
-// request. Behind trusted proxies it is the one that they saw.
+// request. Behind trusted proxies it is the address that they saw.
 func ClientAddr(ctx context.Context) netip.Addr { return fromContext(ctx).client }
 
-// Where a proxy says whom it speaks for.
+// Headers in which a proxy names its client.
 const (
-	// XForwardedFor is what nearly every proxy writes.
+	// XForwardedFor is the header that nearly every proxy writes.
 	XForwardedFor = "X-Forwarded-For"
-	// Forwarded is the standard one (RFC 7239).
+	// Forwarded is the standard header (RFC 7239).
 	Forwarded = "Forwarded"
 )
 
-// Proxies are those whose word about a client's address is believed. The zero
-// value believes nobody: the connection's other end is the client.
+// Proxies are the trusted proxies, which may state a client's address. The zero
+// value trusts none: the connection's peer is the client.
 type Proxies struct {
 	trusted []netip.Prefix
 	header  string
 }
 
-// ParseProxies makes Proxies of networks such as 10.0.0.0/8, or single addresses,
-// and of the one header that they write: XForwardedFor or Forwarded. One of them,
-// because a proxy passes on what the client wrote into the other.
+// ParseProxies parses networks such as 10.0.0.0/8, or single addresses, and the one
+// header that they write: XForwardedFor or Forwarded. Only one, because a proxy
+// passes on the other as the client wrote it.
 func ParseProxies(networks []string, header string) (Proxies, error) {
 	if header != XForwardedFor && header != Forwarded {
 		return Proxies{}, fmt.Errorf("must be %s or %s, not %q", XForwardedFor, Forwarded, header)
@@ -55,10 +55,10 @@ func (p Proxies) trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.trusted, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// client is whom a request came from. The header grows to the right, so that only
-// its end was written by somebody who is trusted: it is read from there, as long
-// as the addresses are our proxies', and the first other one is the client. What
-// stands further left the client may have written itself. An entry that is no
+// client returns the address that a request came from. Proxies append to the header,
+// so only its right end is trustworthy: it is read from the right, past the
+// addresses of trusted proxies, and the first other address is the client. The
+// client may have written everything to the left of it. An entry that is not an
 // address ends the reading at the last proxy.
 func (p Proxies) client(r *http.Request) netip.Addr {
 	addr := peerOf(r)
@@ -82,8 +82,8 @@ func (p Proxies) client(r *http.Request) netip.Addr {
 	return addr
 }
 
-// forwardedFor is the for parameter of one element of Forwarded. A quoted string
-// with a comma is cut in two before; no address has one.
+// forwardedFor returns the for parameter of one element of Forwarded. A quoted
+// string with a comma has been cut in two before; no address contains one.
 func forwardedFor(element string) string {
 	for pair := range strings.SplitSeq(element, ";") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -94,8 +94,8 @@ func forwardedFor(element string) string {
 	return ""
 }
 
-// parseHop reads an address as proxies write it: with or without a port, IPv6 in
-// brackets when there is one.
+// parseHop parses an address as proxies write it: with or without a port, IPv6 in
+// brackets if there is a port.
 func parseHop(hop string) (netip.Addr, bool) {
 	if addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(hop, "["), "]")); err == nil {
 		return addr.Unmap().WithZone(""), true
@@ -106,7 +106,7 @@ func parseHop(hop string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// peerOf reads the address of the connection's other end.
+// peerOf returns the address of the connection's peer.
 func peerOf(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -119,7 +119,7 @@ func peerOf(r *http.Request) netip.Addr {
 	return addr.Unmap()
 }
 
-// Loopback reports whether a URL's host is this machine, where what is sent needs
+// Loopback reports whether a URL's host is this machine, so that requests to it need
 // no encryption.
 func Loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)

@@ -9,7 +9,7 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// clientOf is the address that a handler sees.
+// clientOf returns the address that a handler sees.
 func clientOf(t *testing.T, proxies httpx.Proxies, peer string, header http.Header) string {
 	t.Helper()
 	rt, _ := newRouter(t, httpx.Behind(proxies))
@@ -29,15 +29,15 @@ func TestTheClientsAddress(t *testing.T) {
 		values             []string
 		want               string
 	}{
-		{"a stranger's word is not believed", "X-Forwarded-For", "203.0.113.9:80", []string{"198.51.100.1"}, "203.0.113.9"},
-		{"a proxy's word is", "X-Forwarded-For", ours, []string{"198.51.100.1"}, "198.51.100.1"},
-		{"what the client wrote before it is not", "X-Forwarded-For", ours, []string{"192.0.2.66, 198.51.100.1"}, "198.51.100.1"},
-		{"nor in a line of its own", "X-Forwarded-For", ours, []string{"192.0.2.66", "198.51.100.1"}, "198.51.100.1"},
-		{"nor one of ours that the client wrote", "X-Forwarded-For", ours, []string{"10.0.0.1, 198.51.100.1"}, "198.51.100.1"},
+		{"an untrusted peer's header is ignored", "X-Forwarded-For", "203.0.113.9:80", []string{"198.51.100.1"}, "203.0.113.9"},
+		{"a proxy's header is used", "X-Forwarded-For", ours, []string{"198.51.100.1"}, "198.51.100.1"},
+		{"an entry by the client is ignored", "X-Forwarded-For", ours, []string{"192.0.2.66, 198.51.100.1"}, "198.51.100.1"},
+		{"a header line by the client is ignored", "X-Forwarded-For", ours, []string{"192.0.2.66", "198.51.100.1"}, "198.51.100.1"},
+		{"a proxy's address by the client is ignored", "X-Forwarded-For", ours, []string{"10.0.0.1, 198.51.100.1"}, "198.51.100.1"},
 		{"two proxies", "X-Forwarded-For", ours, []string{"192.0.2.66, 198.51.100.1, 10.0.0.8"}, "198.51.100.1"},
-		{"nobody but proxies", "X-Forwarded-For", ours, []string{"10.0.0.9, 10.0.0.8"}, "10.0.0.9"},
-		{"nonsense ends the reading", "X-Forwarded-For", ours, []string{"198.51.100.1, unknown, 10.0.0.8"}, "10.0.0.8"},
-		{"nothing said", "X-Forwarded-For", ours, nil, "10.0.0.7"},
+		{"only proxies", "X-Forwarded-For", ours, []string{"10.0.0.9, 10.0.0.8"}, "10.0.0.9"},
+		{"an invalid entry ends the reading", "X-Forwarded-For", ours, []string{"198.51.100.1, unknown, 10.0.0.8"}, "10.0.0.8"},
+		{"no header", "X-Forwarded-For", ours, nil, "10.0.0.7"},
 		{"with a port", "X-Forwarded-For", ours, []string{"198.51.100.1:52000"}, "198.51.100.1"},
 		{"IPv6 through IPv6", "X-Forwarded-For", "[2001:db8:ffff::1]:80", []string{"2001:db8::17"}, "2001:db8::17"},
 		{"IPv6 with a port", "X-Forwarded-For", ours, []string{"[2001:db8::17]:443"}, "2001:db8::17"},
@@ -84,16 +84,16 @@ func TestWrongProxiesAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, networks := range [][]string{{"10.0.0.0/33"}, {"proxy.example"}, {""}} {
 		if _, err := httpx.ParseProxies(networks, httpx.XForwardedFor); err == nil {
-			t.Errorf("%q was taken", networks)
+			t.Errorf("%q was accepted", networks)
 		}
 	}
 	if _, err := httpx.ParseProxies(nil, "X-Real-Ip"); err == nil {
-		t.Error("a header nobody reads was taken")
+		t.Error("an unknown header was accepted")
 	}
 }
 
-// Whatever stands in the header, an untrusted peer is the client, and behind a
-// proxy the client is an address.
+// Whatever the header contains, an untrusted peer is the client, and behind a proxy
+// the client is an address.
 func FuzzClientAddress(f *testing.F) {
 	f.Add("198.51.100.1, 10.0.0.8", true)
 	f.Add(`for="[::1]:1";by=x, for=`, false)
@@ -107,7 +107,7 @@ func FuzzClientAddress(f *testing.F) {
 			t.Fatal(err)
 		}
 		if got := clientOf(t, proxies, "203.0.113.9:80", http.Header{header: {value}}); got != "203.0.113.9" {
-			t.Errorf("%q made a stranger %s", value, got)
+			t.Errorf("%q made an untrusted peer %s", value, got)
 		}
 		if _, err := netip.ParseAddr(clientOf(t, proxies, "10.0.0.7:80", http.Header{header: {value}})); err != nil {
 			t.Errorf("%q: %v", value, err)

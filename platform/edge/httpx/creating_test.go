@@ -7,23 +7,23 @@ import (
 	"testing"
 )
 
-// withoutKey are the POSTs that take no Idempotency-Key, by why a repetition does no
-// harm without one, or why a key could not help.
+// withoutKey lists the POSTs without an Idempotency-Key, by the reason why a
+// repetition is harmless, or why a key would not help.
 var withoutKey = map[string][]string{
-	"it puts something into a state, and finds it there the second time": {
+	"it sets a state, and the repetition finds it set": {
 		"publish-activity", "pause-activity", "resume-activity", "terminate-activity", "acknowledge-alarm",
 		"disable-user", "enable-user", "end-user-logins", "set-role", "cancel-order",
 		"logout", "logout-others", "link-wechat", "bind-phone",
 	},
-	"a shopper has one of it for an item, which a repetition gets":                             {"reserve-item"},
-	"each is another attempt by design; one that is not used ends by itself and holds nothing": {"issue-rush-path"},
-	"the path is the key: one path is one attempt":                                             {"rush"},
-	"the provider's own number of the transaction is the key":                                  {"payment-callback", "refund-callback"},
-	"what it takes is good once: a code, a token of a scan, the old password": {
+	"a shopper has one per item, which a repetition returns":                   {"reserve-item"},
+	"each is a new attempt by design; an unused one expires and holds nothing": {"issue-rush-path"},
+	"the path is the key: one path is one attempt":                             {"rush"},
+	"the provider's transaction number is the key":                             {"payment-callback", "refund-callback"},
+	"its input is valid once: a code, a scan token, the old password": {
 		"register", "login-sms", "login-wechat", "reset-password", "change-password", "scan-qr-login", "confirm-qr-login", "deny-qr-login",
 	},
-	"a refresh token gets the same successor again for as long as an answer may be lost": {"refresh"},
-	"nobody is logged in, so that a key would be shared with strangers; a second login or code does no harm, and ends by itself": {
+	"a repeated refresh token gets the same successor while the answer may have been lost": {"refresh"},
+	"without a login a key would be shared with strangers; a second login or code is harmless, and expires": {
 		"login", "ask-qr-login", "send-sms-code",
 	},
 	"messages keep their ids, so that their effect happens once": {"redrive-dead-letter", "redrive-dead-letters"},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The route that passes the router by answers what the router would have given
-// it, and nothing else.
+// The route that bypasses the router handles the requests that the router would have
+// given it, and no others.
 func TestDirectIsTheOneRoute(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)

@@ -16,8 +16,8 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// docsPage shows the OpenAPI document with the Swagger UI that is compiled in,
-// so that it works without the internet. UI stands for the folder of its files.
+// docsPage shows the OpenAPI document with the embedded Swagger UI, so that it works
+// offline. UI is replaced by the folder of its files.
 const docsPage = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Stampede API</title>
 <link rel="stylesheet" href="UI/swagger-ui.css"><link rel="icon" href="data:,">
 <div id="ui"></div>
@@ -81,14 +81,14 @@ func (rt *Router) ServeDocs() error {
 	rt.static("/docs/problems", "text/html; charset=utf-8", problems.String())
 	files := http.StripPrefix(ui, http.FileServerFS(swagger.FS))
 	rt.Mux.Get(ui+"*", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // a year, the longest that caches heed
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // a year, the longest that caches honor
 		files.ServeHTTP(w, r)
 	})
 	return nil
 }
 
-// uiFolder is the address of the Swagger UI's files. Their hash is part of it, so
-// that they may be kept for ever: other files have another address.
+// uiFolder is the path of the Swagger UI's files. It contains their hash, so that
+// caches may keep them indefinitely: changed files have another path.
 func uiFolder() (string, error) {
 	hash := xxhash.New()
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
@@ -101,8 +101,8 @@ func uiFolder() (string, error) {
 	return fmt.Sprintf("/docs/ui/%x/", hash.Sum64()), nil
 }
 
-// static serves a text that stays the same while this program runs: a cache keeps
-// it, and asks by its hash whether it is still the same.
+// static serves a text that does not change while this process runs: a cache keeps
+// it, and revalidates it by its hash.
 func (rt *Router) static(path, contentType, body string) {
 	tag := fmt.Sprintf(`"%x"`, xxhash.Sum64String(body))
 	rt.Mux.Get(path, func(w http.ResponseWriter, r *http.Request) {

@@ -12,11 +12,11 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// Flaw is one thing that is wrong with a request.
+// Flaw is one error in a request.
 type Flaw = *huma.ErrorDetail
 
-// humaFaults are what huma's own checks find, by status. The statuses that no kind of
-// fault has are given with the document, because only HTTP knows of them.
+// humaFaults are the faults of huma's checks, by status. A status that no kind of
+// fault has is given with the document, because it exists only in HTTP.
 var humaFaults = map[int]*fault.Error{
 	http.StatusBadRequest:            fault.Plain(fault.BadRequest, ""),
 	http.StatusNotFound:              fault.Plain(fault.NotFound, ""),
@@ -29,8 +29,8 @@ var humaFaults = map[int]*fault.Error{
 }
 
 func init() {
-	// huma's refusals take the same shape as ours. These are huma's documented
-	// extension points; they are process-wide by its design.
+	// huma's refusals get the same shape as ours, through its documented extension
+	// points, which are process-wide.
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
 		if ctx == nil {
 			return humaProblem(English, nil, status, msg, errs)
@@ -47,16 +47,16 @@ func init() {
 	}
 }
 
-// humaProblem turns what huma found wrong with a request into one of our problems,
-// with a bounded list of what is wrong. op is the route, if it is known.
+// humaProblem turns huma's refusal of a request into a problem, with a bounded list
+// of flaws. op is the route, if it is known.
 //
-// The schema is checked before the rules of a route are: rules compare fields with
-// each other and with what is stored, and would have to guess what a field that is
-// missing or of another type was meant to be. So a request may be refused once for
-// its shape, with every flaw of it, and once for the rules.
+// The schema is checked before the rules of a route: rules compare fields with each
+// other and with stored data, and would have to guess the meaning of a field that is
+// missing or of the wrong type. A request may therefore be refused once for its
+// shape, with all flaws, and once for the rules.
 func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs []error) *Problem {
 	if msg == humaCannotRead {
-		status = http.StatusBadRequest // the client ended it, or sent chunks that are none
+		status = http.StatusBadRequest // the client ended it, or sent malformed chunks
 	}
 	f := humaFaults[status]
 	if f == nil {
@@ -69,7 +69,7 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 		p.Detail = f.Detail
 		return p
 	case status == http.StatusRequestEntityTooLarge && op != nil:
-		p.Detail = fmt.Sprintf("The body has to be smaller than %d bytes.", op.MaxBodyBytes)
+		p.Detail = fmt.Sprintf("The body must be smaller than %d bytes.", op.MaxBodyBytes)
 		return p
 	case status == http.StatusUnsupportedMediaType:
 		p.Detail = "Send the body as JSON, with Content-Type: application/json."
@@ -80,11 +80,11 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 	}
 	var found []Flaw
 	for _, err := range errs {
-		if d, ok := err.(huma.ErrorDetailer); ok { // huma hands the details over unwrapped
+		if d, ok := err.(huma.ErrorDetailer); ok { // huma passes the details unwrapped
 			found = append(found, inOurWords(*d.ErrorDetail(), op))
 		}
 	}
-	// huma walks through maps, whose order changes from one request to the next.
+	// huma iterates over maps, whose order changes from one request to the next.
 	slices.SortStableFunc(found, func(a, b Flaw) int { return strings.Compare(a.Location, b.Location) })
 	var left int
 	p.Errors, left = Quote(found)
@@ -101,22 +101,22 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 	return p
 }
 
-// Bounds of what a refusal quotes from the request. huma repeats the value at
-// fault for every error, which is the whole object when a member is unknown, so
-// that the answer to a large body would be many times larger.
+// Bounds of what a refusal quotes from the request. huma repeats the invalid value
+// in every error, which is the whole object when a member is unknown, so that the
+// answer to a large body would be many times larger.
 const (
-	// maxDetails is more than a person mends before trying again.
+	// maxDetails is more than a person fixes in one attempt.
 	maxDetails = 20
-	// maxQuoted shows what was sent, in characters. It bounds locations too, where
-	// the client's names of unknown members stand.
+	// maxQuoted is the length of a quote, in characters. It also bounds locations,
+	// which contain the client's names of unknown members.
 	maxQuoted = 100
-	// maxMessage fits the longest sentence of all, which lists the words that a
-	// field may have, in characters.
+	// maxMessage fits the longest sentence, which lists the allowed values of a
+	// field, in characters.
 	maxMessage = 500
 )
 
-// Quote is what a refusal may say of a request's flaws: the first of them, each
-// without the parts that can be of any size, and how many are left out.
+// Quote returns the flaws that a refusal may quote: the first ones, each without
+// parts of unbounded size, and the number of those left out.
 func Quote(flaws []Flaw) (quoted []Flaw, left int) {
 	for _, d := range flaws[:min(len(flaws), maxDetails)] {
 		quoted = append(quoted, short(*d))
@@ -124,7 +124,7 @@ func Quote(flaws []Flaw) (quoted []Flaw, left int) {
 	return quoted, max(0, len(flaws)-maxDetails)
 }
 
-// short returns a detail without the parts that can be of any size.
+// short returns a detail without parts of unbounded size.
 func short(d huma.ErrorDetail) Flaw {
 	d.Message, d.Location = shorten(d.Message, maxMessage), shorten(d.Location, maxQuoted)
 	switch v := d.Value.(type) {
@@ -141,7 +141,7 @@ func short(d huma.ErrorDetail) Flaw {
 	return &d
 }
 
-// shorten ends a text of more than most characters with an ellipsis.
+// shorten truncates a text of more than most characters with an ellipsis.
 func shorten(s string, most int) string {
 	n := 0
 	for i := range s {
@@ -152,9 +152,9 @@ func shorten(s string, most int) string {
 	return s
 }
 
-// quotable tells whether an answer may repeat what stood at a place of a request:
-// error bodies are kept by browsers' error trackers and gateways. Headers carry
-// tokens, a body as a whole carries anything, and the routes of logins and accounts
+// quotable reports whether an answer may repeat the value at a location of a
+// request: browsers' error trackers and gateways store error bodies. Headers carry
+// tokens, a whole body may contain anything, and the routes of logins and accounts
 // take passwords and codes.
 func quotable(location string, op *huma.Operation) bool {
 	if op == nil || location == "body" || strings.HasPrefix(location, "header.") {

@@ -17,18 +17,18 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// Bounds are how many requests are worked on at once; 0 is no limit.
+// Bounds limit the concurrent requests; 0 is no limit.
 type Bounds struct {
-	// InFlight is for all routes together. A class of requests is let in while
-	// fewer are in flight than its share of it: browsing and reading admins half,
-	// most others 8 tenths, orders and callbacks all. So what can wait gives way
-	// to what cannot, and while there is room for all nobody notices.
+	// InFlight bounds all routes together. A class of requests is admitted while
+	// fewer requests are in flight than its share: browsing and operators' reads get
+	// half, most others 8 tenths, orders and callbacks all. Under overload, requests
+	// that can wait thus give way to those that cannot.
 	InFlight int
-	// OfRoute is for each route alone, so that one that hangs does not take the
-	// places of the others.
+	// OfRoute bounds each route separately, so that a hanging route does not take
+	// the places of the others.
 	OfRoute int
-	// FixedWait lets a request wait for its place equally long at all times.
-	// Otherwise it waits only briefly while a line stands, see standingWait.
+	// FixedWait keeps the wait for a place constant. Without it a request waits only
+	// briefly once a queue is standing, see standingWait.
 	FixedWait bool
 }
 
@@ -37,38 +37,38 @@ var tenths = [Held]int{Critical: 10, Normal: 8, Sheddable: 5}
 
 const (
 	// longestWait is how long a request waits for a place before it is refused. A
-	// provider repeats a callback after some seconds anyway, and a shopper looks
-	// at a blank page.
+	// payment provider repeats a callback after some seconds anyway, and a shopper
+	// looks at a blank page.
 	longestWait = time.Second
-	// standingWait is how long it waits in a line that has not been empty for
-	// longestWait. A line absorbs a burst; one that stands only makes everybody
-	// late, whom it lets in as well as whom it refuses, and lets in no more of them.
-	// What is critical waits longestWait at all times: a refused callback comes back.
+	// standingWait is how long a request waits in a queue that has not been empty
+	// for longestWait. A queue absorbs a burst; a standing queue only delays every
+	// request, admitted or refused, without admitting more. A critical request
+	// always waits longestWait: a refused callback is repeated.
 	standingWait = 100 * time.Millisecond
-	// maxWaiting bounds the line of a class. More would not get in within
-	// longestWait.
+	// maxWaiting bounds the queue of a class. A longer queue could not be admitted
+	// within longestWait.
 	maxWaiting = 1024
 )
 
-// gate lets requests in within Bounds. What finds no place waits in the line of its
-// class, but for what is sheddable, which is refused at once: it is what an overload
-// is made of. A place that becomes free goes to the first in line who fits, critical
-// ones before all others.
+// gate admits requests within Bounds. A request without a place waits in the queue
+// of its class, except a sheddable one, which is refused immediately: an overload
+// consists mostly of these. A free place goes to the first request in a queue that
+// fits, critical ones first.
 type gate struct {
-	bounds  Bounds  // fixed before serving
-	classes classes // as bounds
+	bounds  Bounds  // set before serving
+	classes classes // set before serving
 
 	mu       sync.Mutex
 	inFlight [Held]int
-	ofRoute  map[string]int // by pattern; as many as there are routes
+	ofRoute  map[string]int // by pattern; bounded by the number of routes
 	lines    [Sheddable][]*waiter
-	since    [Sheddable]time.Time // of a line that is not empty: when it began
+	since    [Sheddable]time.Time // when a non-empty queue formed
 
 	shed *prometheus.CounterVec
 }
 
-// waiter is a request in line. in closes when it got its place; whoever takes it
-// out of its line decides whether it did.
+// waiter is a queued request. in is closed when it gets its place; the goroutine
+// that removes it from its queue decides whether it did.
 type waiter struct {
 	route string
 	in    chan struct{}
@@ -78,12 +78,12 @@ func newGate(metrics prometheus.Registerer, known classes) *gate {
 	auto := promauto.With(metrics)
 	g := &gate{classes: known, ofRoute: map[string]int{}, shed: auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_http_shed_total",
-		Help: "Requests refused because too many were in flight, by class: critical (callbacks and orders), normal, sheddable (browsing and reading admins).",
+		Help: "Requests refused because too many were in flight, by class: critical (callbacks and orders), normal, sheddable (browsing and operators' reads).",
 	}, []string{"class"})}
 	for c := Critical; c < Held; c++ {
-		g.shed.WithLabelValues(c.String()) // from the first scrape on, so that the first rate is right
+		g.shed.WithLabelValues(c.String()) // exported from the first scrape on, so that the first rate is right
 		auto.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "stampede_http_in_flight", Help: "Requests being worked on, by class.", ConstLabels: prometheus.Labels{"class": c.String()},
+			Name: "stampede_http_in_flight", Help: "Requests in flight, by class.", ConstLabels: prometheus.Labels{"class": c.String()},
 		}, func() float64 {
 			g.mu.Lock()
 			defer g.mu.Unlock()
@@ -93,10 +93,10 @@ func newGate(metrics prometheus.Registerer, known classes) *gate {
 	return g
 }
 
-var errOverloaded = fault.New(fault.Unavailable, "overloaded", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "Too much is asked of this server at the moment; come again when Retry-After says.")
+var errOverloaded = fault.New(fault.Unavailable, "overloaded", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "The server is overloaded; Retry-After says when to retry.")
 
-// comeBack spreads those who were refused, so that they do not come back together.
-func comeBack() time.Duration { return time.Second + rand.N(2*time.Second) } //nolint:gosec // nobody gains from guessing it
+// comeBack spreads the retries of refused clients over time.
+func comeBack() time.Duration { return time.Second + rand.N(2*time.Second) } //nolint:gosec // guessing it gains nothing
 
 // admit is the middleware.
 func (g *gate) admit(next http.Handler) http.Handler {
@@ -124,10 +124,9 @@ func (g *gate) admit(next http.Handler) http.Handler {
 	})
 }
 
-// bodyFirst reads what a route takes at most of a body into memory before the
-// request gets a place: some hundred connections that send slowly would otherwise
-// hold the places that callbacks need. What is longer, or failed, is left for the
-// handler to find.
+// bodyFirst reads up to the route's maximum body into memory before the request gets
+// a place: otherwise some hundred connections that send slowly would hold the places
+// that callbacks need. The handler deals with a longer or failed body.
 func bodyFirst(r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
@@ -147,7 +146,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// fits reports whether there is a place for a request. g.mu is held.
+// fits reports whether there is a place for a request. The caller holds g.mu.
 func (g *gate) fits(c Class, route string) bool {
 	if g.bounds.OfRoute > 0 && g.ofRoute[route] >= g.bounds.OfRoute {
 		return false
@@ -159,13 +158,13 @@ func (g *gate) fits(c Class, route string) bool {
 	return g.bounds.InFlight == 0 || all < max(1, g.bounds.InFlight*tenths[c]/10)
 }
 
-// seat gives a request its place. g.mu is held.
+// seat gives a request its place. The caller holds g.mu.
 func (g *gate) seat(c Class, route string) {
 	g.inFlight[c]++
 	g.ofRoute[route]++
 }
 
-// patience is how long the next in line waits. g.mu is held.
+// patience is how long the next request in a queue waits. The caller holds g.mu.
 func (g *gate) patience(c Class) time.Duration {
 	switch {
 	case len(g.lines[c]) == 0:
@@ -176,8 +175,7 @@ func (g *gate) patience(c Class) time.Duration {
 	return longestWait
 }
 
-// enter reports whether a request got a place while it had patience, or before
-// ctx ended.
+// enter reports whether a request got a place before its patience or ctx ended.
 func (g *gate) enter(ctx context.Context, c Class, route string) bool {
 	g.mu.Lock()
 	if g.fits(c, route) {
@@ -205,14 +203,14 @@ func (g *gate) enter(ctx context.Context, c Class, route string) bool {
 	defer g.mu.Unlock()
 	i := slices.Index(g.lines[c], me)
 	if i < 0 {
-		return true // the place came at the last moment
+		return true // the place arrived at the last moment
 	}
 	g.lines[c] = slices.Delete(g.lines[c], i, i+1)
 	return false
 }
 
-// leave frees a request's place and seats the first in line who fits. One place
-// is free, so one at most gets in.
+// leave frees a request's place and seats the first queued request that fits. Only
+// one place is free, so at most one gets in.
 func (g *gate) leave(c Class, route string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,7 +16,7 @@ func bounded(b Bounds) *gate {
 	return g
 }
 
-// entering sends a request of a class to the gate and tells whether it got in.
+// entering sends a request of a class to the gate and reports whether it got in.
 func entering(g *gate, c Class, route string) <-chan bool {
 	in := make(chan bool, 1)
 	go func() { in <- g.enter(context.Background(), c, route) }()
@@ -51,7 +51,7 @@ func TestEachClassHasItsShare(t *testing.T) {
 			mustEnter(t, g, Critical, "POST notify")
 		}
 		if g.enter(t.Context(), Critical, "POST notify") {
-			t.Error("an eleventh got in")
+			t.Error("an eleventh request was admitted")
 		}
 	})
 }
@@ -100,10 +100,10 @@ func TestARouteThatHangsLeavesTheOthersTheirPlaces(t *testing.T) {
 			g.leave(Normal, "works")
 		}
 		if <-waits {
-			t.Error("a third of the route that hangs got in")
+			t.Error("a third request of the hanging route was admitted")
 		}
 		if n := len(g.lines[Normal]); n != 0 {
-			t.Errorf("%d are still in line", n)
+			t.Errorf("%d are still queued", n)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestWhoLeavesTheLineTakesNoPlace(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if <-gone {
-			t.Error("a client that went away got a place")
+			t.Error("a client that left got a place")
 		}
 		g.leave(Critical, "a")
 		mustEnter(t, g, Critical, "c")
@@ -138,18 +138,18 @@ func TestTheLineIsBounded(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		if g.enter(t.Context(), Critical, "b") || time.Since(began) != 0 {
-			t.Error("the line took more than its bound")
+			t.Error("the queue exceeded its bound")
 		}
 		for _, in := range line {
 			if <-in {
-				t.Error("a place for two")
+				t.Error("two requests got one place")
 			}
 		}
 	})
 }
 
-// Twice as many come as are served, for long. Whoever is let in has not waited in a
-// line that stands, as many are let in, and a burst may wait as ever.
+// Requests arrive at twice the service rate for a long time. Admitted requests have
+// not waited in a standing queue, as many are admitted, and a burst may still wait.
 func TestAStandingLineIsShort(t *testing.T) {
 	t.Parallel()
 	const places, work, flood = 8, 10 * time.Millisecond, 10 * time.Second
@@ -158,7 +158,7 @@ func TestAStandingLineIsShort(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := bounded(Bounds{InFlight: 10, FixedWait: fixed})
 			var mu sync.Mutex
-			longest := map[bool]time.Duration{} // by whether the line stood already
+			longest := map[bool]time.Duration{} // by whether the queue was standing
 			var all sync.WaitGroup
 			began := time.Now()
 			for ; time.Since(began) < flood; <-time.After(work / (2 * places)) {
@@ -184,11 +184,11 @@ func TestAStandingLineIsShort(t *testing.T) {
 				want = longestWait
 			}
 			if longest[false] != longestWait || longest[true] != want {
-				t.Errorf("fixed %v: waited up to %s in a burst and %s in a line that stood, want %s and %s", fixed, longest[false], longest[true], longestWait, want)
+				t.Errorf("fixed %v: waited up to %s in a burst and %s in a standing queue, want %s and %s", fixed, longest[false], longest[true], longestWait, want)
 			}
 		})
 	}
-	// Those in line when the flood ends are served as well, up to a second's work.
+	// The requests queued when the flood ends are served too, up to a second's work.
 	if most := int(longestWait/work) * places; served[false] < served[true]-most {
 		t.Errorf("%d were served, and %d by a fixed wait", served[false], served[true])
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// headAsGet answers HEAD wherever GET is answered (RFC 9110, 9.1): load balancers,
-// monitors and link checkers ask so. net/http leaves the body out.
+// headAsGet serves HEAD wherever GET is served (RFC 9110, 9.1): load balancers,
+// monitors and link checkers use it. net/http omits the body.
 func headAsGet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodHead {
@@ -22,9 +22,9 @@ func headAsGet(next http.Handler) http.Handler {
 	})
 }
 
-// headers takes an answer of which only the header is wanted. A stream has said
-// that when it flushes for the first time, and its handler is told to end: it would
-// go on for as long as the client keeps the connection for other requests.
+// headers wraps the writer when only the header is wanted. A stream has sent it with
+// its first flush, and its handler's context is then canceled: otherwise it would
+// run for as long as the client keeps the connection for other requests.
 type headers struct {
 	http.ResponseWriter
 	enough context.CancelFunc
@@ -32,9 +32,9 @@ type headers struct {
 
 // Flush sends the header.
 func (h headers) Flush() {
-	_ = http.NewResponseController(h.ResponseWriter).Flush() // nobody listens any more if it fails
+	_ = http.NewResponseController(h.ResponseWriter).Flush() // it fails only if the client has left
 	h.enough()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (h headers) Unwrap() http.ResponseWriter { return h.ResponseWriter }

@@ -12,8 +12,8 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// HEAD tells what GET would, without its body, and a stream ends with its header.
-func TestHeadAsksForWhatGetWouldSay(t *testing.T) {
+// HEAD answers as GET does, without the body, and a stream ends with its header.
+func TestHeadAnswersLikeGet(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
 	type byID struct {
@@ -65,8 +65,8 @@ func TestHeadAsksForWhatGetWouldSay(t *testing.T) {
 	}
 }
 
-// A cache keeps the documentation's large files for good, and asks for what names
-// them each time.
+// A cache keeps the documentation's large files indefinitely, and revalidates the
+// pages that name them.
 func TestCachesKeepTheDocumentation(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)

@@ -40,7 +40,7 @@ func newRouter(t *testing.T, with ...httpx.Option) (*httpx.Router, *auth.Tokens)
 	return newRouterFor(t, tokens, with...), tokens
 }
 
-// newRouterFor is newRouter with tokens of the test's own.
+// newRouterFor is newRouter with the test's tokens.
 func newRouterFor(t *testing.T, tokens *auth.Tokens, with ...httpx.Option) *httpx.Router {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -116,7 +116,8 @@ func TestAnswers(t *testing.T) {
 					t.Errorf("the body lacks %s: %s", want, body)
 				}
 			}
-			// Also where there is no route: whoever asks the operator has a number to tell.
+			// Also without a route: a client that contacts the operator has an id to
+			// quote.
 			if id := w.Header().Get("X-Request-Id"); id == "" || c.status >= 400 && !strings.Contains(body, `"request_id":"`+id+`"`) {
 				t.Errorf("X-Request-Id %q, and %s", id, body)
 			}
@@ -126,10 +127,10 @@ func TestAnswers(t *testing.T) {
 				}
 			}
 			if strings.Contains(body, "hunter2") {
-				t.Error("the body tells a cause that only the log may know")
+				t.Error("the body reveals a cause that belongs in the log only")
 			}
 			if !json.Valid(w.Body.Bytes()) {
-				t.Errorf("the body is no JSON: %s", body)
+				t.Errorf("the body is not JSON: %s", body)
 			}
 		})
 	}
@@ -181,12 +182,12 @@ func TestReadinessNamesTheComponentAtFault(t *testing.T) {
 	}
 }
 
-// unreadable is a metric of a store that is away.
+// unreadable is a metric of a store that is down.
 type unreadable struct{ desc *prometheus.Desc }
 
 func (u unreadable) Describe(out chan<- *prometheus.Desc) { out <- u.desc }
 func (u unreadable) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.NewInvalidMetric(u.desc, errors.New("the database is away"))
+	out <- prometheus.NewInvalidMetric(u.desc, errors.New("the database is down"))
 }
 
 func TestAMetricThatCannotBeReadLeavesTheOthers(t *testing.T) {
@@ -231,7 +232,7 @@ func TestLoopbackIsBoundOnBothFamiliesAndDrains(t *testing.T) {
 	go func() { stopped <- s.Shutdown(context.Background()) }()
 	close(release)
 	if got := <-answer; got != "done" {
-		t.Errorf("the request under way got %q, want its answer", got)
+		t.Errorf("the request in flight got %q, want its answer", got)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("Shutdown: %v", err)

@@ -2,7 +2,7 @@ package httpx
 
 import "golang.org/x/text/language"
 
-// Language is one that problem titles are written in.
+// Language is a language of problem titles.
 type Language uint8
 
 // The languages, in the order of fault.Titles.
@@ -13,8 +13,8 @@ const (
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.Chinese})
 
-// LanguageOf picks the best language for an Accept-Language header; English
-// when it names none of ours.
+// LanguageOf picks the best supported language for an Accept-Language header, else
+// English.
 func LanguageOf(accept string) Language {
 	if accept == "" {
 		return English

@@ -9,26 +9,26 @@ import (
 	"stampede/platform/edge/ratelimit"
 )
 
-// Limit bounds how often one subject may call a route. What is not valid does not
-// count: a request is weighed against what is known of its subject before its body
-// is read, and taken when its input has been checked.
+// Limit bounds how often one subject may call a route. Invalid requests do not
+// count: the limit is checked for the subject before the body is read, and used up
+// when the input has been validated.
 type Limit struct {
 	ratelimit.Rule
 	Of Subject
 }
 
-// Subject is whom a Limit counts.
+// Subject is what a Limit counts by.
 type Subject uint8
 
 // The subjects.
 const (
-	// OfUser counts the token's user; nobody where there is none.
+	// OfUser counts the token's user; without a token it does not count.
 	OfUser Subject = iota
 	// OfAddress counts the client's address, an IPv6 one as its /64.
 	OfAddress
 )
 
-// asks are the limits of a route for the request in ctx.
+// asks returns the limits of a route for the request in ctx.
 func asks(ctx context.Context, limits []Limit) []ratelimit.Ask {
 	all := make([]ratelimit.Ask, 0, len(limits))
 	for _, l := range limits {
@@ -44,7 +44,7 @@ func asks(ctx context.Context, limits []Limit) []ratelimit.Ask {
 	return all
 }
 
-// weigh refuses from memory who is over a limit already: a flood is told so
+// weigh refuses a subject that is over a limit, by memory alone: a flood is refused
 // before its bodies are read.
 //
 //nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
@@ -59,8 +59,8 @@ func weigh(limiter *ratelimit.Limiter, op Op) func(huma.Context, func(huma.Conte
 	}
 }
 
-// take counts a request whose input is valid. What is left is told with the
-// answer, whatever that becomes.
+// take counts a request with valid input. The answer carries the remaining quota,
+// whatever its outcome.
 func take(ctx context.Context, limiter *ratelimit.Limiter, op Op) error {
 	d, err := limiter.Take(ctx, asks(ctx, op.Limits)...)
 	if err != nil {
@@ -68,7 +68,7 @@ func take(ctx context.Context, limiter *ratelimit.Limiter, op Op) error {
 	}
 	if err := d.Err(); err != nil {
 		op.refused(ctx)
-		return err // carries the fields itself
+		return err // its answer carries the fields
 	}
 	if h := fromContext(ctx).header; h != nil {
 		d.Header(h)
@@ -76,7 +76,7 @@ func take(ctx context.Context, limiter *ratelimit.Limiter, op Op) error {
 	return nil
 }
 
-// refused tells whoever asked to hear of it.
+// refused calls the operation's OverLimit.
 func (op Op) refused(ctx context.Context) {
 	if op.OverLimit != nil {
 		op.OverLimit(ctx)

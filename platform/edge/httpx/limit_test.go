@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// limited is a router with one route that a user may call three times an hour and
-// an address five times, with the limits in a real Redis.
+// limited is a router with one route that a user may call three times an hour and an
+// address five times, with the limits in a real Redis.
 func limited(t *testing.T) (rt *httpx.Router, call func(user int64, addr, body string) *httptest.ResponseRecorder) {
 	t.Helper()
 	rt, tokens := newRouter(t, httpx.Limited(ratelimit.New(pgtest.Redis(t), slog.New(slog.DiscardHandler), prometheus.NewRegistry())))
@@ -65,7 +65,7 @@ func TestALimitedRouteTellsWhatIsLeft(t *testing.T) {
 	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), `"code":"rate-limited"`) {
 		t.Fatalf("the fourth: %d %s", w.Code, w.Body)
 	}
-	// Each comes back after 20 minutes; some seconds of them may be over.
+	// Each one is refilled after 20 minutes, some seconds of which may have passed.
 	retry, err := strconv.Atoi(w.Header().Get("Retry-After"))
 	if err != nil || retry > 1200 || retry < 1190 {
 		t.Errorf("Retry-After: %d, %v; want 1200", retry, err)
@@ -109,11 +109,11 @@ func TestAnAddressOfIPv6IsItsNetwork(t *testing.T) {
 		t.Errorf("the sixth of the /64: %d %s", w.Code, w.Body)
 	}
 	if w := call(200, "[2001:db8:1:3::1]:80", fine); w.Code != http.StatusOK {
-		t.Errorf("next door: %d %s", w.Code, w.Body)
+		t.Errorf("the neighboring /64: %d %s", w.Code, w.Body)
 	}
 }
 
-// unread fails the test when somebody reads a refused request's body.
+// unread fails the test when a refused request's body is read.
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
@@ -155,6 +155,6 @@ func TestWhoIsOverALimitIsHeardOf(t *testing.T) {
 		rt.ServeHTTP(httptest.NewRecorder(), req)
 	}
 	if heard != 2 {
-		t.Errorf("heard of %d, want the two after the first", heard)
+		t.Errorf("OverLimit was called %d times, want the two after the first", heard)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Bounds of every connection. A rush request has no body and fits one packet;
-// whoever takes longer than these is not a shopper.
+// Bounds of every connection. A rush request has no body and fits one packet; a
+// client slower than these bounds is not a shopper.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
@@ -22,7 +22,7 @@ const (
 )
 
 // Server serves one handler on one or two listeners. Binding and serving are
-// two steps, so that a taken port is known before anything else is started.
+// separate steps, so that a taken port is reported before anything else starts.
 type Server struct {
 	srv       *http.Server
 	listeners []net.Listener
@@ -31,8 +31,8 @@ type Server struct {
 }
 
 // Listen binds addr, host:port. A loopback IPv4 address is bound on [::1] too,
-// because browsers resolve localhost to either; a machine without IPv6 does
-// without. The returned error is the operating system's, wrapped.
+// because browsers resolve localhost to either; without IPv6 that step is skipped.
+// The returned error is the operating system's, wrapped.
 func Listen(ctx context.Context, addr string, log *slog.Logger) (*Server, error) {
 	var lc net.ListenConfig
 	first, err := lc.Listen(ctx, "tcp", addr)
@@ -55,22 +55,22 @@ func Listen(ctx context.Context, addr string, log *slog.Logger) (*Server, error)
 	return s, nil
 }
 
-// Addr is the address that was bound first.
+// Addr is the first bound address.
 func (s *Server) Addr() string { return s.listeners[0].Addr().String() }
 
-// Serve starts answering with h and returns at once. Call it once.
+// Serve starts serving h and returns immediately. Call it once.
 func (s *Server) Serve(h http.Handler) {
 	s.srv.Handler = h
 	for _, l := range s.listeners {
 		s.wg.Go(func() {
 			if err := s.srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
-				s.log.Error("listener ended", "address", l.Addr().String(), "error", err)
+				s.log.Error("listener failed", "address", l.Addr().String(), "error", err)
 			}
 		})
 	}
 }
 
-// Drain is a Shutdown that ends after a time, whatever its context says.
+// Drain returns a Shutdown that ends after a time, whatever its context.
 func (s *Server) Drain(most time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, most)
@@ -79,18 +79,18 @@ func (s *Server) Drain(most time.Duration) func(context.Context) error {
 	}
 }
 
-// Shutdown stops accepting and waits for requests under way until ctx ends,
-// then cuts what is left, which is no error: a connection that was opened and
-// never used looks busy to net/http for 5 s. A server that never served gives
-// its addresses back.
+// Shutdown stops accepting and waits for requests in flight until ctx ends, then
+// closes the remaining connections, which is not an error: net/http regards a
+// connection that was opened and never used as busy for 5 s. A server that never
+// served releases its addresses.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.srv.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.InfoContext(ctx, "connections were cut at the end of the drain")
+		s.log.InfoContext(ctx, "drain timed out, open connections closed")
 		err = s.srv.Close()
 	}
 	for _, l := range s.listeners {
-		_ = l.Close() // closed already where it was served
+		_ = l.Close() // already closed if it was served
 	}
 	s.wg.Wait()
 	return err

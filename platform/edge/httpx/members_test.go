@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestWhatFaultsCarryIsDeclared reads from the source what faults are given With a
-// name. One that is not declared would be missing in the document, and one of a
-// standard member's name would be lost.
+// TestWhatFaultsCarryIsDeclared reads from the source the names that faults get by
+// With. An undeclared one would be missing in the document, and one with a standard
+// member's name would be lost.
 func TestWhatFaultsCarryIsDeclared(t *testing.T) {
 	t.Parallel()
 	standard := map[string]bool{}
@@ -58,11 +58,11 @@ func TestWhatFaultsCarryIsDeclared(t *testing.T) {
 			}
 			used[member] = true
 			switch {
-			case member == "errors": // the one standard member that faults bring
+			case member == "errors": // the only standard member that faults set
 			case standard[member]:
-				t.Errorf("%s gives a fault %q, which a problem has already", name, member)
+				t.Errorf("%s sets %q on a fault, which is a standard member of problems", name, member)
 			case declared[member] == nil:
-				t.Errorf("%s gives a fault %q, which no API.Member declares", name, member)
+				t.Errorf("%s sets %q on a fault, which no API.Member declares", name, member)
 			}
 			return true
 		})
@@ -73,12 +73,12 @@ func TestWhatFaultsCarryIsDeclared(t *testing.T) {
 	}
 	for member := range declared {
 		if !used[member] && !standard[member] {
-			t.Errorf("no fault carries %q", member)
+			t.Errorf("no fault sets %q", member)
 		}
 	}
 }
 
-// carried is the name in x.With("name", value), unless x is a logger.
+// carried returns the name in x.With("name", value), unless x is a logger.
 func carried(n ast.Node) (string, bool) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) != 2 {
@@ -103,7 +103,7 @@ func carried(n ast.Node) (string, bool) {
 	return text, err == nil && !strings.HasSuffix(strings.ToLower(of), "log")
 }
 
-// orSkip is err, or the word for leaving a folder out.
+// orSkip returns err, or fs.SkipDir to leave a folder out.
 func orSkip(err error) error {
 	if err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// traffic measures the answers of a router. The route is the pattern that was
-// registered, never the path of the request: paths carry order numbers and
-// whatever else a client makes up, and each would become a series of its own.
+// traffic measures the answers of a router. The route is the registered pattern,
+// never the path of the request: paths contain order numbers and anything that a
+// client makes up, and each would become a separate series.
 type traffic struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -24,20 +24,20 @@ func newTraffic(reg prometheus.Registerer) *traffic {
 	return &traffic{
 		requests: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_http_requests_total",
-			Help: "Requests answered, by route, method and status. The rush is counted by code in stampede_seckill_rush_answers_total.",
+			Help: "Requests answered, by route, method and status. The rush is counted by code, in stampede_seckill_rush_answers_total.",
 		}, []string{"route", "method", "status"}),
 		seconds: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stampede_http_request_seconds",
 			Help: "Time from the routed request to the end of its handler, by route. A WebSocket counts until it is accepted.",
-			// A poll answered from memory takes 0.1 ms, one that asks Postgres a few
-			// ms, and after readTimeout, 15 s, nobody waits any more.
+			// A poll answered from memory takes 0.1 ms, one that queries Postgres a
+			// few ms, and after readTimeout, 15 s, the client is gone.
 			Buckets: prometheus.ExponentialBuckets(0.000_25, 4, 9),
 		}, []string{"route"}),
 	}
 }
 
-// measure counts a request when its handler has returned. One whose connection
-// the handler cut (http.ErrAbortHandler) has no status and is not counted.
+// measure counts a request when its handler has returned. A request whose handler
+// aborted the connection (http.ErrAbortHandler) has no status and is not counted.
 func (t *traffic) measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()

@@ -43,7 +43,7 @@ func TestAnswersAreCountedByRouteAndNeverByPath(t *testing.T) {
 		method, path, _ := strings.Cut(request, " ")
 		func() {
 			defer func() {
-				if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // it is thrown as it is
+				if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http panics with this very value
 					t.Errorf("%s panicked: %v", request, v)
 				}
 			}()
@@ -51,7 +51,7 @@ func TestAnswersAreCountedByRouteAndNeverByPath(t *testing.T) {
 		}()
 	}
 	const want = `
-# HELP stampede_http_requests_total Requests answered, by route, method and status. The rush is counted by code in stampede_seckill_rush_answers_total.
+# HELP stampede_http_requests_total Requests answered, by route, method and status. The rush is counted by code, in stampede_seckill_rush_answers_total.
 # TYPE stampede_http_requests_total counter
 stampede_http_requests_total{method="GET",route="/files/*",status="404"} 1
 stampede_http_requests_total{method="GET",route="/orders/{no}",status="200"} 2

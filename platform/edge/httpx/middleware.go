@@ -31,7 +31,7 @@ type requestKey struct{}
 type request struct {
 	id    string
 	lang  Language
-	token error // why a token that was sent is not valid
+	token error // why the token is not valid
 
 	client netip.Addr
 	header http.Header // the answer's
@@ -42,19 +42,17 @@ func fromContext(ctx context.Context) request {
 	return r
 }
 
-// RequestID is the number that ties an answer to its log lines; empty outside
-// a request.
+// RequestID ties an answer to its log lines; empty outside a request.
 func RequestID(ctx context.Context) string { return fromContext(ctx).id }
 
 func languageFrom(ctx context.Context) Language { return fromContext(ctx).lang }
 func tokenFault(ctx context.Context) error      { return fromContext(ctx).token }
 
-// maxRequestIDBytes bounds an id that the client or a proxy brings along.
+// maxRequestIDBytes bounds an id sent by the client or a proxy.
 const maxRequestIDBytes = 64
 
-// identify puts the request id, the language and the principal into the
-// context. A token that is not admitted is remembered, not refused: public
-// routes answer all the same.
+// identify puts the request id, the language and the principal into the context. A
+// token that is not admitted is noted, not refused: public routes still answer.
 func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,8 +72,8 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 	}
 }
 
-// requestID gives a request the id that it brought along, or one of its own, and
-// writes it to the answer.
+// requestID returns the id that the request carries, or a new one, and writes it to
+// the answer.
 func requestID(w http.ResponseWriter, r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > maxRequestIDBytes || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -85,12 +83,12 @@ func requestID(w http.ResponseWriter, r *http.Request) string {
 	return id
 }
 
-// recoverPanics turns a panic into a logged 500, except the one that net/http
-// uses to cut a connection.
+// recoverPanics turns a panic into a logged 500, except the panic that net/http uses
+// to abort a connection.
 func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() { //nolint:contextcheck // it takes the request's
+			defer func() { //nolint:contextcheck // it uses the request's context
 				v := recover()
 				if v == nil {
 					return
@@ -106,7 +104,7 @@ func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 	}
 }
 
-// traced follows a share of the requests.
+// traced traces a share of the requests.
 func (rt *Router) traced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !rt.trace.On() {
@@ -129,8 +127,8 @@ func (rt *Router) traced(next http.Handler) http.Handler {
 	})
 }
 
-// logged writes a line for each request at the level debug: in normal operation
-// requests are counted, and only what goes wrong is told.
+// logged writes a debug line for each request: in normal operation requests are
+// counted, and only failures are logged.
 func logged(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,8 +144,8 @@ func logged(log *slog.Logger) func(http.Handler) http.Handler {
 	}
 }
 
-// statusSoFar is the status that was written to the writer that measure has
-// made; nothing written becomes 200.
+// statusSoFar is the status written to measure's writer; nothing written becomes
+// 200.
 func statusSoFar(w http.ResponseWriter) int {
 	if answer, ok := w.(middleware.WrapResponseWriter); ok && answer.Status() != 0 {
 		return answer.Status()

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// readinessTimeout bounds one look at all components, below the second that
-// probes usually wait.
+// readinessTimeout bounds one check of all components, below the second that probes
+// usually wait.
 const readinessTimeout = 900 * time.Millisecond
 
 // readyDocument is the answer of /readyz.
@@ -28,7 +28,7 @@ type component struct {
 
 // Ops is the handler of the operations listener: liveness, readiness of each
 // component, metrics and profiles. It never shares an address with shoppers.
-// readiness returns what is wrong with each component, nil where nothing is.
+// readiness returns each component's error, nil for a healthy one.
 func Ops(registry *prometheus.Registry, readiness func(context.Context) map[string]error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -47,10 +47,10 @@ func Ops(registry *prometheus.Registry, readiness func(context.Context) map[stri
 		if !doc.Ready {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(doc) // the prober may be gone
+		_ = json.NewEncoder(w).Encode(doc) // the prober may have left
 	})
-	// One metric that cannot be read, such as the alarms while Postgres is away,
-	// must not take all others along: that is when they are needed.
+	// One metric that cannot be read, such as the alarms while Postgres is down,
+	// must not suppress the others, which are needed most then.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

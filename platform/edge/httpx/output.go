@@ -1,12 +1,12 @@
 package httpx
 
-// NoStore keeps an answer out of every cache: tokens, personal data, and states
-// that an operator must not see as they were a minute ago.
+// NoStore keeps an answer out of every cache: tokens, personal data, and states of
+// which an operator must not see a stale copy.
 const NoStore = "no-store"
 
-// Output is an answer that no cache keeps; Answer makes one. A handler whose
-// answer has other headers, or a body without a type of its own, which the API's
-// document would have no name for, declares its own.
+// Output is an answer that caches must not keep; Answer makes one. A handler whose
+// answer has other headers, or a body of an unnamed type, for which the API's
+// document would have no name, declares its output type itself.
 type Output[B any] struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         B

@@ -16,18 +16,18 @@ import (
 )
 
 // TestAtThreeTimesTheCapacity sends a real server, whose handlers share an
-// artificially small capacity, three times what it can do. Callbacks and orders,
-// half of the capacity, are all served; what can wait is told when to come back.
+// artificially small capacity, three times its capacity. Callbacks and orders, half
+// of the capacity, are all served; refused requests get a Retry-After.
 func TestAtThreeTimesTheCapacity(t *testing.T) {
 	t.Parallel()
 	const (
 		workers  = 2
-		each     = 10 * time.Millisecond // so 200 a second are done
+		each     = 10 * time.Millisecond // 200 a second
 		seconds  = 2
 		offered  = 3 * workers * int(time.Second/each) * seconds
 		critical = 6 // one in six: 100 a second
-		// Of a client. Without a bound the last would wait twice as long as they are
-		// sent, and a quarter longer than this.
+		// A client's patience. Without a bound the last request would wait twice as
+		// long as the sending takes, and a quarter longer than this.
 		patience = 3 * time.Second
 	)
 	rt, _ := newRouter(t, httpx.Bounded(httpx.Bounds{InFlight: 8}))
@@ -107,11 +107,11 @@ func TestAtThreeTimesTheCapacity(t *testing.T) {
 		t.Errorf("%d of %d callbacks and orders were not served, want under 1 %%", bad, important.sent.Load())
 	}
 	if rest.failed.Load() > 0 || rest.shed.Load() < rest.sent.Load()/3 {
-		t.Errorf("browsing and admin: %d of %d were told to come back, %d got no answer", rest.shed.Load(), rest.sent.Load(), rest.failed.Load())
+		t.Errorf("browsing and admin: %d of %d were refused with Retry-After, %d got no answer", rest.shed.Load(), rest.sent.Load(), rest.failed.Load())
 	}
 }
 
-// slow sends nothing until it is let go.
+// slow sends nothing until it is released.
 type slow struct{ release <-chan struct{} }
 
 func (s slow) Read([]byte) (int, error) { <-s.release; return 0, io.EOF }

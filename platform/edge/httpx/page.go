@@ -6,19 +6,19 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// PageInput asks a list for one page; an input embeds it. It is exported, as all
-// that is embedded in an input must be for huma to look into it. What a cursor
-// holds is each list's own business: the place where its order goes on.
+// PageInput requests one page of a list; an input embeds it. It is exported because
+// huma requires that of embedded fields. Each list defines the content of its
+// cursors: the position at which the next page starts.
 type PageInput struct {
-	Cursor string `query:"cursor" maxLength:"64" doc:"next_cursor of the page before"`
+	Cursor string `query:"cursor" maxLength:"64" doc:"next_cursor of the previous page"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Rows on a page"`
 }
 
-// ErrCursor is what a list answers to a cursor that it never gave out.
+// ErrCursor is the answer to a cursor that the list never returned.
 var ErrCursor = fault.Plain(fault.Invalid, "cursor is not one that a list returned; leave it out to start at the beginning.")
 
-// BeforeID is the place of a list that goes by falling ids, whose cursor is the
-// last id of the page before; 0 is the beginning.
+// BeforeID is the position in a list ordered by descending ids, whose cursor is the
+// last id of the previous page; 0 is the beginning.
 func (in PageInput) BeforeID() (int64, error) {
 	if in.Cursor == "" {
 		return 0, nil
@@ -30,21 +30,21 @@ func (in PageInput) BeforeID() (int64, error) {
 	return id, nil
 }
 
-// Ask is how many rows the query reads: one more than the page has, which tells
+// Ask is how many rows the query reads: one more than the page has, which shows
 // whether there is another page.
 func (in PageInput) Ask() int { return in.Limit + 1 }
 
 // Page is one page of a list.
 type Page[V any] struct {
 	Data       []V    `json:"data" nullable:"false"`
-	NextCursor string `json:"next_cursor" doc:"Ask for the next page with ?cursor=…; empty on the last page"`
+	NextCursor string `json:"next_cursor" doc:"Request the next page with ?cursor=…; empty on the last page"`
 }
 
-// PageOutput answers with a page that no cache keeps.
+// PageOutput is an answer with a page that caches must not keep.
 type PageOutput[V any] = Output[Page[V]]
 
-// PageOf makes a page of the up to Ask rows that were read. place is the cursor
-// that goes on behind a row.
+// PageOf builds a page from up to Ask rows. place returns the cursor of the position
+// after a row.
 func PageOf[R, V any](in PageInput, rows []R, view func(R) V, place func(R) string) *PageOutput[V] {
 	out := &PageOutput[V]{CacheControl: NoStore}
 	if len(rows) > in.Limit {
@@ -58,5 +58,5 @@ func PageOf[R, V any](in PageInput, rows []R, view func(R) V, place func(R) stri
 	return out
 }
 
-// FormatID writes an id as ParseID reads it and answers carry it.
+// FormatID formats an id as ParseID parses it and answers contain it.
 func FormatID(id int64) string { return strconv.FormatInt(id, 10) }

@@ -17,21 +17,21 @@ import (
 // ProblemContentType is the media type of every error body (RFC 9457).
 const ProblemContentType = "application/problem+json"
 
-// problemBase prefixes a code to make the problem's type. A relative URI
-// reference is allowed by RFC 9457 and resolves to the served documentation.
+// problemBase is the prefix of a problem's type, followed by its code. RFC 9457
+// allows a relative URI reference; it resolves to the served documentation.
 const problemBase = "/docs/problems#"
 
-// Problem is an RFC 9457 document. Extension members stand beside the standard
-// ones in the JSON object.
-type Problem struct { //nolint:errname // the word of RFC 9457
-	Type   string `json:"type" doc:"Where the code is explained" example:"/docs/problems#not-found"`
-	Title  string `json:"title" doc:"Short words for a person, in the language asked for with Accept-Language (en, zh)"`
+// Problem is an RFC 9457 document. Extension members are members of the same JSON
+// object as the standard ones.
+type Problem struct { //nolint:errname // RFC 9457's term
+	Type   string `json:"type" doc:"Link to the explanation of the code" example:"/docs/problems#not-found"`
+	Title  string `json:"title" doc:"A short title for people, in the language requested by Accept-Language (en, zh)"`
 	Status int    `json:"status" example:"404"`
 	Code   string `json:"code" doc:"Stable, machine-readable" example:"not-found"`
 	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
-	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"Each field that is not valid, at most 20"`
+	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"The invalid fields, at most 20"`
 	// RequestID is empty on the rush, whose requests have no id.
-	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to tell the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
+	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to quote to the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 
 	extension map[string]any
 	header    http.Header
@@ -46,7 +46,7 @@ var statusOf = map[fault.Kind]int{
 	fault.Unavailable: http.StatusServiceUnavailable,
 }
 
-// StatusOf is the HTTP status of a kind of fault.
+// StatusOf returns the HTTP status of a kind of fault.
 func StatusOf(k fault.Kind) int { return statusOf[k] }
 
 // NewProblem renders err in a language.
@@ -70,8 +70,7 @@ func NewProblem(err error, lang Language) *Problem {
 	return p
 }
 
-// inHeader tells caches that the title is written in this language because of what
-// the request asked for.
+// inHeader tells caches that the language of the title depends on Accept-Language.
 func (lang Language) inHeader(h http.Header) {
 	h.Set("Content-Language", [...]string{English: "en", Chinese: "zh"}[lang])
 	h.Set("Vary", "Accept-Language")
@@ -100,13 +99,13 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 
 func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
 
-// GetStatus tells huma the status.
+// GetStatus gives huma the status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// GetHeaders tells huma the headers.
+// GetHeaders gives huma the headers.
 func (p *Problem) GetHeaders() http.Header { return p.header }
 
-// ContentType tells huma the media type.
+// ContentType gives huma the media type.
 func (p *Problem) ContentType(string) string { return ProblemContentType }
 
 // WriteProblem answers a plain handler's request with err.
@@ -114,8 +113,8 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
 	WriteProblemStatus(w, r, 0, err)
 }
 
-// WriteProblemStatus is WriteProblem with a status that no kind of fault has,
-// such as 426, because only HTTP knows of it; 0 is the status of err's kind.
+// WriteProblemStatus is WriteProblem with a status that no kind of fault has, such
+// as 426, because it exists only in HTTP; 0 means the status of err's kind.
 func WriteProblemStatus(w http.ResponseWriter, r *http.Request, status int, err error) {
 	p := NewProblem(err, LanguageOf(r.Header.Get("Accept-Language")))
 	p.RequestID = RequestID(r.Context())
@@ -125,20 +124,19 @@ func WriteProblemStatus(w http.ResponseWriter, r *http.Request, status int, err 
 	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", ProblemContentType)
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the client may be gone; there is nobody left to tell
+	_ = json.NewEncoder(w).Encode(p) // the client may have left
 }
 
-// logFault writes the cause of a server-side failure once, where the answer is
-// made; refusals are counted, not logged. A request that was cut, because its
-// client left or the server stops, is nobody's fault and nobody waits for the
-// answer.
+// logFault logs the cause of a server-side failure once, where the answer is made;
+// refusals are counted, not logged. A request that was canceled, because its client
+// left or the server stops, is not a failure, and no client waits for the answer.
 func logFault(ctx context.Context, log *slog.Logger, err error, operation string) {
 	switch f := fault.From(err); {
 	case f.Kind != fault.Internal:
 	case errors.Is(err, context.Canceled):
-		log.DebugContext(ctx, "request was cut", "operation", operation, "error", err)
+		log.DebugContext(ctx, "request canceled", "operation", operation, "error", err)
 	case isAway(err):
-		log.WarnContext(ctx, "request did not reach a store", "operation", operation, "error", err)
+		log.WarnContext(ctx, "request failed, store unreachable", "operation", operation, "error", err)
 	default:
 		log.ErrorContext(ctx, "request failed", "operation", operation, "error", err)
 	}

@@ -36,15 +36,15 @@ func TestARefusalQuotesLittleOfTheRequest(t *testing.T) {
 		details int
 		value   any // of the first detail
 	}{
-		"a small number":      {`{"quantity":0}`, 1, 0.0},
-		"a short word":        {`{"quantity":"two"}`, 1, "two"},
-		"a truth":             {`{"quantity":true}`, 1, true},
-		"a large text":        {`{"quantity":"` + large + `"}`, 1, strings.Repeat("个", 100) + "…"},
-		"a list":              {`{"quantity":["` + large + `"]}`, 1, nil},
-		"an unknown member":   {`{"quantity":1,"price":"` + large + `"}`, 1, nil},
-		"a large name":        {`{"quantity":1,"` + large + `":1}`, 1, nil},
-		"many unknown":        {`{` + many.String() + `"quantity":1}`, 20, nil},
-		"a whole other thing": {`["` + large + `"]`, 1, nil},
+		"a small number":       {`{"quantity":0}`, 1, 0.0},
+		"a short word":         {`{"quantity":"two"}`, 1, "two"},
+		"a boolean":            {`{"quantity":true}`, 1, true},
+		"a large text":         {`{"quantity":"` + large + `"}`, 1, strings.Repeat("个", 100) + "…"},
+		"a list":               {`{"quantity":["` + large + `"]}`, 1, nil},
+		"an unknown member":    {`{"quantity":1,"price":"` + large + `"}`, 1, nil},
+		"a large name":         {`{"quantity":1,"` + large + `":1}`, 1, nil},
+		"many unknown":         {`{` + many.String() + `"quantity":1}`, 20, nil},
+		"another type of body": {`["` + large + `"]`, 1, nil},
 	} {
 		w := httptest.NewRecorder()
 		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/open/1", strings.NewReader(c.body)))
@@ -67,13 +67,13 @@ func TestARefusalQuotesLittleOfTheRequest(t *testing.T) {
 			t.Errorf("%s: %d bytes for %d", name, w.Body.Len(), len(c.body))
 		}
 		if name == "many unknown" && !strings.Contains(p.Detail, "first 20 of 1000") {
-			t.Errorf("%s: not told how many there are: %s", name, p.Detail)
+			t.Errorf("%s: the total is missing: %s", name, p.Detail)
 		}
 	}
 }
 
-// TestARefusalListsTheWordsThatAFieldMayHave: the longest of huma's own
-// sentences must not be cut.
+// TestARefusalListsTheWordsThatAFieldMayHave: the longest of huma's sentences must
+// not be truncated.
 func TestARefusalListsTheWordsThatAFieldMayHave(t *testing.T) {
 	t.Parallel()
 	type input struct {
@@ -89,8 +89,8 @@ func TestARefusalListsTheWordsThatAFieldMayHave(t *testing.T) {
 	}
 }
 
-// TestARequestThatWasCutIsNoFailure: the client left, or the server stops.
-func TestARequestThatWasCutIsNoFailure(t *testing.T) {
+// TestCanceledRequestIsNotAFailure: the client left, or the server stops.
+func TestCanceledRequestIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err   error

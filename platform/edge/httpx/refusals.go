@@ -10,11 +10,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// refusals documents what a route may answer other than success: the codes it names
-// itself, and those that come from what stands before every handler.
+// refusals documents what a route may answer other than success: the codes it names,
+// and those of the checks in front of every handler.
 func (api API) refusals(op Op, takesBody, takesKey, limited bool) map[string]*huma.Response {
 	codes := map[int][]string{
-		http.StatusUnprocessableEntity: {"invalid"}, // at the least, a query parameter that is not known
+		http.StatusUnprocessableEntity: {"invalid"}, // at least for an unknown query parameter
 		http.StatusInternalServerError: {"internal"},
 	}
 	add := func(status int, more ...string) {
@@ -44,7 +44,7 @@ func (api API) refusals(op Op, takesBody, takesKey, limited bool) map[string]*hu
 	for status, own := range op.Problems {
 		add(status, strings.Split(own, ", ")...)
 	}
-	add(http.StatusServiceUnavailable, "unavailable") // a store is away
+	add(http.StatusServiceUnavailable, "unavailable") // a store is down
 	if op.Class != Held {
 		add(http.StatusServiceUnavailable, "overloaded")
 	}
@@ -59,7 +59,7 @@ func (api API) refusals(op Op, takesBody, takesKey, limited bool) map[string]*hu
 	return responses
 }
 
-// takesKey tells whether a route's input has an Idempotency-Key.
+// takesKey reports whether a route's input has an Idempotency-Key.
 func takesKey(input reflect.Type) bool {
 	return slices.ContainsFunc(reflect.VisibleFields(input), func(f reflect.StructField) bool {
 		return f.Tag.Get("header") == "Idempotency-Key"

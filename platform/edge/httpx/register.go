@@ -21,7 +21,7 @@ import (
 type API struct {
 	Huma    huma.API
 	Log     *slog.Logger
-	limiter *ratelimit.Limiter // keeps the limits of the routes; nil keeps none
+	limiter *ratelimit.Limiter // enforces the limits of the routes; nil enforces none
 	classes classes            // the gate reads them too
 	refused func(ctx context.Context, op Op, path string)
 }
@@ -34,20 +34,20 @@ type Op struct {
 	Description  string
 	Tag          string    // "shopper", "operator"
 	Role         auth.Role // who may call; empty is public
-	Status       int       // of success; 0 is 200
+	Status       int       // on success; 0 is 200
 	Class        Class
-	// Away is the sentence of the 503 "unavailable" that stands for a store which the
-	// handler could not reach; empty is a general one.
+	// Away is the detail of the 503 "unavailable" when the handler could not reach a
+	// store; empty is a general sentence.
 	Away string
-	// Problems lists the codes a caller should be ready for, by status, beside those
-	// that follow from the rest and are documented without being listed.
+	// Problems lists the codes a caller should be ready for, by status, in addition
+	// to those that follow from the other fields and are documented automatically.
 	Problems map[int]string
-	// MaxBodyBytes bounds the request body; 0 is 64 KiB, ample for any JSON we take.
+	// MaxBodyBytes bounds the request body; 0 is 64 KiB, ample for the API's JSON.
 	MaxBodyBytes int64
-	// Limits are all kept together: refused by one, a request counts at none.
+	// Limits are checked together: a request refused by one counts towards none.
 	Limits []Limit
-	// OverLimit hears of everybody who is refused by one of the limits, before they
-	// are told; it must not wait. nil is nobody.
+	// OverLimit is called for every request that a limit refuses, before it is
+	// answered; it must not block. nil disables it.
 	OverLimit func(ctx context.Context)
 }
 
@@ -69,7 +69,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		hop.Tags = []string{op.Tag}
 	}
 	limited := len(op.Limits) > 0 && api.limiter != nil
-	_, takesBody := reflect.TypeFor[I]().FieldByName("Body") // as huma finds it
+	_, takesBody := reflect.TypeFor[I]().FieldByName("Body") // huma looks for this field
 	hop.Responses = api.refusals(op, takesBody, takesKey(reflect.TypeFor[I]()), limited)
 	if op.Role != "" {
 		hop.Security = []map[string][]string{{BearerScheme: {}}}
@@ -99,8 +99,8 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	})
 }
 
-// authorizeFirst refuses before the body is read: whoever may not act is told so
-// and not what is wrong with the request.
+// authorizeFirst refuses before the body is read: an unauthorized caller learns
+// that, and not what is wrong with the request.
 //
 //nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
 func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
@@ -133,8 +133,8 @@ func refuseEarly(ctx huma.Context, err error) {
 	_, _ = ctx.BodyWriter().Write(body)
 }
 
-// authorize returns nil when the principal in ctx may act as need, else the
-// fault that says why not.
+// authorize returns nil when the principal in ctx may act as need, else the fault
+// that gives the reason.
 func authorize(ctx context.Context, need auth.Role) error {
 	p := auth.From(ctx)
 	if p.UserID == 0 {
@@ -149,11 +149,11 @@ func authorize(ctx context.Context, need auth.Role) error {
 	return nil
 }
 
-// ParseID reads a decimal id from a path.
+// ParseID parses a decimal id from a path.
 func ParseID(s string) (int64, error) {
 	id, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || id <= 0 || strings.HasPrefix(s, "+") {
-		return 0, fault.Plainf(fault.NotFound, "%q is no id.", s)
+		return 0, fault.Plainf(fault.NotFound, "%q is not an id.", s)
 	}
 	return id, nil
 }

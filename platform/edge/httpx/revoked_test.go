@@ -14,7 +14,7 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// ends says of each login what a test wants to be known.
+// ends maps a login to the state that a test wants.
 type ends map[int64]error
 
 var (
@@ -31,7 +31,7 @@ func (e ends) Revoked(_ context.Context, p auth.Principal) (bool, error) {
 func (ends) Version() uint64 { return 1 }
 
 // TestTokensOfEndedLoginsAreRefused on routes that need one, and only there: a
-// page that is public stays so for somebody whose token is not good any more.
+// public page stays public for a client with a revoked token.
 func TestTokensOfEndedLoginsAreRefused(t *testing.T) {
 	t.Parallel()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now, auth.RevokedBy(ends{2: errEnded, 3: errCutOff}))

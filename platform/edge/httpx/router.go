@@ -19,9 +19,9 @@ import (
 	"stampede/platform/edge/ratelimit"
 )
 
-// Router is the public router. Routes on Bare skip every middleware: the rush
-// and nothing else. Routes on Mux and API are counted and timed, and get request
-// ids, languages and principals.
+// Router is the public router. Routes on Bare skip every middleware; only the rush
+// uses it. Routes on Mux and API are counted and timed, and get request ids,
+// languages and principals.
 type Router struct {
 	Bare   *chi.Mux
 	Mux    chi.Router
@@ -29,65 +29,66 @@ type Router struct {
 	direct direct
 	gate   *gate
 	trace  *tracing.Tracer // nil is off
-	// proxies are believed about the client's address.
+	// proxies may state the client's address.
 	proxies Proxies
 }
 
-// Option is what a Router may have besides; without one it has none of it.
+// Option adds a feature to a Router; without options it has none of them.
 type Option func(*Router)
 
-// Traced has a share of the requests on Mux and API followed.
+// Traced traces a share of the requests on Mux and API.
 func Traced(t *tracing.Tracer) Option { return func(rt *Router) { rt.trace = t } }
 
-// Behind names the proxies that are believed about the client's address.
+// Behind sets the proxies that may state the client's address.
 func Behind(p Proxies) Option { return func(rt *Router) { rt.proxies = p } }
 
-// Bounded sets how many requests on Mux and API are worked on at once.
+// Bounded sets how many requests on Mux and API are handled concurrently.
 func Bounded(b Bounds) Option { return func(rt *Router) { rt.gate.bounds = b } }
 
-// Limited has l keep the limits of the routes.
+// Limited makes l enforce the limits of the routes.
 func Limited(l *ratelimit.Limiter) Option { return func(rt *Router) { rt.API.limiter = l } }
 
-// ReportRefusals has hear called for everybody whose role may not call a route, with
-// the escaped path that was asked for, before the answer is sent.
+// ReportRefusals calls hear for every caller whose role may not call a route, with
+// the escaped path of the request, before the answer is sent.
 func ReportRefusals(hear func(ctx context.Context, op Op, path string)) Option {
 	return func(rt *Router) { rt.API.refused = hear }
 }
 
-// NewRouter returns a router that answers 404 and 405 as problems. version is
-// the API document's version. metrics takes the figures of the routes on Mux and
-// API; two routers on one of them are a mistake in the program, and panic.
+// NewRouter returns a router that answers 404 and 405 as problems. version is the
+// API document's version. metrics receives the metrics of the routes on Mux and API;
+// two routers on one registry are a programming error, and panic.
 func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer, with ...Option) *Router {
 	root := chi.NewRouter()
 	root.Use(headAsGet)
 	root.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		writeNamed(w, r, 0, fault.Plain(fault.NotFound, "There is nothing at this address; /docs lists what there is."))
+		writeNamed(w, r, 0, fault.Plain(fault.NotFound, "This path does not exist; /docs lists the routes."))
 	})
 	root.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Allow", strings.Join(methodsOf(root, r), ", ")) // RFC 9110 asks for it
+		w.Header().Set("Allow", strings.Join(methodsOf(root, r), ", ")) // required by RFC 9110
 		writeNamed(w, r, http.StatusMethodNotAllowed, errMethod)
 	})
 	rt := &Router{Bare: root}
-	// Who speaks of a request comes after identify, so that it can name its id.
+	// Middleware that logs a request comes after identify, so that it can log its
+	// id.
 	rt.API.classes = classes{}
 	rt.gate = newGate(metrics, rt.API.classes)
 	mux := root.With(newTraffic(metrics).measure, secure, rt.gate.admit, rt.identify(tokens), rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)
-	cfg.Info.Description = "A flash-sale system: reserve, rush, queue, order, pay, be told. " +
-		"Errors are application/problem+json with a stable `code`; a refusal says why and when to come back."
+	cfg.Info.Description = "A flash-sale system: reserve, rush, queue, order, pay, get notified. " +
+		"Errors are application/problem+json with a stable `code`; a refusal gives the reason and when to retry."
 	cfg.DocsPath, cfg.OpenAPIPath, cfg.SchemasPath = "", "", "" // served by the docs handlers, offline
 	cfg.CreateHooks = nil                                       // no $schema member in every body
 	cfg.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
 	cfg.RejectUnknownQueryParameters = true // like unknown members of a body: a typo must not return everything
-	cfg.Servers = []*huma.Server{{URL: "/", Description: "The server that this document comes from"}}
+	cfg.Servers = []*huma.Server{{URL: "/", Description: "The server of this document"}}
 	cfg.Tags = tags
 	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		BearerScheme: {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
 	}
 	rt.Mux, rt.API.Huma, rt.API.Log = mux, humachi.New(mux, cfg), log
-	rt.API.Member("rule", huma.Schema{Type: huma.TypeString, Description: "The limit that was reached, of rate-limited", Examples: []any{"login-address"}})
+	rt.API.Member("rule", huma.Schema{Type: huma.TypeString, Description: "With rate-limited: the limit that was reached", Examples: []any{"login-address"}})
 	for _, option := range with {
 		option(rt)
 	}
@@ -95,10 +96,10 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 }
 
 var errMethod = fault.New(fault.BadRequest, "method-not-allowed", fault.Titles{"This method is not available here", "不支持的请求方法"},
-	"This address answers to other methods, which the Allow header lists.")
+	"This path accepts other methods, which the Allow header lists.")
 
-// writeNamed is WriteProblemStatus for addresses without a route, whose requests
-// pass no middleware that would have named them.
+// writeNamed is WriteProblemStatus for paths without a route, whose requests pass no
+// middleware that sets their id.
 func writeNamed(w http.ResponseWriter, r *http.Request, status int, err error) {
 	ctx := context.WithValue(r.Context(), requestKey{}, request{id: requestID(w, r)})
 	WriteProblemStatus(w, r.WithContext(ctx), status, err)
@@ -106,17 +107,17 @@ func writeNamed(w http.ResponseWriter, r *http.Request, status int, err error) {
 
 const operatorTag = "operator"
 
-// tags are what the document sorts routes by.
+// tags group the document's routes.
 var tags = []*huma.Tag{
-	{Name: "shopper", Description: "What pages and apps of the shop call: browse, reserve, rush, order, pay, be told, and log in."},
-	{Name: operatorTag, Description: "What the shop's own people call: plan sales, run them, look after orders, accounts, alarms and rules."},
-	{Name: "provider", Description: "What payment providers call, signed."},
+	{Name: "shopper", Description: "For the shop's pages and apps: browse, reserve, rush, order, pay, get notified, and log in."},
+	{Name: operatorTag, Description: "For the shop's staff: plan and run sales, and manage orders, accounts, alarms and rules."},
+	{Name: "provider", Description: "Signed callbacks of payment providers."},
 }
 
-// methodsOf lists the methods that a request's address answers to. chi knows
-// them when it calls the handler of 405s, but tells only its own.
+// methodsOf lists the methods that a request's path accepts. chi knows them when it
+// calls the handler of 405s, but does not expose them.
 func methodsOf(mux *chi.Mux, r *http.Request) []string {
-	path := r.URL.RawPath // what chi routes by
+	path := r.URL.RawPath // the path that chi matches
 	if path == "" {
 		path = r.URL.Path
 	}
@@ -135,18 +136,18 @@ func methodsOf(mux *chi.Mux, r *http.Request) []string {
 	return allowed
 }
 
-// direct is the one route that is found without the router.
+// direct is the only route that is found without the router.
 type direct struct {
 	method, prefix string
 	handler        http.Handler
 }
 
-// Direct registers the rush on Bare and lets its requests pass the router by:
-// finding the route would cost a tenth of what refusing one does. prefix is the
-// address up to its last segment, which the handler reads itself. There is one
-// such route; call it before serving.
+// Direct registers the rush on Bare and lets its requests bypass the router: finding
+// the route would cost a tenth of a refusal. prefix is the path up to its last
+// segment, which the handler parses itself. There is one such route; call Direct
+// before serving.
 func (rt *Router) Direct(method, prefix string, h http.Handler) {
-	rt.Bare.Method(method, prefix+"{segment}", h) // for what the router is asked: other methods, the list of routes
+	rt.Bare.Method(method, prefix+"{segment}", h) // for other methods and for listing the routes
 	rt.direct = direct{method, prefix, h}
 }
 

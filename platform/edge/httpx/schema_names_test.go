@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// A client that is generated from the document has names that say what the thing
-// is, not what the type behind it is called: none that ends like an inner type, or
-// with the number that huma gives to the second of a name.
-func TestTheDocumentsNamesAreForClients(t *testing.T) {
+// A client generated from the document has names for the things, not for the Go
+// types behind them: none with an inner type's ending, or with the number that huma
+// appends to a duplicate.
+func TestDocumentNamesAreForClients(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("openapi.json")
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Addresses are the settings of where a server listens and how it is reached.
+// Addresses are the settings of where a server listens and how clients reach it.
 type Addresses struct {
 	Listen    string `default:"127.0.0.1:8080" env:"STAMPEDE_LISTEN" help:"Address for shoppers and operators, host:port. A loopback address is bound on IPv4 and IPv6 alike; :8080 opens it to the network."`
 	OpsListen string `default:"127.0.0.1:9180" env:"STAMPEDE_OPS_LISTEN" help:"Address for health, metrics and profiles, host:port. Keep it off the public network."`
-	PublicURL string `default:"" env:"STAMPEDE_PUBLIC_URL" help:"How shoppers and payment providers reach this server, e.g. https://sale.example.com. Empty: http:// and the listen address."`
+	PublicURL string `default:"" env:"STAMPEDE_PUBLIC_URL" help:"URL at which shoppers and payment providers reach this server, e.g. https://sale.example.com. Empty: http:// and the listen address."`
 }
 
-// Check returns a sentence for each address that is wrong.
+// Check returns an error for each wrong address.
 func (a Addresses) Check() error {
 	var wrong []error
 	for _, l := range []struct{ flag, addr string }{{"listen", a.Listen}, {"ops-listen", a.OpsListen}} {
@@ -40,7 +40,7 @@ func (a Addresses) Check() error {
 	return errors.Join(wrong...)
 }
 
-// BaseURL is how others reach this server: PublicURL, else LocalURL.
+// BaseURL is how clients reach this server: PublicURL, else LocalURL.
 func (a Addresses) BaseURL() string {
 	if a.PublicURL != "" {
 		return strings.TrimSuffix(a.PublicURL, "/")
@@ -48,8 +48,8 @@ func (a Addresses) BaseURL() string {
 	return a.LocalURL()
 }
 
-// LocalURL is how this server is reached from its own machine: the listen
-// address, with a loopback host where it names none.
+// LocalURL is how clients on the same machine reach this server: the listen address,
+// with a loopback host if it names none.
 func (a Addresses) LocalURL() string {
 	host, port, _ := net.SplitHostPort(a.Listen)
 	if host == "" || host == "0.0.0.0" || host == "::" {
@@ -58,33 +58,33 @@ func (a Addresses) LocalURL() string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// OnlyHere reports whether others can reach this server but are sent to an
-// address that is each machine's own: the links that payment providers and
-// browsers get begin with BaseURL.
+// OnlyHere reports whether other machines can reach this server but get links that
+// work only locally: the links for payment providers and browsers begin with
+// BaseURL.
 func (a Addresses) OnlyHere() bool {
-	host, _, _ := net.SplitHostPort(a.Listen) // checked
+	host, _, _ := net.SplitHostPort(a.Listen) // validated by Check
 	u, err := url.Parse(a.BaseURL())
 	return err == nil && !Loopback(host) && Loopback(u.Hostname())
 }
 
-// Settings are how many requests an instance works on at once, and whom it
-// believes about a client's address.
+// Settings limit an instance's concurrent requests, and name the proxies that may
+// state a client's address.
 type Settings struct {
-	TrustedProxies []string `env:"STAMPEDE_TRUSTED_PROXIES" help:"Networks of the proxies before this server, comma-separated, e.g. 10.0.0.0/8: they alone are believed about a client's address. Empty: the connection's other end is the client."`
-	ProxyHeader    string   `default:"X-Forwarded-For" enum:"X-Forwarded-For,Forwarded" env:"STAMPEDE_PROXY_HEADER" help:"The one header that these proxies write the client's address into: X-Forwarded-For or Forwarded." rare:""`
+	TrustedProxies []string `env:"STAMPEDE_TRUSTED_PROXIES" help:"Networks of the proxies in front of this server, comma-separated, e.g. 10.0.0.0/8: only they may state a client's address. Empty: the connection's peer is the client."`
+	ProxyHeader    string   `default:"X-Forwarded-For" enum:"X-Forwarded-For,Forwarded" env:"STAMPEDE_PROXY_HEADER" help:"The header in which these proxies state the client's address: X-Forwarded-For or Forwarded." rare:""`
 
-	MaxConcurrent int  `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Requests that one route works on at once, the rush aside; others wait up to a second. 0 is no limit. stampede rush suggests a value." min:"0" max:"1000000"`
-	MaxInFlight   int  `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Requests that all routes work on at once, the rush aside: browsing and admin get up to half of it, the rest up to 8 tenths, callbacks and orders all. 0 is no limit." min:"0" max:"1000000"`
-	FixedWait     bool `env:"STAMPEDE_FIXED_WAIT" help:"Let requests wait for a place up to a second at all times. Without it, once a line has stood for a second, newcomers wait a tenth of a second, and those whom it would not serve in time are refused at once." rare:""`
+	MaxConcurrent int  `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Concurrent requests of one route, except the rush; further ones wait up to a second. 0: no limit. stampede rush suggests a value." min:"0" max:"1000000"`
+	MaxInFlight   int  `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Concurrent requests of all routes, except the rush: browsing and admin reads get up to half, the rest up to 8 tenths, callbacks and orders all. 0: no limit." min:"0" max:"1000000"`
+	FixedWait     bool `env:"STAMPEDE_FIXED_WAIT" help:"Always let requests wait up to a second for a place. Without it, once a queue has been standing for a second, new requests wait a tenth of a second, and those that would not be served in time are refused immediately." rare:""`
 }
 
-// Check finds a proxy that is no network.
+// Check refuses a proxy that is not a network.
 func (s Settings) Check() error {
 	_, err := s.Proxies()
 	return err
 }
 
-// Proxies are those who are believed about a client's address.
+// Proxies are the proxies that may state a client's address.
 func (s Settings) Proxies() (Proxies, error) {
 	p, err := ParseProxies(s.TrustedProxies, s.ProxyHeader)
 	if err != nil {
@@ -93,13 +93,13 @@ func (s Settings) Proxies() (Proxies, error) {
 	return p, nil
 }
 
-// Bounds are how many requests are worked on at once.
+// Bounds limit the concurrent requests.
 func (s Settings) Bounds() Bounds {
 	return Bounds{InFlight: s.MaxInFlight, OfRoute: s.MaxConcurrent, FixedWait: s.FixedWait}
 }
 
-// Private reports whether what is sent to an address stays between the two: over
-// TLS, or on this machine.
+// Private reports whether requests to an address cannot be read by others: it uses
+// TLS, or is on this machine.
 func Private(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.User != nil {

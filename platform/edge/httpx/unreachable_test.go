@@ -19,9 +19,9 @@ import (
 	"stampede/platform/store/redisx"
 )
 
-// A store that is away is told as such, whatever route needs it; everything else
-// that goes wrong is a failure of ours, which coming again does not repair.
-func TestAStoreThatIsAwayIsNoFailureOfOurs(t *testing.T) {
+// A store that is down is reported as such, whatever route needs it; every other
+// error is a failure of the server, which a retry does not fix.
+func TestUnreachableStoreAnswers503(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
 	var answer error
@@ -38,7 +38,7 @@ func TestAStoreThatIsAwayIsNoFailureOfOurs(t *testing.T) {
 		err    error
 		status int
 	}{
-		"nobody listens":      {refused, 503},
+		"connection refused":  {refused, 503},
 		"cut in the middle":   {io.ErrUnexpectedEOF, 503},
 		"too late":            {context.DeadlineExceeded, 503},
 		"postgres stops":      {&pgconn.PgError{Code: "57P01"}, 503},
@@ -49,7 +49,7 @@ func TestAStoreThatIsAwayIsNoFailureOfOurs(t *testing.T) {
 		"a node of a cluster": {fmt.Errorf("%w: reset", redisx.ErrNoAnswer), 503},
 		"redis has no key":    {redis.Nil, 500},
 		"a client that left":  {context.Canceled, 500},
-		"an answer":           {fault.New(fault.Conflict, "stale-version", fault.Titles{"Somebody else has changed this meanwhile", "内容已被他人修改，请刷新后重试"}, "Read it again.").Because(refused), 409},
+		"an answer":           {fault.New(fault.Conflict, "stale-version", fault.Titles{"This has changed since you read it", "内容已被他人修改，请刷新后重试"}, "Read it again.").Because(refused), 409},
 	} {
 		answer = fmt.Errorf("module: read: %w", c.err)
 		plain, worded := ask("/plain/1"), ask("/worded/1")
@@ -62,7 +62,7 @@ func TestAStoreThatIsAwayIsNoFailureOfOurs(t *testing.T) {
 			t.Errorf("%s: %s %s", name, plain.Body, worded.Body)
 		}
 		if err := httpx.Unreachable("The list", answer); (fault.From(err).Kind == fault.Unavailable) != (c.status == 503) {
-			t.Errorf("%s: a handler's own word: %v", name, err)
+			t.Errorf("%s: a handler's sentence: %v", name, err)
 		}
 	}
 }

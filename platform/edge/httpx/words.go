@@ -15,18 +15,18 @@ import (
 	"github.com/danielgtaylor/huma/v2/validation"
 )
 
-// What huma says when a request cannot be looked at in parts, and what we say.
+// huma's messages for an unreadable request, and ours.
 const humaCannotRead = "cannot read request body"
 
 var wholes = map[string]string{
-	humaCannotRead:              "The body ended too early or is not framed as HTTP asks for; send the request again.",
-	"request body is required":  "This address takes a JSON body, and none was sent.",
+	humaCannotRead:              "The body ended too early or its HTTP framing is invalid; send the request again.",
+	"request body is required":  "This route requires a JSON body, and none was sent.",
 	"request body read timeout": "The body did not arrive in time; send the request again.",
 }
 
-// huma's words for what it finds, which are variables for this purpose: ours follow
-// a field's name and make a sentence with it. Those with an error in them leave it
-// out (%.0s), because it would speak of Go.
+// huma's validation messages, which are variables for this purpose: ours follow a
+// field's name and complete a sentence. Those that include an error omit it (%.0s),
+// because it is in Go's terms.
 func init() {
 	validation.MsgUnexpectedProperty = "is not known here"
 	validation.MsgExpectedRFC3339DateTime = "must be " + aTime
@@ -56,14 +56,14 @@ func init() {
 	validation.MsgExpectedRequiredProperty = missingMember + "%s"
 }
 
-// missingMember begins what we have huma say of the object that lacks a member,
-// to be turned into what is wrong with the member.
+// missingMember begins the message that huma reports for the object that lacks a
+// member; it is rewritten to name the member.
 const missingMember = "is missing: "
 
-// aTime is how a body writes a moment.
+// aTime describes the format of a time in a body.
 const aTime = "a time with its zone, as in 2026-11-11T20:00:00+08:00"
 
-// ofParams are huma's words for parameters, which are not variables.
+// ofParams are huma's messages for parameters, which are not variables.
 var ofParams = map[string]string{
 	"required query parameter is missing": "is missing", "required header parameter is missing": "is missing", "required path parameter is missing": "is missing",
 	"invalid integer": "must be a whole number", "invalid float": "must be a number", "invalid boolean": "must be true or false",
@@ -71,8 +71,8 @@ var ofParams = map[string]string{
 
 const humaUnknownQuery = "unknown query parameter"
 
-// inOurWords makes a sentence with the field's name of what huma says about it,
-// without what must not be repeated.
+// inOurWords turns huma's message about a field into a sentence with the field's
+// name, without the parts that must not be repeated.
 func inOurWords(d huma.ErrorDetail, op *huma.Operation) Flaw {
 	if says := ofParams[d.Message]; says != "" {
 		d.Message = says
@@ -83,7 +83,7 @@ func inOurWords(d huma.ErrorDetail, op *huma.Operation) Flaw {
 	case strings.HasPrefix(d.Message, missingMember):
 		d.Location += "." + strings.TrimPrefix(d.Message, missingMember)
 		d.Message, d.Value = "is missing", nil
-	case d.Location == "body" && strings.HasPrefix(d.Message, "body."): // by readJSON
+	case d.Location == "body" && strings.HasPrefix(d.Message, "body."): // from readJSON
 		d.Location, d.Message, _ = strings.Cut(d.Message, " ")
 		d.Value = nil
 	case strings.HasPrefix(d.Message, "invalid date/time"):
@@ -103,7 +103,7 @@ func inOurWords(d huma.ErrorDetail, op *huma.Operation) Flaw {
 	return &d
 }
 
-// knownQuery lists what an address takes in its query.
+// knownQuery lists the query parameters of a route.
 func knownQuery(op *huma.Operation) string {
 	var names []string
 	if op != nil {
@@ -114,13 +114,14 @@ func knownQuery(op *huma.Operation) string {
 		}
 	}
 	if len(names) == 0 {
-		return "this address takes no query parameters"
+		return "this route takes no query parameters"
 	}
-	return "this address takes " + strings.Join(names, ", ")
+	return "this route takes " + strings.Join(names, ", ")
 }
 
-// plainNumber writes the bound in a sentence as people do: huma keeps bounds as
-// floats, which have an exponent when they are large, and counts one characters.
+// plainNumber formats the bound in a sentence as people write it: huma keeps bounds
+// as floats, which have an exponent when they are large, and uses the plural for one
+// character.
 func plainNumber(sentence string) string {
 	for many, one := range map[string]string{" 1 characters": " 1 character", " 1 entries": " 1 entry"} {
 		if start, ok := strings.CutSuffix(sentence, many); ok {
@@ -137,10 +138,9 @@ func plainNumber(sentence string) string {
 // jsonFormat is how bodies are written and read.
 var jsonFormat = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: readJSON}
 
-// readJSON reads a body, twice for each request: into a tree that the schema is
-// checked against, where numbers keep their digits, and into the input of the
-// handler. Its errors are sentences, or begin with the place of the field at fault,
-// see inOurWords.
+// readJSON parses a body, twice for each request: into a tree for the schema check,
+// where numbers keep their digits, and into the handler's input. Its errors are
+// sentences, or begin with the location of the invalid field, see inOurWords.
 func readJSON(body []byte, into any) error {
 	tree, ok := into.(*any)
 	if !ok {
@@ -152,12 +152,12 @@ func readJSON(body []byte, into any) error {
 		return asText(err, len(body))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("The body has something behind its JSON, from byte %d on.", dec.InputOffset()) //nolint:err113,revive,staticcheck // a sentence for the client
+		return fmt.Errorf("The body has extra data after its JSON, from byte %d on.", dec.InputOffset()) //nolint:err113,revive,staticcheck // a sentence for the client
 	}
 	return nil
 }
 
-// asText tells where a body stops being JSON, without its text.
+// asText reports where a body stops being JSON, without quoting it.
 func asText(err error, length int) error {
 	at := int64(length)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -169,8 +169,8 @@ func asText(err error, length int) error {
 	return fmt.Errorf("The body is not JSON: byte %d does not belong there.", at) //nolint:err113,revive,staticcheck // as above
 }
 
-// inFields tells which field of a body, which is as the schema wants it, does not
-// fit into its type.
+// inFields reports which field of a body that passed the schema does not fit its
+// type.
 func inFields(err error) error {
 	if err == nil {
 		return nil
@@ -185,5 +185,5 @@ func inFields(err error) error {
 	if _, ok := errors.AsType[*time.ParseError](err); ok {
 		return fmt.Errorf("The body has a time that is not %s.", aTime) //nolint:err113,revive,staticcheck // as above
 	}
-	return errors.New("The body has a value that cannot be read as what its field is.") //nolint:err113,revive,staticcheck // as above
+	return errors.New("The body has a value of the wrong type for its field.") //nolint:err113,revive,staticcheck // as above
 }

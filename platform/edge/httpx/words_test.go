@@ -32,7 +32,7 @@ type draft struct {
 	}
 }
 
-// A flaw is a sentence with the field's name, which says what to send instead.
+// A flaw is a sentence with the field's name that says what to send instead.
 func TestFlawsAreSentences(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
@@ -44,7 +44,7 @@ func TestFlawsAreSentences(t *testing.T) {
 		query, body, contentType string
 		status                   int
 		detail                   string
-		places                   string // of errors, with the values that stood there
+		places                   string // locations of errors, with their values
 	}{
 		{"", `{}`, "", 422, "title is missing.", `body.title`},
 		{"", `{"title":"a","price":1}`, "", 422, "price is not known here.", `body.price`},
@@ -68,13 +68,13 @@ func TestFlawsAreSentences(t *testing.T) {
 		{"", `[]`, "", 422, "The body must be an object.", `body`},
 		{"", `{"title":"a"`, "", 400, "The body is not JSON: it ends too early.", `body`},
 		{"", `{"title":secret}`, "", 400, "The body is not JSON: byte 10 does not belong there.", `body`},
-		{"", `{"title":"a"} {}`, "", 400, "The body has something behind its JSON, from byte 15 on.", `body`},
-		{"", ``, "", 400, "This address takes a JSON body, and none was sent.", ``},
+		{"", `{"title":"a"} {}`, "", 400, "The body has extra data after its JSON, from byte 15 on.", `body`},
+		{"", ``, "", 400, "This route requires a JSON body, and none was sent.", ``},
 		{"", `title=a`, "application/x-www-form-urlencoded", 415, "Send the body as JSON, with Content-Type: application/json.", ``},
-		{"", `{"title":"a` + strings.Repeat(" ", 70_000) + `"}`, "", 413, "The body has to be smaller than 65536 bytes.", ``},
+		{"", `{"title":"a` + strings.Repeat(" ", 70_000) + `"}`, "", 413, "The body must be smaller than 65536 bytes.", ``},
 		{"?limit=abc", `{"title":"a"}`, "", 422, "limit must be a whole number.", `query.limit "abc"`},
 		{"?limit=101", `{"title":"a"}`, "", 422, "limit must be at most 100.", `query.limit 101`},
-		{"?q=First", `{"title":"a"}`, "", 422, "q is not known here; this address takes limit, since.", `query.q ""`},
+		{"?q=First", `{"title":"a"}`, "", 422, "q is not known here; this route takes limit, since.", `query.q ""`},
 	} {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/drafts/1"+c.query, strings.NewReader(c.body))
 		req.Header.Set("Content-Type", c.contentType)
@@ -91,7 +91,7 @@ func TestFlawsAreSentences(t *testing.T) {
 			t.Errorf("%s %.60s:\n%d %s %s, want\n%d %s %s", c.query, c.body, status, p.Detail, got, c.status, c.detail, c.places)
 		}
 	}
-	if status, p := ask(t, rt, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/bare?a=1", nil)); status != 422 || p.Detail != "a is not known here; this address takes no query parameters." {
+	if status, p := ask(t, rt, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/bare?a=1", nil)); status != 422 || p.Detail != "a is not known here; this route takes no query parameters." {
 		t.Errorf("%d %s", status, p.Detail)
 	}
 }
@@ -115,8 +115,8 @@ func ask(t *testing.T, h http.Handler, req *http.Request) (int, problem) {
 	return w.Code, p
 }
 
-// What is wrong with a login is told without what it was tried with.
-func TestNoSecretComesBack(t *testing.T) {
+// Errors of a login do not repeat its secrets.
+func TestRefusalsRepeatNoSecret(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
 	type login struct {
@@ -142,7 +142,7 @@ func TestNoSecretComesBack(t *testing.T) {
 				req.Header.Set("Human-Check", "s3cret s3cret")
 				w := httptest.NewRecorder()
 				rt.ServeHTTP(w, req)
-				if path == "/elsewhere" { // only what stands for itself may be repeated there
+				if path == "/elsewhere" { // only single values may be repeated there
 					if strings.Contains(w.Body.String(), `"location":"body","value"`) || strings.Contains(w.Body.String(), `"location":"header.Human-Check","value"`) {
 						t.Errorf("%s with %s: %s", body, contentType, w.Body)
 					}

@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// claimFor is how long a claim keeps others away when its process dies. It is
-	// longer than any request may take; whoever comes with the key meanwhile is
-	// told to come again.
+	// claimFor is how long the claim of a dead process blocks the key. It is longer
+	// than any request may take; until then other requests with the key are told to
+	// retry.
 	claimFor = time.Minute
-	// afterwards bounds keeping the answer, or giving the claim back, once the
-	// work is done, whether the client still waits or not.
+	// afterwards bounds storing the answer, or releasing the claim, once the work is
+	// done, whether or not the client still waits.
 	afterwards = 5 * time.Second
 )
 
-// Around runs fn at most once at a time for the principal in ctx and a key, and
-// not again once it has succeeded. operation names what is done, request is all
-// of what was asked for. Without a key it only runs fn. T must survive being
-// written as JSON and read again.
+// Around runs fn for the principal in ctx and a key, never concurrently and not again
+// once it has succeeded. operation names the effect, request is the complete input.
+// Without a key it only runs fn. T must survive a round trip through JSON.
 //
-// fn itself must bear being repeated: it runs again after it has failed, and
-// after its process died within the minute that a claim lasts. An answer that
-// cannot be kept is told all the same, and logged.
+// fn must be safe to repeat: it runs again after it has failed, and after its process
+// died, once the claim has expired. If the answer cannot be stored, the client still
+// gets it, and the error is logged.
 func Around[T any](ctx context.Context, db *pgxpool.Pool, log *slog.Logger, key, operation string, request any, fn func(context.Context) (T, error)) (T, error) {
 	var none T
 	if key == "" {
@@ -58,28 +57,28 @@ func Around[T any](ctx context.Context, db *pgxpool.Pool, log *slog.Logger, key,
 	defer cancel()
 	if err != nil {
 		if lost := c.giveBack(ctx); lost != nil {
-			log.WarnContext(ctx, "idempotency claim not given back, it ends by itself", "operation", operation, "error", lost)
+			log.WarnContext(ctx, "releasing an idempotency claim failed, it expires within a minute", "operation", operation, "error", lost)
 		}
 		return none, err
 	}
 	if err := c.keep(ctx, answer); err != nil {
-		log.WarnContext(ctx, "idempotent answer not kept", "operation", operation, "error", err)
+		log.WarnContext(ctx, "storing an idempotent answer failed", "operation", operation, "error", err)
 	}
 	return answer, nil
 }
 
-// claim is one user's key while a request with it is carried out.
+// claim is one user's key while a request with it is running.
 type claim struct {
 	db    *pgxpool.Pool
 	actor int64
 	key   string
-	until *time.Time // names this claim among later ones of the key
+	until *time.Time // distinguishes this claim from later ones of the key
 }
 
 // take claims the key unless it has an answer or is claimed; then it returns the
-// request and the answer, nil while there is none. A claim that has run out goes
-// to whoever repeats the same request: another one may not pass for it, because
-// the first may have had its effect.
+// request and the answer, nil while there is none. An expired claim can be taken
+// over by the same request only: a different one must not replace it, because the
+// first may have had its effect.
 func (c *claim) take(ctx context.Context, digest []byte) (mine bool, request, response []byte, err error) {
 	q := idempotencydb.New(c.db)
 	c.until, err = q.Claim(ctx, idempotencydb.ClaimParams{Actor: c.actor, Key: c.key, Request: digest, ClaimFor: claimFor, Kept: Kept})
@@ -91,24 +90,24 @@ func (c *claim) take(ctx context.Context, digest []byte) (mine bool, request, re
 	}
 	kept, err := q.Answer(ctx, idempotencydb.AnswerParams{Actor: c.actor, Key: c.key})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return false, digest, nil, nil // given back this moment: in flight until the client asks again
+		return false, digest, nil, nil // released just now: in flight until the client retries
 	}
 	if err != nil {
-		return false, nil, nil, fmt.Errorf("idempotency: look for kept answer: %w", err)
+		return false, nil, nil, fmt.Errorf("idempotency: read stored answer: %w", err)
 	}
 	return false, kept.Request, kept.Response, nil
 }
 
-// giveBack ends a claim whose request has failed.
+// giveBack releases the claim of a failed request.
 func (c *claim) giveBack(ctx context.Context) error {
 	err := idempotencydb.New(c.db).GiveClaimBack(ctx, idempotencydb.GiveClaimBackParams{Actor: c.actor, Key: c.key, ClaimedUntil: c.until})
 	if err != nil {
-		return fmt.Errorf("idempotency: give claim back: %w", err)
+		return fmt.Errorf("idempotency: release claim: %w", err)
 	}
 	return nil
 }
 
-// keep turns a claim into its answer, unless it has run out and is another's.
+// keep turns a claim into its answer, unless it has expired and was taken over.
 func (c *claim) keep(ctx context.Context, answer any) error {
 	raw, err := json.Marshal(answer)
 	if err != nil {
@@ -116,7 +115,7 @@ func (c *claim) keep(ctx context.Context, answer any) error {
 	}
 	err = idempotencydb.New(c.db).KeepAnswer(ctx, idempotencydb.KeepAnswerParams{Actor: c.actor, Key: c.key, ClaimedUntil: c.until, Response: raw})
 	if err != nil {
-		return fmt.Errorf("idempotency: keep answer: %w", err)
+		return fmt.Errorf("idempotency: store answer: %w", err)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type answer struct {
 
 type request struct{ Units int }
 
-// run is one of the two ways to carry out a request under a key.
+// run is one of the two ways to run a request under a key.
 type run func(ctx context.Context, key string, in request, fn func() (answer, error)) (answer, error)
 
 func ways(db *pgxpool.Pool) map[string]run {
@@ -50,14 +50,14 @@ func as(t *testing.T, user int64) context.Context {
 	return auth.Into(t.Context(), auth.Principal{UserID: user, Role: auth.Shopper})
 }
 
-// Both ways keep the same promises.
+// Both ways give the same guarantees.
 func TestAKeyHasOneEffect(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	for name, carryOut := range ways(db) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			user := int64(len(name)) // keys are a user's own
+			user := int64(len(name)) // keys are scoped to a user
 			var made atomic.Int64
 			create := func() (answer, error) { return answer{No: made.Add(1)}, nil }
 			expect := func(what string, ctx context.Context, key string, in request, want int64, wantErr error) {
@@ -75,17 +75,18 @@ func TestAKeyHasOneEffect(t *testing.T) {
 			expect("no key", as(t, user), "", request{1}, 4, nil)
 			expect("no key again", as(t, user), "", request{1}, 5, nil)
 			if _, err := carryOut(as(t, user), "\xff", request{1}, create); fault.From(err).Kind != fault.Invalid {
-				t.Errorf("a key that is no text: %v", err)
+				t.Errorf("a key that is not text: %v", err)
 			}
 
-			// A request that failed may be repeated, and with another body, too: it had no effect.
+			// A failed request may be repeated, even with another body: it had no
+			// effect.
 			broken := errors.New("broken on purpose")
 			if _, err := carryOut(as(t, user), "k3", request{1}, func() (answer, error) { return answer{}, broken }); !errors.Is(err, broken) {
 				t.Errorf("a failure: %v", err)
 			}
 			expect("after a failure", as(t, user), "k3", request{2}, 6, nil)
 
-			// While the first runs, the second is told so, and has no effect.
+			// While the first runs, the second is refused and has no effect.
 			under, finish := make(chan struct{}), make(chan struct{})
 			var first sync.WaitGroup
 			first.Go(func() {
@@ -119,14 +120,14 @@ func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// The claim of a process that died keeps others away for a minute; then the same
-// request may be repeated, and no other.
+// The claim of a dead process blocks the key for a minute; then only the same
+// request may be repeated.
 func TestAClaimOutlivesItsProcessForAMinute(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	around := ways(db)["around"]
 	create := func() (answer, error) { return answer{No: 1}, nil }
-	// A process that dies neither keeps an answer nor gives the claim back.
+	// A process that dies neither stores an answer nor releases the claim.
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = around(as(t, 1), "k", request{1}, func() (answer, error) { panic("died") })
@@ -136,10 +137,10 @@ func TestAClaimOutlivesItsProcessForAMinute(t *testing.T) {
 	}
 	exec(t, db, `UPDATE platform.idempotency SET claimed_until = claimed_until - interval '1 minute'`)
 	if _, err := around(as(t, 1), "k", request{2}, create); !errors.Is(err, idempotency.ErrMismatch) {
-		t.Errorf("another request under a claim that ran out: %v", err)
+		t.Errorf("another request under an expired claim: %v", err)
 	}
 	if got, err := around(as(t, 1), "k", request{1}, create); err != nil || got.No != 1 {
-		t.Errorf("the same request under a claim that ran out: %+v, %v", got, err)
+		t.Errorf("the same request under an expired claim: %+v, %v", got, err)
 	}
 }
 
@@ -168,7 +169,7 @@ func TestForgetRemovesWhatIsOld(t *testing.T) {
 	exec(t, db, `UPDATE platform.idempotency SET created_at = now() - interval '24 hours' WHERE key = 'old'`)
 	for _, want := range []int64{1, 0} {
 		if n, err := idempotency.Forget(t.Context(), db); n != want || err != nil {
-			t.Errorf("%d forgotten, %v; want %d", n, err, want)
+			t.Errorf("%d deleted, %v; want %d", n, err, want)
 		}
 	}
 }

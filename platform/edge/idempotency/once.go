@@ -12,10 +12,9 @@ import (
 	"stampede/platform/edge/idempotency/internal/idempotencydb"
 )
 
-// Once runs fn at most once for the principal in ctx and a key; fn has its effect
-// in tx. operation names what is done, request is all of what was asked for.
-// Without a key it only runs fn. T must survive being written as JSON and read
-// again.
+// Once runs fn at most once for the principal in ctx and a key; fn makes its changes
+// in tx. operation names the effect, request is the complete input. Without a key it
+// only runs fn. T must survive a round trip through JSON.
 func Once[T any](ctx context.Context, tx pgx.Tx, key, operation string, request any, fn func() (T, error)) (T, error) {
 	var none T
 	if key == "" {
@@ -29,7 +28,8 @@ func Once[T any](ctx context.Context, tx pgx.Tx, key, operation string, request 
 		return none, err
 	}
 	actor := auth.From(ctx).UserID
-	// Tried, not waited for: a second request beside the first would hold a connection for as long as that takes.
+	// A try-lock: a second request that waited for the first would hold a connection
+	// for that long.
 	q := idempotencydb.New(tx)
 	free, err := q.TryLockKey(ctx, idempotencydb.TryLockKeyParams{Actor: actor, Key: key})
 	if err != nil {
@@ -43,7 +43,7 @@ func Once[T any](ctx context.Context, tx pgx.Tx, key, operation string, request 
 	case err == nil:
 		return replay[T](digest, kept.Request, kept.Response)
 	case !errors.Is(err, pgx.ErrNoRows):
-		return none, fmt.Errorf("idempotency: look for kept answer: %w", err)
+		return none, fmt.Errorf("idempotency: read stored answer: %w", err)
 	}
 	answer, err := fn()
 	if err != nil {
@@ -55,7 +55,7 @@ func Once[T any](ctx context.Context, tx pgx.Tx, key, operation string, request 
 	}
 	err = q.PutAnswer(ctx, idempotencydb.PutAnswerParams{Actor: actor, Key: key, Request: digest, Response: raw})
 	if err != nil {
-		return none, fmt.Errorf("idempotency: keep answer: %w", err)
+		return none, fmt.Errorf("idempotency: store answer: %w", err)
 	}
 	return answer, nil
 }

@@ -1,6 +1,6 @@
 -- name: Claim :one
--- No row is returned while the key is claimed or answered. A day later it is free; a claim of a process that died may
--- be taken over by the same request.
+-- Returns no row while the key is claimed or answered. After a day it is free; the same request may take over the claim
+-- of a process that died.
 INSERT INTO platform.idempotency AS kept (actor, key, request, claimed_until)
 VALUES (@actor, @key, @request, clock_timestamp() + @claim_for::interval)
 ON CONFLICT (actor, key) DO UPDATE

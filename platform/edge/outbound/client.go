@@ -1,15 +1,15 @@
-// Package outbound makes the HTTP calls that leave the shop: to payment
-// providers, the SMS gateway, WeChat, the verifier of people and the alarm webhook.
+// Package outbound makes the HTTP calls that leave the shop: to payment providers,
+// the SMS gateway, WeChat, the human check's verifier and the alarm webhook.
 //
-// Each attempt has a time-out, failures are tried again, and a circuit breaker
-// fails calls at once for a while after some failures in a row
-// (platform/adr/0010-calls-that-can-hang.md). Redirects are not followed: what is
-// signed or holds a secret is meant for the address in the settings, and an answer
-// must not lead a request to a private address. Bodies are read up to a bound.
+// Each attempt has a timeout, failures are retried, and a circuit breaker makes calls
+// fail immediately for a while after some consecutive failures
+// (platform/adr/0010-calls-that-can-hang.md). Redirects are not followed: a request
+// that is signed or contains a secret is meant for the address in the settings, and an
+// answer must not lead a request to a private address. Bodies are read up to a bound.
 //
-// Addresses come from the operator's settings, who may run a gateway on loopback or
-// a private network. An address that a stranger gives does not belong here without a
-// guard on what it resolves to.
+// Addresses come from the settings of the operator, who may run a gateway on loopback
+// or a private network. Do not pass an address from an untrusted source here without
+// a check of what it resolves to.
 package outbound
 
 import (
@@ -29,40 +29,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config is how one other side is called.
+// Config is how one peer is called.
 type Config struct {
-	// Peer names the other side in the metrics.
+	// Peer names the peer in the metrics.
 	Peer string
-	// Timeout bounds one attempt, the reading of its reply included.
+	// Timeout bounds one attempt, including the reading of its reply.
 	Timeout time.Duration
-	// Whole has Timeout bound all attempts of a call together, and the breaker count
-	// them as one, for callers that cannot wait for a second time-out.
+	// Whole applies Timeout to all attempts of a call together, and makes the
+	// breaker count them as one, for callers that cannot wait for a second timeout.
 	Whole bool
-	// Attempts is how often a call is made at most.
+	// Attempts is the maximum number of attempts of a call.
 	Attempts int
-	// Backoff is the wait before the second attempt, spread by a quarter; it doubles
-	// up to 16 times. 0 is none.
+	// Backoff is the wait before the second attempt, with a jitter of a quarter; it
+	// doubles up to 16 times. 0 is none.
 	Backoff time.Duration
-	// BreakerFailures in a row make calls fail at once for BreakerDelay; then one
-	// call finds out. 0 is no breaker.
+	// BreakerFailures consecutive failures make calls fail immediately for
+	// BreakerDelay; then one call probes the peer. 0 is no breaker.
 	BreakerFailures int
 	BreakerDelay    time.Duration
 	// Conns is how many connections stay open between calls.
 	Conns int
 	// MaxConns bounds the connections to one host. 0 is no bound.
 	MaxConns int
-	// MaxBytes is how much of a reply's body is read; the rest is cut off.
+	// MaxBytes is how much of a reply's body is read; the rest is dropped.
 	MaxBytes int64
-	// Direct passes by the proxy that the environment names.
+	// Direct bypasses the proxy in the environment.
 	Direct bool
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
 }
 
-// Validate checks what must be above 0.
+// Validate checks the fields that must be above 0.
 func (c Config) Validate() error {
 	if c.Timeout <= 0 || c.Attempts < 1 || c.Backoff < 0 || c.BreakerFailures < 0 || c.BreakerFailures > 0 && c.BreakerDelay <= 0 || c.MaxBytes <= 0 {
-		return fmt.Errorf("outbound: time-out, attempts, breaker and bytes of calls to %s are above 0", c.Peer)
+		return fmt.Errorf("outbound: timeout, attempts, breaker and bytes of calls to %s must be above 0", c.Peer)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (c Config) Validate() error {
 // idleFor is how long a connection stays open between two calls.
 const idleFor = 30 * time.Second
 
-// Client calls one other side. Safe for concurrent use.
+// Client calls one peer. Safe for concurrent use.
 type Client struct {
 	cfg      Config
 	http     *http.Client
@@ -81,7 +81,7 @@ type Client struct {
 
 // New returns a client with valid settings. It makes no call.
 func New(cfg Config) *Client {
-	// A caller that gave up says nothing about the other side.
+	// A caller that gave up does not indicate a failure of the peer.
 	failed := func(_ any, err error) bool { return err != nil && !errors.Is(err, context.Canceled) }
 	c := &Client{
 		cfg: cfg, seconds: seconds(cfg.Metrics),
@@ -99,7 +99,7 @@ func New(cfg Config) *Client {
 		again = again.WithBackoff(cfg.Backoff, 16*cfg.Backoff).WithJitterFactor(.25)
 	}
 	retry, limit := failsafe.Policy[any](again.Build()), failsafe.Policy[any](timeout.New[any](cfg.Timeout))
-	// From the outside in.
+	// From the outermost to the innermost.
 	policies := []failsafe.Policy[any]{retry, limit}
 	if cfg.Whole {
 		policies = []failsafe.Policy[any]{limit, retry}
@@ -123,10 +123,10 @@ func proxy(direct bool) func(*http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment
 }
 
-// seconds is the one histogram of all clients that share a registry.
+// seconds is the histogram shared by all clients of a registry.
 func seconds(metrics prometheus.Registerer) prometheus.ObserverVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "stampede_outbound_seconds", Help: "How long attempts to call another service took, by service and whether its reply was usable.",
+		Name: "stampede_outbound_seconds", Help: "Duration of calls to another service, per attempt, by service and whether its reply was usable.",
 		Buckets: []float64{.01, .03, .1, .3, 1, 3, 10},
 	}, []string{"peer", "result"})
 	if metrics == nil {
@@ -140,11 +140,11 @@ func seconds(metrics prometheus.Registerer) prometheus.ObserverVec {
 	return h
 }
 
-// CloseIdleConnections closes the connections that no call is using.
+// CloseIdleConnections closes the connections that no call uses.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
 // Available is false while the breaker is open. When its delay is over, the next
-// call is the one that finds out.
+// call probes the peer.
 func (c *Client) Available() bool {
 	return c.breaker == nil || !c.breaker.IsOpen() || c.breaker.RemainingDelay() == 0
 }
@@ -153,22 +153,22 @@ func (c *Client) Available() bool {
 type Request struct {
 	URL  string
 	Body []byte // posted; nil makes it a GET
-	Type string // of the body
-	// Head sets further headers of each attempt, such as a signature, which has to be
+	Type string // the body's media type
+	// Head sets further headers of each attempt, such as a signature, which must be
 	// fresh. May be nil.
 	Head func(http.Header)
 }
 
-// Reply is what came back.
+// Reply is the peer's reply.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte // its first MaxBytes
 }
 
-// Do makes a call until read accepts the reply. An error of read counts as a
-// failure of the other side, which is tried again, as a connection that breaks does.
-// Errors do not repeat the address, which may hold a secret.
+// Do makes a call until read accepts the reply. An error of read counts as a failure
+// of the peer and is retried, as a broken connection is. Errors do not contain the
+// address, which may contain a secret.
 func (c *Client) Do(ctx context.Context, r Request, read func(Reply) error) error {
 	return c.executor.WithContext(ctx).RunWithExecution(func(exec failsafe.Execution[any]) error { //nolint:contextcheck // exec's comes from ctx
 		began, result := time.Now(), "ok"

@@ -22,13 +22,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// setup returns a client of a server that does what serve says, and its calls.
+// setup returns a client of a server that runs serve, and the number of its calls.
 func setup(t *testing.T, serve http.HandlerFunc, change func(*outbound.Config)) (*outbound.Client, outbound.Request, *atomic.Int64) {
 	t.Helper()
 	calls := new(atomic.Int64)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client has gone
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client has left
 		serve(w, r)
 	}))
 	t.Cleanup(srv.Close)
@@ -125,22 +125,22 @@ func TestServiceThatHangs(t *testing.T) {
 		<-arrived
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that gave up got %v", err)
+			t.Errorf("a canceled caller got %v", err)
 		}
 	}
 	if !c.Available() {
-		t.Error("callers that gave up opened the breaker")
+		t.Error("canceled callers opened the breaker")
 	}
 	c, req, _ = setup(t, hang, func(c *outbound.Config) {
 		c.Timeout, c.BreakerFailures, c.BreakerDelay = 100*time.Millisecond, 2, time.Hour
 	})
 	for range 2 {
 		if err := c.Do(t.Context(), req, good); !errors.Is(err, timeout.ErrExceeded) {
-			t.Errorf("%v, want a time-out", err)
+			t.Errorf("%v, want a timeout", err)
 		}
 	}
 	if c.Available() {
-		t.Error("two time-outs did not open the breaker")
+		t.Error("two timeouts did not open the breaker")
 	}
 }
 

@@ -10,20 +10,20 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// Decision is the answer to a Take, of the rule that is closest to refusing or
-// that refuses for the longest.
+// Decision is the answer to a Take, for the rule that is closest to refusing or that
+// refuses for the longest.
 type Decision struct {
 	Allowed   bool
 	Rule      Rule          // the zero Rule when none of the rules was on
-	Remaining int           // how many more would be allowed at once, now
-	Reset     time.Duration // until the subject may do Count at once again
-	Retry     time.Duration // until the next one is allowed; 0 when allowed
+	Remaining int           // how many more would be allowed immediately
+	Reset     time.Duration // until the full quota of Count is available again
+	Retry     time.Duration // until the next request is allowed; 0 when allowed
 
-	rules []Rule // all that were looked at
+	rules []Rule // all evaluated rules
 }
 
-// decide weighs what is known of one ask: ahead is how far the subject's TAT lies
-// ahead of now, after the take if it was allowed.
+// decide evaluates one ask: ahead is how far the subject's TAT lies ahead of now,
+// after the take if it was allowed.
 func decide(r Rule, allowed bool, ahead time.Duration) Decision {
 	ahead = max(ahead, 0)
 	left := r.full() - ahead
@@ -34,8 +34,8 @@ func decide(r Rule, allowed bool, ahead time.Duration) Decision {
 	return d
 }
 
-// tighter is the one of two that tells the subject more: the longer wait, else
-// what is nearer to its end.
+// tighter returns the more restrictive of two decisions: the longer wait, else the
+// one closer to its limit.
 func (d Decision) tighter(o Decision) Decision {
 	switch {
 	case d.Rule == Rule{}:
@@ -51,21 +51,22 @@ func (d Decision) tighter(o Decision) Decision {
 }
 
 var errLimited = fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"},
-	"Wait as long as Retry-After says.")
+	"Retry-After says when to retry.")
 
-// Err is nil when allowed, else a fault "rate-limited" that says when to come
-// back. platform/edge/httpx makes a 429 of it with Retry-After and the RateLimit fields.
+// Err is nil when allowed, else a fault "rate-limited" with the time of the next
+// attempt. platform/edge/httpx makes it a 429 with Retry-After and the RateLimit
+// fields.
 func (d Decision) Err() error {
 	if d.Allowed {
 		return nil
 	}
-	return errLimited.Saying(fmt.Sprintf("This is allowed %s; wait as long as Retry-After says.", d.Rule.words())).
+	return errLimited.Saying(fmt.Sprintf("This is allowed %s; Retry-After says when to retry.", d.Rule.words())).
 		After(d.Retry).With("rule", d.Rule.Name).Because(&Refused{d})
 }
 
-// words says a rule to a person: "5 times in 1m".
+// words describes a rule for people: "5 times in 1m".
 func (r Rule) words() string {
-	per := strings.TrimSuffix(strings.TrimSuffix(r.Per.String(), "0s"), "0m") // 1h0m0s reads like a machine
+	per := strings.TrimSuffix(strings.TrimSuffix(r.Per.String(), "0s"), "0m") // 1h0m0s is hard to read
 	if per == "" || !strings.ContainsAny(per[len(per)-1:], "hmsµn") {
 		per = r.Per.String()
 	}
@@ -76,14 +77,14 @@ func (r Rule) words() string {
 	return strconv.Itoa(r.Count) + times + per
 }
 
-// Refused is the cause of a refusal, for whoever writes the answer's header.
+// Refused is the cause of a refusal, from which the answer's header is written.
 type Refused struct{ Decision Decision } //nolint:errname // what happened, not what went wrong
 
 func (r *Refused) Error() string { return "rule " + r.Decision.Rule.Name + " refused" }
 
 // Header sets RateLimit-Policy and RateLimit, as in
-// draft-ietf-httpapi-ratelimit-headers-11: each rule with its quota and window,
-// and of the deciding one what remains and the seconds until it is full again.
+// draft-ietf-httpapi-ratelimit-headers-11: each rule with its quota and window, and
+// for the deciding rule the remaining quota and the seconds until it is full again.
 func (d Decision) Header(h http.Header) {
 	if d.Rule.Name == "" {
 		return
@@ -99,7 +100,7 @@ func (d Decision) Header(h http.Header) {
 	h.Set("RateLimit", `"`+d.Rule.Name+`";r=`+strconv.Itoa(d.Remaining)+";t="+seconds(d.Reset))
 }
 
-// seconds rounds up: coming too early would only be refused again.
+// seconds rounds up, because a retry that is too early would be refused again.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }

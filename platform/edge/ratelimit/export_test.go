@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TakeAt has Redis alone decide, at a given moment in Unix microseconds. It returns
+// TakeAt lets Redis alone decide, at a given time in Unix microseconds. It returns
 // how far ahead each subject's TAT lies.
 func (l *Limiter) TakeAt(micros int64, asks ...Ask) (ahead []time.Duration, taken bool, err error) {
 	l.nowMicros = micros
@@ -16,8 +16,8 @@ func (l *Limiter) TakeAt(micros int64, asks ...Ask) (ahead []time.Duration, take
 	return l.takeThere(context.Background(), asks, subjects)
 }
 
-// Await moves the limiter's memory on.
+// Await advances the limiter's memory by d.
 func (l *Limiter) Await(d time.Duration) { l.began = l.began.Add(-d) }
 
-// Interval is the time in which one is refilled.
+// Interval is the time in which one unit is refilled.
 func (r Rule) Interval() time.Duration { return r.interval() }

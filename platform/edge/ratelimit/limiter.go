@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// storeTimeout bounds one call. Redis answers within a millisecond; a shopper
-	// should not wait for the limits when it does not.
+	// storeTimeout bounds one call. Redis answers within a millisecond; if it does
+	// not, a shopper should not wait for the limits.
 	storeTimeout = 250 * time.Millisecond
-	// localFor is how long Redis is not asked after it failed, so that while it
-	// hangs one request in a second waits for it and not every one.
+	// localFor is how long Redis is not called after a failure, so that while it
+	// hangs one request a second waits for it and not every one.
 	localFor = time.Second
 )
 
-// shortWindow is what a restart may forgive: an instance that is alone keeps rules
-// of up to this in its memory, and spares Redis a synced write for each request.
+// shortWindow is what a restart may forgive: a single instance keeps rules of up to
+// this window in memory, which saves Redis a synced write per request.
 const shortWindow = time.Minute
 
 // Limiter decides Takes. Safe for concurrent use.
@@ -35,30 +35,30 @@ type Limiter struct {
 	log    *slog.Logger
 	table  table
 	began  time.Time
-	// localUntil is when Redis is asked again, since began; in the past while it
+	// localUntil is when Redis is called again, since began; in the past while it
 	// answers.
 	localUntil atomic.Int64
-	nowMicros  int64 // for take.lua; tests set it
+	nowMicros  int64 // for take.lua; set by tests
 
 	refusals  *prometheus.CounterVec
 	localOnly prometheus.Counter
 }
 
-// Option is what a Limiter may be told besides.
+// Option configures a Limiter.
 type Option func(*Limiter)
 
-// SingleInstance says whether no other instance limits the same subjects: then short
-// rules are kept in memory alone.
+// SingleInstance says that no other instance limits the same subjects: then short
+// rules are kept in memory only.
 func SingleInstance(single bool) Option { return func(l *Limiter) { l.single = single } }
 
-// New returns a limiter over a Redis, or one with nothing but its memory when rdb
-// is nil. metrics takes its figures; a second limiter on the same one panics.
+// New returns a limiter over a Redis, or one with memory only when rdb is nil.
+// metrics receives its metrics; a second limiter on the same registry panics.
 func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registerer, with ...Option) *Limiter {
 	auto := promauto.With(metrics)
 	l := &Limiter{
 		redis: rdb, log: log, began: time.Now(),
 		refusals: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_ratelimit_refusals_total", Help: "Requests refused by a rate limit, by rule and by who knew: memory or Redis.",
+			Name: "stampede_ratelimit_refusals_total", Help: "Requests refused by a rate limit, by rule and by where it was decided: memory or Redis.",
 		}, []string{"rule", "by"}),
 		localOnly: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_ratelimit_alone_total", Help: "Rate limit decisions made by this instance alone because Redis did not answer.",
@@ -71,8 +71,8 @@ func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registe
 	return l
 }
 
-// Expect has the rules counted from the first scrape on, so that the first rate of
-// refusals is right.
+// Expect exports the rules' series from the first scrape on, so that the first rate
+// of refusals is right.
 func (l *Limiter) Expect(rules ...Rule) {
 	for _, r := range rules {
 		for _, by := range []string{byMemory, byRedis} {
@@ -81,19 +81,19 @@ func (l *Limiter) Expect(rules ...Rule) {
 	}
 }
 
-// Who knew that a subject is over a rule, as the metric says it.
+// Where a refusal was decided, as the metric's label.
 const (
 	byMemory = "memory"
 	byRedis  = "redis"
 )
 
-// now is monotone: a clock that is set does not refill anybody's quota.
+// now is monotonic: setting the clock does not refill a quota.
 func (l *Limiter) now() time.Duration { return time.Since(l.began) }
 
-// Take takes one of each rule for its subject if all of them allow it, else
-// nothing. Rules that are off are passed over; without any other the answer is
-// allowed. A Redis that fails is no error, see the package. Errors are an ask that
-// is not valid, and the end of ctx.
+// Take takes one of each rule for its subject if all of them allow it, else nothing.
+// Rules that are off are skipped; if all are off the answer is allowed. A failing
+// Redis is not an error, see the package. Errors are an invalid ask, and the end of
+// ctx.
 func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 	asks, err := active(asks)
 	if err != nil || len(asks) == 0 {
@@ -119,7 +119,7 @@ func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 		return Decision{}, fmt.Errorf("ratelimit: take: %w", ctx.Err())
 	case err != nil:
 		l.localOnly.Inc()
-		return d, nil //nolint:nilerr // a Redis that fails is no error of the caller's
+		return d, nil //nolint:nilerr // a failing Redis is not the caller's error
 	}
 	if !taken {
 		l.giveBack(asks, subjects)
@@ -136,9 +136,9 @@ func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 	return out, nil
 }
 
-// Look answers from memory what a Take of the asks would most likely say, and takes
-// nothing. Refused means refused; allowed is for a Take to decide. Asks that are
-// not valid are passed over.
+// Look answers from memory how a Take of the asks would most likely end, and takes
+// nothing. Refused is final; allowed is for a Take to decide. Invalid asks are
+// skipped.
 func (l *Limiter) Look(asks ...Ask) Decision {
 	asks, err := active(asks)
 	if err != nil || len(asks) == 0 {
@@ -159,7 +159,7 @@ func (l *Limiter) Look(asks ...Ask) Decision {
 // active returns the asks whose rules are on.
 func active(asks []Ask) ([]Ask, error) {
 	if len(asks) > maxAsks {
-		return nil, fmt.Errorf("ratelimit: %d rules at once; at most %d are taken together", len(asks), maxAsks)
+		return nil, fmt.Errorf("ratelimit: %d rules in one take, at most %d are allowed", len(asks), maxAsks)
 	}
 	on := make([]Ask, 0, len(asks))
 	for _, a := range asks {

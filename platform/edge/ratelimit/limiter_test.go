@@ -37,7 +37,7 @@ func take(t testing.TB, l *ratelimit.Limiter, asks ...ratelimit.Ask) ratelimit.D
 	return d
 }
 
-// bucket is the model: a level in microseconds that runs full by itself.
+// bucket is the model: a level in microseconds that refills over time.
 type bucket struct{ level, cost, full, seen int64 }
 
 func (b *bucket) at(now int64) int64 {
@@ -46,9 +46,9 @@ func (b *bucket) at(now int64) int64 {
 	return b.level
 }
 
-// Whatever is asked and however time passes, take.lua says what a bucket for each
-// rule and subject says that is counted in another way; and refused by one, a
-// composite costs nothing at the others.
+// For any asks and any passage of time, take.lua agrees with a model that counts one
+// bucket per rule and subject in a different way; refused by one rule, a composite
+// costs nothing at the others.
 func TestTheScriptIsABucketForEachRule(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, pgtest.Redis(t))
@@ -58,8 +58,8 @@ func TestTheScriptIsABucketForEachRule(t *testing.T) {
 		rules := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) ratelimit.Rule {
 			return ratelimit.Rule{
 				Count: rapid.IntRange(1, 6).Draw(rt, "count"),
-				// Keys end by the real clock, whatever time it is for the script: intervals of
-				// half a minute outlast the test.
+				// Keys expire by the real clock, whatever the script's time:
+				// intervals of half a minute outlast the test.
 				Per: time.Duration(rapid.IntRange(180, 7200).Draw(rt, "per")) * time.Second,
 			}
 		}), 1, 3).Draw(rt, "rules")
@@ -79,7 +79,7 @@ func TestTheScriptIsABucketForEachRule(t *testing.T) {
 			for i, r := range rules {
 				s := rapid.IntRange(0, 2).Draw(rt, "subject")
 				if s == 2 {
-					continue // not asked this time
+					continue // not part of this take
 				}
 				asks = append(asks, ratelimit.Ask{Rule: r, Key: string(rune('0'+s)) + "/" + time.Duration(round).String()})
 				asked = append(asked, model[i][s])
@@ -109,7 +109,7 @@ func TestTheScriptIsABucketForEachRule(t *testing.T) {
 
 var fiveInAnHour = ratelimit.Rule{Name: "test", Count: 5, Per: time.Hour}
 
-// Three instances, a thousand takes at once: the rule holds over all of them.
+// Three instances, a thousand concurrent takes: the rule applies to all together.
 func TestParallelTakesOverInstances(t *testing.T) {
 	t.Parallel()
 	rdb := pgtest.Redis(t)
@@ -151,13 +151,13 @@ func TestAFloodDoesNotReachRedis(t *testing.T) {
 	elsewhere, here := limiter(t, rdb), limiter(t, rdb)
 	ask := ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}
 	for range 5 {
-		take(t, elsewhere, ask) // so that only Redis knows
+		take(t, elsewhere, ask) // so that only Redis knows it
 	}
 	calls := &counting{}
 	rdb.AddHook(calls)
 	for range 1000 {
 		if take(t, here, ask).Allowed {
-			t.Fatal("more than five over both")
+			t.Fatal("more than five across both")
 		}
 	}
 	if n := calls.n.Load(); n > 2 { // one, and another when the script was not loaded yet
@@ -225,7 +225,7 @@ func TestLookTakesNothing(t *testing.T) {
 	}
 }
 
-// hanging accepts connections and says nothing.
+// hanging accepts connections and never answers.
 func hanging(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -251,8 +251,8 @@ func TestWhileRedisHangsTheInstanceDecidesAlone(t *testing.T) {
 	if allowed != 5 {
 		t.Errorf("%d were allowed, want 5", allowed)
 	}
-	// It is asked until one time-out of 250 ms is over; were each to wait for that, it
-	// would take 50 seconds.
+	// Redis is called until one timeout of 250 ms is over; if each take waited for
+	// that, it would take 50 seconds.
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("200 takes waited %s for a Redis that hangs", took)
 	}
@@ -267,7 +267,7 @@ func TestATakeEndsWithItsRequest(t *testing.T) {
 		t.Errorf("Take = %v", err)
 	}
 	if d := l.Look(ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}); d.Remaining != 5 {
-		t.Errorf("a take that did not happen cost one: %+v", d)
+		t.Errorf("a failed take cost one: %+v", d)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestARefusalSaysWhenToComeBack(t *testing.T) {
 	if f.Kind != fault.TooMany || f.Code != "rate-limited" || f.RetryAfter <= 11*time.Second || f.RetryAfter > 12*time.Second {
 		t.Errorf("%+v", f)
 	}
-	if want := "This is allowed 5 times in 1m; wait as long as Retry-After says."; f.Detail != want {
+	if want := "This is allowed 5 times in 1m; Retry-After says when to retry."; f.Detail != want {
 		t.Errorf("%q, want %q", f.Detail, want)
 	}
 	h := http.Header{}
@@ -342,15 +342,15 @@ func TestWrongRulesAreErrors(t *testing.T) {
 		{Name: "too-fast", Count: 10, Per: time.Microsecond},
 	} {
 		if _, err := l.Take(t.Context(), ratelimit.Ask{Rule: r, Key: "x"}); err == nil {
-			t.Errorf("%+v was taken", r)
+			t.Errorf("%+v was accepted", r)
 		}
 	}
 	if d := take(t, l); !d.Allowed {
-		t.Error("no rule at all refused")
+		t.Error("a take without rules was refused")
 	}
 }
 
-// BenchmarkTake is one Take of two rules: answered by Redis, and refused from
+// BenchmarkTake measures one Take of two rules: answered by Redis, and refused from
 // memory.
 func BenchmarkTake(b *testing.B) {
 	rdb := pgtest.Redis(b)

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Repeats bounds how often one user sends rushes to this instance. It stands on
-// the way of every rush, so it is GCRA in one atomic word of a fixed array:
-// nothing is allocated, locked or asked.
+// Repeats bounds how often one user sends rushes to this instance. It is on the path
+// of every rush, so it is GCRA in one atomic word of a fixed array: it allocates
+// nothing, takes no lock and calls no store.
 //
-// A word holds the newest TAT of the user it was last used by, and a tag of that
-// user. Another user of the same word takes it over: whoever comes in between
-// makes a flood cheaper by one burst, and nobody is ever refused for what somebody
-// else did, but for one pair of users in 2⁴¹ (the same word and the same tag).
-// Safe for concurrent use. A nil Repeats refuses nobody.
+// A word contains the newest TAT of the user it was last used by, and a tag of that
+// user. Another user of the same word takes it over: a user who gets in between allows
+// a flood one more burst, and a user is never refused because of another one, except
+// for one pair of users in 2⁴¹ (the same word and the same tag). Safe for concurrent
+// use. A nil Repeats refuses nothing.
 type Repeats struct {
 	words          [repeatWords]atomic.Uint64
 	interval, full uint64 // ms
@@ -23,36 +23,36 @@ type Repeats struct {
 }
 
 const (
-	// repeatWords are 512 KiB, which stay in a core's cache while a sale refuses;
-	// a larger array would be waited for.
+	// repeatWords take 512 KiB, which stay in a core's cache while a sale refuses; a
+	// larger array would cost cache misses.
 	repeatWords = 1 << 16
 	// wordBits of the hash choose the word, tagBits others are the tag, and the rest
-	// of the word is milliseconds: they come round after 17 years.
+	// of the word is milliseconds, which wrap around after 17 years.
 	wordBits = 16
 	tagBits  = 25
 	timeBits = 64 - tagBits
-	// maxRepeats keeps an interval at a whole number of milliseconds: from there on
-	// it is no limit on a person any more.
+	// maxRepeats keeps an interval at a whole number of milliseconds; above it the
+	// limit would not restrict a person any more.
 	maxRepeats = 1000
 )
 
-// NewRepeats allows each user perSecond rushes in a second, as many of them at
-// once; 1 … 1000. 0 returns nil, which allows all.
+// NewRepeats allows each user perSecond rushes a second, with a burst of as many; 1
+// … 1000. 0 returns nil, which allows all.
 func NewRepeats(perSecond int) (*Repeats, error) {
 	if perSecond < 0 || perSecond > maxRepeats {
-		return nil, fmt.Errorf("ratelimit: %d rushes of a user in a second; it may be 1 … %d, or 0 for no limit", perSecond, maxRepeats)
+		return nil, fmt.Errorf("ratelimit: rushes of a user per second must be 1 … %[2]d, or 0 for no limit, not %[1]d", perSecond, maxRepeats)
 	}
 	if perSecond == 0 {
 		return nil, nil //nolint:nilnil // nil is the limit that is off
 	}
 	interval := uint64(1000 / perSecond) //nolint:gosec // 1 … 1000
-	// The seed keeps anybody from choosing user ids that share a word.
+	// The seed keeps an attacker from choosing user ids that share a word.
 	return &Repeats{interval: interval, full: interval * uint64(perSecond), seed: rand.Uint64()}, nil //nolint:gosec // 1 … 1000
 }
 
-// Allow takes one for a user, at a moment in Unix milliseconds. When it refuses,
-// wait is how long until the next is allowed. A clock that is set back refuses
-// nobody: a TAT that lies further ahead than any take puts it counts as past.
+// Allow takes one for a user, at a time in Unix milliseconds. When it refuses, wait
+// is how long until the next is allowed. A clock that is set back refuses no user: a
+// TAT that lies further ahead than any take puts it counts as past.
 func (r *Repeats) Allow(user, unixMilli int64) (wait time.Duration, ok bool) {
 	if r == nil {
 		return 0, true
@@ -77,7 +77,7 @@ func (r *Repeats) Allow(user, unixMilli int64) (wait time.Duration, ok bool) {
 	}
 }
 
-// mix is the finalizer of SplitMix64: every bit of a user id moves every bit of
+// mix is the finalizer of SplitMix64: every bit of a user id affects every bit of
 // the hash.
 func mix(x uint64) uint64 {
 	x ^= x >> 30

@@ -18,8 +18,8 @@ func repeatsOf(t testing.TB, perSecond int) *Repeats {
 	return r
 }
 
-// A user's repeats follow a bucket that is counted in another way: whole units,
-// refilled by the millisecond.
+// A user's repeats follow a bucket model with whole units, refilled every
+// millisecond.
 func TestRepeatsAreABucket(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -71,9 +71,9 @@ func TestParallelRepeatsAreCountedOnce(t *testing.T) {
 	}
 }
 
-// A flood of others must not refuse anybody, however many share a word, but for the
-// rare ones who share a tag with whoever used it last: one in 33 million.
-func TestNobodyIsRefusedForOthers(t *testing.T) {
+// A flood of other users must not refuse a user, however many share a word, except
+// the rare ones who share a tag with the word's last user: one in 33 million.
+func TestFloodDoesNotRefuseOtherUsers(t *testing.T) {
 	t.Parallel()
 	r := repeatsOf(t, 1)
 	refused := 0
@@ -94,7 +94,7 @@ func TestAClockSetBackRefusesNobody(t *testing.T) {
 		r.Allow(1, 1_800_000_000_000)
 	}
 	if _, ok := r.Allow(1, 1_800_000_000_000-600_000); !ok {
-		t.Error("refused for ten minutes because the clock went back")
+		t.Error("refused for ten minutes after the clock was set back")
 	}
 }
 
@@ -119,8 +119,8 @@ func TestRepeatsAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkRepeats is what every rush pays: new users, as in a sale, and one who
-// hammers.
+// BenchmarkRepeats measures the cost for every rush: new users, as in a sale, and
+// one that sends continuously.
 func BenchmarkRepeats(b *testing.B) {
 	for name, users := range map[string]int64{"one": 1, "million": 1_000_000} {
 		b.Run(name, func(b *testing.B) {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Rule allows Count at once, refilled evenly over Per. A Count of 0 or less is no
-// rule: it never refuses, so that a setting of 0 turns a limit off.
+// Rule allows Count in a burst, refilled evenly over Per. A Count of 0 or less never
+// refuses, so that a setting of 0 turns a limit off.
 type Rule struct {
-	// Name tells rules apart, in Redis, in metrics and in the RateLimit fields:
-	// lower-case letters, digits and hyphens. Two rules of one name share their
+	// Name identifies a rule in Redis, in metrics and in the RateLimit fields:
+	// lower-case letters, digits and hyphens. Two rules with one name share their
 	// subjects' counts.
 	Name  string
 	Count int
@@ -21,8 +21,8 @@ type Rule struct {
 // On reports whether the rule limits anything.
 func (r Rule) On() bool { return r.Count > 0 }
 
-// interval is the time in which one is refilled, in whole microseconds, the unit
-// of Redis's TIME. Cutting the rest off errs for the subject by less than 1 µs.
+// interval is the time in which one unit is refilled, in whole microseconds, the
+// unit of Redis's TIME. Truncation favors the subject by less than 1 µs.
 func (r Rule) interval() time.Duration {
 	return (r.Per / time.Duration(r.Count)).Truncate(time.Microsecond)
 }
@@ -32,16 +32,16 @@ func (r Rule) full() time.Duration { return r.interval() * time.Duration(r.Count
 
 // Bounds of a rule.
 const (
-	// longestPer keeps keys from living on: what is limited by the month is a
-	// matter of the books, not of a rate.
+	// longestPer bounds the life of keys: a limit per month belongs in the database,
+	// not in a rate limit.
 	longestPer = 31 * 24 * time.Hour
-	// maxAsks is more than one decision ever looks at; it bounds the script's work.
+	// maxAsks is more than any decision needs; it bounds the script's work.
 	maxAsks = 8
-	// maxNameBytes fits a header field that several rules share.
+	// maxNameBytes fits several rules into one header field.
 	maxNameBytes = 64
 )
 
-// Validate returns what is wrong with a rule; one that is off is fine.
+// Validate returns what is wrong with a rule; a rule that is off is valid.
 func (r Rule) Validate() error {
 	switch {
 	case !validName(r.Name):
@@ -77,12 +77,12 @@ type Ask struct {
 // UserKey is the subject of a user.
 func UserKey(user int64) string { return "u:" + strconv.FormatInt(user, 10) }
 
-// homePrefix is the part of an IPv6 address that one customer has at least (RFC
-// 6177): whoever has one /64 has 2⁶⁴ addresses to come from.
+// homePrefix is the smallest IPv6 prefix that a customer gets (RFC 6177): the holder
+// of a /64 has 2⁶⁴ addresses.
 const homePrefix = 64
 
 // AddrKey is the subject of a client's address: an IPv4 address, or an IPv6
-// address's /64. Addresses that are not known share one subject.
+// address's /64. Unknown addresses share one subject.
 func AddrKey(addr netip.Addr) string {
 	addr = addr.Unmap()
 	switch {

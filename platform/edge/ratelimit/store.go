@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// mostTakes in one call take Redis a third of a millisecond, and a sync of its
-	// file for all of them.
+	// mostTakes in one call keep Redis busy for a third of a millisecond, with one
+	// sync of its file for all of them.
 	mostTakes = 128
-	// mostWaiting are some 50 ms of work; whoever comes then is decided here.
+	// mostWaiting is some 50 ms of work; further takes are decided in memory.
 	mostWaiting = 4096
 )
 
@@ -23,36 +23,36 @@ var takeSource string
 
 var takeScript = redis.NewScript(takeSource)
 
-// take is what one request takes from Redis, and what became of it.
+// take is one request's take from Redis, with its result.
 type take struct {
 	asks     []Ask
 	subjects []subject
 
-	ahead []time.Duration // of each subject's TAT
+	ahead []time.Duration // each subject's TAT
 	taken bool
 	err   error
 }
 
 var (
-	errAnswer    = errors.New("the script answered with something else")
-	errRedisDown = errors.New("ratelimit: Redis failed a moment ago")
+	errAnswer    = errors.New("the script's answer is malformed")
+	errRedisDown = errors.New("ratelimit: Redis failed less than a second ago")
 )
 
 // takeThere takes from Redis and returns how far ahead each subject's TAT lies.
-// Takes that come while others are under way go together.
+// Takes that arrive during a call are batched.
 func (l *Limiter) takeThere(ctx context.Context, asks []Ask, subjects []subject) (ahead []time.Duration, taken bool, err error) {
-	t := &take{asks: asks, subjects: append([]subject(nil), subjects...)} // it may outlive the request
+	t := &take{asks: asks, subjects: append([]subject(nil), subjects...)} // the take may outlive the request
 	if err := l.store.Ask(ctx, t); err != nil {
 		return nil, false, fmt.Errorf("ratelimit: take.lua: %w", err)
 	}
 	return t.ahead, t.taken, t.err
 }
 
-// takeTogether answers a batch. One batch is under way at a time: two would each
-// have half of it, and Redis syncs its file for every call.
+// takeTogether answers a batch. One batch is in flight at a time: two would each
+// carry half, and Redis syncs its file for every call.
 func (l *Limiter) takeTogether(batch []*take) {
 	err := errRedisDown
-	if l.now() >= time.Duration(l.localUntil.Load()) { // those who waited behind a call that failed need not wait again
+	if l.now() >= time.Duration(l.localUntil.Load()) { // requests queued behind a failed call must not wait again
 		err = l.takeAll(batch)
 	}
 	if err == nil {
@@ -60,14 +60,14 @@ func (l *Limiter) takeTogether(batch []*take) {
 	}
 	if !errors.Is(err, errRedisDown) {
 		l.localUntil.Store(int64(l.now() + localFor))
-		l.log.Warn("rate limits are decided by this instance alone", "error", err, "ask_redis_again_after", localFor)
+		l.log.Warn("Redis failed, rate limits are enforced per instance", "error", err, "ask_redis_again_after", localFor)
 	}
 	for _, t := range batch {
 		t.err = err
 	}
 }
 
-// takeAll belongs to all who wait, so it does not end with any of them.
+// takeAll serves all waiting requests, so it does not end with any one of them.
 func (l *Limiter) takeAll(batch []*take) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()

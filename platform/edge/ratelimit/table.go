@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// subject is a rule's subject as a hash: nobody can choose one that meets
-// another's, and what was hashed cannot be read from it.
+// subject is a rule's subject as a hash: a client cannot choose one that collides
+// with another's, and the subject cannot be read from it.
 type subject [15]byte // a multiple of 3, so that base64 needs no padding
 
 func subjectOf(a Ask) subject {
@@ -17,12 +17,12 @@ func subjectOf(a Ask) subject {
 	return subject(sum[:15])
 }
 
-// key is the subject's name in Redis. The tag puts all of them into one slot.
+// key is the subject's key in Redis. The hash tag puts all of them into one slot.
 func (s subject) key() string { return "limit:{limits}:" + base64.RawURLEncoding.EncodeToString(s[:]) }
 
-// The table's size: 262,144 subjects of 24 bytes are 6 MiB. A subject that finds
-// its row full takes the place of the one whose quota is full again the soonest;
-// Redis still knows that one, so what is lost is only the short way.
+// The table's size: 262,144 subjects of 24 bytes are 6 MiB. A subject whose row is
+// full replaces the subject whose quota is full again soonest; Redis still has that
+// one, so only the fast path is lost.
 const (
 	rows     = 1 << 15
 	rowPlace = 8
@@ -30,10 +30,10 @@ const (
 
 type place struct {
 	subject subject
-	tat     time.Duration // since the table's beginning; the past is an empty place
+	tat     time.Duration // since the table's creation; a past time is an empty place
 }
 
-// table keeps the newest TATs that this process knows of. Safe for concurrent use;
+// table keeps the newest TATs that this process knows. Safe for concurrent use;
 // locks are taken one at a time and only for a few comparisons.
 type table struct {
 	rows [rows]struct {
@@ -47,8 +47,8 @@ func (t *table) row(s subject) (row *[rowPlace]place, mu *sync.Mutex) {
 	return &r.places, &r.mu
 }
 
-// find returns a subject's place, or the one that it may take over. The row is
-// locked.
+// find returns a subject's place, or the one that it may replace. The caller has
+// locked the row.
 func find(row *[rowPlace]place, s subject) *place {
 	oldest := &row[0]
 	for i := range row {
@@ -62,7 +62,7 @@ func find(row *[rowPlace]place, s subject) *place {
 	return oldest
 }
 
-// take moves a subject's TAT one interval on unless it would then lie too far
+// take advances a subject's TAT by one interval unless it would then lie too far
 // ahead. It returns how far ahead it lies.
 func (t *table) take(s subject, r Rule, now time.Duration) (ahead time.Duration, ok bool) {
 	row, mu := t.row(s)
@@ -101,8 +101,8 @@ func (t *table) back(s subject, r Rule) {
 	}
 }
 
-// learn notes what Redis said. It never moves a TAT back: others of this process
-// may be on their way to Redis.
+// learn stores Redis's answer. It never moves a TAT back: other takes of this
+// process may be on their way to Redis.
 func (t *table) learn(s subject, ahead, now time.Duration) {
 	if ahead <= 0 {
 		return

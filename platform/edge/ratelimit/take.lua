@@ -1,15 +1,15 @@
--- Decides takes one after the other. A take is one of each of its rules for their
--- subjects, or nothing at all (GCRA).
+-- Decides takes one after the other. A take is one unit of each of its rules for
+-- their subjects, or nothing at all (GCRA).
 --
 -- KEYS     for each take and rule the subject's theoretical arrival time, Unix µs;
---          a missing key lies in the past
--- ARGV[1]  now in Unix µs, which tests own; 0 is the server's TIME
+--          a missing key counts as past
+-- ARGV[1]  now in Unix µs, set by tests; 0 uses the server's TIME
 -- ARGV[2…] for each take: its number of rules, then for each rule its interval in
---          µs and how many intervals it lets the time lie ahead
+--          µs and by how many intervals the time may lie ahead
 --
 -- Returns for each take: 1 taken | 0 refused, then for each rule how far its time
--- lies ahead of now in µs, 0 when it does not.
--- Errors: what SET says when memory is full; takes before it are written then.
+-- lies ahead of now in µs, 0 if it does not.
+-- Errors: SET's error when memory is full; earlier takes are then written.
 -- Cost: O(rules), at most one GET and one SET each. All keys share one slot.
 local now = tonumber(ARGV[1])
 if now == 0 then
@@ -33,7 +33,7 @@ while arg <= #ARGV do
   answer[#answer + 1] = taken
   for i = 1, rules do
     if taken == 1 then
-      -- The key ends with its quota full, rounded up to whole milliseconds.
+      -- The key expires when its quota is full, rounded up to whole milliseconds.
       redis.call('SET', KEYS[key + i], string.format('%.0f', after[i]), 'PX', math.ceil((after[i] - now) / 1000))
       answer[#answer + 1] = after[i] - now
     else

@@ -1,10 +1,10 @@
 // Package web serves the pages: the live page of `run`, the shop of `serve`, and in
-// both what a phone opens to confirm a login. They are plain files without any
-// third-party script, small enough to be put on a CDN as they are.
+// both the page on which a phone confirms a login. They are plain files without
+// third-party scripts, small enough to be deployed to a CDN unchanged.
 //
-// One document serves every address: its script looks at the query (`?qr=`,
-// `?item=`, `?order=`, `?sessions`) and shows that page, so that a cache needs to know nothing
-// about them.
+// One document serves every URL: its script reads the query (`?qr=`, `?item=`,
+// `?order=`, `?sessions`) and shows that page, so that a cache needs no knowledge of
+// the queries.
 package web
 
 import (
@@ -56,14 +56,15 @@ func Pages(rt *httpx.Router, page string) error {
 }
 
 const (
-	// keepStatic takes a crowd's requests off the server, and bounds for how long
-	// scripts of two versions may meet after an upgrade.
+	// keepStatic keeps a crowd's requests off the server, and bounds how long
+	// scripts of two versions may coexist after an upgrade.
 	keepStatic = "public, max-age=60"
-	// keepPage is asked for again each time; mostly the answer is 304.
+	// keepPage makes caches revalidate each time; usually the answer is 304.
 	keepPage = "no-cache"
 )
 
-// serve answers with one file. Embedded files have no date, so caches go by the tag.
+// serve answers with one file. Embedded files have no date, so caches revalidate by
+// the tag.
 func serve(name string, body []byte, keep string) http.HandlerFunc {
 	sum := sha256.Sum256(body)
 	tag := fmt.Sprintf(`"%x"`, sum[:8])

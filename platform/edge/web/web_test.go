@@ -29,7 +29,7 @@ func read(t *testing.T) map[string]string {
 	}
 	files := map[string]string{}
 	for _, name := range names {
-		raw, err := os.ReadFile(name) //nolint:gosec // of this folder
+		raw, err := os.ReadFile(name) //nolint:gosec // a file of this folder
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,11 +38,11 @@ func read(t *testing.T) map[string]string {
 	return files
 }
 
-// svgNamespace is a name, not an address.
+// svgNamespace is an identifier, not a URL to load.
 const svgNamespace = "http://www.w3.org/2000/svg"
 
-// mostBytes is what a page may have with everything that it loads at once,
-// compressed as proxies do it: half a second on a slow phone's line.
+// mostBytes is the maximum size of a page with everything that it loads initially,
+// compressed as proxies do it: half a second on a slow phone connection.
 const mostBytes = 30_000
 
 func TestThePagesStaySmall(t *testing.T) {
@@ -59,16 +59,16 @@ func TestThePagesStaySmall(t *testing.T) {
 	}
 	for name, text := range files {
 		if strings.HasSuffix(name, ".js") && regexp.MustCompile(`innerHTML|eval\(|https?://[^$]`).MatchString(strings.ReplaceAll(text, svgNamespace, "")) {
-			t.Errorf("%s puts markup together from texts, or loads something from elsewhere", name)
+			t.Errorf("%s builds markup from strings, or loads something from another host", name)
 		}
 	}
 }
 
-// compressed is the size of a file on its way.
+// compressed is the transferred size of a file.
 func compressed(t *testing.T, text string) int {
 	t.Helper()
 	if text == "" {
-		t.Error("a page loads a file that is not there")
+		t.Error("a page loads a missing file")
 	}
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
@@ -81,19 +81,20 @@ func compressed(t *testing.T, text string) int {
 	return out.Len()
 }
 
-// TestEveryWordIsThereInBothLanguages: what the pages say by key, and the keys that
-// they put together from the API's codes.
-func TestEveryWordIsThereInBothLanguages(t *testing.T) {
+// TestTextsExistInBothLanguages checks the texts that the pages look up by
+// key, and the keys that they build from the API's codes.
+func TestTextsExistInBothLanguages(t *testing.T) {
 	t.Parallel()
 	files := read(t)
 	zh, rest, ok := strings.Cut(files["words.js"], "const en = {")
 	en, _, ok2 := strings.Cut(rest, "\n};")
 	if !ok || !ok2 {
-		t.Fatal("words.js has another form")
+		t.Fatal("words.js has an unexpected form")
 	}
 	word := regexp.MustCompile(`(?m)(?:^|[ {])"?([a-z][A-Za-z_ -]*)"?: "([^"]*)"`)
 	place := regexp.MustCompile(`\{\w+\}`)
-	// words are the keys of a language, and of each the places that its text has for values.
+	// words returns the keys of a language, and for each the placeholders in its
+	// text.
 	words := func(text string) (keys, places []string) {
 		for _, m := range word.FindAllStringSubmatch(text, -1) {
 			keys = append(keys, m[1])
@@ -133,11 +134,11 @@ func TestEveryWordIsThereInBothLanguages(t *testing.T) {
 	}
 	for _, word := range used {
 		if !slices.Contains(have, word) {
-			t.Errorf("there is no word for %q", word)
+			t.Errorf("there is no text for %q", word)
 		}
 	}
 	if len(used) < 60 {
-		t.Errorf("only %d words were found in use: the search is wrong", len(used))
+		t.Errorf("only %d texts were found in use: the search is wrong", len(used))
 	}
 }
 
@@ -167,9 +168,9 @@ func TestPagesCanBeCached(t *testing.T) {
 	w := httptest.NewRecorder()
 	rt.ServeHTTP(w, httptest.NewRequest("GET", "/static/secret", nil))
 	if w.Code != 404 {
-		t.Errorf("a file that is not there: %d", w.Code)
+		t.Errorf("a missing file: %d", w.Code)
 	}
 	if err := web.Pages(rt, "none.html"); err == nil {
-		t.Error("a page that is not there was taken")
+		t.Error("a missing page was accepted")
 	}
 }

@@ -16,12 +16,12 @@ import (
 
 var (
 	errNoUser = fault.Plain(fault.NotFound, "There is no such account.")
-	errErased = fault.New(fault.Conflict, "forbidden-transition", fault.Titles{"Not possible in this state", "当前状态不允许此操作"}, "This account was erased; nothing of it can be changed.")
+	errErased = fault.New(fault.Conflict, "forbidden-transition", fault.Titles{"Not possible in this state", "当前状态不允许此操作"}, "This account was erased and can no longer be changed.")
 )
 
-// SetRole gives a user a role. Access tokens with the old one end at once; the
-// logins stay and get the new one with their next refresh. Every change is
-// audited under the principal in ctx.
+// SetRole gives a user a role. Access tokens with the old role end immediately; the
+// logins stay and get the new role with their next refresh. Every change is audited
+// under the principal in ctx.
 func (s *Service) SetRole(ctx context.Context, user int64, role auth.Role) error {
 	return s.change(ctx, user, func(tx pgx.Tx, u accountdb.AccountUser) error {
 		if u.Role == string(role) {
@@ -90,7 +90,7 @@ func (s *Service) EndLogins(ctx context.Context, user int64) error {
 	})
 }
 
-// change runs do on a locked user, and hurries the news of it.
+// change runs do on a locked user and announces its revocations after the commit.
 func (s *Service) change(ctx context.Context, user int64, do func(tx pgx.Tx, u accountdb.AccountUser) error) error {
 	return s.inTx(ctx, fmt.Sprintf("change user %d", user), func(tx pgx.Tx) error {
 		u, err := accountdb.New(tx).LockUser(ctx, user)

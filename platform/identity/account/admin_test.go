@@ -36,7 +36,7 @@ func TestAdminRoutes(t *testing.T) {
 		status       int
 		want         string // the code of a problem, or the phones listed
 	}{
-		{"nobody", "", "GET", "", nil, 401, "no-token"},
+		{"no token", "", "GET", "", nil, 401, "no-token"},
 		{"a shopper", auth.Shopper, "GET", "", nil, 403, "forbidden"},
 		{"a viewer", auth.Viewer, "GET", "", nil, 200, "139****9000,138****8000"},
 		{"an operator", auth.Operator, "GET", "", nil, 200, "+8613900139000,+8613800138000"},
@@ -57,9 +57,9 @@ func TestAdminRoutes(t *testing.T) {
 		{"an operator enables", auth.Operator, "POST", "/" + user + "/enable", nil, 403, "forbidden"},
 		{"an operator ends logins", auth.Operator, "POST", "/" + user + "/end-logins", nil, 403, "forbidden"},
 		{"an unknown role", auth.Admin, "POST", "/" + user + "/role", role("root"), 422, "invalid"},
-		{"a role for nobody", auth.Admin, "POST", "/5/role", role("viewer"), 404, "not-found"},
+		{"a role for an unknown user", auth.Admin, "POST", "/5/role", role("viewer"), 404, "not-found"},
 		{"a role", auth.Admin, "POST", "/" + user + "/role", role("operator"), 204, ""},
-		{"disabled for nothing", auth.Admin, "POST", "/" + user + "/disable", map[string]any{"reason": ""}, 422, "invalid"},
+		{"disabled without a reason", auth.Admin, "POST", "/" + user + "/disable", map[string]any{"reason": ""}, 422, "invalid"},
 		{"disabled", auth.Admin, "POST", "/" + user + "/disable", why, 204, ""},
 		{"by status", auth.Operator, "GET", "?status=disabled", nil, 200, "+8613800138000"},
 		{"disabled again", auth.Admin, "POST", "/" + user + "/disable", why, 204, ""},
@@ -79,7 +79,7 @@ func TestAdminRoutes(t *testing.T) {
 			t.Errorf("%s: %d %q, want %d %q: %s", c.name, a.status, got, c.status, c.want, a.raw)
 		}
 	}
-	// Disabled: no way in, nothing left that is open.
+	// A disabled account cannot log in, and nothing of it stays open.
 	if a := b.refresh(li.str("refresh_token")); !a.is(401, "bad-refresh-token") {
 		t.Errorf("refresh: %d %s", a.status, a.raw)
 	}
@@ -124,7 +124,7 @@ func TestAdminRoutes(t *testing.T) {
 	}
 }
 
-// A new role is in the next access token, and the old token ends.
+// A new role is in the next access token, and the old token is revoked.
 func TestRoleReachesTheNextToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -140,7 +140,7 @@ func TestRoleReachesTheNextToken(t *testing.T) {
 	}
 }
 
-// However admins take each other away at once, one is left.
+// When admins remove each other concurrently, one remains.
 func TestAnAdminRemains(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -196,16 +196,16 @@ func TestDisablingMeetsLogins(t *testing.T) {
 	}
 }
 
-// The phone of the settings becomes the first admin, once.
+// The phone in the settings becomes the first admin, once.
 func TestFirstAdmin(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, _ *account.Deps) { c.FirstAdmin = "+86" + phone })
 	if a := b.register("13900139000", secret); b.principal(a).Role != auth.Shopper {
-		t.Error("any phone became an admin")
+		t.Error("a phone that is not in the settings became an admin")
 	}
 	first := b.register(phone, secret)
 	if b.principal(first).Role != auth.Admin {
-		t.Fatal("the phone of the settings is no admin")
+		t.Fatal("the phone in the settings is not an admin")
 	}
 	entries, err := audit.List(t.Context(), b.pool, audit.Filter{Action: "user.first-admin"})
 	if err != nil || len(entries) != 1 {
@@ -218,6 +218,6 @@ func TestFirstAdmin(t *testing.T) {
 		}
 	}
 	if a := b.login(phone, secret); b.principal(a).Role != auth.Viewer {
-		t.Errorf("whoever was made a viewer logged in as %s", b.principal(a).Role)
+		t.Errorf("an admin demoted to viewer logged in as %s", b.principal(a).Role)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-var errLastAdmin = fault.New(fault.Conflict, "last-admin", fault.Titles{"This is the last admin", "不能移除最后一位管理员"}, "This is the shop's last admin. Make somebody else an admin first.")
+var errLastAdmin = fault.New(fault.Conflict, "last-admin", fault.Titles{"This is the last admin", "不能移除最后一位管理员"}, "This is the shop's last admin. Make another user an admin first.")
 
-// firstAdmin returns the role that a user logs in with: admin for the phone of
-// the settings while the shop has none, else the row's. Only as long as there is
-// none, so that whoever is made an operator again stays one.
+// firstAdmin returns the role that a user logs in with: admin for the phone in the
+// settings while the shop has no admin, else the row's role. The check for an
+// existing admin makes sure that a demoted admin stays demoted.
 func (s *Service) firstAdmin(ctx context.Context, tx pgx.Tx, u accountdb.AccountUser) (string, error) {
 	if s.cfg.FirstAdmin == "" || phoneIn(u) != s.cfg.FirstAdmin || u.Role == string(auth.Admin) {
 		return u.Role, nil
@@ -33,8 +33,8 @@ func (s *Service) firstAdmin(ctx context.Context, tx pgx.Tx, u accountdb.Account
 	return string(auth.Admin), err
 }
 
-// otherAdmins counts the active admins besides a user. It takes the lock under
-// which admins change, so the count holds until tx ends.
+// otherAdmins counts the active admins other than a user. It takes the lock that
+// guards changes of admins, so the count is valid until tx ends.
 func (s *Service) otherAdmins(ctx context.Context, tx pgx.Tx, user int64) (int64, error) {
 	q := accountdb.New(tx)
 	if err := q.LockAdmins(ctx); err != nil {
@@ -47,8 +47,9 @@ func (s *Service) otherAdmins(ctx context.Context, tx pgx.Tx, user int64) (int64
 	return n, nil
 }
 
-// keepAnAdmin refuses to take the last admin away. u is locked by the caller.
-// Of two who take each other away, the second sees that the first has gone.
+// keepAnAdmin refuses to remove the last admin. The caller has locked u. If two
+// admins remove each other, the second transaction sees that the first admin is
+// gone.
 func (s *Service) keepAnAdmin(ctx context.Context, tx pgx.Tx, u accountdb.AccountUser) error {
 	if u.Role != string(auth.Admin) || u.Status != statusActive {
 		return nil

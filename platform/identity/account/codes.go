@@ -17,7 +17,7 @@ import (
 	"stampede/platform/identity/sms"
 )
 
-// Purpose is what a code is for; it is good for nothing else.
+// Purpose is what a code may be used for.
 type Purpose string
 
 // The purposes.
@@ -26,36 +26,35 @@ const (
 	ForRegister Purpose = "register"
 	ForReset    Purpose = "reset"
 	ForErase    Purpose = "erase"
-	ForBind     Purpose = "bind" // adds the phone to an account
+	ForBind     Purpose = "bind" // adds a phone to an account
 )
 
 const (
-	// codeDigits is what people can carry from one app to another in their head.
+	// codeDigits is what a person can remember while switching apps.
 	codeDigits = 6
-	// codeLifetime leaves time for a message that comes late.
+	// codeLifetime allows for a message that arrives late.
 	codeLifetime = 5 * time.Minute
-	// codeAttempts per code, and ten codes a day, let a guesser hit a phone's code
-	// with a probability of 1 in 20,000 a day.
+	// codeAttempts per code, at ten codes a day, gives an attacker a chance of 1 in
+	// 20,000 a day to guess a phone's code.
 	codeAttempts = 5
 )
 
-// errWrongCode does not say which of the three it was: that would tell a guesser
-// how far they are.
-var errWrongCode = fault.New(fault.Unauthenticated, "wrong-code", fault.Titles{"The code is not valid", "验证码错误或已失效"}, "The code is not right, was used already or has expired. Ask for another.")
+// errWrongCode does not say which of the three applies: that would help an attacker.
+var errWrongCode = fault.New(fault.Unauthenticated, "wrong-code", fault.Titles{"The code is not valid", "验证码错误或已失效"}, "The code is wrong, already used or expired. Request a new one.")
 
-// newCode makes a code of six digits, each as likely as any other.
+// newCode makes a uniformly random code of six digits.
 func newCode() string {
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
-		panic("account: crypto/rand: " + err.Error()) // it never fails, and nothing may be guessed if it did
+		panic("account: crypto/rand: " + err.Error()) // never fails; if it did, a predictable code must not be sent
 	}
 	return fmt.Sprintf("%0*d", codeDigits, n)
 }
 
-// SendCode sends a code for a purpose to a phone, in the language. It answers
-// the same whether the phone has an account or not; only who can read the code
-// learns that. A phone out of reach is refused before anything is counted, looked
-// up or stored, for every purpose: anybody may ask for any.
+// SendCode sends a code for a purpose to a phone, in the language. The answer is the
+// same whether or not the phone has an account; only the reader of the code learns
+// that. For every purpose, a phone that SMS are not sent to is refused before
+// anything is counted, looked up or stored, because the route is public.
 func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, lang sms.Language, from caller) error {
 	if s.deps.SMS == nil {
 		return errNoSMS
@@ -63,7 +62,7 @@ func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, la
 	if !s.cfg.SMSReach.Covers(string(phone)) {
 		return s.errOutOfReach()
 	}
-	if purpose != ForErase { // being kept out takes nobody's right to be forgotten
+	if purpose != ForErase { // a blacklisted user may still delete the account
 		if err := s.keepOut("sms-code", 0, phone, Device{Address: from.Address}); err != nil {
 			return err
 		}
@@ -86,21 +85,22 @@ func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, la
 	return err
 }
 
-// errNoSMS does not ask to try again: without a gateway (--sms-gateway-url) codes
-// are never sent.
+// errNoSMS does not suggest a retry: without a gateway (--sms-gateway-url) codes are
+// never sent.
 var errNoSMS = sms.ErrUnavailable.Saying("This shop sends no SMS codes. Log in another way, or ask the shop's staff.")
 
 var errCountry = fault.New(fault.Invalid, "sms-country-refused", fault.Titles{"SMS are not sent to this country", "暂不支持向该国家或地区的号码发送短信"},
-	"Use a number of another country, or log in another way.")
+	"Use a number from another country, or log in another way.")
 
-// errOutOfReach says where SMS go, so that a client can offer those countries.
+// errOutOfReach names the countries that SMS are sent to, so that a client can offer
+// them.
 func (s *Service) errOutOfReach() error {
 	return errCountry.Saying("This shop sends SMS to numbers that begin with " + s.cfg.SMSReach.String() + " only. Use such a number, or log in another way.")
 }
 
-// useCode uses a code up in tx and reports whether it was the right one. A wrong
-// one is counted, so the caller commits either way. Of any number who come with
-// the right one, the first gets true.
+// useCode uses a code up in tx and reports whether it was right. It counts a wrong
+// one, so the caller commits in both cases. Of several concurrent callers with the
+// right code, only the first gets true.
 func (s *Service) useCode(ctx context.Context, tx pgx.Tx, phone Phone, purpose Purpose, code string) (bool, error) {
 	fits, err := accountdb.New(tx).TryCode(ctx, accountdb.TryCodeParams{
 		Phone: string(phone), Purpose: string(purpose), CodeHashes: s.keys.hashesOf(phone, purpose, code), Most: codeAttempts,

@@ -20,18 +20,17 @@ const (
 	bySMS      = "sms"
 	byWeChat   = "wechat"
 	byRegister = "register"
-	byRefresh  = "refresh" // not a login, but counted with them
+	byRefresh  = "refresh" // not a login, but counted as one
 )
 
-// Whoever reads these has shown the phone's code, so that they tell nobody else
-// who has an account.
+// These two are returned only after the phone's code was shown, so they reveal to no
+// third party whether a phone has an account.
 var (
-	errPhoneTaken   = fault.New(fault.Conflict, "phone-taken", fault.Titles{"This phone has an account already", "该手机号已注册"}, "This phone has an account already; log in, or reset the password.")
+	errPhoneTaken   = fault.New(fault.Conflict, "phone-taken", fault.Titles{"This phone already has an account", "该手机号已注册"}, "This phone already has an account; log in, or reset the password.")
 	errPhoneUnknown = fault.New(fault.NotFound, "phone-unknown", fault.Titles{"This phone has no account", "该手机号未注册"}, "This phone has no account; register, or log in by SMS code.")
 )
 
-// Register makes an account for a phone that its holder has proved with a code,
-// and logs in.
+// Register creates an account for a phone proved by a code, and logs in.
 func (s *Service) Register(ctx context.Context, phone Phone, code, secret, name string, d Device, from caller) (Tokens, error) {
 	if err := s.keepOut(byRegister, 0, phone, d); err != nil {
 		return Tokens{}, err
@@ -60,8 +59,8 @@ func (s *Service) Register(ctx context.Context, phone Phone, code, secret, name 
 	})
 }
 
-// LoginByCode logs in with a phone and a code; a phone without an account gets
-// one, without a password.
+// LoginByCode logs in with a phone and a code; a phone without an account gets one,
+// without a password.
 func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d Device, from caller) (Tokens, error) {
 	if err := s.keepOut(bySMS, 0, phone, d); err != nil {
 		return Tokens{}, err
@@ -82,8 +81,8 @@ func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d D
 	})
 }
 
-// ResetPassword sets a new password for the account of a phone that its holder
-// has proved with a code, and ends all its logins.
+// ResetPassword sets a new password for the account of a phone proved by a code, and
+// ends all its logins.
 func (s *Service) ResetPassword(ctx context.Context, phone Phone, code, secret string, from caller) error {
 	if err := password.Accept(secret, string(phone)); err != nil {
 		return err
@@ -121,14 +120,14 @@ func (s *Service) ResetPassword(ctx context.Context, phone Phone, code, secret s
 	return err
 }
 
-// byCode uses a code up and does in the same transaction what it is good for. A
-// coded refusal by do undoes what do has written and leaves the code used: it was
-// shown, and is worth nothing a second time.
+// byCode uses a code up and runs do in the same transaction. A coded refusal by do
+// rolls back what do has written but leaves the code used: it was shown, so it must
+// not work a second time.
 func (s *Service) byCode(ctx context.Context, phone Phone, purpose Purpose, code string, from caller, do func(tx pgx.Tx) (Tokens, error)) (Tokens, error) {
 	var out Tokens
 	var refusal *fault.Error
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		out, refusal = Tokens{}, nil // of an attempt that was rolled back
+		out, refusal = Tokens{}, nil // drops the result of a rolled-back attempt
 		fits, err := s.useCode(ctx, tx, phone, purpose, code)
 		if err != nil {
 			return err

@@ -1,57 +1,57 @@
-// Package account keeps who may log in, and where they are logged in.
+// Package account manages users, their credentials and their logins.
 //
 // # What it owns
 //
 // Schema account: users, their WeChat identities, SMS codes, logins. A user is
-// known by a phone, by a WeChat account, or by both, of which the second can be
-// added later; a password is a third way in for those with a phone. Access tokens
-// are platform/edge/auth's, and ending them before they expire is
-// platform/identity/revoke's; this package says when.
+// identified by a phone, by a WeChat account, or by both; the second can be added
+// later. A password is a third way to log in for users with a phone. Access tokens
+// belong to platform/edge/auth, and ending them before they expire to
+// platform/identity/revoke; this package decides when.
 //
 // # Logins and tokens
 //
-// A login is one user on one device. It hands out an access token, short and
-// checked without any store, and a refresh token, good for one use, at Refresh
-// and nowhere else. Refresh tokens are numbered within their login and computed
-// from it (see keys.go): what the database alone holds makes none.
+// A login is one user on one device. It issues an access token, which is short-lived
+// and checked without any store, and a refresh token, which is valid for one use, at
+// Refresh only. Refresh tokens are numbered within their login and computed from it
+// (see keys.go): the contents of the database do not suffice to make one.
 //
-// A refresh token that comes twice may be a shopper whose answer was lost, or a
-// thief. Within 10 s, and while the successor is unused, it gets that same
-// successor: a lost answer logs nobody out, and however many come at once, there
-// is one successor. Otherwise the login ends, for both of them.
+// A refresh token that arrives twice may come from a shopper whose answer was lost,
+// or from a thief. Within 10 s, and while the successor is unused, it gets that same
+// successor: a lost answer logs no shopper out, and concurrent repeats share one
+// successor. Otherwise the login ends, for both of them.
 //
 // # Invariants
 //
-//   - One phone, one account; one WeChat account, one account. The database says
-//     so, and whoever comes second at the same moment finds the first.
+//   - One phone, one account; one WeChat account, one account. The database enforces
+//     this, and the second of two concurrent requests finds the first one's account.
 //   - A code is used once and for its purpose, within five minutes and five
 //     attempts. It is stored as an HMAC.
-//   - Nothing tells a stranger whether a phone has an account: answers are the
-//     same and the work is. What tells it (phone-taken, phone-unknown, disabled)
-//     is told to whoever has shown the code or the password.
-//   - A password change ends the other logins, a reset and a disabling end all,
-//     and a login that is being opened meanwhile is either ended or refused: both
+//   - A stranger cannot learn whether a phone has an account: the answers and the
+//     work are the same. The answers that reveal it (phone-taken, phone-unknown,
+//     disabled) require the code or the password first.
+//   - A password change ends the other logins; a reset and a disabling end all. A
+//     login that is being opened at the same time is either ended or refused: both
 //     take the user's row lock.
-//   - An active admin remains, however many take each other away at once.
+//   - At least one active admin remains, however many remove each other concurrently.
 //   - No phone, name, code, password, token or openid is logged, put into an
 //     error, or written to Redis.
 //
 // Locks are taken in this order: a code's row, WeChat identity, user, login, the
 // admins' advisory lock. A deadlock with an erasure, which deletes codes last, is
-// possible and is run again by pg.InTx.
+// possible; pg.InTx retries it.
 //
 // # At the door
 //
-// Before each try stand limits (platform/edge/ratelimit) by phone and address; above
-// counts of failures, codes and registrations a human check
-// (platform/identity/humancheck). Before all of them stands the list of whom the shop keeps
-// out (platform/identity/blacklist), by phone, device and address; by user it is asked once
-// it is proved who comes. Phones stand in Redis as keyed hashes only. A flood of
-// logins takes as much memory as password hashes may run at once; see package
-// password.
+// The blacklist (platform/identity/blacklist) is checked first, by phone, device and
+// address; by user it is checked once the user is authenticated. Then every attempt
+// passes limits by phone and address (platform/edge/ratelimit) and, above thresholds
+// of failures, codes and registrations, a human check (platform/identity/humancheck).
+// Redis stores phones only as keyed hashes. A flood of logins takes no more memory
+// than the password hashes that may run concurrently; see package password.
 //
 // # Lifecycle
 //
 // New, Routes, Workers. The one worker deletes old codes and logins; every
+// instance may run it.
 // instance may run it.
 package account

@@ -20,7 +20,7 @@ const (
 	secret = "correct horse battery"
 )
 
-// Every way in, each answer, and what was stored.
+// Every way to log in, each answer, and what was stored.
 func TestWaysIn(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{"+86", "+49"} })
@@ -39,8 +39,8 @@ func TestWaysIn(t *testing.T) {
 		status     int
 		code       string
 	}{
-		{"a number that cannot be", "sms-codes", in("phone", "12345678901", "purpose", "login"), 422, "invalid"},
-		{"a number out of reach", "sms-codes", in("phone", "+12025550123", "purpose", "login"), 422, "sms-country-refused"},
+		{"an impossible number", "sms-codes", in("phone", "12345678901", "purpose", "login"), 422, "invalid"},
+		{"a country without SMS", "sms-codes", in("phone", "+12025550123", "purpose", "login"), 422, "sms-country-refused"},
 		{"an unknown purpose", "sms-codes", in("phone", phone, "purpose", "fun"), 422, "invalid"},
 		{"an unknown member", "login", in("phone", phone, "password", secret, "role", "admin"), 422, "invalid"},
 		{"a short password", "register", in("phone", phone, "code", code, "password", "short"), 422, "weak-password"},
@@ -48,8 +48,8 @@ func TestWaysIn(t *testing.T) {
 		{"the phone as password", "register", in("phone", phone, "code", code, "password", phone), 422, "weak-password"},
 		{"a wrong code", "register", in("phone", phone, "code", other(code), "password", secret), 401, "wrong-code"},
 		{"a code for another phone", "register", in("phone", "13900139000", "code", code, "password", secret), 401, "wrong-code"},
-		{"a code for something else", "login/sms", in("phone", phone, "code", code), 401, "wrong-code"},
-		{"a device of no kind", "register", in("phone", phone, "code", code, "password", secret, "device", in("kind", "fridge")), 422, "invalid"},
+		{"a code for another purpose", "login/sms", in("phone", phone, "code", code), 401, "wrong-code"},
+		{"an unknown kind of device", "register", in("phone", phone, "code", code, "password", secret, "device", in("kind", "fridge")), 422, "invalid"},
 		{"registered", "register", in("phone", "+86 138-0013-8000", "code", code, "password", secret, "device", device), 201, ""},
 		{"the code again", "register", in("phone", phone, "code", code, "password", secret), 401, "wrong-code"},
 		{"a wrong password", "login", in("phone", phone, "password", "wrong horse battery"), 401, "wrong-login"},
@@ -77,7 +77,7 @@ func TestWaysIn(t *testing.T) {
 	if me.str("id") != a.str("user_id") || me.str("phone") != "138****8000" || me.doc["has_password"] != true || me.str("role") != "shopper" {
 		t.Errorf("me: %d %s", me.status, me.raw)
 	}
-	// A phone that nobody registered gets an account by its first code.
+	// An unregistered phone gets an account by its first code.
 	fresh := b.post("login/sms", in("phone", "+4915112345678", "code", b.code("+4915112345678", "login")))
 	if fresh.status != 200 || fresh.str("user_id") == a.str("user_id") {
 		t.Errorf("first login by code: %d %s", fresh.status, fresh.raw)
@@ -92,13 +92,13 @@ func TestWaysIn(t *testing.T) {
 		t.Errorf("me of a minted token: %d %s", a.status, a.raw)
 	}
 	if n := b.count(`SELECT count(*) FROM account.sms_codes WHERE encode(code_hash, 'escape') LIKE '%' || $1 || '%'`, code); n != 0 {
-		t.Error("a code is stored as it is")
+		t.Error("a code is stored in plain text")
 	}
 }
 
-// Whoever tries a phone learns nothing from the answer or from the work: the
-// same bytes, and exactly one hash, whether there is no account, an account
-// without a password, or a wrong password.
+// A failed login reveals nothing about a phone, by its answer or by its work: the
+// same bytes, and exactly one hash, whether there is no account, an account without
+// a password, or a wrong password.
 func TestUnknownPhoneTakesTheSameWork(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -124,7 +124,7 @@ func TestUnknownPhoneTakesTheSameWork(t *testing.T) {
 	}
 }
 
-// One code opens one login, however many come with it at once, and a guesser has
+// One code opens one login, however many concurrent requests carry it, and allows
 // five attempts.
 func TestACodeIsGoodOnce(t *testing.T) {
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 	code = b.code(phone, "login")
 	b.exec(`UPDATE account.sms_codes SET expires_at = clock_timestamp()`)
 	if a := b.post("login/sms", map[string]any{"phone": phone, "code": code}); !a.is(401, "wrong-code") {
-		t.Errorf("a code that has expired: %d %s", a.status, a.raw)
+		t.Errorf("an expired code: %d %s", a.status, a.raw)
 	}
 	first := b.code(phone, "login")
 	second := b.code(phone, "login")
@@ -161,7 +161,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 	}
 }
 
-// strangers is a list of everybody who has an account.
+// strangers is a blacklist of every registered user.
 type strangers struct{}
 
 func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
@@ -171,7 +171,7 @@ func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
 	return nil
 }
 
-// laterList is a list that the test exchanges; at first there is none.
+// laterList is a blacklist that the test replaces; it starts empty.
 type laterList struct{ account.Blacklist }
 
 func (l *laterList) Refuse(way string, user int64, phone, device string, from netip.Addr) error {
@@ -181,8 +181,8 @@ func (l *laterList) Refuse(way string, user int64, phone, device string, from ne
 	return l.Blacklist.Refuse(way, user, phone, device, from)
 }
 
-// Who is refused after the code was right, as somebody is who was listed since the
-// door, leaves no account behind, and the code is used.
+// A refusal after the code was right, as for a user who was listed meanwhile, leaves
+// no account behind, and the code is used.
 func TestARefusalLeavesTheCodeUsed(t *testing.T) {
 	t.Parallel()
 	list := &laterList{}
@@ -197,7 +197,7 @@ func TestARefusalLeavesTheCodeUsed(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.status, a.raw)
 		}
 		if n := b.count(`SELECT count(*) FROM account.users`); n != 0 {
-			t.Errorf("%s: %d accounts of somebody who was refused", path, n)
+			t.Errorf("%s: %d accounts of a refused user", path, n)
 		}
 		list.Blacklist = nil
 		if a := b.post(path, body); !a.is(401, "wrong-code") {
@@ -206,8 +206,8 @@ func TestARefusalLeavesTheCodeUsed(t *testing.T) {
 	}
 }
 
-// A password stored with other costs is stored with today's at the next login,
-// also when many log in at once.
+// A password stored with other costs is stored with today's at the next login, also
+// when many logins run concurrently.
 func TestPasswordIsHashedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, _ *account.Deps) { c.PasswordParallel = 16 })
@@ -231,8 +231,8 @@ func TestPasswordIsHashedAgain(t *testing.T) {
 	}
 }
 
-// A password that is changed between its check and the login opens nothing, and
-// a login that waits for a disabling is refused.
+// A password that changes between its check and the login opens nothing, and a login
+// that waits for a disabling is refused.
 func TestChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -240,9 +240,9 @@ func TestChangesMeanwhile(t *testing.T) {
 		status int
 		code   string
 	}{
-		"password changed":  {`UPDATE account.users SET password = $1`, 401, "wrong-login"},
-		"account disabled":  {`UPDATE account.users SET status = 'disabled', name = left($1, 1)`, 403, "account-disabled"},
-		"nothing of either": {`UPDATE account.users SET name = left($1, 1)`, 200, ""},
+		"password changed": {`UPDATE account.users SET password = $1`, 401, "wrong-login"},
+		"account disabled": {`UPDATE account.users SET status = 'disabled', name = left($1, 1)`, 403, "account-disabled"},
+		"neither":          {`UPDATE account.users SET name = left($1, 1)`, 200, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -276,7 +276,7 @@ func TestChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// Without a gateway nobody is left waiting for a code.
+// Without a gateway a code request fails instead of waiting.
 func TestNoGateway(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *account.Config, d *account.Deps) { d.SMS = nil })

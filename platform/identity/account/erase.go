@@ -13,21 +13,21 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-// Proof is what a user shows for a step that cannot be taken back: one of the
-// three, of which the account has at least one.
+// Proof is what a user shows before an irreversible step: one of the three; every
+// account has at least one.
 type Proof struct {
 	Password   string
 	Code       string // sent to the phone for ForErase
 	WeChatCode string
 }
 
-var errNoProof = fault.New(fault.Forbidden, "proof-required", fault.Titles{"Show that it is you", "请先验证身份"},
-	"Show that it is you: password, code (sent by auth/sms-codes with the purpose erase) or wechat_code.")
+var errNoProof = fault.New(fault.Forbidden, "proof-required", fault.Titles{"Confirm your identity", "请先验证身份"},
+	"Prove that it is you with password, code (sent by auth/sms-codes with the purpose erase) or wechat_code.")
 
-// Erase makes a user anonymous for good: phone, name, password, WeChat account,
-// devices and addresses go, all logins end. The id stays, and with it orders and
-// money, which are the shop's to keep. The phone may register again as somebody
-// new.
+// Erase anonymizes a user irreversibly: phone, name, password, WeChat account,
+// devices and addresses are deleted and all logins end. The id stays, and with it
+// orders and payments, which the shop must keep. The phone may register again as a
+// new user.
 func (s *Service) Erase(ctx context.Context, user int64, p Proof) error {
 	u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -48,7 +48,7 @@ func (s *Service) Erase(ctx context.Context, user int64, p Proof) error {
 	return s.inTx(ctx, "erase", func(tx pgx.Tx) error { return s.erase(ctx, tx, user) })
 }
 
-// prove checks a proof that is not a code.
+// prove checks a proof other than a code.
 func (s *Service) prove(ctx context.Context, u accountdb.AccountUser, p Proof) error {
 	switch {
 	case p.Password != "" && u.Password != nil:
@@ -68,7 +68,7 @@ func (s *Service) prove(ctx context.Context, u accountdb.AccountUser, p Proof) e
 	}
 }
 
-// erase does it in tx.
+// erase performs the erasure in tx.
 func (s *Service) erase(ctx context.Context, tx pgx.Tx, user int64) error {
 	q := accountdb.New(tx)
 	u, err := q.LockUser(ctx, user)

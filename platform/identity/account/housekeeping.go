@@ -10,29 +10,30 @@ import (
 )
 
 const (
-	// tidyEvery is how late what is old may go; a few rows each time.
+	// tidyEvery is how long expired rows may stay; each run deletes a few.
 	tidyEvery = 10 * time.Minute
-	// tidyAtMost bounds one statement, so that it holds its row locks for a moment
-	// only; a round repeats it until less was left.
+	// tidyAtMost bounds one statement, so that it holds its row locks only briefly;
+	// a run repeats it until fewer rows were deleted.
 	tidyAtMost = 5_000
-	// keepCodes is how long a code's row, which names a phone, outlives the code:
-	// long enough for a clock that is off, as it serves nothing.
+	// keepCodes is how long a code's row, which contains a phone, outlives the code:
+	// enough for clock skew, and no longer because it has no further use.
 	keepCodes = 10 * time.Minute
 )
 
-// Workers returns the loop that forgets old codes and logins. Several instances
-// may run it: rows are deleted once.
+// Workers returns the loop that deletes old codes and logins. Several instances may
+// run it: each row is deleted once.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{{Name: "account-housekeeping", Run: s.keepHouse}}
 }
 
-// keepHouse works at once and every tidyEvery until ctx ends, then returns nil.
+// keepHouse runs immediately and then every tidyEvery until ctx ends, then returns
+// nil.
 func (s *Service) keepHouse(ctx context.Context) error {
-	return app.Loop{Every: tidyEvery, Do: s.Tidy, Log: s.deps.Log, Failed: "old codes and logins are not forgotten yet"}.Run(ctx)
+	return app.Loop{Every: tidyEvery, Do: s.Tidy, Log: s.deps.Log, Failed: "deleting old codes and logins failed"}.Run(ctx)
 }
 
-// Tidy deletes codes that have expired, and logins that ended or ran out longer
-// ago than Config.KeepEnded.
+// Tidy deletes expired codes, and logins that ended or expired longer ago than
+// Config.KeepEnded.
 func (s *Service) Tidy(ctx context.Context) error {
 	q := accountdb.New(s.deps.DB)
 	for _, part := range []struct {

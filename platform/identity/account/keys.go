@@ -12,13 +12,13 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// keys are the secrets of this package, each for one purpose, all derived from
-// a signing key of the server: whoever reads the database alone can neither try
-// codes offline nor make refresh tokens.
+// keys are the secrets of this package, each for one purpose, all derived from one
+// of the server's signing keys: access to the database alone suffices neither to
+// guess codes offline nor to make refresh tokens.
 type keys struct{ code, refresh, tag []byte }
 
-// ring is the keys that are in use, the current one first. While a signing key is
-// replaced, what was made with another is good as well.
+// ring holds the accepted keys, the current one first. During a signing key
+// rotation, codes and tokens made with the other keys are valid too.
 type ring []keys
 
 func newRing(current []byte, previous [][]byte) ring {
@@ -31,7 +31,7 @@ func newRing(current []byte, previous [][]byte) ring {
 	return r
 }
 
-// hashesOf are what may be stored of a code, under any of the keys.
+// hashesOf returns a code's stored form under each of the keys.
 func (r ring) hashesOf(phone Phone, purpose Purpose, code string) [][]byte {
 	all := make([][]byte, 0, len(r))
 	for _, k := range r {
@@ -40,7 +40,7 @@ func (r ring) hashesOf(phone Phone, purpose Purpose, code string) [][]byte {
 	return all
 }
 
-// signed reports whether a refresh token is the one of a login with a number,
+// signed reports whether a refresh token belongs to the given login and number,
 // under any of the keys.
 func (r ring) signed(token string, login int64, generation int32, salt []byte) bool {
 	for _, k := range r {
@@ -51,37 +51,38 @@ func (r ring) signed(token string, login int64, generation int32, salt []byte) b
 	return false
 }
 
-// hashCode is what is stored of a code. A code has a million values, so that
-// only the key keeps it from being found by trying; purpose and phone are part
-// of it, so that a code fits nowhere else.
+// hashCode returns the stored form of a code. A code has a million values, so only
+// the key prevents brute force. Purpose and phone are hashed too, so that a code is
+// valid for nothing else.
 func (k keys) hashCode(phone Phone, purpose Purpose, code string) []byte {
 	mac := hmac.New(sha256.New, k.code)
 	mac.Write([]byte(string(purpose) + "\x00" + string(phone) + "\x00" + code))
 	return mac.Sum(nil)
 }
 
-// tagBytes is enough to tell phones apart in Redis: 2^-64 for any two.
+// tagBytes is enough to tell phones apart in Redis: a collision of two has
+// probability 2^-64.
 const tagBytes = 8
 
-// phoneKey names a phone in the keys of limits, where the number itself has no
-// business.
+// phoneKey identifies a phone in the keys of limits, which must not contain the
+// number.
 func (k keys) phoneKey(phone Phone) string {
 	mac := hmac.New(sha256.New, k.tag)
 	mac.Write([]byte(phone))
 	return "p:" + hex.EncodeToString(mac.Sum(nil)[:tagBytes])
 }
 
-// A refresh token is the login's id, the token's number within the login, and a
-// MAC over both and the login's salt. It is computed rather than stored, which
-// has three uses: an answer that got lost can be given again, a used token is
-// known as used for as long as its login lives, and a login is one row.
+// A refresh token consists of the login's id, the token's number within the login,
+// and a MAC over both and the login's salt. Computing it rather than storing it has
+// three advantages: a lost answer can be repeated, a used token is recognized for as
+// long as its login lives, and a login is one row.
 const (
-	refreshPrefix     = "rt_" // tells people and secret scanners what it is, and no JWT begins like it
+	refreshPrefix     = "rt_" // identifies it to people and secret scanners; no JWT begins with it
 	refreshHeadBytes  = 8 + 4 // login, number
 	refreshTokenBytes = refreshHeadBytes + sha256.Size
 )
 
-// refreshToken makes the token of a login with a number.
+// refreshToken makes the token with a given number of a login.
 func (k keys) refreshToken(login int64, generation int32, salt []byte) string {
 	raw := make([]byte, 0, refreshTokenBytes)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(login))
@@ -92,8 +93,8 @@ func (k keys) refreshToken(login int64, generation int32, salt []byte) string {
 	return refreshPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(raw))
 }
 
-// readRefreshToken says which login and number a token claims to be of; only
-// refreshToken of the same tells whether that is true.
+// readRefreshToken returns the login and number that a token claims; only signed
+// verifies the claim.
 func readRefreshToken(token string) (login int64, generation int32, ok bool) {
 	text, ok := strings.CutPrefix(token, refreshPrefix)
 	if !ok || len(text) != base64.RawURLEncoding.EncodedLen(refreshTokenBytes) {

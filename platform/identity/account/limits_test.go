@@ -10,8 +10,8 @@ import (
 	"stampede/platform/identity/sms"
 )
 
-// Each limit lets as many through as it says, counts its own subject, and says
-// when to come back.
+// Each limit admits its number of requests, counts its own subject only, and says
+// when to retry.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	login := func(b *bundle, i int, opts ...option) answer {
@@ -23,8 +23,8 @@ func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		limits account.Limits
-		call   func(b *bundle, n int) answer // the n-th call of whoever is limited
-		other  func(b *bundle) answer        // somebody else's
+		call   func(b *bundle, n int) answer // the n-th call of the limited caller
+		other  func(b *bundle) answer        // another caller's
 		most   int
 		rule   string
 	}{
@@ -88,14 +88,14 @@ func TestLimits(t *testing.T) {
 				t.Errorf("call %d: %d %s", c.most+1, a.status, a.raw)
 			}
 			if a := c.other(b); a.status == 429 {
-				t.Errorf("somebody else: %s", a.raw)
+				t.Errorf("another caller: %s", a.raw)
 			}
 		})
 	}
 }
 
-// Whoever guesses at a phone's password does not lock its holder out.
-func TestGuessingLocksNobodyOut(t *testing.T) {
+// Guessing a phone's password does not lock its holder out.
+func TestGuessingDoesNotLockTheHolderOut(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, _ *account.Deps) { c.LoginPerPhone = 5 })
 	b.register(phone, secret)
@@ -110,8 +110,8 @@ func TestGuessingLocksNobodyOut(t *testing.T) {
 	}
 }
 
-// A number out of reach is refused for every purpose, whether it has an account or
-// not, and costs nothing: no message, no code, no limit used up, no check asked for.
+// A number that SMS are not sent to is refused for every purpose, with or without an
+// account, and costs nothing: no message, no code, no limit, no human check.
 func TestCodesStayWithinReach(t *testing.T) {
 	t.Parallel()
 	const known, unknown, near = "+12025550123", "+12025550124", "13800138000"
@@ -135,9 +135,9 @@ func TestCodesStayWithinReach(t *testing.T) {
 		}
 	}
 	if n := b.count(`SELECT count(*) FROM account.sms_codes`); n != 0 || len(b.phones.sent) != 0 || len(b.human.asked) != 0 {
-		t.Errorf("%d codes stored, %d sent, %d checks asked for", n, len(b.phones.sent), len(b.human.asked))
+		t.Errorf("%d codes stored, %d sent, %d checks required", n, len(b.phones.sent), len(b.human.asked))
 	}
-	b.code(near, "login") // the one that the limits leave to this address
+	b.code(near, "login") // the only code that the limits allow this address
 
 	everywhere := setup(t, limited, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{sms.Everywhere} })
 	everywhere.code(known, "login")
@@ -145,8 +145,8 @@ func TestCodesStayWithinReach(t *testing.T) {
 
 func phoneNo(i int) string { return fmt.Sprintf("138%08d", i) }
 
-// Whoever knows only the access token finds the password no faster than whoever
-// knows only the phone.
+// A caller with only the access token can guess the password no faster than one with
+// only the phone.
 func TestOldPasswordIsLimited(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, _ *account.Deps) { c.LoginPerPhone = 3 })
@@ -162,8 +162,8 @@ func TestOldPasswordIsLimited(t *testing.T) {
 	}
 }
 
-// Above the thresholds a human check is asked for, before a limit is used up for
-// nothing, and success clears a phone.
+// Above the thresholds a human check is required before a limit is used up, and a
+// success clears a phone.
 func TestHumanCheckAboveThresholds(t *testing.T) {
 	t.Parallel()
 	solved := header("Human-Check", "solved")
@@ -179,13 +179,13 @@ func TestHumanCheckAboveThresholds(t *testing.T) {
 		}
 	}
 	right := map[string]any{"phone": phone, "password": secret}
-	for range 3 { // asking for the check uses up nothing: the limit is 5
+	for range 3 { // a required check uses up no limit; the limit is 5
 		if a := b.post("login", right); !a.is(403, "human-check-required") {
 			t.Errorf("after three failures: %d %s", a.status, a.raw)
 		}
 	}
 	if sub := b.human.asked[0]; sub.Purpose != humancheck.PurposeLogin || !sub.Address.IsValid() || sub.User != 0 {
-		t.Errorf("asked for %+v", sub)
+		t.Errorf("human check for %+v", sub)
 	}
 	if a := b.post("login", right, solved); a.status != 200 {
 		t.Errorf("with a solution: %d %s", a.status, a.raw)
@@ -193,9 +193,9 @@ func TestHumanCheckAboveThresholds(t *testing.T) {
 	b.human.asked = nil
 	b.post("login", right)
 	if len(b.human.asked) != 0 {
-		t.Error("asked for a check after a success")
+		t.Error("a check is required after a success")
 	}
-	// Failures of an address count whatever phone they are with.
+	// Failures of an address count across phones.
 	for n := range 8 {
 		b.post("login", map[string]any{"phone": phoneNo(n), "password": "a wrong password"}, from("203.0.113.9"))
 	}
@@ -224,8 +224,8 @@ func TestHumanCheckAboveThresholds(t *testing.T) {
 	}
 }
 
-// Without Redis the counts are not known, and the check is asked for.
-func TestNoCountsAskForTheCheck(t *testing.T) {
+// Without Redis the counts are unknown, and the check is required.
+func TestUnknownCountsRequireTheCheck(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, d *account.Deps) {
 		d.Human.(*human).kind, c.CheckAfterFailures = humancheck.Pow, 3
@@ -239,7 +239,7 @@ func TestNoCountsAskForTheCheck(t *testing.T) {
 	}
 }
 
-// A gateway that fails is told honestly, in words that name no phone.
+// A gateway failure is reported without naming a phone.
 func TestGatewayFails(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -18,27 +18,27 @@ import (
 	"stampede/platform/identity/account/internal/accountdb"
 )
 
-// Device is what a client says of itself when it logs in, and where it called
-// from. A login belongs to its device: the id stands in every access token and
-// has to be stated at each refresh.
+// Device is what a client states about itself when it logs in, and its address. A
+// login is bound to its device: the id is part of every access token and must be
+// stated at each refresh.
 type Device struct {
 	Kind    string     // web, ios, android, wechat, desktop, other
-	ID      string     // the client's own, up to 128 bytes; may be empty
+	ID      string     // chosen by the client, up to 128 bytes; may be empty
 	Name    string     // for the user's list of logins, up to 64 characters
 	Address netip.Addr // invalid when it is not known
 }
 
-// Tokens is what a login hands out.
+// Tokens is the answer to a login.
 type Tokens struct {
 	AccessToken      string `json:"access_token" doc:"Send it as Authorization: Bearer …"`
 	TokenType        string `json:"token_type" enum:"Bearer"`
 	ExpiresIn        int64  `json:"expires_in" doc:"Seconds until the access token expires" example:"900"`
-	RefreshToken     string `json:"refresh_token" doc:"Good for one refresh, at auth/refresh and nowhere else"`
+	RefreshToken     string `json:"refresh_token" doc:"Valid for one refresh, at auth/refresh only"`
 	RefreshExpiresAt string `json:"refresh_expires_at" format:"date-time"`
 	UserID           string `json:"user_id" example:"1000042"`
 }
 
-// Why logins end, as rows, lists and revocations name it.
+// Reasons why a login ended, as rows, lists and revocations name them.
 const (
 	endedByLogout   = "logout"
 	endedByUser     = "ended by the user"
@@ -51,29 +51,27 @@ const (
 	endedBySurplus  = "more logins than one user may have"
 )
 
-// The bounds of logins.
+// Bounds of logins.
 const (
-	// mostLogins is how many devices one user is logged in on at once: a family's
-	// drawer of them. The one that was used least recently makes room.
+	// mostLogins is how many devices a user may be logged in on: a whole family's.
+	// Beyond it the least recently used login ends.
 	mostLogins = 20
-	// saltBytes make the refresh tokens of a login unlike those of any other, also
-	// of one with the same id in a database that was restored.
+	// saltBytes make a login's refresh tokens differ from any other's, including
+	// those of a login with the same id in a restored database.
 	saltBytes = 16
-	// loginMost is how long a login lives at most, however often it is refreshed:
-	// half a year, after which a person proves again who they are.
+	// loginMost is the longest that a login lives, however often it is refreshed:
+	// half a year, after which the user authenticates again.
 	loginMost = 180 * 24 * time.Hour
 )
 
-// ErrDisabled is what a user who was disabled is told, once it is proved that
-// it is they who ask.
+// ErrDisabled is the answer to a disabled user, after authentication.
 var ErrDisabled = fault.New(fault.Forbidden, "account-disabled", fault.Titles{"This account is disabled", "账号已被停用"}, "This account is disabled. Ask the shop's staff.")
 
 // OpenLogin opens a login of a user on a device in the caller's transaction and
-// returns its tokens. how says by what: password, sms, wechat, qr, register. It
-// answers ErrDisabled for a user who may not log in, and the list's refusal for one
-// who is kept out. Call Tell of the revocation
-// service after the commit: a login beyond the most that a user may have ends
-// the one used least recently.
+// returns its tokens. how names the method: password, sms, wechat, qr, register. It
+// returns ErrDisabled for a disabled user, and the blacklist's refusal for a listed
+// one. A login above mostLogins ends the user's least recently used one, so call the
+// revocation service's Tell after the commit.
 func (s *Service) OpenLogin(ctx context.Context, tx pgx.Tx, user int64, d Device, how string) (Tokens, error) {
 	q := accountdb.New(tx)
 	u, err := lockActive(ctx, tx, user)
@@ -106,8 +104,8 @@ func (s *Service) OpenLogin(ctx context.Context, tx pgx.Tx, user int64, d Device
 	return s.mint(who, s.keys[0].refreshToken(l.ID, 1, salt), l.ExpiresAt)
 }
 
-// lockActive locks a user's row, which orders the caller with whatever ends all
-// logins of the user, and returns it if the account may be used.
+// lockActive locks a user's row and returns it if the account may be used. The lock
+// orders the caller with every operation that ends all of the user's logins.
 func lockActive(ctx context.Context, tx pgx.Tx, user int64) (accountdb.AccountUser, error) {
 	u, err := accountdb.New(tx).LockUser(ctx, user)
 	switch {
@@ -121,7 +119,7 @@ func lockActive(ctx context.Context, tx pgx.Tx, user int64) (accountdb.AccountUs
 	return u, nil
 }
 
-// mint makes the answer of a login or a refresh.
+// mint builds the answer to a login or a refresh.
 func (s *Service) mint(who auth.Principal, refresh string, refreshUntil time.Time) (Tokens, error) {
 	access, err := s.deps.Tokens.Mint(who, s.cfg.AccessLifetime)
 	if err != nil {
@@ -133,7 +131,7 @@ func (s *Service) mint(who auth.Principal, refresh string, refreshUntil time.Tim
 	}, nil
 }
 
-// addressOf is an address as a column takes it: NULL when it is not known.
+// addressOf converts an address for a column: NULL when it is unknown.
 func addressOf(a netip.Addr) *netip.Addr {
 	if !a.IsValid() {
 		return nil
@@ -142,9 +140,9 @@ func addressOf(a netip.Addr) *netip.Addr {
 	return &a
 }
 
-// clean makes text of a client fit to be stored and shown: characters that
-// Postgres or a terminal would stumble over go, and those that nobody sees, with
-// which a foreign device or name could be made to look like one's own.
+// clean makes a client's text safe to store and show: it drops characters that
+// Postgres or a terminal cannot handle, and invisible ones, which could make another
+// device or name look like the user's.
 func clean(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {

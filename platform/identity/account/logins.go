@@ -12,10 +12,10 @@ import (
 	"stampede/platform/store/pg"
 )
 
-var errNoLogin = fault.Plain(fault.NotFound, "You have no such login; it may have ended already.")
+var errNoLogin = fault.Plain(fault.NotFound, "You have no such login; it may already have ended.")
 
-// endLogin ends one login of a user and revokes its access tokens in tx;
-// errNoLogin when it has none with that id that is still open.
+// endLogin ends one login of a user and revokes its access tokens in tx; it returns
+// errNoLogin if the user has no open login with that id.
 func (s *Service) endLogin(ctx context.Context, tx pgx.Tx, user, login int64, why string) error {
 	ended, err := accountdb.New(tx).EndLogin(ctx, accountdb.EndLoginParams{ID: login, UserID: user, Why: why})
 	switch {
@@ -27,7 +27,7 @@ func (s *Service) endLogin(ctx context.Context, tx pgx.Tx, user, login int64, wh
 	return s.revokeLogins(ctx, tx, why, ended)
 }
 
-// endLogins ends all logins of a user but one, in tx; keep is 0 for all.
+// endLogins ends all logins of a user but one, in tx; keep 0 ends all.
 func (s *Service) endLogins(ctx context.Context, tx pgx.Tx, user, keep int64, why string) error {
 	ended, err := accountdb.New(tx).EndLoginsExcept(ctx, accountdb.EndLoginsExceptParams{UserID: user, Keep: keep, Why: why})
 	if err != nil {
@@ -43,12 +43,12 @@ func (s *Service) revokeLogins(ctx context.Context, tx pgx.Tx, why string, login
 	return s.deps.Revoke.Logins(ctx, tx, why, logins...)
 }
 
-// EndLogin is endLogin for a user who asks.
+// EndLogin is endLogin at the user's request.
 func (s *Service) EndLogin(ctx context.Context, user, login int64, why string) error {
 	return s.inTx(ctx, "end login", func(tx pgx.Tx) error { return s.endLogin(ctx, tx, user, login, why) })
 }
 
-// EndOtherLogins ends every login of a user but the one that asks.
+// EndOtherLogins ends every login of a user but the current one.
 func (s *Service) EndOtherLogins(ctx context.Context, user, keep int64) error {
 	return s.inTx(ctx, "end other logins", func(tx pgx.Tx) error {
 		// The lock keeps a login that is being opened from slipping through.
@@ -61,7 +61,7 @@ func (s *Service) EndOtherLogins(ctx context.Context, user, keep int64) error {
 	})
 }
 
-// inTx runs do in a transaction that may end logins, and hurries the news of it
+// inTx runs do in a transaction that may end logins, and announces the revocations
 // after the commit. An error without a code is wrapped with the operation.
 func (s *Service) inTx(ctx context.Context, operation string, do func(tx pgx.Tx) error) error {
 	if err := pg.InTx(ctx, s.deps.DB, do); err != nil {

@@ -23,7 +23,7 @@ func (b *bundle) principal(a answer) auth.Principal {
 	return p
 }
 
-// A password change ends the other logins and not the one that made it.
+// A password change ends the other logins but not the current one.
 func TestPasswordChangeEndsOtherLogins(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -42,7 +42,7 @@ func TestPasswordChangeEndsOtherLogins(t *testing.T) {
 		{"a weak new one", secret, "12345678", 422, "weak-password"},
 		{"the name", secret, "Li Wei", 422, "weak-password"},
 		{"changed", secret, fresh, 204, ""},
-		{"the old one is no more", secret, fresh, 403, "wrong-password"},
+		{"the old one no longer works", secret, fresh, 403, "wrong-password"},
 	} {
 		if a := change(c.old, c.fresh); !a.is(c.status, c.code) {
 			t.Errorf("%s: %d %s", c.name, a.status, a.raw)
@@ -87,7 +87,7 @@ func TestPasswordReset(t *testing.T) {
 	if a := reset(unknown, b.code(unknown, "reset")); !a.is(404, "phone-unknown") {
 		t.Errorf("a phone without an account: %d %s", a.status, a.raw)
 	}
-	// Who has no password sets the first one the same way.
+	// A user without a password sets the first one the same way.
 	if a := b.post("login/sms", map[string]any{"phone": unknown, "code": b.code(unknown, "login")}); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.raw)
 	} else if a := b.me(http.MethodPost, "/password", a.str("access_token"), map[string]any{"old_password": "", "new_password": fresh}); !a.is(409, "no-password") {
@@ -99,7 +99,7 @@ func TestPasswordReset(t *testing.T) {
 	b.login(unknown, fresh)
 }
 
-// A user sees the logins of each device and ends them, and nobody else's.
+// A user sees and ends the logins of each device, but not another user's.
 func TestLoginsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -182,8 +182,8 @@ func TestLoginsAreBounded(t *testing.T) {
 	}
 }
 
-// A user who deletes their account is nobody afterwards; the id stays with what
-// was bought, and the phone may begin anew.
+// An erased user is anonymous; the id stays with the orders, and the phone may
+// register again.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -202,7 +202,7 @@ func TestErase(t *testing.T) {
 		{"no proof", map[string]any{}, 403, "proof-required"},
 		{"a wrong password", map[string]any{"password": "wrong horse battery"}, 403, "wrong-password"},
 		{"a wrong code", map[string]any{"code": other(code)}, 401, "wrong-code"},
-		{"somebody else's WeChat", map[string]any{"wechat_code": b.wechat.Code("open-wang", "")}, 403, "proof-required"},
+		{"another user's WeChat", map[string]any{"wechat_code": b.wechat.Code("open-wang", "")}, 403, "proof-required"},
 		{"erased", map[string]any{"code": code}, 204, ""},
 	} {
 		if a := b.me(http.MethodDelete, "", token, c.body); !a.is(c.status, c.code) {
@@ -244,7 +244,7 @@ func TestErase(t *testing.T) {
 	}
 }
 
-// Old codes and logins go; what lives stays.
+// Old codes and logins are deleted; live ones stay.
 func TestTidy(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, _ *account.Deps) { c.KeepEnded = time.Hour })

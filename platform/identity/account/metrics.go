@@ -21,19 +21,19 @@ func newMetrics(reg prometheus.Registerer) metrics {
 	auto := promauto.With(reg)
 	m := metrics{
 		hashes: auto.NewCounter(prometheus.CounterOpts{
-			Name: "stampede_account_password_hashes_total", Help: "Password hashes computed, each with its full cost.",
+			Name: "stampede_account_password_hashes_total", Help: "Password hashes computed, each at its full cost.",
 		}),
 		reused: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_account_refresh_reused_total", Help: "Logins ended because a refresh token was used twice.",
 		}),
 		logins: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_account_logins_total", Help: "Attempts to log in, by how and by result: ok, or the code of the refusal.",
+			Name: "stampede_account_logins_total", Help: "Login attempts, by method and by result: ok, or the code of the refusal.",
 		}, []string{"how", "result"}),
 		codes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_account_sms_total", Help: "Codes given to the SMS gateway, by result: taken, refused, failed.",
 		}, []string{"result"}),
 	}
-	// A figure that was never counted has no labels to draw it by.
+	// Each series starts at 0, so that a dashboard can draw it.
 	for _, how := range []string{byPassword, bySMS, byWeChat, byRegister, byRefresh} {
 		m.logins.WithLabelValues(how, "ok")
 	}
@@ -43,14 +43,14 @@ func newMetrics(reg prometheus.Registerer) metrics {
 	return m
 }
 
-// What became of a code.
+// Results of sending a code.
 const (
 	codeTaken   = "taken"
 	codeRefused = "refused"
 	codeFailed  = "failed"
 )
 
-// sent counts a code by what the sender answered.
+// sent counts a code by the sender's answer.
 func (m metrics) sent(err error) {
 	result := codeTaken
 	switch {
@@ -62,8 +62,8 @@ func (m metrics) sent(err error) {
 	m.codes.WithLabelValues(result).Inc()
 }
 
-// attempt counts a login by its result. Codes are few and ours; what has none is
-// internal.
+// attempt counts a login by its result. Fault codes are a small fixed set; an error
+// without one counts as internal.
 func (m metrics) attempt(how string, err error) {
 	result := "ok"
 	if err != nil {

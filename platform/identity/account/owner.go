@@ -11,12 +11,12 @@ import (
 	"stampede/platform/identity/account/internal/accountdb"
 )
 
-// Phones knows whose phones are. It needs the database alone, so that the blacklist,
-// which logins ask, can be made before the accounts are.
+// Phones finds the owner of a phone. It needs only the database, so that the
+// blacklist, which logins depend on, can be built before the accounts.
 type Phones struct{ DB *pgxpool.Pool }
 
-// Owner reads a phone as people write it and returns it in E.164, with the user
-// that it belongs to, 0 when nobody has it. A text that is no phone is a fault.
+// Owner parses a phone as people write it and returns it in E.164, with its user, or
+// 0 if it has none. A text that is not a phone is a fault.
 func (o Phones) Owner(ctx context.Context, raw string) (phone string, user int64, err error) {
 	p, err := ParsePhone(raw)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// What a wrong password is answered with. The first says nothing about whether
-// the phone has an account, or the account a password.
+// The answers to a wrong password. The first does not reveal whether the phone has
+// an account, or the account a password.
 var (
-	errWrongLogin    = fault.New(fault.Unauthenticated, "wrong-login", fault.Titles{"Phone or password is wrong", "手机号或密码错误"}, "Phone or password is wrong. After several failures wait a minute, log in by SMS code, or reset the password.")
-	errWrongPassword = fault.New(fault.Forbidden, "wrong-password", fault.Titles{"The password is wrong", "密码错误"}, "The password is not right.")
+	errWrongLogin    = fault.New(fault.Unauthenticated, "wrong-login", fault.Titles{"Phone or password is wrong", "手机号或密码错误"}, "Phone or password is wrong. After several failures, wait a minute, log in by SMS code, or reset the password.")
+	errWrongPassword = fault.New(fault.Forbidden, "wrong-password", fault.Titles{"The password is wrong", "密码错误"}, "The password is wrong.")
 	errNoPassword    = fault.New(fault.Conflict, "no-password", fault.Titles{"No password is set yet", "尚未设置密码"}, "This account has no password yet; set one by password/reset with an SMS code.")
 )
 
@@ -65,17 +65,18 @@ func (s *Service) LoginByPassword(ctx context.Context, phone Phone, secret strin
 	return Tokens{}, password.ErrBusy
 }
 
-// passwordLooks is how often a password is checked when the stored one changes
-// meanwhile: two logins at once that both store it with new costs are honest.
+// passwordLooks is the maximum number of checks of a password whose stored form
+// changes meanwhile: two concurrent logins that both store it with new costs are
+// legitimate.
 const passwordLooks = 3
 
-// errChanged: the stored password is not the one that was checked.
-var errChanged = errors.New("account: the password was changed meanwhile")
+// errChanged reports that the stored password is no longer the one that was checked.
+var errChanged = errors.New("account: password changed while it was checked")
 
-// openChecked opens a login for a user whose password was checked, and stores
-// the password's fresh form if there is one. A change since the check has ended
-// all logins, and the old password must not open another: errChanged comes with
-// the row as it is now.
+// openChecked opens a login for a user whose password was checked, and stores the
+// password's fresh hash if there is one. A change since the check has ended all
+// logins, and the old password must not open another: openChecked then returns
+// errChanged with the current row.
 func (s *Service) openChecked(ctx context.Context, u accountdb.AccountUser, fresh string, d Device) (out Tokens, now accountdb.AccountUser, err error) {
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		q := accountdb.New(tx)
@@ -96,19 +97,19 @@ func (s *Service) openChecked(ctx context.Context, u accountdb.AccountUser, fres
 	return out, now, err
 }
 
-// rehash makes the form with today's costs of a password that was just shown,
-// the one moment at which it is known. When that fails the next login is another.
+// rehash hashes a password with today's costs when a user has just shown it, because
+// it is not known at any other time. If that fails, the next login tries again.
 func (s *Service) rehash(ctx context.Context, secret string) string {
 	phc, err := s.hasher.Hash(ctx, secret)
 	if err != nil {
-		s.deps.Log.WarnContext(ctx, "password not hashed again yet", "error", err)
+		s.deps.Log.WarnContext(ctx, "rehashing a password with the current cost failed", "error", err)
 		return ""
 	}
 	return phc
 }
 
-// ChangePassword sets a new password for a user who shows the old one, and ends
-// the user's other logins; keep is the caller's.
+// ChangePassword sets a new password for a user who shows the old one, and ends the
+// user's other logins; keep is the current one.
 func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, secret string) error {
 	q := accountdb.New(s.deps.DB)
 	u, err := q.UserByID(ctx, user)
@@ -138,7 +139,7 @@ func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, sec
 			return err
 		}
 		if passwordIn(now) != passwordIn(u) {
-			return errWrongPassword // changed by somebody else since
+			return errWrongPassword // changed concurrently
 		}
 		if err := q.SetPassword(ctx, accountdb.SetPasswordParams{ID: user, Password: &phc}); err != nil {
 			return err
@@ -147,7 +148,7 @@ func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, sec
 	})
 }
 
-// showPassword checks the password of somebody who is logged in.
+// showPassword checks the password of a logged-in user.
 func (s *Service) showPassword(ctx context.Context, u accountdb.AccountUser, secret string) error {
 	if err := s.takeOwn(ctx, u.ID); err != nil {
 		return err

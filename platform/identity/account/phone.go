@@ -8,15 +8,15 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// Phone is a telephone number in E.164: a plus sign, country and subscriber,
-// 7 to 15 digits. The zero value is no phone. It never logs in full.
+// Phone is a telephone number in E.164: a plus sign, country and subscriber, 7 to 15
+// digits. The zero value is no phone. Logging masks it.
 type Phone string
 
 var errPhone = fault.Plain(fault.Invalid, "phone must be a mobile number, e.g. 13800138000 or +8613800138000.")
 
-// Numbers as they are stored. China's mobile numbers are checked to the last
-// digit, because a code sent to a number that cannot exist costs money; other
-// countries' plans are many and change.
+// The stored forms of numbers. China's mobile numbers are checked to the last digit,
+// because a code sent to a number that cannot exist costs money; other countries'
+// numbering plans are many and change.
 var (
 	e164    = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 	mobile  = regexp.MustCompile(`^1[3-9][0-9]{9}$`)
@@ -26,8 +26,8 @@ var (
 // separators are what people write between the digits of a number.
 var separators = strings.NewReplacer(" ", "", "-", "", "(", "", ")", "")
 
-// ParsePhone reads a number as people write it: in E.164, with 00 for the plus
-// sign, or an eleven-digit mobile number of China without a country.
+// ParsePhone parses a number as people write it: in E.164, with 00 for the plus
+// sign, or an eleven-digit Chinese mobile number without the country code.
 func ParsePhone(raw string) (Phone, error) {
 	s := separators.Replace(raw)
 	if mobile.MatchString(s) {
@@ -45,14 +45,14 @@ func ParsePhone(raw string) (Phone, error) {
 	return Phone(s), nil
 }
 
-// What a masked number keeps: enough to recognise one's own, not to call it.
+// A masked number keeps enough digits to recognize one's own, but not to call it.
 const (
 	maskHead = 3
 	maskTail = 4
 )
 
-// Masked is the number for a person who may not see all of it: 138****5678,
-// abroad +44****1234.
+// Masked returns the number for readers who may not see all of it: 138****5678,
+// other countries +44****1234.
 func (p Phone) Masked() string {
 	if p == "" {
 		return ""
@@ -61,7 +61,7 @@ func (p Phone) Masked() string {
 	return s[:maskHead] + "****" + s[len(s)-maskTail:]
 }
 
-// LogValue keeps the number out of the log, whoever logs it.
+// LogValue masks the number in every log.
 func (p Phone) LogValue() slog.Value { return slog.StringValue(p.Masked()) }
 
 func (p Phone) inChina() bool { return strings.HasPrefix(string(p), inChina) }

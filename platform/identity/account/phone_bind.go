@@ -12,15 +12,15 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// Both are told to whoever has shown the phone's code.
+// Both are returned only after the phone's code was shown.
 var (
 	errPhoneOther  = errPhoneTaken.Saying("This phone belongs to another account of the shop. Log in with it instead.")
 	errPhoneLinked = fault.New(fault.Conflict, "phone-linked", fault.Titles{"Your account has another phone", "您的账号已绑定其他手机号"}, "Your account has another phone already.")
 )
 
-// BindPhone makes a phone, which its holder has proved with a code, one way to log
-// in to a user's account that has none. An account with another phone keeps that:
-// whoever has only the access token must not take the account over.
+// BindPhone adds a phone, proved by a code, to an account that has none, as a way to
+// log in. An account with another phone keeps it: a stolen access token must not
+// suffice to take the account over.
 func (s *Service) BindPhone(ctx context.Context, user int64, phone Phone, code string, from netip.Addr) error {
 	if err := s.takeOwn(ctx, user); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// Whoever came by WeChat adds a phone, and is the same user by it.
+// A WeChat user adds a phone and logs in as the same user with it.
 func TestBindPhone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -29,7 +29,7 @@ func TestBindPhone(t *testing.T) {
 		{"no phone", li.str("access_token"), "110", code, 422, "invalid"},
 		{"a wrong code", li.str("access_token"), phone, other(code), 401, "wrong-code"},
 		{"a code for another phone", li.str("access_token"), "13600136000", code, 401, "wrong-code"},
-		{"a code for something else", li.str("access_token"), free, login, 401, "wrong-code"},
+		{"a code for another purpose", li.str("access_token"), free, login, 401, "wrong-code"},
 		{"bound", li.str("access_token"), phone, code, 204, ""},
 		{"the code again", li.str("access_token"), phone, code, 401, "wrong-code"},
 		{"once more", li.str("access_token"), phone, "", 204, ""},
@@ -58,11 +58,11 @@ func TestBindPhone(t *testing.T) {
 		t.Errorf("login by password: %s", a.raw)
 	}
 	if a := b.me(http.MethodGet, "", wang.str("access_token"), nil); a.str("phone") != "" {
-		t.Errorf("who was refused has a phone: %s", a.raw)
+		t.Errorf("a refused user has a phone: %s", a.raw)
 	}
 }
 
-// Of many accounts that show the same phone's code at once, one gets it.
+// Of many accounts that show the same phone's code concurrently, one gets the phone.
 func TestAPhoneIsBoundOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -79,6 +79,6 @@ func TestAPhoneIsBoundOnce(t *testing.T) {
 		}
 	}
 	if n := b.count(`SELECT count(*) FROM account.users WHERE phone IS NOT NULL`); bound != 1 || n != 1 {
-		t.Errorf("%d were told that they have it, %d have it", bound, n)
+		t.Errorf("%d requests succeeded, %d accounts have the phone", bound, n)
 	}
 }

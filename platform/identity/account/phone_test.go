@@ -38,7 +38,7 @@ func TestPhonesAreMasked(t *testing.T) {
 	}
 }
 
-// Whatever is read as a number is one in the database's form, and read as itself.
+// Every accepted number is in the database's form and parses to itself.
 func FuzzParsePhone(f *testing.F) {
 	for _, seed := range []string{"13800138000", "+86 138-0013-8000", "0044 7911 123456", "+", "００"} {
 		f.Add(seed)
@@ -49,7 +49,7 @@ func FuzzParsePhone(f *testing.F) {
 			return
 		}
 		if again, err := account.ParsePhone(string(p)); again != p || err != nil {
-			t.Errorf("%q is read as %q, and that as %q, %v", raw, string(p), string(again), err)
+			t.Errorf("%q parses as %q, and that as %q, %v", raw, string(p), string(again), err)
 		}
 		if m := p.Masked(); len(m) != 11 || fmt.Sprint(m) == string(p) {
 			t.Errorf("%q is masked as %q", string(p), m)

@@ -1,5 +1,5 @@
 -- name: LockUser :one
--- Takes the user's row lock, which orders everything that decides about one user's logins.
+-- Takes the user's row lock, which serializes all decisions about one user's logins.
 SELECT * FROM account.users WHERE id = @id FOR NO KEY UPDATE;
 
 -- name: UserByID :one
@@ -9,7 +9,7 @@ SELECT * FROM account.users WHERE id = @id;
 SELECT * FROM account.users WHERE phone = @phone;
 
 -- name: CreateUser :one
--- Nobody is returned when the phone has an account already.
+-- Returns no row when the phone already has an account.
 INSERT INTO account.users (phone, name, password) VALUES (@phone, @name, @password)
 ON CONFLICT ON CONSTRAINT users_phone DO NOTHING
 RETURNING *;
@@ -27,7 +27,7 @@ UPDATE account.users SET role = @role, updated_at = clock_timestamp() WHERE id =
 UPDATE account.users SET status = @status, updated_at = clock_timestamp() WHERE id = @id;
 
 -- name: LockAdmins :exec
--- One at a time changes who is an admin: two who demote each other at once would each see the other remain.
+-- Serializes changes of admins: two who demote each other concurrently would each see the other remain.
 SELECT pg_advisory_xact_lock(hashtext('account.admins'));
 
 -- name: CountOtherAdmins :one
@@ -47,21 +47,21 @@ DELETE FROM account.wechat_identities WHERE user_id = @user_id;
 DELETE FROM account.sms_codes WHERE phone = @phone;
 
 -- name: PutCode :exec
--- Replaces the code before it, whose attempts are forgotten with it; how many codes are sent is limited elsewhere.
+-- Replaces the previous code and resets its attempts; the number of codes sent is limited elsewhere.
 INSERT INTO account.sms_codes (phone, purpose, code_hash, expires_at)
 VALUES (@phone, @purpose, @code_hash, clock_timestamp() + make_interval(secs => @lifetime_seconds::float8))
 ON CONFLICT (phone, purpose) DO UPDATE SET code_hash = excluded.code_hash, expires_at = excluded.expires_at,
     attempts = 0, sent_at = clock_timestamp(), used_at = NULL;
 
 -- name: TryCode :one
--- Counts an attempt and uses the code up if it is the right one. No row: there is none, or it is used up.
+-- Counts an attempt and uses the code up if it is right. No row: there is no code, or it is used up.
 UPDATE account.sms_codes SET attempts = attempts + 1,
     used_at = CASE WHEN code_hash = ANY (@code_hashes::bytea[]) THEN clock_timestamp() END
 WHERE phone = @phone AND purpose = @purpose AND used_at IS NULL AND expires_at > clock_timestamp() AND attempts < @most::int
 RETURNING (used_at IS NOT NULL)::boolean AS fits;
 
 -- name: LockIdentity :exec
--- One at a time looks for the user of a WeChat identity and makes one.
+-- Serializes finding or creating the user of a WeChat identity.
 SELECT pg_advisory_xact_lock(hashtextextended('account.wechat/' || @app_id::text || '/' || @open_id::text, 0));
 
 -- name: LockUnion :exec
@@ -75,7 +75,7 @@ SELECT user_id FROM account.wechat_identities WHERE app_id = @app_id AND open_id
 SELECT user_id FROM account.wechat_identities WHERE union_id = @union_id ORDER BY created_at LIMIT 1;
 
 -- name: PutIdentity :one
--- An app that joins others of its owner gets union ids from then on. Whose it is does not change.
+-- An app that joins other apps of its owner gets union ids from then on. The identity's user does not change.
 INSERT INTO account.wechat_identities AS i (app_id, open_id, union_id, user_id) VALUES (@app_id, @open_id, @union_id, @user_id)
 ON CONFLICT (app_id, open_id) DO UPDATE SET union_id = coalesce(excluded.union_id, i.union_id)
 RETURNING user_id;
@@ -115,13 +115,13 @@ RETURNING id;
 SELECT user_id FROM account.logins WHERE id = @id;
 
 -- name: LockLogin :one
--- How old the present refresh token is, is Postgres's to say: instances must not differ about it.
+-- Postgres computes the age of the current refresh token, so that all instances agree.
 SELECT *, (rotated_at > clock_timestamp() - make_interval(secs => @grace_seconds::float8))::boolean AS just_rotated,
     (expires_at <= clock_timestamp())::boolean AS expired
 FROM account.logins WHERE id = @id FOR NO KEY UPDATE;
 
 -- name: RotateLogin :one
--- No login is refreshed for ever: its end lies at most a fixed time after its beginning.
+-- A login ends a fixed time after it began, however often it is refreshed.
 UPDATE account.logins SET generation = generation + 1, rotated_at = clock_timestamp(), last_used_at = clock_timestamp(), address = @address,
     expires_at = least(clock_timestamp() + make_interval(secs => @lifetime_seconds::float8),
         created_at + make_interval(secs => @most_seconds::float8))
@@ -133,7 +133,7 @@ SELECT * FROM account.logins WHERE user_id = @user_id AND ended_at IS NULL AND e
 ORDER BY last_used_at DESC, id DESC LIMIT @most;
 
 -- name: ListUsers :many
--- All filters given apply together.
+-- All given filters apply together.
 SELECT * FROM account.users
 WHERE id < @before
   AND (sqlc.narg('id')::bigint IS NULL OR id = sqlc.narg('id'))
@@ -148,7 +148,7 @@ DELETE FROM account.sms_codes c WHERE (c.phone, c.purpose) IN (
     ORDER BY o.expires_at LIMIT @most);
 
 -- name: ForgetLogins :execrows
--- A login that ended or ran out long ago.
+-- Deletes logins that ended or expired long ago.
 DELETE FROM account.logins l WHERE l.id IN (
     SELECT o.id FROM account.logins o WHERE least(o.ended_at, o.expires_at) < clock_timestamp() - make_interval(secs => @keep_seconds::float8)
     ORDER BY least(o.ended_at, o.expires_at) LIMIT @most);

@@ -15,26 +15,25 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// refreshGrace is how long a refresh token may be sent once more after its use,
-// with the same successor as the answer: a shopper whose answer was lost in a
-// tunnel, or whose two tabs refresh at once, must not be logged out. It covers a
-// client's time-out and one retry. A thief gains nothing by it: thief and
-// shopper then hold the same successor, and whoever uses it second, later than
+// refreshGrace is how long a used refresh token may be repeated and gets the same
+// successor: a shopper whose answer was lost in a tunnel, or whose two tabs refresh
+// simultaneously, must not be logged out. It covers a client's timeout and one
+// retry. A thief gains nothing: thief and shopper then hold the same successor, and
+// the one who uses it second, after the grace, ends the login.
 // this, ends the login.
 const refreshGrace = 10 * time.Second
 
-// What a refresh token is refused for.
+// Why a refresh token is refused.
 var (
 	ErrBadRefresh = fault.New(fault.Unauthenticated, "bad-refresh-token", fault.Titles{"Please log in again", "登录已失效，请重新登录"}, "The refresh token is not valid here, or its login has ended; log in again.")
 	ErrReused     = fault.New(fault.Unauthenticated, "refresh-reused", fault.Titles{"Please log in again", "登录存在风险已退出，请重新登录"},
-		"This refresh token was used before, so somebody may have copied it. The login has been ended; log in again.")
+		"This refresh token was already used, so it may have been copied. The login was ended; log in again.")
 )
 
-// Refresh exchanges a refresh token for new tokens. device must be the id that
-// was stated at login. A token is good for one use; used again within
-// refreshGrace it gets the same successor, used again later, or after its
-// successor, it ends the login. Whoever is kept out by the list is refused and
-// keeps the token, for when that is over.
+// Refresh exchanges a refresh token for new tokens. device must be the id stated at
+// login. A token is valid for one use; repeated within refreshGrace it gets the same
+// successor, and repeated later, or after its successor was used, it ends the login.
+// A blacklisted user is refused but keeps the token until the entry ends.
 func (s *Service) Refresh(ctx context.Context, token, device string, from netip.Addr) (Tokens, error) {
 	login, generation, ok := readRefreshToken(token)
 	if !ok {
@@ -43,14 +42,15 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 	var out Tokens
 	var reused bool
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		out, reused = Tokens{}, false // of an attempt that was rolled back
+		out, reused = Tokens{}, false // drops the result of a rolled-back attempt
 		q := accountdb.New(tx)
 		owner, err := q.OwnerOfLogin(ctx, login)
 		if err != nil {
 			return err
 		}
-		// User before login, as everywhere. With both locked, a role that changes or
-		// an account that is disabled comes entirely before this or after it.
+		// The user is locked before the login, as everywhere. With both locked, a
+		// change of role or a disabling happens entirely before or after the
+		// refresh.
 		u, err := q.LockUser(ctx, owner)
 		if err != nil {
 			return err
@@ -85,9 +85,9 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 			out, err = s.mint(who, s.keys[0].refreshToken(login, l.Generation, l.Salt), l.ExpiresAt)
 			return err
 		default:
-			// Also a number above the present one: only a database that was restored
-			// from a backup meets it, and there as well one of two holders is not the
-			// shopper.
+			// A number above the current one is treated the same way: it occurs only
+			// in a database restored from a backup, where one of two holders is not
+			// the shopper either.
 			reused = true
 			return s.endLogin(ctx, tx, u.ID, login, endedByReuse)
 		}
@@ -106,7 +106,7 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 	return out, nil
 }
 
-// asFault lets nil and a coded error through and wraps any other with the
+// asFault passes nil and coded errors through and wraps any other error with the
 // operation.
 func asFault(operation string, err error) error {
 	if err == nil {

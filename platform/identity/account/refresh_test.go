@@ -17,8 +17,8 @@ func (b *bundle) refresh(token string, device ...string) answer {
 	return b.post("refresh", body)
 }
 
-// A hundred refreshes with one token at once are one refresh whose answer a
-// hundred get: one successor, one login that lives.
+// A hundred concurrent refreshes with one token count as one whose answer a hundred
+// clients get: one successor, one live login.
 func TestParallelRefreshesHaveOneSuccessor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -43,8 +43,8 @@ func TestParallelRefreshesHaveOneSuccessor(t *testing.T) {
 	}
 }
 
-// A token that comes again when its answer cannot merely have been lost ends the
-// login: for whoever copied it, and for the shopper, who logs in again.
+// A token that is repeated when its answer cannot merely have been lost ends the
+// login, for the thief and for the shopper, who logs in again.
 func TestReuseEndsTheLogin(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(b *bundle, successor string){
@@ -60,7 +60,7 @@ func TestReuseEndsTheLogin(t *testing.T) {
 			other := b.login(phone, secret).str("refresh_token")
 			second := b.refresh(first)
 			if again := b.refresh(first); again.status != 200 || again.str("refresh_token") != second.str("refresh_token") {
-				t.Fatalf("the repeat at once: %d %s", again.status, again.raw)
+				t.Fatalf("the immediate repeat: %d %s", again.status, again.raw)
 			}
 			meanwhile(b, second.str("refresh_token"))
 			p, err := b.tokens.Verify(second.str("access_token"))
@@ -83,8 +83,7 @@ func TestReuseEndsTheLogin(t *testing.T) {
 	}
 }
 
-// What is no refresh token of a living login is refused, and refusing it ends
-// nothing.
+// A text that is not a refresh token of a live login is refused and ends nothing.
 func TestRefreshRefusals(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -110,7 +109,7 @@ func TestRefreshRefusals(t *testing.T) {
 	if a := b.call(http.MethodGet, "/api/v1/me", good, nil); !a.is(401, "bad-token") {
 		t.Errorf("a refresh token as access token: %d %s", a.status, a.raw)
 	}
-	// Another server's key makes other tokens of the same login.
+	// A server with another key makes different tokens for the same login.
 	elsewhere := setup(t, func(c *account.Config, d *account.Deps) {
 		c.SigningKey, d.DB = []byte("another key of thirty-two bytes!!"), b.pool
 	})
@@ -119,7 +118,7 @@ func TestRefreshRefusals(t *testing.T) {
 	}
 	next := b.refresh(good, "device-1")
 	if next.status != 200 {
-		t.Fatalf("refused for good: %d %s", next.status, next.raw)
+		t.Fatalf("the good token after the refusals: %d %s", next.status, next.raw)
 	}
 	b.exec(`UPDATE account.logins SET expires_at = clock_timestamp()`)
 	if a := b.refresh(next.str("refresh_token"), "device-1"); !a.is(401, "bad-refresh-token") {
@@ -131,12 +130,12 @@ func TestRefreshRefusals(t *testing.T) {
 		t.Fatalf("on its last day: %d %s", a.status, a.raw)
 	}
 	if n := b.count(`SELECT count(*) FROM account.logins WHERE expires_at > clock_timestamp() + interval '25 hours' AND device_id <> ''`); n != 0 {
-		t.Error("the login outlives its most")
+		t.Error("the login outlives loginMost")
 	}
 }
 
-// While a signing key is replaced, instances with either key understand each
-// other's refresh tokens and codes.
+// During a key rotation, instances with either key accept each other's refresh
+// tokens and codes.
 func TestKeysAreReplaced(t *testing.T) {
 	t.Parallel()
 	older, newer := []byte("the older key of thirty-two bytes"), []byte("the newer key of thirty-two bytes")
@@ -159,6 +158,6 @@ func TestKeysAreReplaced(t *testing.T) {
 	}
 	gone := setup(t, func(c *account.Config, d *account.Deps) { c.SigningKey, d.DB = newer, a.pool })
 	if x := gone.refresh(token); !x.is(401, "bad-refresh-token") {
-		t.Errorf("a key that is no more: %d %s", x.status, x.raw)
+		t.Errorf("a removed key: %d %s", x.status, x.raw)
 	}
 }

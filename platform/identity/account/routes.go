@@ -19,7 +19,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 
 const authPath = "/api/v1/auth"
 
-// Codes that several routes share.
+// Codes shared by several routes.
 const (
 	problemsInvalid = "invalid"
 	problemsLimits  = "rate-limited, too-busy"
@@ -31,7 +31,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/sms-codes", ID: "send-sms-code", Tag: "shopper", Status: http.StatusAccepted,
 		Summary: "Send a code to a phone",
-		Description: "The code is good for its purpose only, once, for five minutes and five attempts; another one replaces it. " +
+		Description: "The code is valid for its purpose only, once, for five minutes and five attempts; a new code replaces it. " +
 			"The answer is the same whether the phone has an account or not.",
 		Problems: map[int]string{
 			http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: "invalid, sms-refused, sms-country-refused", http.StatusTooManyRequests: "rate-limited",
@@ -50,7 +50,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 	}, s.register)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Tag: "shopper", Summary: "Log in with phone and password",
-		Description: "A phone without an account is answered like a wrong password. After several failures a human check is asked for.",
+		Description: "A phone without an account gets the same answer as a wrong password. After several failures a human check is required.",
 		Problems: map[int]string{
 			http.StatusUnauthorized: "wrong-login", http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
@@ -85,8 +85,8 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 	}, s.resetPassword)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/refresh", ID: "refresh", Tag: "shopper", Summary: "Exchange a refresh token for new tokens",
-		Description: "A refresh token is good for one use. Sent once more within 10 s, as after an answer that was lost, it gets the same successor; " +
-			"sent later than that, or after its successor was used, it ends the login, because somebody may have copied it.",
+		Description: "A refresh token is valid for one use. Repeated within 10 s, for example because the answer was lost, it gets the same successor; " +
+			"repeated later, or after its successor was used, it ends the login, because it may have been copied.",
 		Problems: map[int]string{
 			http.StatusUnauthorized: "bad-refresh-token, refresh-reused", http.StatusForbidden: "login-refused",
 			http.StatusUnprocessableEntity: problemsInvalid,
@@ -94,22 +94,22 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 	}, s.refresh)
 }
 
-// DeviceInput is what a client says of itself. It is exported for the QR login,
-// which takes the same.
+// DeviceInput is what a client states about itself. It is exported because the QR
+// login takes the same input.
 type DeviceInput struct {
-	Kind string `json:"kind,omitempty" enum:"web,ios,android,wechat,desktop,other" default:"other" doc:"What sort of device it is"`
-	ID   string `json:"id,omitempty" maxLength:"128" doc:"The client's own, the same at each login and refresh of this device. It becomes part of the access token"`
-	Name string `json:"name,omitempty" maxLength:"64" doc:"What the user knows it by, for the list of logins" example:"Li's phone"`
+	Kind string `json:"kind,omitempty" enum:"web,ios,android,wechat,desktop,other" default:"other" doc:"The kind of device"`
+	ID   string `json:"id,omitempty" maxLength:"128" doc:"Chosen by the client, the same at each login and refresh of this device. It becomes part of the access token"`
+	Name string `json:"name,omitempty" maxLength:"64" doc:"The device's name in the user's list of logins" example:"Li's phone"`
 }
 
-// Device is what is kept of it, nil included, with the address that the request in
-// ctx came from.
+// Device validates the input, which may be nil, and adds the address of the request
+// in ctx.
 func (in *DeviceInput) Device(ctx context.Context) (Device, error) {
 	d := Device{Kind: "other", Address: httpx.ClientAddr(ctx)}
 	if in == nil {
 		return d, nil
 	}
-	// maxLength counts characters; the token and the column have bytes.
+	// maxLength counts characters; the token and the column count bytes.
 	const mostIDBytes = 128
 	if len(in.ID) > mostIDBytes || clean(in.ID) != in.ID {
 		return Device{}, fault.Plain(fault.Invalid, "device.id has at most 128 bytes, and no control or invisible characters.")
@@ -118,7 +118,7 @@ func (in *DeviceInput) Device(ctx context.Context) (Device, error) {
 	return d, nil
 }
 
-// enter reads which phone and device a login is for, tries it and counts it.
+// enter parses the phone and the device of a login attempt, runs it and counts it.
 func (s *Service) enter(ctx context.Context, how, rawPhone string, device *DeviceInput, try func(Phone, Device) (Tokens, error)) (*httpx.Output[Tokens], error) {
 	phone, err := ParsePhone(rawPhone)
 	if err != nil {
@@ -132,18 +132,17 @@ func (s *Service) enter(ctx context.Context, how, rawPhone string, device *Devic
 	return s.answer(how, out, err)
 }
 
-// SolutionHeader brings the solution of a human check along; an input embeds it.
-// It is exported, as all that is embedded in an input must be for huma to look
-// into it.
+// SolutionHeader carries the solution of a human check; inputs embed it. It is
+// exported because huma requires that of embedded fields.
 type SolutionHeader struct {
-	HumanCheck string `header:"Human-Check" maxLength:"4096" doc:"The solution of a human check, when one is asked for"`
+	HumanCheck string `header:"Human-Check" maxLength:"4096" doc:"The solution of a human check, when one is required"`
 }
 
 func (h SolutionHeader) caller(ctx context.Context) caller {
 	return caller{Address: httpx.ClientAddr(ctx), Solution: h.HumanCheck}
 }
 
-// answer counts a try to log in and wraps its tokens.
+// answer counts a login attempt and wraps its tokens.
 func (s *Service) answer(how string, out Tokens, err error) (*httpx.Output[Tokens], error) {
 	s.metrics.attempt(how, err)
 	if err != nil {
@@ -157,7 +156,7 @@ type codeInput struct {
 	AcceptLanguage string `header:"Accept-Language" maxLength:"256" doc:"The language of the message: zh or en"`
 	Body           struct {
 		Phone   string  `json:"phone" maxLength:"32" example:"13800138000"`
-		Purpose Purpose `json:"purpose" enum:"login,register,reset,erase,bind" doc:"What the code will be good for"`
+		Purpose Purpose `json:"purpose" enum:"login,register,reset,erase,bind" doc:"What the code will be used for"`
 	} `nameHint:"SMSCodeRequest"`
 }
 
@@ -165,7 +164,7 @@ type codeOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		ExpiresIn  int64 `json:"expires_in" doc:"Seconds until the code expires" example:"300"`
-		RetryAfter int64 `json:"retry_after" doc:"Seconds until another code may be asked for" example:"60"`
+		RetryAfter int64 `json:"retry_after" doc:"Seconds until another code may be requested" example:"60"`
 	} `nameHint:"SMSCodeSent"`
 }
 
@@ -236,7 +235,7 @@ func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*httpx.Outpu
 type loginWeChatInput struct {
 	SolutionHeader
 	Body struct {
-		Code   string       `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; good for one use"`
+		Code   string       `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
 		Device *DeviceInput `json:"device,omitempty"`
 	} `nameHint:"WeChatLogin"`
 }
@@ -255,7 +254,7 @@ type resetInput struct {
 	Body struct {
 		Phone    string `json:"phone" maxLength:"32" example:"13800138000"`
 		Code     string `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
-		Password string `json:"password" maxLength:"128" doc:"The new one"`
+		Password string `json:"password" maxLength:"128" doc:"The new password"`
 	} `nameHint:"PasswordReset"`
 }
 

@@ -21,7 +21,7 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: adminPath, ID: "list-users", Tag: "operator", Role: auth.Viewer,
 		Summary:     "Accounts, the newest first",
-		Description: "All filters given apply together. Viewers see phones masked.",
+		Description: "All given filters apply together. Viewers see masked phones.",
 		Problems:    map[int]string{http.StatusUnprocessableEntity: problemsInvalid},
 	}, s.adminList)
 	httpx.Register(rt.API, httpx.Op{
@@ -32,26 +32,26 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/role", ID: "set-role", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary:     "Give an account a role",
-		Description: "Its access tokens end, and the next refresh gives one with the new role. The last admin stays one.",
+		Description: "Its access tokens end, and the next refresh issues one with the new role. The last admin cannot be demoted.",
 		Problems:    change,
 	}, func(ctx context.Context, in *roleInput) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.SetRole(ctx, user, in.Body.Role) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/disable", ID: "disable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "Keep an account from logging in", Description: "All its logins end. The last admin cannot be disabled.", Problems: change,
+		Summary: "Disable an account", Description: "All its logins end. The last admin cannot be disabled.", Problems: change,
 	}, func(ctx context.Context, in *disableInput) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.Disable(ctx, user, clean(in.Body.Reason)) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/enable", ID: "enable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "Let an account log in again", Problems: change,
+		Summary: "Enable a disabled account", Problems: change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.Enable(ctx, user) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "end-user-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "End all logins of an account", Description: "It may log in again at once.", Problems: change,
+		Summary: "End all logins of an account", Description: "The user may log in again immediately.", Problems: change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.EndLogins(ctx, user) })
 	})
@@ -75,7 +75,7 @@ type disableInput struct {
 	} `nameHint:"UserDisabling"`
 }
 
-// withUser parses the path's id for do.
+// withUser parses the id in the path for do.
 func withUser(id string, do func(user int64) error) error {
 	user, err := httpx.ParseID(id)
 	if err != nil {
@@ -84,19 +84,19 @@ func withUser(id string, do func(user int64) error) error {
 	return do(user)
 }
 
-// UserView is an account as operators read it.
+// UserView is an account as operators see it.
 type UserView struct {
 	ID          string    `json:"id" example:"1000042"`
 	Phone       string    `json:"phone,omitempty" doc:"In full for operators and admins, masked for viewers" example:"+8613800138000"`
 	Name        string    `json:"name,omitempty"`
 	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
-	Status      string    `json:"status" enum:"active,disabled,erased" doc:"disabled: kept from logging in; erased: deleted by its owner"`
+	Status      string    `json:"status" enum:"active,disabled,erased" doc:"disabled: cannot log in; erased: deleted by its owner"`
 	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
 	CreatedAt   string    `json:"created_at" format:"date-time"`
 	UpdatedAt   string    `json:"updated_at" format:"date-time"`
 }
 
-// userView renders an account for whoever asks.
+// userView renders an account for the caller's role.
 func userView(ctx context.Context, u accountdb.AccountUser) UserView {
 	phone := string(phoneIn(u))
 	if !auth.From(ctx).Role.May(auth.Operator) {

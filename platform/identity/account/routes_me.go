@@ -28,9 +28,9 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	}, s.me)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: mePath, ID: "erase-me", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Delete your account for good",
-		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the number of the account and nothing else of you. " +
-			"Show one of: the password, a code of the purpose `erase`, a code of WeChat's.",
+		Summary: "Delete your account permanently",
+		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id and no other personal data. " +
+			"Requires one of: the password, a code of the purpose `erase`, a WeChat code.",
 		Problems: map[int]string{
 			http.StatusForbidden: "wrong-password, proof-required", http.StatusUnauthorized: "wrong-code, wechat-bad-code", http.StatusNotFound: "no-account",
 			http.StatusConflict: "last-admin", http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "wechat-unavailable",
@@ -46,7 +46,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	}, s.changePassword)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: mePath + "/logins", ID: "list-logins", Tag: "shopper", Role: auth.Shopper,
-		Summary: "Where you are logged in, the last used first", Description: "At most 20: beyond that the login used least recently ends.",
+		Summary: "Your logins, the most recently used first", Description: "At most 20; beyond that the least recently used login ends.",
 	}, s.listLogins)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: mePath + "/logins/{id}", ID: "end-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
@@ -59,7 +59,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/wechat", ID: "link-wechat", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary:     "Add your WeChat account",
-		Description: "It becomes a way to log in, and payments inside WeChat can be made out to it. Repeating it does nothing.",
+		Description: "You can then log in with it and pay inside WeChat. Repeating it does nothing.",
 		Problems: map[int]string{
 			http.StatusUnauthorized: "wechat-bad-code", http.StatusNotFound: "no-account", http.StatusConflict: "wechat-taken, wechat-linked",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "wechat-unavailable",
@@ -68,8 +68,8 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Add your phone",
-		Description: "For an account that has none yet, such as one that came by WeChat. Takes a code of the purpose `bind`. The phone becomes a way to " +
-			"log in, by code at once and by password after `auth/password/reset`. Adding the phone that the account has already does nothing.",
+		Description: "For an account without a phone, such as one created by WeChat login. Takes a code of the purpose `bind`. You can then log in with the " +
+			"phone, by code immediately and by password after `auth/password/reset`. Adding the phone that the account already has does nothing.",
 		Problems: map[int]string{
 			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "no-account",
 			http.StatusConflict: "phone-taken, phone-linked", http.StatusUnprocessableEntity: problemsInvalid, http.StatusTooManyRequests: "rate-limited",
@@ -77,9 +77,9 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	}, s.bindPhone)
 }
 
-// errNoOwnLogin is what the holder of a minted token is told: there is nothing
-// that could be ended for it alone.
-var errNoOwnLogin = fault.New(fault.Conflict, "no-login", fault.Titles{"This token belongs to no login", "该令牌不属于任何登录"}, "This token was minted with the server's key and belongs to no login; it ends by itself.")
+// errNoOwnLogin is the answer to a minted token: it has no login that could be
+// ended.
+var errNoOwnLogin = fault.New(fault.Conflict, "no-login", fault.Titles{"This token belongs to no login", "该令牌不属于任何登录"}, "This token was minted with the server's key and belongs to no login; it ends when it expires.")
 
 func (s *Service) logout(ctx context.Context, _ *struct{}) (*struct{}, error) {
 	p := auth.From(ctx)
@@ -88,12 +88,12 @@ func (s *Service) logout(ctx context.Context, _ *struct{}) (*struct{}, error) {
 	}
 	err := s.EndLogin(ctx, p.UserID, p.Login, endedByLogout)
 	if errors.Is(err, errNoLogin) {
-		return nil, nil //nolint:nilnil // it has ended already, which is what was asked for; 204 has no body
+		return nil, nil //nolint:nilnil // it has already ended, as requested; 204 has no body
 	}
 	return nil, err
 }
 
-// MeView is an account as its owner reads it.
+// MeView is an account as its owner sees it.
 type MeView struct {
 	ID          string    `json:"id" example:"1000042"`
 	Phone       string    `json:"phone,omitempty" doc:"Masked" example:"138****5678"`
@@ -150,10 +150,10 @@ func (s *Service) changePassword(ctx context.Context, in *changeInput) (*struct{
 // LoginView is a login as lists show it.
 type LoginView struct {
 	ID         string `json:"id"`
-	Current    bool   `json:"current" doc:"The login that asks"`
+	Current    bool   `json:"current" doc:"Whether this request uses the login"`
 	DeviceKind string `json:"device_kind" enum:"web,ios,android,wechat,desktop,other"`
-	DeviceName string `json:"device_name,omitempty" doc:"As the device called itself"`
-	Address    string `json:"address,omitempty" doc:"Where it was last refreshed from" example:"203.0.113.7"`
+	DeviceName string `json:"device_name,omitempty" doc:"The name that the device gave"`
+	Address    string `json:"address,omitempty" doc:"The address of the last login or refresh" example:"203.0.113.7"`
 	How        string `json:"how" doc:"password, sms, wechat, qr or register" example:"password"`
 	CreatedAt  string `json:"created_at" format:"date-time"`
 	LastUsedAt string `json:"last_used_at" format:"date-time" doc:"When it was opened or last refreshed"`
@@ -178,7 +178,7 @@ func (s *Service) listLogins(ctx context.Context, _ *struct{}) (*loginsOutput, e
 	return out, nil
 }
 
-// loginsOf reads a user's open logins; current is the one that asks.
+// loginsOf returns a user's open logins; current is the login of the request.
 func (s *Service) loginsOf(ctx context.Context, user, current int64) ([]LoginView, error) {
 	rows, err := accountdb.New(s.deps.DB).LiveLogins(ctx, accountdb.LiveLoginsParams{UserID: user, Most: mostLogins})
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *Service) logoutOthers(ctx context.Context, _ *struct{}) (*struct{}, err
 
 type linkInput struct {
 	Body struct {
-		Code string `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; good for one use"`
+		Code string `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
 	} `nameHint:"WeChatLinking"`
 }
 

@@ -23,36 +23,37 @@ import (
 	"stampede/platform/identity/sms"
 )
 
-// Revoker ends access tokens before they expire; platform/identity/revoke is one.
-// What it is told in a transaction holds when that commits.
+// Revoker ends access tokens before they expire; platform/identity/revoke implements
+// it. A revocation made in a transaction takes effect when that commits.
 type Revoker interface {
 	Logins(ctx context.Context, tx pgx.Tx, why string, logins ...int64) error
 	User(ctx context.Context, tx pgx.Tx, why string, user int64) error
-	// Tell hurries the news of what was committed; it may be lost.
+	// Tell announces committed revocations; the announcement may be lost.
 	Tell(ctx context.Context)
 }
 
-// HumanChecker checks solutions; platform/identity/humancheck is one.
+// HumanChecker checks solutions; platform/identity/humancheck implements it.
 type HumanChecker interface {
-	// Public is the kind that is asked for at logins; None asks nobody.
+	// Public is the kind of check that logins require; None requires none.
 	Public() humancheck.Kind
 	Check(ctx context.Context, kind humancheck.Kind, sub humancheck.Subject, solution string) error
 }
 
-// WeChat says who a code of WeChat's is about; platform/identity/account/wechat is one.
+// WeChat exchanges a WeChat code for an identity; platform/identity/account/wechat
+// implements it.
 type WeChat interface {
 	Exchange(ctx context.Context, code string) (wechat.Identity, error)
 }
 
-// Blacklist says whom the shop keeps out; platform/identity/blacklist is one.
+// Blacklist refuses listed users; platform/identity/blacklist implements it.
 type Blacklist interface {
-	// Refuse returns what somebody is told who is listed by any of what is known of
-	// them, else nil; zero values are not looked up. way says what they tried. It
-	// reads memory only.
+	// Refuse returns the refusal if any of the given values is listed, else nil;
+	// zero values are not looked up. way names the attempted operation. It reads
+	// memory only.
 	Refuse(way string, user int64, phone, device string, from netip.Addr) error
 }
 
-// Deps is what accounts need.
+// Deps are the accounts' dependencies.
 type Deps struct {
 	DB        *pgxpool.Pool
 	Redis     redis.UniversalClient // for counts of failures
@@ -60,9 +61,9 @@ type Deps struct {
 	Limits    *ratelimit.Limiter
 	Revoke    Revoker
 	SMS       sms.Sender   // nil: codes cannot be sent
-	Human     HumanChecker // nil: nobody is checked
+	Human     HumanChecker // nil: no human checks
 	WeChat    WeChat       // nil: no WeChat login
-	Blacklist Blacklist    // nil: nobody is kept out
+	Blacklist Blacklist    // nil: no blacklist
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
 }
@@ -79,7 +80,7 @@ type Service struct {
 // New opens the accounts in deps.DB, schema account.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if cfg.PasswordParallel == 0 {
-		cfg.PasswordParallel = runtime.GOMAXPROCS(0) // more at once take memory and finish no sooner
+		cfg.PasswordParallel = runtime.GOMAXPROCS(0) // more in parallel take memory and finish no sooner
 	}
 	m := newMetrics(deps.Metrics)
 	hasher, err := password.New(cfg.Password, cfg.PasswordParallel, m.hashes.Inc)
@@ -89,7 +90,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return &Service{cfg: cfg, deps: deps, keys: newRing(cfg.SigningKey, cfg.PreviousKeys), hasher: hasher, metrics: m}, nil
 }
 
-// keepOut refuses whoever is listed by any of what is known of them.
+// keepOut refuses a caller who is listed by user, phone, device or address.
 func (s *Service) keepOut(way string, user int64, phone Phone, d Device) error {
 	if s.deps.Blacklist == nil {
 		return nil
@@ -104,7 +105,7 @@ const (
 	statusErased   = "erased"
 )
 
-var errNoAccount = fault.New(fault.NotFound, "no-account", fault.Titles{"There is no account for this login", "账号不存在"}, "This user has no account here; tokens can also be minted without one.")
+var errNoAccount = fault.New(fault.NotFound, "no-account", fault.Titles{"There is no account for this login", "账号不存在"}, "This user has no account here; a token can be minted without one.")
 
 // PhoneOf returns a user's phone in E.164, "" for a user without one or without
 // an account.
@@ -119,8 +120,8 @@ func (s *Service) PhoneOf(ctx context.Context, user int64) (string, error) {
 	return *u.Phone, nil
 }
 
-// OpenIDOf returns a user's openid in a WeChat app, which a payment inside WeChat
-// is made out to; "" when the user has none there.
+// OpenIDOf returns a user's openid in a WeChat app, which WeChat payments need; ""
+// when the user has none there.
 func (s *Service) OpenIDOf(ctx context.Context, user int64, appID string) (string, error) {
 	id, err := accountdb.New(s.deps.DB).IdentityOfUser(ctx, accountdb.IdentityOfUserParams{UserID: user, AppID: appID})
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -9,34 +9,34 @@ import (
 	"stampede/platform/identity/sms"
 )
 
-// Settings are what an operator may set about accounts and logins. The windows of
-// the limits are fixed with the reasons in limits.go.
+// Settings are the operator's settings for accounts and logins. The windows of the
+// limits are fixed; limits.go gives the reasons.
 type Settings struct {
-	AccessLifetime   time.Duration `default:"15m" env:"STAMPEDE_ACCESS_LIFETIME" help:"How long an access token is valid; short, because an instance that has not heard of a revocation takes it until then." min:"1m" max:"24h" rare:""`
+	AccessLifetime   time.Duration `default:"15m" env:"STAMPEDE_ACCESS_LIFETIME" help:"How long an access token is valid; short, because an instance that missed a revocation accepts it until then." min:"1m" max:"24h" rare:""`
 	RefreshLifetime  time.Duration `default:"720h" env:"STAMPEDE_REFRESH_LIFETIME" help:"How long a login lasts without being used; 720h are 30 days." max:"4320h" rare:""`
 	FirstAdminPhone  string        `default:"" env:"STAMPEDE_FIRST_ADMIN_PHONE" help:"Phone that becomes an admin at its next login while the shop has none, e.g. +8613800138000." secret:""`
-	PasswordCost     password.Cost `default:"interactive" enum:"interactive,moderate,sensitive" env:"STAMPEDE_PASSWORD_COST" help:"What a password hash (argon2id) costs an attacker and the server: interactive (19 MiB of memory, 2 passes), moderate (64 MiB, 3) or sensitive (256 MiB, 3). Passwords are hashed again at login when this changes." rare:""`
-	PasswordParallel int           `default:"0" env:"STAMPEDE_PASSWORD_PARALLEL" help:"Password hashes at once, each with its memory; a login that finds all busy waits a moment, then is refused. 0: one for each core." min:"0" max:"1000" rare:""`
+	PasswordCost     password.Cost `default:"interactive" enum:"interactive,moderate,sensitive" env:"STAMPEDE_PASSWORD_COST" help:"Cost of a password hash (argon2id) for an attacker and for the server: interactive (19 MiB of memory, 2 passes), moderate (64 MiB, 3) or sensitive (256 MiB, 3). Passwords are hashed again at login when this changes." rare:""`
+	PasswordParallel int           `default:"0" env:"STAMPEDE_PASSWORD_PARALLEL" help:"Password hashes computed in parallel, each with its own memory; a login that finds all busy waits briefly, then is refused. 0: one per core." min:"0" max:"1000" rare:""`
 
 	Limits `embed:""`
 }
 
 // Limits are counts; 0 turns one off.
 type Limits struct {
-	LoginPerPhone      int `default:"5" env:"STAMPEDE_LOGIN_PER_PHONE" help:"Logins by password that one phone may try in a minute; 0: no limit." min:"0" max:"1000000" rare:""`
-	LoginPerAddress    int `default:"30" env:"STAMPEDE_LOGIN_PER_ADDRESS" help:"Logins that one address may try in a minute; 0: no limit." min:"0" max:"1000000" rare:""`
-	SMSPerPhoneHour    int `name:"sms-per-phone-hour" default:"5" env:"STAMPEDE_SMS_PER_PHONE_HOUR" help:"SMS codes for one phone in an hour, with a minute between two; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
-	SMSPerPhoneDay     int `name:"sms-per-phone-day" default:"10" env:"STAMPEDE_SMS_PER_PHONE_DAY" help:"SMS codes for one phone in a day; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
-	SMSPerAddress      int `name:"sms-per-address" default:"20" env:"STAMPEDE_SMS_PER_ADDRESS" help:"SMS codes asked for from one address in an hour; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
-	RegisterPerAddress int `default:"5" env:"STAMPEDE_REGISTER_PER_ADDRESS" help:"Registrations from one address in an hour; 0: no limit." min:"0" max:"1000000" rare:""`
+	LoginPerPhone      int `default:"5" env:"STAMPEDE_LOGIN_PER_PHONE" help:"Password logins that one phone may attempt per minute; 0: no limit." min:"0" max:"1000000" rare:""`
+	LoginPerAddress    int `default:"30" env:"STAMPEDE_LOGIN_PER_ADDRESS" help:"Logins that one address may attempt per minute; 0: no limit." min:"0" max:"1000000" rare:""`
+	SMSPerPhoneHour    int `name:"sms-per-phone-hour" default:"5" env:"STAMPEDE_SMS_PER_PHONE_HOUR" help:"SMS codes for one phone per hour, at least a minute apart; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
+	SMSPerPhoneDay     int `name:"sms-per-phone-day" default:"10" env:"STAMPEDE_SMS_PER_PHONE_DAY" help:"SMS codes for one phone per day; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
+	SMSPerAddress      int `name:"sms-per-address" default:"20" env:"STAMPEDE_SMS_PER_ADDRESS" help:"SMS codes requested from one address per hour; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
+	RegisterPerAddress int `default:"5" env:"STAMPEDE_REGISTER_PER_ADDRESS" help:"Registrations from one address per hour; 0: no limit." min:"0" max:"1000000" rare:""`
 
-	CheckAfterFailures        int `default:"3" env:"STAMPEDE_CHECK_AFTER_FAILURES" help:"Failed logins of one phone in 15 minutes after which the human check is asked for." min:"0" max:"1000000" rare:""`
-	CheckAfterAddress         int `default:"10" env:"STAMPEDE_CHECK_AFTER_ADDRESS" help:"Failed logins from one address in 15 minutes after which the human check is asked for." min:"0" max:"1000000" rare:""`
-	CheckAfterCodes           int `default:"2" env:"STAMPEDE_CHECK_AFTER_CODES" help:"SMS codes for one phone in an hour after which the human check is asked for." min:"0" max:"1000000" rare:""`
-	CheckAfterAddressRequests int `default:"3" env:"STAMPEDE_CHECK_AFTER_ADDRESS_REQUESTS" help:"SMS codes or registrations from one address in an hour after which the human check is asked for." min:"0" max:"1000000" rare:""`
+	CheckAfterFailures        int `default:"3" env:"STAMPEDE_CHECK_AFTER_FAILURES" help:"Failed logins of one phone in 15 minutes after which the human check is required." min:"0" max:"1000000" rare:""`
+	CheckAfterAddress         int `default:"10" env:"STAMPEDE_CHECK_AFTER_ADDRESS" help:"Failed logins from one address in 15 minutes after which the human check is required." min:"0" max:"1000000" rare:""`
+	CheckAfterCodes           int `default:"2" env:"STAMPEDE_CHECK_AFTER_CODES" help:"SMS codes for one phone in an hour after which the human check is required." min:"0" max:"1000000" rare:""`
+	CheckAfterAddressRequests int `default:"3" env:"STAMPEDE_CHECK_AFTER_ADDRESS_REQUESTS" help:"SMS codes or registrations from one address in an hour after which the human check is required." min:"0" max:"1000000" rare:""`
 }
 
-// Check compares the two lifetimes.
+// Check validates the two lifetimes.
 func (s Settings) Check() error {
 	if s.RefreshLifetime < s.AccessLifetime {
 		return fmt.Errorf("--refresh-lifetime must be at least --access-lifetime (%s), not %s", s.AccessLifetime, s.RefreshLifetime)
@@ -44,28 +44,29 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// keepEnded is how long a login is remembered after its end: long enough to ask
-// what happened, and no longer.
+// keepEnded is how long an ended login's record is kept: long enough to investigate,
+// and no longer.
 const keepEnded = 30 * 24 * time.Hour
 
-// Config is how accounts behave. NewConfig makes it of settings.
+// Config is the accounts' configuration. NewConfig derives it from settings.
 type Config struct {
 	Settings
-	// SigningKey is the server's, PreviousKeys those that are being replaced; this
+	// SigningKey is the server's, PreviousKeys are those being rotated out; this
 	// package derives its own keys from them.
 	SigningKey   []byte
 	PreviousKeys [][]byte
 	Password     password.Params
 	// FirstAdmin becomes an admin at its next login while the shop has none.
 	FirstAdmin Phone
-	// SMSReach is where SMS are sent to; of +86 ParsePhone takes mobile numbers only.
+	// SMSReach is where SMS are sent to; for +86 ParsePhone accepts mobile numbers
+	// only.
 	SMSReach     sms.Reach
 	SMSSignature string
-	// KeepEnded is keepEnded but in tests.
+	// KeepEnded is keepEnded except in tests.
 	KeepEnded time.Duration
 }
 
-// NewConfig is the configuration that settings ask for.
+// NewConfig derives the configuration from settings.
 func NewConfig(set Settings, texts sms.Settings, signingKey []byte, previous ...[]byte) (Config, error) {
 	c := Config{
 		Settings: set, SigningKey: signingKey, PreviousKeys: previous, Password: set.PasswordCost.Params(),
@@ -82,7 +83,7 @@ func NewConfig(set Settings, texts sms.Settings, signingKey []byte, previous ...
 		return Config{}, errors.New("--first-admin-phone must be a mobile number such as +8613800138000")
 	}
 	if !c.SMSReach.Covers(string(c.FirstAdmin)) {
-		return Config{}, fmt.Errorf("--first-admin-phone gets no SMS, which go to %s only: add its prefix to --sms-countries", c.SMSReach)
+		return Config{}, fmt.Errorf("--first-admin-phone cannot receive SMS, which are sent to %s only: add its prefix to --sms-countries", c.SMSReach)
 	}
 	return c, nil
 }

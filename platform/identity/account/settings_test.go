@@ -21,17 +21,17 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// A first admin needs a phone that SMS are sent to.
+// The first admin needs a phone that SMS are sent to.
 func TestFirstAdminGetsItsCode(t *testing.T) {
 	t.Parallel()
 	set, texts := config.Defaults[account.Settings](), config.Defaults[sms.Settings]()
 	set.FirstAdminPhone = "+8612345678901"
 	if _, err := account.NewConfig(set, texts, nil); err == nil {
-		t.Error("a first admin whose phone cannot be is accepted")
+		t.Error("an impossible first-admin phone is accepted")
 	}
 	set.FirstAdminPhone = "+85251234567"
 	if _, err := account.NewConfig(set, texts, nil); err == nil || !strings.Contains(err.Error(), "--sms-countries") {
-		t.Errorf("a first admin who gets no code: %v", err)
+		t.Errorf("a first admin who cannot receive a code: %v", err)
 	}
 	texts.SMSCountries = []string{"+86", "+852"}
 	if c, err := account.NewConfig(set, texts, nil); err != nil || c.SMSReach.String() != "+86, +852" {
@@ -39,8 +39,8 @@ func TestFirstAdminGetsItsCode(t *testing.T) {
 	}
 }
 
-// A server with the sandbox gateway can be logged in to by whoever reads its
-// page: the whole way, over HTTP, as a shopper goes it.
+// With the sandbox gateway, a reader of its page can log in: the whole path, over
+// HTTP, as a shopper takes it.
 func TestSandboxLogin(t *testing.T) {
 	t.Parallel()
 	log, metrics, key := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), []byte("a signing key of thirty-two bytes")

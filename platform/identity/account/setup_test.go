@@ -35,10 +35,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
-// cheap are costs that a test can pay hundreds of times.
+// cheap are costs low enough for hundreds of hashes in a test.
 var cheap = password.Params{MemoryKiB: 64, Passes: 1, Threads: 1}
 
-// bundle is accounts with everything around them.
+// bundle is accounts with their dependencies.
 type bundle struct {
 	t       *testing.T
 	pool    *pgxpool.Pool
@@ -53,8 +53,8 @@ type bundle struct {
 	logs    *logs
 }
 
-// setup builds accounts without limits; change adjusts what they are made of. At
-// the end of the test nothing secret may stand in the log.
+// setup builds accounts without limits; change adjusts their configuration. At the
+// end of the test the log must contain no secret.
 func setup(t *testing.T, change ...func(*account.Config, *account.Deps)) *bundle {
 	t.Helper()
 	key := []byte("a signing key of thirty-two bytes")
@@ -99,7 +99,7 @@ func defaults(t *testing.T, key []byte) account.Config {
 	return cfg
 }
 
-// answer is what a call got.
+// answer is the answer to a call.
 type answer struct {
 	status int
 	doc    map[string]any
@@ -107,7 +107,7 @@ type answer struct {
 	header http.Header
 }
 
-// str is a member of the answer, "" when it is none.
+// str returns a member of the answer as a string, "" when it is not one.
 func (a answer) str(name string) string {
 	s, _ := a.doc[name].(string)
 	return s
@@ -120,13 +120,12 @@ func (a answer) is(status int, code string) bool {
 
 type option func(*http.Request)
 
-// from is where a request comes from.
+// from sets the address that a request comes from.
 func from(addr string) option { return func(r *http.Request) { r.RemoteAddr = addr + ":40000" } }
 
 func header(name, value string) option { return func(r *http.Request) { r.Header.Set(name, value) } }
 
-// call makes a request. Everything that looks secret in it or in its answer must
-// not be logged.
+// call makes a request. Every secret in it or in its answer must not be logged.
 func (b *bundle) call(method, path, token string, body any, opts ...option) answer {
 	b.t.Helper()
 	var raw []byte
@@ -163,7 +162,7 @@ func (b *bundle) post(path string, body any, opts ...option) answer {
 	return b.call(http.MethodPost, "/api/v1/auth/"+path, "", body, opts...)
 }
 
-// code asks for a code and reads it from the phone.
+// code requests a code and reads it from the phone.
 func (b *bundle) code(phone, purpose string) string {
 	b.t.Helper()
 	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": purpose}); a.status != http.StatusAccepted {
@@ -192,7 +191,7 @@ func (b *bundle) login(phone, secret string) answer {
 	return a
 }
 
-// mint makes a token for a user with a role, as the operator of a shop has one.
+// mint makes a token for a user with a role, as the operator of a shop can.
 func (b *bundle) mint(user int64, role auth.Role) string {
 	b.t.Helper()
 	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
@@ -202,7 +201,7 @@ func (b *bundle) mint(user int64, role auth.Role) string {
 	return token
 }
 
-// count asks the database for one number.
+// count queries the database for one number.
 func (b *bundle) count(sql string, args ...any) (n int) {
 	b.t.Helper()
 	if err := b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&n); err != nil {
@@ -230,11 +229,11 @@ func (b *bundle) figure(name string) float64 {
 			return f.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
-	b.t.Fatalf("no figure %s", name)
+	b.t.Fatalf("no metric %s", name)
 	return 0
 }
 
-// phones keep what was sent to them.
+// phones record what is sent to them.
 type phones struct {
 	mu   sync.Mutex
 	sent []sms.Message
@@ -253,7 +252,7 @@ func (p *phones) Send(_ context.Context, m sms.Message) error {
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
-// code is the last one that was sent to a phone.
+// code returns the last code that was sent to a phone.
 func (p *phones) code(t *testing.T, phone string) string {
 	t.Helper()
 	p.mu.Lock()
@@ -267,7 +266,7 @@ func (p *phones) code(t *testing.T, phone string) string {
 	return ""
 }
 
-// other is a code that is not the right one.
+// other returns a wrong code.
 func other(code string) string {
 	if code == "000000" {
 		return "000001"
@@ -275,7 +274,7 @@ func other(code string) string {
 	return "000000"
 }
 
-// revoked notes what was revoked.
+// revoked records revocations.
 type revoked struct {
 	mu     sync.Mutex
 	logins map[int64]string
@@ -323,7 +322,7 @@ func (r *revoked) whyUser(user int64) string {
 	return r.users[user]
 }
 
-// human takes "solved" for a solution.
+// human accepts "solved" as the solution.
 type human struct {
 	kind  humancheck.Kind
 	mu    sync.Mutex
@@ -342,7 +341,7 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	return humancheck.ErrRequired.With("kind", kind)
 }
 
-// logs is the log, and what must not stand in it.
+// logs is the log, and the secrets that it must not contain.
 type logs struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -355,8 +354,8 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// secretMembers are the members of requests and answers whose values are nobody's
-// business.
+// secretMembers are the members of requests and answers whose values must not be
+// logged.
 var secretMembers = regexp.MustCompile(`"(phone|code|password|old_password|new_password|access_token|refresh_token|name|wechat_code)":"([^"]{4,})"`)
 
 func (l *logs) secret(texts ...string) {
@@ -381,13 +380,13 @@ func (l *logs) check(t *testing.T) {
 	defer l.mu.Unlock()
 	for s := range l.secrets {
 		if strings.Contains(l.text.String(), s) {
-			t.Errorf("the log holds %q:\n%s", s, l.text.String())
+			t.Errorf("the log contains %q:\n%s", s, l.text.String())
 			return
 		}
 	}
 }
 
-// all runs f at once n times and returns what each got.
+// all runs f n times concurrently and returns the results.
 func all[T any](n int, f func(i int) T) []T {
 	out := make([]T, n)
 	var wg sync.WaitGroup

@@ -20,9 +20,9 @@ var (
 	errWeChatLinked = fault.New(fault.Conflict, "wechat-linked", fault.Titles{"Your account has another WeChat account", "您的账号已绑定其他微信"}, "Your account has another WeChat account already.")
 )
 
-// LoginByWeChat logs in with a code that WeChat gave to the client. A WeChat
-// account that is new here gets an account; one that is known from another app
-// of the shop, by its union id, gets the same account.
+// LoginByWeChat logs in with a code that WeChat gave to the client. An unknown
+// WeChat account gets an account; one that is known from another app of the shop, by
+// its union id, gets the same account.
 func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from caller) (Tokens, error) {
 	if s.deps.WeChat == nil {
 		return Tokens{}, errNoWeChat
@@ -65,8 +65,8 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 	return out, nil
 }
 
-// LinkWeChat makes a WeChat account one way to log in to the user's. Repeating it
-// does nothing.
+// LinkWeChat adds a WeChat account to the user's account as a way to log in.
+// Repeating it does nothing.
 func (s *Service) LinkWeChat(ctx context.Context, user int64, code string) error {
 	if s.deps.WeChat == nil {
 		return errNoWeChat
@@ -94,12 +94,12 @@ func (s *Service) LinkWeChat(ctx context.Context, user int64, code string) error
 	return asFault("link wechat", err)
 }
 
-// ownerOf finds whose a WeChat account is and locks it until tx ends, so that
-// two who bring it at once do not both find nobody.
+// ownerOf finds the user of a WeChat account and locks it until tx ends, so that two
+// concurrent transactions cannot both find no user.
 func (s *Service) ownerOf(ctx context.Context, tx pgx.Tx, who wechat.Identity) (user int64, found bool, err error) {
 	q := accountdb.New(tx)
 	// Union before app, in every transaction: a person's accounts in two apps may
-	// come at once.
+	// arrive concurrently.
 	if who.UnionID != "" {
 		if err := q.LockUnion(ctx, who.UnionID); err != nil {
 			return 0, false, fmt.Errorf("account: lock wechat account: %w", err)
@@ -121,7 +121,7 @@ func (s *Service) ownerOf(ctx context.Context, tx pgx.Tx, who wechat.Identity) (
 	return user, true, nil
 }
 
-// putIdentity notes a WeChat account as the user's, also a union id that was not
+// putIdentity stores a WeChat account as the user's, with a union id that was not
 // known before.
 func (s *Service) putIdentity(ctx context.Context, tx pgx.Tx, user int64, who wechat.Identity) error {
 	var union *string

@@ -17,8 +17,8 @@ func (b *bundle) loginWeChat(openID, unionID string) answer {
 	return b.post("login/wechat", map[string]any{"code": b.wechat.Code(openID, unionID), "device": map[string]any{"kind": "wechat"}})
 }
 
-// One person of WeChat's is one user, also when they first come with many codes
-// at once, and the openid is there for payments.
+// One WeChat person is one user, also when the first logins are concurrent, and the
+// openid is available for payments.
 func TestWeChatLogin(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -42,7 +42,7 @@ func TestWeChatLogin(t *testing.T) {
 	}
 	code := b.wechat.Code("open-wang", "")
 	if a := b.post("login/wechat", map[string]any{"code": code}); a.status != 200 || users[a.str("user_id")] {
-		t.Errorf("somebody else: %d %s", a.status, a.raw)
+		t.Errorf("another user: %d %s", a.status, a.raw)
 	}
 	if a := b.post("login/wechat", map[string]any{"code": code}); !a.is(401, "wechat-bad-code") {
 		t.Errorf("a code that was used: %d %s", a.status, a.raw)
@@ -57,7 +57,7 @@ func TestWeChatLogin(t *testing.T) {
 	}
 }
 
-// A union id makes one user of a person in two apps of the shop.
+// A union id makes one user of a person in two of the shop's apps.
 func TestUnionIDIsOnePerson(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -77,7 +77,8 @@ func TestUnionIDIsOnePerson(t *testing.T) {
 	}
 }
 
-// A person who first comes through two apps of the shop at once is one user.
+// A person who first logs in through two of the shop's apps concurrently is one
+// user.
 func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
@@ -113,7 +114,7 @@ func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 	}
 }
 
-// exchangeAt takes "openid unionid" for a code, which it gets from a server.
+// exchangeAt gets "openid unionid" from a server in exchange for a code.
 type exchangeAt struct {
 	client *wechat.Client
 	server *wechattest.Server
@@ -124,7 +125,7 @@ func (e exchangeAt) Exchange(ctx context.Context, code string) (wechat.Identity,
 	return e.client.Exchange(ctx, e.server.Code(open, union))
 }
 
-// A WeChat account belongs to one user and a user has one in an app.
+// A WeChat account belongs to one user, and a user has one per app.
 func TestLinkWeChat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -142,7 +143,7 @@ func TestLinkWeChat(t *testing.T) {
 		{"linked", li, b.wechat.Code("open-li", ""), 204, ""},
 		{"once more", li, b.wechat.Code("open-li", ""), 204, ""},
 		{"a second one", li, b.wechat.Code("open-li-2", ""), 409, "wechat-linked"},
-		{"somebody else's", wang, b.wechat.Code("open-li", ""), 409, "wechat-taken"},
+		{"another user's", wang, b.wechat.Code("open-li", ""), 409, "wechat-taken"},
 		{"an unknown code", wang, "made-up", 401, "wechat-bad-code"},
 	} {
 		if a := link(c.who, c.code); !a.is(c.status, c.want) {

@@ -51,11 +51,11 @@ func TestListedByAnythingKnown(t *testing.T) {
 		}
 	}
 	if !i.User(7) || !i.User(42) || i.User(8) || i.User(0) {
-		t.Error("who may not have an order is wrong")
+		t.Error("User disagrees with Listed")
 	}
 }
 
-// What one instance changes is in force on another within a second.
+// A change on one instance is in force on the others within a second.
 func TestChangesReachEveryInstance(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -63,13 +63,13 @@ func TestChangesReachEveryInstance(t *testing.T) {
 	two.work()
 	id := one.add(User, "1")
 	if !one.User(1) {
-		t.Fatal("not in force where it was changed")
+		t.Fatal("not in force on the changing instance")
 	}
-	pgtest.Eventually(t, inForce, func() bool { return two.User(1) }, "an entry is in force elsewhere")
+	pgtest.Eventually(t, inForce, func() bool { return two.User(1) }, "an entry is in force on the other instance")
 	if code, doc := one.call(auth.Operator, http.MethodDelete, "/"+id, ""); code != http.StatusOK {
 		t.Fatalf("%d %v", code, doc)
 	}
-	pgtest.Eventually(t, inForce, func() bool { return !two.User(1) }, "a removal is in force elsewhere")
+	pgtest.Eventually(t, inForce, func() bool { return !two.User(1) }, "a removal is in force on the other instance")
 }
 
 func TestEntriesExpire(t *testing.T) {
@@ -82,29 +82,29 @@ func TestEntriesExpire(t *testing.T) {
 	i.add(User, "1", in(time.Hour))
 	i.add(Address, "192.0.2.0/24", in(time.Hour))
 	i.add(User, "2", in(time.Hour))
-	i.add(User, "2", in(3*time.Hour)) // the same again replaces the end
+	i.add(User, "2", in(3*time.Hour)) // adding it again replaces the end
 	i.add(Device, "d")
 	i.clock.advance(59 * time.Minute)
 	if !i.User(1) || !i.listed(0, "", "", "192.0.2.1") {
-		t.Fatal("over too early")
+		t.Fatal("ended too early")
 	}
 	i.clock.advance(2 * time.Minute)
 	if i.User(1) || i.listed(0, "", "", "192.0.2.1") || i.listed(1, "", "", "") {
-		t.Fatal("not over at its end")
+		t.Fatal("still in force after its end")
 	}
 	if !i.User(2) || !i.listed(0, "", "d", "") {
-		t.Fatal("over too early")
+		t.Fatal("ended too early")
 	}
-	// A user who is listed twice stays so until the later end.
+	// A user who is listed twice is listed until the later end.
 	i.add(Phone, "13800138000")
 	if !i.User(1) {
-		t.Fatal("the phone's entry does not count for its user")
+		t.Fatal("the phone's entry does not apply to its user")
 	}
 	_, doc := i.call(auth.Viewer, http.MethodGet, "?kind=user&value=1", "")
 	if e := doc["data"].([]any)[0].(map[string]any); e["in_force"] != false {
 		t.Fatalf("%v", e)
 	}
-	// Long after its end it is forgotten.
+	// An ended entry is deleted after its retention.
 	if _, err := s.db.Exec(t.Context(), `UPDATE platform.blacklist SET expires_at = clock_timestamp() - interval '31 days' WHERE value = '1'`); err != nil {
 		t.Fatal(err)
 	}
@@ -117,25 +117,25 @@ func TestEntriesExpire(t *testing.T) {
 	}
 }
 
-// A phone that nobody had when it was listed counts for whoever registers it.
-func TestAPhoneFindsItsUserLater(t *testing.T) {
+// An entry for an unregistered phone applies to the user who registers it later.
+func TestPhoneEntryAppliesToLaterUser(t *testing.T) {
 	t.Parallel()
 	known := phones{}
 	i := setup(t).instance(known)
 	i.add(Phone, "13800138000")
 	if i.User(42) {
-		t.Fatal("listed before it was known whose phone that is")
+		t.Fatal("listed before the phone has a user")
 	}
 	known["+8613800138000"] = 42
 	if err := i.tidy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !i.User(42) {
-		t.Fatal("not listed by his phone")
+		t.Fatal("not listed by phone")
 	}
 }
 
-// The last list stays in force while Postgres is away.
+// The last list stays in force while Postgres is down.
 func TestListOutlivesPostgres(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -154,7 +154,7 @@ func TestListOutlivesPostgres(t *testing.T) {
 	}
 	s.db.Reset()
 	if i.Refresh(t.Context()) == nil {
-		t.Fatal("read without Postgres")
+		t.Fatal("Refresh succeeded without Postgres")
 	}
 	if !i.User(1) {
 		t.Fatal("forgotten")
@@ -176,7 +176,7 @@ func FuzzCanonical(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is stored is its own spelling, so that one thing is listed once.
+		// The stored value is canonical, so that one thing is listed once.
 		again, err := canonical(Kind(kind), value)
 		if diff := cmp.Diff(value, again); err != nil || diff != "" {
 			t.Fatalf("%q becomes %q, then %q (%v)", raw, value, again, err)
@@ -184,7 +184,7 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// The order writer asks for every grant.
+// The order writer calls User for every grant.
 func BenchmarkUser(b *testing.B) {
 	for _, n := range []int{0, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -1,16 +1,17 @@
-// Package blacklist keeps the users, phones, addresses and devices that may not
-// take part in a sale, each with a reason and, mostly, an end.
+// Package blacklist keeps the users, phones, addresses and devices that may not take
+// part in a sale, each with a reason and usually an end.
 //
-// Postgres has the list (platform.blacklist); every instance has all of it in
-// memory, as one immutable picture, so that asking costs a map lookup and never
-// a query. A change raises a revision in its own transaction and is broadcast
-// after the commit; an instance that misses the broadcast finds the revision
-// within half a second. Entries end by the clock, without anybody's doing.
-// While Postgres is away, the last picture stays in force.
+// Postgres stores the list (platform.blacklist). Every instance keeps all of it in
+// memory as an immutable snapshot, so that a check costs a map lookup and never a
+// query. A change raises a revision in the same transaction and is broadcast after
+// the commit; an instance that misses the broadcast finds the revision within half a
+// second. Entries end by the clock, without any action. While Postgres is down, the
+// last snapshot stays in force.
 //
-// Whoever is listed gets no rush path, does not log in, refresh or scan a QR login,
-// and is sent no code, but for erasing the account. They are told no more than that
-// the item is not available or that they cannot log in: a list that answers
-// questions teaches its way around. Tokens that are out already live on for their
+// A listed user gets no rush path, cannot log in, refresh or scan a QR login, and
+// receives no code except for erasing the account. The answer says only that the
+// item is not available or that the login is refused: a more precise answer would
+// help to get around the list. Access tokens issued before the listing stay valid
+// for up to a quarter of an hour, but the door in front of the rush refuses them.
 // quarter of an hour, in which the door before the rush refuses.
 package blacklist

@@ -10,7 +10,7 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// Kind is what an entry names.
+// Kind says what an entry names.
 type Kind string
 
 // The kinds.
@@ -18,15 +18,15 @@ const (
 	User    Kind = "user"
 	Phone   Kind = "phone"
 	Address Kind = "address" // one address or a CIDR range
-	Device  Kind = "device"  // what the client called its device at login
+	Device  Kind = "device"  // the device id that the client stated at login
 )
 
-// Entry is one line of the list.
+// Entry is one entry of the list.
 type Entry struct {
 	ID        int64
 	Kind      Kind
-	Value     string    // as it is compared; a phone in full, which must not be logged
-	Owner     int64     // of a phone: its user, 0 while there is none
+	Value     string    // canonical; a phone in full, which must not be logged
+	Owner     int64     // for a phone: its user, 0 while it has none
 	Reason    string    // for operators
 	ExpiresAt time.Time // zero: until it is removed
 	CreatedBy int64
@@ -36,15 +36,16 @@ type Entry struct {
 // over reports whether the entry has ended.
 func (e *Entry) over(now time.Time) bool { return !e.ExpiresAt.IsZero() && !now.Before(e.ExpiresAt) }
 
-// maxValueBytes is the longest device that a token carries.
+// maxValueBytes is the longest device id that a token carries.
 const maxValueBytes = 128
 
-// The shortest prefixes that may be listed: a /8 of IPv4 and a /16 of IPv6 are
-// whole continents' providers already, anything wider is a mistake.
+// The shortest prefixes that may be listed: a /8 of IPv4 and a /16 of IPv6 already
+// cover the providers of whole continents; a wider range is a mistake.
 const (
 	minBits4 = 8
 	minBits6 = 16
-	// hostBits6 is what one IPv6 address counts as: its holder chooses the rest.
+	// hostBits6 is the prefix that identifies one IPv6 client: the client chooses
+	// the other bits.
 	hostBits6 = 64
 )
 
@@ -54,8 +55,8 @@ var (
 	errDevice  = fault.Plain(fault.Invalid, "value must be a device's id, 1 to 128 bytes of text.")
 )
 
-// canonical spells a value as it is compared. Phones are read by their owner's
-// book and not here.
+// canonical returns a value in the form in which it is compared. Phones are parsed
+// by Phones.Owner instead.
 func canonical(kind Kind, raw string) (string, error) {
 	switch kind {
 	case User:
@@ -78,8 +79,8 @@ func canonical(kind Kind, raw string) (string, error) {
 	}
 }
 
-// parsePrefix reads an address or a range. One IPv6 address becomes its /64, as
-// everywhere else where addresses count.
+// parsePrefix parses an address or a range. One IPv6 address becomes its /64, as
+// everywhere else where addresses are counted.
 func parsePrefix(raw string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(raw)
 	if err != nil {
@@ -107,8 +108,8 @@ func parsePrefix(raw string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// masked is the value for a person who reads the list: of a phone only as much
-// as recognises one's own, 138****5678.
+// masked is the value as operators see it: a phone keeps only enough digits to
+// recognize one's own, 138****5678.
 func (e *Entry) masked() string {
 	const head, tail = 3, 4
 	if e.Kind != Phone {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// picture is the list at one moment, immutable.
+// picture is an immutable snapshot of the list.
 type picture struct {
 	users   map[int64]*Entry // also the owners of listed phones
 	phones  map[string]*Entry
 	devices map[string]*Entry
 	ranges  map[netip.Prefix]*Entry
 	// bits4 and bits6 are the lengths of the ranges, the longest first: an address
-	// is looked up once for each of them, however many ranges there are.
+	// costs one lookup per length, however many ranges there are.
 	bits4, bits6 []int
 	size         int
 }
@@ -59,7 +59,7 @@ func (p *picture) add(e *Entry) {
 	}
 }
 
-// longer is that of two entries for one user which ends later.
+// longer returns the one of two entries for a user that ends later.
 func longer(a, b *Entry) *Entry {
 	if a == nil || !a.ExpiresAt.IsZero() && (b.ExpiresAt.IsZero() || b.ExpiresAt.After(a.ExpiresAt)) {
 		return b
@@ -67,7 +67,7 @@ func longer(a, b *Entry) *Entry {
 	return a
 }
 
-// address finds an entry in force for an address.
+// address returns the entry in force for an address.
 func (p *picture) address(a netip.Addr, now time.Time) *Entry {
 	a = a.WithZone("").Unmap()
 	bits := p.bits6
@@ -77,7 +77,7 @@ func (p *picture) address(a netip.Addr, now time.Time) *Entry {
 	for _, n := range bits {
 		r, err := a.Prefix(n)
 		if err != nil {
-			return nil // an invalid address is nobody's
+			return nil // an invalid address matches no entry
 		}
 		if e := p.ranges[r]; e != nil && !e.over(now) {
 			return e

@@ -2,14 +2,14 @@
 SELECT * FROM platform.blacklist WHERE expires_at IS NULL OR expires_at > clock_timestamp();
 
 -- name: Entries :many
--- Newest first; an empty parameter narrows nothing.
+-- Newest first; an empty parameter does not filter.
 SELECT * FROM platform.blacklist
 WHERE (@kind::text = '' OR kind = @kind) AND (@value::text = '' OR value = @value)
   AND (NOT @active::boolean OR expires_at IS NULL OR expires_at > clock_timestamp()) AND (@before::bigint = 0 OR id < @before)
 ORDER BY id DESC LIMIT @at_most;
 
 -- name: PutEntry :one
--- Adds an entry, or replaces reason and end of the one that names the same.
+-- Adds an entry, or replaces the reason and the end of the existing one.
 INSERT INTO platform.blacklist AS b (kind, value, owner, reason, expires_at, created_by)
 VALUES (@kind, @value, @owner, @reason, @expires_at, @created_by)
 ON CONFLICT (kind, value) DO UPDATE SET owner = GREATEST(b.owner, excluded.owner),
@@ -17,7 +17,7 @@ ON CONFLICT (kind, value) DO UPDATE SET owner = GREATEST(b.owner, excluded.owner
 RETURNING *;
 
 -- name: LockEntries :exec
--- One change at a time counts the entries.
+-- Serializes the changes that count the entries.
 SELECT FROM platform.blacklist_revision FOR UPDATE;
 
 -- name: CountEntries :one
@@ -31,7 +31,7 @@ DELETE FROM platform.blacklist WHERE id IN (
     SELECT b.id FROM platform.blacklist b WHERE b.expires_at < clock_timestamp() - @keep::interval ORDER BY b.expires_at LIMIT @at_most);
 
 -- name: PhonesWithoutOwner :many
--- Some at random where there are more than one round takes.
+-- Returns a random sample if there are more than one run processes.
 SELECT value FROM platform.blacklist WHERE kind = 'phone' AND owner = 0 AND (expires_at IS NULL OR expires_at > clock_timestamp())
 ORDER BY random() LIMIT @at_most;
 

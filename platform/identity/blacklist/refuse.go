@@ -14,24 +14,25 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-// ErrRefused is what whoever is listed is told where people log in. It is one
-// sentence for users, phones, devices and addresses, so that it does not say what
-// to change.
+// ErrRefused is the answer to a listed user at every login route. Users, phones,
+// devices and addresses get the same sentence, so that it does not reveal what to
+// change.
 var ErrRefused = fault.New(fault.Forbidden, "login-refused", fault.Titles{"You cannot log in right now", "暂时无法登录，请联系客服"},
-	"You cannot log in here at the moment. If you think that this is a mistake, ask the shop's staff.")
+	"You cannot log in here at the moment. If you think this is a mistake, contact the shop's staff.")
 
 const (
-	// refusalEvery is how often the audit log is told that an entry keeps somebody
-	// out: it is never trimmed, and whoever is kept out may try a thousand times.
+	// refusalEvery is how often the audit log records that an entry refused a
+	// request: the log is never trimmed, and a refused client may retry a thousand
+	// times.
 	refusalEvery = 24 * time.Hour
-	// maxRefusals bounds what waits for the worker, which comes once a second. What
-	// finds no room is noted at the entry's next refusal.
+	// maxRefusals bounds the queue to the worker, which runs once a second. A
+	// refusal that does not fit is recorded at the entry's next one.
 	maxRefusals = 256
 )
 
-// Refuse returns ErrRefused for whoever is listed by any of what is known of them,
-// else nil; zero values are not looked up. way names what they tried, in the audit
-// log, which is told once a day for each entry. It reads memory only.
+// Refuse returns ErrRefused if any of the given values is listed, else nil; zero
+// values are not looked up. way names the attempted operation in the audit log,
+// which gets one record a day for each entry. It reads memory only.
 func (s *Service) Refuse(way string, user int64, phone, device string, from netip.Addr) error {
 	e, listed := s.Listed(user, phone, device, from)
 	if !listed {
@@ -42,17 +43,17 @@ func (s *Service) Refuse(way string, user int64, phone, device string, from neti
 	return ErrRefused
 }
 
-// refusal is somebody whom an entry kept out.
+// refusal is one request that an entry refused.
 type refusal struct {
 	entry Entry
 	way   string
-	user  int64 // 0 when it was not known who
+	user  int64 // 0 when the user is unknown
 }
 
-// refusals wait to be written down.
+// refusals is the queue of refusals for the audit log.
 type refusals struct {
 	mu      sync.Mutex
-	told    map[int64]time.Time // by entry: as many as there are, and those removed in a day
+	told    map[int64]time.Time // by entry; at most the current entries and those removed within a day
 	pending []refusal
 }
 
@@ -66,7 +67,7 @@ func (r *refusals) note(what refusal, now time.Time) {
 	r.pending = append(r.pending, what)
 }
 
-// take hands out what waits, and forgets what was told long ago.
+// take returns the queued refusals, and forgets entries recorded long ago.
 func (r *refusals) take(now time.Time) []refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +83,7 @@ func (r *refusals) take(now time.Time) []refusal {
 	return taken
 }
 
-// untold has what could not be written down noted at the next refusal.
+// untold makes the next refusal record what could not be written.
 func (r *refusals) untold(all []refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +92,7 @@ func (r *refusals) untold(all []refusal) {
 	}
 }
 
-// recordRefusals writes down what waits.
+// recordRefusals writes the queued refusals to the audit log.
 func (s *Service) recordRefusals(ctx context.Context) error {
 	all := s.refusals.take(s.deps.Clock.Now())
 	if len(all) == 0 {
@@ -118,13 +119,13 @@ func (s *Service) recordRefusals(ctx context.Context) error {
 	return err
 }
 
-// keepRecording writes refusals down until ctx ends, those that still wait then
-// included.
+// keepRecording records refusals until ctx ends, including those that are queued at
+// that time.
 func (s *Service) keepRecording(ctx context.Context) error {
-	loop := app.Loop{Every: recordEvery, Do: s.recordRefusals, Log: s.deps.Log, Failed: "refusals are not in the audit log yet"}
-	_ = loop.Run(ctx) // it never fails
+	loop := app.Loop{Every: recordEvery, Do: s.recordRefusals, Log: s.deps.Log, Failed: "recording blacklist refusals in the audit log failed"}
+	_ = loop.Run(ctx) // never fails
 	if err := s.recordRefusals(context.WithoutCancel(ctx)); err != nil {
-		s.deps.Log.WarnContext(ctx, "the last refusals are not in the audit log", "error", err)
+		s.deps.Log.WarnContext(ctx, "recording the last blacklist refusals in the audit log failed", "error", err)
 	}
 	return nil
 }

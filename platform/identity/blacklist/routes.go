@@ -16,21 +16,21 @@ import (
 )
 
 var (
-	errFull    = fault.New(fault.Conflict, "list-full", fault.Titles{"The list is full", "名单已满"}, "The blacklist is full; remove what is no longer needed, or raise --blacklist-max.")
-	errNoPhone = fault.Plain(fault.Invalid, "Phones cannot be listed here, because this shop keeps no accounts; list the user.")
+	errFull    = fault.New(fault.Conflict, "list-full", fault.Titles{"The list is full", "名单已满"}, "The blacklist is full; remove entries that are no longer needed, or raise --blacklist-max.")
+	errNoPhone = fault.Plain(fault.Invalid, "This shop keeps no accounts, so phones cannot be listed; list the user instead.")
 	errExpired = fault.Plain(fault.Invalid, "expires_at must lie in the future; leave it out for an entry without an end.")
-	errReason  = fault.Plain(fault.Invalid, "reason must say something.")
-	errNone    = fault.Plain(fault.NotFound, "There is no such entry; it may have been removed already.")
+	errReason  = fault.Plain(fault.Invalid, "reason must not be blank.")
+	errNone    = fault.Plain(fault.NotFound, "There is no such entry; it may already have been removed.")
 )
 
-// blacklistEntry is an entry as operators read it.
+// blacklistEntry is an entry as operators see it.
 type blacklistEntry struct {
 	ID        string `json:"id" example:"12"`
 	Kind      Kind   `json:"kind" enum:"user,phone,address,device" doc:"What value is"`
-	Value     string `json:"value" doc:"A phone is shown in part" example:"203.0.113.0/24"`
-	UserID    string `json:"user_id,omitempty" doc:"Of a phone: whose it is, once somebody has an account with it"`
-	Reason    string `json:"reason" example:"resells what he buys"`
-	ExpiresAt string `json:"expires_at,omitempty" format:"date-time" doc:"Left out for an entry without an end"`
+	Value     string `json:"value" doc:"A phone is masked" example:"203.0.113.0/24"`
+	UserID    string `json:"user_id,omitempty" doc:"For a phone: its user, once it has an account"`
+	Reason    string `json:"reason" example:"scalper"`
+	ExpiresAt string `json:"expires_at,omitempty" format:"date-time" doc:"Absent if the entry has no end"`
 	InForce   bool   `json:"in_force" doc:"false once it has expired"`
 	CreatedBy string `json:"created_by" doc:"The operator's user id"`
 	CreatedAt string `json:"created_at" format:"date-time"`
@@ -54,30 +54,30 @@ func (s *Service) view(e Entry) blacklistEntry {
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/blacklist", ID: "list-blacklist", Tag: "operator", Role: auth.Viewer,
-		Summary:  "Who may not take part, the newest entry first",
+		Summary:  "Blacklist entries, the newest first",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/blacklist", ID: "add-to-blacklist", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
-		Summary: "Keep a user, a phone, an address or a device out",
-		Description: "In force on every instance within a second: no rush path is given out any more, and a unit that was granted before and is not " +
-			"an order yet is refused and goes back into stock; nobody logs in, refreshes, scans a QR login or is sent a code. Orders that exist stay " +
-			"as they are. Whoever is refused is told that the item is not available or that they cannot log in, and not why. Adding what is listed already replaces its reason and its end.",
+		Summary: "Add a user, a phone, an address or a device to the blacklist",
+		Description: "In force on every instance within a second: listed users get no rush path, and a unit that was already granted but is not " +
+			"an order yet is refused and goes back into stock; they cannot log in, refresh, scan a QR login or receive a code. Existing orders stay " +
+			"as they are. The refusal says that the item is not available or that the login is refused, but not why. Adding an existing entry replaces its reason and its end.",
 		Problems: map[int]string{
 			http.StatusConflict: "list-full, idempotency-in-flight", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.add)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: "/api/v1/admin/blacklist/{id}", ID: "remove-from-blacklist", Tag: "operator", Role: auth.Operator,
-		Summary:  "Let somebody in again",
+		Summary:  "Remove a blacklist entry",
 		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
 	}, s.remove)
 }
 
 type listInput struct {
 	Kind   Kind   `query:"kind" enum:"user,phone,address,device" doc:"Only entries of this kind"`
-	Value  string `query:"value" maxLength:"128" doc:"Only the entry that names this; needs kind"`
-	Active bool   `query:"active" doc:"Only what is in force"`
+	Value  string `query:"value" maxLength:"128" doc:"Only the entry with this value; requires kind"`
+	Active bool   `query:"active" doc:"Only entries in force"`
 	httpx.PageInput
 }
 
@@ -89,7 +89,7 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[bl
 	}
 	if in.Value != "" {
 		if in.Kind == "" {
-			return nil, fault.Plain(fault.Invalid, "Say with kind what value is: user, phone, address or device.")
+			return nil, fault.Plain(fault.Invalid, "value requires kind: user, phone, address or device.")
 		}
 		if f.value, _, err = s.spell(ctx, in.Kind, in.Value); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ type addInput struct {
 		Kind      Kind       `json:"kind" enum:"user,phone,address,device"`
 		Value     string     `json:"value" minLength:"1" maxLength:"128" doc:"A user's id; a phone; an address or CIDR range (one IPv6 address counts as its /64); a device as tokens name it" example:"203.0.113.0/24"`
 		Reason    string     `json:"reason" minLength:"1" maxLength:"500" doc:"For operators; never shown to the shopper"`
-		ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Left out: until it is removed"`
+		ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Absent: until it is removed"`
 	} `nameHint:"BlacklistAddition"`
 }
 
@@ -158,7 +158,7 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, e Entry) (none blacklistEn
 	return s.view(e), audit.Record(ctx, tx, "blacklist.add", subjectOf(e), detail(e))
 }
 
-// spell spells one value as it is compared, and finds the user of a phone.
+// spell returns a value's canonical form, and the user of a phone.
 func (s *Service) spell(ctx context.Context, kind Kind, raw string) (value string, owner int64, err error) {
 	if kind != Phone {
 		value, err = canonical(kind, raw)
@@ -176,8 +176,8 @@ func (s *Service) spell(ctx context.Context, kind Kind, raw string) (value strin
 // subjectOf names an entry in the audit log.
 func subjectOf(e Entry) string { return "blacklist " + httpx.FormatID(e.ID) }
 
-// detail is what the audit log keeps of an entry. It is kept longer than the
-// entry, so a phone is cut there too.
+// detail is what the audit log keeps of an entry. It outlives the entry, so phones
+// are masked there too.
 func detail(e Entry) map[string]any {
 	d := map[string]any{"kind": e.Kind, "value": e.masked(), "reason": e.Reason}
 	if !e.ExpiresAt.IsZero() {
@@ -213,5 +213,5 @@ func (s *Service) remove(ctx context.Context, in *removeInput) (*httpx.Output[bl
 	return httpx.Answer(s.view(gone)), nil
 }
 
-// unreachable is what an operator is told of a failed query.
+// unreachable is the answer to an operator whose query failed.
 func unreachable(err error) error { return httpx.Unreachable("The blacklist", err) }

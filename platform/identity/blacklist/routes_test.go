@@ -33,9 +33,9 @@ func TestRoutes(t *testing.T) {
 		{"no phone", auth.Operator, http.MethodPost, "", `{"kind":"phone","value":"911","reason":"x"}`, 422},
 		{"no reason", auth.Operator, http.MethodPost, "", `{"kind":"user","value":"5","reason":" "}`, 422},
 		{"a NUL", auth.Operator, http.MethodPost, "", `{"kind":"device","value":"a\u0000b","reason":"x"}`, 422},
-		{"over already", auth.Operator, http.MethodPost, "", `{"kind":"user","value":"5","reason":"x","expires_at":"2020-01-01T00:00:00Z"}`, 422},
+		{"already expired", auth.Operator, http.MethodPost, "", `{"kind":"user","value":"5","reason":"x","expires_at":"2020-01-01T00:00:00Z"}`, 422},
 		{"value without kind", auth.Viewer, http.MethodGet, "?value=5", "", 422},
-		{"a cursor of nobody", auth.Viewer, http.MethodGet, "?cursor=x", "", 422},
+		{"an invalid cursor", auth.Viewer, http.MethodGet, "?cursor=x", "", 422},
 		{"no such entry", auth.Operator, http.MethodDelete, "/4711", "", 404},
 		{"add", auth.Operator, http.MethodPost, "", good, 201},
 	} {
@@ -47,7 +47,7 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("a phone without accounts: %d", code)
 	}
 
-	// Pages, newest first; a phone is shown in part, and found by its number.
+	// Pages are newest first; a phone is masked, and found by its number.
 	_, page := i.call(auth.Viewer, http.MethodGet, "?limit=1", "")
 	if e := page["data"].([]any)[0].(map[string]any); e["value"] != "5" || e["created_by"] != "7" || e["in_force"] != true {
 		t.Errorf("%v", e)
@@ -69,7 +69,7 @@ func TestRoutes(t *testing.T) {
 		t.Fatalf("%v %v", entries, err)
 	}
 	if strings.Contains(string(entries[0].Detail)+string(entries[1].Detail), "13800138000") {
-		t.Errorf("the audit log holds a phone: %s", entries[0].Detail)
+		t.Errorf("the audit log contains a phone: %s", entries[0].Detail)
 	}
 
 	// The list is bounded; replacing an entry needs no room.
@@ -78,7 +78,7 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, doc := i.call(auth.Operator, http.MethodPost, "", `{"kind":"user","value":"6","reason":"x"}`); code != http.StatusConflict || doc["code"] != "list-full" {
-		t.Errorf("beyond the bound: %d %v", code, doc)
+		t.Errorf("above the limit: %d %v", code, doc)
 	}
 	if code, _ := i.call(auth.Operator, http.MethodPost, "", good); code != http.StatusCreated {
 		t.Errorf("the same again: %d", code)

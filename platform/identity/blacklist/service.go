@@ -20,24 +20,23 @@ import (
 )
 
 const (
-	// tidyEvery is how often ended entries are removed and owners of phones looked
-	// for; neither is urgent, and whoever logs in is compared by phone anyway.
+	// tidyEvery is how often ended entries are removed and owners of phones are
+	// looked up; neither is urgent, because logins are also checked by phone.
 	tidyEvery = time.Minute
-	// recordEvery is how late the audit log is told of a refusal, and recordTimeout
-	// keeps a Postgres that hangs from holding the worker for long.
+	// recordEvery is how late the audit log gets a refusal, and recordTimeout keeps
+	// a hanging Postgres from blocking the worker for long.
 	recordEvery   = time.Second
 	recordTimeout = 3 * time.Second
 )
 
-// Phones knows whose phones are.
+// Phones finds the owner of a phone.
 type Phones interface {
-	// Owner reads a phone as people write it and returns it as it is stored, with
-	// the user that it belongs to, 0 when nobody has it. The error of a text that
-	// is no phone is a fault for whoever sent it.
+	// Owner parses a phone as people write it and returns its stored form with its
+	// user, or 0 if it has none. A text that is not a phone returns a fault.
 	Owner(ctx context.Context, raw string) (phone string, user int64, err error)
 }
 
-// Deps are what the list works with; all but Phones are required.
+// Deps are the list's dependencies; all but Phones are required.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Bus     *bus.Bus
@@ -45,7 +44,7 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Phones  Phones // nil: phones cannot be listed
-	// Keep is how long records stay, of which ended entries take at most 30 days.
+	// Keep is how long records are kept; ended entries are kept at most 30 days.
 	Keep time.Duration
 }
 
@@ -66,7 +65,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	}
 	auto := promauto.With(deps.Metrics)
 	failures := auto.NewCounter(prometheus.CounterOpts{
-		Name: "stampede_blacklist_refresh_failures_total", Help: "Times the blacklist could not be read from Postgres.",
+		Name: "stampede_blacklist_refresh_failures_total", Help: "Failed reads of the blacklist from Postgres.",
 	})
 	s := &Service{
 		set: set, deps: deps,
@@ -80,13 +79,13 @@ func New(set Settings, deps Deps) (*Service, error) {
 		refusals: refusals{told: map[int64]time.Time{}},
 	}
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stampede_blacklist_entries", Help: "Entries of the blacklist that this instance knows.",
+		Name: "stampede_blacklist_entries", Help: "Blacklist entries in this instance's memory.",
 	}, func() float64 { return float64(s.current.Now().size) })
 	return s, nil
 }
 
-// Listed returns the entry in force that keeps somebody out, by any of what is
-// known of them; zero values are not looked up. It reads memory only.
+// Listed returns the entry in force that matches any of the given values; zero
+// values are not looked up. It reads memory only.
 func (s *Service) Listed(user int64, phone, device string, addr netip.Addr) (Entry, bool) {
 	p := s.current.Now()
 	if p.size == 0 {
@@ -113,13 +112,12 @@ func (s *Service) User(user int64) bool {
 }
 
 // Refresh reads the list if it has changed since the last time. Call it before
-// serving: until then nobody is listed.
+// serving: until then the list is empty.
 func (s *Service) Refresh(ctx context.Context) error { return s.current.Refresh(ctx) }
 
-// Workers are the loops that keep the list fresh and small, and write down whom it
-// refused.
+// Workers are the loops that refresh and trim the list, and record its refusals.
 func (s *Service) Workers() []app.Worker {
-	tidy := app.Loop{Every: tidyEvery, Do: s.tidy, Log: s.deps.Log, Failed: "blacklist not tidied, trying again in a minute"}
+	tidy := app.Loop{Every: tidyEvery, Do: s.tidy, Log: s.deps.Log, Failed: "blacklist housekeeping failed, retrying in a minute"}
 	return []app.Worker{
 		{Name: "blacklist", Run: s.current.Run},
 		{Name: "blacklist-tidy", Run: tidy.Run},
@@ -127,9 +125,9 @@ func (s *Service) Workers() []app.Worker {
 	}
 }
 
-// tidy removes what ended long ago, and finds the users who have registered a
-// listed phone since. Several instances may do it at once: each statement is
-// whole, and the second finds nothing to do.
+// tidy removes entries that ended long ago, and finds users who have since
+// registered a listed phone. Several instances may run it concurrently: each
+// statement is atomic, and the second finds nothing to do.
 func (s *Service) tidy(ctx context.Context) error {
 	if err := deleteEnded(ctx, s.deps.DB, min(s.deps.Keep, keepEndedMost)); err != nil {
 		return err

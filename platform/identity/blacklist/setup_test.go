@@ -28,8 +28,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
-// inForce is three times what is promised: a change is in force everywhere
-// within a second.
+// inForce is three times the promise that a change is in force everywhere within a
+// second.
 const inForce = 3 * time.Second
 
 type testClock struct{ offset atomic.Int64 }
@@ -37,18 +37,18 @@ type testClock struct{ offset atomic.Int64 }
 func (c *testClock) Now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
 func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// phones stands for the accounts: E.164 → user.
+// phones is a fake of the accounts: E.164 → user.
 type phones map[string]int64
 
 func (p phones) Owner(_ context.Context, raw string) (string, int64, error) {
 	phone := "+86" + strings.TrimPrefix(strings.ReplaceAll(raw, " ", ""), "+86")
 	if len(phone) != len("+8613800138000") {
-		return "", 0, fault.Plain(fault.Invalid, "That is no phone.")
+		return "", 0, fault.Plain(fault.Invalid, "That is not a phone.")
 	}
 	return phone, p[phone], nil
 }
 
-// bundle is one database with any number of instances of the list.
+// bundle is one database with several instances of the list.
 type bundle struct {
 	t   testing.TB
 	db  *pgxpool.Pool
@@ -111,7 +111,7 @@ func (i *instance) call(role auth.Role, method, path, body string) (int, map[str
 	return httpxtest.As(i.t, i.rt, testTokens, role, method, "/api/v1/admin/blacklist"+path, body)
 }
 
-// add lists something and returns the entry's id.
+// add adds an entry and returns its id.
 func (i *instance) add(kind Kind, value string, more ...string) string {
 	i.t.Helper()
 	code, doc := i.call(auth.Operator, http.MethodPost, "",

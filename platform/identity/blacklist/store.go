@@ -24,7 +24,7 @@ func entryOf(row blacklistdb.PlatformBlacklist) Entry {
 	return e
 }
 
-// readPicture reads what is in force or will be forgotten by itself.
+// readPicture reads the entries that are in force or end by the clock.
 func readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
 	entries, err := collect(blacklistdb.New(tx).EntriesInForce(ctx))
 	if err != nil {
@@ -33,7 +33,7 @@ func readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
 	return newPicture(entries), nil
 }
 
-// filter narrows a list; its zero value takes everything.
+// filter narrows a list; the zero value matches every entry.
 type filter struct {
 	kind   Kind
 	value  string // canonical
@@ -42,7 +42,7 @@ type filter struct {
 	limit  int
 }
 
-// list returns the entries that pass every part of the filter, newest first.
+// list returns the entries that match the filter, newest first.
 func list(ctx context.Context, db *pgxpool.Pool, f filter) ([]Entry, error) {
 	return collect(blacklistdb.New(db).Entries(ctx, blacklistdb.EntriesParams{
 		Kind: string(f.kind), Value: f.value, Active: f.active, Before: f.before, AtMost: int32(f.limit), //nolint:gosec // a page
@@ -60,7 +60,7 @@ func collect(rows []blacklistdb.PlatformBlacklist, err error) ([]Entry, error) {
 	return entries, nil
 }
 
-// put adds an entry, or replaces reason and end of the one that names the same.
+// put adds an entry, or replaces the reason and the end of the existing one.
 func put(ctx context.Context, tx pgx.Tx, e Entry) (Entry, error) {
 	var expires *time.Time
 	if !e.ExpiresAt.IsZero() {
@@ -75,8 +75,8 @@ func put(ctx context.Context, tx pgx.Tx, e Entry) (Entry, error) {
 	return entryOf(row), nil
 }
 
-// withoutValues drops what Postgres says of a row that it refuses: an error is
-// logged, and the row may hold a phone.
+// withoutValues drops the row that Postgres quotes when it refuses one: errors are
+// logged, and the row may contain a phone.
 func withoutValues(err error) error {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && (strings.HasPrefix(pgErr.Code, "22") || strings.HasPrefix(pgErr.Code, "23")) {
@@ -85,7 +85,7 @@ func withoutValues(err error) error {
 	return err
 }
 
-// lock has one change at a time count the entries, until tx ends.
+// lock serializes the changes that count the entries, until tx ends.
 func lock(ctx context.Context, tx pgx.Tx) error {
 	if err := blacklistdb.New(tx).LockEntries(ctx); err != nil {
 		return fmt.Errorf("lock the list: %w", err)
@@ -93,7 +93,7 @@ func lock(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// count is how many entries there are.
+// count returns the number of entries.
 func count(ctx context.Context, tx pgx.Tx) (int, error) {
 	n, err := blacklistdb.New(tx).CountEntries(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func remove(ctx context.Context, tx pgx.Tx, id int64) (Entry, bool, error) {
 	return entryOf(row), true, nil
 }
 
-// tidyAtMost bounds one round; the next takes the rest.
+// tidyAtMost bounds one run; the next one continues.
 const tidyAtMost = 1000
 
 func deleteEnded(ctx context.Context, db *pgxpool.Pool, keep time.Duration) error {
@@ -125,8 +125,8 @@ func deleteEnded(ctx context.Context, db *pgxpool.Pool, keep time.Duration) erro
 	return nil
 }
 
-// readUnowned returns listed phones that belong to nobody yet, some of them at
-// random where there are more than one round takes.
+// readUnowned returns listed phones without a user, a random sample if there are
+// more than one run processes.
 func readUnowned(ctx context.Context, db *pgxpool.Pool) ([]string, error) {
 	phones, err := blacklistdb.New(db).PhonesWithoutOwner(ctx, tidyAtMost)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// album is a bounded stock of slide pictures, each of which is given away once. One
-// goroutine draws; takers wait for it when the stock is empty.
+// album is a bounded stock of slide pictures, each of which is handed out once. One
+// goroutine draws; callers wait for it when the stock is empty.
 type album struct {
 	ready  chan picture
-	wanted chan struct{} // closed when the first picture is wanted
+	wanted chan struct{} // closed by the first request for a picture
 	once   sync.Once
 	misses prometheus.Counter
 
-	// patience is how long a taker waits: maxPictureWait, but for tests.
+	// patience is how long a caller waits: maxPictureWait except in tests.
 	patience time.Duration
 }
 
@@ -27,23 +27,23 @@ func newAlbum(size int, reg prometheus.Registerer) *album {
 	a := &album{
 		ready: make(chan picture, size), wanted: make(chan struct{}), patience: maxPictureWait,
 		misses: auto.NewCounter(prometheus.CounterOpts{
-			Name: "stampede_human_pictures_missed_total", Help: "Times a slide picture was wanted and none was ready, so that the shopper had to wait.",
+			Name: "stampede_human_pictures_missed_total", Help: "Requests for a slide picture that found the stock empty, so that the shopper had to wait.",
 		}),
 	}
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stampede_human_pictures", Help: "Slide pictures that are drawn and wait for a shopper.",
+		Name: "stampede_human_pictures", Help: "Slide pictures in stock.",
 	}, func() float64 { return float64(len(a.ready)) })
 	return a
 }
 
-// want has the worker begin. A shop that never shows a slide never draws one.
+// want starts the worker. A shop that never shows a slide never draws one.
 func (a *album) want() { a.once.Do(func() { close(a.wanted) }) }
 
-// maxPictureWait is how long a shopper waits for a picture: a crowd that comes
-// faster than they are drawn is better told so.
+// maxPictureWait is how long a shopper waits for a picture. When requests outrun the
+// drawing, failing is better than waiting longer.
 const maxPictureWait = 2 * time.Second
 
-// take returns a picture that nobody else gets.
+// take returns a picture that is handed out to no other caller.
 func (a *album) take(ctx context.Context) (picture, error) {
 	a.want()
 	select {
@@ -63,8 +63,8 @@ func (a *album) take(ctx context.Context) (picture, error) {
 }
 
 // idleShare is how many parts of the time the worker rests for each part that it
-// draws while pictures are left: the crowd that is about to come needs the
-// processor more than the stock does.
+// draws while pictures are in stock: an expected crowd needs the processor more than
+// the stock does.
 const idleShare = 3
 
 // run keeps the stock full until ctx ends.
@@ -91,7 +91,7 @@ func (a *album) run(ctx context.Context) error {
 			return nil
 		}
 		if len(a.ready) == 0 {
-			continue // somebody was waiting for it, and others may be
+			continue // a caller was waiting for it, and others may be too
 		}
 		rest := time.NewTimer(idleShare * took)
 		select {

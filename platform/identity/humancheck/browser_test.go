@@ -20,7 +20,7 @@ import (
 	"stampede/platform/workshop/tooltest"
 )
 
-// chromium starts one without a window.
+// chromium starts a headless browser.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(tooltest.Chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU,
@@ -33,7 +33,7 @@ func chromium(t *testing.T) context.Context {
 }
 
 // TestABrowserSolvesTheWork runs the page's own module, in its worker and under the
-// headers that pages are served with.
+// headers that the pages are served with.
 func TestABrowserSolvesTheWork(t *testing.T) {
 	t.Parallel()
 	ctx := chromium(t)

@@ -1,32 +1,32 @@
 package humancheck
 
-// Challenge is what a client must solve. Which members it has depends on its kind.
+// Challenge is what a client must solve. Its members depend on its kind.
 type Challenge struct {
-	Kind      Kind   `json:"kind" enum:"none,pow,slide,verifier" doc:"What to solve; none asks for nothing. It is pow also where a verifier was asked for that is down and the shop lets a proof of work stand in"`
+	Kind      Kind   `json:"kind" enum:"none,pow,slide,verifier" doc:"What to solve; none requires nothing. It is also pow when the required verifier is down and the shop accepts a proof of work instead"`
 	Challenge string `json:"challenge,omitempty" doc:"The first part of the solution of pow and slide" example:"AQEB…"`
-	ExpiresAt string `json:"expires_at,omitempty" format:"date-time" doc:"Later it is refused; server time"`
+	ExpiresAt string `json:"expires_at,omitempty" format:"date-time" doc:"When the challenge expires, by server time"`
 
-	Difficulty int             `json:"difficulty,omitempty" minimum:"8" maximum:"26" doc:"pow: find a whole number n, 0 to 2^53-1 in decimal digits without leading zeros, so that SHA-256 of \"<challenge>.<n>\" begins with so many zero bits; send \"Human-Check: pow:<challenge>.<n>\"" example:"18"`
+	Difficulty int             `json:"difficulty,omitempty" minimum:"8" maximum:"26" doc:"pow: find a whole number n, 0 to 2^53-1 in decimal digits without leading zeros, so that SHA-256 of \"<challenge>.<n>\" begins with that many zero bits; send \"Human-Check: pow:<challenge>.<n>\"" example:"18"`
 	Slide      *SlidePicture   `json:"slide,omitempty" doc:"slide: let the shopper drag the tile to its gap; send \"Human-Check: slide:<challenge>.<x>\" with the tile's left edge in pixels of the background"`
 	Verifier   *VerifierWidget `json:"verifier,omitempty" doc:"verifier: run the provider's widget; send \"Human-Check: verifier:<token>\""`
 }
 
-// SlidePicture is a slide captcha. The two images are together at most 64 KiB of JSON,
-// about 20 KiB on average.
+// SlidePicture is a slide captcha. The two images take at most 64 KiB of JSON, about
+// 20 KiB on average.
 type SlidePicture struct {
 	Background string `json:"background" doc:"JPEG with the gap, as a data: URI"`
 	Tile       string `json:"tile" doc:"PNG with transparency, as a data: URI"`
-	Width      int    `json:"width" doc:"Of the background, pixels" example:"300"`
+	Width      int    `json:"width" doc:"Width of the background in pixels" example:"300"`
 	Height     int    `json:"height" example:"220"`
 	TileX      int    `json:"tile_x" doc:"Where the tile's left edge starts" example:"12"`
-	TileY      int    `json:"tile_y" doc:"Where its upper edge is; it moves sideways only" example:"84"`
+	TileY      int    `json:"tile_y" doc:"Where its upper edge is; it moves only horizontally" example:"84"`
 	TileWidth  int    `json:"tile_width" example:"64"`
 	TileHeight int    `json:"tile_height" example:"64"`
 }
 
-// VerifierWidget is what a page gives to the verifier's script.
+// VerifierWidget is what a page passes to the verifier's script.
 type VerifierWidget struct {
 	SiteKey string `json:"site_key" doc:"The shop's public key at the provider"`
-	Action  string `json:"action" doc:"Give it to the widget as it is" example:"rush"`
-	Data    string `json:"cdata" doc:"Give it to the widget as it is: it binds the token to you"`
+	Action  string `json:"action" doc:"Pass it to the widget unchanged" example:"rush"`
+	Data    string `json:"cdata" doc:"Pass it to the widget unchanged: it binds the token to you"`
 }

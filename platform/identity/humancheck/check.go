@@ -10,12 +10,11 @@ import (
 	"stampede/platform/base/fault"
 )
 
-var errNoVerifier = errors.New("humancheck: the verifier is asked for, but no provider is set")
+var errNoVerifier = errors.New("humancheck: a verifier check is required, but no provider is set")
 
-// Check returns nil when the solution solves a challenge of the kind that was made
-// for the subject and is still good; it is used up then. Faults:
-// human-check-required, human-check-failed, human-check-unavailable. A check of kind
-// None asks nothing.
+// Check returns nil when the solution solves a valid challenge of the kind made for
+// the subject, and uses it up. Faults: human-check-required, human-check-failed,
+// human-check-unavailable. Kind None requires nothing.
 func (s *Service) Check(ctx context.Context, kind Kind, sub Subject, text string) error {
 	switch {
 	case kind == None || kind == "":
@@ -42,12 +41,12 @@ func (s *Service) Check(ctx context.Context, kind Kind, sub Subject, text string
 		if kind == Verifier {
 			return s.checkToken(ctx, sub, sol)
 		}
-	default: // parse knows no other
+	default: // parse returns no other
 	}
-	return s.ask(ErrRequired, "required", kind, sub) // of another kind
+	return s.ask(ErrRequired, "required", kind, sub) // the solution is of another kind
 }
 
-// checkWork checks a proof of work, also one that stands in for the verifier.
+// checkWork checks a proof of work, including one that replaces the verifier.
 func (s *Service) checkWork(ctx context.Context, kind Kind, sub Subject, sol solution) error {
 	want := formPow
 	if kind == Verifier {
@@ -63,8 +62,8 @@ func (s *Service) checkWork(ctx context.Context, kind Kind, sub Subject, sol sol
 	return s.verdict(err, kind, Pow, sub)
 }
 
-// checkSlide compares where the tile was put. The answer is deleted as it is read,
-// so that there is one try.
+// checkSlide compares the tile's position with the answer. It deletes the answer as
+// it reads it, so there is one attempt.
 func (s *Service) checkSlide(ctx context.Context, sub Subject, sol solution) error {
 	t, err := s.read(sol.ticket, formSlide, sub)
 	if err == nil {
@@ -77,7 +76,7 @@ func (s *Service) checkSlide(ctx context.Context, sub Subject, sol solution) err
 	return s.verdict(err, Slide, Slide, sub)
 }
 
-// read opens a ticket and refuses one of another form or past its time.
+// read opens a ticket and refuses one of another form or an expired one.
 func (s *Service) read(text string, want form, sub Subject) (ticket, error) {
 	t, err := s.keys.open(text, sub)
 	switch {
@@ -91,8 +90,8 @@ func (s *Service) read(text string, want form, sub Subject) (ticket, error) {
 	return t, nil
 }
 
-// checkToken asks the verifier about a token. Its ticket is used up here, too:
-// being asked twice about one token, a provider may well say yes twice.
+// checkToken verifies a token with the verifier. It uses up the token's ticket too:
+// a provider that is queried twice about one token may accept it twice.
 func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) error {
 	if s.verifier == nil {
 		return s.unavailable(Verifier, errNoVerifier)
@@ -100,11 +99,11 @@ func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) err
 	v, err := s.verifier.Verify(ctx, sol.whole, sub.Address)
 	switch {
 	case ctx.Err() != nil:
-		return s.unavailable(Verifier, ctx.Err()) // the client has left, which says nothing about the provider
+		return s.unavailable(Verifier, ctx.Err()) // the client left; the provider may be fine
 	case errors.Is(err, ErrBusy):
-		return s.unavailable(Verifier, err) // a crowd is no reason to check less
+		return s.unavailable(Verifier, err) // load must not weaken the check
 	case err != nil:
-		s.deps.Log.WarnContext(ctx, "the human check's verifier could not be asked", "error", err, "rule", string(s.cfg.Down))
+		s.deps.Log.WarnContext(ctx, "human check verifier failed", "error", err, "rule", string(s.cfg.Down))
 		if s.cfg.Down == StandIn {
 			s.metrics.result(Verifier, "stood-in")
 			return about(ErrRequired, Verifier, Pow, sub).With("challenge", s.work(formStandIn, sub))
@@ -121,7 +120,7 @@ func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) err
 	return s.verdict(err, Verifier, Verifier, sub)
 }
 
-// judge looks at what the verifier said apart from the ticket that it gave back.
+// judge checks the verdict, apart from the ticket that came back with it.
 func (s *Service) judge(v Verdict, sub Subject) error {
 	now := s.deps.Clock.Now()
 	switch {
@@ -139,8 +138,8 @@ func (s *Service) judge(v Verdict, sub Subject) error {
 	return nil
 }
 
-// verdict turns the outcome of a check into what the caller is told and counts it.
-// asked is the kind that was required, sent that of the solution.
+// verdict maps the outcome of a check to the caller's answer and counts it. asked is
+// the required kind, sent the kind of the solution.
 func (s *Service) verdict(err error, asked, sent Kind, sub Subject) error {
 	switch {
 	case err == nil:
@@ -157,11 +156,11 @@ func (s *Service) unavailable(kind Kind, err error) error {
 	return ErrUnavailable.After(retryStore).Because(err)
 }
 
-// ask tells the caller to solve a challenge, with the challenge where that costs
-// neither a picture nor a place in Redis: it saves the client a request.
+// ask requires a challenge and includes one if it needs neither a picture nor an
+// entry in Redis, which saves the client a request.
 func (s *Service) ask(f *fault.Error, why string, kind Kind, sub Subject) error {
 	s.metrics.result(kind, why)
-	if f == ErrFailed { //nolint:errorlint // the variable itself, not what equals it
+	if f == ErrFailed { //nolint:errorlint // identity, not equality, is meant
 		f = f.With("reason", why)
 	}
 	if kind == Slide {
@@ -174,8 +173,8 @@ func (s *Service) ask(f *fault.Error, why string, kind Kind, sub Subject) error 
 	return about(f, kind, c.Kind, sub).With("challenge", c)
 }
 
-// about names where to get challenges of the kind that was asked for, and the kind
-// that those are of at the moment.
+// about adds where to get a challenge of the required kind, and the kind that is
+// served at the moment.
 func about(f *fault.Error, asked, now Kind, sub Subject) *fault.Error {
 	return f.With("kind", now).With("challenge_url", sub.challengeURL(asked))
 }

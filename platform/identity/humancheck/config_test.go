@@ -14,10 +14,10 @@ func TestSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		set    Settings
 		change func(*Settings)
-		want   string // the flag that is named; "" is valid
+		want   string // the flag named in the error; "" is valid
 	}{
 		"defaults":             {config.Defaults[Settings](), func(*Settings) {}, ""},
-		"verifier that is not": {config.Defaults[Settings](), func(s *Settings) { s.AuthHumanCheck = Verifier }, "--auth-human-check"},
+		"verifier not set":     {config.Defaults[Settings](), func(s *Settings) { s.AuthHumanCheck = Verifier }, "--auth-human-check"},
 		"verifier":             {site, func(s *Settings) { s.VerifierHosts, s.AuthHumanCheck = []string{testHost}, Verifier }, ""},
 		"verifier of any page": {site, func(*Settings) {}, "--verifier-hosts"},
 		"verifier in clear":    {site, func(s *Settings) { s.VerifierURL = "http://verify.example/" }, "--verifier-url"},
@@ -37,12 +37,12 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the pages of a public URL: %v", c.Hosts)
 	}
 	if _, err := New(NewConfig(config.Defaults[Settings](), ""), Deps{}); err == nil {
-		t.Error("a service without anything")
+		t.Error("New accepted missing dependencies")
 	}
 }
 
-// TestStrengthsAreInTheirOrder: each asks for more work, and forgives less, than the
-// one before.
+// TestStrengthsAreInTheirOrder: each strength requires more work, and tolerates
+// less, than the one before.
 func TestStrengthsAreInTheirOrder(t *testing.T) {
 	t.Parallel()
 	last := Config{Difficulty: MinDifficulty, Tolerance: 20}

@@ -8,9 +8,9 @@ import (
 	"stampede/platform/identity/humancheck"
 )
 
-// A client that is no browser solves a proof of work like this.
+// A client other than a browser solves a proof of work like this.
 func ExampleSolve() {
-	// Of GET /api/v1/items/42/challenge.
+	// From GET /api/v1/items/42/challenge.
 	challenge, difficulty := strings.Repeat("A", 92), 12
 
 	solution, err := humancheck.Solve(context.Background(), challenge, difficulty)

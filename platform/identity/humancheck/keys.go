@@ -9,16 +9,16 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// keyPurpose separates the tickets' key from every other that is derived from the
-// same signing key.
+// keyPurpose separates the tickets' key from all others derived from the same
+// signing key.
 const keyPurpose = "human-check"
 
 // keys signs tickets with its first key and accepts those of any of its keys, so
-// that replacing a signing key refuses no fresh ticket. Safe for concurrent use.
+// that a key rotation refuses no fresh ticket. Safe for concurrent use.
 type keys []ticketKey
 
-// ticketKey is a key with an id that comes from the key itself, so that all
-// instances agree on it without being told. Two keys may share an id: both are tried.
+// ticketKey is a key with an id derived from the key itself, so that all instances
+// agree on it without coordination. Two keys may share an id: both are tried.
 type ticketKey struct {
 	id     byte
 	secret []byte
@@ -41,7 +41,7 @@ func newKeys(signing [][]byte) (keys, error) {
 	return ring, nil
 }
 
-// sign makes the text of a ticket for a subject.
+// sign encodes a ticket for a subject.
 func (ring keys) sign(t ticket, sub Subject) string {
 	k := ring[0]
 	t.user, t.item, t.purpose, t.origin = sub.User, sub.Item, purposes[sub.Purpose], k.origin(sub)
@@ -51,8 +51,8 @@ func (ring keys) sign(t ticket, sub Subject) string {
 	return ticketEncoding.EncodeToString(raw[:])
 }
 
-// open reads a ticket that was made for the subject. Of a ticket of ours for
-// somebody or something else it says errForeign, of anything else errForged.
+// open reads a ticket that was made for the subject. For a valid ticket with another
+// subject it returns errForeign, for anything else errForged.
 func (ring keys) open(text string, sub Subject) (ticket, error) {
 	var t ticket
 	if len(text) != ticketTextBytes {
@@ -75,15 +75,15 @@ func (ring keys) open(text string, sub Subject) (ticket, error) {
 	return t, errForged
 }
 
-// seal is the truncated MAC of a payload.
+// seal returns the truncated MAC of a payload.
 func (k ticketKey) seal(payload []byte) []byte {
 	mac := hmac.New(sha256.New, k.secret)
 	_, _ = mac.Write(payload) // a hash never fails
 	return mac.Sum(nil)[:ticketMACBytes]
 }
 
-// origin is the address that a ticket for nobody in particular is bound to. It is
-// hashed with the key, because a ticket also travels through the verifier.
+// origin is the address that a ticket without a user is bound to. It is hashed with
+// the key, because a ticket also travels through the verifier.
 func (k ticketKey) origin(sub Subject) (origin [8]byte) {
 	if sub.User == 0 {
 		copy(origin[:], k.seal([]byte("origin\x00"+sub.address())))

@@ -7,7 +7,7 @@ import (
 
 // results are all values of the label result: a reason of a refusal, or one of
 // passed, required (no solution was sent), unavailable and stood-in (a proof of work
-// was asked for because the verifier is down).
+// was required because the verifier is down).
 var results = []string{
 	"passed", "required", "unavailable", "stood-in",
 	errMalformed.Error(), errForged.Error(), errForeign.Error(), errLate.Error(), errWeak.Error(), errUsed.Error(), errWrong.Error(),
@@ -17,16 +17,16 @@ type metrics struct {
 	challenges, checks *prometheus.CounterVec
 }
 
-// newMetrics registers the figures. Every series exists from the start, so that a
-// rate over it is right from its first increment.
+// newMetrics registers the metrics. Every series exists from the start, so that its
+// rate is right from the first increment.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	auto := promauto.With(reg)
 	m := &metrics{
 		challenges: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_human_challenges_total", Help: "Challenges made, by kind. A proof of work that stands in for the verifier is of kind pow.",
+			Name: "stampede_human_challenges_total", Help: "Challenges issued, by kind. A proof of work that replaces the verifier is of kind pow.",
 		}, []string{"kind"}),
 		checks: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_human_checks_total", Help: "Human checks, by kind and result: passed, required, or why not.",
+			Name: "stampede_human_checks_total", Help: "Human checks, by kind and result: passed, required, or the reason of the refusal.",
 		}, []string{"kind", "result"}),
 	}
 	for _, k := range []Kind{Pow, Slide, Verifier} {

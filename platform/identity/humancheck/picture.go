@@ -15,15 +15,15 @@ type picture struct {
 	answer int // the tile's left edge when it is in its gap, pixels
 }
 
-// backgroundQuality is of the JPEG: 10 KiB instead of the 50 KiB of full quality,
-// and still good to look at on a phone.
+// backgroundQuality is the JPEG quality: 10 KiB instead of the 50 KiB at full
+// quality, and still good on a phone.
 const backgroundQuality = 75
 
-// maxImageBytes bounds the two images together, before base64. With the pictures of
-// the library they have 15 KiB on average, and never had more than 21 KiB in 600.
+// maxImageBytes bounds the two images together, before base64. With the library's
+// pictures they have 15 KiB on average, and at most 21 KiB in 600 samples.
 const maxImageBytes = 48 << 10
 
-// artist draws pictures. It is used by one goroutine.
+// artist draws pictures. Only one goroutine may use it.
 type artist struct{ captcha slide.Captcha }
 
 // newArtist unpacks the library's pictures, which takes 30 ms and 2 MiB.
@@ -45,7 +45,7 @@ func newArtist() (*artist, error) {
 	return &artist{captcha: b.Make()}, nil
 }
 
-// draw makes a picture; it costs about 15 ms of one core.
+// draw makes a picture in about 15 ms of one core.
 func (a *artist) draw() (picture, error) {
 	drawn, err := a.captcha.Generate()
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *artist) draw() (picture, error) {
 		return picture{}, fmt.Errorf("humancheck: encode a slide's tile: %w", err)
 	}
 	if n := len(background) + len(tile); n > maxImageBytes {
-		return picture{}, fmt.Errorf("humancheck: a slide has %d bytes, more than the %d that a client is told to expect", n, maxImageBytes)
+		return picture{}, fmt.Errorf("humancheck: a slide has %d bytes, more than the documented maximum of %d", n, maxImageBytes)
 	}
 	size, at := drawn.GetMasterImage().Get().Bounds(), drawn.GetData()
 	return picture{

@@ -33,7 +33,7 @@ func TestProofOfWork(t *testing.T) {
 	}
 }
 
-// patched changes one byte of a ticket's payload and leaves its signature.
+// patched changes one byte of a ticket's payload and keeps its signature.
 func patched(t *testing.T, ticket string, at int, to byte) string {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(ticket)
@@ -44,13 +44,12 @@ func patched(t *testing.T, ticket string, at int, to byte) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// TestBadProofsAreRefused has each way to cheat as a row. None of them, but the
-// replay, may reach Redis.
+// TestBadProofsAreRefused has one row per attack. Only the replay may reach Redis.
 func TestBadProofsAreRefused(t *testing.T) {
 	t.Parallel()
 	sub := rush(7, 42)
 	for name, c := range map[string]struct {
-		// cheat makes what is sent from two good solutions that were not used yet.
+		// cheat builds the sent text from two unused valid solutions.
 		cheat func(b *bundle, one, two string) string
 		sub   Subject // who sends it; the zero value is the owner
 		want  string
@@ -136,7 +135,7 @@ func TestBadProofsAreRefused(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			if got := b.stored(); len(got) != 0 {
-				t.Errorf("Redis was asked to keep %v", got)
+				t.Errorf("Redis stored %v", got)
 			}
 			if b.count(Pow, "passed") != 0 {
 				t.Error("it is counted as passed")
@@ -161,7 +160,7 @@ func TestReplayIsRefused(t *testing.T) {
 			t.Errorf("the second use: %s", got)
 		}
 	}
-	// Another number that solves the same ticket is the same solution.
+	// Another number that solves the same ticket counts as the same solution.
 	ticket, number := parts(t, solution)
 	n, err := strconv.Atoi(number)
 	if err != nil {
@@ -172,7 +171,7 @@ func TestReplayIsRefused(t *testing.T) {
 	if got := outcome(b.check(Pow, sub, "pow:"+ticket+"."+strconv.Itoa(n))); got != "human-check-failed used" {
 		t.Errorf("another number for the same ticket: %s", got)
 	}
-	// It stays known for as long as it would be good, and a clock's error longer.
+	// It is remembered for as long as it would be valid, plus the clock error.
 	ttl, err := b.redis.PTTL(t.Context(), b.stored()[0]).Result()
 	if err != nil || ttl < challengeLifetime || ttl > challengeLifetime+maxClockGap {
 		t.Errorf("kept for %v, %v", ttl, err)
@@ -203,8 +202,8 @@ func TestOneOfHundredParallelUsesPasses(t *testing.T) {
 	}
 }
 
-// TestGuestsAreBoundToTheirAddress: before a login the address is all there is, and
-// of an IPv6 address what a household shares.
+// TestGuestsAreBoundToTheirAddress: before a login only the address identifies a
+// client, and for IPv6 the /64 that a household shares.
 func TestGuestsAreBoundToTheirAddress(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -224,7 +223,7 @@ func TestGuestsAreBoundToTheirAddress(t *testing.T) {
 	moved := sub
 	moved.Address = guest(PurposeRush, "198.51.100.1").Address
 	if got := outcome(b.check(Pow, moved, solution)); got != "ok" {
-		t.Errorf("a phone that changed its network: %s", got)
+		t.Errorf("a phone on another network: %s", got)
 	}
 }
 
@@ -274,11 +273,11 @@ func TestRequiredSaysWhatToDo(t *testing.T) {
 		}
 		challenge, has := f.Fields["challenge"].(Challenge)
 		if has != (c.kind == Pow) {
-			t.Errorf("%s: the challenge comes along: %v", c.kind, has)
+			t.Errorf("%s: challenge included: %v", c.kind, has)
 		}
 		if has {
 			if got := outcome(b.check(c.kind, c.sub, b.solve(challenge))); got != "ok" {
-				t.Errorf("the challenge that came along: %s", got)
+				t.Errorf("the included challenge: %s", got)
 			}
 		}
 	}
@@ -299,7 +298,7 @@ func TestNothingPassesWithoutRedis(t *testing.T) {
 	if _, err := away.Challenge(t.Context(), Slide, sub); outcome(err) != "human-check-unavailable" {
 		t.Errorf("a slide whose answer cannot be kept: %v", err)
 	}
-	// What is wrong anyway is said without Redis.
+	// Other errors are reported without Redis.
 	if got := outcome(away.check(Pow, rush(8, 42), b.solve(b.challenge(Pow, sub)))); got != "human-check-failed foreign" {
 		t.Errorf("a foreign proof: %s", got)
 	}
@@ -331,7 +330,7 @@ func TestSolveEndsWithItsContext(t *testing.T) {
 		t.Errorf("Solve = %v", err)
 	}
 	if _, err := Solve(t.Context(), c.Challenge, MaxDifficulty+1); err == nil {
-		t.Error("a difficulty beyond all bounds was tried")
+		t.Error("a difficulty above the maximum was tried")
 	}
 }
 

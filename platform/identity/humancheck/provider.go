@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Provider is a service that judges browsers and gives pages a token to prove it.
-// Implementations are safe for concurrent use.
+// Provider is a service that judges browsers and gives a page a token for its
+// verdict. Implementations are safe for concurrent use.
 type Provider interface {
 	// SiteKey is the public key that the page's widget needs.
 	SiteKey() string
-	// Available is false while asking would most likely fail, as far as is known
-	// without asking.
+	// Available is false while a request would most likely fail, judging by the last
+	// ones; it makes no request.
 	Available() bool
-	// Verify asks about a token; client may be invalid when it is not known. An error
-	// is trouble with the provider; a token that is no good is a Verdict. It ends
-	// within seconds.
+	// Verify checks a token; client may be invalid when it is unknown. An error
+	// means that the provider failed; a bad token is a Verdict. It returns within
+	// seconds.
 	Verify(ctx context.Context, token string, client netip.Addr) (Verdict, error)
 }
 
 // Verdict is what a provider says about a token.
 type Verdict struct {
 	Success  bool
-	Used     bool // expired at the provider, or asked about before
+	Used     bool // expired at the provider, or verified before
 	Hostname string
-	Action   string    // what the widget was told
-	Data     string    // likewise
+	Action   string    // the action given to the widget
+	Data     string    // the data given to the widget
 	At       time.Time // when the widget was solved
 }
 
-// ErrBusy is returned when as many questions are under way as are allowed.
-var ErrBusy = errors.New("humancheck: too many questions to the verifier are under way")
+// ErrBusy is returned when the maximum number of requests is in flight.
+var ErrBusy = errors.New("humancheck: too many requests to the verifier are in flight")

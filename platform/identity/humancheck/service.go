@@ -16,19 +16,19 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// Deps are what the service works with; all but Provider are required.
+// Deps are the Service's dependencies; all but Provider are required.
 type Deps struct {
 	Redis   redis.UniversalClient
-	Clock   clock.Clock // of the shop: tickets are made on one instance and checked on another
+	Clock   clock.Clock // the shop's: a ticket is issued on one instance and checked on another
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	// SigningKeys are the process's: the current one first, then those being retired.
 	SigningKeys [][]byte
-	// Provider is the verifier; nil takes the one of Config.SiteVerify, if that is set.
+	// Provider is the verifier; nil uses Config.SiteVerify, if that is set.
 	Provider Provider
 }
 
-// Service hands out challenges and checks solutions. Safe for concurrent use.
+// Service issues challenges and checks solutions. Safe for concurrent use.
 type Service struct {
 	cfg      Config
 	deps     Deps
@@ -38,7 +38,7 @@ type Service struct {
 	metrics  *metrics
 }
 
-// New returns a service. Slide pictures are drawn ahead once its workers run.
+// New returns a service. Its workers draw slide pictures in advance.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (s *Service) Workers() []app.Worker {
 	return []app.Worker{{Name: "human-check-pictures", Run: s.album.run}}
 }
 
-// Prepare has slide pictures drawn ahead from now on. It never blocks; calling it
-// again costs nothing.
+// Prepare starts drawing slide pictures in advance. It never blocks; further calls
+// cost nothing.
 func (s *Service) Prepare() { s.album.want() }
 
 // Offers reports whether checks of a kind can be made with these settings.
@@ -76,11 +76,11 @@ func (s *Service) Offers(kind Kind) bool {
 	return kind.Valid() && (kind != Verifier || s.verifier != nil)
 }
 
-// Public is the kind that login, registration and SMS codes ask for.
+// Public is the kind that login, registration and SMS codes require.
 func (s *Service) Public() Kind { return s.cfg.Public }
 
-// Stronger is the kind for whoever is conspicuous: the verifier where there is one,
-// else the slide.
+// Stronger is the kind for suspicious clients: the verifier if there is one, else
+// the slide.
 func (s *Service) Stronger() Kind {
 	if s.verifier != nil {
 		return Verifier
@@ -88,11 +88,11 @@ func (s *Service) Stronger() Kind {
 	return Slide
 }
 
-// Challenge makes a challenge of a kind for a subject. It is of kind Pow where the
-// verifier is down and a proof of work stands in. Faults: human-check-unavailable.
+// Challenge issues a challenge of a kind for a subject. It is of kind Pow when the
+// verifier is down and a proof of work replaces it. Faults: human-check-unavailable.
 func (s *Service) Challenge(ctx context.Context, kind Kind, sub Subject) (Challenge, error) {
 	if purposes[sub.Purpose] == 0 {
-		return Challenge{}, fmt.Errorf("humancheck: %q is no purpose", sub.Purpose)
+		return Challenge{}, fmt.Errorf("humancheck: unknown purpose %q", sub.Purpose)
 	}
 	if kind == Slide {
 		return s.slide(ctx, sub)
@@ -100,7 +100,7 @@ func (s *Service) Challenge(ctx context.Context, kind Kind, sub Subject) (Challe
 	return s.light(kind, sub)
 }
 
-// light makes a challenge that takes neither a picture nor a place in Redis.
+// light issues a challenge that needs neither a picture nor an entry in Redis.
 func (s *Service) light(kind Kind, sub Subject) (Challenge, error) {
 	switch kind {
 	case None, "":
@@ -110,13 +110,13 @@ func (s *Service) light(kind Kind, sub Subject) (Challenge, error) {
 	case Verifier:
 		return s.widget(sub)
 	case Slide:
-		return Challenge{}, errors.New("humancheck: a slide is not made in passing")
+		return Challenge{}, errors.New("humancheck: a slide needs a picture and cannot be issued here")
 	default:
-		return Challenge{}, fmt.Errorf("humancheck: %q is no kind of check", kind)
+		return Challenge{}, fmt.Errorf("humancheck: unknown kind of check %q", kind)
 	}
 }
 
-// work makes a proof of work.
+// work issues a proof of work.
 func (s *Service) work(f form, sub Subject) Challenge {
 	t := s.ticket(f)
 	t.difficulty = byte(s.cfg.Difficulty)
@@ -124,7 +124,7 @@ func (s *Service) work(f form, sub Subject) Challenge {
 	return Challenge{Kind: Pow, Challenge: s.keys.sign(t, sub), ExpiresAt: httpx.Moment(t.expires()), Difficulty: s.cfg.Difficulty}
 }
 
-// slide takes a picture and keeps its answer where every instance finds it.
+// slide takes a picture and stores its answer where every instance finds it.
 func (s *Service) slide(ctx context.Context, sub Subject) (Challenge, error) {
 	p, err := s.album.take(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Service) slide(ctx context.Context, sub Subject) (Challenge, error) {
 	return Challenge{Kind: Slide, Challenge: s.keys.sign(t, sub), ExpiresAt: httpx.Moment(t.expires()), Slide: &p.shown}, nil
 }
 
-// widget makes what a page gives to the verifier's script, or what stands in for it.
+// widget builds what a page passes to the verifier's script, or its replacement.
 func (s *Service) widget(sub Subject) (Challenge, error) {
 	switch {
 	case s.verifier == nil:
@@ -161,19 +161,19 @@ func (s *Service) widget(sub Subject) (Challenge, error) {
 	}, nil
 }
 
-// ticket makes a ticket with an id of its own that is good from now on.
+// ticket makes a ticket with a new id that is valid from now on.
 func (s *Service) ticket(f form) ticket {
 	t := ticket{form: f, issued: s.deps.Clock.Now().UnixMilli(), lifetime: uint16(challengeLifetime / time.Second)}
 	_, _ = rand.Read(t.id[:]) // it never fails, see crypto/rand
 	return t
 }
 
-// When a client may try again.
+// When a client may retry.
 const (
 	// retryPicture is about how long it takes to draw a few dozen pictures.
 	retryPicture = time.Second
-	// retryStore gives Redis, or its failover, a moment.
+	// retryStore gives Redis, or its failover, time to recover.
 	retryStore = 2 * time.Second
-	// retryVerifier is of the order of the breaker's delay.
+	// retryVerifier is about the breaker's delay.
 	retryVerifier = 5 * time.Second
 )

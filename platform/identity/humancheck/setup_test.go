@@ -18,7 +18,7 @@ import (
 
 	"stampede/platform/base/config"
 	"stampede/platform/base/fault"
-	_ "stampede/platform/store/redisx" // keeps the client of a Redis that is away from printing
+	_ "stampede/platform/store/redisx" // keeps the client from printing when Redis is down
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -26,13 +26,13 @@ func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find()
 
 var testKey = []byte("6f1c0a92d8e54b7391aa02c4f1e0d9b8")
 
-// handClock is time that a test moves.
+// handClock is a clock that a test advances.
 type handClock struct{ offset atomic.Int64 }
 
 func (c *handClock) Now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())) }
 func (c *handClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// bundle is one instance of the service with what it stands on.
+// bundle is one instance of the service with its dependencies.
 type bundle struct {
 	*Service
 	t     *testing.T
@@ -41,8 +41,8 @@ type bundle struct {
 	reg   *prometheus.Registry
 }
 
-// quick is a configuration whose proofs of work take no time and that draws little,
-// which is slow under the race detector.
+// quick is a configuration with fast proofs of work and few pictures, because
+// drawing is slow under the race detector.
 func quick() Config {
 	cfg := NewConfig(config.Defaults[Settings](), "")
 	cfg.Difficulty, cfg.Pictures = MinDifficulty, 1
@@ -55,7 +55,7 @@ func setup(t *testing.T, change ...func(*Config, *Deps)) *bundle {
 	return b.another(change...)
 }
 
-// another is a second instance on the same Redis and clock.
+// another is a second instance with the same Redis and clock.
 func (b *bundle) another(change ...func(*Config, *Deps)) *bundle {
 	b.t.Helper()
 	o := &bundle{t: b.t, redis: b.redis, clock: b.clock, reg: prometheus.NewRegistry()}
@@ -99,7 +99,7 @@ func (b *bundle) challenge(kind Kind, sub Subject) Challenge {
 	return c
 }
 
-// solve does a proof of work.
+// solve solves a proof of work.
 func (b *bundle) solve(c Challenge) string {
 	b.t.Helper()
 	if c.Kind != Pow {
@@ -121,7 +121,7 @@ func (b *bundle) count(kind Kind, result string) int {
 	return int(testutil.ToFloat64(b.metrics.checks.WithLabelValues(string(kind), result)))
 }
 
-// keys are all of Redis, so that a test can say what was never stored.
+// stored returns all keys in Redis, so that a test can check what was not stored.
 func (b *bundle) stored() []string {
 	b.t.Helper()
 	names, err := b.redis.Keys(b.t.Context(), "*").Result()
@@ -131,7 +131,7 @@ func (b *bundle) stored() []string {
 	return names
 }
 
-// outcome is a check's result in one word: "ok", a code, or a code and its reason.
+// outcome renders a check's result: "ok", a code, or a code and its reason.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"
@@ -143,7 +143,7 @@ func outcome(err error) string {
 	return f.Code
 }
 
-// rush is a subject of a path; guest one of a login.
+// rush is the subject of a rush path; guest is the subject of a login.
 func rush(user, item int64) Subject {
 	return Subject{Purpose: PurposeRush, User: user, Item: item, Path: "/api/v1/things/" + strconv.FormatInt(item, 10) + "/challenge", Address: netip.MustParseAddr("203.0.113.7")}
 }
@@ -152,7 +152,7 @@ func guest(purpose, address string) Subject {
 	return Subject{Purpose: purpose, Address: netip.MustParseAddr(address)}
 }
 
-// dead is a Redis that nobody can reach.
+// dead is a Redis client without a reachable server.
 func dead(t *testing.T) *redis.Client {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialTimeout: 100 * time.Millisecond, DialerRetries: 1})
@@ -160,13 +160,13 @@ func dead(t *testing.T) *redis.Client {
 	return c
 }
 
-// parts takes a solution of ours apart: ticket and number.
+// parts splits a solution into ticket and number.
 func parts(t *testing.T, solution string) (ticket, number string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(solution, ":")
 	ticket, number, ok := strings.Cut(rest, ".")
 	if !ok {
-		t.Fatalf("%q is no solution", solution)
+		t.Fatalf("%q is not a solution", solution)
 	}
 	return ticket, number
 }

@@ -18,25 +18,25 @@ import (
 	"stampede/platform/edge/outbound"
 )
 
-// SiteVerifyConfig is a provider that speaks as Cloudflare Turnstile does:
+// SiteVerifyConfig configures a provider with the API of Cloudflare Turnstile:
 // https://developers.cloudflare.com/turnstile/get-started/server-side-validation/.
-// The zero value is none.
+// The zero value is no provider.
 type SiteVerifyConfig struct {
-	URL     string // of its siteverify, https:// (http:// on this machine only)
+	URL     string // the siteverify URL, https:// (http:// on this machine only)
 	SiteKey string // public
 	Secret  string
-	// Timeout bounds a question with its second attempt; 0 is 2 s: a shopper waits
-	// for it at the door.
+	// Timeout bounds a request with its retry; 0 is 2 s, because a shopper waits for
+	// it at the door.
 	Timeout time.Duration
-	// BreakerDelay is how long the provider is left alone after breakerFailures
-	// failures in a row; 0 is 5 s.
+	// BreakerDelay is how long no request is made after breakerFailures consecutive
+	// failures; 0 is 5 s.
 	BreakerDelay time.Duration
 	Metrics      prometheus.Registerer // may be nil
 }
 
 func (c SiteVerifyConfig) on() bool { return c.URL != "" || c.SiteKey != "" || c.Secret != "" }
 
-// Validate returns one sentence about what is wrong with the settings.
+// Validate returns an error that names the wrong setting.
 func (c SiteVerifyConfig) Validate() error {
 	u, err := url.Parse(c.URL)
 	switch {
@@ -45,7 +45,7 @@ func (c SiteVerifyConfig) Validate() error {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("--verifier-url must be like https://challenges.cloudflare.com/turnstile/v0/siteverify")
 	case u.Scheme == "http" && !httpx.Loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("--verifier-url must begin with https://; http:// is for this machine only: the secret travels there")
+		return errors.New("--verifier-url must begin with https:// because the secret is sent there; http:// is allowed on this machine only")
 	case c.Timeout < 0 || c.BreakerDelay < 0:
 		return errors.New("--verifier-timeout must not be negative")
 	}
@@ -55,12 +55,12 @@ func (c SiteVerifyConfig) Validate() error {
 const (
 	defaultVerifyTimeout = 2 * time.Second
 	defaultBreakerDelay  = 5 * time.Second
-	// breakerFailures in a row are no accident of one connection any more.
+	// breakerFailures consecutive failures are more than one bad connection.
 	breakerFailures = 5
-	// verifyAttempts: a connection that the provider has just closed is worth a second
-	// try; the idempotency key makes both one question.
+	// verifyAttempts: a connection that the provider has just closed deserves a
+	// retry; the idempotency key makes both one request.
 	verifyAttempts = 2
-	// maxQuestions under way bound what a provider that hangs ties up: at 50 ms for
+	// maxQuestions bounds the requests that a hanging provider ties up: at 50 ms for
 	// an answer they are 5,000 a second.
 	maxQuestions = 256
 	// maxReplyBytes is far more than the documented reply.
@@ -88,10 +88,10 @@ func NewSiteVerify(cfg SiteVerifyConfig) *SiteVerify {
 	})}
 }
 
-// SiteKey is the public key.
+// SiteKey returns the public key.
 func (p *SiteVerify) SiteKey() string { return p.cfg.SiteKey }
 
-// reply is what siteverify answers.
+// reply is siteverify's answer.
 type reply struct {
 	Success  bool     `json:"success"`
 	At       string   `json:"challenge_ts"` // RFC 3339; may be empty unless success
@@ -101,11 +101,11 @@ type reply struct {
 	Data     string   `json:"cdata"`
 }
 
-// notTheToken are the codes that speak of the shop's settings or of the provider
-// itself; whoever sent the token can do nothing about them.
+// notTheToken are the codes that concern the shop's settings or the provider itself,
+// and not the client's token.
 var notTheToken = []string{"missing-input-secret", "invalid-input-secret", "bad-request", "internal-error"}
 
-// Verify asks the provider about a token.
+// Verify checks a token with the provider.
 func (p *SiteVerify) Verify(ctx context.Context, token string, client netip.Addr) (Verdict, error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -126,7 +126,7 @@ func (p *SiteVerify) Verify(ctx context.Context, token string, client netip.Addr
 		return err
 	})
 	if err != nil {
-		return Verdict{}, fmt.Errorf("humancheck: ask the verifier: %w", err)
+		return Verdict{}, fmt.Errorf("humancheck: query the verifier: %w", err)
 	}
 	var at time.Time
 	if r.Success {
@@ -140,18 +140,18 @@ func (p *SiteVerify) Verify(ctx context.Context, token string, client netip.Addr
 	}, nil
 }
 
-// read reads what the verifier answered.
+// read parses the verifier's answer.
 func read(answered outbound.Reply) (reply, error) {
 	if answered.Status >= http.StatusInternalServerError {
 		return reply{}, fmt.Errorf("the verifier answered %d", answered.Status)
 	}
 	var r reply
 	if err := json.Unmarshal(answered.Body, &r); err != nil {
-		return reply{}, fmt.Errorf("the verifier answered %d with something else than JSON: %w", answered.Status, err)
+		return reply{}, fmt.Errorf("the verifier answered %d without valid JSON: %w", answered.Status, err)
 	}
 	for _, code := range r.Codes {
 		if slices.Contains(notTheToken, code) {
-			return reply{}, fmt.Errorf("the verifier refuses to judge: %s", code)
+			return reply{}, fmt.Errorf("the verifier rejected the request: %s", code)
 		}
 	}
 	return r, nil

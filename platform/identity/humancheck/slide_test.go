@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"image"
-	_ "image/jpeg" // what pictures are made of
+	_ "image/jpeg" // decodes the pictures
 	_ "image/png"
 	"strconv"
 	"strings"
@@ -19,7 +19,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// slideAt makes a slide whose answer the test knows, without drawing one.
+// slideAt makes a slide with a known answer, without drawing one.
 func (b *bundle) slideAt(sub Subject, answer int) (ticket string) {
 	b.t.Helper()
 	t := b.ticket(formSlide)
@@ -67,14 +67,14 @@ func TestSlides(t *testing.T) {
 	}
 }
 
-// TestASlideHasOneTry: whether it was right or wrong.
+// TestASlideHasOneTry: right or wrong.
 func TestASlideHasOneTry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	sub := rush(7, 42)
 	for _, first := range []int{130, 200} {
 		ticket := b.slideAt(sub, 130)
-		_ = b.check(Slide, sub, slid(ticket, first)) // TestSlides looks at this answer
+		_ = b.check(Slide, sub, slid(ticket, first)) // TestSlides checks this answer
 		if got := outcome(b.check(Slide, sub, slid(ticket, 130))); got != "human-check-failed used" {
 			t.Errorf("after %d: %s", first, got)
 		}
@@ -95,13 +95,13 @@ func TestASlideHasOneTry(t *testing.T) {
 	}
 }
 
-// TestPictures draws some and looks at them as a client would.
+// TestPictures draws some and checks them as a client would.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.run()
 	if n := testutil.ToFloat64(b.album.misses); n != 0 {
-		t.Errorf("%v pictures missed before anybody wanted one", n)
+		t.Errorf("%v misses before the first request", n)
 	}
 	sub := rush(7, 42)
 	seen := map[string]bool{}
@@ -112,12 +112,12 @@ func TestPictures(t *testing.T) {
 			t.Fatalf("challenge %+v", c)
 		}
 		if seen[p.Background] {
-			t.Error("a picture was given away twice")
+			t.Error("a picture was handed out twice")
 		}
 		seen[p.Background] = true
 		background, tile := decoded(t, p.Background, "image/jpeg"), decoded(t, p.Tile, "image/png")
 		if background.Dx() != p.Width || background.Dy() != p.Height || tile.Dx() != p.TileWidth || tile.Dy() != p.TileHeight {
-			t.Errorf("sizes %v and %v, told %+v", background, tile, *p)
+			t.Errorf("sizes %v and %v, announced as %+v", background, tile, *p)
 		}
 		text, err := b.redis.Get(t.Context(), b.stored()[0]).Result()
 		if err != nil {
@@ -125,14 +125,14 @@ func TestPictures(t *testing.T) {
 		}
 		x, err := strconv.Atoi(text)
 		if err != nil || x <= p.TileX+p.TileWidth/2 || x > p.Width-p.TileWidth {
-			t.Errorf("the tile starts at %d and belongs to %q of %d", p.TileX, text, p.Width)
+			t.Errorf("the tile starts at %d, its gap is at %q of %d", p.TileX, text, p.Width)
 		}
 		if got := outcome(b.check(Slide, sub, slid(c.Challenge, x))); got != "ok" {
 			t.Errorf("the right answer: %s", got)
 		}
 	}
 	if n := testutil.ToFloat64(b.album.misses); n < 1 {
-		t.Error("that the first shopper had to wait is not counted")
+		t.Error("the first shopper's wait is not counted")
 	}
 	pgtest.Eventually(t, time.Minute, func() bool { return len(b.album.ready) == cap(b.album.ready) }, "the stock is full again")
 }
@@ -171,8 +171,8 @@ func TestPrepareDrawsAhead(t *testing.T) {
 	}
 }
 
-// TestAnEmptyStockIsNoWayIn: nobody draws here.
-func TestAnEmptyStockIsNoWayIn(t *testing.T) {
+// TestEmptyStockPassesNoCheck: no worker draws in this test.
+func TestEmptyStockPassesNoCheck(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := context.WithCancel(t.Context())

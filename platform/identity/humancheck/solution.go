@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// solution is a header's text taken apart.
+// solution is a parsed header.
 type solution struct {
 	kind   Kind
-	ticket string // of pow and slide
-	number uint64 // the nonce, or the tile's place
+	ticket string // for pow and slide
+	number uint64 // the nonce, or the tile's position
 	whole  string // what was hashed; the token of a verifier
 }
 
 const (
-	// maxNumber is the greatest whole number that JavaScript counts to exactly.
+	// maxNumber is the greatest integer that JavaScript represents exactly.
 	maxNumber = 1<<53 - 1
 	// maxNumberDigits is how many digits it has.
 	maxNumberDigits = 16
@@ -22,8 +22,8 @@ const (
 	maxTokenBytes = 2048
 )
 
-// parse takes a solution apart; errMalformed for anything that is not one. It says
-// nothing about whether the solution is right.
+// parse parses a solution and returns errMalformed for anything else. It does not
+// check whether the solution is right.
 func parse(text string) (solution, error) {
 	kind, rest, ok := strings.Cut(text, ":")
 	if !ok || len(text) > MaxSolutionBytes {
@@ -51,7 +51,8 @@ func parse(text string) (solution, error) {
 	}
 }
 
-// parseNumber reads a decimal number in its one spelling: no sign, no leading zeros.
+// parseNumber parses a decimal number in its only accepted spelling: no sign, no
+// leading zeros.
 func parseNumber(text string) (uint64, bool) {
 	if len(text) > maxNumberDigits || text == "" || (text[0] == '0' && text != "0") {
 		return 0, false

@@ -11,32 +11,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What is kept in Redis, each a key of its own, so that it may lie in any slot:
+// What is kept in Redis, each under its own key, so that it may lie in any slot:
 //
-//	human:used:<id>    a ticket that has been used; until nobody could use it again
-//	human:slide:<id>   where the tile of a slide belongs; deleted by whoever asks
+//	human:used:<id>    a used ticket; kept until it could no longer be used anyway
+//	human:slide:<id>   where the tile of a slide belongs; deleted by the first read
 const (
 	usedPrefix  = "human:used:"
 	slidePrefix = "human:slide:"
 )
 
 const (
-	// storeTimeout bounds a call: Redis answers in a millisecond, and a shopper is
-	// better told to try again than kept waiting.
+	// storeTimeout bounds a call: Redis answers in a millisecond, and for a shopper
+	// an error that asks for a retry is better than a long wait.
 	storeTimeout = time.Second
 	// maxClockGap is how far the clocks of two instances, or ours and a provider's,
-	// may lie apart. What is used stays known for so much longer than it is good.
+	// may differ. A used ticket is remembered for that much longer than it is valid.
 	maxClockGap = time.Minute
 )
 
-// errStore: Redis did not answer. The cause is told to the log only.
+// errStore means that Redis did not answer. Only the log gets the cause.
 var errStore = errors.New("humancheck: Redis did not answer")
 
 func ticketKeyOf(prefix string, t *ticket) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(t.id[:])
 }
 
-// use marks a ticket as used; errUsed when it was.
+// use marks a ticket as used; errUsed if it already was.
 func (s *Service) use(ctx context.Context, t *ticket) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -51,7 +51,7 @@ func (s *Service) use(ctx context.Context, t *ticket) error {
 	return nil
 }
 
-// keep stores the answer of a slide.
+// keep stores the answer to a slide.
 func (s *Service) keep(ctx context.Context, t *ticket, answer int) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -61,7 +61,7 @@ func (s *Service) keep(ctx context.Context, t *ticket, answer int) error {
 	return nil
 }
 
-// answer takes a slide's answer; errUsed when somebody had it before.
+// answer reads and deletes a slide's answer; errUsed if it was read before.
 func (s *Service) answer(ctx context.Context, t *ticket) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"stampede/platform/edge/ratelimit"
 )
 
-// Kind is a way of checking.
+// Kind is a kind of check.
 type Kind string
 
 // The kinds.
@@ -21,7 +21,7 @@ const (
 // Valid reports whether k is one of the kinds.
 func (k Kind) Valid() bool { return k == None || k == Pow || k == Slide || k == Verifier }
 
-// What a check is asked for. A solution for one purpose is worth nothing for another.
+// Purposes of a check. A solution for one purpose is not valid for another.
 const (
 	PurposeRush        = "rush"
 	PurposeReservation = "reservation"
@@ -30,8 +30,8 @@ const (
 	PurposeSMS         = "sms"
 )
 
-// purposes numbers the purposes as tickets carry them. The numbers are part of the
-// ticket's form: new ones go to the end.
+// purposes maps the purposes to their numbers in tickets. The numbers are part of
+// the ticket's format: append new ones at the end.
 var purposes = map[string]byte{
 	PurposeRush: 1, PurposeReservation: 2, PurposeLogin: 3, PurposeRegister: 4, PurposeSMS: 5,
 }
@@ -46,17 +46,17 @@ const MaxSolutionBytes = 4096
 // Subject is what a challenge is bound to.
 type Subject struct {
 	Purpose string
-	User    int64  // 0 while nobody is logged in
+	User    int64  // 0 before a login
 	Item    int64  // 0 where there is none
-	Path    string // where challenges for the item are handed out; empty where there is none
+	Path    string // where challenges for the item are issued; empty without an item
 	Address netip.Addr
 }
 
-// address is the part of the client's address that counts: of an IPv6 address its
-// /64, because one household may come from any address in it.
+// address is the significant part of the client's address: the /64 of an IPv6
+// address, because one household may use any address in it.
 func (s Subject) address() string { return ratelimit.AddrKey(s.Address) }
 
-// challengeURL is where a challenge for the subject is handed out.
+// challengeURL is where challenges for the subject are issued.
 func (s Subject) challengeURL(kind Kind) string {
 	if s.Path != "" {
 		return s.Path + "?purpose=" + url.QueryEscape(s.Purpose) + "&kind=" + string(kind)

@@ -13,10 +13,10 @@ import (
 //	 1  1  key id
 //	 2  1  form
 //	 3  1  purpose
-//	 4  1  difficulty, in bits; 0 where it is no proof of work
+//	 4  1  difficulty, in bits; 0 unless it is a proof of work
 //	 5  8  user
 //	13  8  item
-//	21  8  origin: of the client's address while nobody is logged in
+//	21  8  origin: hash of the client's address before a login
 //	29 16  id, random
 //	45  6  issued at, Unix milliseconds
 //	51  2  lifetime, seconds
@@ -36,24 +36,25 @@ const (
 	ticketLifetimeAt   = 51
 	ticketMACAt        = 53
 
-	// ticketMACBytes is 128 bits: a guess costs a request and a ticket lives minutes.
+	// ticketMACBytes is 128 bits: each guess costs a request, and a ticket lives for
+	// minutes.
 	ticketMACBytes = 16
 	ticketBytes    = ticketMACAt + ticketMACBytes
-	// ticketTextBytes is a multiple of 4 without padding, so that no bit of the text
-	// is without meaning. With a nonce of up to 16 digits it leaves two blocks for
-	// SHA-256, the first of which is the same for every nonce.
+	// ticketTextBytes is a multiple of 4 without padding, so that every bit of the
+	// text counts. With a nonce of up to 16 digits it leaves two blocks for SHA-256,
+	// the first of which is the same for every nonce.
 	ticketTextBytes = ticketBytes / 3 * 4
 )
 
-// form is what a ticket must be solved as.
+// form is how a ticket must be solved.
 type form byte
 
-// The forms; they are part of the ticket's form, new ones go to the end.
+// The forms; they are part of the ticket's format, so append new ones at the end.
 const (
 	formPow form = iota + 1
 	formSlide
 	formVerifier
-	// formStandIn is a proof of work made while the verifier was down.
+	// formStandIn is a proof of work issued while the verifier was down.
 	formStandIn
 )
 
@@ -68,7 +69,7 @@ type ticket struct {
 	lifetime   uint16
 }
 
-// expires is when the ticket is worth nothing any more.
+// expires is when the ticket becomes invalid.
 func (t *ticket) expires() time.Time {
 	return time.UnixMilli(t.issued).Add(time.Duration(t.lifetime) * time.Second)
 }
@@ -100,5 +101,5 @@ func (t *ticket) take(b *[ticketBytes]byte) {
 	t.lifetime = binary.BigEndian.Uint16(b[ticketLifetimeAt:])
 }
 
-// ticketEncoding would skip line breaks, which the fixed length rules out.
+// ticketEncoding would skip line breaks, but the fixed length rules them out.
 var ticketEncoding = base64.RawURLEncoding.Strict()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzSolution looks for texts that are taken for a solution of ours without being
-// one, for second spellings, and for whatever makes the parser fall over.
+// FuzzSolution searches for texts that are wrongly accepted as a solution, for
+// second spellings, and for crashes of the parser.
 func FuzzSolution(f *testing.F) {
 	ring, err := newKeys([][]byte{testKey})
 	if err != nil {
@@ -30,7 +30,7 @@ func FuzzSolution(f *testing.F) {
 			return
 		}
 		if text != string(sol.kind)+":"+sol.whole || len(text) > MaxSolutionBytes {
-			t.Fatalf("%q was read as %+v", text, sol)
+			t.Fatalf("%q parses as %+v", text, sol)
 		}
 		if sol.kind == Verifier {
 			return
@@ -39,7 +39,7 @@ func FuzzSolution(f *testing.F) {
 			t.Fatalf("%q has the number %d", text, sol.number)
 		}
 		if _, err := ring.open(sol.ticket, sub); err == nil && sol.ticket != good {
-			t.Fatalf("%q opens, and was never signed", sol.ticket)
+			t.Fatalf("%q opens but was never signed", sol.ticket)
 		}
 	})
 }
@@ -63,9 +63,9 @@ func TestTicketsSurviveTheirText(t *testing.T) {
 		}
 	}
 	if _, err := newKeys(nil); err == nil {
-		t.Error("tickets without a key")
+		t.Error("newKeys accepted no key")
 	}
 	if _, err := newKeys([][]byte{{}}); err == nil {
-		t.Error("tickets with an empty key")
+		t.Error("newKeys accepted an empty key")
 	}
 }

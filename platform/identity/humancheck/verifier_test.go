@@ -16,7 +16,7 @@ import (
 
 const testHost = "sale.example.com"
 
-// withVerifier is a bundle with a stand-in for the provider.
+// withVerifier is a bundle with a fake provider.
 func withVerifier(t *testing.T, rule DownRule, change ...func(*Config, *Deps)) (*bundle, *verifiertest.Server) {
 	t.Helper()
 	stub := &verifiertest.Server{Secret: "0x4AAA"}
@@ -26,7 +26,7 @@ func withVerifier(t *testing.T, rule DownRule, change ...func(*Config, *Deps)) (
 	return b, stub
 }
 
-// verifierAt sets a provider whose failures are over soon.
+// verifierAt sets a provider whose breaker closes quickly.
 func verifierAt(url string, rule DownRule) func(*Config, *Deps) {
 	return func(c *Config, _ *Deps) {
 		c.Hosts, c.Down = []string{testHost}, rule
@@ -40,7 +40,7 @@ func TestTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(b *bundle, token *verifiertest.Token)
 		sub    Subject
-		after  time.Duration // until it is sent
+		after  time.Duration // delay before it is sent
 		want   string
 	}{
 		"as it should be":  {want: "ok"},
@@ -76,7 +76,7 @@ func TestTokens(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			if clients := stub.Clients(); len(clients) != 1 || clients[0] != "203.0.113.7" {
-				t.Errorf("the provider was told of the clients %v", clients)
+				t.Errorf("the provider got the clients %v", clients)
 			}
 			if got := outcome(b.check(Verifier, sub, text)); c.want == "ok" && got != "human-check-failed used" {
 				t.Errorf("the second use: %s", got)
@@ -85,13 +85,13 @@ func TestTokens(t *testing.T) {
 	}
 	b, stub := withVerifier(t, Refuse)
 	if got := outcome(b.check(Verifier, sub, "verifier:made-up")); got != "human-check-failed wrong" {
-		t.Errorf("a token that nobody issued: %s", got)
+		t.Errorf("a token that was never issued: %s", got)
 	}
 	if got := outcome(b.check(Verifier, sub, b.solve(b.challenge(Pow, sub)))); got != "human-check-failed foreign" {
 		t.Errorf("an ordinary proof of work in the verifier's place: %s", got)
 	}
 	if stub.Asked() != 1 {
-		t.Errorf("the provider was asked %d times", stub.Asked())
+		t.Errorf("the provider got %d requests", stub.Asked())
 	}
 }
 
@@ -101,7 +101,8 @@ func TestOneOfHundredParallelTokensPasses(t *testing.T) {
 	sub := rush(7, 42)
 	w := b.challenge(Verifier, sub).Verifier
 	one := stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
-	// A second token for the same data: the provider takes both, we take one.
+	// A second token for the same data: the provider accepts both, the shop only
+	// one.
 	two := stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
 	var passed atomic.Int64
 	var all sync.WaitGroup
@@ -122,7 +123,7 @@ func TestOneOfHundredParallelTokensPasses(t *testing.T) {
 	}
 }
 
-// TestAProviderThatIsDownOpensNothing has each way to be down under each rule.
+// TestAProviderThatIsDownOpensNothing covers each kind of outage under each rule.
 func TestAProviderThatIsDownOpensNothing(t *testing.T) {
 	t.Parallel()
 	const patience = 500 * time.Millisecond
@@ -167,13 +168,13 @@ func TestAProviderThatIsDownOpensNothing(t *testing.T) {
 	}
 }
 
-// standIn solves what came along with a refusal, on another instance that knows
-// nothing of the provider's trouble.
+// standIn solves the challenge included in a refusal on another instance, which does
+// not know of the provider's outage.
 func standIn(t *testing.T, b *bundle, sub Subject, f *fault.Error) {
 	t.Helper()
 	c, ok := f.Fields["challenge"].(Challenge)
 	if !ok || c.Kind != Pow || f.Fields["kind"] != Pow {
-		t.Fatalf("what stands in: %v", f.Fields)
+		t.Fatalf("the replacement challenge: %v", f.Fields)
 	}
 	other := b.another(verifierAt("http://127.0.0.1:1/siteverify", StandIn))
 	solution := b.solve(c)
@@ -188,8 +189,9 @@ func standIn(t *testing.T, b *bundle, sub Subject, f *fault.Error) {
 	}
 }
 
-// TestTheBreakerLeavesTheProviderAlone: and finds out by itself when it is back.
-func TestTheBreakerLeavesTheProviderAlone(t *testing.T) {
+// TestOpenBreakerSendsNoRequests, and closes by itself when the provider is
+// back.
+func TestOpenBreakerSendsNoRequests(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []DownRule{Refuse, StandIn} {
 		t.Run(string(rule), func(t *testing.T) {
@@ -198,12 +200,12 @@ func TestTheBreakerLeavesTheProviderAlone(t *testing.T) {
 			sub := rush(7, 42)
 			stub.Be(verifiertest.Broken)
 			for range breakerFailures {
-				_ = b.check(Verifier, sub, "verifier:token") // TestAProviderThatIsDownOpensNothing looks at the answers
+				_ = b.check(Verifier, sub, "verifier:token") // TestAProviderThatIsDownOpensNothing checks the answers
 			}
 			asked := stub.Asked()
 			_ = b.check(Verifier, sub, "verifier:token")
 			if stub.Asked() != asked {
-				t.Error("the provider is asked while it is left alone")
+				t.Error("the provider got a request while the breaker was open")
 			}
 			c, err := b.Challenge(t.Context(), Verifier, sub)
 			switch {
@@ -213,11 +215,11 @@ func TestTheBreakerLeavesTheProviderAlone(t *testing.T) {
 				t.Errorf("a challenge: %+v, %v", c, err)
 			case rule == StandIn:
 				if got := outcome(b.check(Verifier, sub, b.solve(c))); got != "ok" {
-					t.Errorf("the proof of work that stands in: %s", got)
+					t.Errorf("the replacement proof of work: %s", got)
 				}
 			}
 			stub.Be(verifiertest.Fine)
-			pgtest.Eventually(t, 10*time.Second, b.verifier.Available, "the provider may be asked again")
+			pgtest.Eventually(t, 10*time.Second, b.verifier.Available, "the breaker has closed")
 			w := b.challenge(Verifier, sub).Verifier
 			if w == nil {
 				t.Fatal("no widget when the provider is back")
@@ -230,8 +232,8 @@ func TestTheBreakerLeavesTheProviderAlone(t *testing.T) {
 	}
 }
 
-// TestAClientThatLeavesIsNoOutage: closing connections must not turn the verifier
-// off.
+// TestAClientThatLeavesIsNoOutage: clients that close connections must not open the
+// breaker.
 func TestAClientThatLeavesIsNoOutage(t *testing.T) {
 	t.Parallel()
 	b, stub := withVerifier(t, StandIn)
@@ -241,14 +243,14 @@ func TestAClientThatLeavesIsNoOutage(t *testing.T) {
 		asked := stub.Asked()
 		done := make(chan error)
 		go func() { done <- b.Check(ctx, Verifier, rush(7, 42), "verifier:token") }()
-		pgtest.Eventually(t, 5*time.Second, func() bool { return stub.Asked() > asked }, "the provider is asked")
+		pgtest.Eventually(t, 5*time.Second, func() bool { return stub.Asked() > asked }, "the provider got the request")
 		leave()
 		if got := outcome(<-done); got != "human-check-unavailable" {
 			t.Fatalf("a client that left: %s", got)
 		}
 	}
 	if !b.verifier.Available() {
-		t.Error("the provider is left alone because clients left")
+		t.Error("the breaker opened because clients left")
 	}
 }
 
@@ -270,8 +272,8 @@ func TestWithoutAVerifierNobodyPasses(t *testing.T) {
 	}
 }
 
-// TestACrowdIsNoReasonToCheckLess: as many questions as are allowed are under way.
-func TestACrowdIsNoReasonToCheckLess(t *testing.T) {
+// TestBusyVerifierPassesNoCheck: the maximum number of requests is in flight.
+func TestBusyVerifierPassesNoCheck(t *testing.T) {
 	t.Parallel()
 	b, stub := withVerifier(t, StandIn)
 	p, ok := b.verifier.(*SiteVerify)
@@ -282,6 +284,6 @@ func TestACrowdIsNoReasonToCheckLess(t *testing.T) {
 		p.slots <- struct{}{}
 	}
 	if got := outcome(b.check(Verifier, rush(7, 42), "verifier:token")); got != "human-check-unavailable" || stub.Asked() != 0 {
-		t.Errorf("%s after %d questions", got, stub.Asked())
+		t.Errorf("%s after %d requests", got, stub.Asked())
 	}
 }

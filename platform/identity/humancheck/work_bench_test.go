@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkWork is one hash of a proof of work in a native program; 2^difficulty of
-// them are needed on average.
+// BenchmarkWork measures one hash of a proof of work in a native program;
+// 2^difficulty of them are needed on average.
 func BenchmarkWork(b *testing.B) {
 	text := []byte(strings.Repeat("A", ticketTextBytes) + ".")
 	start, n := len(text), uint64(0)

@@ -12,7 +12,8 @@ import (
 
 const crowd = 10_000
 
-// TestACrowdIsLoggedOut over each way, in messages that NATS takes.
+// TestACrowdIsLoggedOut ends 10,000 logins over each channel, in messages small
+// enough for NATS.
 func TestACrowdIsLoggedOut(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -28,15 +29,15 @@ func TestACrowdIsLoggedOut(t *testing.T) {
 	s.commit(t, here, logins...)
 	here.Tell(t.Context())
 	for name, i := range map[string]*instance{"here": here, "over the bus": busOnly, "over Redis": redisOnly} {
-		// That a revocation is heard of in time is TestEachWayIsEnough's.
+		// TestEachWayIsEnough covers how fast a revocation arrives.
 		pgtest.Eventually(t, 30*time.Second, func() bool { return i.list.len() == crowd }, "10,000 logins are ended "+name)
 	}
 }
 
-// TestRevocationsAreSmall: forgetting one would let its tokens in, so what bounds
-// the memory is that each is small.
+// TestRevocationsAreSmall: the list must not evict entries, because that would let
+// revoked tokens in. Only the size of an entry bounds the memory.
 func TestRevocationsAreSmall(t *testing.T) {
-	const most = 100 // bytes each, with the room that a map keeps
+	const most = 100 // bytes each, including the map's overhead
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -54,7 +55,7 @@ func TestRevocationsAreSmall(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// loaded is a Service that knows 10,000 ended logins and as many users.
+// loaded is a Service with 10,000 ended logins and as many users in memory.
 func loaded(t testing.TB) *instance {
 	t.Helper()
 	i := setup(t).build(t)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// entry is one revocation as it travels: of a login, or of a user's tokens that
-// were issued until a moment.
+// entry is one revocation as it is sent: of one login, or of a user's tokens issued
+// up to a given time.
 type entry struct {
 	login   int64
 	user    int64
@@ -15,9 +15,9 @@ type entry struct {
 	expires int64 // when it may be forgotten, in Unix seconds
 }
 
-// String is the entry in a broadcast's line and as a member of Redis's set:
-// "l:<login>:<expires>" or "u:<user>:<until>:<expires>". Older and newer instances
-// read each other's; one that they cannot read they find in Postgres.
+// String encodes the entry as a line of a broadcast and a member of the Redis set:
+// "l:<login>:<expires>" or "u:<user>:<until>:<expires>". Older and newer versions
+// read each other's entries; an instance finds those it cannot parse in Postgres.
 func (e entry) String() string {
 	expires := ":" + strconv.FormatInt(e.expires, 10)
 	if e.login != 0 {
@@ -28,7 +28,7 @@ func (e entry) String() string {
 
 var errEntry = errors.New("revoke: not a revocation")
 
-// parse reads what String wrote.
+// parse decodes the output of String.
 func parse(text string) (entry, error) {
 	var e entry
 	var into []*int64
@@ -55,7 +55,7 @@ func parse(text string) (entry, error) {
 	return e, nil
 }
 
-// parseAll reads what it can and counts the rest.
+// parseAll parses the valid entries and counts the rest.
 func parseAll(texts []string) (entries []entry, unread int) {
 	for _, text := range texts {
 		e, err := parse(text)

@@ -2,7 +2,7 @@ package revoke
 
 import "testing"
 
-// FuzzEntry: what can be read is written back the same, and nothing else ends a
+// FuzzEntry: a parsed entry encodes to the same text, and a rejected text ends no
 // token.
 func FuzzEntry(f *testing.F) {
 	f.Add("l:1:2")

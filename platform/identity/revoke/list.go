@@ -8,9 +8,9 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// list is what this instance knows of revocations. Safe for concurrent use. It has
-// no bound of its own, since forgetting one would let its tokens in: the life of a
-// token bounds it, at some 50 bytes for each login that was ended within a day.
+// list holds the revocations that this instance knows. Safe for concurrent use. It
+// has no size limit, because evicting an entry would let its tokens in. The life of
+// a token bounds it: some 50 bytes for each login that was ended within a day.
 type list struct {
 	mu      sync.RWMutex
 	logins  map[int64]int64 // login → when to forget it, in Unix seconds
@@ -18,7 +18,7 @@ type list struct {
 	version atomic.Uint64
 }
 
-// cut ends a user's tokens that were issued until a moment.
+// cut ends a user's tokens that were issued up to a given time.
 type cut struct {
 	until   int64 // in Unix microseconds
 	expires int64 // when to forget it, in Unix seconds
@@ -26,7 +26,7 @@ type cut struct {
 
 func newList() *list { return &list{logins: map[int64]int64{}, users: map[int64]cut{}} }
 
-// add puts revocations into force and returns those that were not.
+// add puts revocations into force and returns the new ones.
 func (l *list) add(entries []entry) (fresh []entry) {
 	if len(entries) == 0 {
 		return nil
@@ -53,8 +53,8 @@ func (l *list) add(entries []entry) (fresh []entry) {
 	return fresh
 }
 
-// maxAhead is how far a token's time of issue may lie ahead of now and be
-// believed: the error of two instances' clocks is far below.
+// maxAhead is how far in the future a token's time of issue may lie. Two instances'
+// clocks differ by far less.
 const maxAhead = 5 * time.Second
 
 // covers reports whether a principal's token has ended.
@@ -66,11 +66,11 @@ func (l *list) covers(p auth.Principal, now func() time.Time) bool {
 	if ended || !some {
 		return ended
 	}
-	// A clock that is far ahead must not mint what survives a revocation.
+	// A clock that is far ahead must not mint a token that survives a revocation.
 	return p.IssuedAt.UnixMicro() <= cut.until || p.IssuedAt.Sub(now()) > maxAhead
 }
 
-// forget drops what has expired: no token that it could end is valid any more.
+// forget drops expired revocations: the tokens that they ended have expired too.
 func (l *list) forget(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// lookEvery is half of what a lost broadcast may cost, so that one look may fail.
+	// lookEvery is half of what a lost broadcast may cost, so that one read may
+	// fail.
 	lookEvery = 500 * time.Millisecond
-	// lookTimeout bounds a look at Postgres, which takes less than a millisecond on
-	// an idle machine. With redisTimeout for each of a read and a write it leaves
-	// the next turn before staleAfter.
+	// lookTimeout bounds a read of Postgres, which takes less than a millisecond on
+	// an idle machine. Together with redisTimeout for one read and one write it
+	// leaves time for the next turn before staleAfter.
 	lookTimeout  = 300 * time.Millisecond
 	redisTimeout = 150 * time.Millisecond
-	// loadTimeout bounds the first look, which reads everything.
+	// loadTimeout bounds the first read, which returns every row.
 	loadTimeout = 10 * time.Second
 )
 
-// keepLooking takes a look twice a second until ctx ends.
+// keepLooking reads new revocations twice a second until ctx ends.
 func (s *Service) keepLooking(ctx context.Context) error {
 	s.keep(true)
 	defer s.keep(false)
@@ -33,9 +34,9 @@ func (s *Service) keepLooking(ctx context.Context) error {
 		began := time.Now()
 		if err := s.look(ctx, began); ctx.Err() == nil && (err != nil) != failing {
 			if failing = err != nil; failing {
-				s.deps.Log.WarnContext(ctx, "revocations are not read from Postgres", "error", err)
+				s.deps.Log.WarnContext(ctx, "reading revocations from Postgres failed", "error", err)
 			} else {
-				s.deps.Log.InfoContext(ctx, "revocations are read from Postgres again")
+				s.deps.Log.InfoContext(ctx, "reading revocations from Postgres works again")
 			}
 		}
 		select {
@@ -46,14 +47,14 @@ func (s *Service) keepLooking(ctx context.Context) error {
 	}
 }
 
-// keep says whether the connection stays with the looks between them.
+// keep sets whether the connection is kept between reads.
 func (s *Service) keep(kept bool) {
 	s.turn <- struct{}{}
 	s.kept = kept
 	s.endTurn()
 }
 
-// endTurn lets the next one look.
+// endTurn lets the next reader in.
 func (s *Service) endTurn() {
 	if !s.kept {
 		s.giveBack()
@@ -69,14 +70,14 @@ func (s *Service) giveBack() {
 	}
 }
 
-// Load takes the first look, so that the first request finds an instance that
-// knows. Without it the workers do.
+// Load reads all revocations, so that the first request meets an instance that knows
+// them. Without Load the workers do the first read.
 func (s *Service) Load(ctx context.Context) error { return s.look(ctx, time.Now()) }
 
-// look puts everything into force that was committed before asked, unless a look
-// that began later has done so while this one waited for its turn. It tells what
-// nobody had told. Where Postgres does not answer, Redis counts, and the error
-// still says what is wrong with Postgres.
+// look puts every revocation into force that was committed before asked, unless a
+// read that began later did so while this one waited for its turn. It broadcasts the
+// entries that this instance is the first to find. If Postgres does not answer, look
+// reads Redis instead and still returns the Postgres error.
 func (s *Service) look(ctx context.Context, asked time.Time) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -92,7 +93,7 @@ func (s *Service) look(ctx context.Context, asked time.Time) error {
 	entries, err := s.readPostgres(ctx)
 	if err == nil {
 		s.m.looks.WithLabelValues("postgres").Inc()
-		if fresh := s.list.add(entries); !first { // a start has no news
+		if fresh := s.list.add(entries); !first { // after a start nothing is new to the others
 			s.tell(ctx, fresh)
 		}
 		s.seen = written
@@ -100,13 +101,13 @@ func (s *Service) look(ctx context.Context, asked time.Time) error {
 		return nil
 	}
 	if first {
-		return err // only Postgres has all of them
+		return err // only Postgres has every revocation
 	}
 	began, written = time.Since(s.began), s.deps.Clock.Now()
 	redisErr := s.readRedis(ctx)
 	if redisErr != nil {
 		s.m.looks.WithLabelValues("nowhere").Inc()
-		return fmt.Errorf("%w; and from Redis: %w", err, redisErr)
+		return fmt.Errorf("%w; reading Redis failed too: %w", err, redisErr)
 	}
 	s.m.looks.WithLabelValues("redis").Inc()
 	s.seen = written
@@ -114,7 +115,8 @@ func (s *Service) look(ctx context.Context, asked time.Time) error {
 	return err
 }
 
-// readPostgres returns the rows that no look has shown yet, and a few that have.
+// readPostgres returns the rows that no earlier read returned, and a few that one
+// did.
 func (s *Service) readPostgres(ctx context.Context) (entries []entry, err error) {
 	within, horizon := lookTimeout, s.horizon
 	if horizon == "" {
@@ -149,20 +151,20 @@ func (s *Service) readPostgres(ctx context.Context) (entries []entry, err error)
 }
 
 const (
-	// recentKey is the sorted set of what was told lately.
+	// recentKey is the sorted set of recently broadcast revocations.
 	recentKey = "rv:recent"
-	// redisKeeps is how long an entry stays there. An instance that has read no
-	// store for as long cannot catch up from Redis.
+	// redisKeeps is how long an entry stays in the set. An instance that has read no
+	// store for longer cannot catch up from Redis.
 	redisKeeps = time.Hour
-	// overlap bridges the error of the clock by which Redis is asked what is new.
+	// overlap covers the error of the clock that sets the start of a Redis read.
 	overlap = 10 * time.Second
 )
 
-// readRedis puts into force what was told since the last look.
+// readRedis puts into force what was written to Redis since the last read.
 func (s *Service) readRedis(ctx context.Context) error {
 	since := s.seen.Add(-overlap)
 	if s.deps.Clock.Now().Sub(since) > redisKeeps {
-		return fmt.Errorf("revoke: no store was read for %s", redisKeeps)
+		return fmt.Errorf("revoke: no store was readable for %s, too long to catch up from Redis", redisKeeps)
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()

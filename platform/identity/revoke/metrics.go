@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics is what the Service counts.
+// metrics are the Service's counters.
 type metrics struct {
 	looks  *prometheus.CounterVec
 	cutOff prometheus.Counter
@@ -18,14 +18,14 @@ func newMetrics(reg prometheus.Registerer, l *list) metrics {
 	}, func() float64 { return float64(l.len()) })
 	m := metrics{
 		looks: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_auth_revocation_looks_total", Help: "Looks for new revocations, by the store that answered: postgres, redis or nowhere.",
+			Name: "stampede_auth_revocation_looks_total", Help: "Reads of new revocations, by the store that answered: postgres, redis or nowhere.",
 		}, []string{"store"}),
 		cutOff: auto.NewCounter(prometheus.CounterOpts{
-			Name: "stampede_auth_cut_off_total", Help: "Tokens refused with 503 because this instance could not know whether they were revoked.",
+			Name: "stampede_auth_cut_off_total", Help: "Tokens refused with 503 because this instance could not tell whether they were revoked.",
 		}),
 	}
 	for _, store := range []string{"postgres", "redis", "nowhere"} {
-		m.looks.WithLabelValues(store) // from the first scrape on, so that the first rate is right
+		m.looks.WithLabelValues(store) // exported from the first scrape on, so that the first rate is right
 	}
 	return m
 }

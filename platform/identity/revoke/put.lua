@@ -1,8 +1,8 @@
--- Writes revocations where instances without Postgres look for them.
+-- Writes revocations for instances that cannot read Postgres.
 -- KEYS[1]  sorted set: revocation → when it was written, in microseconds of this server's TIME
--- ARGV[1]  for how long one is kept, in microseconds
+-- ARGV[1]  how long an entry is kept, in microseconds
 -- ARGV[2…] revocations
--- Returns how many were given. Cost: O(log n) for each revocation that is written or has grown too old.
+-- Returns the number of revocations in ARGV. Cost: O(log n) for each revocation that is written or has expired from the set.
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 for i = 2, #ARGV do

@@ -7,8 +7,8 @@ INSERT INTO auth.revocations (user_id, issued_before, why, expires_at)
 VALUES (@user_id::bigint, @issued_before::timestamptz, @why, clock_timestamp() + @keep::interval);
 
 -- name: RevocationsSince :many
--- The rows that no reading has shown yet, and a few that have. The join keeps a row where there is nothing new, for the
--- horizon.
+-- The rows that no earlier read returned, and a few that one did. The join returns one row even if there is nothing new,
+-- for the horizon.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS horizon, r.login_id, r.user_id, r.issued_before, r.expires_at
 FROM (VALUES (1)) always
 LEFT JOIN auth.revocations r ON r.xact >= (@horizon::text)::xid8 AND r.expires_at > clock_timestamp();

@@ -21,17 +21,17 @@ func TestARevocationIsInForceOnEveryInstance(t *testing.T) {
 	s := setup(t)
 	here, there := s.start(t), s.start(t)
 	if !here.lets(of(1)) || !there.lets(of(1)) {
-		t.Fatal("a login is refused that nobody ended")
+		t.Fatal("a login that was not ended is refused")
 	}
 	before := there.Version()
 	s.commit(t, here, 1)
 	here.Tell(t.Context())
 	if !here.says(of(1)) {
-		t.Error("it is not in force here when Tell returns")
+		t.Error("the revocation is not in force on this instance when Tell returns")
 	}
 	pgtest.Eventually(t, within, func() bool { return there.says(of(1)) }, "the other instance refuses the login")
 	if there.Version() == before {
-		t.Error("the version has stayed")
+		t.Error("the version did not change")
 	}
 	if !there.lets(of(2)) {
 		t.Error("another login of the user is refused")
@@ -50,7 +50,7 @@ func TestARollbackRevokesNothing(t *testing.T) {
 		if err := here.User(t.Context(), tx, "test", 7); err != nil {
 			return err
 		}
-		here.Tell(t.Context()) // too early does no harm either
+		here.Tell(t.Context()) // calling it too early is harmless
 		return errNo
 	})
 	if !errors.Is(err, errNo) {
@@ -58,12 +58,12 @@ func TestARollbackRevokesNothing(t *testing.T) {
 	}
 	here.Tell(t.Context())
 	if !here.lets(of(1)) || here.list.len() != 0 {
-		t.Error("something was revoked that was rolled back")
+		t.Error("a revocation that was rolled back is in force")
 	}
 }
 
-// TestATransactionThatCommitsLateIsFound: its row is older than others that were
-// read before it could be seen.
+// TestATransactionThatCommitsLateIsFound: its row is older than rows that were read
+// before it became visible.
 func TestATransactionThatCommitsLateIsFound(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -75,7 +75,7 @@ func TestATransactionThatCommitsLateIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = late.Rollback(context.Background()) }() // after the commit it does nothing
+	defer func() { _ = late.Rollback(context.Background()) }() // a no-op after the commit
 	if err := here.Logins(t.Context(), late, "test", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +87,14 @@ func TestATransactionThatCommitsLateIsFound(t *testing.T) {
 		}
 	}
 	if here.says(of(1)) {
-		t.Fatal("it is in force before its commit")
+		t.Fatal("the revocation is in force before its commit")
 	}
 	if err := late.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	here.Tell(t.Context())
 	if !here.says(of(1)) {
-		t.Error("the late one was overlooked")
+		t.Error("the late revocation was missed")
 	}
 }
 
@@ -133,7 +133,8 @@ func TestAUsersTokensEndByTheTimeOfTheirIssue(t *testing.T) {
 	}
 }
 
-// TestALaterRevocationOfAUserCounts, an older one that arrives after it does not.
+// TestALaterRevocationOfAUserCounts, and an older one that arrives after it does
+// not.
 func TestALaterRevocationOfAUserCounts(t *testing.T) {
 	t.Parallel()
 	l, base := newList(), time.Now().Truncate(time.Second)
@@ -160,30 +161,30 @@ func TestAStartReadsWhatWasRevoked(t *testing.T) {
 	first.stop()
 	second := s.build(t)
 	if revoked, err := second.Revoked(t.Context(), of(2)); revoked || fault.From(err).Kind != fault.Unavailable {
-		t.Errorf("before its first look an instance says %v, %v; want unavailable", revoked, err)
+		t.Errorf("before the first read: Revoked = %v, %v; want unavailable", revoked, err)
 	}
 	if err := second.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !second.says(of(1)) || !second.lets(of(2)) {
-		t.Error("after a restart the revocations are not the same")
+		t.Error("the revocations differ after a restart")
 	}
 	if n := second.deps.DB.Stat().AcquiredConns(); n != 0 {
-		t.Errorf("%d connections are out without a worker", n)
+		t.Errorf("%d connections are in use without a worker", n)
 	}
 }
 
-// TestALoadWithoutPostgresFails: Redis knows only what is recent.
+// TestALoadWithoutPostgresFails: Redis has only recent revocations.
 func TestALoadWithoutPostgresFails(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	i := s.build(t)
 	i.postgres.set(true)
 	if err := i.Load(t.Context()); err == nil {
-		t.Fatal("loaded from nowhere")
+		t.Fatal("Load succeeded without a store")
 	}
 	if i.lets(of(1)) {
-		t.Error("it lets a token in")
+		t.Error("the instance admits a token")
 	}
 }
 
@@ -207,21 +208,20 @@ func TestExpiredRevocationsGo(t *testing.T) {
 		t.Errorf("%d rows are left, %v; want the one that has not expired", rows, err)
 	}
 	if i.list.len() != 2 {
-		t.Fatal("memory has forgotten what has not expired")
+		t.Fatal("memory dropped a revocation that has not expired")
 	}
-	// A revocation is kept for longer than the last token that it ends.
+	// A revocation is kept longer than the last token that it ends.
 	i.list.forget(time.Now().Add(auth.LongestLoginLife))
 	if i.list.len() != 2 {
-		t.Error("memory has forgotten while a token may live")
+		t.Error("memory dropped a revocation while its token may be valid")
 	}
 	i.list.forget(time.Now().Add(auth.LongestLoginLife + 2*grace))
 	if i.list.len() != 0 {
-		t.Error("memory keeps what has expired")
+		t.Error("memory keeps an expired revocation")
 	}
 }
 
-// TestManyTellsLookOnce: a shop that logs a crowd out does not ask Postgres for
-// each.
+// TestManyTellsLookOnce: a crowd that logs out must not cost one query each.
 func TestManyTellsLookOnce(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -230,7 +230,7 @@ func TestManyTellsLookOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.commit(t, i, 1)
-	i.turn <- struct{}{} // all of them wait for a turn
+	i.turn <- struct{}{} // makes all calls wait for their turn
 	before := testutil.ToFloat64(i.m.looks.WithLabelValues("postgres"))
 	var ready, group sync.WaitGroup
 	for range 100 {
@@ -249,9 +249,9 @@ func TestManyTellsLookOnce(t *testing.T) {
 	<-i.turn
 	group.Wait()
 	if n := testutil.ToFloat64(i.m.looks.WithLabelValues("postgres")) - before; n != 1 {
-		t.Errorf("%v looks for 100 who asked at once", n)
+		t.Errorf("%v reads for 100 concurrent calls", n)
 	}
 	if !i.says(of(1)) {
-		t.Error("nobody looked")
+		t.Error("no call read the table")
 	}
 }

@@ -27,10 +27,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
-// within is three times the promise.
+// within is three times the promised second.
 const within = 3 * staleAfter
 
-// bundle is what its instances have in common.
+// bundle is what the instances of a test share.
 type bundle struct {
 	db       *pgxpool.Pool
 	database string
@@ -67,7 +67,7 @@ func pool(t testing.TB, url string, w *wire) *pgxpool.Pool {
 	return p
 }
 
-// instance is one process of the shop, with lines that a test can cut.
+// instance is one process of the shop, with connections that a test can cut.
 type instance struct {
 	*Service
 	postgres, store *wire
@@ -75,7 +75,7 @@ type instance struct {
 	stop            func()
 }
 
-// start runs an instance that has taken its first look.
+// start runs an instance that has loaded its revocations.
 func (s bundle) start(t testing.TB) *instance {
 	t.Helper()
 	i := s.build(t)
@@ -104,7 +104,7 @@ func (s bundle) build(t testing.TB) *instance {
 	return i
 }
 
-// run starts the workers and keeps them running as the application does.
+// run starts the workers and restarts them as the application does.
 func (i *instance) run(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -123,7 +123,7 @@ func (i *instance) run(t testing.TB) {
 	t.Cleanup(func() { i.stop() })
 }
 
-// wire is the way to a store, which a test cuts and mends.
+// wire is the connection to a store, which a test can cut and restore.
 type wire struct {
 	mu    sync.Mutex
 	cut   bool
@@ -162,7 +162,7 @@ func (w *wire) set(cut bool) {
 	}
 }
 
-// line is the bus as an instance has it.
+// line is an instance's connection to the bus.
 type line struct {
 	*bus.Bus
 	cut atomic.Bool
@@ -190,7 +190,7 @@ func (l *line) Healthy(ctx context.Context) error {
 	return l.Bus.Healthy(ctx)
 }
 
-// commit revokes in a transaction of its own and tells nobody.
+// commit revokes logins in its own transaction without calling Tell.
 func (s bundle) commit(t testing.TB, i *instance, logins ...int64) {
 	t.Helper()
 	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return i.Logins(t.Context(), tx, "test", logins...) })
@@ -203,13 +203,13 @@ func of(login int64) auth.Principal {
 	return auth.Principal{UserID: 7, Role: auth.Shopper, Login: login, IssuedAt: time.Now()}
 }
 
-// says is Revoked for conditions: an error is not an answer.
+// says is Revoked as a condition: an error counts as false.
 func (i *instance) says(p auth.Principal) bool {
 	revoked, err := i.Revoked(context.Background(), p)
 	return revoked && err == nil
 }
 
-// lets reports whether a token is let in.
+// lets reports whether a token is admitted.
 func (i *instance) lets(p auth.Principal) bool {
 	revoked, err := i.Revoked(context.Background(), p)
 	return !revoked && err == nil

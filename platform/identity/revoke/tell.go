@@ -16,13 +16,14 @@ import (
 const (
 	// subject carries revocations to every instance.
 	subject = "broadcast.auth.revoked"
-	// perMessage keeps a broadcast well below a megabyte, the most that NATS takes,
-	// and a script's run short.
+	// perMessage keeps a broadcast well below one megabyte, the NATS limit, and a
+	// script's run short.
 	perMessage = 1000
-	// maxUntold bounds what waits for a Redis that does not answer. It takes more
-	// than an hour of a large shop's logouts to fill, and entries do not count longer.
+	// maxUntold bounds what is queued for a Redis that does not answer. A large shop
+	// takes more than an hour of logouts to fill it, and entries older than that are
+	// not read from Redis.
 	maxUntold = 100_000
-	// tellWithin bounds how long Tell keeps whoever revoked.
+	// tellWithin bounds how long Tell blocks its caller.
 	tellWithin = time.Second
 )
 
@@ -31,16 +32,16 @@ var putSource string
 
 var putScript = redis.NewScript(putSource)
 
-// Tell puts what was committed before into force, here at once and elsewhere as
-// soon as they hear of it. It may be lost: half a second later every instance
-// finds the rows by itself.
+// Tell puts committed revocations into force: on this instance immediately, on the
+// others as soon as the broadcast arrives. The call may fail or be lost: every
+// instance finds the rows within half a second.
 func (s *Service) Tell(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellWithin) // the client may have left
 	defer cancel()
-	_ = s.look(ctx, time.Now()) // the worker's next look says what is wrong
+	_ = s.look(ctx, time.Now()) // the worker's next read logs the error
 }
 
-// tell passes on what this instance was the first to find.
+// tell broadcasts the entries that this instance was the first to find.
 func (s *Service) tell(ctx context.Context, fresh []entry) {
 	texts := make([]string, len(fresh))
 	for i, e := range fresh {
@@ -49,17 +50,17 @@ func (s *Service) tell(ctx context.Context, fresh []entry) {
 	for first := 0; first < len(texts); first += perMessage {
 		part := texts[first:min(first+perMessage, len(texts))]
 		if err := s.deps.Bus.Broadcast(subject, []byte(strings.Join(part, "\n"))); err != nil {
-			break // the bus says so itself; the others look
+			break // the bus logs it; the other instances read Postgres
 		}
 	}
 	s.untold = append(s.untold, fresh...)
 	s.untold = s.untold[max(0, len(s.untold)-maxUntold):]
 	if err := s.writeRedis(ctx); err != nil {
-		s.deps.Log.DebugContext(ctx, "revocations are not in Redis yet", "error", err)
+		s.deps.Log.DebugContext(ctx, "writing revocations to Redis failed, retrying with the next ones", "error", err)
 	}
 }
 
-// writeRedis writes what Redis was not told yet.
+// writeRedis writes the queued entries to Redis.
 func (s *Service) writeRedis(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
@@ -75,11 +76,11 @@ func (s *Service) writeRedis(ctx context.Context) error {
 		}
 		s.untold = s.untold[len(part):]
 	}
-	s.untold = nil // gives the memory back
+	s.untold = nil // frees the memory
 	return nil
 }
 
-// listen takes the broadcasts until ctx ends.
+// listen handles broadcasts until ctx ends.
 func (s *Service) listen(ctx context.Context) error {
 	stop, err := s.deps.Bus.OnBroadcast(subject, func(data []byte) { s.hear(ctx, strings.Split(string(data), "\n")) })
 	if err != nil {
@@ -90,11 +91,11 @@ func (s *Service) listen(ctx context.Context) error {
 	return nil
 }
 
-// hear puts into force what another instance told.
+// hear puts another instance's broadcast into force.
 func (s *Service) hear(ctx context.Context, texts []string) {
 	entries, unread := parseAll(texts)
 	if unread > 0 {
-		s.deps.Log.WarnContext(ctx, "revocations could not be read and are left to Postgres", "count", unread)
+		s.deps.Log.WarnContext(ctx, "unreadable revocations skipped, Postgres will be read instead", "count", unread)
 	}
 	s.list.add(entries)
 }
@@ -102,16 +103,17 @@ func (s *Service) hear(ctx context.Context, texts []string) {
 const (
 	// tidyEvery is how long an expired entry may stay in memory and in the table.
 	tidyEvery = 10 * time.Minute
-	// tidyTimeout bounds one step of it.
+	// tidyTimeout bounds one run.
 	tidyTimeout = 10 * time.Second
-	// tidyAtMost bounds what one statement deletes, so that it holds its row locks
-	// for a moment only; what is left has the next turn.
+	// tidyAtMost bounds one statement's deletes, so that it holds its row locks only
+	// briefly; the next run deletes the rest.
 	tidyAtMost = 10_000
 )
 
-// tidy forgets what has expired. Each instance does; a row can be deleted once.
+// tidy drops expired revocations. Every instance runs it; deleting a row twice is
+// harmless.
 func (s *Service) tidy(ctx context.Context) error {
-	return app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Log, Failed: "expired revocations are still there"}.Run(ctx)
+	return app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Log, Failed: "deleting expired revocations failed"}.Run(ctx)
 }
 
 // forget drops expired revocations from memory and from the table.

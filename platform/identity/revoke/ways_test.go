@@ -11,7 +11,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestEachWayIsEnough leaves each of three instances one of the ways to hear.
+// TestEachWayIsEnough leaves each of three instances only one channel.
 func TestEachWayIsEnough(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -30,7 +30,7 @@ func TestEachWayIsEnough(t *testing.T) {
 	for name, i := range there {
 		pgtest.Eventually(t, within, func() bool { return i.says(of(1)) }, "an instance that has only "+name+" refuses the login")
 	}
-	// Once it is longer ago than it takes to become stale, they still answer.
+	// They still answer once the staleness limit has passed.
 	began := time.Now()
 	pgtest.Eventually(t, within, func() bool { return time.Since(began) > staleAfter+lookEvery }, "a second and a half")
 	for name, i := range there {
@@ -38,7 +38,7 @@ func TestEachWayIsEnough(t *testing.T) {
 	}
 }
 
-// TestAnInstanceThatIsCutOffRefuses rather than let a revoked token in.
+// TestAnInstanceThatIsCutOffRefuses, rather than admit a revoked token.
 func TestAnInstanceThatIsCutOffRefuses(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -48,19 +48,19 @@ func TestAnInstanceThatIsCutOffRefuses(t *testing.T) {
 	there.broadcasts.cut.Store(true)
 	there.postgres.set(true)
 	there.store.set(true)
-	pgtest.Eventually(t, within, func() bool { return !there.lets(of(2)) }, "a token is refused of which nothing is known")
+	pgtest.Eventually(t, within, func() bool { return !there.lets(of(2)) }, "an unknown token is refused")
 	revoked, err := there.Revoked(t.Context(), of(2))
 	if f := fault.From(err); revoked || f == nil || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
 		t.Errorf("cut off, Revoked = %v, %v; want unavailable", revoked, err)
 	}
 	if !there.says(of(1)) {
-		t.Error("what is known as revoked is no longer said to be")
+		t.Error("a known revocation is no longer reported")
 	}
 	if testutil.ToFloat64(there.m.cutOff) == 0 {
 		t.Error("the refusals are not counted")
 	}
 	there.store.set(false)
-	pgtest.Eventually(t, within, func() bool { return there.lets(of(2)) }, "with Redis back it answers again")
+	pgtest.Eventually(t, within, func() bool { return there.lets(of(2)) }, "the instance answers again once Redis is back")
 	looks := testutil.ToFloat64(there.m.looks.WithLabelValues("postgres"))
 	there.postgres.set(false)
 	pgtest.Eventually(t, within, func() bool {
@@ -68,9 +68,9 @@ func TestAnInstanceThatIsCutOffRefuses(t *testing.T) {
 	}, "Postgres is read again once it is back")
 }
 
-// TestAHangingPostgresCountsAsSilent: its look times out, and Redis answers in the
+// TestHangingPostgresFallsBackToRedis: the read times out, and Redis answers in the
 // same turn.
-func TestAHangingPostgresCountsAsSilent(t *testing.T) {
+func TestHangingPostgresFallsBackToRedis(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	there := s.start(t)
@@ -86,11 +86,11 @@ func TestAHangingPostgresCountsAsSilent(t *testing.T) {
 	asked := testutil.ToFloat64(there.m.looks.WithLabelValues("redis"))
 	pgtest.Eventually(t, 2*within, func() bool {
 		return testutil.ToFloat64(there.m.looks.WithLabelValues("redis")) >= asked+3 && there.lets(of(2))
-	}, "Redis is asked instead, and a good token let in, for longer than the last look at Postgres counts")
+	}, "Redis is read instead and a valid token admitted, past the staleness of the last Postgres read")
 }
 
-// TestWhoFindsARowThatNobodyToldTellsIt: who revoked has died after the commit.
-func TestWhoFindsARowThatNobodyToldTellsIt(t *testing.T) {
+// TestFinderOfAnUnannouncedRowBroadcastsIt: the revoking process died after the commit.
+func TestFinderOfAnUnannouncedRowBroadcastsIt(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	here, busOnly, redisOnly := s.start(t), s.start(t), s.start(t)
@@ -103,19 +103,20 @@ func TestWhoFindsARowThatNobodyToldTellsIt(t *testing.T) {
 	pgtest.Eventually(t, within, func() bool { return redisOnly.says(of(1)) }, "it was written to Redis")
 }
 
-// TestRedisIsToldLater what it could not be told at once.
-func TestRedisIsToldLater(t *testing.T) {
+// TestRedisIsWrittenOnceItIsBack: entries are queued while Redis is down and written
+// afterwards.
+func TestRedisIsWrittenOnceItIsBack(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	here, there := s.start(t), s.start(t)
-	there.broadcasts.cut.Store(true) // so that there does not tell Redis itself
+	there.broadcasts.cut.Store(true) // so that the other instance does not write to Redis
 	there.postgres.set(true)
 	here.store.set(true)
 	s.commit(t, here, 1)
 	here.Tell(t.Context())
 	if there.says(of(1)) {
-		t.Fatal("it was heard over a way that is cut")
+		t.Fatal("the revocation arrived over a channel that is cut")
 	}
 	here.store.set(false)
-	pgtest.Eventually(t, within, func() bool { return there.says(of(1)) }, "it was written to Redis in the end")
+	pgtest.Eventually(t, within, func() bool { return there.says(of(1)) }, "the revocation was written to Redis eventually")
 }

@@ -2,9 +2,9 @@
 //
 // # The gateway's side
 //
-// Every provider has an interface of its own; what they have in common is one
-// POST for one message. Gateway speaks the plainest form of it, so that a few
-// lines in front of any provider are an adapter:
+// Every provider has a different API, but all of them have one POST for one message.
+// Gateway sends the plainest form of it, so that a few lines of code in front of any
+// provider make an adapter:
 //
 //	POST <url>
 //	Content-Type: application/json
@@ -13,14 +13,14 @@
 //
 //	{"id": "…", "phone": "+8613800138000", "text": "【…】…"}
 //
-// 2xx means taken over. 400 to 499 (but 408, 425 and 429) mean that this message
-// will never be sent; anything else is tried again with the same id, which a
-// gateway sends once. Package sandbox is a gateway that sends nothing and shows
-// what it got.
+// 2xx means accepted. 400 to 499 (except 408, 425 and 429) mean that this message
+// will never be sent; after any other status it is retried with the same id, which a
+// gateway must send once. Package sandbox is a gateway that sends nothing and shows
+// what it received.
 //
 // # Secrets
 //
-// A text holds a code. It is sent and nowhere else: not in logs, not in errors,
-// not in metrics. Errors carry the status of the answer and not its body, which
-// may repeat the text.
+// A text contains a code. It goes to the gateway only: not into logs, errors or
+// metrics. Errors carry the status of the answer but not its body, which may repeat
+// the text.
 package sms

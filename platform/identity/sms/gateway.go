@@ -13,10 +13,11 @@ import (
 	"stampede/platform/edge/outbound"
 )
 
-// Scheme names the headers that sign a message to the gateway.
+// Scheme names the headers of a message's signature.
 var Scheme = signature.Scheme{Timestamp: "Stampede-Timestamp", Signature: "Stampede-Signature"}
 
-// MinSecretBytes is the output of SHA-256, below which guessing is cheaper.
+// MinSecretBytes is the output size of SHA-256; a shorter secret is weaker than the
+// hash.
 const MinSecretBytes = 32
 
 // GatewayConfig is how the gateway is reached.
@@ -26,24 +27,23 @@ type GatewayConfig struct {
 	outbound.Config
 }
 
-// DefaultGatewayConfig returns the defaults; URL and Secret have to be set by
-// the caller.
+// DefaultGatewayConfig returns the defaults; the caller sets URL and Secret.
 func DefaultGatewayConfig() GatewayConfig {
 	return GatewayConfig{Config: outbound.Config{
-		Peer: "sms-gateway", Conns: 8, MaxBytes: 4 << 10, // more messages are rarely under way, and only the status counts
-		Timeout: 3 * time.Second, Attempts: 2, Backoff: 200 * time.Millisecond, // a shopper waits, and not for a third attempt
+		Peer: "sms-gateway", Conns: 8, MaxBytes: 4 << 10, // more messages are rarely in flight, and only the status counts
+		Timeout: 3 * time.Second, Attempts: 2, Backoff: 200 * time.Millisecond, // a shopper waits for it, so there is no third attempt
 		BreakerFailures: 5, BreakerDelay: 5 * time.Second, // a dead gateway must not hold up every login
 	}}
 }
 
-// Validate returns every fault of the configuration in one error.
+// Validate returns all errors of the configuration in one.
 func (c GatewayConfig) Validate() error {
 	errs := []error{c.Config.Validate()}
 	if c.URL == "" {
-		errs = append(errs, errors.New("sms: the gateway needs an address"))
+		errs = append(errs, errors.New("sms: the gateway needs a URL"))
 	}
 	if len(c.Secret) < MinSecretBytes {
-		errs = append(errs, fmt.Errorf("sms: the gateway's secret has %d bytes, %d are the least", len(c.Secret), MinSecretBytes))
+		errs = append(errs, fmt.Errorf("sms: the gateway's secret has %d bytes, at least %d are required", len(c.Secret), MinSecretBytes))
 	}
 	return errors.Join(errs...)
 }
@@ -64,7 +64,7 @@ func NewGateway(cfg GatewayConfig, now func() time.Time, log *slog.Logger) (*Gat
 	return &Gateway{Client: outbound.New(cfg.Config), cfg: cfg, now: now, log: log}, nil
 }
 
-// passing reports whether an answer is about the moment rather than the message.
+// passing reports whether a status is temporary rather than about the message.
 func passing(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -73,7 +73,7 @@ func passing(status int) bool {
 	return status < http.StatusOK || status >= http.StatusMultipleChoices && status < http.StatusBadRequest || status >= http.StatusInternalServerError
 }
 
-// Body is what a gateway is sent.
+// Body is the JSON that a gateway receives.
 type Body struct {
 	ID    string `json:"id"`
 	Phone string `json:"phone"`

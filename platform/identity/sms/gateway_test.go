@@ -57,8 +57,8 @@ var message = sms.Message{
 	ID: "0198f2c8b5d07c3e9a4f1b2c3d4e5f60", Phone: "+8613800138000", Text: sms.CodeText(sms.Chinese, "Stampede", "login", "731902", 5*time.Minute),
 }
 
-// What is sent arrives at a gateway that checks signatures, once however often,
-// and stands on its page for people and programs.
+// A message arrives once at a gateway that checks signatures, however often it is
+// sent, and is on its page for people and programs.
 func TestSandboxTakesAndShows(t *testing.T) {
 	t.Parallel()
 	g, err := sandbox.New(key, time.Now)
@@ -119,20 +119,20 @@ func TestSandboxTakesAndShows(t *testing.T) {
 	}
 }
 
-// What a gateway's answers become, how often it is asked, and that neither phone
-// nor text stands in an error or in the log.
+// The result of each of a gateway's answers, how often it is called, and that
+// neither the phone nor the text is in an error or in the log.
 func TestAnswersOfAGateway(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
-		answers []int // the last one stays
+		answers []int // the last one repeats
 		want    error
 		calls   int64
 	}{
 		{"taken", []int{200}, nil, 1},
-		{"taken over", []int{202}, nil, 1},
-		{"taken the second time", []int{503, 200}, nil, 2},
-		{"busy, then taken", []int{429, 200}, nil, 2},
+		{"accepted", []int{202}, nil, 1},
+		{"accepted by the retry", []int{503, 200}, nil, 2},
+		{"busy, then accepted", []int{429, 200}, nil, 2},
 		{"fails", []int{500}, sms.ErrUnavailable, 2},
 		{"redirects", []int{302}, sms.ErrUnavailable, 2},
 		{"refuses", []int{400}, sms.ErrRefused, 1},
@@ -170,14 +170,14 @@ func TestAnswersOfAGateway(t *testing.T) {
 			}
 			for _, secret := range []string{"731902", "13800138000"} {
 				if strings.Contains(log.String(), secret) || err != nil && strings.Contains(err.Error(), secret) {
-					t.Errorf("%s stands in the log or the error: %v\n%s", secret, err, log.String())
+					t.Errorf("%s is in the log or the error: %v\n%s", secret, err, log.String())
 				}
 			}
 		})
 	}
 }
 
-// A gateway that hangs costs a time-out each, and after some failures nothing.
+// A hanging gateway costs one timeout per message, and after some failures nothing.
 func TestAGatewayThatHangs(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -196,7 +196,7 @@ func TestAGatewayThatHangs(t *testing.T) {
 		}
 	}
 	if n := calls.Load(); n != 4 {
-		t.Errorf("asked %d times, want 4", n)
+		t.Errorf("%d calls, want 4", n)
 	}
 	if strings.Contains(log.String(), "731902") {
 		t.Error(log.String())
@@ -204,7 +204,7 @@ func TestAGatewayThatHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := g.Send(ctx, message); err == nil {
-		t.Error("sent for a shopper who has gone")
+		t.Error("sent although the request was canceled")
 	}
 }
 
@@ -216,8 +216,8 @@ func TestTexts(t *testing.T) {
 		want string
 	}{
 		{sms.Chinese, "login", "【小店】验证码 731902，用于登录，5 分钟内有效。请勿告诉任何人，包括本店员工。"},
-		{sms.English, "reset", "[小店] 731902 is your code for resetting your password. It is valid for 5 minutes. Tell nobody, not even our staff."},
-		{"fr", "erase", "[小店] 731902 is your code for deleting your account. It is valid for 5 minutes. Tell nobody, not even our staff."},
+		{sms.English, "reset", "[小店] 731902 is your code for resetting your password. It is valid for 5 minutes. Do not share it with anyone, not even our staff."},
+		{"fr", "erase", "[小店] 731902 is your code for deleting your account. It is valid for 5 minutes. Do not share it with anyone, not even our staff."},
 		{sms.Chinese, "else", "【小店】验证码 731902，用于验证，5 分钟内有效。请勿告诉任何人，包括本店员工。"},
 	} {
 		if got := sms.CodeText(c.lang, "小店", c.use, "731902", 5*time.Minute); got != c.want {
@@ -230,7 +230,7 @@ func TestValidate(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*sms.GatewayConfig){
 		"no address": func(c *sms.GatewayConfig) { c.URL = "" }, "a short secret": func(c *sms.GatewayConfig) { c.Secret = key[:31] },
-		"no attempt": func(c *sms.GatewayConfig) { c.Attempts = 0 }, "no time-out": func(c *sms.GatewayConfig) { c.Timeout = 0 },
+		"no attempt": func(c *sms.GatewayConfig) { c.Attempts = 0 }, "no timeout": func(c *sms.GatewayConfig) { c.Timeout = 0 },
 	} {
 		cfg := sms.DefaultGatewayConfig()
 		cfg.URL, cfg.Secret = "https://sms.example.com/send", key

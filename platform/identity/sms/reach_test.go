@@ -7,7 +7,7 @@ import (
 	"stampede/platform/identity/sms"
 )
 
-// Which numbers which setting covers, and which settings are none.
+// Which numbers each setting covers, and which settings are invalid.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	const hangzhou, hongKong, taipei, austin, kingston = "+8613800138000", "+85251234567", "+886912345678", "+15125550123", "+18765550123"

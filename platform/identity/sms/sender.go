@@ -8,23 +8,23 @@ import (
 
 // Message is one text to one phone.
 type Message struct {
-	// ID names the message; a gateway that gets it twice sends it once.
+	// ID identifies the message; a gateway that gets it twice sends it once.
 	ID string
 	// Phone is where it goes, in E.164.
 	Phone string
-	// Text is what the person reads. It may hold a secret and is never logged.
+	// Text is the body of the message. It may contain a secret and is never logged.
 	Text string
 }
 
-// Sender sends messages. It returns nil once the gateway has taken a message
-// over, which is not yet when the person reads it; else ErrUnavailable or
-// ErrRefused. It may be called by many goroutines at once.
+// Sender sends messages. It returns nil once the gateway has accepted a message,
+// which does not mean that it was delivered; else ErrUnavailable or ErrRefused. It
+// is safe for concurrent use.
 type Sender interface {
 	Send(ctx context.Context, m Message) error
 }
 
-// What a sender answers with.
+// A sender's errors.
 var (
 	ErrUnavailable = fault.New(fault.Unavailable, "sms-unavailable", fault.Titles{"SMS cannot be sent right now", "短信暂时无法发送，请稍后再试"}, "SMS cannot be sent right now. Try again in a minute.")
-	ErrRefused     = fault.New(fault.Invalid, "sms-refused", fault.Titles{"SMS cannot be sent to this number", "无法向该号码发送短信"}, "The SMS service does not send to this number. Check it, or use another.")
+	ErrRefused     = fault.New(fault.Invalid, "sms-refused", fault.Titles{"SMS cannot be sent to this number", "无法向该号码发送短信"}, "The SMS service does not send to this number. Check the number, or use another one.")
 )

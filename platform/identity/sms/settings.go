@@ -8,19 +8,20 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// Settings are how SMS are sent.
+// Settings configure how SMS are sent.
 type Settings struct {
-	SMSGatewayURL    string   `name:"sms-gateway-url" default:"" env:"STAMPEDE_SMS_GATEWAY_URL" help:"Gateway that sends SMS: each is posted to it with a signature, https:// (http:// on this machine only). Empty: codes cannot be sent." secret:""`
-	SMSGatewaySecret string   `name:"sms-gateway-secret" default:"" env:"STAMPEDE_SMS_GATEWAY_SECRET" help:"Secret that signs these messages, at least 32 bytes; the gateway verifies with it." secret:""`
-	SMSCountries     []string `name:"sms-countries" default:"+86" env:"STAMPEDE_SMS_COUNTRIES" help:"Calling prefixes of the phones that SMS are sent to, comma-separated, e.g. +86,+852. Others are refused against SMS pumping (toll fraud). * alone: every country."`
-	SMSSignature     string   `name:"sms-signature" default:"Stampede" env:"STAMPEDE_SMS_SIGNATURE" help:"The shop's name at the head of each SMS, 1 to 16 characters."`
-	SandboxSMS       bool     `name:"sandbox-sms" env:"STAMPEDE_SANDBOX_SMS" help:"Send SMS to a page of this server, /sandbox/sms, instead of to phones. Never on a real shop: everybody can read the codes there." group:"Practice:"`
+	SMSGatewayURL    string   `name:"sms-gateway-url" default:"" env:"STAMPEDE_SMS_GATEWAY_URL" help:"URL of the gateway that sends SMS; each message is posted to it with a signature, https:// (http:// on this machine only). Empty: codes cannot be sent." secret:""`
+	SMSGatewaySecret string   `name:"sms-gateway-secret" default:"" env:"STAMPEDE_SMS_GATEWAY_SECRET" help:"Secret that signs these messages, at least 32 bytes; the gateway verifies them with it." secret:""`
+	SMSCountries     []string `name:"sms-countries" default:"+86" env:"STAMPEDE_SMS_COUNTRIES" help:"Calling prefixes of the phones that SMS are sent to, comma-separated, e.g. +86,+852. Other numbers are refused, to prevent toll fraud (SMS pumping). * alone: every country."`
+	SMSSignature     string   `name:"sms-signature" default:"Stampede" env:"STAMPEDE_SMS_SIGNATURE" help:"The shop's name at the beginning of each SMS, 1 to 16 characters."`
+	SandboxSMS       bool     `name:"sandbox-sms" env:"STAMPEDE_SANDBOX_SMS" help:"Send SMS to a page of this server, /sandbox/sms, instead of to phones. Never use it on a real shop: everyone can read the codes there." group:"Practice:"`
 }
 
-// maxSignature is what China's carriers take between the brackets 【】.
+// maxSignature is the longest signature that China's carriers accept between the
+// brackets 【】.
 const maxSignature = 16
 
-// Check returns a sentence for each setting that is wrong.
+// Check returns an error for each wrong setting.
 func (s Settings) Check() error {
 	var wrong []error
 	if _, err := ParseReach(s.SMSCountries); err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Language is one that texts are written in.
+// Language is a language of the texts.
 type Language string
 
 // The languages.
@@ -14,12 +14,11 @@ const (
 	English Language = "en"
 )
 
-// Use is what a code is for, which the text says so that nobody reads a code out
-// to a stranger for something else.
+// Use is what a code is for. The text names it, so that a user does not give the
+// code to a stranger for something else.
 type Use string
 
-// codeUses name the uses in each language; the words for any other stand under
-// the empty Use.
+// codeUses names the uses in each language; the empty Use names any other.
 var codeUses = map[Language]map[Use]string{
 	Chinese: {"login": "登录", "register": "注册", "reset": "重置密码", "erase": "注销账号", "bind": "绑定手机号", "": "验证"},
 	English: {"login": "logging in", "register": "registering", "reset": "resetting your password", "erase": "deleting your account", "bind": "adding this phone to your account", "": "verification"},
@@ -28,7 +27,7 @@ var codeUses = map[Language]map[Use]string{
 // codeTexts are the texts: signature, code, use, minutes.
 var codeTexts = map[Language]string{
 	Chinese: "【%s】验证码 %s，用于%s，%d 分钟内有效。请勿告诉任何人，包括本店员工。",
-	English: "[%s] %s is your code for %s. It is valid for %d minutes. Tell nobody, not even our staff.",
+	English: "[%s] %s is your code for %s. It is valid for %d minutes. Do not share it with anyone, not even our staff.",
 }
 
 // CodeText is the message that carries a code. signature is the shop's name.

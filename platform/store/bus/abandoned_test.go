@@ -19,20 +19,21 @@ import (
 	"stampede/platform/workshop/bustest"
 )
 
-// holdDirEnv makes the test binary a process on that folder that dies with
-// messages in hand.
+// holdDirEnv turns the test binary into a process on that folder that dies
+// while handling messages.
 const holdDirEnv = "STAMPEDE_BUS_TEST_HOLD_DIR"
 
 const (
-	heldMessages = 150 // two full batches and a rest
-	inHand       = "everything is in hand"
-	// stateWritten is three times the server's own interval for writing down what
-	// its consumers have delivered. A crash before that finds nothing in hand.
+	heldMessages = 150 // two full batches and a partial one
+	inHand       = "all messages are being handled"
+	// stateWritten is three times the server's interval for storing its
+	// consumers' state. After a crash before that, the server knows of no
+	// delivery.
 	stateWritten = 300 * time.Millisecond
 )
 
-// holdUntilKilled stores grants and events, takes the first batch of each, acknowledges
-// every second grant, says so, and waits for its end.
+// holdUntilKilled stores grants and events, takes the first batch of each,
+// acknowledges every second grant, prints inHand, and waits to be killed.
 func holdUntilKilled(dir string) {
 	ctx := context.Background()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
@@ -60,11 +61,11 @@ func holdUntilKilled(dir string) {
 	err = b.ConsumeGrants(ctx, func(_ context.Context, batch []bus.Msg) {
 		for i, m := range batch {
 			if i%2 == 0 {
-				_ = m.Ack() // the test counts what comes again
+				_ = m.Ack() // the test counts redeliveries
 			}
 		}
 		<-event
-		// The acks have been sent once the server has seen them all.
+		// Wait until the server has received all acks.
 		for n := uint64(heldMessages); n > heldMessages-uint64(len(batch)+1)/2; {
 			if n, err = b.GrantsBacklog(ctx); err != nil {
 				fmt.Println("error:", err) //nolint:forbidigo // as above
@@ -79,9 +80,9 @@ func holdUntilKilled(dir string) {
 	os.Exit(1)
 }
 
-// A process that is killed leaves its deliveries to the next start on the same
-// folder, which need not wait for their ack wait: nobody else can hold them.
-func TestWhatAKilledProcessHadInHandComesAtOnce(t *testing.T) {
+// The next start on a killed process's folder gets its deliveries without
+// waiting for the ack wait: no other process can be handling them.
+func TestKilledProcessMessagesAreRedeliveredImmediately(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	child := exec.CommandContext(t.Context(), os.Args[0])
@@ -94,7 +95,7 @@ func TestWhatAKilledProcessHadInHandComesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != inHand {
-		t.Fatalf("the child says %q", lines.Text())
+		t.Fatalf("the child printed %q", lines.Text())
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -113,7 +114,7 @@ func TestWhatAKilledProcessHadInHandComesAtOnce(t *testing.T) {
 		for _, m := range batch {
 			i, err := strconv.Atoi(string(m.Data))
 			if err != nil || !missing[i] {
-				t.Errorf("message %q came, which was acknowledged or is not ours", m.Data)
+				t.Errorf("got message %q, which was acknowledged or is not ours", m.Data)
 			}
 			delete(missing, i)
 			if err := m.Ack(); err != nil {
@@ -127,7 +128,8 @@ func TestWhatAKilledProcessHadInHandComesAtOnce(t *testing.T) {
 		event <- struct{}{}
 		return nil
 	}})
-	// Well below the ack waits of 10 and 15 s, after which all comes by itself.
+	// Well below the ack waits of 10 and 15 s, after which everything is
+	// redelivered anyway.
 	const soon = 6 * time.Second
 	for n := -1; n != 0; {
 		n = receive(t, soon, "the grants that were left", left)
@@ -138,13 +140,13 @@ func TestWhatAKilledProcessHadInHandComesAtOnce(t *testing.T) {
 		return err == nil && n == 0
 	})
 	if len(missing) > 0 {
-		t.Errorf("never came: %v", slices.Sorted(maps.Keys(missing)))
+		t.Errorf("not redelivered: %v", slices.Sorted(maps.Keys(missing)))
 	}
 }
 
-// With an outside NATS another instance may well be alive: its deliveries stay
-// in its hands when one more instance starts.
-func TestAStartLeavesTheOthersDeliveriesAlone(t *testing.T) {
+// With an external NATS another instance may be alive: its deliveries must stay
+// with it when a further instance starts.
+func TestStartLeavesDeliveriesOfOtherInstances(t *testing.T) {
 	t.Parallel()
 	o := startOutside(t)
 	first := openOutside(t, o.addr())
@@ -161,10 +163,10 @@ func TestAStartLeavesTheOthersDeliveriesAlone(t *testing.T) {
 	receive(t, 5*time.Second, "the message", started)
 	second := openOutside(t, o.addr())
 	consumeGrants(t, second, handle)
-	// What would come here by mistake is delivered within milliseconds.
+	// A mistaken redelivery would arrive within milliseconds.
 	select {
 	case <-started:
-		t.Error("the second instance got what the first one holds")
+		t.Error("the second instance got a message that the first is handling")
 	case <-time.After(300 * time.Millisecond):
 	}
 	close(finish)

@@ -22,26 +22,26 @@ type Bus struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	m      *metrics
-	// grantsAckWait is the constant of that name, except in tests.
+	// grantsAckWait is the constant of the same name, except in tests.
 	grantsAckWait time.Duration
 
 	reconnected signal // wakes consumers whose pull was lost with the old connection
 
-	eventsCreated atomic.Int64 // what EventsCreated tells, in Unix nanoseconds; set by ensureStreams
+	eventsCreated atomic.Int64 // the result of EventsCreated, in Unix nanoseconds; set by ensureStreams
 
 	verdict atomic.Pointer[verdict]
-	suspect atomic.Bool   // a publish got no answer, or the server is new: probe before trusting
-	stale   atomic.Bool   // the streams may be missing: ensure them
-	look    chan struct{} // asks the monitor to look now; holds one request
+	suspect atomic.Bool   // a publish timed out, or the server was restarted: probe before trusting
+	stale   atomic.Bool   // the streams may be missing and must be ensured
+	look    chan struct{} // requests an immediate check by the monitor; buffers one request
 
 	background sync.WaitGroup
 	end        context.CancelFunc // ends the background goroutines
 	closing    sync.Once
-	closed     atomic.Bool // the end of the connection is no news any more
+	closed     atomic.Bool // Close was called, so a lost connection is expected
 }
 
 // Open starts the embedded server or connects to cfg.URL, and makes sure that
-// the streams are there. ctx bounds the start only.
+// the streams exist. ctx bounds only the start.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 			return nil, err
 		}
 		if b.bounds = boundsFor(cfg, free); b.bounds.grants < cfg.GrantsMaxMiB<<20 {
-			cfg.Log.WarnContext(ctx, "disk has little room, streams are bounded below their settings",
+			cfg.Log.WarnContext(ctx, "little free disk space, streams are smaller than configured",
 				"free_bytes", free, "grants_bytes", b.bounds.grants, "events_bytes", b.bounds.events)
 		}
 		if b.server, err = startEmbedded(cfg); err != nil {
@@ -88,9 +88,9 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	return b, nil
 }
 
-// connect opens the one connection that everything shares. It is re-opened
-// for ever, and holds nothing back while it is down: what could not be written
-// fails at once, so that its publisher knows that it was not stored.
+// connect opens the single shared connection. It reconnects without limit and
+// buffers nothing while it is down: a publish that cannot be written fails
+// immediately, so that its publisher knows that it was not stored.
 func (b *Bus) connect(ctx context.Context) error {
 	log := b.cfg.Log
 	opts := []nats.Option{
@@ -99,7 +99,7 @@ func (b *Bus) connect(ctx context.Context) error {
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(50*time.Millisecond, 200*time.Millisecond),
-		// Finds a dead peer within 4 s, before the publish deadline.
+		// Detects a dead peer within 4 s, before the publish deadline.
 		nats.PingInterval(2 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -123,7 +123,7 @@ func (b *Bus) connect(ctx context.Context) error {
 			if sub != nil {
 				subject = sub.Subject
 			}
-			log.Warn("bus connection reports an error", "subject", subject, "error", err)
+			log.Warn("bus connection error", "subject", subject, "error", err)
 		}),
 	}
 	url := b.cfg.URL
@@ -139,7 +139,8 @@ func (b *Bus) connect(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 0 {
 		return fmt.Errorf("bus: connect to NATS: %w", ctx.Err())
 	}
-	// An older server would refuse the stream with a sentence that names no cause.
+	// An older server would refuse the stream with an error that does not name
+	// the cause.
 	leastMajor, leastMinor := serverVersion(MinVersion)
 	if major, minor := serverVersion(nc.ConnectedServerVersion()); major < leastMajor || major == leastMajor && minor < leastMinor {
 		return fmt.Errorf("bus: NATS at %s is version %s; %s or newer is needed", nc.ConnectedUrlRedacted(), nc.ConnectedServerVersion(), MinVersion)
@@ -160,8 +161,8 @@ func serverVersion(text string) (major, minor int) {
 }
 
 // Close ends the background work and the connection, and stops the embedded
-// server within ctx. Consumers must have been stopped before. Calling it again
-// has no effect.
+// server within ctx. Consumers must have been stopped before. Further calls
+// have no effect.
 func (b *Bus) Close(ctx context.Context) error {
 	var err error
 	b.closing.Do(func() {
@@ -169,12 +170,12 @@ func (b *Bus) Close(ctx context.Context) error {
 		if b.end != nil {
 			b.end()
 		}
-		if err = app.Await(ctx, b.background.Wait); err != nil { // a restart is stuck on the disk; the process ends anyway
+		if err = app.Await(ctx, b.background.Wait); err != nil { // a restart is blocked on the disk; the process exits anyway
 			err = fmt.Errorf("bus: close: %w", err)
 			return
 		}
 		if b.nc != nil {
-			// Acks are sent without waiting; this sees the last ones off.
+			// Acks are sent without waiting; this flushes the last ones.
 			if b.nc.IsConnected() {
 				flush, cancel := context.WithTimeout(ctx, time.Second)
 				err = b.nc.FlushWithContext(flush)

@@ -10,34 +10,35 @@ import (
 	"stampede/platform/base/tracing"
 )
 
-// MinVersion is the oldest NATS server that will do: schedules came with it.
+// MinVersion is the oldest supported NATS server, the first with message schedules.
 const MinVersion = "2.12"
 
-// Settings are how many messages may wait, and how long one is published. More than
-// half of the time for which a stream knows a message again would let a repeat in
-// twice, which bounds PublishDeadline.
+// Settings bound how many messages may wait and how long a publish is retried.
+// PublishDeadline must stay below half of the streams' duplicate window, or a
+// late retry would be stored a second time.
 type Settings struct {
 	GrantsMaxMiB    int64         `name:"grants-max-mib" default:"512" env:"STAMPEDE_GRANTS_MAX_MIB" help:"Most MiB of grants that wait for the order writer, about 25,000 grants each; keep it well below the free disk." min:"1" max:"1048576" group:"Disk and records:" rare:""`
 	EventsMaxMiB    int64         `name:"events-max-mib" default:"1024" env:"STAMPEDE_EVENTS_MAX_MIB" help:"Most MiB of events kept for consumers; when full, events wait in the outbox." min:"1" max:"1048576" group:"Disk and records:" rare:""`
-	PublishDeadline time.Duration `default:"5s" env:"STAMPEDE_PUBLISH_DEADLINE" help:"How long a publish with an unclear outcome is repeated before the shopper is answered unknown." min:"100ms" max:"1m" rare:""`
+	PublishDeadline time.Duration `default:"5s" env:"STAMPEDE_PUBLISH_DEADLINE" help:"How long a publish with an unclear outcome is retried before the shopper gets the answer unknown." min:"100ms" max:"1m" rare:""`
 }
 
-// Config says where the messages live and how many may wait.
+// Config configures where messages are stored and how many may wait.
 type Config struct {
-	// URL of an outside NATS 2.12 or newer, "nats://host:4222,…". Empty starts
-	// one inside the process; then the process must be alone on its database. An
-	// outside server should run with "sync_interval: always" or be one of a cluster
-	// of three; otherwise a power cut may lose what it acknowledged.
+	// URL of an external NATS 2.12 or newer, "nats://host:4222,…". Empty starts
+	// one inside the process; then no other process may use its database. An
+	// external server should run with "sync_interval: always" or be one of a
+	// cluster of three; otherwise a power cut may lose what it acknowledged.
 	URL string
-	// StoreDir is the embedded server's folder. Unused with a URL. On a small disk
-	// the embedded server takes less than the settings say (see boundsFor).
+	// StoreDir is the embedded server's folder. Unused with a URL. On a small
+	// disk the embedded server uses less than the settings allow (see
+	// boundsFor).
 	StoreDir string
 	Settings
 	// Log is required.
 	Log *slog.Logger
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
-	// Trace follows messages from their publisher to their consumers; nil is off.
+	// Trace traces messages from their publisher to their consumers; nil is off.
 	Trace *tracing.Tracer
 }
 
@@ -45,7 +46,7 @@ type Config struct {
 // 10 KiB must fit with room to spare.
 const smallestStreamBytes = 1 << 20
 
-// Validate reports what is missing.
+// Validate reports missing fields.
 func (c Config) Validate() error {
 	switch {
 	case c.URL == "" && c.StoreDir == "":

@@ -17,7 +17,7 @@ import (
 	"stampede/platform/workshop/bustest"
 )
 
-// crashDirEnv makes the test binary a publisher on that folder.
+// crashDirEnv turns the test binary into a publisher on that folder.
 const crashDirEnv = "STAMPEDE_BUS_TEST_CRASH_DIR"
 
 // publishUntilKilled prints the id of each message once it is stored.
@@ -40,7 +40,7 @@ func publishUntilKilled(dir string) {
 	}
 }
 
-func TestWhatWasAcknowledgedSurvivesKill(t *testing.T) {
+func TestAcknowledgedMessagesSurviveKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	child := exec.CommandContext(t.Context(), os.Args[0])
@@ -57,9 +57,9 @@ func TestWhatWasAcknowledgedSurvivesKill(t *testing.T) {
 		id, err := ids.Parse(strings.TrimSpace(lines.Text()))
 		if err != nil {
 			if len(stored) < 50 {
-				t.Fatalf("the publisher says %q", lines.Text())
+				t.Fatalf("the publisher printed %q", lines.Text())
 			}
-			break // the line that the kill cut
+			break // the line was truncated by the kill
 		}
 		if stored[id] = true; len(stored) == 50 {
 			if err := child.Process.Kill(); err != nil {

@@ -16,20 +16,20 @@ import (
 
 const (
 	// delayedIDHeader carries the id through the schedule, which strips the
-	// usual one.
+	// standard header.
 	delayedIDHeader = "Stampede-Id"
 	// forwardConsumer is shared by the forwarders of all instances.
 	forwardConsumer = "delayed-forwarder"
-	// forwardRetry is the pause before a due timer is tried again when EVENTS
-	// does not take it.
+	// forwardRetry is the pause before a due timer is forwarded again after
+	// EVENTS refused it.
 	forwardRetry = time.Second
 )
 
-// Delay stores a message that arrives on subject, which must be on EVENTS, at
+// Delay stores a message for delivery on subject, which must be on EVENTS, at
 // the given time: never earlier, by the NATS server's clock, and normally
-// within half a second. A time that has passed is due at once. It answers as
-// Publish does; until the timer has fired, repeating it with the same id
-// changes nothing. When more timers wait than the stream holds, the oldest are
+// within half a second. A time in the past is due immediately. It returns the
+// same errors as Publish; until the timer has fired, repeating the call with
+// the same id changes nothing. When the stream is full the oldest timers are
 // dropped, so a delayed message is a wake-up and never the only cause of an
 // effect.
 func (b *Bus) Delay(ctx context.Context, subject string, at time.Time, id ids.ID, data []byte) error {
@@ -38,14 +38,13 @@ func (b *Bus) Delay(ctx context.Context, subject string, at time.Time, id ids.ID
 	}
 	msg := message(prefixDelayedAt+id.String(), id, data)
 	msg.Header[delayedIDHeader] = []string{id.String()}
-	// The client's own option cuts to whole seconds and would fire early.
+	// The client's own option truncates to whole seconds and would fire early.
 	msg.Header[jetstream.ScheduleHeader] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
 	msg.Header[jetstream.ScheduleTargetHeader] = []string{prefixDelayedDue + subject}
 	return b.store(ctx, msg)
 }
 
-// forwarder carries due timers to EVENTS: a schedule can only fire within its
-// own stream.
+// forwarder moves due timers to EVENTS: a schedule can only fire within its own stream.
 func (b *Bus) forwarder(ctx context.Context) {
 	create := b.durable(streamDelayed, forwardConsumer, eventAckWait, prefixDelayedDue+">")
 	var pull *puller
@@ -55,7 +54,7 @@ func (b *Bus) forwarder(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			b.cfg.Log.WarnContext(ctx, "forwarder of timers cannot start yet", "error", err)
+			b.cfg.Log.WarnContext(ctx, "timer forwarder cannot start, retrying", "error", err)
 			if app.Sleep(ctx, forwardRetry) != nil {
 				return
 			}
@@ -83,19 +82,19 @@ func (b *Bus) forward(ctx context.Context, h *held) {
 	case err == nil:
 		b.m.handled.WithLabelValues(forwardConsumer, "handled").Inc()
 	case errors.Is(err, ErrRefused):
-		b.cfg.Log.ErrorContext(ctx, "timer cannot be delivered", "subject", h.Subject, "error", err)
+		b.cfg.Log.ErrorContext(ctx, "timer not delivered", "subject", h.Subject, "error", err)
 		b.m.handled.WithLabelValues(forwardConsumer, "dropped").Inc()
 	default:
 		b.m.handled.WithLabelValues(forwardConsumer, "retried").Inc()
-		_ = h.Nak(forwardRetry) // without a connection the ack wait does the same
+		_ = h.Nak(forwardRetry) // without a connection the ack wait has the same effect
 		return
 	}
-	_ = h.Ack() // a lost ack brings it again, and EVENTS drops the duplicate
+	_ = h.Ack() // after a lost ack it is redelivered, and EVENTS drops the duplicate
 	b.discard(ctx, h.Seq)
 }
 
-// discard removes a timer that has done its work, so that the stream holds
-// pending ones only. Whatever stays through a failure here is pushed out by
+// discard removes a timer that has fired, so that the stream contains only
+// pending ones. A timer left behind by a failure here is eventually dropped by
 // the stream's bound.
 func (b *Bus) discard(ctx context.Context, seq uint64) {
 	s, err := b.js.Stream(ctx, streamDelayed)
@@ -103,6 +102,6 @@ func (b *Bus) discard(ctx context.Context, seq uint64) {
 		err = s.DeleteMsg(ctx, seq)
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !errors.Is(err, nats.ErrNoResponders) {
-		b.cfg.Log.WarnContext(ctx, "timer that has fired could not be removed", "error", err)
+		b.cfg.Log.WarnContext(ctx, "fired timer not removed", "error", err)
 	}
 }

@@ -15,39 +15,40 @@
 //	DELAYED  delayed.at.<id> timers. When one fires, it becomes delayed.due.<subject>
 //	                         in the same stream, which a forwarder carries to EVENTS.
 //
-// Beside the streams there are broadcasts (broadcast.…), stored nowhere: whoever
-// listens at that moment hears them, and nothing may depend on it.
+// Beside the streams there are broadcasts (broadcast.…), which are not stored:
+// only current subscribers receive them, and nothing may depend on that.
 //
 // Everything is stored on disk and synced before the acknowledgement; in a
-// cluster two of three servers have it then, and sync as they are told to. A stream
-// whose store was lost is made anew, empty: the outbox sends the events again
-// (Bus.EventsCreated), the hold sweeper the grants, and timers are wake-ups only.
+// cluster two of three servers have it by then, and sync as they are configured
+// to. A stream whose store was lost is recreated empty: the outbox sends the
+// events again (Bus.EventsCreated), the hold sweeper the grants, and timers are
+// wake-ups only.
 //
 // # Delivery
 //
 // At least once. A publisher repeats the same bytes under the same id until it
-// is answered, and the stream drops repetitions within two minutes. Acks are
-// sent without waiting for an answer: a lost one means that the message comes
-// again, so every handler must bear repetitions (platform/store/inbox). Messages in
-// hand are kept alive by progress notes every third of the ack wait, so a slow
-// handler is not mistaken for a dead one.
-// A process that is alone takes back at its start what its predecessor had in
-// hand, without waiting for that.
+// gets an answer, and the stream drops duplicates within two minutes. Acks are
+// sent without waiting for a reply: after a lost one the message is
+// redelivered, so every handler must tolerate redelivery
+// (platform/store/inbox). While a handler runs, its messages get a progress
+// acknowledgement every third of the ack wait, so a slow handler is not
+// mistaken for a dead one. A single instance takes back its predecessor's
+// unacknowledged messages at its start, without waiting for the ack wait.
 //
 // # Health
 //
-// JetStream answers a write error (a full disk) with silence and stays broken
-// until its server is started anew. A monitor looks twice a second at the
-// server's own state; a publish that timed out makes it distrust the stream
-// until a probe message is stored. The embedded server is restarted by the same
-// goroutine, with back-off, once its folder can be written to again; the
-// connection and all consumers outlive that.
+// After a write error (a full disk) JetStream stops answering and stays broken
+// until its server is restarted. A monitor checks the server's state twice a
+// second; after a publish times out it distrusts the stream until a probe
+// message is stored. The same goroutine restarts the embedded server, with
+// back-off, once its folder is writable again; the connection and all consumers
+// survive the restart.
 //
 // # Lifecycle
 //
 // Open starts the monitor, the trimmer and the forwarder of timers; Subscribe
-// and ConsumeGrants add consumers. Stop these first (each finishes what it has
-// in hand), then Close.
+// and ConsumeGrants add consumers. Stop these first (each finishes the messages
+// it is handling), then Close.
 //
 // # Concurrency
 //

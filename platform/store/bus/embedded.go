@@ -20,27 +20,28 @@ import (
 )
 
 const (
-	// startTimeout bounds the recovery of the streams. One full GRANTS of 1 GiB
-	// is read back in a few seconds; a slow disk gets ten times that.
+	// startTimeout bounds the recovery of the streams. Reading back a full
+	// GRANTS of 1 GiB takes a few seconds; a slow disk gets ten times that.
 	startTimeout = 60 * time.Second
-	// maxMemoryBytes is for the state of per-instance consumers, which is a few
-	// hundred bytes each; no stream lives in memory.
+	// maxMemoryBytes bounds the state of per-instance consumers, a few hundred
+	// bytes each; no stream is stored in memory.
 	maxMemoryBytes = 64 << 20
-	// maxStoreBytes is no bound: each stream has its own. The server reserves
-	// the streams' old sizes before it takes new ones, so that a sum would refuse
-	// to start with smaller settings.
+	// maxStoreBytes is effectively unlimited: each stream has its own bound.
+	// The server reserves the streams' old sizes before it applies new ones, so
+	// with a sum as the limit it would refuse to start after the settings were
+	// lowered.
 	maxStoreBytes = 1 << 50
 )
 
 // embedded is a NATS server inside the process that can be replaced by a new
-// one on the same folder while clients keep their connection. It listens
-// nowhere: clients come through InProcessConn.
+// one on the same folder while clients keep their connection. It opens no port:
+// clients connect through InProcessConn.
 type embedded struct {
 	opts    *server.Options
 	log     *slog.Logger
 	current atomic.Pointer[server.Server] // nil while there is none
-	// stopped is closed when the last server has let go of the folder. Only the
-	// goroutine that starts and stops servers touches it.
+	// stopped is closed when the last server has released the folder. Only the
+	// goroutine that starts and stops servers uses it.
 	stopped chan struct{}
 }
 
@@ -77,14 +78,14 @@ func (e *embedded) start() error {
 	e.stopped = stopped
 	if !srv.ReadyForConnections(startTimeout) || !srv.JetStreamEnabled() {
 		shutdown(srv, stopped)
-		return fmt.Errorf("bus: embedded NATS in %s did not get ready; its log says why", e.opts.StoreDir)
+		return fmt.Errorf("bus: embedded NATS in %s did not become ready; see its log lines for the cause", e.opts.StoreDir)
 	}
 	said.ready()
 	e.current.Store(srv)
 	return nil
 }
 
-// stop ends the server and waits until it has let go of its folder.
+// stop ends the server and waits until it has released its folder.
 func (e *embedded) stop(ctx context.Context) error {
 	if srv := e.current.Swap(nil); srv != nil {
 		shutdown(srv, e.stopped)
@@ -97,7 +98,7 @@ func (e *embedded) stop(ctx context.Context) error {
 	}
 }
 
-// shutdown closes stopped when srv has ended, however long a stuck disk takes.
+// shutdown closes stopped when srv has ended, however long a blocked disk takes.
 func shutdown(srv *server.Server, stopped chan struct{}) {
 	go func() {
 		defer close(stopped)
@@ -106,25 +107,26 @@ func shutdown(srv *server.Server, stopped chan struct{}) {
 	}()
 }
 
-// InProcessConn lets the client reach whichever server is current.
+// InProcessConn connects the client to the current server.
 func (e *embedded) InProcessConn() (net.Conn, error) {
 	srv := e.current.Load()
 	if srv == nil {
-		return nil, errors.New("bus: the embedded NATS is being restarted")
+		return nil, errors.New("bus: the embedded NATS server is being restarted")
 	}
 	return srv.InProcessConn()
 }
 
-// health is JetStream's own opinion: it turns bad at the first write error
-// (full disk, vanished folder) and stays so until a restart.
+// health is JetStream's own health check: it fails at the first write error
+// (full disk, missing folder) and keeps failing until a restart.
 func (e *embedded) health() error {
 	srv := e.current.Load()
 	if srv == nil {
 		return errors.New("the embedded server is being restarted")
 	}
 	for _, found := range srv.Healthz(&server.HealthzOptions{Details: true}).Errors {
-		// The connection check allows one millisecond, which a busy machine
-		// exceeds; a server that takes no connections shows in the probe.
+		// Skip the connection check: it allows one millisecond, which a busy
+		// machine exceeds. The probe detects a server that accepts no
+		// connections.
 		if found.Type != server.HealthzErrorConn {
 			return errors.New(found.Error)
 		}
@@ -132,8 +134,8 @@ func (e *embedded) health() error {
 	return nil
 }
 
-// writable tries whether the folder takes a synced write of a size that a
-// batch of grants has. A restart before that would only meet the error again.
+// writable checks that the folder accepts a synced write of the size of a batch
+// of grants. A restart before that would only hit the same error.
 func (e *embedded) writable() error {
 	name := filepath.Join(e.opts.StoreDir, ".probe")
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -144,29 +146,30 @@ func (e *embedded) writable() error {
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(name))
 }
 
-// freeBytes is what the disk below dir has left for this process.
+// freeBytes returns the free disk space under dir that this process may use.
 func freeBytes(dir string) (int64, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, fmt.Errorf("bus: create store folder: %w", err)
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("bus: look at the disk of %s: %w", dir, err)
+		return 0, fmt.Errorf("bus: read free disk space of %s: %w", dir, err)
 	}
 	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:gosec,unconvert // sizes of real disks; the types differ by system
 }
 
-// serverLog hands the server's own messages to slog.
+// serverLog passes the server's log lines to slog.
 type serverLog struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	rebuilt map[string]bool // streams whose index is made anew; nil once the server is ready
+	rebuilt map[string]bool // streams whose index is being rebuilt; nil once the server is ready
 }
 
-// staleIndex is what the server says of a stream whose index is older than its
-// messages, as after a kill or a power cut: the index is written now and then, each
-// message at once. It reads the messages instead, and nothing is lost.
+// staleIndex matches the server's warning about a stream whose index is older
+// than its messages, as after a kill or a power cut: the index is written
+// periodically, each message immediately. The server reads the messages
+// instead, and nothing is lost.
 var staleIndex = regexp.MustCompile(`^Filestore \[([^\]]+)\] (?:Recovering stream state from index errored|Stream state |\S+(?: \S+)? state is outdated; attempting)`)
 
 func (l *serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
@@ -175,7 +178,8 @@ func (l *serverLog) Fatalf(format string, v ...any)  { l.write(slog.LevelError, 
 func (l *serverLog) Debugf(string, ...any)           {}
 func (l *serverLog) Tracef(string, ...any)           {}
 
-// Warnf keeps what is expected of a start for the one line of ready.
+// Warnf holds back warnings expected during a start, which ready summarizes in
+// one line.
 func (l *serverLog) Warnf(format string, v ...any) {
 	level := slog.LevelWarn
 	if stream := staleIndex.FindStringSubmatch(fmt.Sprintf(format, v...)); stream != nil {
@@ -189,14 +193,14 @@ func (l *serverLog) Warnf(format string, v ...any) {
 	l.write(level, format, v)
 }
 
-// ready says what was repaired, once it was.
+// ready logs what was repaired, once the repair is complete.
 func (l *serverLog) ready() {
 	l.mu.Lock()
 	streams := slices.Sorted(maps.Keys(l.rebuilt))
 	l.rebuilt = nil
 	l.mu.Unlock()
 	if len(streams) > 0 {
-		l.log.Info("embedded NATS read its messages anew, as after a kill or a power cut", "streams", streams)
+		l.log.Info("embedded NATS rebuilt stream indexes, as after a kill or a power cut", "streams", streams)
 	}
 }
 

@@ -9,30 +9,31 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// What Publish answers when it does not answer nil. The difference matters to
-// whoever took stock before: after ErrFull and ErrUnhealthy the message is
-// certainly not stored, after ErrUnknown it may be.
+// The errors of Publish. The difference matters to a caller that has already
+// taken stock: after ErrFull and ErrUnhealthy the message is certainly not
+// stored, after ErrUnknown it may be.
 var (
 	// ErrUnknown means that the message may be stored: no clear answer came
-	// before the deadline. The caller must not undo what the message stands for.
-	ErrUnknown = fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "We do not know yet whether this arrived. Ask for the order by its number.")
+	// before the deadline. The caller must not undo the effect that the message
+	// announces.
+	ErrUnknown = fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "The outcome is not known yet. Look up the order by its number.")
 	// ErrFull means that the stream has reached its bound and refused the message.
 	ErrFull = fault.New(fault.Unavailable, "bus-full", fault.Titles{"Too much work is waiting; try again in a moment", "太火爆了，请稍后再试"}, "Too much work is waiting to be written. Try again shortly.")
-	// ErrUnhealthy means that the streams cannot take messages at present.
+	// ErrUnhealthy means that the streams currently cannot store messages.
 	ErrUnhealthy = fault.New(fault.Unavailable, "bus-unhealthy", fault.Titles{"The message stream is being restored", "系统正在恢复，请稍后再试"}, "The message stream is being restored. Try again shortly.")
 	// ErrRefused means that the stream will never take this message, however
 	// often it is sent: it is too large, or no stream has its subject.
-	ErrRefused = fault.New(fault.Internal, "bus-refused", fault.Titles{"The message was not accepted", "消息无法接收"}, "The message stream does not take this message.")
+	ErrRefused = fault.New(fault.Internal, "bus-refused", fault.Titles{"The message was not accepted", "消息无法接收"}, "The message stream does not accept this message.")
 )
 
 // Server error codes that nats.go has no names for.
 const (
-	codeNoPeers               jetstream.ErrorCode = 10005 // fewer servers than copies
+	codeNoPeers               jetstream.ErrorCode = 10005 // fewer servers than replicas
 	codeInsufficientResources nats.ErrorCode      = 10023 // the server's own limit
 	codeAccountResources      nats.ErrorCode      = 10002 // the account's limit
 	codeMessageTooLarge       nats.ErrorCode      = 10054 // the stream's MaxMsgSize
 	codeStoreFailed           nats.ErrorCode      = 10077 // the stream's limit, with DiscardNew
-	codeDuplicateInProcess    nats.ErrorCode      = 10158 // a cluster is storing this very id
+	codeDuplicateInProcess    nats.ErrorCode      = 10158 // a cluster is already storing this id
 )
 
 // refusal maps the outcome of one attempt to what it proves. It returns nil
@@ -55,7 +56,7 @@ func refusal(err error) error {
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrHeadersNotSupported):
 		return ErrRefused.Because(err)
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
-		// Without a reconnect buffer these two mean that not a byte was written.
+		// Without a reconnect buffer these two mean that nothing was written.
 		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed):
 		return ErrUnhealthy.Because(err)
 	}

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// SetGrantsAckWait shortens the wait of a test for an abandoned batch.
+// SetGrantsAckWait shortens a test's wait for an abandoned batch.
 func SetGrantsAckWait(b *Bus, d time.Duration) { b.grantsAckWait = d }
 
-// Trim makes one round of the trimmer.
+// Trim runs one round of the trimmer.
 func Trim(ctx context.Context, b *Bus) error { return b.trim(ctx) }
 
-// Messages is how many messages a stream holds.
+// Messages returns how many messages a stream contains.
 func Messages(ctx context.Context, b *Bus, stream string) (uint64, error) {
 	s, err := b.js.Stream(ctx, stream)
 	if err != nil {
@@ -20,7 +20,7 @@ func Messages(ctx context.Context, b *Bus, stream string) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-// Backoff and BoundsFor are rules worth a test of their own.
+// Backoff and BoundsFor have unit tests.
 var Backoff = backoff
 
 func BoundsFor(cfg Config, free int64) (grants, events, delayed int64) {
@@ -28,5 +28,5 @@ func BoundsFor(cfg Config, free int64) (grants, events, delayed int64) {
 	return b.grants, b.events, b.delayed
 }
 
-// RetryLevel is how loudly a failed attempt is logged.
+// RetryLevel is the level at which a failed attempt is logged.
 var RetryLevel = retryLevel

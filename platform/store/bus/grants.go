@@ -14,32 +14,33 @@ import (
 const (
 	// grantsConsumer is shared by the order writers of all instances.
 	grantsConsumer = "order-writer"
-	// grantsBatch is the most one transaction takes: 64 messages of up to 512
-	// grants. More would hold the stock rows longer without being cheaper per
-	// order.
+	// grantsBatch is the most that one transaction handles: 64 messages of up
+	// to 512 grants. More would lock the stock rows longer without being
+	// cheaper per order.
 	grantsBatch = 64
-	// grantsAckWait is how long a batch waits after its writer died while other
-	// instances go on; a live writer prolongs it. Who is alone takes the batch back
-	// as it starts, see takeBackAbandoned.
+	// grantsAckWait is how long the batch of a dead writer waits before another
+	// instance gets it; a live writer extends it. A single instance takes the
+	// batch back when it starts, see takeBackAbandoned.
 	grantsAckWait = 10 * time.Second
-	// panicDelay keeps a batch that brings its handler down from doing so in a
+	// panicDelay keeps a batch that makes its handler panic from doing so in a
 	// tight loop.
 	panicDelay = time.Second
 )
 
-// ConsumeGrants hands over what waits on GRANTS, one batch after the other:
-// one blocking receive, then whatever else is there, at most 64 messages. No
-// timer gathers more: while a batch is handled, the next one grows. The handler
-// acknowledges each message once its effect is committed; those it leaves come
-// again after 10 s. Several instances, and several calls, share the work.
+// ConsumeGrants passes the messages on GRANTS to the handler in batches: one
+// blocking receive, then whatever else is waiting, at most 64 messages. No
+// timer collects more: while one batch is handled, the next one grows. The
+// handler acknowledges each message once its effect is committed; the others
+// are redelivered after 10 s. Several instances, and several calls, share the
+// work.
 //
-// It blocks until ctx ends and then returns nil after the batch in hand, whose
-// context does not end with ctx.
+// It blocks until ctx ends, finishes the current batch, whose context does not
+// end with ctx, and returns nil.
 func (b *Bus) ConsumeGrants(ctx context.Context, handle func(ctx context.Context, batch []Msg)) error {
 	pull, err := b.newPuller(ctx, b.durable(streamGrants, grantsConsumer, b.grantsAckWait, prefixGrants+">"))
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of ctx is how it ends
+			return nil //nolint:nilerr // the end of ctx is the normal stop
 		}
 		return err
 	}
@@ -51,7 +52,7 @@ func (b *Bus) ConsumeGrants(ctx context.Context, handle func(ctx context.Context
 		batch := make([]Msg, 0, len(received))
 		for _, h := range received {
 			if h.Subject == probeSubject {
-				_ = h.Ack() // a lost ack only brings the probe again
+				_ = h.Ack() // after a lost ack the probe is only redelivered
 				continue
 			}
 			batch = append(batch, h.Msg)
@@ -67,9 +68,9 @@ func (b *Bus) ConsumeGrants(ctx context.Context, handle func(ctx context.Context
 func (b *Bus) handleGrants(ctx context.Context, batch []Msg, handle func(ctx context.Context, batch []Msg)) {
 	defer func() {
 		if r := recover(); r != nil {
-			b.cfg.Log.ErrorContext(ctx, "handler of grants panicked", "panic", r, "stack", string(debug.Stack()))
+			b.cfg.Log.ErrorContext(ctx, "grants handler panicked", "panic", r, "stack", string(debug.Stack()))
 			for _, m := range batch {
-				_ = m.Nak(panicDelay) // without a connection the ack wait does the same
+				_ = m.Nak(panicDelay) // without a connection the ack wait has the same effect
 			}
 		}
 	}()
@@ -77,31 +78,31 @@ func (b *Bus) handleGrants(ctx context.Context, batch []Msg, handle func(ctx con
 	b.m.handled.WithLabelValues(grantsConsumer, "handled").Add(float64(len(batch)))
 }
 
-// GrantsLast is the sequence of the last message ever stored on GRANTS.
+// GrantsLast returns the sequence of the last message ever stored on GRANTS.
 func (b *Bus) GrantsLast(ctx context.Context) (uint64, error) {
 	s, err := b.js.Stream(ctx, streamGrants)
 	if err != nil {
-		return 0, fmt.Errorf("bus: look at %s: %w", streamGrants, err)
+		return 0, fmt.Errorf("bus: get stream info of %s: %w", streamGrants, err)
 	}
 	return s.CachedInfo().State.LastSeq, nil
 }
 
-// GrantsBacklog is how many messages on GRANTS are not acknowledged yet.
+// GrantsBacklog returns how many messages on GRANTS are not yet acknowledged.
 func (b *Bus) GrantsBacklog(ctx context.Context) (messages uint64, err error) {
 	s, err := b.js.Stream(ctx, streamGrants)
 	if err != nil {
-		return 0, fmt.Errorf("bus: look at %s: %w", streamGrants, err)
+		return 0, fmt.Errorf("bus: get stream info of %s: %w", streamGrants, err)
 	}
 	return s.CachedInfo().State.Msgs, nil
 }
 
 // GrantsDone reports whether every message of an item up to and including the
-// sequence upTo has been acknowledged. A work queue stores exactly what waits
-// or is in hand, so the first stored message of the subject tells.
+// sequence upTo has been acknowledged. A work queue contains exactly the
+// unacknowledged messages, so the first stored message of the subject decides.
 func (b *Bus) GrantsDone(ctx context.Context, itemID int64, upTo uint64) (bool, error) {
 	s, err := b.js.Stream(ctx, streamGrants)
 	if err != nil {
-		return false, fmt.Errorf("bus: look at %s: %w", streamGrants, err)
+		return false, fmt.Errorf("bus: get stream info of %s: %w", streamGrants, err)
 	}
 	subject := prefixGrants + strconv.FormatInt(itemID, 10)
 	first, err := s.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))

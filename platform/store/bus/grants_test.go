@@ -13,7 +13,7 @@ import (
 	"stampede/platform/workshop/bustest"
 )
 
-func TestGrantsComeInBatchesOfWhatWaits(t *testing.T) {
+func TestGrantsArriveInBatches(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	const messages = 150
@@ -47,7 +47,7 @@ func TestGrantsComeInBatchesOfWhatWaits(t *testing.T) {
 	})
 }
 
-func TestAbandonedGrantsComeAgain(t *testing.T) {
+func TestAbandonedGrantsAreRedelivered(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	bus.SetGrantsAckWait(b, 300*time.Millisecond)
@@ -80,7 +80,7 @@ func TestSlowHandlerKeepsItsGrants(t *testing.T) {
 	handle := func(_ context.Context, batch []bus.Msg) {
 		for _, m := range batch {
 			if m.Attempt > 1 {
-				t.Error("the message was given to a second worker while the first one held it")
+				t.Error("the message went to a second worker while the first was handling it")
 			}
 			started <- struct{}{}
 			<-finish
@@ -104,7 +104,7 @@ func TestSlowHandlerKeepsItsGrants(t *testing.T) {
 	})
 }
 
-func TestPanickingHandlerGetsItsGrantsAgain(t *testing.T) {
+func TestGrantsAreRedeliveredAfterPanic(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	mustPublish(t, b, "grants.1", "x")
@@ -124,7 +124,7 @@ func TestPanickingHandlerGetsItsGrantsAgain(t *testing.T) {
 	}
 }
 
-func TestConsumeGrantsFinishesTheBatchInHand(t *testing.T) {
+func TestConsumeGrantsFinishesItsBatch(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	mustPublish(t, b, "grants.1", "x")
@@ -148,7 +148,7 @@ func TestConsumeGrantsFinishesTheBatchInHand(t *testing.T) {
 	}()
 	select {
 	case <-stopped:
-		t.Fatal("stopped with a batch in hand")
+		t.Fatal("stopped in the middle of a batch")
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(finish)
@@ -158,8 +158,8 @@ func TestConsumeGrantsFinishesTheBatchInHand(t *testing.T) {
 	}
 }
 
-// A process that ends with a batch in hand leaves it to the next start on the
-// same folder, at once.
+// The unacknowledged batch of a process that has ended goes immediately to the
+// next start on the same folder.
 func TestGrantsSurviveARestartUnacknowledged(t *testing.T) {
 	t.Parallel()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}

@@ -12,60 +12,61 @@ import (
 )
 
 const (
-	// lookEvery is how old the verdict on health may be in normal operation.
+	// lookEvery is the interval of health checks, so the maximum age of a
+	// verdict in normal operation.
 	lookEvery = 500 * time.Millisecond
-	// verdictExpires distrusts a monitor that hangs; it must exceed the slowest
-	// look: the streams ensured, one request and one probe.
+	// verdictExpires is the age beyond which a verdict is distrusted because
+	// the monitor hangs; it must exceed the slowest check: ensuring the
+	// streams, one request and one probe.
 	verdictExpires = 8 * time.Second
 	// lookTimeout bounds the request, which takes a millisecond on an idle
-	// machine. A crowded one must not look broken.
+	// machine. A busy machine must not look broken.
 	lookTimeout = 2 * time.Second
-	// ensureTimeout bounds making sure of three streams, which takes
-	// milliseconds, in a cluster some hundred.
+	// ensureTimeout bounds ensuring three streams, which takes milliseconds, in
+	// a cluster some hundred milliseconds.
 	ensureTimeout = 2 * time.Second
-	// fullPercent leaves room for the batches that are under way when intake
-	// stops.
+	// fullPercent leaves room for the batches in flight when intake stops.
 	fullPercent = 95
 	// probeSubject belongs to GRANTS because a write error belongs to a stream.
-	// The consumer of grants drops what arrives here.
+	// The grants consumer drops messages on it.
 	probeSubject = prefixGrants + "probe"
 )
 
-// Restarts of the embedded server, more and more rarely, because each one
-// stops everything for a moment.
+// Back-off of restarts of the embedded server: each one interrupts everything
+// for a moment.
 const (
-	// restartBroken is when the server itself says that it is broken; that never
-	// heals, the wait only lets a passing cause go.
+	// restartBroken applies when the server itself reports that it is broken;
+	// that never heals, the wait only lets a transient cause pass.
 	restartBroken = time.Second
-	// restartSilent is when it merely does not answer, which a starved machine
-	// may cause as well; a restart then makes it worse.
+	// restartSilent applies when it merely does not answer, which an overloaded
+	// machine may also cause; a restart then makes it worse.
 	restartSilent = 10 * time.Second
 	restartFirst  = time.Second
 	restartMost   = 30 * time.Second
 	// stopTimeout is how long one round waits for the old server to end; the
-	// next round goes on waiting.
+	// next round continues to wait.
 	stopTimeout = 10 * time.Second
 )
 
-// verdict is what the monitor saw last. It is immutable.
+// verdict is the result of the monitor's last check. It is immutable.
 type verdict struct {
 	at  time.Time
 	err error // nil, ErrFull (GRANTS alone) or ErrUnhealthy
 }
 
 // Healthy returns nil when GRANTS takes messages, else ErrFull or ErrUnhealthy
-// with the cause. It costs one atomic load, so that intake may ask before each
-// batch; the answer is at most half a second old.
+// with the cause. It costs one atomic load, so that intake can check before
+// each batch; the answer is at most half a second old.
 func (b *Bus) Healthy(context.Context) error {
 	v := b.verdict.Load()
 	if age := time.Since(v.at); age > verdictExpires {
-		return ErrUnhealthy.Because(fmt.Errorf("bus: no look at health for %s", age))
+		return ErrUnhealthy.Because(fmt.Errorf("bus: no health check for %s", age))
 	}
 	return v.err
 }
 
-// unhealthy is Healthy for publishers to any stream: that GRANTS is full is
-// no business of the others, and GRANTS itself says so.
+// unhealthy is Healthy for publishers to any stream: a full GRANTS does not
+// concern the other streams, and GRANTS itself refuses with ErrFull.
 func (b *Bus) unhealthy() error {
 	if v := b.verdict.Load(); v.err != nil && !errors.Is(v.err, ErrFull) {
 		return v.err
@@ -93,11 +94,11 @@ func (b *Bus) doubt(stream string) {
 	}
 }
 
-// kick asks for a look now.
+// kick requests an immediate check.
 func (b *Bus) kick() {
 	select {
 	case b.look <- struct{}{}:
-	default: // one is asked for already
+	default: // a request is already pending
 	}
 }
 
@@ -147,10 +148,10 @@ func (b *Bus) examine(ctx context.Context) error {
 	grants, err := b.js.Stream(ask, streamGrants)
 	if err != nil {
 		b.stale.Store(true)
-		return ErrUnhealthy.Because(fmt.Errorf("bus: look at %s: %w", streamGrants, err))
+		return ErrUnhealthy.Because(fmt.Errorf("bus: get stream info of %s: %w", streamGrants, err))
 	}
 	if b.suspect.Load() {
-		// Cleared first: a publisher that times out meanwhile sets it again.
+		// Cleared before the probe: a publisher that times out meanwhile sets it again.
 		b.suspect.Store(false)
 		if err := b.send(ctx, message(probeSubject, ids.New(), []byte("probe"))); err != nil {
 			b.suspect.Store(true)
@@ -159,7 +160,7 @@ func (b *Bus) examine(ctx context.Context) error {
 			}
 			return ErrUnhealthy.Because(fmt.Errorf("bus: probe: %w", err))
 		}
-		// Probes are not backlog; those whose answer was lost go, too.
+		// Probes are not backlog; this also removes those whose answer was lost.
 		if err := grants.Purge(ask, jetstream.WithPurgeSubject(probeSubject)); err != nil {
 			return ErrUnhealthy.Because(fmt.Errorf("bus: remove probe: %w", err))
 		}
@@ -167,13 +168,13 @@ func (b *Bus) examine(ctx context.Context) error {
 	info := grants.CachedInfo()
 	b.m.setBacklog(info.State.Msgs, info.State.Bytes)
 	if limit := info.Config.MaxBytes; limit > 0 && info.State.Bytes >= uint64(limit)/100*fullPercent {
-		return ErrFull.Because(fmt.Errorf("bus: %s holds %d of %d bytes", streamGrants, info.State.Bytes, limit))
+		return ErrFull.Because(fmt.Errorf("bus: %s contains %d of %d bytes", streamGrants, info.State.Bytes, limit))
 	}
 	return nil
 }
 
-// restarts decides when the embedded server is to be started anew. Owned by
-// the monitor goroutine.
+// restarts decides when to restart the embedded server. Owned by the monitor
+// goroutine.
 type restarts struct {
 	bus      *Bus
 	badSince time.Time
@@ -208,7 +209,7 @@ func (r *restarts) consider(ctx context.Context) {
 		err = r.restart(ctx)
 	}
 	if err != nil && err.Error() != r.lastWhy {
-		b.cfg.Log.Error("embedded NATS cannot be restarted yet", "error", err)
+		b.cfg.Log.Error("embedded NATS restart failed, retrying", "error", err)
 		r.lastWhy = err.Error()
 	}
 	r.next = time.Now().Add(r.pause)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// eventually polls cond until it holds; the bus has no signal for what other
+// eventually polls cond until it is true; the bus has no signal for what other
 // goroutines and servers do.
 func eventually(t testing.TB, within time.Duration, what string, cond func() bool) {
 	t.Helper()
@@ -64,7 +64,7 @@ func mustPublish(t testing.TB, b *bus.Bus, subject, data string) ids.ID {
 	return id
 }
 
-// noDeadLetters fails the test when a message is given up on.
+// noDeadLetters fails the test when a message becomes a dead letter.
 func noDeadLetters(t testing.TB) bus.DeadLetters {
 	t.Helper()
 	return func(_ context.Context, consumer string, m bus.Msg, cause error) error {
@@ -104,8 +104,8 @@ func consumeGrants(t testing.TB, b *bus.Bus, handle func(ctx context.Context, ba
 	return stop
 }
 
-// outside is a NATS server of the test's own on a fixed port, which can be
-// stopped and started again on the same store.
+// outside is a NATS server on a fixed port that the test can stop and restart
+// on the same store.
 type outside struct {
 	t    testing.TB
 	opts server.Options
@@ -132,7 +132,7 @@ func (o *outside) start() {
 	}
 	srv.Start()
 	if !srv.ReadyForConnections(10 * time.Second) {
-		o.t.Fatal("outside NATS did not get ready")
+		o.t.Fatal("external NATS did not become ready")
 	}
 	o.srv = srv
 }

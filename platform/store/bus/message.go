@@ -9,26 +9,26 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// Msg is a message in a handler's hand. Ack and Nak are sent without waiting
-// for an answer and may be called from any goroutine; the first of them
-// counts, later ones do nothing. A message that gets neither comes again after
-// the ack wait.
+// Msg is a message passed to a handler. Ack and Nak are sent without waiting
+// for a reply and may be called from any goroutine; the first call counts,
+// later ones do nothing. A message that gets neither is redelivered after the
+// ack wait.
 type Msg struct {
-	ID      ids.ID // the publisher's id, the inbox key; zero when it carries none
+	ID      ids.ID // the publisher's id, the inbox key; zero if it has none
 	Subject string
 	Data    []byte
-	Seq     uint64 // the place in its stream; a stream that was lost counts from 1 again
-	Trace   string // what the publisher's trace is called, for tracing.Follow; empty for none
-	Attempt int    // 1 on the first delivery; interrupted deliveries count, too
+	Seq     uint64 // the sequence in its stream; a recreated stream starts from 1 again
+	Trace   string // the publisher's traceparent, for tracing.Follow; empty for none
+	Attempt int    // 1 on the first delivery; interrupted deliveries also count
 
-	// Ack says that the effect is durable. In a Subscription's handler the bus
-	// acknowledges by itself when the handler returns nil.
+	// Ack confirms that the effect is durable. In a Subscription the bus
+	// acknowledges when the handler returns nil.
 	Ack func() error
-	// Nak asks for another delivery after a delay (0 = at once).
+	// Nak requests redelivery after a delay (0 = immediately).
 	Nak func(delay time.Duration) error
 }
 
-// held is a message that was received and not settled yet.
+// held is a message that is received but not yet settled.
 type held struct {
 	Msg
 	raw     jetstream.Msg
@@ -62,9 +62,9 @@ func hold(raw jetstream.Msg) *held {
 	return h
 }
 
-// keepAlive tells the server every third of wait that the unsettled messages
-// of a batch are being worked on, so that a slow handler is not given company.
-// The returned function ends that.
+// keepAlive reports progress on a batch's unsettled messages to the server
+// every third of wait, so that a slow handler's messages are not redelivered
+// meanwhile. The returned function ends that.
 func keepAlive(batch []*held, wait time.Duration) (stop func()) {
 	every := wait / 3
 	var timer *time.Timer
@@ -74,7 +74,7 @@ func keepAlive(batch []*held, wait time.Duration) (stop func()) {
 		<-ready
 		for _, h := range batch {
 			if !h.settled.Load() {
-				_ = h.raw.InProgress() // without a connection the message comes again, which handlers bear
+				_ = h.raw.InProgress() // without a connection the message is redelivered, which handlers tolerate
 			}
 		}
 		if !done.Load() {

@@ -25,7 +25,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2.5, 12),
 		}, []string{"stream", "outcome"}),
 		handled: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_bus_messages_handled_total", Help: "Messages handed to a consumer, by what became of them: handled, retried, dead, dropped.",
+			Name: "stampede_bus_messages_handled_total", Help: "Messages delivered to a consumer, by outcome: handled, retried, dead, dropped.",
 		}, []string{"consumer", "outcome"}),
 		restarts: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_bus_restarts_total", Help: "Restarts of the embedded NATS after a failure.",
@@ -40,7 +40,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "stampede_bus_grants_bytes", Help: "Size of GRANTS on disk.",
 		}),
 	}
-	// From the first scrape on, so that the first rate is right.
+	// Present from the first scrape, so that the first rate is right.
 	for _, stream := range []string{streamGrants, streamEvents} {
 		m.publish.WithLabelValues(stream, "stored")
 	}

@@ -18,7 +18,7 @@ import (
 	"stampede/platform/workshop/bustest"
 )
 
-// Everything that hangs on the connection goes on after the server was away.
+// Everything that depends on the connection resumes after the server was away.
 func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 	t.Parallel()
 	nats := startOutside(t)
@@ -48,7 +48,7 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 		if round != "before" {
 			nats.stop()
 			eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
-			if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("nobody there")); !errors.Is(err, bus.ErrUnhealthy) {
+			if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("server down")); !errors.Is(err, bus.ErrUnhealthy) {
 				t.Fatalf("publish without a server: %v, want ErrUnhealthy", err)
 			}
 			nats.start()
@@ -60,15 +60,15 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, ch := range map[string]chan string{"grants": grants, "shared": shared, "per instance": own, "broadcast": heard} {
-			for got := ""; got != round; { // an earlier one may come again
-				// Less than the heartbeat of a pull, which would notice as well, late.
+			for got := ""; got != round; { // an earlier one may be redelivered
+				// Less than a pull's heartbeat, which would also notice, but later.
 				got = receive(t, 5*time.Second, what+" "+round, ch)
 			}
 		}
 	}
 }
 
-// An outside server that lost everything gets its streams and consumers again.
+// An external server that lost everything gets its streams and consumers back.
 func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	t.Parallel()
 	nats := startOutside(t)
@@ -95,7 +95,8 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 		nats.start()
 		eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
 	}
-	// Whoever has to send again what was lost can tell a loss from a restart.
+	// EventsCreated tells a loss from a restart, so that lost messages can be
+	// sent again.
 	made := b.EventsCreated()
 	if age := time.Since(made); age < 0 || age > time.Minute {
 		t.Errorf("EVENTS was created %s ago", age)
@@ -116,9 +117,9 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	}
 }
 
-// A write error leaves JetStream silent and broken. The supervisor starts it
-// anew once the folder can be written to, and nothing that was stored is lost.
-func TestBrokenStoreHealsByItself(t *testing.T) {
+// After a write error JetStream stops answering. The monitor restarts it once
+// the folder is writable again, and no stored message is lost.
+func TestBusRecoversFromABrokenStore(t *testing.T) {
 	t.Parallel()
 	const deadline = time.Second
 	dir := t.TempDir()
@@ -128,8 +129,8 @@ func TestBrokenStoreHealsByItself(t *testing.T) {
 	})
 	stored := map[ids.ID]bool{mustPublish(t, b, "grants.1", "before"): true}
 
-	// A file in the place of the folder of blocks fails the next block like a
-	// full disk would, for root as well.
+	// A file in place of the block folder makes the next block fail like a full
+	// disk would, even for root.
 	blocks := filepath.Join(dir, "jetstream", "$G", "streams", "GRANTS", "msgs")
 	if err := os.Rename(blocks, blocks+".away"); err != nil {
 		t.Fatal(err)
@@ -179,9 +180,9 @@ func TestBrokenStoreHealsByItself(t *testing.T) {
 	}
 }
 
-// An answer that is lost on the way leaves the publisher repeating until it
-// hears one: the message is stored once.
-func TestPublishRepeatsUntilItHearsAnAnswer(t *testing.T) {
+// When an answer is lost the publisher repeats the message until it gets one:
+// the message is stored once.
+func TestPublishRepeatsUntilAnswered(t *testing.T) {
 	t.Parallel()
 	nats := startOutside(t)
 	link := startLink(t, nats.addr())
@@ -223,7 +224,7 @@ func TestPublishWithoutAnAnswerIsUnknown(t *testing.T) {
 	mustPublish(t, b, "grants.1", "after")
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestOpenReportsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
 	cfg.URL = "nats://127.0.0.1:1"
@@ -243,15 +244,15 @@ func TestStreamsLeaveHalfOfTheDisk(t *testing.T) {
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
 	for free, want := range map[int64]int64{
 		100 << 30: cfg.GrantsMaxMiB << 20,
-		1 << 30:   172_000_000, // scaled: 0.5 of 1.5625 GiB asked for, out of 0.5
+		1 << 30:   172_000_000, // scaled: 0.5 of the configured 1.5625 GiB, out of 0.5
 		1 << 20:   1 << 20,     // the least that can work
 	} {
 		grants, events, delayed := bus.BoundsFor(cfg, free)
 		if grants < want-want/10 || grants > want+want/10 {
-			t.Errorf("with %d free: grants %d, want about %d", free, grants, want)
+			t.Errorf("with %d bytes free: grants %d, want about %d", free, grants, want)
 		}
 		if sum := grants + events + delayed; sum > max(free/2, 3<<20) {
-			t.Errorf("with %d free the streams may take %d", free, sum)
+			t.Errorf("with %d bytes free the streams may use %d", free, sum)
 		}
 	}
 }
@@ -288,9 +289,9 @@ func startLink(t testing.TB, target string) *link {
 
 func (p *link) addr() string { return p.listener.Addr().String() }
 
-// muteAnswers swallows, rather than delays: what was muted never arrives. Since
-// the rest of a cut line would confuse the client, the connection is closed
-// when the answers are let through again.
+// muteAnswers drops answers instead of delaying them: a muted answer never
+// arrives. Since the rest of a truncated line would confuse the client, the
+// connection is closed when answers pass again.
 func (p *link) muteAnswers(on bool) {
 	if !p.mute.Swap(on) || on {
 		return

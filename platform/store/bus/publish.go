@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// attemptTimeout is how long one sending waits for its answer. A synced
-	// write takes under a millisecond, a queue of 64 publishers 20; whoever has
-	// waited a second is better off asking again, under the same id.
+	// attemptTimeout is how long one attempt waits for its answer. A synced
+	// write takes under a millisecond, a queue of 64 publishers 20 ms; after a
+	// second it is better to repeat, under the same id.
 	attemptTimeout = time.Second
-	// repeatPause keeps a publisher from spinning on an error that comes at once.
+	// repeatPause keeps a publisher from spinning on an immediate error.
 	repeatPause = 100 * time.Millisecond
 )
 
-// Publish stores a message and returns nil once it is on disk. The same bytes
-// under the same id are repeated until PublishDeadline or the end of ctx; the
-// stream keeps one of them. It answers ErrFull, ErrUnhealthy or ErrRefused, at
-// once, only when nothing can have been stored; any other outcome is
-// ErrUnknown. Several goroutines may publish at once. A trace in ctx goes along.
+// Publish stores a message and returns nil once it is on disk. It repeats the
+// same bytes under the same id until PublishDeadline or the end of ctx; the
+// stream keeps one copy. It returns ErrFull, ErrUnhealthy or ErrRefused
+// immediately, and only if nothing can have been stored; any other outcome is
+// ErrUnknown. Safe for concurrent use. The message carries the trace in ctx.
 func (b *Bus) Publish(ctx context.Context, subject string, id ids.ID, data []byte) error {
 	if id.IsZero() {
 		return ErrRefused.Because(errors.New("bus: publish: a message needs an id"))
@@ -45,7 +45,7 @@ func message(subject string, id ids.ID, data []byte) *nats.Msg {
 	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.MsgIDHeader: {id.String()}}}
 }
 
-// store publishes until the outcome is clear or time is up.
+// store publishes until the outcome is clear or the deadline passes.
 func (b *Bus) store(ctx context.Context, msg *nats.Msg) error {
 	stream := streamOf(msg.Subject)
 	if stream == "" {
@@ -70,13 +70,14 @@ func (b *Bus) store(ctx context.Context, msg *nats.Msg) error {
 		}
 		if refused := refusal(err); refused == nil {
 			unclear = true
-			// Who brought a deadline of their own waited as well; only who left did not.
+			// A caller whose own deadline passed has waited for an answer too;
+			// a caller that canceled has not.
 			if !errors.Is(ctx.Err(), context.Canceled) {
 				b.doubt(stream)
 			}
 		} else if !unclear {
-			// After an unclear attempt even a refusal proves nothing: the earlier
-			// sending may still be on its way to the stream.
+			// After an unclear attempt even a refusal proves nothing: the
+			// earlier attempt may still reach the stream.
 			b.m.published(stream, "refused", time.Since(start))
 			return refused
 		}
@@ -93,7 +94,7 @@ func (b *Bus) store(ctx context.Context, msg *nats.Msg) error {
 func (b *Bus) send(ctx context.Context, msg *nats.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	// The library's own repetition would hide that nobody listens.
+	// The library's own retries would hide that no server responds.
 	_, err := b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 	return err
 }
@@ -108,9 +109,9 @@ type Outgoing struct {
 
 // PublishAll sends messages in order without waiting for each answer, then
 // waits for all, at most PublishDeadline. The result has one entry for each
-// message, nil or as Publish answers. It repeats nothing: the outbox relay,
-// for which it is made, comes back with the same ids. Pass a few hundred
-// messages at most; more than 4,000 would be held back by the client.
+// message: nil or an error as from Publish. It does not retry: its caller, the
+// outbox relay, sends again with the same ids. Pass a few hundred messages at
+// most; beyond 4,000 the client blocks.
 func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 	errs := make([]error, len(out))
 	futures := make([]jetstream.PubAckFuture, len(out))
@@ -130,8 +131,8 @@ func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 				if errs[i] = refusal(err); errs[i] == nil {
 					errs[i] = ErrUnknown.Because(err)
 				}
-				// A refusal is about this message alone; without a connection the
-				// rest would fail the same way.
+				// A refusal concerns this message alone; without a connection
+				// the rest would fail the same way.
 				if !errors.Is(errs[i], ErrRefused) {
 					failed = errs[i]
 				}

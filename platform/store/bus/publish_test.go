@@ -31,7 +31,7 @@ func TestOneIDIsStoredOnce(t *testing.T) {
 	}
 }
 
-func TestPublishRefusesWhatNoStreamTakes(t *testing.T) {
+func TestPublishRefusesUnacceptableMessages(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	for name, err := range map[string]error{
@@ -59,7 +59,7 @@ func TestFullGrantsRefuseAndRecover(t *testing.T) {
 		t.Fatalf("publishing past the bound: %v, want ErrFull", err)
 	}
 	eventually(t, 3*time.Second, "health says full", func() bool { return errors.Is(b.Healthy(t.Context()), bus.ErrFull) })
-	// The other streams go on.
+	// The other streams still accept messages.
 	mustPublish(t, b, "events.order.created", "{}")
 
 	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
@@ -90,7 +90,7 @@ func TestPublishAllAnswersForEachMessage(t *testing.T) {
 		}
 	}
 	if n, err := bus.Messages(t.Context(), b, "EVENTS"); err != nil || n != 2 {
-		t.Fatalf("EVENTS holds %d, %v; want 2", n, err)
+		t.Fatalf("EVENTS contains %d, %v; want 2", n, err)
 	}
 }
 
@@ -115,22 +115,22 @@ func TestGrantsDone(t *testing.T) {
 		return seq
 	}
 	if !done(1, last()) {
-		t.Error("an empty stream is done")
+		t.Error("GrantsDone is true on an empty stream")
 	}
 	mustPublish(t, b, "grants.1", "first")
 	mustPublish(t, b, "grants.12", "another item whose number begins alike")
 	upTo := last()
 	if done(1, upTo) {
-		t.Error("item 1 waits and is called done")
+		t.Error("item 1 has a waiting message, but is done")
 	}
 	if !done(2, upTo) {
-		t.Error("item 2 has no message and is called not done")
+		t.Error("item 2 has no message, but is not done")
 	}
 	if !done(12, upTo-1) {
-		t.Error("item 12 has no message up to the first sequence")
+		t.Error("item 12 has no message up to the first sequence, but is not done")
 	}
 
-	// In a handler's hand it is not done, after the ack it is.
+	// While a handler runs it is not done, after the ack it is.
 	inHand, release := make(chan bus.Msg), make(chan struct{})
 	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
 		for _, m := range batch {
@@ -141,19 +141,19 @@ func TestGrantsDone(t *testing.T) {
 			}
 		}
 	})
-	receive(t, 5*time.Second, "a message in hand", inHand)
+	receive(t, 5*time.Second, "a message being handled", inHand)
 	if done(1, upTo) {
-		t.Error("item 1 is in hand and is called done")
+		t.Error("item 1 is being handled, but is done")
 	}
 	release <- struct{}{}
 	receive(t, 5*time.Second, "the second message", inHand)
 	eventually(t, 2*time.Second, "item 1 is done", func() bool { return done(1, upTo) })
 	if done(12, upTo) {
-		t.Error("item 12 is in hand and is called done")
+		t.Error("item 12 is being handled, but is done")
 	}
 	mustPublish(t, b, "grants.1", "after the mark")
 	if !done(1, upTo) {
-		t.Error("a message above the mark counts")
+		t.Error("a message above the mark was counted")
 	}
 	close(release)
 	receive(t, 5*time.Second, "the third message", inHand)

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// pullWait is how long one pull request stays with the server when nothing
-	// comes. It costs a round trip per expiry and instance, nothing else.
+	// pullWait is how long one pull request stays open at the server when no
+	// message arrives. It costs only a round trip per expiry and instance.
 	pullWait = 30 * time.Second
 	// pullPause keeps a consumer from spinning while the server is away.
 	pullPause = 100 * time.Millisecond
 )
 
-// puller receives the messages of one consumer in batches of what is there. It
-// asks for a batch only when its owner is ready for one, so that everything
-// received is in somebody's hand and nothing ages in a buffer.
+// puller receives the messages of one consumer in batches of whatever is
+// available. It requests a batch only when its owner is ready for one, so that
+// every received message is being handled and none ages in a buffer.
 type puller struct {
 	bus      *Bus
 	consumer jetstream.Consumer
-	// create makes the consumer; called again when it has vanished.
+	// create creates the consumer; it is called again when the consumer has vanished.
 	create func(ctx context.Context) (jetstream.Consumer, error)
 }
 
-// next blocks until at least one message is there or ctx ends (then nil), and
-// returns it with whatever else waits, at most most.
+// next blocks until at least one message is available or ctx ends (then nil),
+// and returns it with any others that are waiting, at most most.
 func (p *puller) next(ctx context.Context, most int) []*held {
 	for ctx.Err() == nil {
 		batch, err := p.receive(ctx, most)
@@ -45,8 +45,8 @@ func (p *puller) next(ctx context.Context, most int) []*held {
 	return nil
 }
 
-// receive makes one blocking pull for a single message, then one that takes
-// what waits behind it. No message and no error means that nothing came.
+// receive makes one blocking pull for a single message, then one for the
+// messages behind it. No message and no error means that none arrived.
 func (p *puller) receive(ctx context.Context, most int) ([]*held, error) {
 	first, err := p.fetchOne(ctx)
 	if err != nil || first == nil {
@@ -54,11 +54,11 @@ func (p *puller) receive(ctx context.Context, most int) ([]*held, error) {
 	}
 	batch := []*held{first}
 	if most == 1 || ctx.Err() != nil {
-		return batch, nil //nolint:nilerr // what came must be handled, also when ctx has ended
+		return batch, nil //nolint:nilerr // received messages must be handled even after ctx has ended
 	}
 	rest, err := p.consumer.FetchNoWait(most - 1)
 	if err != nil {
-		return batch, nil //nolint:nilerr // the first message must be handled; the next pull meets the error again
+		return batch, nil //nolint:nilerr // the first message must be handled; the next pull gets the error again
 	}
 	for raw := range rest.Messages() {
 		batch = append(batch, hold(raw))
@@ -70,12 +70,12 @@ func (p *puller) fetchOne(ctx context.Context) (*held, error) {
 	// A reconnect loses the pull request, so it ends the wait.
 	again := p.bus.reconnected.wait()
 	if !p.bus.nc.IsConnected() {
-		// The library leaves a subscription behind for each pull that it cannot
-		// send, so none is tried.
+		// The library leaks a subscription for each pull that it cannot send,
+		// so do not try.
 		select {
 		case <-ctx.Done():
 		case <-again:
-		case <-time.After(pullPause): // the signal may have come before the status
+		case <-time.After(pullPause): // the signal may have fired before the status changed
 		}
 		return nil, nil
 	}
@@ -96,7 +96,7 @@ func (p *puller) fetchOne(ctx context.Context) (*held, error) {
 		return nil, nil
 	case <-again:
 		cancel()
-		// What arrived in the same moment is still handed over.
+		// A message that arrived at the same moment is still returned.
 		if raw := <-fetch.Messages(); raw != nil {
 			return hold(raw), nil
 		}
@@ -104,8 +104,7 @@ func (p *puller) fetchOne(ctx context.Context) (*held, error) {
 	}
 }
 
-// recover waits a little, then makes the consumer again where the server no
-// longer knows it.
+// recover waits a little, then recreates the consumer if the server no longer knows it.
 func (p *puller) recover(ctx context.Context, cause error) {
 	if app.Sleep(ctx, pullPause) != nil {
 		return
@@ -118,14 +117,14 @@ func (p *puller) recover(ctx context.Context, cause error) {
 	consumer, err := p.create(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			p.bus.cfg.Log.WarnContext(ctx, "consumer cannot be made again yet", "error", err, "cause", cause)
+			p.bus.cfg.Log.WarnContext(ctx, "consumer not recreated, retrying", "error", err, "cause", cause)
 		}
 		return
 	}
 	p.consumer = consumer
 }
 
-// newPuller makes the consumer for the first time.
+// newPuller creates the consumer for the first time.
 func (b *Bus) newPuller(ctx context.Context, create func(ctx context.Context) (jetstream.Consumer, error)) (*puller, error) {
 	consumer, err := create(ctx)
 	if err != nil {
@@ -134,7 +133,7 @@ func (b *Bus) newPuller(ctx context.Context, create func(ctx context.Context) (j
 	return &puller{bus: b, consumer: consumer, create: create}, nil
 }
 
-// durable returns the maker of a consumer that all instances share.
+// durable returns the function that creates a consumer shared by all instances.
 func (b *Bus) durable(stream, name string, ackWait time.Duration, filters ...string) func(ctx context.Context) (jetstream.Consumer, error) {
 	return func(ctx context.Context) (jetstream.Consumer, error) {
 		c, err := b.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
@@ -142,8 +141,8 @@ func (b *Bus) durable(stream, name string, ackWait time.Duration, filters ...str
 			FilterSubjects: filters,
 			AckPolicy:      jetstream.AckExplicitPolicy,
 			AckWait:        ackWait,
-			// Never given up on by the server: who gives up is decided by the
-			// handler's side, which keeps a dead letter.
+			// The server never gives up on a message: the subscription decides
+			// that and keeps a dead letter.
 			MaxDeliver: -1,
 		})
 		if err != nil {

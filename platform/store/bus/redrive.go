@@ -6,21 +6,19 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// prefixRedrive starts the subjects of messages that are sent again to one
-// consumer alone: redrive.<consumer>.<message id>.<subject>. They lie on
-// EVENTS.
+// prefixRedrive starts the subjects of messages that are redriven to one
+// consumer only: redrive.<consumer>.<message id>.<subject>. They are on EVENTS.
 const prefixRedrive = "redrive."
 
-// RedriveSubject is where to publish a dead letter so that only the consumer
-// that gave up on it gets it, with the subject and the id of the first time.
-// The publishing needs an id of its own, or the stream would drop it as a
-// duplicate.
+// RedriveSubject returns the subject on which to publish a dead letter so that
+// only the consumer that gave up on it gets it, with its original subject and
+// id. Publish it under a new id, or the stream drops it as a duplicate.
 func RedriveSubject(consumer, messageID, subject string) string {
 	return prefixRedrive + consumer + "." + messageID + "." + subject
 }
 
-// OnGrants reports whether a subject lies on GRANTS, whose messages only
-// ConsumeGrants gets and which are redriven under the subject that they had.
+// OnGrants reports whether a subject is on GRANTS, whose messages only
+// ConsumeGrants gets and which are redriven under their original subject.
 func OnGrants(subject string) bool { return streamOf(subject) == streamGrants }
 
 // restore undoes RedriveSubject on a received message.
@@ -33,7 +31,7 @@ func (h *held) restore() {
 		return
 	}
 	h.Subject = parts[3]
-	// A message that had no id gets none, as in the first place.
+	// A message that had no id gets none again.
 	h.ID = ids.ID{}
 	if id, err := ids.Parse(parts[2]); err == nil {
 		h.ID = id

@@ -2,8 +2,7 @@ package bus
 
 import "sync"
 
-// signal wakes everybody who waits, each time it is fired. The zero value is
-// ready.
+// signal wakes all waiters each time it is fired. The zero value is ready.
 type signal struct {
 	mu sync.Mutex
 	ch chan struct{}

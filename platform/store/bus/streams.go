@@ -26,21 +26,22 @@ const (
 )
 
 const (
-	// duplicateWindow is how long a stream remembers a message id. It covers any
-	// publish deadline and the relay's repetition after a crash many times over,
-	// and costs about 100 bytes a message; what comes later meets the inbox.
+	// duplicateWindow is how long a stream remembers a message id. It exceeds
+	// any publish deadline and the relay's repetition after a crash many times
+	// over, and costs about 100 bytes a message; the inbox catches later
+	// duplicates.
 	duplicateWindow = 2 * time.Minute
 	// EventsMaxAge is how long EVENTS keeps a message. It is a long weekend: a
 	// consumer that was down since Friday night still finds every event on Monday.
 	// The inbox remembers for 7 days, longer than an event can be delivered again.
 	EventsMaxAge = 96 * time.Hour
-	// maxDelayedBytes holds some 300,000 timers of 200 bytes. One goes out per
-	// writer batch, so that is hours of a full rush.
+	// maxDelayedBytes is room for some 300,000 timers of 200 bytes. Each writer
+	// batch adds one, so that is hours of a full rush.
 	maxDelayedBytes = 64 << 20
-	// clusterCopies lets one server of a cluster fail while the other two, which are
-	// the majority, go on.
+	// clusterCopies lets one server of a cluster fail while the other two, the
+	// majority, continue.
 	clusterCopies = 3
-	// replyTimeout bounds one request to JetStream's own interface.
+	// replyTimeout bounds one request to the JetStream API.
 	replyTimeout = 5 * time.Second
 )
 
@@ -49,9 +50,9 @@ type bounds struct{ grants, events, delayed int64 }
 
 func (b bounds) sum() int64 { return b.grants + b.events + b.delayed }
 
-// boundsFor returns the configured sizes, or smaller ones in the same
-// proportion where they would fill more than half of what the disk has left:
-// Postgres lives on the same disk and must never meet its end.
+// boundsFor returns the configured sizes, or proportionally smaller ones if
+// they would fill more than half of the free disk space: Postgres is on the
+// same disk and must never run out of it.
 func boundsFor(cfg Config, freeBytes int64) bounds {
 	b := bounds{grants: cfg.GrantsMaxMiB << 20, events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes}
 	if half := freeBytes / 2; b.sum() > half {
@@ -62,11 +63,11 @@ func boundsFor(cfg Config, freeBytes int64) bounds {
 	return b
 }
 
-// streamConfigs is what the streams must look like.
+// streamConfigs returns the required configuration of the streams.
 func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{{
 		Name:        streamGrants,
-		Description: "granted attempts that the order writer has not written yet",
+		Description: "granted attempts that the order writer has not yet written",
 		Subjects:    []string{prefixGrants + ">"},
 		Retention:   jetstream.WorkQueuePolicy,
 		Discard:     jetstream.DiscardNew,
@@ -76,8 +77,9 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		Name:        streamEvents,
 		Description: "what modules tell each other after a commit",
 		Subjects:    []string{prefixEvents + ">", prefixRedrive + ">"},
-		// Not by interest: with that policy an event published before a new
-		// consumer first subscribes would vanish. The trimmer makes room instead.
+		// Not interest retention: with that policy an event published before a
+		// new consumer first subscribes would vanish. The trimmer makes room
+		// instead.
 		Retention:  jetstream.LimitsPolicy,
 		Discard:    jetstream.DiscardNew,
 		MaxBytes:   b.bounds.events,
@@ -85,11 +87,11 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		Duplicates: duplicateWindow,
 	}, {
 		Name:        streamDelayed,
-		Description: "timers, and those that are due and not forwarded yet",
+		Description: "timers, pending and due but not yet forwarded",
 		Subjects:    []string{prefixDelayedAt + "*", prefixDelayedDue + ">"},
 		Retention:   jetstream.LimitsPolicy,
-		// A stream with schedules cannot refuse. What it drops when full is a
-		// wake-up only: the sweepers find all that is due without it.
+		// A stream with schedules cannot refuse messages. When full it drops
+		// only wake-ups: the sweepers find everything due without them.
 		Discard:           jetstream.DiscardOld,
 		MaxBytes:          b.bounds.delayed,
 		Duplicates:        duplicateWindow,
@@ -97,7 +99,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 	}}
 }
 
-// ensureStreams creates what is missing and brings what exists to this
+// ensureStreams creates missing streams and updates existing ones to this
 // version's settings. Any instance may call it at any time.
 func (b *Bus) ensureStreams(ctx context.Context) error {
 	for _, cfg := range b.streamConfigs() {
@@ -119,8 +121,9 @@ func (b *Bus) ensureStreams(ctx context.Context) error {
 	return nil
 }
 
-// copiesOf is how many servers hold a stream: those that it has, so that an
-// operator may choose with NATS's own tools, and else one, or three in a cluster.
+// copiesOf returns a stream's number of replicas: the current one, so that an
+// operator may choose it with NATS's own tools, or for a new stream one, in a
+// cluster three.
 func (b *Bus) copiesOf(ctx context.Context, stream string) (int, error) {
 	old, err := b.js.Stream(ctx, stream)
 	switch {
@@ -134,13 +137,13 @@ func (b *Bus) copiesOf(ctx context.Context, stream string) (int, error) {
 	return 1, nil
 }
 
-// EventsCreated is when EVENTS, as it is now, was created, by the NATS server's
-// clock. It stays the same through restarts and changes when the stream had to be
-// made anew because its store was lost: what was published before is gone then.
+// EventsCreated returns when the current EVENTS was created, by the NATS
+// server's clock. It is unchanged by restarts and changes when the stream is
+// recreated because its store was lost: events published before are then gone.
 // It costs one atomic load.
 func (b *Bus) EventsCreated() time.Time { return time.Unix(0, b.eventsCreated.Load()) }
 
-// streamOf names the stream that a publisher's subject belongs to, "" for none.
+// streamOf returns the stream of a publisher's subject, "" for none.
 func streamOf(subject string) string {
 	switch {
 	case strings.HasPrefix(subject, prefixGrants):

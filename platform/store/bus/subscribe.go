@@ -15,25 +15,27 @@ import (
 )
 
 const (
-	// defaultAttempts covers 13 s of back-off: enough for a deadlock or a restart
-	// of a neighbour. What must outlast an outage asks for more; from the tenth
-	// on, an attempt costs 30 s.
+	// defaultAttempts covers 13 s of back-off: enough for a deadlock or a
+	// restart of a dependency. A subscription that must outlast an outage sets
+	// more; from the tenth on, an attempt costs 30 s.
 	defaultAttempts = 8
 	firstBackoff    = 100 * time.Millisecond
 	mostBackoff     = 30 * time.Second
-	// quietAttempts is how often an expected error is no news: together 25 s of
-	// back-off, longer than a Load of an item takes.
+	// quietAttempts is how many attempts may fail with an expected error before
+	// it is logged as a warning: together 25 s of back-off, longer than a Load
+	// of an item takes.
 	quietAttempts = 8
-	// eventAckWait is how long a message whose instance died waits for another.
+	// eventAckWait is how long the message of a dead instance waits before
+	// another gets it.
 	eventAckWait = 15 * time.Second
 	// handleTimeout ends a handler that hangs; an effect inside a transaction
 	// takes milliseconds, a webhook has its own, shorter limit.
 	handleTimeout = 30 * time.Second
-	// stopGrace is what a handler gets to end after its context has: it has its
-	// transaction to roll back.
+	// stopGrace is how long a handler may take after its context ends, to roll
+	// back its transaction.
 	stopGrace = time.Second
-	// eventBatch is what one pull takes: enough to make the round trip cheap,
-	// few enough that other instances get their share of a burst.
+	// eventBatch is the size of one pull: large enough to make the round trip
+	// cheap, small enough that other instances get their share of a burst.
 	eventBatch = 16
 )
 
@@ -44,9 +46,9 @@ type Subscription struct {
 	Name string
 	// Filter is a subject on EVENTS; the wildcards * and > are allowed.
 	Filter string
-	// PerInstance delivers to every instance, from now on, once, without
-	// retries: for hints like a push or a flag. The consumer outlives reconnects
-	// and then goes on where it was, so a message may come twice.
+	// PerInstance delivers new messages to every instance, once, without
+	// retries: for hints like a push or a flag. The consumer survives
+	// reconnects and resumes where it was, so a message may arrive twice.
 	PerInstance bool
 	// MaxAttempts before a message becomes a dead letter. 0 means 8, which is
 	// 13 s of back-off; 20 are about 6 minutes, 100 about 46.
@@ -54,26 +56,25 @@ type Subscription struct {
 	// Parallel is how many messages this instance handles at once; 0 means 1,
 	// which keeps their order except for retries.
 	Parallel int
-	// Handle does the effect. nil acknowledges; an error brings the message back
-	// after a back-off of 100 ms doubling to 30 s. ctx ends after 30 s. A panic
-	// counts as an error; one that Expected has marked is not worth a warning at
-	// first. The message may come again after nil, too (at least once), so the
-	// effect needs the inbox or must be repeatable.
+	// Handle performs the effect. nil acknowledges; after an error the message
+	// is redelivered with a back-off of 100 ms doubling to 30 s. ctx ends after
+	// 30 s. A panic counts as an error; an error marked by Expected is not
+	// logged as a warning at first. The message may be redelivered even after
+	// nil (at least once), so the effect needs the inbox or must be idempotent.
 	Handle func(ctx context.Context, m Msg) error
 }
 
 // DeadLetters keeps a message that a consumer has given up on, with an alarm.
-// While it fails, the message is not acknowledged and comes again.
+// While it fails, the message is not acknowledged and is redelivered.
 // platform/watch/deadletters has one.
 type DeadLetters func(ctx context.Context, consumer string, m Msg, cause error) error
 
-// durableName is what NATS and a metrics label both take.
+// durableName matches names that are valid both in NATS and as a metrics label.
 var durableName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Subscribe starts consumers. ctx bounds the start and lends its values to the
-// handlers, not its end: they run until stop is called, which lets handlers in
-// hand finish until its own ctx ends, then cancels theirs and waits one second
-// more.
+// Subscribe starts consumers. ctx bounds the start; handlers inherit its values
+// but not its end. They run until stop is called, which lets running handlers
+// finish until its own ctx ends, then cancels them and waits one second more.
 func (b *Bus) Subscribe(ctx context.Context, subs []Subscription, dead DeadLetters) (stop func(ctx context.Context), err error) {
 	if err := checkSubscriptions(subs, dead); err != nil {
 		return nil, err
@@ -96,14 +97,14 @@ func (b *Bus) Subscribe(ctx context.Context, subs []Subscription, dead DeadLette
 		select {
 		case <-idle:
 		case <-time.After(stopGrace):
-			b.cfg.Log.WarnContext(ctx, "a handler did not end with its context and is left behind")
+			b.cfg.Log.WarnContext(ctx, "handler abandoned: it did not return when its context ended")
 		}
 	}
 	for _, s := range subs {
 		for range max(s.Parallel, 1) {
 			c := &consumer{bus: b, sub: s, dead: dead, most: eventBatch}
 			if s.Parallel > 1 {
-				c.most = 1 // a batch would give one worker what another could do now
+				c.most = 1 // a batch would give one worker messages that another could handle now
 			}
 			create := b.durable(streamEvents, s.Name, eventAckWait, s.Filter, prefixRedrive+s.Name+".>")
 			if s.PerInstance {
@@ -126,7 +127,7 @@ func checkSubscriptions(subs []Subscription, dead DeadLetters) error {
 		case !durableName.MatchString(s.Name):
 			return fmt.Errorf("bus: subscription name %q: only letters, digits, - and _", s.Name)
 		case seen[s.Name]:
-			return fmt.Errorf("bus: two subscriptions are called %s", s.Name)
+			return fmt.Errorf("bus: duplicate subscription name %s", s.Name)
 		case !strings.HasPrefix(s.Filter, prefixEvents):
 			return fmt.Errorf("bus: subscription %s: filter %q is not on EVENTS", s.Name, s.Filter)
 		case s.Handle == nil:
@@ -134,7 +135,7 @@ func checkSubscriptions(subs []Subscription, dead DeadLetters) error {
 		case s.PerInstance && s.Parallel > 1:
 			return fmt.Errorf("bus: subscription %s: every worker of a per-instance consumer would get every message", s.Name)
 		case !s.PerInstance && dead == nil:
-			return fmt.Errorf("bus: subscription %s needs dead letters", s.Name)
+			return fmt.Errorf("bus: subscription %s requires DeadLetters", s.Name)
 		}
 		seen[s.Name] = true
 	}
@@ -158,12 +159,12 @@ func (c *consumer) run(pulling, handling context.Context) {
 			return
 		}
 		stop := func() {}
-		if !c.sub.PerInstance { // nothing is acknowledged there
+		if !c.sub.PerInstance { // per-instance messages are not acknowledged
 			stop = keepAlive(batch, eventAckWait)
 		}
 		for _, h := range batch {
 			if pulling.Err() != nil {
-				// Stopping: hand back what nobody has begun.
+				// Stopping: return the messages that are not yet being handled.
 				_ = h.Nak(0)
 				continue
 			}
@@ -191,21 +192,21 @@ func (c *consumer) take(ctx context.Context, h *held) {
 	case h.Attempt < c.limit():
 		delay := backoff(h.Attempt)
 		c.count("retried")
-		c.log(h).Log(ctx, retryLevel(err, h.Attempt), "message failed and will come again", "error", err, "delay", delay.String())
+		c.log(h).Log(ctx, retryLevel(err, h.Attempt), "message handler failed, retrying", "error", err, "delay", delay.String())
 		c.settle(ctx, h.Nak(delay))
 	default:
 		c.bury(ctx, h, err)
 	}
 }
 
-// expected is an error that belongs to normal work.
+// expected is an error that is part of normal operation.
 type expected struct{ error }
 
 func (e expected) Unwrap() error { return e.error }
 
-// Expected marks a handler's error as part of normal work, such as meeting
-// something that is being loaded: the message comes again as after any error,
-// and only when it keeps failing is that logged as a warning.
+// Expected marks a handler's error as part of normal operation, such as an item
+// that is still being loaded: the message is retried as after any error, but
+// logged as a warning only if it keeps failing.
 func Expected(err error) error {
 	if err == nil {
 		return nil
@@ -220,7 +221,7 @@ func IsExpected(err error) bool {
 	return ok
 }
 
-// retryLevel is how loudly a failed attempt is told.
+// retryLevel returns the level at which a failed attempt is logged.
 func retryLevel(err error, attempt int) slog.Level {
 	if IsExpected(err) && attempt <= quietAttempts {
 		return slog.LevelDebug
@@ -228,13 +229,13 @@ func retryLevel(err error, attempt int) slog.Level {
 	return slog.LevelWarn
 }
 
-// bury keeps a message that is given up on. It is acknowledged only when it
-// is kept.
+// bury keeps a failed message as a dead letter. It acknowledges the message
+// only after the dead letter is stored.
 func (c *consumer) bury(ctx context.Context, h *held, cause error) {
-	// A stop must not come between the letter and the ack.
+	// A stop must not interrupt between the dead letter and the ack.
 	if err := c.dead(context.WithoutCancel(ctx), c.sub.Name, h.Msg, cause); err != nil {
 		c.count("retried")
-		c.log(h).ErrorContext(ctx, "dead letter could not be kept", "error", err, "cause", cause)
+		c.log(h).ErrorContext(ctx, "dead letter not stored", "error", err, "cause", cause)
 		c.settle(ctx, h.Nak(mostBackoff))
 		return
 	}
@@ -275,10 +276,10 @@ func (c *consumer) count(outcome string) {
 	c.bus.m.handled.WithLabelValues(c.sub.Name, outcome).Inc()
 }
 
-// settle reports an ack or nak that could not be sent. The message comes again.
+// settle logs an ack or nak that could not be sent. The message is then redelivered.
 func (c *consumer) settle(ctx context.Context, err error) {
 	if err != nil {
-		c.bus.cfg.Log.WarnContext(ctx, "message could not be settled", "consumer", c.sub.Name, "error", err)
+		c.bus.cfg.Log.WarnContext(ctx, "ack or nak not sent", "consumer", c.sub.Name, "error", err)
 	}
 }
 
@@ -290,9 +291,9 @@ func backoff(attempt int) time.Duration {
 	return min(firstBackoff<<max(attempt-1, 0), mostBackoff)
 }
 
-// ephemeral makes the consumer of one instance: from now on at first, and when
-// it has to be made again, from the message after the last one seen. It goes by
-// time because a stream that was lost counts from 1 again.
+// ephemeral creates the consumer of one instance: at first for new messages
+// only, and when it is recreated, from the message after the last one seen. It
+// goes by time because the sequence of a recreated stream starts from 1 again.
 func (c *consumer) ephemeral(ctx context.Context) (jetstream.Consumer, error) {
 	cfg := jetstream.ConsumerConfig{
 		FilterSubject: c.sub.Filter,
@@ -300,8 +301,8 @@ func (c *consumer) ephemeral(ctx context.Context) (jetstream.Consumer, error) {
 		DeliverPolicy: jetstream.DeliverNewPolicy,
 		MemoryStorage: true,
 		Replicas:      1,
-		// The server forgets it this long after the instance has gone, well after
-		// the next pull of one that lives.
+		// The server removes it this long after the instance has gone; a live
+		// instance pulls well before that.
 		InactiveThreshold: 2 * pullWait,
 	}
 	if !c.last.IsZero() {

@@ -18,7 +18,7 @@ import (
 	"stampede/platform/workshop/bustest"
 )
 
-func TestSharedConsumerGetsWhatWasPublishedBefore(t *testing.T) {
+func TestSharedConsumerGetsEarlierMessages(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	id := mustPublish(t, b, "events.order.created", "before")
@@ -93,7 +93,7 @@ func TestFailingHandlerRetriesThenLeavesADeadLetter(t *testing.T) {
 		t.Fatalf("dead letter %+v", l)
 	}
 	eventually(t, 5*time.Second, "the other consumer had its retry", func() bool { return healthy.Load() == 2 })
-	// Acknowledged: a later message comes alone.
+	// Acknowledged: only the later message is delivered.
 	mustPublish(t, b, "events.a", "second")
 	if l := receive(t, 5*time.Second, "the second dead letter", letters); string(l.m.Data) != "second" || attempts.Load() != 6 {
 		t.Fatalf("second dead letter %q after %d attempts, want 6", l.m.Data, attempts.Load())
@@ -111,7 +111,7 @@ func TestBackoffDoublesWithinItsBounds(t *testing.T) {
 	})
 }
 
-func TestExpectedErrorsAreToldQuietlyAtFirst(t *testing.T) {
+func TestExpectedErrorsAreLoggedQuietlyAtFirst(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("being loaded")
 	marked := fmt.Errorf("release: %w", bus.Expected(cause))
@@ -120,15 +120,15 @@ func TestExpectedErrorsAreToldQuietlyAtFirst(t *testing.T) {
 	}
 	for attempt, want := range map[int]slog.Level{1: slog.LevelDebug, 8: slog.LevelDebug, 9: slog.LevelWarn} {
 		if got := bus.RetryLevel(marked, attempt); got != want {
-			t.Errorf("attempt %d is told at %v", attempt, got)
+			t.Errorf("attempt %d is logged at %v", attempt, got)
 		}
 		if got := bus.RetryLevel(cause, attempt); got != slog.LevelWarn {
-			t.Errorf("attempt %d of an error without the mark is told at %v", attempt, got)
+			t.Errorf("attempt %d of an unmarked error is logged at %v", attempt, got)
 		}
 	}
 }
 
-func TestPerInstanceConsumersEachGetWhatIsNew(t *testing.T) {
+func TestPerInstanceConsumersEachGetNewMessages(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	mustPublish(t, b, "events.a", "old")
@@ -176,20 +176,20 @@ func TestStopWaitsForTheHandlerThenCancelsIt(t *testing.T) {
 		t.Fatalf("handler ended with %v", err)
 	}
 	if ctx.Err() == nil {
-		t.Error("stop did not give the handler its time")
+		t.Error("stop did not wait for the handler")
 	}
 }
 
-func TestSubscribeRefusesWhatCannotWork(t *testing.T) {
+func TestSubscribeRefusesInvalidSubscriptions(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	ok := func(context.Context, bus.Msg) error { return nil }
 	for want, subs := range map[string][]bus.Subscription{
-		"only letters":     {{Name: "with.dot", Filter: "events.>", Handle: ok}},
-		"two subscription": {{Name: "a", Filter: "events.>", Handle: ok}, {Name: "a", Filter: "events.a", Handle: ok}},
-		"not on EVENTS":    {{Name: "a", Filter: "grants.>", Handle: ok}},
-		"no handler":       {{Name: "a", Filter: "events.>"}},
-		"every worker":     {{Name: "a", Filter: "events.>", PerInstance: true, Parallel: 2, Handle: ok}},
+		"only letters":  {{Name: "with.dot", Filter: "events.>", Handle: ok}},
+		"duplicate":     {{Name: "a", Filter: "events.>", Handle: ok}, {Name: "a", Filter: "events.a", Handle: ok}},
+		"not on EVENTS": {{Name: "a", Filter: "grants.>", Handle: ok}},
+		"no handler":    {{Name: "a", Filter: "events.>"}},
+		"every worker":  {{Name: "a", Filter: "events.>", PerInstance: true, Parallel: 2, Handle: ok}},
 	} {
 		if _, err := b.Subscribe(t.Context(), subs, noDeadLetters(t)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %q", err, want)
@@ -200,7 +200,7 @@ func TestSubscribeRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestBroadcastReachesWhoListensNow(t *testing.T) {
+func TestBroadcastReachesCurrentSubscribers(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	got := make(chan string, 10)
@@ -215,10 +215,10 @@ func TestBroadcastReachesWhoListensNow(t *testing.T) {
 		t.Fatalf("got %q", s)
 	}
 	stop()
-	if err := b.Broadcast("broadcast.test", []byte("nobody hears")); err != nil {
+	if err := b.Broadcast("broadcast.test", []byte("no subscriber")); err != nil {
 		t.Fatal(err)
 	}
-	// A second listener gets later broadcasts only, and shows that the first is gone.
+	// A second subscriber gets only later broadcasts, and shows that the first is gone.
 	marker := make(chan string, 10)
 	stop, err = b.OnBroadcast("broadcast.test", func(data []byte) { marker <- string(data) })
 	if err != nil {
@@ -232,11 +232,11 @@ func TestBroadcastReachesWhoListensNow(t *testing.T) {
 		t.Fatalf("got %q", s)
 	}
 	if len(got) != 0 {
-		t.Error("a stopped listener was called")
+		t.Error("a stopped subscriber was called")
 	}
 }
 
-func TestDelayedMessagesComeOnTimeAndOnce(t *testing.T) {
+func TestDelayedMessagesArriveOnTimeAndOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	type arrival struct {
@@ -248,7 +248,7 @@ func TestDelayedMessagesComeOnTimeAndOnce(t *testing.T) {
 		Name: "timers", Filter: "events.order.due",
 		Handle: func(_ context.Context, m bus.Msg) error { got <- arrival{m, time.Now()}; return nil },
 	})
-	// Odd milliseconds: a schedule cut to whole seconds would fire early.
+	// Odd milliseconds: a schedule truncated to whole seconds would fire early.
 	due := time.Now().Add(1234 * time.Millisecond)
 	id := ids.New()
 	for range 2 { // a repetition changes nothing
@@ -281,11 +281,11 @@ func TestDelayedMessagesComeOnTimeAndOnce(t *testing.T) {
 		t.Error("a timer fired twice")
 	}
 	if err := b.Delay(t.Context(), "grants.1", due, ids.New(), nil); !errors.Is(err, bus.ErrRefused) {
-		t.Errorf("a delay to GRANTS: %v, want ErrRefused", err)
+		t.Errorf("delay to GRANTS: %v, want ErrRefused", err)
 	}
 }
 
-func TestTrimMakesRoomWhenAllHaveConsumed(t *testing.T) {
+func TestTrimDropsWhatAllHaveConsumed(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t, func(c *bus.Config) { c.EventsMaxMiB = 1 })
 	data := make([]byte, 50<<10)
@@ -311,7 +311,7 @@ func TestTrimMakesRoomWhenAllHaveConsumed(t *testing.T) {
 		return n
 	}
 	if n := trim(); n != uint64(published) {
-		t.Fatalf("trimmed to %d of %d before anybody consumed", n, published)
+		t.Fatalf("trimmed to %d of %d before any consumer acknowledged", n, published)
 	}
 	var handled atomic.Int64
 	gate := make(chan struct{})

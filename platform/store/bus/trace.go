@@ -9,11 +9,11 @@ import (
 	"stampede/platform/base/tracing"
 )
 
-// traceHeader carries a message's trace, in the words of W3C. Messages that
-// nobody follows do without.
+// traceHeader carries a message's W3C traceparent. Messages without a trace do
+// not have it.
 const traceHeader = "traceparent"
 
-// Names of the steps that messages make.
+// Span names of messages.
 const (
 	spanPublish = "publish"
 	spanHandle  = "handle "
@@ -27,8 +27,8 @@ func carry(ctx context.Context, msg *nats.Msg) {
 	}
 }
 
-// tracedMessages are the steps of those of many messages that are followed; nil
-// when none is.
+// tracedMessages contains the spans of the traced ones among many messages; nil
+// if none is traced.
 type tracedMessages map[int]tracedMessage
 
 type tracedMessage struct {
@@ -36,7 +36,7 @@ type tracedMessage struct {
 	name string
 }
 
-// traceAll begins a step for each message that brings a trace along.
+// traceAll begins a span for each message that carries a trace.
 func (b *Bus) traceAll(ctx context.Context, out []Outgoing) tracedMessages {
 	if !b.cfg.Trace.On() {
 		return nil
@@ -55,7 +55,7 @@ func (b *Bus) traceAll(ctx context.Context, out []Outgoing) tracedMessages {
 	return all
 }
 
-// message makes the i-th message, with its trace.
+// message builds the i-th message, with its trace.
 func (t tracedMessages) message(i int, o Outgoing) *nats.Msg {
 	msg := message(o.Subject, o.ID, o.Data)
 	if name := t[i].name; name != "" {
@@ -64,14 +64,14 @@ func (t tracedMessages) message(i int, o Outgoing) *nats.Msg {
 	return msg
 }
 
-// end ends the steps by how the messages fared.
+// end ends the spans with each message's result.
 func (t tracedMessages) end(errs []error) {
 	for i, m := range t {
 		m.span.End(errs[i])
 	}
 }
 
-// follow begins the step of handling a message.
+// follow begins the span of handling a message.
 func (c *consumer) follow(ctx context.Context, m Msg) (context.Context, tracing.Span) {
 	return c.bus.cfg.Trace.Follow(ctx, spanHandle+c.sub.Name, []string{m.Trace},
 		attribute.String("subject", m.Subject), attribute.Int("attempt", m.Attempt))

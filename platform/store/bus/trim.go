@@ -17,21 +17,21 @@ import (
 const trimEvery = 5 * time.Second
 
 // trimmer makes room on EVENTS when it is more than half full, by dropping
-// what every shared consumer has acknowledged. Until then events stay for
-// their full age, for whoever has to find out what happened.
+// what every shared consumer has acknowledged. Until then events stay for their
+// full age, for an operator who investigates an incident.
 func (b *Bus) trimmer(ctx context.Context) {
-	_ = app.Loop{Every: trimEvery, Log: b.cfg.Log, Failed: "events could not be trimmed", Do: func(ctx context.Context) error {
+	_ = app.Loop{Every: trimEvery, Log: b.cfg.Log, Failed: "trimming of events failed", Do: func(ctx context.Context) error {
 		if b.unhealthy() == nil {
 			return b.trim(ctx)
 		}
 		return nil
-	}}.Run(ctx) // ends with ctx alone
+	}}.Run(ctx) // ends only with ctx
 }
 
 func (b *Bus) trim(ctx context.Context) error {
 	events, err := b.js.Stream(ctx, streamEvents)
 	if err != nil {
-		return fmt.Errorf("bus: look at %s: %w", streamEvents, err)
+		return fmt.Errorf("bus: get stream info of %s: %w", streamEvents, err)
 	}
 	info := events.CachedInfo()
 	if info.Config.MaxBytes <= 0 || info.State.Bytes < uint64(info.Config.MaxBytes)/2 {
@@ -41,11 +41,12 @@ func (b *Bus) trim(ctx context.Context) error {
 	list := events.ListConsumers(ctx)
 	for c := range list.Info() {
 		if c.Config.Durable == "" {
-			continue // of one instance: hints, delivered within milliseconds
+			continue // per instance: hints, delivered within milliseconds
 		}
 		shared++
-		// A consumer without backlog has had everything up to the last sequence
-		// read before, though its own floor stays at the last message it matched.
+		// A consumer without backlog has consumed everything up to the last
+		// sequence read before, though its own floor stays at the last message
+		// it matched.
 		if c.NumPending > 0 || c.NumAckPending > 0 {
 			floor = min(floor, c.AckFloor.Stream)
 		}
@@ -54,7 +55,7 @@ func (b *Bus) trim(ctx context.Context) error {
 		return fmt.Errorf("bus: list consumers: %w", err)
 	}
 	if shared == 0 || floor < info.State.FirstSeq {
-		return nil // nobody has consumed yet, or nothing is done with
+		return nil // no consumer has acknowledged anything yet
 	}
 	if err := events.Purge(ctx, jetstream.WithPurgeSequence(floor+1)); err != nil {
 		return fmt.Errorf("bus: trim %s: %w", streamEvents, err)

@@ -1,5 +1,5 @@
 // Package inbox makes the effect of a message happen once although the message
-// may come several times.
+// may be delivered several times.
 //
 // A consumer calls Fresh in the transaction of its effect, with the message's
 // id and its own name: the row commits with the effect, so a redelivery finds it

@@ -14,10 +14,10 @@ import (
 	"stampede/platform/store/inbox/internal/inboxdb"
 )
 
-// Fresh notes in tx that consumer has taken these messages, and returns those
-// that it had not taken before, each with true. Ids given twice are noted once:
-// a caller that may hold two copies of a message deletes the id from the map
-// when it has used it. A zero id is an error, because a message without an id
+// Fresh records in tx that consumer has handled these messages, and returns
+// those that are new to it, each with true. A repeated id is recorded once: a
+// caller that may have two copies of a message deletes the id from the map
+// after its first use. A zero id is an error, because a message without an id
 // cannot be told from another.
 func Fresh(ctx context.Context, tx pgx.Tx, consumer string, msgIDs []ids.ID) (map[ids.ID]bool, error) {
 	if len(msgIDs) == 0 {
@@ -31,13 +31,13 @@ func Fresh(ctx context.Context, tx pgx.Tx, consumer string, msgIDs []ids.ID) (ma
 		if id.IsZero() {
 			return nil, errors.New("inbox: a message has no id")
 		}
-		// From the id and not from the clock: a redelivery after midnight must
-		// meet the row of its first delivery.
+		// The day comes from the id and not from the clock: a redelivery after
+		// midnight must find the row of its first delivery.
 		days[i] = id.Time().Truncate(24 * time.Hour)
 	}
 	noted, err := inboxdb.New(tx).NoteMessages(ctx, inboxdb.NoteMessagesParams{Consumer: consumer, Ids: sorted, Days: days})
 	if err != nil {
-		return nil, fmt.Errorf("inbox: note messages of %s: %w", consumer, err)
+		return nil, fmt.Errorf("inbox: record messages of %s: %w", consumer, err)
 	}
 	fresh := make(map[ids.ID]bool, len(noted))
 	for _, id := range noted {

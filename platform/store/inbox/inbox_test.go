@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
-// fresh commits one call.
+// fresh makes one call and commits it.
 func fresh(t testing.TB, pool *pgxpool.Pool, consumer string, msgIDs ...ids.ID) map[ids.ID]bool {
 	t.Helper()
 	var got map[ids.ID]bool
@@ -48,7 +48,7 @@ func TestFreshIsTrueOnceForEachConsumer(t *testing.T) {
 		t.Fatalf("another consumer: %v, want %s", got, a)
 	}
 	if got := fresh(t, pool, "writer"); len(got) != 0 {
-		t.Fatalf("nothing asked: %v", got)
+		t.Fatalf("no ids given: %v", got)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestRolledBackMessageIsFreshAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fresh(t, pool, "writer", id); !got[id] {
-		t.Fatal("the message that had no effect is not fresh")
+		t.Fatal("the message is not fresh after a rollback")
 	}
 }
 
@@ -105,8 +105,8 @@ func TestMessageWithoutIDIsAnError(t *testing.T) {
 	}
 }
 
-// Batches that share messages in different orders: each message is fresh for
-// exactly one, and nobody deadlocks.
+// For batches that share messages in different orders, each message is fresh
+// for exactly one batch, and no batch deadlocks.
 func TestConcurrentBatchesShareMessages(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)

@@ -1,6 +1,6 @@
 -- name: NoteMessages :many
--- Returns those that the consumer had not taken before. In one order for every caller, so that two batches that share
--- messages wait for each other and do not deadlock.
+-- Returns those that are new to the consumer. Sorted, so that two batches that
+-- share messages wait for each other instead of deadlocking.
 INSERT INTO platform.inbox (consumer, message_id, day)
 SELECT @consumer, m.id, m.day FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@days::date[]) AS day) m ORDER BY m.id
 ON CONFLICT DO NOTHING RETURNING message_id;

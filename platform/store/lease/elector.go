@@ -7,22 +7,22 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// Elector elects one loop among those of its name to work, through a lease that
-// the leader renews in each round. One goroutine uses it.
+// Elector performs leader election among loops of the same name, through a
+// lease that the leader renews in each round. Not safe for concurrent use.
 type Elector struct {
 	DB     pg.DB
 	Name   string
 	Holder string // the same in each round, another in each process
-	// TTL is how long a leader stays leader without a round. It is longer than two
-	// rounds are apart, so that a busy leader stays leader.
+	// TTL is how long a leader stays leader without a round. It must exceed the
+	// time between two rounds, so that a busy leader stays leader.
 	TTL time.Duration
 
 	held Lease
 }
 
 // IsLeader renews the lease, or acquires it when it is free, and reports whether
-// this loop may make the next round. After an error the loop must skip the round,
-// because another may be leader.
+// this loop may make the next round. After an error the loop must skip the
+// round, because another loop may be leader.
 func (e *Elector) IsLeader(ctx context.Context) (bool, error) {
 	if e.held.Token != 0 {
 		if ok, err := Renew(ctx, e.DB, e.held, e.TTL); err != nil || ok {
@@ -37,7 +37,7 @@ func (e *Elector) IsLeader(ctx context.Context) (bool, error) {
 	return ok, err
 }
 
-// resignTimeout bounds Resign, for which a stop waits. A lease that is not
+// resignTimeout bounds Resign, which delays the stop. A lease that is not
 // released expires.
 const resignTimeout = time.Second
 

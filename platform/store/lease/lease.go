@@ -18,15 +18,15 @@ import (
 type Lease struct {
 	Name   string
 	Holder string
-	// Token rises with every acquisition of the name and never falls: whoever
-	// writes under a lease stores it and refuses a lower one.
+	// Token rises with every acquisition of the name and never falls: code that
+	// writes under a lease stores the token and refuses a lower one.
 	Token int64
 }
 
 // Acquire takes the lease called name for ttl, or reports ok = false while
-// somebody holds it. It is not re-entrant: two goroutines of one holder exclude
-// each other as two processes do. Time is Postgres's alone, so the clocks of
-// the processes do not matter.
+// another holder has it. It is not re-entrant: two goroutines of one holder
+// exclude each other as two processes do. Only Postgres's clock is used, so the
+// processes' clocks do not matter.
 func Acquire(ctx context.Context, db pg.DB, name, holder string, ttl time.Duration) (l Lease, ok bool, err error) {
 	l = Lease{Name: name, Holder: holder}
 	l.Token, err = leasedb.New(db).AcquireLease(ctx, leasedb.AcquireLeaseParams{Name: name, Holder: holder, Life: ttl})
@@ -39,9 +39,9 @@ func Acquire(ctx context.Context, db pg.DB, name, holder string, ttl time.Durati
 	return l, true, nil
 }
 
-// Renew prolongs a lease to ttl from now and reports whether it is still this
-// holder's. A lease that ran out but that nobody took since is renewed: its
-// token is still the highest, so nothing was done in between.
+// Renew extends a lease to ttl from now and reports whether it still belongs to
+// this holder. An expired lease that has not been acquired since is renewed:
+// its token is still the highest, so no other holder has worked in between.
 func Renew(ctx context.Context, db pg.DB, l Lease, ttl time.Duration) (bool, error) {
 	renewed, err := leasedb.New(db).RenewLease(ctx, leasedb.RenewLeaseParams{Name: l.Name, Token: l.Token, Life: ttl})
 	if err != nil {
@@ -50,9 +50,9 @@ func Renew(ctx context.Context, db pg.DB, l Lease, ttl time.Duration) (bool, err
 	return renewed == 1, nil
 }
 
-// Release ends a lease so that the next one need not wait for its expiry. The
-// row stays, because the token must not start again. Releasing a lease that
-// somebody else has taken over has no effect.
+// Release ends a lease so that the next holder need not wait for its expiry.
+// The row stays, because the token must not start over. Releasing a lease that
+// another holder has taken over has no effect.
 func Release(ctx context.Context, db pg.DB, l Lease) error {
 	err := leasedb.New(db).ReleaseLease(ctx, leasedb.ReleaseLeaseParams{Name: l.Name, Token: l.Token})
 	if err != nil {

@@ -48,15 +48,15 @@ func TestOneHolderAtATimeAndTokensRise(t *testing.T) {
 	if !ok || second.Token <= first.Token {
 		t.Fatalf("after the release: %+v, %v", second, ok)
 	}
-	// The first one slept through its lease: neither verb harms the second.
+	// The first holder slept through its lease: neither call affects the second.
 	if ok, err := lease.Renew(t.Context(), db, first, time.Hour); err != nil || ok {
-		t.Fatalf("renewed what another holds: %v, %v", ok, err)
+		t.Fatalf("renewed another holder's lease: %v, %v", ok, err)
 	}
 	if err := lease.Release(t.Context(), db, first); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := acquire(t, db, "load:1", "c", time.Hour); ok {
-		t.Fatal("a stale release ended another's lease")
+		t.Fatal("a stale release ended another holder's lease")
 	}
 	if ok, err := lease.Renew(t.Context(), db, second, time.Hour); err != nil || !ok {
 		t.Fatalf("renew: %v, %v", ok, err)
@@ -75,7 +75,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 	if second.Token <= first.Token {
 		t.Fatalf("tokens %d, then %d", first.Token, second.Token)
 	}
-	// Nobody took it since, so it may be prolonged after its end.
+	// It was not acquired since, so it may be renewed after its expiry.
 	pgtest.Eventually(t, 5*time.Second, func() bool {
 		var over bool
 		if err := db.QueryRow(t.Context(), `SELECT expires_at <= clock_timestamp() FROM platform.leases`).Scan(&over); err != nil {

@@ -13,18 +13,18 @@ import (
 	"stampede/platform/store/outbox/internal/outboxdb"
 )
 
-// MaxPayloadBytes is what fits a NATS message at its server's default limit of
-// 1 MiB with its headers. Some 2,000 orders; a writer of more splits them over
-// several rows.
+// MaxPayloadBytes fits in a NATS message with its headers at the server's
+// default limit of 1 MiB. It is some 2,000 orders; a writer of more splits them
+// over several rows.
 const MaxPayloadBytes = 1_000_000
 
-// Append writes an event into the transaction of its effect and returns its
-// id, which is the message's id on the bus. payload is encoded as JSON, a
-// []byte or json.RawMessage is taken as it is. After the commit, Relay.Wake
-// sends it on without delay. A trace in ctx goes along with the event.
+// Append writes an event in the transaction of its effect and returns its id,
+// which is the message's id on the bus. payload is encoded as JSON; a []byte or
+// json.RawMessage is used unchanged. After the commit, call Relay.Wake to send
+// it without delay. The event carries the trace in ctx.
 func Append(ctx context.Context, tx pgx.Tx, subject string, payload any) (ids.ID, error) {
 	if !strings.HasPrefix(subject, "events.") && !strings.HasPrefix(subject, "redrive.") || strings.ContainsAny(subject, " *>") {
-		return ids.ID{}, fmt.Errorf("outbox: append: subject %q is not one on EVENTS", subject)
+		return ids.ID{}, fmt.Errorf("outbox: append: subject %q is not on EVENTS", subject)
 	}
 	var data []byte
 	switch p := payload.(type) {
@@ -39,10 +39,10 @@ func Append(ctx context.Context, tx pgx.Tx, subject string, payload any) (ids.ID
 		}
 	}
 	if data == nil {
-		data = []byte{} // the column takes no NULL
+		data = []byte{} // the column is NOT NULL
 	}
 	if len(data) > MaxPayloadBytes {
-		return ids.ID{}, fmt.Errorf("outbox: append %s: payload has %d bytes, %d are allowed", subject, len(data), MaxPayloadBytes)
+		return ids.ID{}, fmt.Errorf("outbox: append %s: payload has %d bytes, the limit is %d", subject, len(data), MaxPayloadBytes)
 	}
 	id := ids.New()
 	row := outboxdb.AppendEventParams{ID: id, Subject: subject, Payload: data, Trace: tracing.Carry(ctx)}

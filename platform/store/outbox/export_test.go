@@ -2,7 +2,7 @@ package outbox
 
 import "time"
 
-// AgeEvents lets recall take EVENTS for as much older.
+// AgeEvents makes EVENTS look older to recall by that much.
 func AgeEvents(r *Relay, by time.Duration) { r.margin -= by }
 
 // DieBeforeMark runs f between publishing a window and marking it.

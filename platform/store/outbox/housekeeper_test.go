@@ -16,7 +16,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// quarter is how long records are kept by default.
+// quarter is the default retention of records.
 const quarter = 90 * 24 * time.Hour
 
 func partitions(t testing.TB, pool *pgxpool.Pool) []string {
@@ -33,7 +33,7 @@ func partitions(t testing.TB, pool *pgxpool.Pool) []string {
 	return names
 }
 
-func TestHousekeeperMakesAndDropsDays(t *testing.T) {
+func TestHousekeeperCreatesAndDropsPartitions(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -76,7 +76,7 @@ func TestHousekeeperMakesAndDropsDays(t *testing.T) {
 		}
 	}
 
-	// Two at once, now that everything is sent.
+	// Two run concurrently, now that everything is sent.
 	partition("inbox", -30)
 	var both sync.WaitGroup
 	for range 2 {
@@ -106,12 +106,12 @@ func TestHousekeeperRunsUntilItsContextEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("it did not end")
+		t.Fatal("Run did not return")
 	}
 }
 
-// Alarms that go on and young dead letters stay, the others go.
-func TestHousekeeperForgetsOldRecords(t *testing.T) {
+// Ongoing alarms and recent dead letters stay, the others are removed.
+func TestHousekeeperRemovesOldRecords(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	for _, sql := range []string{

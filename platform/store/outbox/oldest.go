@@ -12,8 +12,8 @@ import (
 	"stampede/platform/store/outbox/internal/outboxdb"
 )
 
-// Oldest returns the subject and the age of the oldest event that is not sent, ""
-// and 0 when all are.
+// Oldest returns the subject and the age of the oldest unsent event, or "" and
+// 0 if all are sent.
 func Oldest(ctx context.Context, pool *pgxpool.Pool) (subject string, age time.Duration, err error) {
 	oldest, err := outboxdb.New(pool).OldestUnsent(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {

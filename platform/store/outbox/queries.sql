@@ -2,7 +2,7 @@
 INSERT INTO platform.outbox (id, subject, payload, trace) VALUES (@id, @subject, @payload, NULLIF(@trace::text, ''));
 
 -- name: OldestUnsent :one
--- By id, which the index of unsent rows has in order: ids rise with time.
+-- By id, the order of the index of unsent rows: ids rise with time.
 SELECT extract(epoch FROM clock_timestamp() - created_at)::float8 AS age, subject
 FROM platform.outbox WHERE sent_at IS NULL ORDER BY id LIMIT 1;
 
@@ -16,7 +16,7 @@ SELECT day, id, subject, payload, coalesce(trace, '') AS trace, extract(epoch FR
 ) w WHERE before < @bytes::bigint ORDER BY id;
 
 -- name: MarkSent :exec
--- The days let Postgres leave the other partitions alone.
+-- The days let Postgres skip the other partitions.
 UPDATE platform.outbox o SET sent_at = clock_timestamp()
 FROM (SELECT unnest(@days::date[]) AS day, unnest(@ids::uuid[]) AS id) s
 WHERE o.day = s.day AND o.id = s.id AND o.day BETWEEN @first_day AND @last_day;
@@ -40,7 +40,7 @@ SELECT pg_advisory_xact_lock(hashtext('platform.ensure_day_partitions'));
 DELETE FROM platform.outbox_default WHERE day < (now() AT TIME ZONE 'UTC')::date - @days::int AND sent_at IS NOT NULL;
 
 -- name: EmptyInboxDefault :exec
--- By when it was seen: a foreign id's day may be any.
+-- By the time it was seen: the day of a foreign id is arbitrary.
 DELETE FROM platform.inbox_default WHERE seen_at < clock_timestamp() - make_interval(days => @days::int);
 
 -- name: RemoveOldAlarms :execrows

@@ -12,25 +12,26 @@ import (
 )
 
 const (
-	// recallMargin is how much later than the making of EVENTS a row may be marked
-	// whose event lay on the lost stream: the mark follows the acknowledgement by
-	// milliseconds, the rest is for two clocks that differ. Rows of the new
-	// stream's first half minute go out twice for it, which consumers bear.
+	// recallMargin is how long after the creation of EVENTS a row may be marked
+	// although its event was on the lost stream: the mark follows the
+	// acknowledgement by milliseconds, the rest allows for clock skew. Because
+	// of it, rows of the new stream's first half minute are sent twice, which
+	// consumers tolerate.
 	recallMargin = 30 * time.Second
 	// recallTimeout bounds the unmarking of one day: a million rows take some
 	// ten seconds.
 	recallTimeout = time.Minute
-	// recallRetry paces the tries after one that failed; meanwhile new rows are
-	// sent as ever.
+	// recallRetry is the pause after a failed recall; meanwhile new rows are
+	// sent as usual.
 	recallRetry = 5 * time.Second
 )
 
 // recall unmarks the rows whose events were lost with EVENTS, so that they are
-// sent again: those marked before the stream, as it is now, was created, unless
-// it would have dropped them by their age. It goes by the times alone and keeps
-// no note of its own: rows sent again are marked later than the stream, so that
-// a crash in the middle, a restart and a second instance go on where it was. In
-// normal operation it asks once after the start and finds nothing.
+// sent again: those marked before the current stream was created, unless it
+// would have dropped them by their age. It compares only these times and stores
+// no state: rows sent again are marked after the stream's creation, so that a
+// restart after a crash, or a second instance, continues where it was. In
+// normal operation it queries once after the start and finds nothing.
 func (r *Relay) recall(ctx context.Context) {
 	created := r.bus.EventsCreated()
 	if created.Equal(r.recalled) || time.Now().Before(r.recallAt) {
@@ -40,28 +41,28 @@ func (r *Relay) recall(ctx context.Context) {
 	r.again.Add(float64(found.all))
 	switch {
 	case found.lost > 0:
-		r.log.WarnContext(ctx, "EVENTS was made anew, what it had held is sent again", "rows", found.all, "created", created)
+		r.log.WarnContext(ctx, "EVENTS was recreated, resending its lost events", "rows", found.all, "created", created)
 	case found.all > 0:
-		r.log.InfoContext(ctx, "events from about the making of EVENTS are sent once more", "rows", found.all, "created", created)
+		r.log.InfoContext(ctx, "resending events from around the creation of EVENTS", "rows", found.all, "created", created)
 	}
 	switch {
 	case err != nil:
 		r.recallAt = time.Now().Add(recallRetry)
-		r.log.WarnContext(ctx, "events that were lost with EVENTS not unmarked yet", "error", err)
+		r.log.WarnContext(ctx, "recall of events lost with EVENTS failed, retrying", "error", err)
 	case done:
 		r.recalled = created
 	}
 }
 
-// recalled is how many rows were unmarked, and how many of them had been marked
-// before the stream was made and not within the margin after.
+// recalled counts the unmarked rows, and those of them marked before the stream
+// was created rather than within the margin after.
 type recalled struct{ all, lost int64 }
 
-// unmark does it a day's partition at a time, each in a transaction of its own.
-// It reports false when another relay is at work: that one may hold rows that
-// it is about to mark.
+// unmark unmarks one day's partition at a time, each in a separate transaction.
+// It reports false when another relay is active, which may be about to mark
+// rows.
 func (r *Relay) unmark(ctx context.Context, created time.Time) (sum recalled, done bool, err error) {
-	var asOf time.Time // rows marked after the beginning are on the new stream
+	var asOf time.Time // rows marked after the recall began are on the new stream
 	for age := keepDays; age >= 0; age-- {
 		n, mine, err := r.unmarkDay(ctx, age, created, &asOf)
 		if err != nil || !mine {
@@ -95,9 +96,9 @@ func (r *Relay) unmarkDay(ctx context.Context, age int, created time.Time, asOf 
 	}
 	oldest := asOf.Add(-bus.EventsMaxAge)
 	if !before.After(oldest) {
-		return n, true, nil // the stream is older than anything that it holds
+		return n, true, nil // the stream is older than its retention, so nothing it would still keep was lost
 	}
-	// Between oldest and before lies the moment up to which a mark means a loss.
+	// The time up to which a mark means a loss lies between oldest and before.
 	day, lostBefore := asOf.UTC().AddDate(0, 0, -age), created
 	switch {
 	case before.Before(created):
@@ -119,7 +120,7 @@ func (r *Relay) unmarkDay(ctx context.Context, age int, created time.Time, asOf 
 	return n, true, nil
 }
 
-// unmarkBetween unmarks the rows of a day that were marked in a span of time.
+// unmarkBetween unmarks the rows of a day that were marked in an interval.
 func unmarkBetween(ctx context.Context, tx pgx.Tx, day, from, to time.Time) (int64, error) {
 	unmarked, err := outboxdb.New(tx).UnmarkBetween(ctx, outboxdb.UnmarkBetweenParams{Day: day, FromTime: from, ToTime: to})
 	if err != nil {
@@ -128,7 +129,7 @@ func unmarkBetween(ctx context.Context, tx pgx.Tx, day, from, to time.Time) (int
 	return unmarked, nil
 }
 
-// tryLock takes the lock of the one relay at work until tx ends.
+// tryLock takes the lock of the active relay until tx ends.
 func tryLock(ctx context.Context, tx pgx.Tx) (mine bool, err error) {
 	if mine, err = outboxdb.New(tx).TryLockRelay(ctx, relayLock); err != nil {
 		return false, fmt.Errorf("outbox: lock: %w", err)
@@ -136,6 +137,6 @@ func tryLock(ctx context.Context, tx pgx.Tx) (mine bool, err error) {
 	return mine, nil
 }
 
-// rollback ends a transaction that was not committed. Under a context that has
-// ended it closes the connection without asking Postgres.
+// rollback ends a transaction that was not committed. If ctx has ended it
+// closes the connection without a round trip to Postgres.
 func rollback(ctx context.Context, tx pgx.Tx) { _ = tx.Rollback(ctx) } // a no-op after Commit

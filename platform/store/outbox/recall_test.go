@@ -19,8 +19,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// A NATS server that loses its store in the middle gets again what it had, as
-// far back as it would have kept it, and nothing is asked of a restart.
+// A NATS server that loses its store while in use gets its events again, as far
+// back as it would have kept them, without a restart of the relay.
 func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -33,7 +33,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 		}
 		srv.Start()
 		if !srv.ReadyForConnections(10 * time.Second) {
-			t.Fatal("NATS did not get ready")
+			t.Fatal("NATS did not become ready")
 		}
 		return srv
 	}
@@ -46,7 +46,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
 	allSent(t, pool)
-	// EVENTS would not have this one any more.
+	// EVENTS would no longer have this one.
 	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '97 hours' WHERE id = $1`, old); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	}
 }
 
-// The same on a fresh volume: the process that sent them is long gone.
+// The same on a fresh volume, when the process that sent the events is long gone.
 func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -82,7 +82,7 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	}
 	allSent(t, pool)
 	stop()
-	// Whoever starts on an EVENTS that is older than the mark leaves it alone.
+	// A start on an EVENTS that is older than the mark leaves the row alone.
 	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '50 minutes'`); err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +98,8 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	}
 }
 
-// A restart soon after the first start loses nothing, and warns of no loss.
-func TestARestartIsNoLoss(t *testing.T) {
+// A restart soon after the first start loses nothing and logs no warning of a loss.
+func TestRestartIsNotALoss(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
@@ -112,13 +112,13 @@ func TestARestartIsNoLoss(t *testing.T) {
 	next := add(t, pool, "next")
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) > 1 && l[len(l)-1].ID == next }, "the next event arrives")
 	stop()
-	if text := said.String(); strings.Contains(text, "WARN") || !strings.Contains(text, "once more") {
-		t.Errorf("the log says %s", text)
+	if text := said.String(); strings.Contains(text, "WARN") || !strings.Contains(text, "resending events") {
+		t.Errorf("the log is %s", text)
 	}
 }
 
-// What was committed while everybody stopped goes out before the relay ends.
-func TestRelaySendsWhatIsLeftBeforeItEnds(t *testing.T) {
+// Events committed during the stop are sent before the relay ends.
+func TestRelaySendsRemainingRowsBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	const rows = 300 // more than a window
@@ -136,8 +136,8 @@ func TestRelaySendsWhatIsLeftBeforeItEnds(t *testing.T) {
 	}
 }
 
-// A Postgres that answers nothing holds up the stop for the grace only.
-func TestHangingPostgresDoesNotHoldUpTheStop(t *testing.T) {
+// A hanging Postgres delays the stop by at most the grace period.
+func TestHangingPostgresDoesNotBlockTheStop(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)

@@ -138,7 +138,7 @@ func TestRelaySendsInOrderUnderTheRowsID(t *testing.T) {
 	allSent(t, pool)
 }
 
-func TestWakeSendsAtOnce(t *testing.T) {
+func TestWakeSendsImmediately(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
@@ -159,7 +159,7 @@ func TestWakeSendsAtOnce(t *testing.T) {
 	}
 }
 
-func TestPollingFindsWhatNobodyWokeFor(t *testing.T) {
+func TestPollingFindsRowsWithoutWakeUp(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
@@ -196,8 +196,8 @@ func TestCrashBetweenPublishAndMark(t *testing.T) {
 	}
 }
 
-// A transaction that began first and commits last has the smaller id. It is
-// sent although a larger one is marked already.
+// A transaction that begins first and commits last has the smaller id. Its
+// event is sent although a larger id is already marked.
 func TestLateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
@@ -228,7 +228,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	}
 }
 
-func TestRowsWaitWhileEventsAreFull(t *testing.T) {
+func TestRowsWaitWhileEventsIsFull(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	b := bustest.Open(t, func(c *bus.Config) { c.EventsMaxMiB = 1 })
@@ -272,14 +272,14 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 	tried := make(chan struct{}, 1000)
 	outbox.DieBeforeMark(r, func() error { tried <- struct{}{}; return nil })
 	stop := run(t, r)
-	if err := gone.Close(t.Context()); err != nil { // as good as a bus that is away for long
+	if err := gone.Close(t.Context()); err != nil { // equivalent to a long bus outage
 		t.Fatal(err)
 	}
 	add(t, pool, "during the outage")
 	for range 3 {
 		<-tried
 	}
-	// Postgres throws everybody out.
+	// Postgres terminates all connections.
 	if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 		<-tried
 	}
 	<-tried
-	pool.Reset() // this test's own connections were thrown out as well
+	pool.Reset() // this test's own connections were terminated as well
 	if n := unsent(t, pool); n != 1 {
 		t.Fatalf("%d rows wait, want 1", n)
 	}
@@ -301,8 +301,8 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 	allSent(t, pool)
 }
 
-// Two instances run a relay each: every row goes out, none twice, whoever is
-// woken.
+// Two instances run a relay each: every row is sent, none twice, whichever
+// relay is woken.
 func TestTwoRelaysShareOneDatabase(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
@@ -312,11 +312,11 @@ func TestTwoRelaysShareOneDatabase(t *testing.T) {
 	for _, r := range relays {
 		outbox.DieBeforeMark(r, func() error {
 			if inside.Add(1) > 1 {
-				t.Error("two relays publish at once")
+				t.Error("two relays publish concurrently")
 			}
 			defer inside.Add(-1)
 			if windows.Add(1) <= 3 {
-				<-time.After(50 * time.Millisecond) // room for the other one to come in
+				<-time.After(50 * time.Millisecond) // time for the other relay to interfere
 			}
 			return nil
 		})
@@ -338,8 +338,9 @@ func TestTwoRelaysShareOneDatabase(t *testing.T) {
 	}
 }
 
-// A row that the bus will never take is set aside with an alarm; the others go.
-func TestRefusedRowHoldsUpNobody(t *testing.T) {
+// A row that the bus permanently refuses is set aside with an alarm; the others
+// are sent.
+func TestRefusedRowDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
@@ -358,7 +359,7 @@ func TestRefusedRowHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestAppendRefusesWhatCannotGoOut(t *testing.T) {
+func TestAppendRefusesUnsendableEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	for name, try := range map[string]struct {
@@ -378,7 +379,7 @@ func TestAppendRefusesWhatCannotGoOut(t *testing.T) {
 			t.Errorf("%s: appended", name)
 		}
 	}
-	// What rolls back is not sent.
+	// A rolled-back event is not sent.
 	errStop := errors.New("stop")
 	if err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
 		if _, err := outbox.Append(t.Context(), tx, "events.a", nil); err != nil {
@@ -393,7 +394,8 @@ func TestAppendRefusesWhatCannotGoOut(t *testing.T) {
 	}
 }
 
-// BenchmarkRelay sends windows of 1 KiB events, as one writer batch each makes.
+// BenchmarkRelay sends windows of 1 KiB events, each the size of a writer
+// batch's event.
 func BenchmarkRelay(bm *testing.B) {
 	pool, b := pgtest.DB(bm), bustest.Open(bm, func(c *bus.Config) { c.EventsMaxMiB = 8 << 10 })
 	const rows = 1024

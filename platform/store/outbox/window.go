@@ -15,23 +15,24 @@ import (
 	"stampede/platform/store/outbox/internal/outboxdb"
 )
 
-// relayPublished is where a test ends the process or fails a window.
+// relayPublished is the point where a test kills the process or fails a window.
 var relayPublished = failpoint.NewErr("relay-published",
-	"The outbox relay has published a window and not marked its rows.")
+	"The outbox relay has published a window and not yet marked its rows.")
 
 const (
-	// windowRows is what one transaction publishes: at 3,500 synced messages a
-	// second it is open for some 80 ms.
+	// windowRows is how many rows one transaction publishes: at 3,500 synced
+	// messages a second it is open for some 80 ms.
 	windowRows = 256
 	// windowBytes bounds the memory of a window whose rows are large.
 	windowBytes = 8 << 20
-	// storeTimeout bounds what a window asks of Postgres before it publishes, and
-	// again after: milliseconds of work. A Postgres that hangs is given up on.
+	// storeTimeout bounds a window's Postgres work before it publishes, and
+	// again after: both take milliseconds. Beyond it Postgres is considered
+	// hanging.
 	storeTimeout = 10 * time.Second
-	// asideFor is how long a refused row waits for an operator to act.
+	// asideFor is how long a refused row is set aside before the next attempt.
 	asideFor = time.Minute
-	// asideMost bounds the memory for refused rows; Append lets none through that
-	// the default settings refuse.
+	// asideMost bounds the memory for refused rows; Append accepts none that a
+	// server with default settings refuses.
 	asideMost = 1000
 )
 
@@ -39,9 +40,9 @@ const (
 type outcome uint8
 
 const (
-	idle  outcome = iota // nothing waits
-	more                 // there may be more at once
-	taken                // another relay is at work
+	idle  outcome = iota // no rows are waiting
+	more                 // more rows may be waiting already
+	taken                // another relay has the lock
 )
 
 // row is one unsent event, with its age in seconds by Postgres's clock.
@@ -49,7 +50,7 @@ type row = outboxdb.UnsentRow
 
 // window publishes and marks the oldest unsent rows in one transaction.
 func (r *Relay) window(ctx context.Context) (outcome, error) {
-	// Two deadlines with the publishing, which has its own, in between.
+	// One deadline before and one after the publishing, which has its own.
 	reading, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	tx, err := r.pool.Begin(reading)
@@ -66,7 +67,7 @@ func (r *Relay) window(ctx context.Context) (outcome, error) {
 		return idle, err
 	}
 	if !mine {
-		r.lag.Set(0) // the other one reports it
+		r.lag.Set(0) // the other relay reports it
 		return taken, nil
 	}
 	rows, err := r.unsent(reading, tx)
@@ -119,15 +120,15 @@ func (r *Relay) unsent(ctx context.Context, tx pgx.Tx) ([]row, error) {
 	return rows, nil
 }
 
-// publish sends the rows and returns those that are stored on the bus, with
-// the reason when others are not.
+// publish sends the rows and returns those that are stored on the bus, with an
+// error if others are not.
 func (r *Relay) publish(ctx context.Context, tx pgx.Tx, rows []row) ([]row, error) {
 	out := make([]bus.Outgoing, len(rows))
 	for i, w := range rows {
 		out[i] = bus.Outgoing{Subject: w.Subject, ID: w.ID, Data: w.Payload, Trace: w.Trace}
 	}
 	sent := make([]row, 0, len(rows))
-	var first error // all that wait behind one cause say the same
+	var first error // rows blocked by the same cause return the same error
 	for i, err := range r.bus.PublishAll(ctx, out) {
 		switch {
 		case err == nil:
@@ -150,14 +151,14 @@ func (r *Relay) setAside(ctx context.Context, tx pgx.Tx, w row, cause error) err
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	r.refused.Inc()
-	r.log.ErrorContext(ctx, "outbox row is refused by the bus", "id", w.ID.String(), "subject", w.Subject, "error", cause)
+	r.log.ErrorContext(ctx, "outbox row refused by the bus", "id", w.ID.String(), "subject", w.Subject, "error", cause)
 	if len(r.aside) < asideMost {
 		r.aside[w.ID] = time.Now().Add(asideFor)
 	}
 	return r.raise(ctx, tx, w.Subject, fmt.Sprintf("Row %s of %d bytes: %v", w.ID, len(w.Payload), cause))
 }
 
-// mark notes that rows are on the bus.
+// mark records that rows are on the bus.
 func mark(ctx context.Context, tx pgx.Tx, sent []row) error {
 	if len(sent) == 0 {
 		return nil

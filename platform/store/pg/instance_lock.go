@@ -18,16 +18,17 @@ const instanceLockKey = 0x7374616d70656465
 // ErrInstanceLocked means that another process with an embedded bus uses the database.
 var ErrInstanceLocked = errors.New("another stampede with an embedded NATS serves this database: stop it, or give every instance the same --nats-url")
 
-// InstanceLock is the advisory lock of a process with an embedded bus, the single
-// instance on its database. Two of them would each carry half of the messages.
+// InstanceLock is the advisory lock of a process with an embedded bus, which
+// must be the only instance on its database. Two of them would each carry part
+// of the messages.
 type InstanceLock struct {
 	url  string
 	mu   sync.Mutex
 	conn *pgx.Conn
 }
 
-// instanceLockCheck is how often the lock's connection is checked; a takeover in
-// between is harmless for that long because each message is in one bus only.
+// instanceLockCheck is how often the lock's connection is checked; a takeover
+// is harmless for that long because each message is in one bus only.
 const instanceLockCheck = 2 * time.Second
 
 // AcquireInstanceLock takes the lock or returns ErrInstanceLocked.
@@ -36,16 +37,16 @@ func AcquireInstanceLock(ctx context.Context, databaseURL string) (*InstanceLock
 	if err := l.take(ctx); err != nil {
 		return nil, err
 	}
-	// Every holder of a lease is dead, or it would hold the lock, so the leases end
-	// at once. Their tokens stay, which still fences off a holder that slept.
+	// Every lease holder is dead, or it would hold the lock, so end the leases
+	// now. Their tokens stay, which still fences off a holder that slept.
 	if err := pgdb.New(l.conn).EndLeases(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("pg: end the leases of dead holders: %w", err), l.Close(ctx))
 	}
 	return l, nil
 }
 
-// take tries for the lock on a connection of its own, which holds it for as long
-// as it lives.
+// take tries to acquire the lock on a dedicated connection, which holds it for
+// as long as it is open.
 func (l *InstanceLock) take(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, l.url)
 	if err != nil {
@@ -66,9 +67,9 @@ func (l *InstanceLock) take(ctx context.Context) error {
 	return nil
 }
 
-// Watch keeps the lock through losses of its connection until ctx ends. It
-// returns ErrInstanceLocked when another process took the lock meanwhile: the caller
-// must stop.
+// Watch reacquires the lock after losses of its connection until ctx ends. It
+// returns ErrInstanceLocked if another process took the lock meanwhile: the
+// caller must stop.
 func (l *InstanceLock) Watch(ctx context.Context) error {
 	tick := time.NewTicker(instanceLockCheck)
 	defer tick.Stop()
@@ -90,8 +91,8 @@ func (l *InstanceLock) Watch(ctx context.Context) error {
 	}
 }
 
-// Keep returns a worker's run: it watches, and calls lost with ErrInstanceLocked,
-// which must stop the process.
+// Keep returns a worker's Run function: it calls Watch, and calls lost with
+// ErrInstanceLocked, which must stop the process.
 func (l *InstanceLock) Keep(lost func(error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := l.Watch(ctx)
@@ -106,8 +107,9 @@ func (l *InstanceLock) Keep(lost func(error)) func(context.Context) error {
 func (l *InstanceLock) Close(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Postgres notices a closed connection a moment later; a successor must not be
-	// refused in that moment. A connection that is gone has given the lock back.
+	// Unlock explicitly: Postgres notices a closed connection only a moment
+	// later, and a successor must not be refused in that moment. A lost
+	// connection has already released the lock.
 	_ = pgdb.New(l.conn).UnlockInstance(ctx, instanceLockKey)
 	return l.conn.Close(ctx)
 }

@@ -17,15 +17,15 @@ import (
 // ErrNewerData means that the database was migrated by a newer Stampede.
 var ErrNewerData = errors.New("a newer Stampede migrated the database; start that version or restore a backup from before")
 
-// ErrUnreleased means that the database has a schema of no release: the builds
-// before the first one numbered their migrations from 1.
-var ErrUnreleased = errors.New("a build from before the first release made the database, and its data cannot be converted; " +
-	"start over: with `stampede run --fresh`, or for `stampede serve` with a new database and an emptied Redis")
+// ErrUnreleased means that the database has the schema of an unreleased build:
+// builds before the first release numbered their migrations from 1.
+var ErrUnreleased = errors.New("a build from before the first release created the database, and its data cannot be converted; " +
+	"start over with `stampede run --fresh`, or run `stampede serve` with a new database and an emptied Redis")
 
 // Migrate brings the database to this binary's schema, which is version to, and
-// makes sure that the next days' partitions exist. Several processes may call it at
-// once: an advisory lock lets one work while the others wait. The database was at
-// version from when it was called; 0 is an empty one.
+// makes sure that the next days' partitions exist. Several processes may call
+// it concurrently: an advisory lock lets one work while the others wait. from
+// is the database's version before the call; 0 is an empty database.
 func Migrate(ctx context.Context, databaseURL string) (from, to int64, err error) {
 	db, err := sql.Open("pgx", databaseURL)
 	if err != nil {
@@ -57,7 +57,7 @@ func Migrate(ctx context.Context, databaseURL string) (from, to int64, err error
 	if _, err := p.Up(ctx); err != nil {
 		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
-	// On goose's own connection, which is database/sql's and not pgx's.
+	// On goose's connection, which belongs to database/sql and not to pgx.
 	if _, err := db.ExecContext(ctx, `SELECT platform.ensure_day_partitions(7)`); err != nil {
 		return 0, 0, fmt.Errorf("pg: create partitions: %w", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestMigrateRefusesASchemaThatItDoesNotKnow: the error must say what to do, for an
-// operator reads nothing else when a server does not start.
-func TestMigrateRefusesASchemaThatItDoesNotKnow(t *testing.T) {
+// TestMigrateRefusesUnknownSchema checks that the error says what to do, since
+// it is all an operator sees when a server does not start.
+func TestMigrateRefusesUnknownSchema(t *testing.T) {
 	t.Parallel()
 	const record = `INSERT INTO goose_db_version (version_id, is_applied) VALUES `
 	for name, test := range map[string]struct {
@@ -34,7 +34,7 @@ func TestMigrateRefusesASchemaThatItDoesNotKnow(t *testing.T) {
 			}
 			for _, part := range test.says {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%q does not say %q", err, part)
+					t.Errorf("%q does not contain %q", err, part)
 				}
 			}
 		})

@@ -20,8 +20,8 @@ import (
 const MinVersion = 150000
 
 // Open connects a pool for one module. name appears in pg_stat_activity, so
-// that an operator sees who holds a connection; maxConns is the module's whole
-// budget, so that one module's rush cannot starve another's callbacks.
+// that an operator sees which module has a connection; maxConns is the module's
+// whole budget, so that one module's rush cannot starve another's callbacks.
 func Open(ctx context.Context, url, name string, maxConns int32) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -41,11 +41,11 @@ func Open(ctx context.Context, url, name string, maxConns int32) (*pgxpool.Pool,
 	return pool, nil
 }
 
-// Close closes a pool and waits for its connections to come back, or for ctx: a
-// query that hangs must not keep the process from ending.
+// Close closes a pool and waits until its connections are returned or ctx ends:
+// a hanging query must not keep the process from exiting.
 func Close(ctx context.Context, pool *pgxpool.Pool) error {
 	if app.Await(ctx, pool.Close) != nil {
-		return errors.New("pg: a connection was still at work")
+		return errors.New("pg: close pool: a connection is still in use")
 	}
 	return nil
 }
@@ -62,9 +62,9 @@ type DB interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// txAttempts bounds how often a transaction is begun again after a deadlock or
-// a serialization failure. With one lock order everywhere these are rare; five
-// attempts with back-off outlast any honest collision.
+// txAttempts bounds how often a transaction is retried after a deadlock or a
+// serialization failure. With one lock order everywhere these are rare; five
+// attempts with back-off outlast any genuine conflict.
 const txAttempts = 5
 
 // InTx runs fn in a transaction and commits it when fn returns nil. A deadlock
@@ -102,22 +102,22 @@ func once(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
 	return nil
 }
 
-// Retryable reports whether the transaction that failed with err may simply be
-// run again: a deadlock or a serialization failure.
+// Retryable reports whether a transaction that failed with err may simply be
+// retried: after a deadlock or a serialization failure.
 func Retryable(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001")
 }
 
-// ViolatesCheck reports whether err is the violation of a named CHECK.
+// ViolatesCheck reports whether err is a violation of the named CHECK constraint.
 func ViolatesCheck(err error, constraint string) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == "23514" && pgErr.ConstraintName == constraint
 }
 
-// ViolatesUnique reports whether err is the violation of a unique key; an
-// empty constraint matches any. A partition's index carries a derived name,
-// so callers on partitioned tables pass "".
+// ViolatesUnique reports whether err is a violation of a unique key; an empty
+// constraint matches any. A partition's index has a derived name, so callers on
+// partitioned tables pass "".
 func ViolatesUnique(err error, constraint string) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == "23505" && (constraint == "" || pgErr.ConstraintName == constraint)

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestCloseDoesNotOutlastItsContext holds a connection, as a query that hangs
-// does: the stop must go on without it.
+// TestCloseDoesNotOutlastItsContext holds a connection, as a hanging query
+// does: the stop must continue without it.
 func TestCloseDoesNotOutlastItsContext(t *testing.T) {
 	t.Parallel()
 	pool, err := pg.Open(t.Context(), pgtest.DatabaseURL(t), "test", 2)
@@ -31,7 +31,7 @@ func TestCloseDoesNotOutlastItsContext(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil {
-			t.Error("Close said that every connection came back")
+			t.Error("Close reported that every connection was returned")
 		}
 	case <-time.After(5 * time.Second):
 		t.Error("Close waited for the connection")
@@ -39,7 +39,7 @@ func TestCloseDoesNotOutlastItsContext(t *testing.T) {
 	held.Release()
 }
 
-func TestOnlyOneIsAlone(t *testing.T) {
+func TestInstanceLockHasOneHolder(t *testing.T) {
 	t.Parallel()
 	url := pgtest.DatabaseURL(t)
 	first, err := pg.AcquireInstanceLock(t.Context(), url)
@@ -47,7 +47,7 @@ func TestOnlyOneIsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := pg.AcquireInstanceLock(t.Context(), url); !errors.Is(err, pg.ErrInstanceLocked) {
-		t.Fatalf("a second one: %v, want ErrInstanceLocked", err)
+		t.Fatalf("second lock: %v, want ErrInstanceLocked", err)
 	}
 	if err := first.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -56,8 +56,8 @@ func TestOnlyOneIsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first one's connection is gone and another has the lock: its watch must
-	// say so, which is what ends the process.
+	// The first holder's connection is gone and another has the lock: Watch
+	// must report it, which ends the process.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := first.Watch(ctx); !errors.Is(err, pg.ErrInstanceLocked) {

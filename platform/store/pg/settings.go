@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// Settings are the process's connections.
+// Settings are the process's connection budget.
 type Settings struct {
-	MaxConns int32 `default:"39" env:"STAMPEDE_MAX_CONNS" help:"Postgres connections of this instance, shared out among its parts by their weights; at the default the order writer has 10 and payments, which must answer however busy the rush is, 8." min:"12" max:"5000"`
+	MaxConns int32 `default:"39" env:"STAMPEDE_MAX_CONNS" help:"Postgres connections of this instance, divided among its modules by weight; by default the order writer gets 10, and payments, which must answer however busy the rush is, 8." min:"12" max:"5000"`
 }
 
-// leastConns of a pool: one of a single connection deadlocks where work on it asks
-// for another.
+// leastConns is the smallest pool: with a single connection, code that needs a
+// second one deadlocks.
 const leastConns = 2
 
-// Share shares a budget of connections out by weights, leastConns to each and then
-// one after the other to the part that has the fewest for its weight. With the sum
-// of the weights as the budget, each part gets its weight.
+// Share divides a budget of connections by weight: leastConns to each part,
+// then one at a time to the part that has the fewest for its weight. With the
+// sum of the weights as the budget, each part gets its weight.
 func Share(budget int32, weights map[string]int32) map[string]int32 {
 	shares := map[string]int32{}
 	for name := range weights {

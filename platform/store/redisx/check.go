@@ -12,11 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Check refuses a Redis that is too old and tells warn of each setting that
-// would lose grants in a crash or a full memory. In a cluster it looks at every
-// node, replicas too, because each may come to be a primary; one that does not
-// answer is a warning, because the others can sell. A managed Redis may hide its
-// settings; what cannot be read is not warned about.
+// Check refuses a Redis that is too old and calls warn for each setting that
+// would lose grants in a crash or when memory is full. In a cluster it checks
+// every node, including replicas, because each may become a primary; a node
+// that does not answer causes a warning, because the others can sell. A managed
+// Redis may hide its settings; unreadable ones cause no warning.
 func Check(ctx context.Context, rdb redis.UniversalClient, warn func(sentence string)) error {
 	warnings, err := checkAll(ctx, rdb)
 	for _, w := range warnings {
@@ -30,12 +30,12 @@ func checkAll(ctx context.Context, rdb redis.UniversalClient) (warnings []string
 	if !ok {
 		return check(ctx, rdb, "Redis")
 	}
-	var mu sync.Mutex // the nodes are asked at once
+	var mu sync.Mutex // the nodes are queried concurrently
 	err = cluster.ForEachShard(ctx, func(ctx context.Context, node *redis.Client) error {
 		name := "Redis at " + node.Options().Addr
 		found, err := check(ctx, node, name)
 		if _, old := errors.AsType[tooOldError](err); err != nil && !old {
-			found, err = []string{fmt.Sprintf("%s was not looked at: %v", name, err)}, nil
+			found, err = []string{fmt.Sprintf("%s was not checked: %v", name, err)}, nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -46,14 +46,14 @@ func checkAll(ctx context.Context, rdb redis.UniversalClient) (warnings []string
 	return warnings, err
 }
 
-// tooOldError refuses a server for its version.
+// tooOldError refuses a server because of its version.
 type tooOldError struct{ name, version string }
 
 func (e tooOldError) Error() string {
-	return fmt.Sprintf("redisx: %s %s is too old: Stampede needs Redis %d or newer, or Valkey", e.name, e.version, MinMajor)
+	return fmt.Sprintf("redisx: %s %s is too old: Stampede requires Redis %d or newer, or Valkey", e.name, e.version, MinMajor)
 }
 
-// check looks at one server, which its findings call name.
+// check checks one server, which its warnings call name.
 func check(ctx context.Context, rdb redis.Cmdable, name string) (warnings []string, err error) {
 	info, err := rdb.Info(ctx, "server").Result()
 	if err != nil {
@@ -76,7 +76,7 @@ func check(ctx context.Context, rdb redis.Cmdable, name string) (warnings []stri
 	} {
 		got, err := rdb.ConfigGet(ctx, want.name).Result()
 		if err == nil && got[want.name] != "" && got[want.name] != want.value {
-			warnings = append(warnings, fmt.Sprintf("%s has %s %s, better is %s: %s", name, want.name, got[want.name], want.value, want.why))
+			warnings = append(warnings, fmt.Sprintf("%s has %s %s, want %s: %s", name, want.name, got[want.name], want.value, want.why))
 		}
 	}
 	return warnings, nil

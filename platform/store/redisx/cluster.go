@@ -12,17 +12,17 @@ import (
 
 const (
 	// groupDialTimeout is how long a server of a group may take to accept a
-	// connection. A machine without power does not even refuse, and until it is
-	// given up on nobody looks for its successor.
+	// connection. A powered-off machine does not even refuse, and the client
+	// does not look for its successor until the attempt times out.
 	groupDialTimeout = time.Second
-	// clusterLooksEvery is how old a client's picture of the cluster may be. A
-	// node that is dead sends nobody elsewhere, so this picture alone leads to the
-	// replica that has taken over; the client's own minute would be the length of
-	// every outage. One look costs a node some microseconds.
+	// clusterLooksEvery is how old a client's view of the cluster may be. A
+	// dead node sends no redirections, so only this view leads to the replica
+	// that has taken over; the client's default of a minute would be the length
+	// of every outage. One refresh costs a node some microseconds.
 	clusterLooksEvery = time.Second
 )
 
-// client makes the client that the options are for.
+// client creates the client that fits the options.
 func client(o *redis.UniversalOptions) redis.UniversalClient {
 	if !o.IsClusterMode {
 		return redis.NewUniversalClient(o)
@@ -37,15 +37,16 @@ func client(o *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewClusterClient(cluster)
 }
 
-// ErrNoAnswer says that a cluster's node may or may not have carried a command out.
+// ErrNoAnswer means that a cluster node may or may not have executed a command.
 var ErrNoAnswer = errors.New("redisx: no answer from the node")
 
-// once keeps a cluster's client from sending a command again when its answer was
-// lost. That client has one number for redirections, which have to be followed,
-// and for repetitions, which noRetries forbids. It repeats what it recognises as
-// an error of the network, so those are told in other words. What was certainly
-// not carried out stays as it is. Pipelines go their own way inside the client
-// and may be sent twice; whoever makes one must bear that.
+// once keeps a cluster client from resending a command whose answer was lost.
+// That client has one limit for both redirections, which must be followed, and
+// retries, which noRetries forbids. It retries errors that it recognizes as
+// network errors, so once replaces these by ErrNoAnswer. Errors of commands
+// that were certainly not executed are left unchanged. Pipelines take another
+// path inside the client and may be sent twice; their callers must tolerate
+// that.
 type once struct{}
 
 func (once) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -64,7 +65,7 @@ func (once) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// unclear reports whether a command may have been carried out although it failed.
+// unclear reports whether a command may have been executed although it failed.
 func unclear(err error) bool {
 	if _, answered := errors.AsType[redis.Error](err); answered {
 		return false
@@ -74,7 +75,7 @@ func unclear(err error) bool {
 	}
 	for _, harmless := range []error{
 		redis.ErrPoolTimeout, redis.ErrPoolExhausted, redis.ErrClosed, // not sent
-		context.Canceled, context.DeadlineExceeded, // not repeated, and callers ask for them
+		context.Canceled, context.DeadlineExceeded, // not retried, and callers check for them
 	} {
 		if errors.Is(err, harmless) {
 			return false

@@ -16,28 +16,29 @@ import (
 	"stampede/platform/base/app"
 )
 
-// lockRetry is the mean wait before a taken lock is tried again, some ten times
-// what work worth a lock takes at least. The waits are spread over half to one and
-// a half of it, so that those who wait do not come at once.
+// lockRetry is the mean wait before retrying a taken lock, some ten times the
+// shortest work that is worth a lock. Waits are spread over half to one and a
+// half of it, so that waiters do not retry at the same moment.
 const lockRetry = 20 * time.Millisecond
 
-// Locks are taken by redsync: a majority of the nodes decides, and a lock whose
-// holder died runs out.
+// Locks acquires locks with redsync: a majority of the nodes decides, and the
+// lock of a dead holder expires.
 //
-// They save work and order nothing. A holder that is stopped for longer than its
-// lock lasts, or a node that restarts without its data, lets two hold it: see
-// Martin Kleppmann, "How to do distributed locking",
-// https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html. Every
-// caller must stay correct then and go on without a lock where none is to be had.
-// What must happen once needs a unique key or a conditional update in Postgres, or
-// platform/store/lease, whose token grows and fences.
+// They save work and guarantee nothing. A holder that is suspended for longer
+// than its lock lasts, or a node that restarts without its data, lets two
+// processes hold it: see Martin Kleppmann, "How to do distributed locking",
+// https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html.
+// Every caller must stay correct in that case and proceed without a lock if
+// none can be acquired. An effect that must happen only once needs a unique key
+// or a conditional update in Postgres, or platform/store/lease, whose token
+// grows and fences.
 type Locks struct {
 	sync  *redsync.Redsync
 	nodes []redis.UniversalClient
 }
 
-// OpenLocks takes locks on the servers of the given URLs, which share nothing, or
-// on shop's Redis where there are none. A server that does not answer is a
+// OpenLocks uses the servers of the given URLs, which share nothing, or the
+// shop's Redis if there are none. A server that does not answer causes a
 // warning: the others decide without it.
 func OpenLocks(ctx context.Context, log *slog.Logger, shop redis.UniversalClient, urls ...string) (*Locks, error) {
 	l := &Locks{}
@@ -50,7 +51,7 @@ func OpenLocks(ctx context.Context, log *slog.Logger, shop redis.UniversalClient
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
-		o.DialTimeout, o.DialerRetries = groupDialTimeout, 1 // as in a group, the others need not wait for a dead one
+		o.DialTimeout, o.DialerRetries = groupDialTimeout, 1 // as in a group, do not wait long for a dead node
 		node := client(o)
 		l.nodes, pools = append(l.nodes, node), append(pools, goredis.NewPool(node))
 		if err := node.Ping(ctx).Err(); err != nil {
@@ -61,19 +62,20 @@ func OpenLocks(ctx context.Context, log *slog.Logger, shop redis.UniversalClient
 	return l, nil
 }
 
-// Acquire takes a lock that runs out by itself after a time and waits for it until
-// ctx ends. Where the nodes cannot decide it returns an error at once. An attempt
-// waits for a node a twentieth of the lock's time, redsync's default.
+// Acquire takes a lock that expires after the given time, and waits for it
+// until ctx ends. If the nodes cannot decide it returns an error immediately.
+// An attempt waits for each node a twentieth of the lock's time, redsync's
+// default.
 func (l *Locks) Acquire(ctx context.Context, key string, lasts time.Duration) (release func(), err error) {
 	lock := l.sync.NewMutex(key, redsync.WithExpiry(lasts))
-	steady := context.WithoutCancel(ctx) // an attempt that is broken off may leave its key on a node
+	steady := context.WithoutCancel(ctx) // an interrupted attempt may leave its key on a node
 	for {
 		err := lock.TryLockContext(steady)
 		if err == nil {
 			return func() {
 				ctx, cancel := context.WithTimeout(steady, lasts/20)
 				defer cancel()
-				_, _ = lock.UnlockContext(ctx) // what is not given back runs out
+				_, _ = lock.UnlockContext(ctx) // a lock that is not released expires
 			}, nil
 		}
 		_, taken := errors.AsType[*redsync.ErrTaken](err)

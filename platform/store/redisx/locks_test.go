@@ -14,7 +14,7 @@ import (
 	"stampede/platform/workshop/redistest"
 )
 
-// openLocks takes locks on n servers of the test's own.
+// openLocks opens locks on n servers of this test.
 func openLocks(t *testing.T, n int) (*redisx.Locks, []*redistest.Server) {
 	t.Helper()
 	var urls []string
@@ -51,7 +51,7 @@ func taken(t *testing.T, l *redisx.Locks) {
 	}
 }
 
-func TestLocksGoOnWhileAMajorityOfThreeNodesLives(t *testing.T) {
+func TestLocksWorkWithTwoOfThreeNodes(t *testing.T) {
 	t.Parallel()
 	l, servers := openLocks(t, 3)
 	release := acquire(t, l)
@@ -88,7 +88,7 @@ func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 		}
 		late := acquire(t, l)
 		for _, s := range servers {
-			if err := s.Client.Del(t.Context(), "k").Err(); err != nil { // as if it had run out
+			if err := s.Client.Del(t.Context(), "k").Err(); err != nil { // as if it had expired
 				t.Fatal(err)
 			}
 		}
@@ -100,7 +100,7 @@ func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 	}
 }
 
-func TestOneHoldsTheLockAtATime(t *testing.T) {
+func TestLockHasOneHolderAtATime(t *testing.T) {
 	t.Parallel()
 	l, _ := openLocks(t, 3)
 	var inside, most atomic.Int64
@@ -123,6 +123,6 @@ func TestOneHoldsTheLockAtATime(t *testing.T) {
 	}
 	wg.Wait()
 	if most.Load() != 1 {
-		t.Errorf("%d held it at once", most.Load())
+		t.Errorf("%d held the lock at the same time", most.Load())
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"stampede/platform/workshop/redistest"
 )
 
-// lostAnswer is what a script answers whose answer is to be lost.
+// lostAnswer is the answer that losingProxy recognizes and drops.
 const lostAnswer = "carried out"
 
 // losingProxy forwards connections to a server and cuts those on which lostAnswer
@@ -56,9 +56,9 @@ func losingProxy(t *testing.T, server string) (port int) {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// A script whose answer was lost has run. A client that sent it once more by
-// itself would have it run twice.
-func TestAClusterClientSendsAScriptOnce(t *testing.T) {
+// A script whose answer was lost has run. A client that retries it on its own
+// would run it twice.
+func TestClusterClientSendsAScriptOnce(t *testing.T) {
 	t.Parallel()
 	node := redistest.Shards(t, 1).Primaries[0]
 	port := losingProxy(t, node.Addr)
@@ -72,7 +72,7 @@ func TestAClusterClientSendsAScriptOnce(t *testing.T) {
 	defer func() { _ = rdb.Close() }()
 	err = rdb.Eval(t.Context(), "redis.call('INCR', KEYS[1]) return ARGV[1]", []string{"runs"}, lostAnswer).Err()
 	if err == nil {
-		t.Fatal("the lost answer came")
+		t.Fatal("the lost answer arrived")
 	}
 	if runs := node.Client.Get(t.Context(), "runs").Val(); runs != "1" {
 		t.Errorf("the script ran %s times (%v)", runs, err)

@@ -16,18 +16,18 @@ import (
 // commands Stampede uses.
 const MinMajor = 7
 
-// poolSize is the most connections one process holds per node: lanes use two
+// poolSize is the most connections one process opens per node: lanes use two
 // per item on sale, everything else shares the rest.
 const poolSize = 64
 
-// noRetries keeps the client from sending a command again by itself. A script
-// whose answer was lost may have run; its second answer would look like somebody
-// else's first. Who may repeat is the caller's to know. A cluster's client counts
-// redirections as well, so there the hook "once" does it.
+// noRetries keeps the client from retrying commands on its own. A script whose
+// answer was lost may have run, and the answer of a second run would be
+// misleading. Only the caller knows whether a retry is safe. A cluster client
+// counts redirections as retries, so there the hook "once" does this.
 const noRetries = -1
 
 func init() {
-	// What the client would print by itself comes back as errors, and those are
+	// The client's own log lines repeat errors that it returns, and those are
 	// logged with their context.
 	redis.SetLogger(silent{})
 }
@@ -86,7 +86,7 @@ func dialerFor(o *redis.Options) func(context.Context, string, string) (net.Conn
 	if o.Network != "unix" {
 		return nil
 	}
-	d := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Minute} // as the client's own for TCP
+	d := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Minute} // the client's defaults for TCP
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", o.Addr) }
 }
 
@@ -108,7 +108,7 @@ func parseGroup(raw, scheme string) (*redis.UniversalOptions, error) {
 	}
 	for _, a := range addrs {
 		if a == "" || !strings.Contains(a, ":") {
-			return nil, fmt.Errorf("redisx: every address of a %s URL is host:port, got %q", scheme, a)
+			return nil, fmt.Errorf("redisx: every address of a %s URL must be host:port, got %q", scheme, a)
 		}
 	}
 	o := &redis.UniversalOptions{
@@ -125,11 +125,11 @@ func parseGroup(raw, scheme string) (*redis.UniversalOptions, error) {
 		return o, nil
 	}
 	if o.MasterName = u.Query().Get("master"); o.MasterName == "" {
-		return nil, fmt.Errorf("redisx: a redis-sentinel URL names its group with ?master=…")
+		return nil, fmt.Errorf("redisx: a redis-sentinel URL must name its group with ?master=…")
 	}
 	if db := strings.Trim(u.Path, "/"); db != "" {
 		if _, err := fmt.Sscanf(db, "%d", &o.DB); err != nil {
-			return nil, fmt.Errorf("redisx: the path of a redis-sentinel URL is a database number, got %q", db)
+			return nil, fmt.Errorf("redisx: the path of a redis-sentinel URL must be a database number, got %q", db)
 		}
 	}
 	return o, nil

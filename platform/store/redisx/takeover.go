@@ -11,31 +11,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Takeovers finds the servers that came to be a primary, or started again, with
-// data that may lack what was last written. Copies that only ever grow newer can
-// go back in time then, and nobody would notice.
+// Takeovers finds servers that became a primary, or restarted, with data that
+// may lack the last writes. Copies that are only ever updated to newer versions
+// can then go back in time unnoticed.
 //
-// A server carries the run id under which its data was last looked after, in a
-// key of its own. After a failover the key names the predecessor, whoever asks and
-// however long nobody did. A server that comes back after a successor's short reign
-// may have its old key as well; whoever saw the successor knows better.
+// A key on each server contains the run id under which its data was last
+// settled. After a failover the key names the predecessor, no matter which
+// instance checks and how late. A server that returns as primary after a
+// short-lived successor may still have its old key; an instance that saw the
+// successor detects that as well.
 //
 // Not safe for concurrent use; several instances may each have one.
 type Takeovers struct {
 	rdb  redis.UniversalClient
 	name string
-	seen map[string]string // of the last look: server → run id that its key names
+	seen map[string]string // from the last check: server → run id that its key names
 }
 
-// NewTakeovers makes one; name is the beginning of the keys.
+// NewTakeovers returns a Takeovers; name is the prefix of its keys.
 func NewTakeovers(rdb redis.UniversalClient, name string) *Takeovers {
 	return &Takeovers{rdb: rdb, name: name}
 }
 
-// Look asks every primary for its run id and calls do for those that took over
-// since the last time do succeeded there, on this or another instance. do may be
-// called again for the same takeover. Look is one cheap command per primary where
-// nothing has happened.
+// Look queries every primary for its run id and calls do for those that took
+// over since do last succeeded there, on this or another instance. do may be
+// called again for the same takeover. Without a takeover Look costs one cheap
+// command per primary.
 func (t *Takeovers) Look(ctx context.Context, do func(ctx context.Context, primary redis.Cmdable) error) error {
 	list, err := t.primaries(ctx)
 	if err != nil {
@@ -50,8 +51,8 @@ func (t *Takeovers) Look(ctx context.Context, do func(ctx context.Context, prima
 			err = t.settle(ctx, p, run, t.seen != nil, do)
 		}
 		if err == nil {
-			// A server that is no primary now is not in here any more: when it comes
-			// back it took over.
+			// A server that is not a primary now is dropped here: if it returns
+			// as primary, it took over.
 			seen[p.name] = run
 			continue
 		}
@@ -64,22 +65,22 @@ func (t *Takeovers) Look(ctx context.Context, do func(ctx context.Context, prima
 	return failed
 }
 
-// primary is one server to look at.
+// primary is one server to check.
 type primary struct {
-	name string // its address; empty where there is one at a time
-	key  string // lies on this server
+	name string // its address; empty if there is only one at a time
+	key  string // stored on this server
 	rdb  redis.Cmdable
 }
 
-// primaries lists them. In a cluster a key is chosen for each one that lies on it,
-// by trying ever new tags; a primary with so few slots that none of the tags leads
-// there is left out.
+// primaries lists the primaries. In a cluster it chooses for each a key that is
+// stored on it, by trying one hash tag after another; a primary with so few
+// slots that no tag leads to it is left out.
 func (t *Takeovers) primaries(ctx context.Context) ([]primary, error) {
 	cluster, ok := t.rdb.(*redis.ClusterClient)
 	if !ok {
 		return []primary{{key: t.name + "run", rdb: t.rdb}}, nil
 	}
-	var all atomic.Int32 // they are visited at once
+	var all atomic.Int32 // they are visited concurrently
 	err := cluster.ForEachMaster(ctx, func(context.Context, *redis.Client) error { all.Add(1); return nil })
 	if err != nil {
 		return nil, fmt.Errorf("redisx: list the primaries: %w", err)
@@ -91,7 +92,7 @@ func (t *Takeovers) primaries(ctx context.Context) ([]primary, error) {
 		key := t.name + "run:{" + strconv.Itoa(i) + "}"
 		node, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
-			return nil, fmt.Errorf("redisx: who has %s: %w", key, err)
+			return nil, fmt.Errorf("redisx: find the primary of %s: %w", key, err)
 		}
 		if addr := node.Options().Addr; !found[addr] {
 			found[addr] = true
@@ -101,8 +102,8 @@ func (t *Takeovers) primaries(ctx context.Context) ([]primary, error) {
 	return list, nil
 }
 
-// settle calls do unless it was done under this run, and notes that it was. What
-// this instance saw happen is a takeover whatever the key says.
+// settle calls do unless it was done under this run id, and records it. A
+// takeover that this instance saw counts whatever the key says.
 func (t *Takeovers) settle(ctx context.Context, p primary, run string, saw bool, do func(ctx context.Context, primary redis.Cmdable) error) error {
 	settled, err := p.rdb.Get(ctx, p.key).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -120,16 +121,16 @@ func (t *Takeovers) settle(ctx context.Context, p primary, run string, saw bool,
 	return nil
 }
 
-// runID is what a server calls its life from start to end.
+// runID is a server's id from its start to its end.
 func runID(ctx context.Context, rdb redis.Cmdable) (string, error) {
 	text, err := rdb.Info(ctx, "server").Result()
 	if err != nil {
-		return "", fmt.Errorf("redisx: ask for the run id: %w", err)
+		return "", fmt.Errorf("redisx: query the run id: %w", err)
 	}
 	for line := range strings.SplitSeq(text, "\r\n") {
 		if run, ok := strings.CutPrefix(line, "run_id:"); ok {
 			return run, nil
 		}
 	}
-	return "", errors.New("redisx: the server does not tell its run id")
+	return "", errors.New("redisx: the server does not report its run id")
 }

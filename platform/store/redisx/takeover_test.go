@@ -38,13 +38,13 @@ func TestTakeoversFindsAPromotedReplica(t *testing.T) {
 		who  *redisx.Takeovers
 		want int
 	}{
-		{mine, 1}, // what failed is done again
+		{mine, 1}, // a failed call is repeated
 		{mine, 0},
 		{redisx.NewTakeovers(primary.Client, "test:"), 0}, // another instance
 		{redisx.NewTakeovers(primary.Client, "other:"), 1},
 	} {
 		if got := counted(t, c.who); got != c.want {
-			t.Errorf("look %d found %d takeovers, want %d", i, got, c.want)
+			t.Errorf("call %d found %d takeovers, want %d", i, got, c.want)
 		}
 	}
 
@@ -52,7 +52,7 @@ func TestTakeoversFindsAPromotedReplica(t *testing.T) {
 	if err := replica.Client.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody looked at it before, so only what it carries can tell.
+	// It was never checked before, so only its key can tell.
 	promoted := redisx.NewTakeovers(replica.Client, "test:")
 	if got := counted(t, promoted); got != 1 {
 		t.Errorf("found %d takeovers on the promoted replica, want 1", got)
@@ -62,8 +62,8 @@ func TestTakeoversFindsAPromotedReplica(t *testing.T) {
 	}
 }
 
-// Nothing that was written to the successor came back with the first server, which
-// calls itself as before.
+// The first server comes back under its old name without any of the writes to
+// its successor.
 func TestTakeoversFindsAServerThatCameBack(t *testing.T) {
 	t.Parallel()
 	first, second := redistest.Start(t), redistest.Start(t)
@@ -93,7 +93,7 @@ func TestTakeoversFindsAServerThatCameBack(t *testing.T) {
 	}
 }
 
-func TestOnAClusterEveryNodeIsLookedAt(t *testing.T) {
+func TestTakeoversAndCheckVisitEveryClusterNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Shards(t, 3)
 	rdb, err := redisx.Open(t.Context(), cluster.URL)
@@ -102,14 +102,14 @@ func TestOnAClusterEveryNodeIsLookedAt(t *testing.T) {
 	}
 	defer func() { _ = rdb.Close() }()
 	if got := counted(t, redisx.NewTakeovers(rdb, "test:")); got != 3 {
-		t.Errorf("%d primaries looked at, want 3", got)
+		t.Errorf("%d primaries checked, want 3", got)
 	}
 	if got := counted(t, redisx.NewTakeovers(rdb, "test:")); got != 0 {
-		t.Errorf("%d primaries forgot that they were looked at", got)
+		t.Errorf("%d primaries were settled again", got)
 	}
 
-	// One node with another setting is named, and one that is gone keeps nobody
-	// from starting.
+	// Check names a node with a different setting, and a node that is down does
+	// not prevent a start.
 	bad, gone := cluster.Primaries[1], cluster.Primaries[2]
 	if err := bad.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestOnAClusterEveryNodeIsLookedAt(t *testing.T) {
 		return redisx.Check(t.Context(), rdb, func(w string) { warnings = append(warnings, w) })
 	}
 	err = check()
-	want := "Redis at " + bad.Addr + " has maxmemory-policy allkeys-lru, better is noeviction: Redis may evict the books of a running sale"
+	want := "Redis at " + bad.Addr + " has maxmemory-policy allkeys-lru, want noeviction: Redis may evict the books of a running sale"
 	if err != nil || len(warnings) != 1 || warnings[0] != want {
 		t.Errorf("Check = %q, %v; want %q", warnings, err, want)
 	}
@@ -131,8 +131,8 @@ func TestOnAClusterEveryNodeIsLookedAt(t *testing.T) {
 	}
 }
 
-// The client's own picture of a cluster is a minute old before it looks again.
-func TestTheClientFollowsAFailoverOfACluster(t *testing.T) {
+// By default the client refreshes its view of a cluster only once a minute.
+func TestClientFollowsAClusterFailover(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Shards(t, 3)
 	rdb, err := redisx.Open(t.Context(), cluster.URL)

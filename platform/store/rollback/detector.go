@@ -1,14 +1,15 @@
-// Package rollback detects that Postgres went back in time behind what Redis holds.
+// Package rollback detects that Postgres went back in time, behind the state of Redis.
 //
-// Redis is filled from Postgres, so it can never be ahead of it, unless Postgres
-// was restored from a backup or a replica took over that lacked the last commits.
-// Redis then keeps units for orders that no longer exist and tells their shoppers
-// "paid". Nothing in Redis is needed beside Postgres, so the remedy is to empty it:
-// every item is loaded again, every view and cache fills itself.
+// Redis is filled from Postgres, so it can be ahead of it only if Postgres was
+// restored from a backup or a replica without the last commits took over. Redis
+// then keeps units for orders that no longer exist and shows them to their
+// shoppers as paid. Everything in Redis can be rebuilt from Postgres, so the
+// remedy is to empty it: every item is loaded again, every view and cache
+// refills.
 //
 // Every server counts heartbeats in a row of Postgres, and Redis remembers the
 // last one. A step back of less than two heartbeats may stay undetected;
-// `stampede verify` finds what such a step has left.
+// `stampede verify` finds the effects of such a step.
 package rollback
 
 import (
@@ -31,25 +32,25 @@ import (
 const (
 	// markKey is where Redis remembers: "<id of the database>:<heartbeat>".
 	markKey = "heartbeat"
-	// Every is how often a server counts a heartbeat. It bounds how far Postgres can
-	// go back undetected, and costs a commit each time.
+	// Every is how often a server counts a heartbeat. It bounds how far
+	// Postgres can go back undetected; each heartbeat costs a commit.
 	Every = 2 * time.Second
-	// exitForeign is the shell's code for a Redis that belongs to another database;
-	// it follows those of the stores that cannot be used.
+	// exitForeign is the exit code for a Redis that belongs to another
+	// database; it follows the codes of unusable stores.
 	exitForeign = 37
-	// subject is what the alarm is about.
+	// subject is the alarm's subject.
 	subject = "postgres"
 )
 
-// foreignError refuses a Redis that was filled from another database. Its keys have
-// the same names, so they would be taken for this database's.
+// foreignError refuses a Redis that was filled from another database. Its keys
+// have the same names, so they would be mistaken for this database's.
 type foreignError struct{}
 
 func (foreignError) Error() string {
-	return "Redis holds the sale of another database: give --redis-url (STAMPEDE_REDIS_URL) a Redis of its own, or empty this one (redis-cli FLUSHDB) if that database is gone."
+	return "Redis contains the sale of another database: set --redis-url (STAMPEDE_REDIS_URL) to a separate Redis, or empty this one (redis-cli FLUSHDB) if that database is gone."
 }
 
-// ExitCode is for the shell.
+// ExitCode returns the process's exit code.
 func (foreignError) ExitCode() int { return exitForeign }
 
 // Detector compares Postgres with what Redis remembers of it.
@@ -60,27 +61,30 @@ type Detector struct {
 	log   *slog.Logger
 	last  int64 // the highest heartbeat this process has seen
 
-	// behind is by how many heartbeats Postgres went back since Open, 0 if it did
-	// not. Redis then keeps the heartbeat from before, so that the next start sees it.
+	// behind is the number of heartbeats by which Postgres went back since
+	// Open, 0 if it did not. Redis then keeps the earlier heartbeat, so that
+	// the next start detects it.
 	behind int64
-	raised bool // the alarm was raised about it
+	raised bool // the alarm was raised for it
 }
 
-// Raise raises an alarm about subject.
+// Raise raises an alarm about a subject.
 type Raise func(ctx context.Context, db pg.DB, subject, detail string) error
 
-// Open compares the two before anything else reads Redis, and empties Redis when
-// Postgres went back behind it, with an alarm. It refuses a
-// Redis that was filled from another database, with exit code 37. Several
-// instances may call Open at once: what one has filled meanwhile is filled again.
+// Open compares the two before anything else reads Redis. If Postgres went back
+// behind Redis, it raises an alarm and empties Redis. It refuses a Redis that
+// was filled from another database, with exit code 37. Several instances may
+// call Open concurrently: anything that one has filled meanwhile is filled
+// again.
 func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, raise Raise, log *slog.Logger) (*Detector, error) {
 	d := &Detector{db: db, rdb: rdb, alarm: raise, log: log}
 	id, seen, err := d.mark(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// Redis is emptied before this start counts a heartbeat: otherwise starts that fail
-	// here would let Postgres catch up with what Redis remembers.
+	// Empty Redis before this start counts a heartbeat: otherwise starts that
+	// fail here would let Postgres catch up with the heartbeat that Redis
+	// remembers.
 	mine, err := rollbackdb.New(db).Heartbeat(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("rollback: read heartbeat from Postgres: %w", err)
@@ -100,8 +104,8 @@ func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, rais
 	return d, nil
 }
 
-// Run counts heartbeats until ctx ends. When Postgres goes back meanwhile, Run only
-// raises the alarm: what this process has in memory is of the lost time as well, so
+// Run counts heartbeats until ctx ends. If Postgres goes back meanwhile, Run
+// only raises the alarm: this process's memory also contains the lost state, so
 // only a restart repairs it.
 func (d *Detector) Run(ctx context.Context) error {
 	return app.Loop{Every: Every, Log: d.log, Failed: "rollback heartbeat failed", Do: d.count}.Run(ctx)
@@ -123,12 +127,12 @@ func (d *Detector) count(ctx context.Context) error {
 	return d.remember(ctx, counted.ID, counted.Beat)
 }
 
-// raiseOnce raises the alarm about a Postgres that went back since Open.
+// raiseOnce raises the alarm, once, that Postgres went back since Open.
 func (d *Detector) raiseOnce(ctx context.Context) error {
 	if d.raised {
 		return nil
 	}
-	err := d.raise(ctx, fmt.Sprintf("Postgres went back by %s while a server runs. Redis still holds what was sold in between.", heartbeats(d.behind)))
+	err := d.raise(ctx, fmt.Sprintf("Postgres went back by %s while a server was running. Redis still contains what was sold in between.", heartbeats(d.behind)))
 	d.raised = err == nil
 	return err
 }
@@ -137,10 +141,10 @@ func (d *Detector) raise(ctx context.Context, detail string) error {
 	return d.alarm(ctx, d.db, subject, detail)
 }
 
-// empty empties Redis, on every primary of a cluster. The alarm comes first: an
-// empty Redis does not show that there was something to report.
+// empty empties Redis, on every primary of a cluster. It raises the alarm
+// first: an empty Redis no longer shows that there was something to report.
 func (d *Detector) empty(ctx context.Context, behind int64) error {
-	err := d.raise(ctx, fmt.Sprintf("Postgres is older than what Redis was filled from, by %s. Redis was emptied and fills itself from Postgres.", heartbeats(behind)))
+	err := d.raise(ctx, fmt.Sprintf("Postgres is older than the state Redis was filled from, by %s. Redis was emptied and is being refilled from Postgres.", heartbeats(behind)))
 	if err != nil {
 		return err
 	}
@@ -156,12 +160,12 @@ func (d *Detector) empty(ctx context.Context, behind int64) error {
 	return nil
 }
 
-// heartbeats says how far Postgres went back; several servers count faster than one.
+// heartbeats formats how far Postgres went back; several servers count faster than one.
 func heartbeats(n int64) string {
 	return fmt.Sprintf("%d heartbeats (each server counts one every %s)", n, Every)
 }
 
-// mark is what Redis remembers; id is empty when it remembers nothing.
+// mark returns what Redis remembers; id is empty if it remembers nothing.
 func (d *Detector) mark(ctx context.Context) (id string, heartbeat int64, err error) {
 	raw, err := d.rdb.Get(ctx, markKey).Result()
 	if errors.Is(err, redis.Nil) {
@@ -177,8 +181,8 @@ func (d *Detector) mark(ctx context.Context) (id string, heartbeat int64, err er
 	return id, heartbeat, nil
 }
 
-// remember writes the mark to Redis, after the commit: it may lag behind Postgres
-// and is never ahead of it.
+// remember writes the mark to Redis after the commit: the mark may lag behind
+// Postgres and is never ahead of it.
 func (d *Detector) remember(ctx context.Context, id string, heartbeat int64) error {
 	if err := d.rdb.Set(ctx, markKey, id+":"+strconv.FormatInt(heartbeat, 10), 0).Err(); err != nil {
 		return fmt.Errorf("rollback: write %s: %w", markKey, err)

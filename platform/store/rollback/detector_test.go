@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// stores are a database and a Redis that holds something of it.
+// stores are a database and a Redis with data from it.
 type stores struct {
 	*testing.T
 	db  *pgxpool.Pool
@@ -60,13 +60,13 @@ func (s *stores) exec(sql string) {
 	}
 }
 
-// expect says whether Redis still holds what it held, and how often the alarm was
-// raised with that code, with the words that the last call must have.
+// expect checks whether Redis still has its data, how often the alarm with that
+// code was raised, and which words its last detail contains.
 func (s *stores) expect(what string, held bool, code *alarm.Definition, calls int64, words string) {
 	s.Helper()
 	n, err := s.rdb.Exists(s.Context(), "held").Result()
 	if err != nil || (n == 1) != held {
-		s.Errorf("%s: Redis holds %d keys (%v), want held = %v", what, n, err, held)
+		s.Errorf("%s: Redis has %d keys (%v), want held = %v", what, n, err, held)
 	}
 	list, err := alarm.List(s.Context(), s.db, alarm.Filter{Code: code.Code})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *stores) expect(what string, held bool, code *alarm.Definition, calls in
 	}
 }
 
-func TestARestoredDatabaseEmptiesRedis(t *testing.T) {
+func TestRestoredDatabaseEmptiesRedis(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	l := s.opened()
@@ -100,7 +100,7 @@ func TestARestoredDatabaseEmptiesRedis(t *testing.T) {
 	s.expect("the start after it", true, alarm.DatabaseWentBack, 1, "emptied")
 }
 
-func TestADatabaseThatGoesBackUnderAServerIsAnAlarm(t *testing.T) {
+func TestDatabaseRollbackUnderARunningServerRaisesAlarm(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	l := s.opened()
@@ -108,7 +108,7 @@ func TestADatabaseThatGoesBackUnderAServerIsAnAlarm(t *testing.T) {
 		s.count(l)
 	}
 	s.exec(`UPDATE platform.heartbeat SET beat = beat - 3`)
-	for range 10 { // past what it was: Redis is still to remember
+	for range 10 { // past the earlier heartbeat, which Redis must still remember
 		s.count(l)
 	}
 	s.expect("the running server", true, alarm.DatabaseWentBack, 1, "by 3 heartbeats")
@@ -135,8 +135,8 @@ func (u *unflushable) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	return next
 }
 
-// However often a start fails, and whatever it could not do, the next one does it.
-func TestWhatAStartCouldNotDoTheNextOneDoes(t *testing.T) {
+// However often a start fails, the next one completes the steps that it could not.
+func TestNextStartCompletesAFailedOne(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	s.count(s.opened()) // the heartbeat is 2
@@ -146,14 +146,14 @@ func TestWhatAStartCouldNotDoTheNextOneDoes(t *testing.T) {
 	s.rdb.AddHook(&stuck)
 	for range 3 {
 		if _, err := s.open(); err == nil {
-			t.Fatal("a Redis that could not be emptied is served")
+			t.Fatal("Open succeeded although Redis could not be emptied")
 		}
 	}
 	stuck.Store(false)
 	s.opened()
 	s.expect("the first start that could", false, alarm.DatabaseWentBack, 4, "by 1 heartbeats")
 
-	// The alarm of a running server waits for Postgres to take it.
+	// The alarm of a running server waits until Postgres accepts it.
 	l := s.opened()
 	s.count(l)
 	s.exec(`UPDATE platform.heartbeat SET beat = beat - 1`)
@@ -161,15 +161,15 @@ func TestWhatAStartCouldNotDoTheNextOneDoes(t *testing.T) {
 	s.exec(`ALTER TABLE platform.alarms RENAME TO away`)
 	for range 3 {
 		if l.count(s.Context()) == nil {
-			t.Fatal("nobody was told, and nobody knows")
+			t.Fatal("the alarm was lost")
 		}
 	}
 	s.exec(`ALTER TABLE platform.away RENAME TO alarms`)
 	s.count(l)
-	s.expect("Postgres takes alarms again", false, alarm.DatabaseWentBack, 1, "while a server runs")
+	s.expect("Postgres takes alarms again", false, alarm.DatabaseWentBack, 1, "while a server was running")
 }
 
-func TestARedisOfAnotherDatabaseIsRefused(t *testing.T) {
+func TestRedisOfAnotherDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	s.opened()
@@ -180,8 +180,8 @@ func TestARedisOfAnotherDatabaseIsRefused(t *testing.T) {
 		t.Errorf("%v, want a sentence about --redis-url and exit code 37", err)
 	}
 	s.expect("another database", true, alarm.DatabaseWentBack, 0, "")
-	s.rdb.Set(t.Context(), markKey, "no mark of ours", 0)
+	s.rdb.Set(t.Context(), markKey, "not a mark", 0)
 	if _, err := s.open(); err == nil || !strings.Contains(err.Error(), markKey) {
-		t.Errorf("a mark that is none: %v", err)
+		t.Errorf("invalid mark: %v", err)
 	}
 }

@@ -22,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
-// inForce is three times what is promised.
+// inForce is three times the promised bound.
 const inForce = 3 * time.Second
 
-// bundle is a part of Postgres that holds words, and what its instances share.
+// bundle is a source table of words, and what its instances share.
 type bundle struct {
 	t   *testing.T
 	db  *pgxpool.Pool
@@ -95,9 +95,9 @@ func (i instance) add(t *testing.T, word string, changed bool) {
 	}
 }
 
-// What one instance changes is shown there at once, and on the others within a
-// second, by broadcast and also without one.
-func TestAChangeIsShownEverywhere(t *testing.T) {
+// A change is visible on its instance immediately and on the others within a
+// second, with or without a broadcast.
+func TestChangeIsVisibleEverywhere(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	one, two := s.instance(), s.instance()
@@ -112,7 +112,7 @@ func TestAChangeIsShownEverywhere(t *testing.T) {
 	pgtest.Eventually(t, inForce, func() bool { return two.words() == "a b" }, "a change that was not broadcast is found")
 }
 
-// A transaction that changes nothing of the picture, or fails, raises no revision.
+// A transaction that does not change the source, or fails, does not raise the revision.
 func TestOnlyAChangeRaisesTheRevision(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -131,15 +131,15 @@ func TestOnlyAChangeRaisesTheRevision(t *testing.T) {
 	}
 }
 
-// The last picture stays while Postgres is away.
-func TestThePictureOutlivesPostgres(t *testing.T) {
+// The last copy stays while Postgres is away.
+func TestCopyOutlivesPostgres(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	i := s.instance()
 	i.add(t, "a", true)
 	s.db.Close()
 	if i.Refresh(t.Context()) == nil || testutil.ToFloat64(i.failures) != 1 {
-		t.Error("a reading that failed is not told")
+		t.Error("a failed read was not counted")
 	}
 	if i.words() != "a" {
 		t.Errorf("%q is left", i.words())

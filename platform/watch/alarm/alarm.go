@@ -9,16 +9,15 @@ import (
 	"stampede/platform/watch/alarm/internal/alarmdb"
 )
 
-// detailBytes bounds what is stored of a detail, which may end in an error's
-// text.
+// detailBytes bounds the stored detail, which may end in an error's text.
 const detailBytes = 2 << 10
 
-// occurrence is what was found about a subject, once or several times.
+// occurrence is a finding about a subject, made once or several times.
 type occurrence struct {
 	alarm           *Definition
 	subject, detail string
-	first, last     time.Time // by this process's clock; Postgres is told how long ago that was
-	count           int64     // 0 updates only how long it lasted
+	first, last     time.Time // by this process's clock; Postgres gets how long ago that was
+	count           int64     // 0 updates only the duration
 }
 
 func newOccurrence(d *Definition, subject, detail string) occurrence {
@@ -26,7 +25,7 @@ func newOccurrence(d *Definition, subject, detail string) occurrence {
 	return occurrence{alarm: d, subject: subject, detail: detail, first: now, last: now, count: 1}
 }
 
-// record writes an occurrence, now or when it is long over.
+// record writes an occurrence, a current one or one that ended long ago.
 func record(ctx context.Context, db pg.DB, o occurrence) error {
 	err := alarmdb.New(db).RecordAlarm(ctx, alarmdb.RecordAlarmParams{
 		Code: string(o.alarm.Code), Subject: o.subject, Severity: string(o.alarm.Severity), NextAction: o.alarm.Action,

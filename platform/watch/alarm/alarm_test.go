@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
-// Codes of these tests.
+// The codes of these tests.
 var (
 	tooFew = alarm.Define("test-too-few", alarm.Critical, "Units are missing.", "Count them.")
 	fenced = alarm.Define("test-fenced", alarm.Critical, "An item does not answer.", "Wait.")
@@ -59,7 +59,7 @@ func TestAlarmIsCountedAcknowledgedAndComesBack(t *testing.T) {
 	if a, changed, err := alarm.Acknowledge(t.Context(), db, first.ID, "Wang"); err != nil || changed || *a.AcknowledgedBy != "Li" {
 		t.Fatalf("acknowledged twice: %+v, %v, %v", a, changed, err)
 	}
-	raise(t, db, tooFew, "item 1", "") // it goes on
+	raise(t, db, tooFew, "item 1", "") // it continues
 	if open := list(t, db, open); len(open) != 1 || open[0].Subject != "item 2" {
 		t.Fatalf("open alarms %+v", open)
 	}
@@ -67,7 +67,7 @@ func TestAlarmIsCountedAcknowledgedAndComesBack(t *testing.T) {
 		t.Fatalf("all alarms %+v", all)
 	}
 
-	// After an hour's silence it is news again, and stands at the top.
+	// After an hour's silence it is a new incident, and first in the list.
 	if _, err := db.Exec(t.Context(), `UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '61 minutes'`); err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +81,9 @@ func TestAlarmIsCountedAcknowledgedAndComesBack(t *testing.T) {
 func TestDefineTakesACodeOnceAndExplained(t *testing.T) {
 	t.Parallel()
 	for name, define := range map[string]func(){
-		"twice":   func() { alarm.Define(tooFew.Code, alarm.Critical, "Units are missing.", "Count them.") },
-		"unsaid":  func() { alarm.Define("test-unsaid", alarm.Critical, "", "Wait.") },
-		"no help": func() { alarm.Define("test-no-help", alarm.Critical, "Units are missing.", "") },
+		"twice":      func() { alarm.Define(tooFew.Code, alarm.Critical, "Units are missing.", "Count them.") },
+		"no meaning": func() { alarm.Define("test-unsaid", alarm.Critical, "", "Wait.") },
+		"no help":    func() { alarm.Define("test-no-help", alarm.Critical, "Units are missing.", "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -126,7 +126,7 @@ func TestListPagesAndFilters(t *testing.T) {
 	}
 	for _, bad := range []string{"x", "MTIz", "LTEuMQ", "MS4w", "OTk5OTk5OTk5OTk5OTk5OTk5LjE"} {
 		if _, err := alarm.ParsePlace(bad); err == nil {
-			t.Errorf("place %q was taken", bad)
+			t.Errorf("place %q was accepted", bad)
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"stampede/platform/watch/alarm/internal/alarmdb"
 )
 
-// claimed is an incident that this process is about to tell.
+// claimed is an incident that this process is about to post.
 type claimed struct {
 	Alarm
-	attempts int // with this one
+	attempts int // including this one
 }
 
-// claim takes the incident that has waited longest for itself, until the claim
-// runs out: a process that dies leaves it to the others.
+// claim takes the incident that has waited longest, until the claim expires: a
+// process that dies leaves it to the others.
 func claim(ctx context.Context, db pg.DB) (claimed, bool, error) {
 	row, err := alarmdb.New(db).ClaimIncident(ctx, claimLife)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -31,21 +31,21 @@ func claim(ctx context.Context, db pg.DB) (claimed, bool, error) {
 	return claimed{Alarm: alarmOf(row), attempts: int(row.TellAttempts)}, true, nil
 }
 
-// accepted notes that an incident was told. A newer one that began meanwhile is
-// told as well.
+// accepted marks an incident as posted. A newer one that began meanwhile is posted
+// as well.
 func accepted(ctx context.Context, db pg.DB, c claimed) error {
-	err := alarmdb.New(db).IncidentAccepted(ctx, alarmdb.IncidentAcceptedParams{ID: c.ID, Incident: int32(c.Incident)}) //nolint:gosec // as it was read
+	err := alarmdb.New(db).IncidentAccepted(ctx, alarmdb.IncidentAcceptedParams{ID: c.ID, Incident: int32(c.Incident)}) //nolint:gosec // read from the same column
 	if err != nil {
-		return fmt.Errorf("alarm: note that %d was told: %w", c.ID, err)
+		return fmt.Errorf("alarm: mark alarm %d as posted: %w", c.ID, err)
 	}
 	return nil
 }
 
-// refused notes when an incident that was not accepted is told again.
+// refused sets when an incident that was not accepted is posted again.
 func refused(ctx context.Context, db pg.DB, c claimed, pause time.Duration) error {
 	err := alarmdb.New(db).IncidentRefused(ctx, alarmdb.IncidentRefusedParams{ID: c.ID, Incident: int32(c.Incident), Pause: pause}) //nolint:gosec // as above
 	if err != nil {
-		return fmt.Errorf("alarm: note that %d was not accepted: %w", c.ID, err)
+		return fmt.Errorf("alarm: schedule a retry for alarm %d: %w", c.ID, err)
 	}
 	return nil
 }

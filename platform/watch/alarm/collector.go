@@ -10,26 +10,25 @@ import (
 	"stampede/platform/watch/alarm/internal/alarmdb"
 )
 
-// scrapeTimeout keeps a slow Postgres from holding up a scrape, whose own limit
-// is 10 s by default.
+// scrapeTimeout keeps a slow Postgres from delaying a scrape, whose default limit is
+// 10 s.
 const scrapeTimeout = 2 * time.Second
 
-// Collector exports the alarms that nobody has acknowledged as the gauge
-// stampede_alarms by code and severity. It reads the table at each scrape, so
-// every instance reports the same; without Postgres the scrape gets an error
-// for this metric alone.
+// Collector exports the unacknowledged alarms as the gauge stampede_alarms by code
+// and severity. It reads the table at each scrape, so every instance reports the
+// same; without Postgres the scrape gets an error for this metric only.
 type Collector struct {
 	db   pg.DB
 	desc *prometheus.Desc
 }
 
-// NewCollector makes one to be registered.
+// NewCollector makes a Collector; the caller registers it.
 func NewCollector(db pg.DB) *Collector {
 	return &Collector{db: db, desc: prometheus.NewDesc("stampede_alarms",
-		"Alarms that nobody has acknowledged.", []string{"code", "severity"}, nil)}
+		"Unacknowledged alarms.", []string{"code", "severity"}, nil)}
 }
 
-// Describe names the metric.
+// Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
 // Collect reads the table.

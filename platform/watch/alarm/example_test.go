@@ -12,8 +12,8 @@ import (
 	"stampede/platform/watch/alarm"
 )
 
-// A receiver of the webhook reads the raw body, verifies it before it parses
-// anything, and answers 2xx once it has kept the message.
+// A receiver of the webhook reads the raw body, verifies it before parsing, and
+// answers 2xx once it has stored the message.
 func ExampleVerify() {
 	secret := []byte("0123456789abcdef0123456789abcdef")
 	now := func() time.Time { return time.Unix(1_760_000_000, 0) } // time.Now, outside of an example

@@ -8,25 +8,25 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// mostLate bounds the memory for alarms that Postgres has not taken: far more than
-// an outage has causes. Beyond it the first ones show what is wrong.
+// mostLate bounds the memory for alarms that Postgres has not accepted: far more
+// than an outage has causes. Above it the first ones show the problem.
 const mostLate = 100
 
-// Late raises alarms that must outlive an outage of Postgres: one that is not
-// taken is kept, once per code and subject, until Record gets it through. What is
-// kept ends with the process. The zero value is ready; safe for concurrent use.
+// Late raises alarms that must survive an outage of Postgres: an alarm that is not
+// accepted is kept, once per code and subject, until Record writes it. Kept alarms
+// end with the process. The zero value is ready to use; safe for concurrent use.
 type Late struct {
 	mu  sync.Mutex
 	due map[place]occurrence
 }
 
-// place is what alarms are told apart by.
+// place identifies an alarm.
 type place struct {
 	code    Code
 	subject string
 }
 
-// Raise is d.Raise; an error says that the alarm is kept.
+// Raise is d.Raise; an error means that the alarm is kept.
 func (l *Late) Raise(ctx context.Context, db pg.DB, d *Definition, subject, detail string) error {
 	return l.raise(ctx, db, newOccurrence(d, subject, detail))
 }
@@ -34,7 +34,7 @@ func (l *Late) Raise(ctx context.Context, db pg.DB, d *Definition, subject, deta
 func (l *Late) raise(ctx context.Context, db pg.DB, o occurrence) error {
 	l.mu.Lock()
 	at := place{o.alarm.Code, o.subject}
-	if before, ok := l.due[at]; ok { // both become one row's news
+	if before, ok := l.due[at]; ok { // both update one row
 		delete(l.due, at)
 		o = before.with(o)
 	}
@@ -42,8 +42,8 @@ func (l *Late) raise(ctx context.Context, db pg.DB, o occurrence) error {
 	return l.try(ctx, db, o)
 }
 
-// Record writes down what is kept. It ends at the first that is not taken, which
-// stays kept with those behind it. With nothing kept it asks nobody.
+// Record writes the kept alarms. It stops at the first failure, and keeps that alarm
+// and the rest. Without kept alarms it does not call Postgres.
 func (l *Late) Record(ctx context.Context, db pg.DB) error {
 	for {
 		o, ok := l.any()
@@ -56,7 +56,7 @@ func (l *Late) Record(ctx context.Context, db pg.DB) error {
 	}
 }
 
-// any takes one of those that are kept.
+// any takes one of the kept alarms.
 func (l *Late) any() (occurrence, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *Late) try(ctx context.Context, db pg.DB, o occurrence) error {
 	if meanwhile, ok := l.due[at]; ok {
 		o = o.with(meanwhile)
 	} else if len(l.due) >= mostLate {
-		return fmt.Errorf("%w (not kept beside %d others)", err, mostLate)
+		return fmt.Errorf("%w (dropped, %d alarms are kept already)", err, mostLate)
 	}
 	if l.due == nil {
 		l.due = make(map[place]occurrence)

@@ -18,7 +18,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// cuttable is a pool on the same database whose way there can be cut.
+// cuttable is a pool on the same database whose connection can be cut.
 func cuttable(t testing.TB, url string) (pool *pgxpool.Pool, cut *atomic.Bool) {
 	t.Helper()
 	cut = new(atomic.Bool)
@@ -41,8 +41,8 @@ func cuttable(t testing.TB, url string) (pool *pgxpool.Pool, cut *atomic.Bool) {
 	return pool, cut
 }
 
-// An outage of Postgres is over before anything can be recorded. It and what else
-// was found meanwhile is recorded afterwards, with when it was.
+// An outage of Postgres ends before anything can be recorded. The outage and the
+// other findings are recorded afterwards, with their times.
 func TestPostgresThatWasAwayIsAnAlarmAfterwards(t *testing.T) {
 	t.Parallel()
 	sees := pgtest.DB(t)
@@ -71,7 +71,7 @@ func TestPostgresThatWasAwayIsAnAlarmAfterwards(t *testing.T) {
 	}
 	gone.Store(false)
 	if l := raised(t, sees, alarm.PostgresUnreachable); len(l) != 0 {
-		t.Errorf("raised through a cut way: %+v", l)
+		t.Errorf("raised through a cut connection: %+v", l)
 	}
 	lasted := time.Since(began)
 	cut.Store(false)
@@ -89,7 +89,7 @@ func TestPostgresThatWasAwayIsAnAlarmAfterwards(t *testing.T) {
 	}
 }
 
-// What is kept is bounded, one per code and subject, and recorded once.
+// The kept alarms are bounded, one per code and subject, and recorded once.
 func TestKeptAlarmsAreBoundedAndRecordedOnce(t *testing.T) {
 	t.Parallel()
 	sees := pgtest.DB(t)
@@ -98,11 +98,11 @@ func TestKeptAlarmsAreBoundedAndRecordedOnce(t *testing.T) {
 	var late alarm.Late
 	for i := range 2 * 150 {
 		if err := late.Raise(t.Context(), pool, fenced, "item "+strconv.Itoa(i/2), "try "+strconv.Itoa(i%2)); err == nil {
-			t.Fatal("raised through a cut way")
+			t.Fatal("raised through a cut connection")
 		}
 	}
 	if err := late.Record(t.Context(), pool); err == nil {
-		t.Error("recorded through a cut way")
+		t.Error("recorded through a cut connection")
 	}
 	cut.Store(false)
 	for range 2 {

@@ -18,34 +18,34 @@ import (
 	"stampede/platform/watch/alarm/internal/alarmdb"
 )
 
-// Alarm is one thing that needs a person's eye.
+// Alarm is a problem that needs an operator's attention.
 type Alarm struct {
 	ID         int64    `json:"id,string"`
-	Code       Code     `json:"code" example:"dead-letter" doc:"What is the case; the description of the list explains each"`
-	Subject    string   `json:"subject" doc:"What it is about; one row per code and subject" example:"inventory-release-closed"`
+	Code       Code     `json:"code" example:"dead-letter" doc:"The problem; the description of the list explains each code"`
+	Subject    string   `json:"subject" doc:"What the alarm is about; one row per code and subject" example:"inventory-release-closed"`
 	Severity   Severity `json:"severity" enum:"warning,critical"`
-	Detail     string   `json:"detail,omitempty" doc:"What was found the last time"`
+	Detail     string   `json:"detail,omitempty" doc:"Details of the latest occurrence"`
 	NextAction string   `json:"next_action" doc:"What to do, in one or two sentences"`
 
-	FirstSeen time.Time `json:"first_seen" doc:"The first occurrence of all"`
-	OpenedAt  time.Time `json:"opened_at" doc:"When the present incident began: the first occurrence, or the first after an hour's silence"`
+	FirstSeen time.Time `json:"first_seen" doc:"The first occurrence ever"`
+	OpenedAt  time.Time `json:"opened_at" doc:"When the current incident began: the first occurrence, or the first after an hour's silence"`
 	LastSeen  time.Time `json:"last_seen" doc:"The latest occurrence"`
 	Count     int64     `json:"count" doc:"Occurrences since first_seen"`
 
-	AcknowledgedBy *string    `json:"acknowledged_by,omitempty" doc:"Who looks after it, as they said"`
+	AcknowledgedBy *string    `json:"acknowledged_by,omitempty" doc:"Who handles it"`
 	AcknowledgedAt *time.Time `json:"acknowledged_at,omitempty"`
 
-	Incident int `json:"incident" doc:"Counts the incidents of this code and subject"`
+	Incident int `json:"incident" doc:"Number of incidents of this code and subject"`
 }
 
-// TransformSchema tells OpenAPI that the id is written as a string, which it does
-// not see in the field's tag.
+// TransformSchema tells OpenAPI that the id is a string, which the field's tag does
+// not show.
 func (Alarm) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	s.Properties["id"] = &huma.Schema{Type: huma.TypeString, Examples: []any{"12"}}
 	return s
 }
 
-// MarshalJSON writes the times as the API does.
+// MarshalJSON formats the times as the API does.
 func (a Alarm) MarshalJSON() ([]byte, error) {
 	type plain Alarm // without this method
 	doc := struct {
@@ -69,34 +69,34 @@ func alarmOf(row alarmdb.PlatformAlarm) Alarm {
 	}
 }
 
-// Filter narrows a list; its zero value takes everything.
+// Filter narrows a list; the zero value matches every alarm.
 type Filter struct {
-	Open     bool // only what nobody has acknowledged
+	Open     bool // only unacknowledged alarms
 	Severity Severity
 	Code     Code
 	Before   Place
 	Limit    int // rows; 0 means all
 }
 
-// Place is where a page of the list ends: the zero value is the beginning.
-// Places are by the beginning of incidents, so a page does not move while
-// alarms go on, and one that returns stands at the top.
+// Place is where a page of the list ends; the zero value is the beginning. Places
+// are ordered by the beginning of incidents, so a page does not move while alarms
+// continue, and an alarm that returns is first.
 type Place struct {
 	openedAt time.Time
 	id       int64
 }
 
-// After is the place behind an alarm.
+// After is the place after an alarm.
 func After(a Alarm) Place { return Place{a.OpenedAt, a.ID} }
 
-// String wraps the place so that nobody counts on what is inside.
+// String encodes the place, so that clients do not rely on its content.
 func (p Place) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.openedAt.UnixMicro(), 10) + "." + strconv.FormatInt(p.id, 10)))
 }
 
 var errPlace = errors.New("alarm: not a place in the list")
 
-// ParsePlace reads what String wrote; the empty text is the beginning.
+// ParsePlace parses the output of String; the empty text is the beginning.
 func ParsePlace(s string) (Place, error) {
 	if s == "" {
 		return Place{}, nil
@@ -120,7 +120,7 @@ func ParsePlace(s string) (Place, error) {
 // maxMicros is the year 9999, the last that Postgres and JSON agree on.
 const maxMicros = 253_402_300_799_000_000
 
-// List returns the alarms that pass the filter, the newest incident first.
+// List returns the alarms that match the filter, the newest incident first.
 func List(ctx context.Context, db pg.DB, f Filter) ([]Alarm, error) {
 	var before *time.Time
 	if f.Before.id != 0 {
@@ -139,10 +139,9 @@ func List(ctx context.Context, db pg.DB, f Filter) ([]Alarm, error) {
 	return list, nil
 }
 
-// Acknowledge notes who looks after an alarm and returns it as it is then. An
-// alarm that somebody has acknowledged already keeps the first name; changed
-// tells whether this call was the first. It returns pgx.ErrNoRows for an
-// unknown id.
+// Acknowledge records who handles an alarm and returns the alarm. An acknowledged
+// alarm keeps the first name; changed reports whether this call was the first. It
+// returns pgx.ErrNoRows for an unknown id.
 func Acknowledge(ctx context.Context, db pg.DB, id int64, by string) (a Alarm, changed bool, err error) {
 	q := alarmdb.New(db)
 	row, err := q.AcknowledgeAlarm(ctx, alarmdb.AcknowledgeAlarmParams{ID: id, AcknowledgedBy: by})
@@ -155,8 +154,8 @@ func Acknowledge(ctx context.Context, db pg.DB, id int64, by string) (a Alarm, c
 	return alarmOf(row), changed, nil
 }
 
-// storable makes a text of bounded size that Postgres takes: neither broken
-// UTF-8, which a cut may leave, nor NUL.
+// storable truncates a text and makes it valid for Postgres: without broken UTF-8,
+// which truncation may leave, and without NUL.
 func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s[:min(len(s), detailBytes)], ""), "\x00", "")
 }

@@ -18,37 +18,36 @@ import (
 )
 
 const (
-	// tellEvery is how late an alarm may be told when nothing else is wrong. One
-	// indexed query each time.
+	// tellEvery is how late an alarm may be posted in normal operation. Each poll is
+	// one indexed query.
 	tellEvery = 2 * time.Second
-	// attemptTimeout bounds one post, the receiver's answer included.
+	// attemptTimeout bounds one post, including the receiver's answer.
 	attemptTimeout = 10 * time.Second
-	// noteTimeout bounds writing an attempt's outcome down.
+	// noteTimeout bounds storing an attempt's outcome.
 	noteTimeout = 5 * time.Second
-	// claimLife is how long a claimed incident is this process's: an attempt, and
-	// its outcome.
+	// claimLife is how long a claim lasts: one attempt, and storing its outcome.
 	claimLife = attemptTimeout + noteTimeout
-	// firstPause and mostPause are the wait after the first failure and the
-	// longest: a receiver that is being deployed is back in seconds, one that is
-	// broken is repaired in hours.
+	// firstPause and mostPause are the wait after the first failure and the longest
+	// one: a receiver that is being deployed is back in seconds, a broken one is
+	// repaired in hours.
 	firstPause = 5 * time.Second
 	mostPause  = 15 * time.Minute
-	// failingAfter is how many attempts have failed when an alarm says so: two
-	// and a half minutes of trying.
+	// failingAfter is how many failed attempts raise an alarm: two and a half
+	// minutes of retries.
 	failingAfter = 5
-	// restAfter failures one after another, of whichever incidents, the receiver is
-	// left alone for restPauses × firstPause: half a minute. One that hangs is then
-	// asked by one incident in that time and not by each of hundreds in turn, which
-	// would keep what is urgent waiting behind them when it is back.
+	// restAfter consecutive failures, of any incidents, pause all posts for
+	// restPauses × firstPause: half a minute. A hanging receiver then gets one post
+	// in that time and not one of each of hundreds of incidents in turn, which would
+	// delay urgent ones when it is back.
 	restAfter  = 5
 	restPauses = 6
-	// answerBytes is what is read of a receiver's answer, for the detail of that
-	// alarm and to use the connection again.
+	// answerBytes is how much of a receiver's answer is read, for the detail of that
+	// alarm and to reuse the connection.
 	answerBytes = 512
 )
 
-// Notifier tells a webhook of each incident once. Several may run, in one
-// process or in many; see the package's description. Make it with NewNotifier.
+// Notifier posts each incident once to a webhook. Several may run, in one process or
+// in many; see the package's description. Make it with NewNotifier.
 type Notifier struct {
 	pool   *pgxpool.Pool
 	hook   Webhook
@@ -60,8 +59,8 @@ type Notifier struct {
 	every time.Duration // tellEvery, except in tests
 }
 
-// NewNotifier makes a notifier for hook, or returns what is wrong with hook.
-// Without a URL its Run does nothing. metrics may be nil.
+// NewNotifier makes a notifier for hook, or returns what is wrong with hook. Without
+// a URL its Run does nothing. metrics may be nil.
 func NewNotifier(pool *pgxpool.Pool, hook Webhook, log *slog.Logger, metrics prometheus.Registerer) (*Notifier, error) {
 	if err := hook.Check(); err != nil {
 		return nil, err
@@ -70,13 +69,13 @@ func NewNotifier(pool *pgxpool.Pool, hook Webhook, log *slog.Logger, metrics pro
 		pool: pool, hook: hook, log: log, first: firstPause, every: tellEvery,
 		client: newClient(attemptTimeout, firstPause, metrics),
 		posts: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_alarm_posts_total", Help: "Messages to the alarm webhook, by whether the receiver accepted them.",
+			Name: "stampede_alarm_posts_total", Help: "Posts to the alarm webhook, by whether the receiver accepted them.",
 		}, []string{"result"}),
 	}, nil
 }
 
-// newClient leaves a receiver alone for restPauses × pause after restAfter failures.
-// Only Run uses it, one call at a time.
+// newClient pauses calls for restPauses × pause after restAfter failures. Only Run
+// uses it, one call at a time.
 func newClient(timeout, pause time.Duration, metrics prometheus.Registerer) *outbound.Client {
 	return outbound.New(outbound.Config{
 		Peer: "alarm-webhook", Timeout: timeout, Attempts: 1, BreakerFailures: restAfter, BreakerDelay: restPauses * pause,
@@ -84,14 +83,14 @@ func newClient(timeout, pause time.Duration, metrics prometheus.Registerer) *out
 	})
 }
 
-// Run tells incidents until ctx ends, and then returns nil. No error ends it.
+// Run posts incidents until ctx ends, and then returns nil. No error ends it.
 func (n *Notifier) Run(ctx context.Context) error {
 	if n.hook.URL == "" {
 		<-ctx.Done()
 		return nil
 	}
 	defer n.client.CloseIdleConnections()
-	return app.Loop{Every: n.every, Log: n.log, Failed: "alarms not told yet", Do: func(ctx context.Context) error {
+	return app.Loop{Every: n.every, Log: n.log, Failed: "posting alarms failed", Do: func(ctx context.Context) error {
 		for {
 			if told, err := n.tellOne(ctx); err != nil || !told {
 				return err
@@ -112,18 +111,19 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 	}
 	failure := n.post(ctx, c)
 	if ctx.Err() != nil && failure != nil {
-		return false, failure // the process stops; the claim runs out and another attempt follows
+		return false, failure // the process stops; the claim expires and another attempt follows
 	}
 	if failure == nil {
 		n.posts.WithLabelValues("accepted").Inc()
-		// Noted also when the process stops in this moment, or it would be told twice.
+		// Stored even if the process stops now; otherwise the incident would be
+		// posted twice.
 		note, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 		defer cancel()
 		return true, accepted(note, n.pool, c)
 	}
 	n.posts.WithLabelValues("refused").Inc()
 	pause := min(n.first<<min(c.attempts-1, 20), mostPause)
-	n.log.WarnContext(ctx, "alarm webhook did not accept", "code", string(c.Code), "subject", c.Subject, "attempts", c.attempts,
+	n.log.WarnContext(ctx, "alarm webhook did not accept a message", "code", string(c.Code), "subject", c.Subject, "attempts", c.attempts,
 		"again_in", pause.String(), "error", failure)
 	if err := refused(ctx, n.pool, c, pause); err != nil {
 		return true, err
@@ -134,13 +134,13 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// message is what a receiver gets.
+// message is the body of a post.
 type message struct {
-	ID    string `json:"id"` // names the incident
+	ID    string `json:"id"` // identifies the incident
 	Alarm Alarm  `json:"alarm"`
 }
 
-// post sends one incident, signed at this moment, so that a retry is fresh again.
+// post sends one incident, signed now, so that a retry has a fresh timestamp.
 func (n *Notifier) post(ctx context.Context, c claimed) error {
 	body, err := json.Marshal(message{ID: strconv.FormatInt(c.ID, 10) + "-" + strconv.Itoa(c.Incident), Alarm: c.Alarm})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// A receiver that hangs is not asked by one incident after the other: after five
-// posts it is left alone, and when it answers again everybody gets through.
-func TestAReceiverThatHangsIsLeftAlone(t *testing.T) {
+// A hanging receiver does not get one incident after the other: after five posts the
+// notifier pauses, and when the receiver answers again every incident is posted.
+func TestHangingReceiverPausesPosts(t *testing.T) {
 	t.Parallel()
 	const incidents, timeout, pause = 12, 50 * time.Millisecond, 100 * time.Millisecond
 	pool := pgtest.DB(t)
@@ -25,9 +25,9 @@ func TestAReceiverThatHangsIsLeftAlone(t *testing.T) {
 	var answers atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		_, _ = io.Copy(io.Discard, r.Body) // until it is read nobody looks whether the client is there
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only once the body is read
 		if !answers.Load() {
-			<-r.Context().Done() // says nothing for as long as somebody waits
+			<-r.Context().Done() // never answers
 			return
 		}
 		told.Add(1)
@@ -54,10 +54,11 @@ func TestAReceiverThatHangsIsLeftAlone(t *testing.T) {
 		}
 	})
 	pgtest.Eventually(t, 10*time.Second, func() bool { return asked.Load() >= 7 }, "two more posts after the first five")
-	// Between the fifth and the sixth lies a rest, and another one after it.
+	// There is a pause between the fifth and the sixth post, and another one after
+	// that.
 	if took, least := time.Since(began), 5*timeout+2*6*pause; took < least {
-		t.Errorf("seven posts to a receiver that hangs came within %s, want at least %s", took, least)
+		t.Errorf("a hanging receiver got seven posts within %s, want at least %s", took, least)
 	}
 	answers.Store(true)
-	pgtest.Eventually(t, 10*time.Second, func() bool { return told.Load() >= incidents }, "every incident to be told")
+	pgtest.Eventually(t, 10*time.Second, func() bool { return told.Load() >= incidents }, "every incident is posted")
 }

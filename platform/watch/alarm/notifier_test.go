@@ -20,13 +20,13 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
-// receiver is a webhook's other end. It verifies each message before it decides.
+// receiver is a webhook's receiver. It verifies each message before it answers.
 type receiver struct {
 	*httptest.Server
 	t *testing.T
 
 	mu       sync.Mutex
-	refusing int      // how many it still refuses
+	refusing int      // how many more it refuses
 	refused  []string // ids in the order they came
 	accepted []string
 }
@@ -50,7 +50,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if alarm.Verify(req.Header, []byte(secret), time.Now(), append(body, ' ')) == nil ||
 		alarm.Verify(req.Header, []byte("another secret of thirty-two bytes"), time.Now(), body) == nil ||
 		alarm.Verify(req.Header, []byte(secret), time.Now().Add(6*time.Minute), body) == nil {
-		r.t.Error("the signature fits what it must not fit")
+		r.t.Error("the signature matches a message that it must not match")
 	}
 	var m struct {
 		ID    string
@@ -79,7 +79,7 @@ func (r *receiver) count() (refused, accepted int) {
 	return len(r.refused), len(r.accepted)
 }
 
-// notify runs a notifier until stop or the test's end.
+// notify runs a notifier until stop or the end of the test.
 func (r *receiver) notify(pool *pgxpool.Pool) (stop func()) {
 	r.t.Helper()
 	n, err := alarm.NewNotifier(pool, alarm.Webhook{URL: r.URL, Secret: secret}, slog.New(slog.DiscardHandler), nil)
@@ -100,9 +100,9 @@ func (r *receiver) notify(pool *pgxpool.Pool) (stop func()) {
 	return stop
 }
 
-// Refused at first, then accepted; told once by two instances; told again when
-// it returns, and not when it goes on or somebody looks after it.
-func TestEachIncidentIsToldOnce(t *testing.T) {
+// Refused at first, then accepted; posted once by two instances; posted again when
+// it returns, but not while it continues or after an acknowledgement.
+func TestEachIncidentIsPostedOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	r := newReceiver(t, 3)
@@ -112,10 +112,10 @@ func TestEachIncidentIsToldOnce(t *testing.T) {
 	if refused, _ := r.count(); refused != 3 {
 		t.Errorf("%d attempts were refused, want 3", refused)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return untold(t, pool) == 0 }, "that it was accepted is noted")
+	pgtest.Eventually(t, 10*time.Second, func() bool { return untold(t, pool) == 0 }, "the acceptance is stored")
 	stop()
 
-	// Another process goes on where it was, together with a third.
+	// Another process continues where it stopped, together with a third.
 	r.notify(pool)
 	r.notify(pool)
 	raise(t, pool, letter, "inventory-release-closed", "") // the same incident
@@ -124,7 +124,7 @@ func TestEachIncidentIsToldOnce(t *testing.T) {
 
 	for _, sql := range []string{
 		`UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '2 hours'`,
-		// This one is looked after and too old besides.
+		// This one is acknowledged, and also too old.
 		`INSERT INTO platform.alarms (code, subject, severity, next_action, opened_at) VALUES ('hold-stuck', 'item 1', 'critical', 'x', now() - interval '25 hours')`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
@@ -143,14 +143,14 @@ func TestEachIncidentIsToldOnce(t *testing.T) {
 	told := map[string]bool{}
 	for _, m := range r.accepted {
 		if told[m] {
-			t.Errorf("%s was told twice", m)
+			t.Errorf("%s was posted twice", m)
 		}
 		told[m] = true
 	}
 }
 
-// A receiver that is away does not keep anybody from raising, and after some
-// attempts that is an alarm itself, which is told when the receiver is back.
+// A receiver that is down does not block raising, and after some attempts that is an
+// alarm itself, which is posted when the receiver is back.
 func TestReceiverThatDoesNotAnswerIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -158,11 +158,11 @@ func TestReceiverThatDoesNotAnswerIsAnAlarm(t *testing.T) {
 	raise(t, pool, tooFew, "item 1", "")
 	r.notify(pool)
 	pgtest.Eventually(t, 10*time.Second, func() bool { return len(list(t, pool, alarm.Filter{Code: alarm.WebhookFailing.Code})) == 1 }, "the alarm about the webhook")
-	pgtest.Eventually(t, 20*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "both are told in the end")
+	pgtest.Eventually(t, 20*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "both are posted eventually")
 }
 
 // A process that dies between its claim and the receiver's answer leaves the
-// incident to the others; what was acknowledged meanwhile is not told.
+// incident to the others; an alarm acknowledged meanwhile is not posted.
 func TestClaimOfADeadProcessRunsOut(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -178,18 +178,18 @@ func TestClaimOfADeadProcessRunsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.notify(pool)
-	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted >= 1 }, "the alarm is told")
+	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted >= 1 }, "the alarm is posted")
 	if took := time.Since(began); took < claimed {
-		t.Errorf("told after %s although another process had it", took)
+		t.Errorf("posted after %s although another process had claimed it", took)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return untold(t, pool) < 2 }, "that it was told is noted")
+	pgtest.Eventually(t, 10*time.Second, func() bool { return untold(t, pool) < 2 }, "the post is marked")
 	if _, accepted := r.count(); accepted != 1 || untold(t, pool) != 1 {
-		t.Errorf("%d alarms were told and %d are untold, want the acknowledged one untold", accepted, untold(t, pool))
+		t.Errorf("%d alarms were posted and %d were not, want the acknowledged one not posted", accepted, untold(t, pool))
 	}
 }
 
-// untold counts the alarms that are not noted as told, which they are only after
-// the receiver has them.
+// untold counts the alarms that are not marked as posted, which they are only after
+// the receiver has accepted them.
 func untold(t testing.TB, pool *pgxpool.Pool) (n int) {
 	t.Helper()
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.alarms WHERE told_incident < incident`).Scan(&n); err != nil {

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// behindAfter is how long events must have waited, look after look, before the
-	// alarm. Events go out within milliseconds; a restart of NATS or of this process
-	// holds them up for seconds. It counts from the first look and not from the
-	// making of the event: what a recall unmarks, and what a stop has left over, is
-	// old and yet has waited for nothing.
+	// behindAfter is how long events must have waited, in every check, before the
+	// alarm. Events are sent within milliseconds; a restart of NATS or of this
+	// process delays them for seconds. The time counts from the first check and not
+	// from the creation of the event: an event that a recall unmarks, or that a stop
+	// has left over, is old but has not waited.
 	behindAfter = time.Minute
 	// behindEvery is how often the oldest event is read, by its index, and the age
-	// from which on an event is late rather than on its way.
+	// from which on an event counts as late rather than in transit.
 	behindEvery = 10 * time.Second
 )
 
 // OutboxProbe finds an outbox whose events have not been sent for a minute. Events
-// that the bus refuses have an alarm of their own as well.
+// that the bus refuses have a separate alarm as well.
 func OutboxProbe(pool *pgxpool.Pool) Probe {
 	return Probe{Alarm: OutboxBehind, Every: behindEvery, For: behindAfter, Shared: true, Look: func(ctx context.Context) ([]Finding, error) {
 		subject, age, err := outbox.Oldest(ctx, pool)

@@ -12,8 +12,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// No relay runs, and events wait for longer than they may. How old they are says
-// nothing: a recall has just unmarked them.
+// No relay runs, and events wait for longer than they may. Their age does not
+// matter: a recall has just unmarked them.
 func TestOutboxThatIsBehindIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)

@@ -6,8 +6,7 @@ import (
 	"stampede/platform/watch/alarm"
 )
 
-// FuzzParsePlace: a cursor is read as the place that it was written from, or
-// refused.
+// FuzzParsePlace: a cursor parses to the place that it encodes, or is refused.
 func FuzzParsePlace(f *testing.F) {
 	f.Add("")
 	f.Add("MTc2MDAwMDAwMDAwMDAwMC43")

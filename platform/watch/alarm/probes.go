@@ -16,38 +16,39 @@ import (
 	"stampede/platform/watch/proof"
 )
 
-// Parts are what an instance stands on and what its Probes ask.
+// Parts are the stores and streams of an instance that its Probes check.
 type Parts struct {
-	// Listen is the instance's address; with the machine's name it tells which of
-	// several is unwell.
+	// Listen is the instance's address; with the host name it identifies the
+	// unhealthy one of several instances.
 	Listen string
 	Bus    *bus.Bus
-	// Redis asks Redis for a sign of life.
+	// Redis pings Redis.
 	Redis func(ctx context.Context) error
-	// StreamDir is where the embedded NATS server keeps its streams, "" when NATS
-	// is elsewhere; StreamBytes is what they may grow to.
+	// StreamDir is where the embedded NATS server keeps its streams, "" for an
+	// external NATS; StreamBytes is their maximum size.
 	StreamDir   string
 	StreamBytes int64
 }
 
 const (
-	// pingEvery is half the least time that an embedded NATS server must be unwell
-	// before it is restarted, so that no restart goes unseen.
+	// pingEvery is half the shortest time after which an unhealthy embedded NATS
+	// server is restarted, so that no restart is missed.
 	pingEvery = 500 * time.Millisecond
-	// pingTimeout: a part that needs longer for an answer does not serve a rush.
+	// pingTimeout: a part that answers more slowly cannot serve a rush.
 	pingTimeout = 2 * time.Second
-	// unwellFor is how long NATS may be unwell without a word: a reconnection.
+	// unwellFor is how long NATS may be unhealthy without an alarm: the time of a
+	// reconnection.
 	unwellFor = pingEvery
-	// awayFor is how long Postgres or Redis may be away without a word: as long as
-	// one look that was lost in a busy network. What lasts longer is felt by a rush,
-	// which a second of a sale has thousands of, also when it heals by itself.
+	// awayFor is how long Postgres or Redis may be unreachable without an alarm: one
+	// check lost in a busy network. A longer outage affects a rush, which has
+	// thousands of requests a second, even if it heals without action.
 	awayFor = time.Second
 	// diskEvery is how soon a disk that fills up is noticed.
 	diskEvery = 10 * time.Second
 )
 
-// Probes are those of one instance's parts, of its outbox and of its way to
-// Postgres, whose alarm is recorded when Postgres is back.
+// Probes returns the probes of one instance's parts, of its outbox and of its
+// connection to Postgres, whose alarm is recorded when Postgres is back.
 func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 	instance := "instance " + p.Listen
 	if host, err := os.Hostname(); err == nil {
@@ -76,7 +77,7 @@ func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 	return probes
 }
 
-// ping is a probe of a part that answers or does not.
+// ping is a probe of a part that answers or fails.
 func ping(d *Definition, subject string, lasts time.Duration, ask func(ctx context.Context) error) Probe {
 	return Probe{Alarm: d, Every: pingEvery, For: lasts, Look: func(ctx context.Context) ([]Finding, error) {
 		ctx, cancel := context.WithTimeout(ctx, pingTimeout)
@@ -88,8 +89,8 @@ func ping(d *Definition, subject string, lasts time.Duration, ask func(ctx conte
 	}}
 }
 
-// diskSpace is a probe of the disk under dir: what is in dir may grow to most
-// bytes, and the difference has to be free.
+// diskSpace is a probe of the disk under dir: the files in dir may grow to most
+// bytes in total, and the difference must be free.
 func diskSpace(dir string, most int64) Probe {
 	return Probe{Alarm: DiskNearlyFull, Every: diskEvery, Look: func(context.Context) ([]Finding, error) {
 		var st unix.Statfs_t
@@ -108,7 +109,7 @@ func diskSpace(dir string, most int64) Probe {
 	}}
 }
 
-// bytesIn sums the files below dir; those that go meanwhile count nothing.
+// bytesIn sums the sizes of the files below dir; files deleted meanwhile count as 0.
 func bytesIn(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -125,15 +126,14 @@ func bytesIn(dir string) (sum int64, err error) {
 	return sum, err
 }
 
-// SampleEvery is how often a running server's books are sampled: what is wrong
-// is told within a minute, and reading the items on sale costs a fraction of a
-// second of it.
+// SampleEvery is how often a running server's books are sampled: a violation is
+// reported within a minute, and reading the items on sale takes a fraction of a
+// second.
 const SampleEvery = time.Minute
 
-// Sampled is a probe that makes checks of the running books: every `every`, on
-// one instance. What a check finds it has seen twice by itself, so one look is
-// enough. A check that cannot be made is logged and does not keep the others
-// from being made.
+// Sampled is a probe that runs checks of the books: every `every`, on one instance.
+// A check confirms its findings with a second read, so one finding is enough. A
+// check that fails to run is logged and does not prevent the others.
 func Sampled(every time.Duration, checks []proof.Check) Probe {
 	return Probe{Alarm: BooksBroken, Every: every, Shared: true, Look: func(ctx context.Context) ([]Finding, error) {
 		var found []Finding
@@ -143,7 +143,7 @@ func Sampled(every time.Duration, checks []proof.Check) Probe {
 				found = append(found, Finding{o.ID + " " + v.Subject, o.Name + ": " + v.Detail})
 			}
 			if o.Error != "" {
-				failed = fmt.Errorf("alarm: check %s (%s) could not be made: %s", o.ID, o.Name, o.Error)
+				failed = fmt.Errorf("alarm: check %s (%s) could not run: %s", o.ID, o.Name, o.Error)
 			}
 		}
 		return found, failed

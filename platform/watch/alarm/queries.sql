@@ -1,7 +1,7 @@
 -- name: RecordAlarm :exec
--- An occurrence that was over long ago changes no detail that is newer. One that begins within an hour of the last goes
--- on with the same incident: longer than the slowest sampling pauses, so that one long trouble is one incident. Any
--- other begins a new one, which loses its acknowledgement and is told again.
+-- An occurrence that ended long ago does not replace a newer detail. One that begins within an hour of the last continues
+-- the same incident: an hour is longer than the slowest sampling pauses, so that one long problem is one incident. Any
+-- other begins a new one, which loses its acknowledgement and is posted again.
 INSERT INTO platform.alarms AS a (code, subject, severity, next_action, detail, count, first_seen, opened_at, last_seen)
 SELECT @code, @subject, @severity, @next_action, @detail, @count, n.first, n.first, n.last
 FROM (SELECT clock_timestamp() - @began::interval AS first, clock_timestamp() - @ended::interval AS last) n
@@ -16,8 +16,8 @@ ON CONFLICT (code, subject) DO UPDATE SET
         FROM (SELECT a.last_seen > excluded.first_seen - interval '1 hour' AS same) n);
 
 -- name: ClaimIncident :one
--- Takes the incident that has waited longest, until the claim runs out: a process that dies leaves it to the others.
--- What is older than a day is history, and a webhook that is set up today must not be flooded with it.
+-- Claims the incident that has waited longest, until the claim expires: a process that dies leaves it to the others.
+-- Incidents older than a day are skipped, so that they do not flood a webhook that is set up today.
 UPDATE platform.alarms SET tell_attempts = tell_attempts + 1, tell_after = clock_timestamp() + @claim_for::interval
 WHERE id = (
     SELECT w.id FROM platform.alarms w
@@ -27,7 +27,7 @@ WHERE id = (
 RETURNING *;
 
 -- name: IncidentAccepted :exec
--- A newer incident that began meanwhile is told as well.
+-- A newer incident that began meanwhile is posted as well.
 UPDATE platform.alarms SET told_incident = @incident, tell_attempts = 0 WHERE id = @id AND told_incident < @incident;
 
 -- name: IncidentRefused :exec
@@ -37,14 +37,14 @@ UPDATE platform.alarms SET tell_after = clock_timestamp() + @pause::interval WHE
 SELECT code, severity, count(*)::float8 AS alarms FROM platform.alarms WHERE acknowledged_at IS NULL GROUP BY code, severity;
 
 -- name: Alarms :many
--- The newest incident first; an empty parameter narrows nothing.
+-- The newest incident first; an empty parameter does not filter.
 SELECT * FROM platform.alarms
 WHERE (NOT @open::boolean OR acknowledged_at IS NULL) AND (@severity::text = '' OR severity = @severity) AND (@code::text = '' OR code = @code)
   AND (sqlc.narg('before')::timestamptz IS NULL OR (opened_at, id) < (sqlc.narg('before'), @before_id::bigint))
 ORDER BY opened_at DESC, id DESC LIMIT NULLIF(@at_most::int, 0);
 
 -- name: AcknowledgeAlarm :one
--- No row is returned when it is acknowledged already.
+-- Returns no row if the alarm is already acknowledged.
 UPDATE platform.alarms SET acknowledged_by = @acknowledged_by::text, acknowledged_at = clock_timestamp()
 WHERE id = @id AND acknowledged_at IS NULL RETURNING *;
 

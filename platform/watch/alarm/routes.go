@@ -20,14 +20,14 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/alarms", ID: "list-alarms", Tag: "operator", Role: auth.Viewer,
 		Summary: "Alarms, the newest incident first",
-		Description: "What needs a person's eye. Alarms are counted rather than repeated; what was not seen for a long time is removed (`--keep-records`).\n\n" +
+		Description: "Problems that need an operator's attention. Alarms are counted rather than repeated; alarms that have not occurred for a long time are deleted (`--keep-records`).\n\n" +
 			codeTable(),
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, func(ctx context.Context, in *listInput) (*httpx.PageOutput[Alarm], error) { return list(ctx, pool, in) })
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/alarms/{id}/acknowledge", ID: "acknowledge-alarm", Tag: "operator", Role: auth.Operator,
-		Summary: "Say who looks after an alarm",
-		Description: "The first name stays: acknowledging again answers with the alarm unchanged. An alarm that returns after an hour's silence " +
+		Summary: "Acknowledge an alarm",
+		Description: "The first name stays: a second acknowledgement returns the alarm unchanged. An alarm that returns after an hour's silence " +
 			"is a new incident and open again.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
@@ -38,17 +38,17 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 }
 
 type listInput struct {
-	Open     bool   `query:"open" doc:"Only what nobody has acknowledged"`
-	Severity string `query:"severity" enum:"warning,critical" doc:"Only these"`
+	Open     bool   `query:"open" doc:"Only unacknowledged alarms"`
+	Severity string `query:"severity" enum:"warning,critical" doc:"Only this severity"`
 	Code     string `query:"code" maxLength:"64" doc:"Only this code"`
 	httpx.PageInput
 }
 
-// list answers a page of alarms. A code that is not in the list is refused: an
-// empty page would read as all being well.
+// list returns a page of alarms. An unknown code is refused: an empty page would
+// look as if all were well.
 func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*httpx.PageOutput[Alarm], error) {
 	if in.Code != "" && defined[Code(in.Code)] == nil {
-		return nil, fault.Plainf(fault.Invalid, "%q is no alarm code; the description of this route lists them.", in.Code)
+		return nil, fault.Plainf(fault.Invalid, "%q is not an alarm code; the description of this route lists them.", in.Code)
 	}
 	before, err := ParsePlace(in.Cursor)
 	if err != nil {
@@ -66,12 +66,12 @@ func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*httpx.PageOu
 type acknowledgeInput struct {
 	ID   string `path:"id" doc:"The alarm's id"`
 	Body *struct {
-		Name string `json:"name,omitempty" maxLength:"64" doc:"Who looks after it. Left out, it is the operator's user id" example:"Li Wei"`
+		Name string `json:"name,omitempty" maxLength:"64" doc:"Who handles it; by default the operator's user id" example:"Li Wei"`
 	} `nameHint:"AlarmAcknowledgement"`
 }
 
-// acknowledge notes who looks after an alarm, with its audit record. Only the
-// change is recorded: whoever comes second is told who was first.
+// acknowledge records who handles an alarm, with its audit record. Only a change is
+// audited: a second operator gets the first one's name.
 func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) (*httpx.Output[Alarm], error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
@@ -91,7 +91,7 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 			map[string]any{"name": by, "code": a.Code, "about": a.Subject})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Plain(fault.NotFound, "There is no such alarm; old ones are removed.")
+		return nil, fault.Plain(fault.NotFound, "There is no such alarm; old ones are deleted.")
 	}
 	if err != nil {
 		return nil, unreachable(err)
@@ -99,5 +99,5 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 	return httpx.Answer(now), nil
 }
 
-// unreachable is what the reader is told of a failed query.
+// unreachable is the answer to an operator whose query failed.
 func unreachable(err error) error { return httpx.Unreachable("Alarms", err) }

@@ -78,7 +78,7 @@ func TestAlarmRoutes(t *testing.T) {
 		status             int
 		want               string // the code of a problem, or the subjects listed
 	}{
-		{"nobody", "", http.MethodGet, path, "", 401, "no-token"},
+		{"no token", "", http.MethodGet, path, "", 401, "no-token"},
 		{"a shopper", auth.Shopper, http.MethodGet, path, "", 403, "forbidden"},
 		{"all", auth.Viewer, http.MethodGet, path, "", 200, "inventory-commit,refund 1"},
 		{"second page", auth.Viewer, http.MethodGet, path + "?limit=1&cursor=" + cursor, "", 200, "refund 1"},
@@ -117,7 +117,7 @@ func TestAlarmRoutes(t *testing.T) {
 	}
 	for _, d := range alarm.Definitions() {
 		if !strings.Contains(rt.API.Huma.OpenAPI().Paths[path].Get.Description, "`"+string(d.Code)+"`") {
-			t.Errorf("%s is missing in the documentation", d.Code)
+			t.Errorf("%s is missing from the documentation", d.Code)
 		}
 	}
 }

@@ -14,45 +14,44 @@ import (
 	"stampede/platform/store/lease"
 )
 
-// Finding is one subject that is not as it should be.
+// Finding is one subject with a problem.
 type Finding struct {
 	Subject string
 	Detail  string
 }
 
-// Probe looks at something that fails without a failing call.
+// Probe checks for a problem that makes no call fail.
 type Probe struct {
 	Alarm *Definition
-	// Every is the time between two looks. 10 ms … 1 hour.
+	// Every is the time between two checks. 10 ms … 1 hour.
 	Every time.Duration
-	// For is how long a subject must have been found in each look before it is
-	// raised; 0 raises what one look finds.
+	// For is how long every check must have found a subject before it is raised; 0
+	// raises after one check.
 	For time.Duration
-	// Shared says that the finding is the same for every instance: one of them
-	// looks, under a lease.
+	// Shared means that the finding is the same for every instance: one of them
+	// checks, under a lease.
 	Shared bool
-	// Look returns what is wrong now; nothing when all is well. It may take as
-	// long as lookTimeout. An error means that it could not look, or not at all of
-	// it, which is no finding: whatever keeps it from looking has a probe of its
-	// own.
+	// Look returns the current findings, none when all is well. It may take as long
+	// as lookTimeout. An error means that it could not check, or not completely,
+	// which is not a finding: the cause of the failure has a separate probe.
 	Look func(ctx context.Context) ([]Finding, error)
 }
 
 const (
-	// lookTimeout bounds one look; the slowest reads every item's books, and
-	// again after a pause.
+	// lookTimeout bounds one check; the slowest reads every item's books, and again
+	// after a pause.
 	lookTimeout = 30 * time.Second
-	// repeatEvery is how often what lasts is raised again: often enough that
-	// last_seen tells whether it is over.
+	// repeatEvery is how often a lasting finding is raised again: often enough that
+	// last_seen shows whether it is over.
 	repeatEvery = time.Minute
-	// recordEvery is how soon after an outage of Postgres the alarms are recorded that
-	// it did not take, and recordTimeout how long that may take: it is one row each.
+	// recordEvery is how soon after an outage of Postgres the kept alarms are
+	// recorded, and recordTimeout how long that may take: it is one row each.
 	recordEvery   = time.Second
 	recordTimeout = 5 * time.Second
-	// mostFindings bounds the rows of one look. Beyond it the first ones show
-	// what is wrong.
+	// mostFindings bounds the rows of one check. Above it the first ones show the
+	// problem.
 	mostFindings = 20
-	// leaseRoom is how much longer than two looks a lease lasts, so that a busy
+	// leaseRoom is how much longer than two checks a lease lasts, so that a busy
 	// instance keeps it and a dead one is replaced soon.
 	leaseRoom = 10 * time.Second
 )
@@ -66,28 +65,28 @@ type Watch struct {
 	late   Late
 }
 
-// NewWatch makes one.
+// NewWatch makes a Watch.
 func NewWatch(pool *pgxpool.Pool, log *slog.Logger, probes ...Probe) *Watch {
 	return &Watch{pool: pool, log: log, holder: ids.New().String(), probes: probes}
 }
 
-// Run looks, each probe by itself so that a slow one keeps no other waiting,
-// until ctx ends; then it returns nil.
+// Run runs each probe in a separate goroutine, so that a slow one does not delay the
+// others, until ctx ends; then it returns nil.
 func (w *Watch) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, p := range w.probes {
 		all.Go(func() { w.watch(ctx, p) })
 	}
-	all.Go(func() { _ = w.recordLate(ctx) }) // a loop ends with ctx alone
+	all.Go(func() { _ = w.recordLate(ctx) }) // a loop ends only with ctx
 	all.Wait()
 	return nil
 }
 
-// recordLate brings the alarms to Postgres that it did not take when they were
-// raised, until ctx ends.
+// recordLate writes the alarms that Postgres did not accept when they were raised,
+// until ctx ends.
 func (w *Watch) recordLate(ctx context.Context) error {
 	return app.Loop{
-		Every: recordEvery, Log: w.log, Failed: "alarms wait until postgres takes them",
+		Every: recordEvery, Log: w.log, Failed: "recording alarms failed, kept until Postgres is back",
 		Do: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 			defer cancel()
@@ -96,13 +95,13 @@ func (w *Watch) recordLate(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// seen is what a watch remembers of a subject that was found in the last look.
+// seen is what a watch remembers of a subject in the last findings.
 type seen struct {
 	since, last, raised time.Time
 	detail              string
 }
 
-// watch looks for one probe until ctx ends; found is what is wrong at present.
+// watch runs one probe until ctx ends; found contains the current findings.
 func (w *Watch) watch(ctx context.Context, p Probe) {
 	found := map[string]*seen{}
 	elector := lease.Elector{DB: w.pool, Name: "alarm:" + string(p.Alarm.Code), Holder: w.holder, TTL: 2*p.Every + leaseRoom}
@@ -110,16 +109,16 @@ func (w *Watch) watch(ctx context.Context, p Probe) {
 		if w.mayLook(ctx, p, &elector) {
 			w.look(ctx, p, found)
 		} else {
-			clear(found) // what another instance finds is its own to count
+			clear(found) // another instance tracks the findings now
 		}
 		return nil
-	}}.Run(ctx) // ends with ctx alone
+	}}.Run(ctx) // ends only with ctx
 	if err := elector.Resign(ctx); err != nil {
 		w.log.WarnContext(ctx, "lease left to expire", "lease", elector.Name, "error", err)
 	}
 }
 
-// mayLook reports whether this instance is the one to look.
+// mayLook reports whether this instance is the one that checks.
 func (w *Watch) mayLook(ctx context.Context, p Probe, elector *lease.Elector) bool {
 	if !p.Shared {
 		return true
@@ -138,7 +137,7 @@ func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {
 	if err != nil {
 		w.warn(ctx, p.Alarm, err)
 		if len(findings) == 0 {
-			return // nothing is known, so nothing is over
+			return // the state is unknown, so no finding is over
 		}
 	}
 	findings = findings[:min(len(findings), mostFindings)]
@@ -167,14 +166,14 @@ func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {
 	}
 }
 
-// over completes the alarm about a subject that was found until the last look and
-// is well now, with how long that was at most.
+// over completes the alarm about a subject that has recovered, with the longest time
+// that the problem can have lasted.
 func (w *Watch) over(ctx context.Context, d *Definition, subject string, s *seen, now time.Time) {
 	if s.raised.IsZero() || s.last.Equal(s.since) {
-		return // it was not raised, or the one look that found it has told everything
+		return // it was not raised, or the one check that found it has recorded everything
 	}
 	lasted := now.Sub(s.since).Round(100 * time.Millisecond).String()
-	w.log.InfoContext(ctx, "what an alarm was raised for is over", "code", string(d.Code), "subject", subject, "lasted", lasted)
+	w.log.InfoContext(ctx, "cause of an alarm is over", "code", string(d.Code), "subject", subject, "lasted", lasted)
 	w.raise(ctx, occurrence{d, subject, s.detail + " It lasted " + lasted + ".", s.since, now, 0})
 }
 
@@ -186,6 +185,6 @@ func (w *Watch) raise(ctx context.Context, o occurrence) {
 
 func (w *Watch) warn(ctx context.Context, d *Definition, err error) {
 	if ctx.Err() == nil {
-		w.log.WarnContext(ctx, "probe could not look or its alarm was not recorded yet", "code", string(d.Code), "error", err)
+		w.log.WarnContext(ctx, "probe failed or its alarm is not recorded yet", "code", string(d.Code), "error", err)
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// watch runs probes until stop or the test's end.
+// watch runs probes until stop or the end of the test.
 func watch(t testing.TB, pool *pgxpool.Pool, probes ...alarm.Probe) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -52,8 +52,8 @@ func raised(t testing.TB, pool *pgxpool.Pool, d *alarm.Definition) []alarm.Alarm
 	return list(t, pool, alarm.Filter{Code: d.Code})
 }
 
-// What is found is raised once it has lasted, once although two instances look,
-// and by the other one when the first has gone.
+// A finding is raised once it has lasted, once although two instances check, and by
+// the other one when the first has gone.
 func TestFindingIsRaisedWhenItHasLasted(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -62,9 +62,9 @@ func TestFindingIsRaisedWhenItHasLasted(t *testing.T) {
 	probe.Look = func(context.Context) ([]alarm.Finding, error) {
 		switch looks.Add(1) {
 		case 3:
-			return nil, nil // item 1 was well for a moment
+			return nil, nil // item 1 recovered briefly
 		case 2:
-			return nil, errors.New("could not look") // which is no news
+			return nil, errors.New("could not look") // which does not count as recovery
 		default:
 			return []alarm.Finding{{Subject: "item 1", Detail: "not loaded"}}, nil
 		}
@@ -78,11 +78,11 @@ func TestFindingIsRaisedWhenItHasLasted(t *testing.T) {
 		t.Errorf("raised after %s", took)
 	}
 	first()
-	// At once, or when the lease runs out that a busy Postgres did not take back.
-	pgtest.Eventually(t, 30*time.Second, func() bool { return raised(t, pool, fenced)[0].Count == 2 }, "the other instance goes on")
+	// Immediately, or when the lease expires that a busy Postgres did not release.
+	pgtest.Eventually(t, 30*time.Second, func() bool { return raised(t, pool, fenced)[0].Count == 2 }, "the other instance continues")
 }
 
-// A real stream that nobody works off.
+// A real stream without a consumer.
 func TestFullStreamOfGrantsIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -104,7 +104,7 @@ func TestFullStreamOfGrantsIsAnAlarm(t *testing.T) {
 
 func well(context.Context) error { return nil }
 
-// A real NATS server that ends.
+// A real NATS server that stops.
 func TestBusThatIsUnwellIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -130,11 +130,11 @@ func TestBusThatIsUnwellIsAnAlarm(t *testing.T) {
 func TestRedisThatIsAwayIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}) // nobody is there
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}) // no server listens there
 	t.Cleanup(func() { _ = rdb.Close() })
 	probes := alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: bustest.Open(t), Redis: func(ctx context.Context) error { return rdb.Ping(ctx).Err() }})
 	for i := range probes {
-		probes[i].For /= 10 // the patience with a failover is not what is tested
+		probes[i].For /= 10 // the tolerance for a failover is not tested here
 	}
 	watch(t, pool, probes...)
 	pgtest.Eventually(t, 15*time.Second, func() bool {
@@ -143,7 +143,7 @@ func TestRedisThatIsAwayIsAnAlarm(t *testing.T) {
 	}, "the alarm")
 }
 
-// Streams that may grow to more than any disk has, and streams that have room.
+// Streams that may grow beyond any disk, and streams that have room.
 func TestDiskWithoutRoomIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
@@ -161,13 +161,13 @@ func TestDiskWithoutRoomIsAnAlarm(t *testing.T) {
 	stop()
 }
 
-// What a check of the running books finds is an alarm; a check that cannot be
-// made hides nothing.
+// A finding of a check of the books is an alarm; a check that cannot run hides
+// nothing.
 func TestBrokenBooksAreAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	watch(t, pool, alarm.Sampled(50*time.Millisecond, []proof.Check{
-		{ID: "I2", Name: "nothing stuck", Run: func(context.Context) ([]proof.Violation, error) { return nil, errors.New("redis is away") }},
+		{ID: "I2", Name: "nothing stuck", Run: func(context.Context) ([]proof.Violation, error) { return nil, errors.New("redis is down") }},
 		{ID: "I1", Name: "never oversold", Run: func(context.Context) (all []proof.Violation, _ error) {
 			for i := range 100 {
 				all = append(all, proof.Violation{Subject: fmt.Sprintf("item %d", i), Detail: "11 units are in live orders, the total is 10."})
@@ -184,7 +184,7 @@ func TestBrokenBooksAreAnAlarm(t *testing.T) {
 	}
 }
 
-// Whoever has no webhook still stops.
+// A notifier without a webhook still stops.
 func TestNotifierWithoutWebhookWaitsForItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := alarm.NewNotifier(nil, alarm.Webhook{}, slog.New(slog.DiscardHandler), nil)

@@ -9,9 +9,9 @@ import (
 	"stampede/platform/base/app"
 )
 
-// Workers are an instance's loops: one that watches its parts and whatever else
-// has a probe, one that tells hook. It registers the collector of open alarms
-// and the notifier's figures with metrics, and returns what is wrong with hook.
+// Workers are an instance's loops: one runs the probes of its parts and any further
+// ones, one posts to hook. Workers registers the collector of open alarms and the
+// notifier's metrics with metrics, and returns what is wrong with hook.
 func Workers(pool *pgxpool.Pool, hook Webhook, parts Parts, log *slog.Logger, metrics prometheus.Registerer, more ...Probe) ([]app.Worker, error) {
 	notifier, err := NewNotifier(pool, hook, log, metrics)
 	if err != nil {

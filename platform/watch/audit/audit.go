@@ -1,4 +1,4 @@
-// Package audit writes the append-only log of what operators did.
+// Package audit writes the append-only log of operators' actions.
 package audit
 
 import (
@@ -14,7 +14,7 @@ import (
 	"stampede/platform/watch/audit/internal/auditdb"
 )
 
-// Entry is one action as the log keeps it.
+// Entry is one action in the log.
 type Entry struct {
 	ID      int64           `json:"id,string"`
 	At      time.Time       `json:"at"`
@@ -26,7 +26,7 @@ type Entry struct {
 }
 
 // Record writes one action of the principal in ctx inside the transaction that
-// carries it out, so that neither exists without the other.
+// performs it, so that neither exists without the other.
 func Record(ctx context.Context, tx pgx.Tx, action, subject string, detail any) error {
 	return insert(ctx, tx, action, subject, detail)
 }
@@ -44,7 +44,7 @@ func insert(ctx context.Context, db auditdb.DBTX, action, subject string, detail
 	return nil
 }
 
-// Filter narrows a list; its zero value takes everything.
+// Filter narrows a list; the zero value matches every action.
 type Filter struct {
 	Subject string
 	Action  string
@@ -53,7 +53,7 @@ type Filter struct {
 	Limit   int   // rows; 0 means all
 }
 
-// List returns the actions that pass every part of the filter, newest first.
+// List returns the actions that match the filter, newest first.
 func List(ctx context.Context, db *pgxpool.Pool, f Filter) ([]Entry, error) {
 	rows, err := auditdb.New(db).Actions(ctx, auditdb.ActionsParams{
 		Subject: f.Subject, Action: f.Action, Actor: f.Actor, Before: f.Before, AtMost: int32(f.Limit), //nolint:gosec // a page

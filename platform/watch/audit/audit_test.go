@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
-// Actions are found by each filter, page by page, and nobody changes them.
+// Actions are found by each filter, page by page, and cannot be changed.
 func TestLogIsFilteredAndAppendOnly(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)

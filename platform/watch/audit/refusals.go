@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// refusalEvery is how often one refusal is recorded that happens again and
-	// again: somebody who keeps pressing a button does not fill the log.
+	// refusalEvery is how often a repeated refusal is recorded, so that an operator
+	// who keeps pressing a button does not fill the log.
 	refusalEvery = time.Minute
-	// maxRefusals bounds what is remembered of those. Beyond it everything is
-	// forgotten, which records some twice; the roles that are recorded have few
-	// holders.
+	// maxRefusals bounds the remembered refusals. Above it all are forgotten, which
+	// records some twice; the recorded roles have few holders.
 	maxRefusals = 1024
-	// refusalTimeout bounds the wait of whoever is refused.
+	// refusalTimeout bounds how long recording delays the refused request.
 	refusalTimeout = 2 * time.Second
-	// maxSubject is more than any of our addresses; the rest is the client's making.
+	// maxSubject is longer than any path of the API; the rest was made up by the
+	// client.
 	maxSubject = 200
 )
 
-// RefusedAction begins the action of every refusal; the operation's id follows:
+// RefusedAction is the prefix of a refusal's action; the operation's id follows:
 // "refused.pause-activity".
 const RefusedAction = "refused."
 
-// Refusals records what people of the shop tried and their role may not do. Those
-// are mistakes worth a talk or stolen tokens worth a look. Shoppers who knock at
-// operators' routes are not recorded: anybody can be one, and the log is never
-// trimmed. Safe for concurrent use.
+// Refusals records what the shop's staff tried although their role does not allow
+// it: a mistake to talk about or a stolen token to investigate. Shoppers who call
+// operators' routes are not recorded: anyone can become a shopper, and the log is
+// never trimmed. Safe for concurrent use.
 type Refusals struct {
 	db  *pgxpool.Pool
 	log *slog.Logger
@@ -43,19 +43,19 @@ type Refusals struct {
 	told map[refusal]time.Time
 }
 
-// refusal is what counts as the same one.
+// refusal identifies refusals that count as the same.
 type refusal struct {
 	actor         int64
 	action, where string
 }
 
-// NewRefusals records in db. What cannot be recorded is logged.
+// NewRefusals records in db. A failure to record is logged.
 func NewRefusals(db *pgxpool.Pool, log *slog.Logger) *Refusals {
 	return &Refusals{db: db, log: log, now: time.Now, told: map[refusal]time.Time{}}
 }
 
-// Record writes down that the principal in ctx was refused an operation, at most
-// once a minute for each address; httpx.ReportRefusals hands it to a router.
+// Record records that the principal in ctx was refused an operation, at most once a
+// minute for each path; pass it to httpx.ReportRefusals.
 func (r *Refusals) Record(ctx context.Context, op httpx.Op, path string) {
 	p := auth.From(ctx)
 	if p.Role == auth.Shopper {
@@ -65,17 +65,17 @@ func (r *Refusals) Record(ctx context.Context, op httpx.Op, path string) {
 	if !r.isNews(refusal{p.UserID, op.ID, path}) {
 		return
 	}
-	// Who leaves before the answer was refused all the same.
+	// A client that leaves before the answer was refused all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusalTimeout)
 	defer cancel()
 	detail := map[string]string{"method": op.Method, "needs": string(op.Role), "request_id": httpx.RequestID(ctx)}
 	if err := insert(ctx, r.db, RefusedAction+op.ID, path, detail); err != nil {
-		r.log.WarnContext(ctx, "refusal not in the audit log", "operation", op.ID, "actor", p.UserID, "error", err)
+		r.log.WarnContext(ctx, "recording a refusal in the audit log failed", "operation", op.ID, "actor", p.UserID, "error", err)
 	}
 }
 
 // isNews reports whether the refusal was not recorded within refusalEvery, and
-// notes it.
+// remembers it.
 func (r *Refusals) isNews(what refusal) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

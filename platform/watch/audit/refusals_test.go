@@ -14,8 +14,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// What staff may not do is recorded once a minute for each operation and
-// address; shoppers are not recorded.
+// Refusals of staff are recorded once a minute for each operation and path; refusals
+// of shoppers are not.
 func TestRefusalsAreRecorded(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)

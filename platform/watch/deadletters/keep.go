@@ -20,20 +20,19 @@ var alarmDeadLetter = alarm.Define("dead-letter", alarm.Critical,
 	"A consumer gave up on a message after all its attempts. The message is kept.",
 	"Read the dead letter's error, repair its cause, then redrive the dead letter.")
 
-// errorBytes bounds the stored reason; a panic's stack comes with it.
+// errorBytes bounds the stored error, which may include a panic's stack.
 const errorBytes = 8 << 10
 
-// Keep keeps a message that consumer gave up on and raises the alarm
-// "dead-letter", in one transaction. Repeating it changes nothing but the count
-// of the alarm and the reason.
+// Keep stores a message that consumer gave up on and raises the alarm "dead-letter",
+// in one transaction. Repeating it changes only the alarm's count and the error.
 func Keep(ctx context.Context, pool *pgxpool.Pool, consumer string, m bus.Msg, cause error) error {
-	// Postgres takes neither broken UTF-8, which a cut may leave, nor NUL.
+	// Postgres accepts neither broken UTF-8, which truncation may leave, nor NUL.
 	reason := cause.Error()
 	reason = strings.ReplaceAll(strings.ToValidUTF8(reason[:min(len(reason), errorBytes)], ""), "\x00", "")
 	err := pg.InTx(ctx, pool, func(tx pgx.Tx) error {
 		err := deadlettersdb.New(tx).KeepDeadLetter(ctx, deadlettersdb.KeepDeadLetterParams{
 			ID: ids.New(), Consumer: consumer, Subject: m.Subject, MessageID: messageID(m), Payload: append([]byte{}, m.Data...),
-			Error: reason, Attempts: int32(m.Attempt), //nolint:gosec // a consumer gives up long before
+			Error: reason, Attempts: int32(m.Attempt), //nolint:gosec // a consumer gives up long before an overflow
 		})
 		if err != nil {
 			return err
@@ -41,20 +40,20 @@ func Keep(ctx context.Context, pool *pgxpool.Pool, consumer string, m bus.Msg, c
 		return alarmDeadLetter.Raise(ctx, tx, consumer, m.Subject+": "+reason)
 	})
 	if err != nil {
-		return fmt.Errorf("deadletters: keep letter of %s: %w", consumer, err)
+		return fmt.Errorf("deadletters: store letter of %s: %w", consumer, err)
 	}
 	return nil
 }
 
-// Keeper is Keep as the bus calls it.
+// Keeper is Keep in the form that the bus calls.
 func Keeper(pool *pgxpool.Pool) bus.DeadLetters {
 	return func(ctx context.Context, consumer string, m bus.Msg, cause error) error {
 		return Keep(ctx, pool, consumer, m, cause)
 	}
 }
 
-// messageID names a message without an id by its place, so that two of them
-// are kept apart.
+// messageID identifies a message without an id by its position, so that two of them
+// are stored separately.
 func messageID(m bus.Msg) string {
 	if m.ID.IsZero() {
 		return "seq-" + strconv.FormatUint(m.Seq, 10)

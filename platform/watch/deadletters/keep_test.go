@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
-// A handler that fails for good leaves a dead letter and an alarm, and the
-// message does not come again.
+// A handler that keeps failing leaves a dead letter and an alarm, and the message is
+// not redelivered.
 func TestFailingHandlerLeavesDeadLetterAndAlarm(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
@@ -67,7 +67,7 @@ func TestFailingHandlerLeavesDeadLetterAndAlarm(t *testing.T) {
 	if err != nil || len(alarms) != 1 || alarms[0].Code != "dead-letter" || alarms[0].Subject != "effect" {
 		t.Errorf("alarms %+v, %v", alarms, err)
 	}
-	// Acknowledged: the next message is the only one that comes.
+	// It was acknowledged: only the next message is delivered.
 	if err := b.Publish(t.Context(), "events.a", ids.New(), nil); err != nil {
 		t.Fatal(err)
 	}

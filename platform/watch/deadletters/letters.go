@@ -15,14 +15,14 @@ import (
 // Letter is a message that a consumer gave up on.
 type Letter = deadlettersdb.PlatformDeadLetter
 
-// Filter narrows a list; its zero value takes everything.
+// Filter narrows a list; the zero value matches every letter.
 type Filter struct {
 	Consumer string
 	Before   ids.ID // only older ones; the zero ID is no bound
 	Limit    int    // rows; 0 means all
 }
 
-// List returns the dead letters that pass the filter, newest first.
+// List returns the dead letters that match the filter, newest first.
 func List(ctx context.Context, db *pgxpool.Pool, f Filter) ([]Letter, error) {
 	list, err := deadlettersdb.New(db).DeadLetters(ctx, deadlettersdb.DeadLettersParams{
 		Consumer: f.Consumer, FromNewest: f.Before.IsZero(), Before: f.Before, AtMost: int32(f.Limit), //nolint:gosec // a page

@@ -4,7 +4,7 @@ VALUES (@id, @consumer, @subject, @message_id, @payload, @error, @attempts)
 ON CONFLICT (consumer, message_id) DO UPDATE SET error = excluded.error, attempts = excluded.attempts;
 
 -- name: DeadLetters :many
--- Newest first; an empty consumer narrows nothing.
+-- Newest first; an empty consumer does not filter.
 SELECT * FROM platform.dead_letters
 WHERE (@consumer::text = '' OR consumer = @consumer) AND (@from_newest::boolean OR id < @before)
 ORDER BY id DESC LIMIT NULLIF(@at_most::int, 0);

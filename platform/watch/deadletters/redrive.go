@@ -16,15 +16,15 @@ import (
 	"stampede/platform/watch/deadletters/internal/deadlettersdb"
 )
 
-// ErrNotFound means that there is no such dead letter, or no more.
-var ErrNotFound = fault.Plain(fault.NotFound, "There is no such dead letter; somebody may have redriven it already.")
+// ErrNotFound means that the dead letter does not exist, or no longer exists.
+var ErrNotFound = fault.Plain(fault.NotFound, "There is no such dead letter; another operator may already have redriven it.")
 
-// Redrive sends a dead letter again, to its consumer alone, with a full count
-// of attempts and the id of the first time, so that an effect which did commit
-// is not repeated. The letter is gone once the message is sure to go out; when
-// the consumer gives up again, a new one is written. It is audited as an action
-// of the principal in ctx, in the transaction that removes the letter. Returns
-// ErrNotFound for an unknown id; after any other error the letter is still there.
+// Redrive sends a dead letter again, to its consumer only, with a full number of
+// attempts and its original id, so that an effect that did commit is not repeated.
+// The letter is removed once the message is certain to be sent; if the consumer
+// gives up again, a new one is written. It is audited as an action of the principal
+// in ctx, in the transaction that removes the letter. It returns ErrNotFound for an
+// unknown id; after any other error the letter still exists.
 func Redrive(ctx context.Context, pool *pgxpool.Pool, b *bus.Bus, id ids.ID) error {
 	d, err := Get(ctx, pool, id)
 	switch {
@@ -40,7 +40,7 @@ func Redrive(ctx context.Context, pool *pgxpool.Pool, b *bus.Bus, id ids.ID) err
 	return nil
 }
 
-// redriveEvent goes by the outbox, in the commit that removes the letter.
+// redriveEvent sends by the outbox, in the transaction that removes the letter.
 func redriveEvent(ctx context.Context, pool *pgxpool.Pool, id ids.ID, d Letter) error {
 	return pg.InTx(ctx, pool, func(tx pgx.Tx) error {
 		if err := remove(ctx, tx, id, d); err != nil {
@@ -51,8 +51,8 @@ func redriveEvent(ctx context.Context, pool *pgxpool.Pool, id ids.ID, d Letter) 
 	})
 }
 
-// remove takes a letter away and writes down who sent it again. It returns
-// ErrNotFound when somebody else was faster.
+// remove deletes a letter and audits who sent it again. It returns ErrNotFound when
+// another request was faster.
 func remove(ctx context.Context, tx pgx.Tx, id ids.ID, d Letter) error {
 	removed, err := deadlettersdb.New(tx).RemoveDeadLetter(ctx, id)
 	if err != nil {
@@ -65,15 +65,14 @@ func remove(ctx context.Context, tx pgx.Tx, id ids.ID, d Letter) error {
 		map[string]string{"consumer": d.Consumer, "subject": d.Subject, "message_id": d.MessageID})
 }
 
-// redriveGrants publishes to the letter's own subject, because nobody but the
-// writer consumes it and the writer consumes nothing else, and removes the
-// letter after the acknowledgement. Whatever comes in between only sends the
-// same twice: the writer knows a batch by the id in its payload and a grant by
-// its number.
+// redriveGrants publishes to the letter's original subject, because only the writer
+// consumes it and the writer consumes nothing else, and removes the letter after the
+// acknowledgement. A failure in between only sends the same message twice: the writer
+// identifies a batch by the id in its payload and a grant by its number.
 //
-// The message's id is the letter's and not that of the first time: under that
-// one the stream would drop it as a duplicate for two minutes, and a letter that
-// is written again meanwhile would be this row, which is then removed.
+// The message's id is the letter's and not the original one: under the original id the
+// stream would drop the message as a duplicate for two minutes, and a letter written
+// again in that time would be this row, which is then removed.
 func redriveGrants(ctx context.Context, pool *pgxpool.Pool, b *bus.Bus, id ids.ID, d Letter) error {
 	if err := b.Publish(ctx, d.Subject, id, d.Payload); err != nil {
 		return err

@@ -19,8 +19,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// A redriven letter reaches the consumer that gave up on it, as it was, and
-// nobody else.
+// A redriven letter reaches only the consumer that gave up on it, unchanged.
 func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
@@ -77,7 +76,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 			t.Fatalf("redriven twice: %v", err)
 		}
 	}
-	again() // fails once more and is kept once more
+	again() // fails again and is stored again
 	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "it failed again")
 	repaired.Store(true)
 	again()
@@ -87,16 +86,16 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 			t.Fatalf("redriven as %+v", m)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the redriven message did not come")
+		t.Fatal("the redriven message did not arrive")
 	}
 	if n := others.Load(); n != 1 {
 		t.Errorf("the other consumer got it %d times, want once", n)
 	}
 }
 
-// What the order writer gave up on goes back to GRANTS: nobody gets a letter
-// from there by EVENTS. It is there until the stream has the message, and a
-// letter that is written meanwhile outlives it.
+// Grants that the order writer gave up on are redriven to GRANTS, because EVENTS
+// does not carry them. The letter exists until the stream has the message, and a
+// letter that is written meanwhile is kept.
 func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -138,7 +137,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	defer writer.Wait()
 	defer cancel()
 
-	// Within the time in which the stream drops repetitions.
+	// Within the time in which the stream drops duplicates.
 	if err := b.Publish(t.Context(), "grants.7", ids.New(), []byte("a batch")); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +158,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 			t.Errorf("redriven as %s %q under %s", m.Subject, m.Data, m.ID)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the redriven message did not come")
+		t.Fatal("the redriven message did not arrive")
 	}
 	if n := len(letters()); n != 0 {
 		t.Errorf("%d letters are left", n)

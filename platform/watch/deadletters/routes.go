@@ -18,12 +18,13 @@ import (
 
 const (
 	// redriveAtMost bounds one request for all letters of a consumer: each is a
-	// transaction of its own, and a hundred are done within the time that a
-	// request may take.
+	// separate transaction, and a hundred complete within the time limit of a
+	// request.
 	redriveAtMost = 100
-	// redriveDeadline is what a request may take; what is left then says so.
+	// redriveDeadline is the time limit of a request; the answer reports what is
+	// left.
 	redriveDeadline = 20 * time.Second
-	// previewBytes is what a list shows of an error: its first line, mostly.
+	// previewBytes is how much of an error a list shows, usually its first line.
 	previewBytes = 300
 )
 
@@ -32,8 +33,8 @@ type routes struct {
 	bus  *bus.Bus
 }
 
-// Routes registers the operators' dead letters: list, look at one, send one or
-// all of a consumer again.
+// Routes registers the operators' routes for dead letters: list them, read one,
+// redrive one or all of a consumer.
 func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 	r := routes{pool, b}
 	reading := map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
@@ -49,17 +50,17 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 	}, r.get)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/{id}/redrive", ID: "redrive-dead-letter", Tag: "operator", Role: auth.Operator,
-		Summary: "Send a dead letter again, to its consumer alone",
-		Description: "Its effect happens once, however often it is sent: it keeps the message's id. The letter is gone afterwards, so a second " +
-			"request is answered with `not-found`; if the consumer gives up again, there is a new letter.",
+		Summary: "Redrive a dead letter to its consumer",
+		Description: "Its effect happens once, however often it is sent, because it keeps the message's id. The letter is removed, so a second " +
+			"request gets `not-found`; if the consumer gives up again, there is a new letter.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable, unknown, bus-full, bus-unhealthy",
 		},
 	}, r.redrive)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/redrive", ID: "redrive-dead-letters", Tag: "operator", Role: auth.Operator,
-		Summary: "Send all dead letters of a consumer again, the oldest first",
-		Description: "At most 100 at a time; `left` says how many remain, the same request goes on with them. It ends at the first " +
+		Summary: "Redrive all dead letters of a consumer, the oldest first",
+		Description: "At most 100 at a time; `left` says how many remain, and repeating the request continues with them. It stops at the first " +
 			"one that cannot be sent.",
 		Problems: map[int]string{
 			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable, unknown, bus-full, bus-unhealthy",
@@ -67,15 +68,15 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 	}, r.redriveAll)
 }
 
-// DeadLetterView is a dead letter in a list. It is exported, as all that is embedded in
-// an answer must be for huma to look into it.
+// DeadLetterView is a dead letter in a list. It is exported because huma requires
+// that of embedded fields.
 type DeadLetterView struct {
 	ID        ids.ID `json:"id"`
-	Consumer  string `json:"consumer" example:"inventory-release-closed" doc:"Who gave up"`
-	Subject   string `json:"subject" doc:"What the message was published as"`
-	MessageID string `json:"message_id" doc:"The message's own, kept when it is sent again"`
+	Consumer  string `json:"consumer" example:"inventory-release-closed" doc:"The consumer that gave up"`
+	Subject   string `json:"subject" doc:"The subject that the message was published on"`
+	MessageID string `json:"message_id" doc:"The message's id, kept when it is redriven"`
 	Error     string `json:"error" doc:"Why the consumer gave up; in a list, its beginning"`
-	Attempts  int    `json:"attempts" doc:"How often it was tried"`
+	Attempts  int    `json:"attempts" doc:"Number of delivery attempts"`
 	Bytes     int    `json:"bytes" doc:"Size of the payload"`
 	CreatedAt string `json:"created_at" format:"date-time" doc:"When the consumer gave up"`
 }
@@ -85,11 +86,11 @@ func view(d Letter) DeadLetterView {
 }
 
 type listInput struct {
-	Consumer string `query:"consumer" maxLength:"128" doc:"Only this consumer's"`
+	Consumer string `query:"consumer" maxLength:"128" doc:"Only letters of this consumer"`
 	httpx.PageInput
 }
 
-// list answers a page of letters without their payloads, which may be large.
+// list returns a page of letters without their payloads, which may be large.
 func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[DeadLetterView], error) {
 	f := Filter{Consumer: in.Consumer, Limit: in.Ask()}
 	if in.Cursor != "" {
@@ -111,7 +112,7 @@ func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Dead
 	return httpx.PageOf(in.PageInput, letters, inList, func(d Letter) string { return d.ID.String() }), nil
 }
 
-// beginning cuts a text without cutting a letter in two.
+// beginning truncates a text without splitting a character.
 func beginning(s string) string {
 	if len(s) <= previewBytes {
 		return s
@@ -140,13 +141,13 @@ type letterOutput struct {
 	Body         struct {
 		DeadLetterView
 		// Exactly one of the two is set.
-		Payload       string `json:"payload,omitempty" doc:"The message, when it is text, as events are"`
-		PayloadBinary []byte `json:"payload_binary,omitempty" doc:"The message in base64, when it is not, as grants are"`
+		Payload       string `json:"payload,omitempty" doc:"The message if it is text, as events are"`
+		PayloadBinary []byte `json:"payload_binary,omitempty" doc:"The message in base64 if it is binary, as grants are"`
 	} `nameHint:"DeadLetterDetail"`
 }
 
-// get answers with one letter, payload and all: what somebody reads who decides
-// whether sending it again can help.
+// get returns one letter with its payload, so that an operator can decide whether
+// redriving it can help.
 func (r routes) get(ctx context.Context, in *letterInput) (*letterOutput, error) {
 	id, err := in.id()
 	if err != nil {
@@ -168,13 +169,13 @@ func (r routes) get(ctx context.Context, in *letterInput) (*letterOutput, error)
 
 type redriveOutput struct {
 	Body struct {
-		Redriven int `json:"redriven" doc:"Letters that are on their way again"`
-		Left     int `json:"left" doc:"Letters that this consumer has now, those that came back among them"`
+		Redriven int `json:"redriven" doc:"Letters that were sent again"`
+		Left     int `json:"left" doc:"Letters that this consumer has now, including those given up again"`
 	} `nameHint:"RedriveResult"`
 }
 
-// redrive sends one letter again. It is read first because it is gone afterwards,
-// and its consumer names what is left.
+// redrive sends one letter again. It reads the letter first, because it is gone
+// afterwards and its consumer is needed to count the rest.
 func (r routes) redrive(ctx context.Context, in *letterInput) (*redriveOutput, error) {
 	id, err := in.id()
 	if err != nil {
@@ -195,13 +196,13 @@ func (r routes) redrive(ctx context.Context, in *letterInput) (*redriveOutput, e
 
 type redriveAllInput struct {
 	Body struct {
-		Consumer string `json:"consumer" minLength:"1" maxLength:"128" doc:"Whose letters are sent again" example:"inventory-release-closed"`
+		Consumer string `json:"consumer" minLength:"1" maxLength:"128" doc:"The consumer whose letters are redriven" example:"inventory-release-closed"`
 	} `nameHint:"RedriveRequest"`
 }
 
-// redriveAll takes the letters that are there now: one that comes back while it
-// works waits for the next request, so that a consumer which is still broken
-// does not keep this one busy.
+// redriveAll redrives the letters that exist now: one that is given up again
+// meanwhile waits for the next request, so that a consumer that is still broken does
+// not keep this one busy.
 func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, redriveDeadline)
 	defer cancel()
@@ -213,13 +214,13 @@ func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOu
 	for _, id := range letters {
 		err := Redrive(ctx, r.pool, r.bus, id)
 		switch {
-		case errors.Is(err, ErrNotFound): // another operator is at it, too
+		case errors.Is(err, ErrNotFound): // another operator redrives them too
 			continue
 		case err != nil && out.Body.Redriven == 0:
 			return nil, unreachable(err)
 		case err != nil:
-			// Some are on their way already, which the answer has to say, also when it
-			// was the deadline that ended the rest.
+			// Some have already been sent, which the answer must report, even if the
+			// deadline ended the rest.
 			return r.told(context.WithoutCancel(ctx), out, in.Body.Consumer)
 		}
 		out.Body.Redriven++
@@ -227,7 +228,7 @@ func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOu
 	return r.told(ctx, out, in.Body.Consumer)
 }
 
-// told completes an answer with what the consumer has left.
+// told completes an answer with the number of the consumer's letters left.
 func (r routes) told(ctx context.Context, out *redriveOutput, consumer string) (*redriveOutput, error) {
 	var err error
 	out.Body.Left, err = r.count(ctx, consumer)
@@ -239,5 +240,5 @@ func (r routes) count(ctx context.Context, consumer string) (int, error) {
 	return int(n), err
 }
 
-// unreachable is what the reader is told of a failed query.
+// unreachable is the answer to an operator whose query failed.
 func unreachable(err error) error { return httpx.Unreachable("Dead letters", err) }

@@ -124,14 +124,14 @@ func TestDeadLetterRoutes(t *testing.T) {
 		status             int
 		code               string
 	}{
-		{"nobody", "", http.MethodGet, letters, "", 401, "no-token"},
+		{"no token", "", http.MethodGet, letters, "", 401, "no-token"},
 		{"a shopper", auth.Shopper, http.MethodGet, letters, "", 403, "forbidden"},
 		{"bad cursor", auth.Viewer, http.MethodGet, letters + "?cursor=x", "", 422, "invalid"},
 		{"no such letter", auth.Viewer, http.MethodGet, letters + "/" + ids.New().String(), "", 404, "not-found"},
 		{"no id", auth.Viewer, http.MethodGet, letters + "/x", "", 404, "not-found"},
 		{"a viewer redrives", auth.Viewer, http.MethodPost, event + "/redrive", "", 403, "forbidden"},
 		{"a viewer redrives all", auth.Viewer, http.MethodPost, letters + "/redrive", `{"consumer":"push"}`, 403, "forbidden"},
-		{"all of nobody", auth.Operator, http.MethodPost, letters + "/redrive", `{"consumer":""}`, 422, "invalid"},
+		{"all without a consumer", auth.Operator, http.MethodPost, letters + "/redrive", `{"consumer":""}`, 422, "invalid"},
 		{"unknown", auth.Operator, http.MethodPost, letters + "/" + ids.New().String() + "/redrive", "", 404, "not-found"},
 		{"redriven", auth.Operator, http.MethodPost, event + "/redrive", "", 200, ""},
 		{"redriven twice", auth.Operator, http.MethodPost, event + "/redrive", "", 404, "not-found"},
@@ -156,8 +156,8 @@ func TestDeadLetterRoutes(t *testing.T) {
 	}
 }
 
-// A consumer whose store was away gives up on many; an operator redrives all of
-// them, twice and from two desks at once, and each has its effect once.
+// A consumer whose store was down gives up on many messages; operators redrive all
+// of them, twice and from two desks concurrently, and each has its effect once.
 func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
@@ -210,7 +210,8 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 		doc["redriven"] != 100.0 || doc["left"] != 20.0 {
 		t.Errorf("redrive: %d %v", status, doc)
 	}
-	// Both have read the same letters when the first of these can be taken away.
+	// Both requests have read the same letters before the first letter can be
+	// removed.
 	first, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -7,5 +7,5 @@ type ClientRecord struct {
 	OrderNo ids.ID `json:"order_no"`
 	UserID  int64  `json:"user_id,string"`
 	Answer  string `json:"answer"`           // to the attempt: "queued" or a refusal's code
-	Status  string `json:"status,omitempty"` // the last status told by poll or push
+	Status  string `json:"status,omitempty"` // the last status received by poll or push
 }

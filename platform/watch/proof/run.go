@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Outcome is one check's verdict.
+// Outcome is one check's result.
 type Outcome struct {
 	ID         string        `json:"id"`
 	Name       string        `json:"name"`
 	Violations []Violation   `json:"violations"`
-	Error      string        `json:"error,omitempty"` // the check could not be made
+	Error      string        `json:"error,omitempty"` // the check could not run
 	Took       time.Duration `json:"took_ns"`
 }
 
-// OK reports whether the check was made and found nothing.
+// OK reports whether the check ran and found nothing.
 func (o Outcome) OK() bool { return o.Error == "" && len(o.Violations) == 0 }
 
-// Run makes every check, one after the other so that each sees a machine that
-// is not busy with the next, and returns the outcomes ordered by id. Several
-// checks may carry one id: an invariant that two modules prove in parts.
+// Run runs every check, one after the other so that they do not slow each other
+// down, and returns the outcomes ordered by id. Several checks may share an id: an
+// invariant that two modules prove in parts.
 func Run(ctx context.Context, checks []Check) []Outcome {
 	outcomes := make([]Outcome, 0, len(checks))
 	for _, c := range checks {
@@ -42,13 +42,13 @@ func Run(ctx context.Context, checks []Check) []Outcome {
 	return outcomes
 }
 
-// AllOK reports whether every check was made and found nothing.
+// AllOK reports whether every check ran and found nothing.
 func AllOK(outcomes []Outcome) bool {
 	return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return !o.OK() })
 }
 
-// shownViolations bounds what is printed of one check; the count says how many
-// there are.
+// shownViolations bounds the violations printed for one check; the count gives the
+// total.
 const shownViolations = 20
 
 // Write prints the outcomes as a table, each violation below its check.

@@ -18,7 +18,7 @@ func TestRunOrdersAndPrints(t *testing.T) {
 	outcomes := proof.Run(t.Context(), []proof.Check{
 		check("I3", []proof.Violation{{Subject: "user 7", Detail: "has 2 live orders"}}, nil),
 		check("I1", nil, nil),
-		check("I2", nil, errors.New("redis is away")),
+		check("I2", nil, errors.New("redis is down")),
 	})
 	if proof.AllOK(outcomes) || !proof.AllOK(outcomes[:1]) || proof.AllOK(outcomes[1:2]) {
 		t.Errorf("AllOK is wrong about %+v", outcomes)
@@ -28,7 +28,7 @@ func TestRunOrdersAndPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(b.String(), "\n")
-	for i, want := range []string{"ok", "COULD NOT BE CHECKED: redis is away", "VIOLATED 1 times", "user 7: has 2 live orders"} {
+	for i, want := range []string{"ok", "COULD NOT BE CHECKED: redis is down", "VIOLATED 1 times", "user 7: has 2 live orders"} {
 		if !strings.HasSuffix(lines[i], want) {
 			t.Errorf("line %d is %q, want it to end with %q", i, lines[i], want)
 		}

@@ -21,36 +21,36 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// answer is what a bare handler says to every request.
+// answer is a bare handler's response to every request.
 type answer struct {
 	Status int                 `json:"status"`
 	Header map[string][]string `json:"header"`
 	Body   string              `json:"body"`
-	// Push is a text that each request also causes to be written to one of the
-	// open WebSockets; empty is none.
+	// Push is a text that each request also writes to one of the open
+	// WebSockets; empty means none.
 	Push string `json:"push,omitempty"`
 }
 
-// address is a child's word of where it listens.
+// address is the address that a child reports it listens on.
 type address struct {
 	Addr string `json:"addr"`
 }
 
-// ballastBytes is about what the server's caches hold. A process with next to
-// nothing on its heap collects garbage after every few thousand requests and
-// pays for that with a third of its processor time; the baseline must not lose by
-// being small. The bytes hold no pointers and are never touched, so they cost
-// neither work nor memory.
+// ballastBytes is about the size of the server's caches. A process with a
+// nearly empty heap collects garbage every few thousand requests, at the cost
+// of a third of its processor time; the baseline must not lose by being small.
+// The bytes hold no pointers and are never touched, so they cost neither work
+// nor memory.
 const ballastBytes = 64 << 20
 
-// bare is the baseline: one handler that answers the same bytes to every request,
-// on the listener that the server uses, with its bounds. It reads the answer from
-// in and writes where it listens to out.
+// bare is the baseline: one handler that sends the same bytes to every request,
+// on the same listener as the server, with the same bounds. It reads the answer
+// from in and writes its address to out.
 func bare(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := json.NewDecoder(bufio.NewReader(in))
 	var a answer
 	if err := lines.Decode(&a); err != nil {
-		return fmt.Errorf("bench: the answer to give: %w", err)
+		return fmt.Errorf("bench: read the answer to send: %w", err)
 	}
 	ballast := make([]byte, ballastBytes)
 	defer runtime.KeepAlive(ballast)
@@ -90,11 +90,11 @@ type openSockets struct {
 	all  []*websocket.Conn
 }
 
-// accept adds a socket, which is dropped when the client leaves.
+// accept adds a socket, which is removed when the client leaves.
 func (o *openSockets) accept(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
-		return // it has answered
+		return // Accept has already answered
 	}
 	gone := conn.CloseRead(ctx)
 	o.mu.Lock()
@@ -117,11 +117,11 @@ func (o *openSockets) push(ctx context.Context) {
 	conn := o.all[o.next%len(o.all)]
 	o.next++
 	o.mu.Unlock()
-	_ = conn.Write(ctx, websocket.MessageText, o.text) // one that has left is on its way out of the list
+	_ = conn.Write(ctx, websocket.MessageText, o.text) // a closed socket is being removed from the list
 }
 
-// startBare starts a bare handler that answers like a, and returns its URL. It
-// ends with the rig, or by End.
+// startBare starts a bare handler that sends the answer a, and returns its URL.
+// It ends with the rig, or by End.
 func startBare(ctx context.Context, rig *Rig, a answer) (*Child, string, error) {
 	child, err := rig.spawn(ctx, PartCommand, barePartName)
 	if err != nil {
@@ -135,8 +135,8 @@ func startBare(ctx context.Context, rig *Rig, a answer) (*Child, string, error) 
 	return child, "http://" + at.Addr, nil
 }
 
-// capture sends one POST to the server and keeps its answer, for a baseline that
-// has to give the same; any status but want is an error. body may be nil.
+// capture sends one POST to the server and returns its answer, for a baseline
+// that must send the same; any status but want is an error. body may be nil.
 func capture(ctx context.Context, s *Server, target, token string, body io.Reader, want int) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+target, body)
 	if err != nil {
@@ -158,11 +158,11 @@ func capture(ctx context.Context, s *Server, target, token string, body io.Reade
 		return answer{}, err
 	}
 	if resp.StatusCode != want {
-		return answer{}, fmt.Errorf("%s answers %d in place of %d: %s", target, resp.StatusCode, want, raw)
+		return answer{}, fmt.Errorf("%s answered %d instead of %d: %s", target, resp.StatusCode, want, raw)
 	}
 	a := answer{Status: resp.StatusCode, Header: map[string][]string{}, Body: string(raw)}
 	for name, values := range resp.Header {
-		// net/http writes these two by itself.
+		// net/http writes these two headers itself.
 		if !slices.Contains([]string{"Date", "Content-Length"}, name) {
 			a.Header[name] = values
 		}

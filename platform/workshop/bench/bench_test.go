@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// sides makes a stage whose sides take the given time per operation, and notes
-// in which order they ran and with how many operations.
+// sides returns a stage whose sides take the given time per operation, and
+// records the order in which they ran and with how many operations.
 type sides struct {
 	order []string
 	sizes map[string][]int
@@ -51,14 +51,14 @@ func runFake(t *testing.T, st Stage, cfg Config) *Report {
 	return report
 }
 
-func TestSidesRunInTurnsAndFillTheirRounds(t *testing.T) {
+func TestSidesAlternateAndFillTheirRounds(t *testing.T) {
 	t.Parallel()
 	s := &sides{sizes: map[string][]int{}}
 	report := runFake(t, s.stage(time.Millisecond, 4*time.Millisecond), Config{Rounds: 3, Round: time.Second})
 	if got, want := strings.Join(s.order, " "), "baseline ours baseline ours baseline ours baseline ours"; got != want {
 		t.Errorf("the sides ran %s, want %s", got, want)
 	}
-	// A round is as many operations as fit into it.
+	// A round runs as many operations as fit into its duration.
 	if f, o := s.sizes["baseline"], s.sizes["ours"]; f[0] != 8 || f[3] != 1000 || o[0] != 8 || o[3] != 250 {
 		t.Errorf("sizes %v, want 8 to warm up and then 1000 and 250", s.sizes)
 	}
@@ -93,7 +93,7 @@ func TestEveryBoundCounts(t *testing.T) {
 		}
 		verdict := map[bool]string{true: "ok", false: "short"}[c.ok]
 		if !strings.Contains(out.String(), " "+verdict+" ") || !strings.Contains(out.String(), "1.00–1.00") {
-			t.Errorf("%s: the table does not say %q:\n%s", name, verdict, out.String())
+			t.Errorf("%s: %q is missing from the table:\n%s", name, verdict, out.String())
 		}
 		if raw, err := json.Marshal(report); err != nil || !bytes.Contains(raw, []byte(`"ratio":1`)) {
 			t.Errorf("%s: JSON %s, %v", name, raw, err)
@@ -101,7 +101,7 @@ func TestEveryBoundCounts(t *testing.T) {
 	}
 }
 
-func TestAFailureNamesItsStageAndEndsItsSides(t *testing.T) {
+func TestFailureNamesItsStageAndClosesIt(t *testing.T) {
 	t.Parallel()
 	broken, closed := errors.New("broken"), false
 	st := Stage{Name: "fake", Probe: 1, Open: func(context.Context, *Rig) (Side, Side, func(context.Context) error, error) {
@@ -114,7 +114,7 @@ func TestAFailureNamesItsStageAndEndsItsSides(t *testing.T) {
 	}
 }
 
-func TestACheckThatFailsEndsTheRun(t *testing.T) {
+func TestFailedCheckEndsTheRun(t *testing.T) {
 	t.Parallel()
 	missing := errors.New("an order is missing")
 	s := &sides{sizes: map[string][]int{}}
@@ -130,7 +130,7 @@ func TestACheckThatFailsEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestRatesAreWrittenAsPeopleReadThem(t *testing.T) {
+func TestRatesAreFormattedForPeople(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[float64]string{0: "0", 999.4: "999", 1000: "1,000", 45678: "45,678", 1234567: "1,234,567"} {
 		if got := thousands(v); got != want {

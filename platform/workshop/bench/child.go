@@ -30,9 +30,9 @@ type Child struct {
 // PartCommand is the hidden command that runs a part as a child.
 const PartCommand = "bench-part"
 
-// RunPart plays a part: it reads its orders from in, a JSON value per line,
-// answers on out likewise, and ends when in does. So it cannot outlive the run
-// that started it.
+// RunPart runs a part: it reads commands from in, one JSON value per line,
+// answers on out in the same form, and returns when in ends. So it cannot
+// outlive the run that started it.
 func RunPart(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 	switch name {
 	case barePartName:
@@ -52,15 +52,17 @@ const (
 	storesPartName = "stores"
 )
 
-// spawn starts this program as a child, with pipes to its input and output, and
-// ends it with the rig.
+// spawn starts this program as a child, with pipes to its input and output. The
+// rig ends it.
 func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
-	// The context is not given to exec, which would kill at once what ends in order.
+	// The context is not passed to exec, which would kill the child immediately
+	// instead of letting it shut down.
 	cmd := exec.Command(r.exe, args...) //nolint:gosec,noctx // this program; ended by End
-	// A Ctrl-C of the terminal is for this process, which then ends its children.
+	// A Ctrl-C in the terminal must reach only this process, which then ends
+	// its children.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if r.needsStores != nil {
-		cmd.ExtraFiles = []*os.File{r.needsStores} // the child knows nothing of it
+		cmd.ExtraFiles = []*os.File{r.needsStores} // the child only inherits it
 	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -71,7 +73,7 @@ func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
 		return nil, err
 	}
 	r.onClose(c.End)
-	// A wait for a line of a child ends when the run is interrupted.
+	// Stop waiting for a child's line when the run is interrupted.
 	context.AfterFunc(ctx, func() { _ = c.in.Close(); _ = cmd.Process.Signal(syscall.SIGTERM) })
 	return c, nil
 }
@@ -80,7 +82,7 @@ func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
 func start(cmd *exec.Cmd, in io.WriteCloser) (*Child, error) {
 	c := &Child{cmd: cmd, in: in, done: make(chan struct{})}
 	cmd.Stderr = &c.errs
-	// A pipe of our own: exec's would be closed by Wait, with the last lines in it.
+	// Not exec's pipe: Wait would close it while it still contains the last lines.
 	var out *io.PipeWriter
 	c.out, out = io.Pipe()
 	cmd.Stdout = out
@@ -102,11 +104,11 @@ func start(cmd *exec.Cmd, in io.WriteCloser) (*Child, error) {
 // PID is the process's id.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// ResidentKiB is the process's memory in RAM now, and the most it ever was; 0
-// where the system does not tell.
+// ResidentKiB returns the process's resident memory and its peak; 0 if the
+// system does not report it.
 func (c *Child) ResidentKiB() (now, peak int64) { return residentKiB(c.PID()) }
 
-// Tell sends a value.
+// Tell sends a value to the child.
 func (c *Child) Tell(v any) error {
 	if err := json.NewEncoder(c.in).Encode(v); err != nil {
 		return c.failed(err)
@@ -114,14 +116,14 @@ func (c *Child) Tell(v any) error {
 	return nil
 }
 
-// Hear waits for a value; the end of the child is an error.
+// Hear waits for a value from the child; the child's exit is an error.
 func (c *Child) Hear(v any) error {
 	line, err := c.line()
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(line, v); err != nil {
-		return c.failed(fmt.Errorf("it said %q: %w", line, err))
+		return c.failed(fmt.Errorf("unexpected output %q: %w", line, err))
 	}
 	return nil
 }
@@ -137,22 +139,22 @@ func (c *Child) line() ([]byte, error) {
 func (c *Child) failed(err error) error {
 	name := strings.Join(c.cmd.Args[1:min(3, len(c.cmd.Args))], " ")
 	if err == nil {
-		err = errors.New("it ended")
+		err = errors.New("it exited")
 	}
 	return fmt.Errorf("bench: the child %q: %w\n%s", name, err, c.errs.String())
 }
 
-// End ends the child in order, and hard when ctx ends first. A child that has
-// ended already is no error.
+// End shuts the child down, and kills it if ctx ends first. It returns no error
+// if the child has already exited.
 func (c *Child) End(ctx context.Context) error {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has exited
 	return c.await(ctx)
 }
 
-// await ends the child's input, which ends the child, and waits for that; hard
-// when it takes too long or ctx ends first.
+// await closes the child's input, which makes it exit, and waits; it kills the
+// child if that takes too long or ctx ends first.
 func (c *Child) await(ctx context.Context) error {
-	_, _ = c.in.Close(), c.out.Close() // what it still says is not wanted
+	_, _ = c.in.Close(), c.out.Close() // further output is discarded
 	select {
 	case <-c.done:
 		return nil
@@ -164,13 +166,13 @@ func (c *Child) await(ctx context.Context) error {
 	return fmt.Errorf("bench: process %d had to be killed", c.PID())
 }
 
-// tail keeps the end of what a child says on its standard error.
+// tail keeps the end of a child's standard error.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-// tailBytes is some dozen lines, enough to say why a child ended.
+// tailBytes is some dozen lines, enough to show why a child exited.
 const tailBytes = 4 << 10
 
 // Write keeps the end of everything that was written.

@@ -11,24 +11,24 @@ import (
 
 // Config says how to measure.
 type Config struct {
-	// Rounds is how often each side runs, 1 or more.
+	// Rounds is how many times each side runs, 1 or more.
 	Rounds int
-	// Round is how long one run of a side should take: long against the hundredth
-	// of a second in which processor time is counted, short against what paths
-	// live.
+	// Round is how long one run of a side should take: long compared with the
+	// hundredth of a second in which processor time is counted, short compared
+	// with the lifetime of paths.
 	Round time.Duration
-	// Quick runs each side once, with the warming-up's few operations: it shows
-	// that everything works and measures nothing.
+	// Quick runs each side once, with the few operations of the warm-up: it
+	// checks that everything works and measures nothing.
 	Quick bool
-	// ProfileDir receives a processor profile of each stage's own side, taken in
-	// one more round that is not part of the result; empty is none.
+	// ProfileDir receives a processor profile of each stage's own side, taken
+	// in one more round that is not part of the result; empty means none.
 	ProfileDir string
 	// Progress receives a line per step; required.
 	Progress io.Writer
 }
 
-// Run measures the stages one after the other. A stage that fails ends the run
-// with an error, beside the results of those before it.
+// Run measures the stages one after the other. A failed stage ends the run with
+// an error and the results of the stages before it.
 func Run(ctx context.Context, rig *Rig, stages []Stage, cfg Config) (*Report, error) {
 	report := newReport(cfg)
 	for i := range stages {
@@ -47,14 +47,14 @@ func Run(ctx context.Context, rig *Rig, stages []Stage, cfg Config) (*Report, er
 	return report, nil
 }
 
-// round is what one run of a side found.
+// round is the result of one run of a side.
 type round struct {
 	perSecond float64
 	cpu       usage // per operation
 	figures   map[string]float64
 }
 
-// measurement is one stage under way.
+// measurement is a running stage.
 type measurement struct {
 	rig            *Rig
 	stage          *Stage
@@ -63,7 +63,7 @@ type measurement struct {
 	profile        string
 }
 
-// run opens the stage, warms both sides up and measures them in turns.
+// run opens the stage, warms both sides up and measures them alternately.
 func (m *measurement) run(ctx context.Context) (err error) {
 	baseline, ours, closeSides, err := m.stage.Open(ctx, m.rig)
 	if closeSides != nil {
@@ -99,8 +99,8 @@ func (m *measurement) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// warm runs a side once, which opens connections, fills caches and tells how
-// fast it goes, and returns how many operations fill a round.
+// warm runs a side once, which opens connections, fills caches and measures its
+// speed, and returns how many operations fill a round.
 func (m *measurement) warm(ctx context.Context, side Side) (n int, err error) {
 	n = m.count(m.stage.Probe)
 	if m.cfg.Quick {
@@ -110,7 +110,7 @@ func (m *measurement) warm(ctx context.Context, side Side) (n int, err error) {
 	return m.count(max(n, m.stage.Least, int(first.perSecond*m.cfg.Round.Seconds()))), err
 }
 
-// count brings a number of operations within the stage's bound.
+// count clamps a number of operations to the stage's bounds.
 func (m *measurement) count(n int) int {
 	if m.stage.Most > 0 {
 		n = min(n, m.stage.Most)
@@ -118,8 +118,8 @@ func (m *measurement) count(n int) int {
 	return n
 }
 
-// measure is one round of one side. What prepares and what checks is outside the
-// measured time; a side that knows better says how long it took.
+// measure runs one round of one side. Prepare and Check are outside the
+// measured time; a side may report a more exact duration itself.
 func (m *measurement) measure(ctx context.Context, side Side, n int) (round, error) {
 	if side.Prepare != nil {
 		if err := side.Prepare(ctx, n); err != nil {

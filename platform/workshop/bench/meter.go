@@ -17,7 +17,8 @@ const (
 // usage is the processor time used so far, by name of process.
 type usage map[string]time.Duration
 
-// usage reads this process and all below it, so far as the system shows them.
+// usage reads this process and its descendants. Figures that the system does
+// not report are missing.
 func (r *Rig) usage() usage {
 	u := usage{}
 	running, err := psutil.Processes()
@@ -48,7 +49,8 @@ func (r *Rig) usage() usage {
 	return u
 }
 
-// nameOf names a child of this process; "" for one that only waits for its own.
+// nameOf returns the name of a child of this process, "" if it only waits for its
+// own children.
 func (r *Rig) nameOf(p *psutil.Process) string {
 	if name, ok := r.names[int(p.Pid)]; ok {
 		return name
@@ -60,14 +62,14 @@ func (r *Rig) nameOf(p *psutil.Process) string {
 	return name
 }
 
-// add counts a process under a name; one that has ended meanwhile counts nothing.
+// add counts a process under a name, unless it has exited.
 func (u usage) add(name string, p *psutil.Process) {
 	if t, err := p.Times(); err == nil && name != "" {
 		u[name] += time.Duration((t.User + t.System) * float64(time.Second))
 	}
 }
 
-// since is what was used after an earlier reading.
+// since returns the usage since an earlier reading.
 func (u usage) since(earlier usage) usage {
 	d := usage{}
 	for name, t := range u {
@@ -78,8 +80,8 @@ func (u usage) since(earlier usage) usage {
 	return d
 }
 
-// residentKiB is a process's memory in RAM and the most it ever was, which only
-// Linux tells; 0 where it has ended.
+// residentKiB returns the memory of a process in RAM, and its peak, which only
+// Linux reports; 0 if it has exited.
 func residentKiB(pid int) (now, peak int64) {
 	p, err := psutil.NewProcess(int32(pid))
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// TestProcessorTimeGoesToWhoUsedIt spins in a child and in its child.
-func TestProcessorTimeGoesToWhoUsedIt(t *testing.T) {
+// TestUsageIncludesGrandchildren burns processor time in a child and in its child.
+func TestUsageIncludesGrandchildren(t *testing.T) {
 	t.Parallel()
-	// The context would end the first of the two only; the group has both.
+	// The context would end only the first of the two; the process group contains both.
 	cmd := exec.Command("sh", "-c", "(while :; do :; done) & while :; do :; done")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -20,7 +20,7 @@ func TestProcessorTimeGoesToWhoUsedIt(t *testing.T) {
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // it only says that it was killed
+		_ = cmd.Wait() // the error only says that it was killed
 	})
 	rig := noStack()
 	rig.names[cmd.Process.Pid] = "spinner"

@@ -10,9 +10,9 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// Paths is POST items/{id}/rush-path, each by another shopper with a token of
-// their own. The baseline answers every request with a path and looks at nothing,
-// not even at the token.
+// Paths measures POST items/{id}/rush-path, each by a different shopper with
+// their own token. The baseline answers every request with a path and checks
+// nothing, not even the token.
 func Paths() Stage {
 	return Stage{
 		Name: "paths", Unit: "paths", AtLeast: 20_000, Probe: 2000, Most: 200_000,
@@ -48,7 +48,7 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides f
 	side := func(url string) Side {
 		var crowd *loadgen.Crowd
 		return Side{
-			// Minted beforehand: shoppers arrive with their tokens.
+			// Minted in advance: shoppers arrive with their tokens.
 			Prepare: func(_ context.Context, n int) error {
 				first, tokens := rig.Users(n), make([]string, n)
 				for i := range tokens {

@@ -8,8 +8,8 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// usualSockets is how many shoppers listen in a round, where this process and the
-// server may open so many files.
+// usualSockets is how many shoppers listen in a round, if this process and the
+// server may open that many files.
 const usualSockets = 10_000
 
 // The further figures of the stage.
@@ -19,10 +19,11 @@ const (
 	figureBaselineMemory = "memory per socket of the baseline"
 )
 
-// Push is what a shopper waits for who does not ask: each of thousands holds a
-// WebSocket, all rush at once, and the round ends when each has been told of the
-// order there. The baseline answers 202 to each attempt and writes the same
-// message to one of its sockets: no grant, no order, no user.
+// Push measures order pushes to shoppers who do not poll: each of thousands
+// holds a WebSocket, all rush at the same moment, and the round ends when each
+// has received the order on the socket. The baseline answers 202 to each
+// attempt and writes the same message to one of its sockets: no grant, no
+// order, no user.
 func Push() Stage {
 	return Stage{
 		Name: "push", Unit: "pushes", Probe: 200, Least: usualSockets, Most: min(usualSockets, loadgen.MostSockets(manyConns)),
@@ -41,8 +42,8 @@ func Push() Stage {
 }
 
 func openPush(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides func(context.Context) error, err error) {
-	// A server that has worked before has memory to spare, and would seem to need
-	// none for its sockets.
+	// A server that has run before has spare memory, and its sockets would
+	// appear to need none.
 	if err := rig.restart(ctx); err != nil {
 		return baseline, ours, nil, err
 	}
@@ -72,7 +73,7 @@ func openPush(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides fu
 	return baseline, ours, bare.End, nil
 }
 
-// message is what the server pushes to a shopper whose order has become one.
+// message is the server's push to a shopper when the order is created.
 func (s *Server) message(ctx context.Context, first *loadgen.Crowd, said answer) (string, error) {
 	var ticket struct {
 		OrderNo string `json:"order_no"`
@@ -91,14 +92,14 @@ func (s *Server) message(ctx context.Context, first *loadgen.Crowd, said answer)
 	return `{"type":"order","order":` + string(order) + `}`, err
 }
 
-// listeners are the shoppers of one side. They are connected while their side is
-// measured only: both sides' together would be more files than many a system
-// lets a process open.
+// listeners are the shoppers of one side. They are connected only while their
+// side is measured: both sides together would exceed the open file limit of
+// many systems.
 type listeners struct {
 	child  *Child
 	gather func(n int) *loadgen.Crowd
 	crowd  *loadgen.Crowd
-	kib    float64 // of the child's memory per socket, when most were opened first
+	kib    float64 // the child's memory per socket, measured the first time most were opened
 	most   int
 }
 
@@ -128,7 +129,7 @@ func (l *listeners) rush(ctx context.Context, n int) (Sample, error) {
 	defer cancel()
 	p := l.crowd.AwaitPushes(ctx)
 	if p.Count != n {
-		return Sample{}, fmt.Errorf("%d of %d sockets were told of their order within %s", p.Count, n, writtenPatience)
+		return Sample{}, fmt.Errorf("%d of %d sockets received their order within %s", p.Count, n, writtenPatience)
 	}
 	return Sample{Took: p.Last, Figures: percentiles(p.Took)}, nil
 }

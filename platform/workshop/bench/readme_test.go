@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The figures stand in two languages; whoever measures again changes both.
-func TestBothReadmesGiveTheSameFigures(t *testing.T) {
+// The figures are published in two languages; a new measurement must update both.
+func TestBothReadmesHaveTheSameFigures(t *testing.T) {
 	t.Parallel()
 	english, chinese := measured(t, "../../../README.md", "## Measured"), measured(t, "../../../.github/README.zh-CN.md", "## 实测")
 	if len(english) == 0 || !slices.Equal(english, chinese) {

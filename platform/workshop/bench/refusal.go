@@ -10,33 +10,34 @@ import (
 )
 
 const (
-	// refusedPaths is how many shoppers take turns being refused: enough that the
-	// server meets another one each time, few enough to be fetched in a moment.
+	// refusedPaths is how many shoppers take turns being refused: enough that
+	// each request is from a different shopper, few enough that their paths are
+	// fetched quickly.
 	refusedPaths = 1024
 	// fewConns keeps two cores busy with requests that are answered from memory;
-	// more only wait for each other.
+	// more would only wait for each other.
 	fewConns = 64
-	// pathsLast is how long fetched paths are used before others are fetched,
-	// half of what they live.
+	// pathsLast is how long fetched paths are used before new ones are fetched,
+	// half of their lifetime.
 	pathsLast = time.Minute
 )
 
-// Refusal is what most requests of a sale get: POST rush/{path} of an item that
-// is sold out. The baseline is a handler that looks at nothing and answers the
-// same bytes to the same requests.
+// Refusal measures the answer that most requests of a sale get: POST
+// rush/{path} for a sold-out item. The baseline is a handler that checks
+// nothing and sends the same bytes to the same requests.
 func Refusal() Stage {
 	return Stage{
 		Name: "refusal", Unit: "answers", Target: 0.85, Probe: 5000,
 		Ours:     "rushes of a sold-out item",
 		Baseline: "a bare net/http handler with the same answer",
 		Remark: "Ours adds the route and the path's base64 and HMAC-SHA256 to what net/http does on both sides, which is nearly all of it. " +
-			"0.9 takes finding the route before the router is asked; much more would take an HTTP server of our own.",
+			"0.9 requires finding the route without the router; much more would require a custom HTTP server.",
 		Figures: []Figure{{Name: figureMedian, Unit: "ms"}, {Name: figureP99, Unit: "ms"}},
 		Open:    openRefusal,
 	}
 }
 
-// soldOut is the code of an item without units that may still be had.
+// soldOut is the code for an item with no units left.
 const soldOut = "sold-out"
 
 func openRefusal(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides func(context.Context) error, err error) {
@@ -91,7 +92,7 @@ func allAnswered(v loadgen.Volley, n int, code string) error {
 	return nil
 }
 
-// soldOut plans an item of one unit and has a shopper buy and pay it.
+// soldOut plans an item of one unit and lets a shopper buy and pay for it.
 func (s *Server) soldOut(ctx context.Context) (item int64, err error) {
 	if item, err = s.Sale(ctx, 1); err != nil {
 		return 0, err
@@ -102,7 +103,7 @@ func (s *Server) soldOut(ctx context.Context) (item int64, err error) {
 	if _, err := loadgen.Run(ctx, cfg); err != nil {
 		return 0, err
 	}
-	// The payment reaches Redis by an event, a moment later; until then the unit
+	// An event carries the payment to Redis a moment later; until then the unit
 	// is held.
 	other, err := s.crowd(ctx, item, 1, 1)
 	if err != nil {

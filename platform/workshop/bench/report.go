@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	Machine string    `json:"machine"`
 	At      time.Time `json:"at"`
 	Rounds  int       `json:"rounds"`
-	// Quick says that the figures mean nothing: see [Config.Quick].
+	// Quick means that the figures are meaningless, see [Config.Quick].
 	Quick  bool     `json:"quick"`
 	Stages []Result `json:"stages"`
 }
 
-// Result is what a run found about one stage; rates, processor times and figures
+// Result is a run's result for one stage; rates, processor times and figures
 // are the medians of the rounds.
 type Result struct {
 	Name     string `json:"name"`
@@ -64,8 +64,8 @@ func (r *Report) OK() bool {
 }
 
 // result reduces the rounds to medians. The ratio is the median of the rounds'
-// ratios, not the ratio of the medians: each is of two runs that met the same
-// machine.
+// ratios, not the ratio of the medians: each compares two runs under the same
+// conditions.
 func (m *measurement) result() Result {
 	st := m.stage
 	res := Result{
@@ -80,7 +80,7 @@ func (m *measurement) result() Result {
 		ratios[i] = m.ours[i].perSecond / m.baseline[i].perSecond
 	}
 	res.Ratio, res.RatioLow, res.RatioHigh = median(ratios), slices.Min(ratios), slices.Max(ratios)
-	// A stage without a target has 0 there, which everything reaches.
+	// A stage without a target has 0 there, which is always reached.
 	res.OK = res.Ratio >= st.Target && res.OursPerSecond >= st.AtLeast
 	for _, f := range st.Figures {
 		v := median(each(m.ours, func(r round) float64 { return r.figures[f.Name] }))

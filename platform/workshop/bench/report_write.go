@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// verdict is what the table says beside the target, nothing where there is none.
+// verdict is the table's text beside the target, empty if there is no target.
 func (s *Result) verdict() string {
 	switch {
 	case s.target() == "":
@@ -23,7 +23,7 @@ func (s *Result) verdict() string {
 	}
 }
 
-// target is what was aimed at.
+// target formats the stage's target.
 func (s *Result) target() string {
 	var parts []string
 	if s.Target > 0 {
@@ -40,16 +40,16 @@ func (s *Result) target() string {
 	return strings.Join(parts, ", ")
 }
 
-// line is the result in one line, for the progress.
+// line formats the result as one line of progress.
 func (s *Result) line() string {
 	return fmt.Sprintf("baseline %s/s, ours %s/s %s, ratio %.2f %s", thousands(s.BaselinePerSecond), thousands(s.OursPerSecond), s.Unit, s.Ratio, s.verdict())
 }
 
-// Write prints the report as a table with what is worth knowing below it.
+// Write prints the report as a table with details below it.
 func (r *Report) Write(w io.Writer) error {
 	head := fmt.Sprintf("\n%s; %d rounds of each side in turns, medians\n\n", r.Machine, r.Rounds)
 	if r.Quick {
-		head = fmt.Sprintf("\n%s; the short form: it shows that everything works, its figures mean nothing\n\n", r.Machine)
+		head = fmt.Sprintf("\n%s; the short form: it checks that everything works, its figures are meaningless\n\n", r.Machine)
 	}
 	if _, err := io.WriteString(w, head); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r *Report) Write(w io.Writer) error {
 		_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%.2f\t%.2f–%.2f\t%s\t%s\t%.1f\t%.1f\n", s.Name, thousands(s.BaselinePerSecond), thousands(s.OursPerSecond),
 			s.Ratio, s.RatioLow, s.RatioHigh, s.target(), s.verdict(), total(s.BaselineCPU), total(s.OursCPU))
 	}
-	if err := tw.Flush(); err != nil { // carries the first error of all the writing
+	if err := tw.Flush(); err != nil { // returns the first error of all writes
 		return err
 	}
 	var b strings.Builder
@@ -89,7 +89,7 @@ func spent(cpu map[string]float64) string {
 		return cmp.Or(cmp.Compare(cpu[b], cpu[a]), strings.Compare(a, b))
 	})
 	if len(names) == 0 {
-		return "too little to tell"
+		return "too little to measure"
 	}
 	parts := make([]string, len(names))
 	for i, name := range names {
@@ -98,7 +98,7 @@ func spent(cpu map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// thousands writes a rate as people read it: 45,000.
+// thousands formats a rate with separators: 45,000.
 func thousands(v float64) string {
 	text := strconv.FormatFloat(v, 'f', 0, 64)
 	for i := len(text) - 3; i > 0; i -= 3 {

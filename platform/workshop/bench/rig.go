@@ -21,19 +21,19 @@ type Rig struct {
 	stores storesReady
 	tokens *auth.Tokens
 	server *Server
-	// needsStores keeps the stores alive as long as anybody holds it; every child
-	// does.
+	// needsStores keeps the stores alive as long as any process has it open;
+	// every child does.
 	needsStores *os.File
 	closers     []func(context.Context) error // the last is called first
 	names       map[int]string                // what the report calls a child, by process id
 	users       int64
 }
 
-// firstUser is where the shoppers' ids begin, apart from the operators' below.
+// firstUser is the first shopper id; operators' ids are below it.
 const firstUser = 1_000_000
 
 // NewRig starts Postgres and Redis in a temporary folder, as children of this
-// program. Close the rig whatever happens.
+// program. Always close the rig.
 func NewRig(ctx context.Context) (_ *Rig, err error) {
 	executable, err := os.Executable()
 	if err != nil {
@@ -50,15 +50,15 @@ func NewRig(ctx context.Context) (_ *Rig, err error) {
 			err = errors.Join(err, r.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	// Started by root, Postgres runs as another account, which has to get in.
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // as said; what lies in it is 0700
+	// Started by root, Postgres runs as another account, which needs access.
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above; its contents are 0700
 		return nil, fmt.Errorf("bench: open the temporary folder: %w", err)
 	}
 	var secret [auth.MinKeyBytes]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	r.key = hex.EncodeToString(secret[:])
 	r.tokens = auth.NewTokens([]byte(r.key), time.Now)
-	// A million shoppers' marks need more room than a demo's.
+	// A million shoppers' marks need more memory than a demo's.
 	const redisMemoryBytes = 2 << 30
 	if r.stores, err = r.startStores(ctx, redisMemoryBytes); err != nil {
 		return nil, err
@@ -68,8 +68,9 @@ func NewRig(ctx context.Context) (_ *Rig, err error) {
 
 func (r *Rig) onClose(f func(context.Context) error) { r.closers = append(r.closers, f) }
 
-// closePatience bounds the end of a run: one half for the server, twice its own hard
-// limit for a stop, which a busy machine makes it reach, and one for the stores.
+// closePatience bounds the end of a run: one half is for the server, twice its
+// own hard stop limit, which it reaches on a busy machine, and one half for the
+// stores.
 const closePatience = 40 * time.Second
 
 // Close ends every process and deletes the folder.

@@ -13,24 +13,24 @@ import (
 
 // ScalePlan says which sizes of a sale to play.
 type ScalePlan struct {
-	// Shoppers are crowds for one item, Items are numbers of items on sale at once
-	// for a crowd of ItemsShoppers. There is a unit for every hundred shoppers.
+	// Shoppers lists crowd sizes for one item, Items lists numbers of items on
+	// sale at the same time for a crowd of ItemsShoppers. There is one unit for
+	// every hundred shoppers.
 	Shoppers, Items []int
 	ItemsShoppers   int
-	// Least is how many attempts a point is made of at least: a small sale is
-	// played several times, because processor time is counted in hundredths of a
+	// Least is the minimum number of attempts per point: a small sale is played
+	// several times, because processor time is counted in hundredths of a
 	// second.
 	Least int
-	// Million is the crowd of the proof: it is played once, its losers send their
-	// attempts again for the time of pure refusals, and the books are proved. 0 is
+	// Million is the crowd of the proof: it is played once, its losers repeat
+	// their attempts to time pure refusals, and the books are proved. 0 means
 	// none.
 	Million int
-	// Connections is how many HTTP connections fire.
+	// Connections is how many HTTP connections send attempts.
 	Connections int
 	// Progress receives a line per point; required.
 	Progress io.Writer
-	// Prove proves the books of one item against what its shoppers were told;
-	// required with Million.
+	// Prove proves the books of one item against the client log; required with Million.
 	Prove func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.ClientRecord) (bool, error)
 }
 
@@ -43,32 +43,33 @@ var (
 	}
 	// MillionPlan is the proof alone.
 	MillionPlan = ScalePlan{Million: 1_000_000, Connections: manyConns}
-	// ShortPlan goes the same ways in seconds, and measures nothing.
+	// ShortPlan runs the same steps in seconds, and measures nothing.
 	ShortPlan = ScalePlan{
 		Shoppers: []int{1_000}, Items: []int{10}, ItemsShoppers: 1_000, Million: 5_000, Connections: 64,
 	}
 )
 
-// unitsPer is how many shoppers there are for a unit: a sale worth the name.
+// unitsPer is how many shoppers compete for a unit, as in a typical flash sale.
 const unitsPer = 100
 
-// ScalePoint is one size of a sale and what an attempt cost in it.
+// ScalePoint is one size of a sale and the cost of an attempt in it.
 type ScalePoint struct {
 	Shoppers int `json:"shoppers"`
 	Items    int `json:"items"`
 	Units    int `json:"units"`
-	// Sales is how often it was played; the figures are of all together.
+	// Sales is how many times it was played; the figures cover all of them.
 	Sales     int     `json:"sales"`
-	Attempts  int     `json:"attempts"` // with those that were sent again after too-hot
+	Attempts  int     `json:"attempts"` // including those repeated after too-hot
 	PerSecond float64 `json:"attempts_per_second"`
 	// Server and All are microseconds of processor time per attempt: of the
-	// server, and of the server with Postgres and Redis. Clients is the tool's own.
+	// server, and of the server with Postgres and Redis. Clients is the load
+	// generator's.
 	Server  float64 `json:"server_us"`
 	All     float64 `json:"all_us"`
 	Clients float64 `json:"clients_us"`
 }
 
-// ScaleReport is what was found.
+// ScaleReport is the result of a plan.
 type ScaleReport struct {
 	Shoppers []ScalePoint   `json:"by_shoppers,omitempty"`
 	Items    []ScalePoint   `json:"by_items,omitempty"`
@@ -81,8 +82,8 @@ func Scale(ctx context.Context, rig *Rig, plan ScalePlan) (*ScaleReport, error) 
 	if err != nil {
 		return nil, err
 	}
-	// The first sale of a server's life pays for memory, connections and caches
-	// that are still small.
+	// Warm up: a server's first sale also pays for growing its memory,
+	// connections and caches.
 	warm := sale{shoppers: 2_000, items: 1, times: 1, conns: plan.Connections}
 	if _, err := warm.play(ctx, s, s.rig.Users(warm.shoppers)); err != nil {
 		return nil, fmt.Errorf("warm up: %w", err)
@@ -129,13 +130,13 @@ type sale struct {
 
 func (x sale) units() int { return max(x.shoppers/unitsPer/x.items, 1) * x.items }
 
-// settleFor is what the events behind the last order get to be delivered, so
-// that their cost counts.
+// settleFor is the time for delivering the events after the last order, so that
+// their cost is included.
 const settleFor = 500 * time.Millisecond
 
-// play plans the sale as often as it is to be played, fetches all paths, and
-// fires one crowd after the other. users is the first of as many ids as there
-// are shoppers in all.
+// play plans the sale as many times as it is to be played, fetches all paths,
+// and fires one crowd after the other. users is the first shopper's id; the
+// other ids follow it.
 func (x sale) play(ctx context.Context, s *Server, users int64) (ScalePoint, error) {
 	p := ScalePoint{Shoppers: x.shoppers, Items: x.items, Units: x.units(), Sales: x.times}
 	crowds, err := x.gather(ctx, s, users)
@@ -170,31 +171,31 @@ func (x sale) play(ctx context.Context, s *Server, users int64) (ScalePoint, err
 	return p, nil
 }
 
-// mostAgain is how often the refused come again before a sale is given up: each
-// time sells some units, or something is wrong.
+// mostAgain is how many times refused shoppers retry before a sale is given up:
+// each round must sell some units, or something is wrong.
 const mostAgain = 100
 
-// sell fires a crowd until nothing is left of its items, and waits until every
-// grant is an order.
+// sell fires a crowd until its items are sold out, and waits until every grant
+// is an order.
 func (x sale) sell(ctx context.Context, s *Server, c *loadgen.Crowd) (loadgen.Volley, error) {
 	already, err := s.written(ctx)
 	if err != nil {
 		return loadgen.Volley{}, err
 	}
 	v := c.Fire(ctx)
-	// Who was told to come again does, as a page would.
+	// Shoppers told to retry do so, as a page would.
 	for again := 0; v.Granted < int64(x.units()) && ctx.Err() == nil; again++ {
-		_ = pause(ctx, againAfter) // its end is looked at below
+		_ = pause(ctx, againAfter) // the end of ctx is checked below
 		more := c.FireAgain(ctx, "too-hot", "fenced", "all-held", "sold-out")
 		if more.Sent == 0 || again == mostAgain {
-			return v, fmt.Errorf("%d of %d units were sold and no shopper gets more: %v", v.Granted, x.units(), v.Answers)
+			return v, fmt.Errorf("%d of %d units were sold and further attempts get none: %v", v.Granted, x.units(), v.Answers)
 		}
 		v.Sent += more.Sent
 		v.Granted += more.Granted
 		v.Elapsed += more.Elapsed
 	}
 	if v.Granted > int64(x.units()) {
-		return v, fmt.Errorf("%d grants were told for %d units", v.Granted, x.units())
+		return v, fmt.Errorf("%d grants for %d units", v.Granted, x.units())
 	}
 	_, err = s.awaitWritten(ctx, already+v.Granted)
 	return v, errors.Join(err, ctx.Err())

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// pathsPerSecond is what even a small, busy machine issues; it decides how far
-	// ahead of the opening the paths are fetched.
+	// pathsPerSecond is the rate that even a small, busy machine issues paths
+	// at; it determines how far ahead of the opening they are fetched.
 	pathsPerSecond = 10_000
 	// loadsPerSecond is the same for the first Loads of the items.
 	loadsPerSecond = 50
-	// openingMargin is for publishing and for Redis's clock.
+	// openingMargin allows for publishing and for Redis's clock.
 	openingMargin = 2 * time.Second
-	// mostLead keeps the first path fresh until the last is there; the server gives
-	// none out earlier than two minutes ahead.
+	// mostLead keeps the first path valid until the last is fetched; the server
+	// issues none earlier than two minutes ahead.
 	mostLead = 110 * time.Second
 )
 
-// gather plans the sales, gathers a crowd for each and has its paths fetched
-// before they open, so far as there is time.
+// gather plans the sales, creates a crowd for each and fetches its paths before
+// they open, as far as time allows.
 func (x sale) gather(ctx context.Context, s *Server, users int64) ([]*loadgen.Crowd, error) {
 	seconds := float64(x.shoppers*x.times)/pathsPerSecond + float64(x.items*x.times)/loadsPerSecond
 	opens := time.Now().Add(min(openingMargin+time.Duration(seconds*float64(time.Second)), mostLead))
@@ -44,7 +44,7 @@ func (x sale) gather(ctx context.Context, s *Server, users int64) ([]*loadgen.Cr
 	return crowds, awaitOpening(ctx, opens)
 }
 
-// disband ends the crowds' connections.
+// disband closes the crowds' connections.
 func disband(crowds []*loadgen.Crowd) {
 	for _, c := range crowds {
 		c.Close()
@@ -70,14 +70,16 @@ func (s *Server) written(ctx context.Context) (int64, error) {
 }
 
 const (
-	// writtenEvery is how often the counter is read: a look costs the server a
-	// millisecond.
+	// writtenEvery is how often the counter is read: each read costs the server
+	// a millisecond.
 	writtenEvery = 50 * time.Millisecond
-	// writtenPatience is when a sale is given up whose grants do not become orders.
+	// writtenPatience is how long grants may take to become orders before the
+	// sale is given up.
 	writtenPatience = 2 * time.Minute
 )
 
-// awaitWritten waits until the counter has reached n and returns when it had.
+// awaitWritten waits until the counter has reached n and returns the time at
+// which it did.
 func (s *Server) awaitWritten(ctx context.Context, n int64) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, writtenPatience)
 	defer cancel()

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MillionReport is what the big crowd found.
+// MillionReport is the result of the proof's crowd.
 type MillionReport struct {
 	Shoppers int   `json:"shoppers"`
 	Units    int   `json:"units"`
 	Granted  int64 `json:"granted"`
-	// Orders is how many winners read their order afterwards.
+	// Orders is how many winners could read their order afterwards.
 	Orders int64 `json:"orders"`
 	// Seconds is how long all attempts took, VisibleAfter until every winner's
 	// order could be read, and Refusals how long the same number of pure refusals
@@ -22,20 +22,20 @@ type MillionReport struct {
 	Seconds      float64 `json:"seconds"`
 	VisibleAfter float64 `json:"orders_visible_after_seconds"`
 	Refusals     float64 `json:"pure_refusals_seconds"`
-	PeakMiB      float64 `json:"server_peak_mib"` // VmHWM; 0 where the system does not tell
+	PeakMiB      float64 `json:"server_peak_mib"` // VmHWM; 0 if the system does not report it
 	BooksProved  bool    `json:"books_proved"`
 }
 
 // The bounds of the proof.
 const (
-	// mostVisible is by how much the whole sale may take longer than refusing
-	// them all would.
+	// mostVisible bounds the ratio of the whole sale's time to the time of
+	// refusing everyone.
 	mostVisible = 1.3
-	// mostPeakMiB is the memory of the server.
+	// mostPeakMiB bounds the server's peak memory.
 	mostPeakMiB = 300
 )
 
-// statusPending is what a new order's document says.
+// statusPending is the status of a new order.
 const statusPending = "pending_payment"
 
 // OK reports whether every unit was sold once, visibly, in time and in memory.
@@ -84,7 +84,7 @@ func (plan *ScalePlan) million(ctx context.Context, s *Server) (*MillionReport, 
 	m.Granted, m.Seconds, m.VisibleAfter = v.Granted, v.Elapsed.Seconds(), visible.Sub(began).Seconds()
 	again := crowd.FireAgain(ctx)
 	m.Refusals = again.Elapsed.Seconds() * float64(m.Shoppers) / float64(max(again.Sent, 1))
-	m.Granted += again.Granted // none, if all is well
+	m.Granted += again.Granted // 0 if nothing is oversold
 	m.Orders = crowd.Ask(ctx, crowd.Winners())[statusPending]
 	_, peak := residentKiB(s.PID())
 	m.PeakMiB = float64(peak) / 1024

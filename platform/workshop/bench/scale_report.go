@@ -23,16 +23,16 @@ func (r *ScaleReport) Write(w io.Writer) error {
 			mark(m.InTime()), m.VisibleAfter, m.Refusals, mostVisible)
 		fmt.Fprintf(&b, "    all attempts answered after %.2f s\n", m.Seconds)
 		if m.PeakMiB > 0 {
-			fmt.Fprintf(&b, "  %s most memory of the server %.0f MiB (bound %d)\n", mark(m.PeakMiB < mostPeakMiB), m.PeakMiB, mostPeakMiB)
+			fmt.Fprintf(&b, "  %s peak memory of the server %.0f MiB (bound %d)\n", mark(m.PeakMiB < mostPeakMiB), m.PeakMiB, mostPeakMiB)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// writePoints is one row a size. The change is in the processor time of all
-// processes, which says what an attempt costs; the wall clock beside it also
-// says what else the machine did.
+// writePoints prints one row per size. The change is that of the processor time
+// of all processes, the cost of an attempt; the wall clock beside it also
+// depends on the machine's other load.
 func writePoints(b *strings.Builder, points []ScalePoint) {
 	for i, p := range points {
 		change := ""
@@ -43,7 +43,7 @@ func writePoints(b *strings.Builder, points []ScalePoint) {
 	}
 }
 
-// mark is wide on purpose where something is short: it has to be found in a log.
+// mark is conspicuous for a missed target, so that it is easy to find in a log.
 func mark(ok bool) string {
 	if ok {
 		return "ok   "

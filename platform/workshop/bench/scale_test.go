@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// drawn is a report as a run makes it.
+// drawn is a report like that of a run.
 func drawn() *ScaleReport {
 	r := &ScaleReport{Million: &MillionReport{
 		Shoppers: 1_000_000, Units: 10_000, Granted: 10_000, Orders: 10_000, BooksProved: true,
@@ -18,14 +18,14 @@ func drawn() *ScaleReport {
 	return r
 }
 
-func TestScaleReportNamesWhatFallsShort(t *testing.T) {
+func TestScaleReportMarksMissedTargets(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*MillionReport){
 		"":                        func(*MillionReport) {},
 		"SHORT 9999 units":        func(m *MillionReport) { m.Granted-- },
 		"SHORT 10000 units":       func(m *MillionReport) { m.BooksProved = false },
 		"SHORT every winner":      func(m *MillionReport) { m.VisibleAfter = 25 },
-		"SHORT most memory of th": func(m *MillionReport) { m.PeakMiB = 301 },
+		"SHORT peak memory of th": func(m *MillionReport) { m.PeakMiB = 301 },
 	} {
 		r := drawn()
 		change(r.Million)

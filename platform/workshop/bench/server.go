@@ -18,18 +18,17 @@ import (
 // Server is the server under measurement, a child process on the rig's stores.
 type Server struct {
 	*Child
-	URL    string // where shoppers reach it
-	OpsURL string // where its metrics and profiles are
+	URL    string // the shoppers' address
+	OpsURL string // the address of its metrics and profiles
 
-	// DatabaseURL and RedisURL are what it was started with, for a look at its
-	// books.
+	// DatabaseURL and RedisURL are its stores, for checking its books.
 	DatabaseURL, RedisURL string
 
 	rig     *Rig
 	endless int64 // the item of Endless, 0 before
 }
 
-// ready is the line by which `stampede serve` says where it is.
+// ready matches the line in which `stampede serve` reports its addresses.
 var ready = regexp.MustCompile(`serves (http://\S+); health at (http://\S+)/readyz`)
 
 // Server starts the server at the first call.
@@ -58,7 +57,7 @@ func (r *Rig) Server(ctx context.Context) (*Server, error) {
 	}
 }
 
-// restart ends the server, so that the next is a fresh process.
+// restart ends the server, so that the next call of Server starts a new process.
 func (r *Rig) restart(ctx context.Context) error {
 	if r.server == nil {
 		return nil
@@ -68,7 +67,7 @@ func (r *Rig) restart(ctx context.Context) error {
 	return err
 }
 
-// endlessStock is more units than a run can sell, and the most an item has.
+// endlessStock is more units than a run can sell, and the most an item may have.
 const endlessStock = 10_000_000
 
 // Endless is an open item that does not sell out, the same at every call.
@@ -79,9 +78,9 @@ func (s *Server) Endless(ctx context.Context) (item int64, err error) {
 	return s.endless, err
 }
 
-// Sale plans an item of that many units and waits until it sells.
+// Sale plans an item of that many units and waits until it is on sale.
 func (s *Server) Sale(ctx context.Context, units int) (item int64, err error) {
-	// Publishing and the first Load come before the opening, as they would.
+	// Publishing and the first Load come before the opening, as in production.
 	const lead = 1500 * time.Millisecond
 	opens := time.Now().Add(lead)
 	items, err := s.plan(ctx, units, 1, opens)
@@ -91,15 +90,16 @@ func (s *Server) Sale(ctx context.Context, units int) (item int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// A machine under strain may need longer than the lead for the Load.
+	// A busy machine may need longer than the lead time for the Load.
 	return items[0], until(ctx, func() (bool, error) {
 		item, err := get(ctx, s.URL+"/api/v1/items/"+strconv.FormatInt(items[0], 10), "")
 		return bytes.Contains(item, []byte(`"status":"on_sale"`)), err
 	})
 }
 
-// plan plans so many items of so many units each. They stay open for longer than
-// any run, and no order has to be paid in that time.
+// plan plans the given number of items with the given units each. They stay
+// open for longer than any run, and no order's payment window ends in that
+// time.
 func (s *Server) plan(ctx context.Context, units, items int, opens time.Time) (ids []int64, err error) {
 	token, err := s.rig.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Server) newCrowd(items []int64, n int, users int64, conns int) *loadgen
 	return loadgen.NewCrowd(loadgen.CrowdConfig{BaseURL: s.URL, Items: items, Shoppers: n, FirstUser: users, Connections: conns, Token: s.rig.Token})
 }
 
-// crowd gathers n shoppers who have not been there before, with their paths.
+// crowd gathers n new shoppers, with their paths.
 func (s *Server) crowd(ctx context.Context, item int64, n, conns int) (*loadgen.Crowd, error) {
 	c := s.newCrowd([]int64{item}, n, s.rig.Users(n), conns)
 	return c, allIssued(ctx, c.FetchPaths(ctx))

@@ -15,27 +15,28 @@ import (
 	"stampede/platform/workshop/embedded"
 )
 
-// The stores run below a child of their own, whose input ends when no process needs
-// them any more: this process and every other child hold its other end. However
-// they end, by kill -9 too, the system closes what they held, so that the stores
-// are stopped and the folder is deleted after the last of them and never before.
+// The stores run under a dedicated child, whose input ends when no process
+// needs them any more: this process and every other child hold the other end of
+// the pipe. However they exit, even by kill -9, the kernel closes their end, so
+// that the stores are stopped and the folder is deleted after the last of them
+// and never before.
 
-// storesOrder is the one line that this child reads.
+// storesOrder is the only line that this child reads.
 type storesOrder struct {
-	Folder           string `json:"folder"` // what is deleted in the end; the data is below it
+	Folder           string `json:"folder"` // deleted at the end; it contains the data
 	RedisMemoryBytes int64  `json:"redis_memory_bytes"`
 }
 
-// storesReady is its one line.
+// storesReady is the only line that it writes.
 type storesReady struct {
 	DatabaseURL string `json:"database_url"`
 	RedisURL    string `json:"redis_url"`
-	Refused     string `json:"refused,omitempty"` // why there are none
-	Exit        int    `json:"exit,omitempty"`    // what that is to the shell
+	Refused     string `json:"refused,omitempty"` // why the stores did not start
+	Exit        int    `json:"exit,omitempty"`    // the matching exit code
 }
 
-// refusedError is why the stores did not start, with the exit code that
-// `stampede run` has for it.
+// refusedError says why the stores did not start, with the exit code that
+// `stampede run` uses for it.
 type refusedError struct{ ready storesReady }
 
 func (e refusedError) Error() string { return e.ready.Refused }
@@ -49,12 +50,12 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 	line, err := lines.ReadBytes('\n')
 	var order storesOrder
 	if err := errors.Join(err, json.Unmarshal(line, &order)); err != nil {
-		return fmt.Errorf("bench: the folder to use: %w", err)
+		return fmt.Errorf("bench: read the folder to use: %w", err)
 	}
 	ctx, unneeded := context.WithCancel(ctx)
 	defer unneeded()
 	go func() { _, _ = io.Copy(io.Discard, lines); unneeded() }()
-	defer func() { _ = os.RemoveAll(order.Folder) }() // the process that made it may be gone
+	defer func() { _ = os.RemoveAll(order.Folder) }() // the process that created it may have exited
 
 	stack, err := embedded.Start(ctx, embedded.Config{
 		DataDir: filepath.Join(order.Folder, "stores"), RedisMaxMemoryBytes: order.RedisMemoryBytes,
@@ -75,15 +76,16 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 	return stack.Stop(stop)
 }
 
-// startStores starts that child and returns when the stores answer. They stop
+// startStores starts the child and returns when the stores answer. They stop
 // when the rig is closed and all other children have ended.
 func (r *Rig) startStores(ctx context.Context, redisMemoryBytes int64) (storesReady, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
-		return storesReady{}, fmt.Errorf("bench: a pipe to the stores: %w", err)
+		return storesReady{}, fmt.Errorf("bench: open a pipe to the stores: %w", err)
 	}
 	cmd := exec.Command(r.exe, PartCommand, storesPartName) //nolint:gosec,noctx // this program; ended by its input
-	// Not of this group, so that a Ctrl-C of the terminal does not stop them under those who use them.
+	// In a separate process group, so that a Ctrl-C in the terminal does not
+	// stop the stores while other processes use them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdin = read
 	c, err := start(cmd, write)
@@ -92,9 +94,9 @@ func (r *Rig) startStores(ctx context.Context, redisMemoryBytes int64) (storesRe
 		return storesReady{}, errors.Join(err, write.Close())
 	}
 	r.needsStores = write
-	r.names[c.PID()] = "" // what is below it is named: postgres, redis-server
+	r.names[c.PID()] = "" // its children are named instead: postgres, redis-server
 	r.onClose(c.await)
-	// A start that is interrupted ends as its input does.
+	// An interrupted start ends when its input does.
 	release := context.AfterFunc(ctx, func() { _ = write.Close() })
 	defer release()
 

@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// manyConns is what a reverse proxy holds towards the server, and what the
-	// promise about the slowest grants is made for.
+	// manyConns is how many connections a reverse proxy opens to the server,
+	// and the load for which the bound on the slowest grants is promised.
 	manyConns = 256
-	// spotChecks is how many orders of a round are asked for afterwards, evenly
+	// spotChecks is how many orders of a round are queried afterwards, evenly
 	// spread, besides the last ones.
 	spotChecks = 500
 )
 
-// figureHot counts the attempts of a round that were told to come again.
+// figureHot counts the attempts of a round that were answered too-hot.
 const figureHot = "told too-hot"
 
-// Whole is the whole way: an attempt is granted in Redis (append-only file
-// synced always), published durably (synced always), answered 202, and its order
-// committed in Postgres, which ends the round: the last order of each connection
-// has been read over HTTP. The baseline answers 202 to the same requests and does
-// nothing.
+// Whole measures the whole way: an attempt is granted in Redis (append-only
+// file synced always), published durably (synced always), answered 202, and its
+// order committed in Postgres, which ends the round: the last order of each
+// connection has been read over HTTP. The baseline answers 202 to the same
+// requests and does nothing.
 func Whole() Stage {
 	return Stage{
 		Name: "whole", Unit: "orders", Target: 0.45, AtLeast: 40_000, Probe: 4000, Most: 150_000,
 		Ours:     "attempts granted, published and written, all of it synced to disk",
 		Baseline: "a bare net/http handler with the same 202",
 		Remark: "From the first request of a round until the last order can be read. All processes share the cores with the clients; " +
-			"the list above says who takes how much of them.",
+			"the list above shows each one's share.",
 		Figures: []Figure{
 			{Name: figureMedian, Unit: "ms"},
 			{Name: figureP99, Unit: "ms", AtMost: 25},
@@ -42,9 +42,8 @@ func Whole() Stage {
 	}
 }
 
-// openWhole rushes with paths that were fetched beforehand, and counts a round as
-// over when the last granted order can be read: what is measured is the way to
-// the order, not to the promise.
+// openWhole rushes with prefetched paths, and ends a round when the last
+// granted order can be read: it measures the way to the order, not to the 202.
 func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides func(context.Context) error, err error) {
 	s, item, first, said, err := granted(ctx, rig)
 	if err != nil {
@@ -72,8 +71,8 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides f
 			if err != nil {
 				return Sample{}, err
 			}
-			// The writer takes an item's grants in their order, so that the others are
-			// there as well.
+			// The writer takes an item's grants in order, so the others have
+			// been written as well.
 			sample := Sample{Figures: percentiles(v.Grant)}
 			sample.Figures[figureHot] = float64(hot)
 			return sample, allWritten(ctx, crowd, crowd.Last())
@@ -89,8 +88,8 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides f
 	return baseline, ours, bare.End, nil
 }
 
-// granted starts the server and has a first shopper's attempt granted, for a
-// baseline that gives the same answer.
+// granted starts the server and gets a first shopper's attempt granted, for a
+// baseline that sends the same answer.
 func granted(ctx context.Context, rig *Rig) (s *Server, item int64, first *loadgen.Crowd, said answer, err error) {
 	if s, err = rig.Server(ctx); err != nil {
 		return nil, 0, nil, said, err
@@ -105,8 +104,8 @@ func granted(ctx context.Context, rig *Rig) (s *Server, item int64, first *loadg
 	return s, item, first, said, err
 }
 
-// fireAll fires a crowd until each of its n attempts is granted. hot is how many
-// were told to come again, as a page would.
+// fireAll fires a crowd until each of its n attempts is granted. hot counts the
+// attempts that were told to retry; they do, as a page would.
 func fireAll(ctx context.Context, crowd *loadgen.Crowd, n int) (v loadgen.Volley, hot int64, err error) {
 	v = crowd.Fire(ctx)
 	hot = v.Answers[tooHot]
@@ -124,10 +123,10 @@ func fireAll(ctx context.Context, crowd *loadgen.Crowd, n int) (v loadgen.Volley
 	return v, hot, nil
 }
 
-// tooHot asks a shopper to come again.
+// tooHot is the code that tells a shopper to retry.
 const tooHot = "too-hot"
 
-// allWritten has winners ask for their orders until they are there.
+// allWritten polls for winners' orders until they exist.
 func allWritten(ctx context.Context, crowd *loadgen.Crowd, winners []int) error {
 	ctx, cancel := context.WithTimeout(ctx, writtenPatience)
 	defer cancel()
@@ -137,11 +136,10 @@ func allWritten(ctx context.Context, crowd *loadgen.Crowd, winners []int) error 
 	return nil
 }
 
-// againAfter is the pause before something is asked once more: about a batch's
-// time.
+// againAfter is the pause before a retry, about the time of one batch.
 const againAfter = 10 * time.Millisecond
 
-// until repeats ask until it says that it is done.
+// until repeats ask until it reports that it is done.
 func until(ctx context.Context, ask func() (done bool, err error)) error {
 	for {
 		if done, err := ask(); done || err != nil {

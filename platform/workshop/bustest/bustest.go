@@ -1,4 +1,4 @@
-// Package bustest gives tests a real bus of their own.
+// Package bustest gives each test a real, private bus.
 package bustest
 
 import (
@@ -15,9 +15,9 @@ import (
 // failed one.
 const closeTimeout = 20 * time.Second
 
-// Open starts an embedded bus in a folder of the test's own, with small
-// streams, and closes it when the test ends. Each change may alter the
-// settings before the start.
+// Open starts an embedded bus in a folder of the test, with small streams, and
+// closes it when the test ends. Each change may alter the settings before the
+// start.
 func Open(t testing.TB, change ...func(*bus.Config)) *bus.Bus {
 	t.Helper()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}

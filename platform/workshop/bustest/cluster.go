@@ -19,8 +19,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Cluster is a group of NATS servers with JetStream, each a process of its own,
-// which a test may kill.
+// Cluster is a group of NATS servers with JetStream, each in a separate
+// process, which a test may kill.
 type Cluster struct {
 	// URL names all of them.
 	URL   string
@@ -37,8 +37,8 @@ type node struct {
 	OtherRoutesPorts []int
 }
 
-// clusterReady bounds the start: the election of the first leader takes up to
-// nine seconds where nobody is known yet, and tests run on busy machines.
+// clusterReady bounds the start: the first leader election takes up to nine
+// seconds in a new cluster, and tests run on busy machines.
 const clusterReady = 60 * time.Second
 
 // A package cannot know the name of each test binary it will be part of, so a
@@ -50,7 +50,7 @@ func init() {
 	}
 	if err := serveNode(text); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:forbidigo // this process has no other main
+		os.Exit(1) //nolint:forbidigo // this process has no main of its own
 	}
 	os.Exit(0) //nolint:forbidigo // as above
 }
@@ -75,13 +75,13 @@ func serveNode(text string) error {
 		return fmt.Errorf("bustest: start node: %w", err)
 	}
 	srv.Start()
-	_, _ = io.Copy(io.Discard, os.Stdin) // its end is what counts
+	_, _ = io.Copy(io.Discard, os.Stdin) // wait for its end
 	srv.Shutdown()
 	return nil
 }
 
-// OpenCluster starts three servers and returns when they can hold a stream in
-// three copies.
+// OpenCluster starts three servers and returns when they can store a stream
+// with three replicas.
 func OpenCluster(t testing.TB) *Cluster {
 	t.Helper()
 	self, err := os.Executable()
@@ -98,7 +98,7 @@ func OpenCluster(t testing.TB) *Cluster {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(self) //nolint:gosec,noctx // this very binary; a clean-up ends it
+		cmd := exec.Command(self) //nolint:gosec,noctx // this binary; a cleanup ends it
 		cmd.Env = append(os.Environ(), nodeEnv+"="+string(raw))
 		cmd.Stderr = os.Stderr
 		if _, err := cmd.StdinPipe(); err != nil {
@@ -116,7 +116,7 @@ func OpenCluster(t testing.TB) *Cluster {
 	return c
 }
 
-// await tries a stream of three copies until it can be made.
+// await retries creating a stream with three replicas until it succeeds.
 func (c *Cluster) await(t testing.TB) {
 	t.Helper()
 	deadline := time.Now().Add(clusterReady)
@@ -133,10 +133,10 @@ func (c *Cluster) await(t testing.TB) {
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	t.Fatalf("the NATS cluster did not get ready within %s: %v", clusterReady, err)
+	t.Fatalf("the NATS cluster did not become ready within %s: %v", clusterReady, err)
 }
 
-// with lends a connection.
+// with calls a function with a temporary connection.
 func (c *Cluster) with(fn func(context.Context, jetstream.JetStream) error) error {
 	nc, err := nats.Connect(c.URL)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Cluster) with(fn func(context.Context, jetstream.JetStream) error) erro
 	return fn(ctx, js)
 }
 
-// Stream is what the cluster says about a stream: its copies and who leads it.
+// Stream returns the cluster's information about a stream: its replicas and its leader.
 func (c *Cluster) Stream(t testing.TB, name string) (leader string, copies int) {
 	t.Helper()
 	err := c.with(func(ctx context.Context, js jetstream.JetStream) error {
@@ -165,7 +165,7 @@ func (c *Cluster) Stream(t testing.TB, name string) (leader string, copies int) 
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("look at stream %s: %v", name, err)
+		t.Fatalf("get info of stream %s: %v", name, err)
 	}
 	return leader, copies
 }
@@ -177,22 +177,22 @@ func (c *Cluster) Kill(name string) {
 	if cmd.ProcessState != nil {
 		return
 	}
-	_ = cmd.Process.Kill() // it may have ended by itself
+	_ = cmd.Process.Kill() // it may have exited by itself
 	_ = cmd.Wait()         // killed, on purpose
 }
 
-// FreePort chooses a port for a server that its test stops for a while and starts
-// again: no other test's server is given one out of this range meanwhile.
+// FreePort chooses a port for a server that its test stops and restarts: no
+// other test's server gets a port of this range meanwhile.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	return freePorts(t, 1, 20_000, 32_000)[0]
 }
 
-// freePorts chooses different ports below those that the system gives to outgoing
-// connections, of which tests make thousands.
+// freePorts chooses distinct ports below the ephemeral range, since tests open
+// thousands of outgoing connections.
 func freePorts(t testing.TB, n, from, to int) (ports []int) {
 	t.Helper()
-	var held []net.Listener // until all are chosen, so that none comes twice
+	var held []net.Listener // until all are chosen, so that none is chosen twice
 	defer func() {
 		for _, l := range held {
 			_ = l.Close()

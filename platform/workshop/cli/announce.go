@@ -9,10 +9,9 @@ import (
 	"stampede/platform/base/telemetry"
 )
 
-// announcer says what somebody who started a server waits for: in sentences, or
-// with --log-format json as lines of the log's own form, so that a log in which
-// everything of a container is gathered stays readable to machines. It says so
-// whatever --log-level is.
+// announcer prints what the operator who started a server waits for: as
+// sentences, or with --log-format json as log lines, so that a container's
+// combined log stays machine-readable. It ignores --log-level.
 type announcer struct {
 	out   io.Writer
 	lines *slog.Logger // nil for sentences
@@ -32,5 +31,5 @@ func (a announcer) say(ctx context.Context, text, message string, args ...any) {
 		a.lines.InfoContext(ctx, message, args...) //nolint:sloglint // a constant of each caller
 		return
 	}
-	_, _ = fmt.Fprintln(a.out, text) // who closed the stream does not want to know
+	_, _ = fmt.Fprintln(a.out, text) // ignore a closed stream
 }

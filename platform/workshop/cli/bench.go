@@ -14,20 +14,20 @@ import (
 
 // Bench is `stampede bench`.
 type Bench struct {
-	Stages  []string      `help:"Measure these stages only, comma-separated: refusal, paths, whole, push."`
-	Rounds  int           `default:"5" help:"How often each side of a stage is measured, in turns."`
+	Stages  []string      `help:"Measure only these stages, comma-separated: refusal, paths, whole, push."`
+	Rounds  int           `default:"5" help:"How many times each side of a stage is measured, alternating."`
 	Round   time.Duration `default:"1500ms" help:"How long one measurement of a side takes, as a duration, 200ms to 20s."`
-	Quick   bool          `help:"Only show that every stage works: few operations, one round; the figures mean nothing."`
+	Quick   bool          `help:"Only check that every stage works: few operations, one round; the figures are meaningless."`
 	JSON    bool          `name:"json" help:"Print the report as JSON."`
 	Strict  bool          `help:"Exit 1 when a target was missed."`
-	Scale   string        `enum:",curve,million,short" default:"" help:"In place of the stages: curve (cost per attempt for 1,000 to 1,000,000 shoppers and 1 to 1,000 items), million (a million attempts on 10,000 units, proved), or short (both, tiny)."`
+	Scale   string        `enum:",curve,million,short" default:"" help:"Instead of the stages: curve (cost per attempt for 1,000 to 1,000,000 shoppers and 1 to 1,000 items), million (a million attempts on 10,000 units, proved), or short (both, tiny)."`
 	Profile string        `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
 }
 
-// ErrShort means that a target was missed, with --strict.
+// ErrShort means that a target was missed with --strict.
 var ErrShort = errors.New("a target was missed, see above")
 
-// Validate finds what can be wrong before anything is started.
+// Validate checks the flags before anything is started.
 func (c *Bench) Validate() error {
 	switch {
 	case c.Rounds < 1 || c.Rounds > 100:
@@ -50,7 +50,7 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	}
 	cfg := bench.Config{Rounds: c.Rounds, Round: c.Round, Quick: c.Quick, ProfileDir: c.Profile, Progress: io.Err}
 	if c.Quick {
-		cfg.Rounds = 1 // it shows that every stage works, which one round does
+		cfg.Rounds = 1 // one round is enough to check that every stage works
 	}
 	_, _ = fmt.Fprintf(io.Err, "Starting Postgres and Redis in a temporary folder; %d stages take about %s.\n", len(chosen), about(cfg, len(chosen)))
 	rig, err := bench.NewRig(ctx)
@@ -71,8 +71,8 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	return nil
 }
 
-// cutShort is err, or the interrupt that explains it: the children end with the
-// run, and whoever talks to them complains of that.
+// cutShort returns err, or the interrupt that caused it: the children end with
+// the run, and calls to them then fail.
 func cutShort(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -80,7 +80,7 @@ func cutShort(ctx context.Context, err error) error {
 	return err
 }
 
-// choose returns the stages that were asked for, all when none were.
+// choose returns the selected stages, or all if none is selected.
 func (c *Bench) choose() ([]bench.Stage, error) {
 	all := bench.Stages()
 	if len(c.Stages) == 0 {
@@ -94,15 +94,15 @@ func (c *Bench) choose() ([]bench.Stage, error) {
 	for _, name := range c.Stages {
 		i := slices.Index(names, name)
 		if i < 0 {
-			return nil, fmt.Errorf("there is no stage %q; there are %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("there is no stage %q; the stages are %s", name, strings.Join(names, ", "))
 		}
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
 }
 
-// about is how long a run takes: two sides per round, and as much again for
-// getting ready, warming up and fetching paths.
+// about estimates a run's duration: two sides per round, and as much again for
+// setup, warm-up and fetching paths.
 func about(cfg bench.Config, stages int) time.Duration {
 	if cfg.Quick {
 		return 30 * time.Second
@@ -115,7 +115,7 @@ type BenchPart struct {
 	Name string `arg:"" help:"The part to play."`
 }
 
-// Run plays a part until the standard input ends.
+// Run runs a part until standard input ends.
 func (c *BenchPart) Run(ctx context.Context, io Streams) error {
 	return bench.RunPart(ctx, c.Name, os.Stdin, io.Out)
 }

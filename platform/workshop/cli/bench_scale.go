@@ -9,7 +9,8 @@ import (
 	"stampede/platform/workshop/bench"
 )
 
-// ErrScale means that the big crowd was not sold to as it should be.
+// ErrScale means that the large sale lost or oversold a unit, or that its books
+// do not prove.
 var ErrScale = errors.New("a unit was lost or sold twice, or the books do not prove, see above")
 
 // scalePlans are the values of --scale.
@@ -17,8 +18,8 @@ var scalePlans = map[string]bench.ScalePlan{
 	"curve": bench.CurvePlan, "million": bench.MillionPlan, "short": bench.ShortPlan,
 }
 
-// scale is `stampede bench --scale`: what an attempt costs in sales of other
-// sizes, and a million attempts on ten thousand units.
+// scale is `stampede bench --scale`: the cost of an attempt in sales of
+// different sizes, and a million attempts on ten thousand units.
 func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error) {
 	plan := scalePlans[c.Scale]
 	plan.Progress = out.Err
@@ -44,7 +45,7 @@ func (c *Bench) scale(ctx context.Context, out Streams, prove Prover) (err error
 	}
 	switch m := report.Million; {
 	case m != nil && !m.Sound():
-		return ErrScale // a promise, whatever the machine
+		return ErrScale // promised on any machine
 	case m != nil && !m.OK() && c.Strict:
 		return ErrShort
 	}

@@ -1,7 +1,7 @@
-// Package cli holds the commands that need no module of their own: those that
-// speak HTTP to a server, mint tokens or look at settings. Each is a struct of
-// flags with a Run method, as kong wants it. What starts a server is wired in
-// main.go.
+// Package cli contains the commands that need no module: those that call a
+// server over HTTP, mint tokens or inspect settings. Each is a struct of flags
+// with a Run method, as kong requires. Commands that start a server are wired
+// in main.go.
 package cli
 
 import (
@@ -21,15 +21,15 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// Streams is where a command writes.
+// Streams are a command's output streams.
 type Streams struct{ Out, Err io.Writer }
 
-// Prover proves the books in some stores, holds them against what shoppers were
-// told, and returns what it found, with the books of one item, of all where item is
-// 0. Without told (nil), what clients were told is not checked.
+// Prover proves the books in the given stores against the client log and
+// returns the evidence, with the books of one item, or of all if item is 0. If
+// told is nil, the client log is not checked.
 type Prover func(ctx context.Context, stores Stores, item int64, told []proof.ClientRecord) (Evidence, error)
 
-// Evidence is what a prover found. Its names in JSON are stable.
+// Evidence is a prover's result. Its JSON names are stable.
 type Evidence struct {
 	Books  any             `json:"books"`  // a row for each item
 	Checks []proof.Outcome `json:"checks"` // ordered by id
@@ -43,15 +43,15 @@ func (e Evidence) Write(w io.Writer) error {
 	return errors.Join(e.WriteBooks(w), proof.Write(w, e.Checks))
 }
 
-// Books says where the books are; without URLs they are those of `run`. What is
-// tagged found gives way to a --data on the command line.
+// Books locates the books; without URLs they are those of `run`. A --data on
+// the command line overrides variables of flags tagged found.
 type Books struct {
 	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Postgres of the server. Default: the one of --data." secret:"" found:""`
 	RedisURL    string `env:"STAMPEDE_REDIS_URL" help:"Redis of the server. Default: the one of --data." secret:"" found:""`
 	Data        string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run, to find the server and its books."`
 }
 
-// stores are the flags' URLs, else the stack's.
+// stores returns the flags' URLs, or else the stack's.
 func (b Books) stores(stack Noted) Stores {
 	st := Stores{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL}
 	if b.DatabaseURL != "" {
@@ -66,25 +66,25 @@ func (b Books) stores(stack Noted) Stores {
 // Verify is `stampede verify`.
 type Verify struct {
 	Books     `embed:""`
-	Item      int64  `help:"Print the books of this item only; everything is proved all the same."`
+	Item      int64  `help:"Print only the books of this item; everything is still proved."`
 	JSON      bool   `name:"json" help:"Print books and checks as JSON."`
-	ClientLog string `type:"existingfile" help:"What shoppers were told, written by stampede rush --log, to hold the books against."`
+	ClientLog string `type:"existingfile" help:"Client log of stampede rush --log, which records every answer that shoppers got, to check the books against."`
 }
 
 var (
-	// errNotProved makes verify exit 1 after the table has said why.
+	// errNotProved makes verify exit 1; the table says why.
 	errNotProved = errors.New("the books are not proved, see above")
-	errNotMade   = errors.New("a check could not be made, see above")
+	errNotMade   = errors.New("a check could not be performed, see above")
 )
 
-// blindError is a verify that could not look, which is not a verdict: whoever
-// runs it every night must tell a closed port from a broken book.
+// blindError means that verify could not check, which is not a verdict: a
+// nightly job must be able to tell an unreachable store from broken books.
 type blindError struct{ err error }
 
 func (e blindError) Error() string { return e.err.Error() }
 func (e blindError) Unwrap() error { return e.err }
 
-// ExitCode is exitBlind.
+// ExitCode returns exitBlind.
 func (e blindError) ExitCode() int { return exitBlind }
 
 // Run proves the books.
@@ -104,7 +104,7 @@ func (c *Verify) Run(ctx context.Context, io Streams, prove Prover) error {
 	return nil
 }
 
-// print writes what was found, for a person or for another program.
+// print writes the evidence, for a person or for another program.
 func (c *Verify) print(w io.Writer, found Evidence) error {
 	if !c.JSON {
 		return found.Write(w)
@@ -154,24 +154,24 @@ func (c *Migrate) Run(ctx context.Context, io Streams) error {
 	if err != nil {
 		return err
 	}
-	said := fmt.Sprintf("The database was brought from schema version %d to %d, this program's.", from, to)
+	said := fmt.Sprintf("The database was migrated from schema version %d to %d, the version of this program.", from, to)
 	if from == to {
-		said = fmt.Sprintf("The database has schema version %d, this program's; there was nothing to do.", to)
+		said = fmt.Sprintf("The database already has schema version %d, the version of this program; there was nothing to do.", to)
 	}
 	_, err = fmt.Fprintln(io.Out, said)
 	return err
 }
 
-// Config is `stampede config`. What it prints may be wrong, which is when an
-// operator wants to see it.
+// Config is `stampede config`. It prints even invalid settings, since that is
+// when an operator needs to see them.
 type Config struct {
 	Stores   `embed:""`
 	Settings `embed:""`
 }
 
-// Run prints the effective settings of serve and where each comes from, names the
-// variables that are none, and fails with each sentence with which serve would
-// refuse to start.
+// Run prints the effective settings of serve and the source of each, names
+// unknown variables, and fails with every error with which serve would refuse
+// to start.
 func (c *Config) Run(command *kong.Context, io Streams, file *config.File, unknown unknownVariables) error {
 	if err := config.Print(io.Out, command, file); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (c *Config) Run(command *kong.Context, io Streams, file *config.File, unkno
 	return nil
 }
 
-// refusedError is what serve would refuse to start with.
+// refusedError is an error with which serve would refuse to start.
 type refusedError struct{ error }
 
 func (e refusedError) Error() string {
@@ -191,14 +191,13 @@ func (e refusedError) Error() string {
 	return would + strings.ReplaceAll(e.error.Error(), "\n", "\n"+would)
 }
 
-// ExitCode is that of serve.
+// ExitCode returns the exit code of serve.
 func (refusedError) ExitCode() int { return exitUsage }
 
-// Version is this binary's; see Built.
+// Version is the version of this binary; see Built.
 type Version string
 
-// Built is a release with the commit that it was built of, where the go command
-// built it in a repository.
+// Built returns a release with its commit, if the go command built it in a repository.
 func Built(release string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

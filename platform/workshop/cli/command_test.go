@@ -27,7 +27,7 @@ const (
 	anotherKey = "0b5d7e93c1a84f62b7d03e9a6c58f214"
 )
 
-// newTestSettings are a server's with those of one part.
+// newTestSettings returns a server's settings with those of one part.
 func newTestSettings() Settings {
 	var set struct {
 		Base     `embed:""`
@@ -36,7 +36,7 @@ func newTestSettings() Settings {
 	return Settings{Base: &set.Base, Plugins: kong.Plugins{&set}}
 }
 
-// carryOut runs one of the commands that need no server of ours.
+// carryOut runs one of the commands that start no server.
 func carryOut(ctx context.Context, prove Prover, args ...string) (code int, out, errs string) {
 	var table struct {
 		Serve   Serve   `cmd:""`
@@ -53,9 +53,9 @@ func carryOut(ctx context.Context, prove Prover, args ...string) (code int, out,
 	return code, stdout.String(), stderr.String()
 }
 
-// TestAllThatServeRefusesIsSaidAtOnce, by serve and by config, with one exit code:
-// config is what one asks before a restart.
-func TestAllThatServeRefusesIsSaidAtOnce(t *testing.T) {
+// TestServeAndConfigReportAllErrors checks that both report every error
+// together, with one exit code: operators run config before a restart.
+func TestServeAndConfigReportAllErrors(t *testing.T) {
 	t.Parallel()
 	wrong := []string{"--redis-url=h:6379", "--signing-key=short", "--listen=nowhere", "--max-in-flight=-1"}
 	about := []string{"--database-url and --redis-url are needed", "--redis-url must be like", "STAMPEDE_SIGNING_KEY must be", "--max-in-flight must be", "--listen must be"}
@@ -70,28 +70,28 @@ func TestAllThatServeRefusesIsSaidAtOnce(t *testing.T) {
 		}
 		for i, want := range about {
 			if !strings.HasPrefix(lines[i], prefix+want) {
-				t.Errorf("%s says %q, want %q", command, lines[i], prefix+want)
+				t.Errorf("%s printed %q, want %q", command, lines[i], prefix+want)
 			}
 		}
 	}
 	if code, _, errs := carryOut(t.Context(), nil, "config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key="+oneKey); code != 0 {
-		t.Errorf("config of what serve takes: exit %d\n%s", code, errs)
+		t.Errorf("config of valid settings: exit %d\n%s", code, errs)
 	}
 }
 
-// TestServeHelpBeginsWithWhatIsRequired: the three of them.
-func TestServeHelpBeginsWithWhatIsRequired(t *testing.T) {
+// TestServeHelpBeginsWithRequiredFlags checks all three of them.
+func TestServeHelpBeginsWithRequiredFlags(t *testing.T) {
 	t.Parallel()
 	code, help, _ := carryOut(t.Context(), nil, "serve", "--help")
 	at := func(text string) int { return strings.Index(help, "\n"+text) }
 	if code != 0 || at("Required") < 0 || at("Required") > at("NATS:") || at("  --redis-url") > at("NATS:") || at("  --signing-key") > at("NATS:") {
-		t.Errorf("exit %d, the three that are required do not come first:\n%s", code, help)
+		t.Errorf("exit %d, the three required flags do not come first:\n%s", code, help)
 	}
 }
 
-// TestADataFolderOnTheCommandLineWins over the variables of the shell, and a key
-// that was found is named.
-func TestADataFolderOnTheCommandLineWins(t *testing.T) {
+// TestDataFlagOverridesVariables checks that --data overrides the shell's
+// variables, and that a key found in a folder is announced.
+func TestDataFlagOverridesVariables(t *testing.T) {
 	ours := t.TempDir()
 	if _, err := keepStack(ours, Noted{SigningKey: oneKey, DatabaseURL: "postgres://ours/d", RedisURL: "redis://ours:1"}); err != nil {
 		t.Fatal(err)
@@ -103,17 +103,17 @@ func TestADataFolderOnTheCommandLineWins(t *testing.T) {
 	}{
 		{"the folder before the variable", anotherKey, oneKey, "", []string{"--data=" + ours}},
 		{"the flag before the folder", anotherKey, anotherKey, "", []string{"--data=" + ours, "--signing-key=" + anotherKey}},
-		{"the variable where no folder is given", anotherKey, anotherKey, "", nil},
-		{"the folder that is found", "", oneKey, "Signed with the key of " + ours + "; --data names another folder.\n", nil},
+		{"the variable without a folder", anotherKey, anotherKey, "", nil},
+		{"the default folder", "", oneKey, "Signed with the key of " + ours + "; --data names another folder.\n", nil},
 	} {
 		t.Setenv("STAMPEDE_SIGNING_KEY", c.variable)
 		code, out, errs := carryOut(t.Context(), nil, append([]string{"token", "--user=7"}, c.args...)...)
 		p, err := auth.NewTokens([]byte(c.key), time.Now).Verify(strings.TrimSpace(out))
 		if code != 0 || err != nil || p.UserID != 7 || errs != c.said {
-			t.Errorf("%s: exit %d, %+v, %v, said %q, want %q", c.name, code, p, err, errs, c.said)
+			t.Errorf("%s: exit %d, %+v, %v, printed %q, want %q", c.name, code, p, err, errs, c.said)
 		}
 	}
-	// So does verify look there, and not at the stores of the shell.
+	// verify uses that folder too, and not the stores of the shell's variables.
 	t.Setenv("STAMPEDE_DATABASE_URL", "postgres://h.invalid/d")
 	t.Setenv("STAMPEDE_REDIS_URL", "redis://h.invalid:1")
 	if code, _, errs := carryOut(t.Context(), nil, "verify", "--data="+t.TempDir()); code != exitBlind || !strings.Contains(errs, "no stack is known there") {
@@ -121,11 +121,12 @@ func TestADataFolderOnTheCommandLineWins(t *testing.T) {
 	}
 }
 
-// TestAMistypedVariableIsNamed by config, and beside a mistake that it may explain.
-func TestAMistypedVariableIsNamed(t *testing.T) {
+// TestMistypedVariableIsNamed checks config, and an error that the variable may
+// explain.
+func TestMistypedVariableIsNamed(t *testing.T) {
 	t.Setenv("STAMPEDE_DATABSE_URL", "postgres://u:planted-secret@h/d")
 	t.Setenv("STAMPEDE_NONSENSE", "planted-secret")
-	const want = "stampede: STAMPEDE_DATABSE_URL is no setting; is STAMPEDE_DATABASE_URL meant?\nstampede: STAMPEDE_NONSENSE is no setting\n"
+	const want = "stampede: STAMPEDE_DATABSE_URL is not a setting; did you mean STAMPEDE_DATABASE_URL?\nstampede: STAMPEDE_NONSENSE is not a setting\n"
 	for _, command := range []string{"config", "serve"} {
 		if _, out, errs := carryOut(t.Context(), nil, command); !strings.Contains(errs, want) || strings.Contains(out+errs, "planted-secret") {
 			t.Errorf("%s: want %q in\n%s", command, want, errs)
@@ -133,7 +134,7 @@ func TestAMistypedVariableIsNamed(t *testing.T) {
 	}
 }
 
-func TestVariablesOfOthersAreNoMistakes(t *testing.T) {
+func TestForeignVariablesAreIgnored(t *testing.T) {
 	t.Parallel()
 	var table struct {
 		Serve Serve `cmd:""`
@@ -147,13 +148,13 @@ func TestVariablesOfOthersAreNoMistakes(t *testing.T) {
 		"PATH=/bin", "STAMPEDE_LISTEN=:1", "STAMPEDE_FAILPOINTS=", "STAMPEDE_TEST_REDIS_URL=x", "STAMPEDE_SERVICE_HOST=10.0.0.1", "STAMPEDE_SERVICE_PORT_HTTP=80",
 		"STAMPEDE_PORT=tcp://10.0.0.1:80", "STAMPEDE_REDIS_PORT_6379_TCP_ADDR=10.0.0.2", "STAMPEDE_MAX_IN_FLIHGT=30",
 	}, parser.Model)
-	if want := (unknownVariables{"STAMPEDE_MAX_IN_FLIHGT is no setting; is STAMPEDE_MAX_IN_FLIGHT meant?"}); !slices.Equal(got, want) {
+	if want := (unknownVariables{"STAMPEDE_MAX_IN_FLIHGT is not a setting; did you mean STAMPEDE_MAX_IN_FLIGHT?"}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// TestVerifyForPrograms has what the tables have, and the same exit codes.
-func TestVerifyForPrograms(t *testing.T) {
+// TestVerifyJSON checks that the JSON has the tables' contents and the same exit codes.
+func TestVerifyJSON(t *testing.T) {
 	t.Parallel()
 	stores := []string{"--database-url=" + pgtest.DatabaseURL(t), "--redis-url=" + pgtest.RedisURL(t)}
 	for _, c := range []struct {
@@ -183,11 +184,11 @@ func TestVerifyForPrograms(t *testing.T) {
 	}
 }
 
-func TestMigrateSaysFromWhereToWhere(t *testing.T) {
+func TestMigratePrintsVersions(t *testing.T) {
 	t.Parallel()
-	url := pgtest.DatabaseURL(t) // has the schema
+	url := pgtest.DatabaseURL(t) // already migrated
 	code, out, errs := carryOut(t.Context(), nil, "migrate", "--database-url="+url)
-	if code != 0 || !strings.HasPrefix(out, "The database has schema version ") || !strings.HasSuffix(out, "; there was nothing to do.\n") {
+	if code != 0 || !strings.HasPrefix(out, "The database already has schema version ") || !strings.HasSuffix(out, "; there was nothing to do.\n") {
 		t.Errorf("exit %d, %q\n%s", code, out, errs)
 	}
 	conn, err := pgx.Connect(t.Context(), url)
@@ -202,13 +203,13 @@ func TestMigrateSaysFromWhereToWhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs = carryOut(t.Context(), nil, "migrate", "--database-url="+url)
-	if code != 0 || !strings.HasPrefix(out, "The database was brought from schema version 0 to ") {
+	if code != 0 || !strings.HasPrefix(out, "The database was migrated from schema version 0 to ") {
 		t.Errorf("exit %d, %q\n%s", code, out, errs)
 	}
 }
 
-// TestAnInterruptedRushIsNoFailure: whoever pressed Ctrl-C knows why it ended.
-func TestAnInterruptedRushIsNoFailure(t *testing.T) {
+// TestInterruptedRushIsNotAFailure: the operator who pressed Ctrl-C knows why it ended.
+func TestInterruptedRushIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -222,11 +223,11 @@ func TestAnInterruptedRushIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestAStopIsSaidToBeOver, also in the log's own form.
-func TestAStopIsSaidToBeOver(t *testing.T) {
+// TestStopIsAnnounced checks both the sentences and the JSON log lines.
+func TestStopIsAnnounced(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string][]string{
-		"text": {"Stopping: requests under way", "Stopped in 0.0 s."},
+		"text": {"Stopping: requests in flight", "Stopped in 0.0 s."},
 		"json": {`"msg":"stopping"`, `"msg":"stopped"`},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -245,7 +246,7 @@ func TestAStopIsSaidToBeOver(t *testing.T) {
 			t.Errorf("%s: %v, said\n%s", format, err, errs.String())
 		}
 	}
-	// A server that ends by itself says why, in its error.
+	// A server that ends on its own returns an error that says why.
 	var errs bytes.Buffer
 	fault := errors.New("the lock is lost")
 	serve := func(context.Context, Streams, Stack, func(Parts) error) error { return fault }
@@ -254,8 +255,8 @@ func TestAStopIsSaidToBeOver(t *testing.T) {
 	}
 }
 
-// TestWhatIsPrintedToBeTypedCanBe, from whatever folder.
-func TestWhatIsPrintedToBeTypedCanBe(t *testing.T) {
+// TestPrintedCommandsCanBeTyped checks commands from any folder.
+func TestPrintedCommandsCanBeTyped(t *testing.T) {
 	t.Parallel()
 	if got := self("stampede"); got != "stampede" {
 		t.Errorf("found by its name: %q", got)

@@ -4,8 +4,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// given are the flags that stood on the command line, as against a variable or a
-// default.
+// given contains the flags set on the command line, as opposed to a variable or
+// a default.
 type given map[string]bool
 
 func givenOn(command *kong.Context) given {
@@ -18,9 +18,10 @@ func givenOn(command *kong.Context) given {
 	return g
 }
 
-// letDataWin forgets what only variables say where the folder of a stack was named
-// on the command line: what carries the tag `found` is looked up there then. A shell
-// that serves a shop has the variables of that shop, and they would win silently.
+// letDataWin clears values that come only from variables if the command line
+// names a stack's folder: flags tagged `found` are then looked up there.
+// Otherwise, in a shell with the variables of another shop, those would
+// silently win.
 func (g given) letDataWin(command *kong.Context) {
 	if !g["data"] {
 		return
@@ -32,11 +33,11 @@ func (g given) letDataWin(command *kong.Context) {
 	}
 }
 
-// keySource says whose signing key is in use where it was found in a folder that
-// nobody named on the command line: a machine may have several, and tokens of the
-// wrong one are refused without a hint. known is whether flag or variable has it.
-// With a variable nothing is said: in a container's terminal it would stand among
-// the tokens.
+// keySource returns a sentence that names the folder of the signing key if it
+// is the default one, not given on the command line: a machine may have
+// several, and tokens of the wrong one are refused without a hint. known tells
+// whether a flag or variable has the key. With a variable the sentence is
+// empty: in a container's terminal it would mix with the tokens.
 func (g given) keySource(known bool, data string) string {
 	if known || g["data"] {
 		return ""

@@ -15,13 +15,13 @@ import (
 	"stampede/platform/workshop/embedded"
 )
 
-// Main parses args into a table of commands, carries one out and returns the
-// exit code: 0 done, 1 it failed (of verify: a promise is broken), 2 the command
-// line or a setting is wrong, 3 verify could not look, 10 to 29 as
-// platform/workshop/embedded says, 30 to 36 a store cannot be used (see exitStoreRefused and
-// its neighbours), 130 interrupted before it was done. The first SIGINT or SIGTERM
-// ends ctx, which stops a server in order; the second ends the process, and what it
-// had started, with 130.
+// Main parses args into a table of commands, runs one and returns the exit
+// code: 0 success, 1 failure (of verify: a promise is broken), 2 the command
+// line or a setting is wrong, 3 verify could not check, 10 to 29 see
+// platform/workshop/embedded, 30 to 36 a store cannot be used (see
+// exitStoreRefused and the constants below it), 130 interrupted before
+// completion. The first SIGINT or SIGTERM ends ctx, which shuts a server down
+// in order; the second kills the process and its children, with exit code 130.
 func Main(ctx context.Context, table any, args []string, io Streams, serve Server, prove Prover, version Version) int {
 	if err := failpoint.Arm(os.Getenv(failpoint.Variable), io.Err); err != nil {
 		tell(io.Err, "", err)
@@ -76,12 +76,12 @@ func Main(ctx context.Context, table any, args []string, io Streams, serve Serve
 const (
 	exitUsage = 2
 	exitBlind = 3
-	// exitInterrupted is what a shell makes of a program that ended by SIGINT.
+	// exitInterrupted is a shell's exit code for a program ended by SIGINT.
 	exitInterrupted = 130
 )
 
-// tell prints an error as one line for each sentence of it. The parser names the
-// command before the first only; all of them are about it.
+// tell prints an error as one line per sentence. The parser puts the command's
+// name only before the first; it applies to all of them.
 func tell(out io.Writer, command string, err error) {
 	prefix := "stampede: "
 	text := err.Error()
@@ -93,7 +93,7 @@ func tell(out io.Writer, command string, err error) {
 	}
 }
 
-// blamed is the command that a mistake was made with, as far as it is known.
+// blamed returns the command of a wrong command line, as far as it is known.
 func blamed(err error) string {
 	if at, ok := errors.AsType[*kong.ParseError](err); ok && at.Context != nil && at.Context.Selected() != nil {
 		return at.Context.Selected().Name

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-func TestInterruptedIsOnlyWhatTheInterruptExplains(t *testing.T) {
+func TestInterruptedMatchesOnlyErrorsOfTheInterrupt(t *testing.T) {
 	t.Parallel()
 	cut := fmt.Errorf("start the server: %w", context.Canceled)
 	fault := errors.New("stop the server: it is still there")

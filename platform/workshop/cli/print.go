@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// table is a report that writes itself for a person.
+// table is a report that prints itself for a person.
 type table interface{ Write(w io.Writer) error }
 
 // printReport prints a report as its own table, or with --json as its fields.
@@ -16,7 +16,7 @@ func printReport(w io.Writer, report table, asJSON bool) error {
 	return report.Write(w)
 }
 
-// printJSON prints what another program reads, indented so that a person can.
+// printJSON prints JSON for other programs, indented so that a person can read it too.
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

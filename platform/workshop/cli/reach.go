@@ -18,14 +18,14 @@ import (
 	"stampede/platform/store/redisx"
 )
 
-// lookTimeout bounds the look at one store: long enough for a name service that
-// has to ask elsewhere and a machine that swaps, short enough to wait for.
+// lookTimeout bounds the check of one store: long enough for a recursive DNS
+// lookup and a swapping machine, short enough to wait for.
 const lookTimeout = 10 * time.Second
 
 // store is a server that a URL names.
 type store struct {
 	name           string // "PostgreSQL"
-	least          string // the oldest version that will do
+	least          string // the oldest supported version
 	flag, variable string
 	url            string
 	look           func(ctx context.Context, url string) error
@@ -47,9 +47,9 @@ func natsStore(url string) store {
 	return store{name: "NATS", least: bus.MinVersion, flag: "--nats-url", variable: "STAMPEDE_NATS_URL", url: url, look: lookAtNATS}
 }
 
-// reach looks at each store once, before anything is built on them. Whoever gave
-// a wrong URL is thus told so in one sentence, and not in the words of a driver
-// that knows no flags. What fails later has another cause than a setting.
+// reach checks each store once, before anything uses them, so that a wrong URL
+// is reported in one sentence that names the flag, and not by a driver's error.
+// A later failure is then not caused by a setting.
 func reach(ctx context.Context, stores ...store) error {
 	for _, s := range stores {
 		if s.url == "" {
@@ -69,18 +69,18 @@ func (s store) reach(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil { // interrupted, which says nothing of the store
-		return fmt.Errorf("look at %s: %w", s.name, ctx.Err())
+	if ctx.Err() != nil { // interrupted, which says nothing about the store
+		return fmt.Errorf("check %s: %w", s.name, ctx.Err())
 	}
 	return s.unusable(err)
 }
 
-// allOf are the stores that serve needs.
+// allOf returns the stores that serve needs.
 func allOf(s Stores) []store {
 	return []store{database(s.DatabaseURL), redisStore(s.RedisURL), natsStore(s.NATSURL)}
 }
 
-// tooOldError is a store's version that will not do.
+// tooOldError is a store version that is not supported.
 type tooOldError struct{ version string }
 
 func (e tooOldError) Error() string { return "version " + e.version + " is too old" }
@@ -90,7 +90,8 @@ func lookAtPostgres(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	// Told with the login; a proxy in between that hides it is not doubted.
+	// The server reports it at login; if a proxy in between hides it, it is
+	// assumed to be new enough.
 	version := conn.PgConn().ParameterStatus("server_version")
 	if major := leading(version); major > 0 && major < pg.MinVersion/10000 {
 		err = tooOldError{version}
@@ -104,7 +105,7 @@ func lookAtRedis(ctx context.Context, url string) error {
 		return err
 	}
 	if _, group := rdb.(*redis.ClusterClient); group {
-		return rdb.Close() // one node may be away, and start looks at the version of each
+		return rdb.Close() // one node may be down, and the start checks every node's version
 	}
 	info, err := rdb.Info(ctx, "server").Result()
 	_, rest, _ := strings.Cut(info, "redis_version:")
@@ -116,7 +117,7 @@ func lookAtRedis(ctx context.Context, url string) error {
 }
 
 func lookAtNATS(ctx context.Context, url string) error {
-	deadline, _ := ctx.Deadline() // there is one, see reach
+	deadline, _ := ctx.Deadline() // reach sets one
 	nc, err := nats.Connect(url, nats.Name("stampede"), nats.Timeout(time.Until(deadline)))
 	if err != nil {
 		return err
@@ -134,13 +135,13 @@ func lookAtNATS(ctx context.Context, url string) error {
 	return err
 }
 
-// leading is the number that a version begins with, 0 where it begins with none:
+// leading returns the number at the beginning of a version, 0 if there is none:
 // "15.4 (Debian)", "18beta1".
 func leading(version string) int {
 	end := strings.IndexFunc(version, func(c rune) bool { return c < '0' || c > '9' })
 	if end < 0 {
 		end = len(version)
 	}
-	n, _ := strconv.Atoi(version[:end]) // 0 is the answer then
+	n, _ := strconv.Atoi(version[:end]) // 0 on error
 	return n
 }

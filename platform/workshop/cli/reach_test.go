@@ -19,9 +19,10 @@ import (
 	"stampede/platform/workshop/redistest"
 )
 
-// TestStoresThatCannotBeUsed is condition → sentence → exit code for the stores
-// of `serve`, as platform/workshop/embedded has it for those of `run`.
-func TestStoresThatCannotBeUsed(t *testing.T) {
+// TestUnusableStores is a table of condition → sentence → exit code for the
+// stores of `serve`, like the one of platform/workshop/embedded for those of
+// `run`.
+func TestUnusableStores(t *testing.T) {
 	t.Parallel()
 	const (
 		byDatabase = "correct --database-url (STAMPEDE_DATABASE_URL)"
@@ -43,31 +44,31 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 		name  string
 		store store
 		exit  int
-		want  string // %s is what is shown of the URL
+		want  string // %s is the printed form of the URL
 		shown string
 	}{
 		{"no Postgres there", database("postgres://u:planted-secret@" + closed + "/shop"), 30, "Nothing listens at %s: start PostgreSQL there, or " + byDatabase + ".", "postgres://" + closed + "/shop"},
-		{"no host of Postgres", database("postgres://u:planted-secret@h.invalid/shop"), 31, "The host of %s has no address here: " + byDatabase + ", or the name service.", "postgres://h.invalid/shop"},
-		{"a stranger to Postgres", database(stranger.String()), 33, "PostgreSQL at %s refuses the user or the password (", "postgres://" + theirs.Host + theirs.Path},
+		{"no host of Postgres", database("postgres://u:planted-secret@h.invalid/shop"), 31, "The host name of %s does not resolve here: " + byDatabase + ", or DNS.", "postgres://h.invalid/shop"},
+		{"wrong login for Postgres", database(stranger.String()), 33, "PostgreSQL at %s refuses the user or the password (", "postgres://" + theirs.Host + theirs.Path},
 		{"no such database", database(elsewhere.String()), 34, "PostgreSQL at %s has no such database: create it, or " + byDatabase + ".", "postgres://" + theirs.Host + "/nowhere"},
 		{"an old Postgres", database("postgres://u:planted-secret@" + oldPostgres + "/shop?sslmode=disable"), 35, "PostgreSQL at %s is version 13.4: upgrade it to 15 or newer, or " + byDatabase + ".", "postgres://" + oldPostgres + "/shop"},
-		{"NATS for a Postgres", database("postgres://u:planted-secret@" + natsAddr + "/shop"), 36, "What answers at %s cannot be used as PostgreSQL (", "postgres://" + natsAddr + "/shop"},
+		{"NATS for a Postgres", database("postgres://u:planted-secret@" + natsAddr + "/shop"), 36, "The server at %s cannot be used as PostgreSQL (", "postgres://" + natsAddr + "/shop"},
 
 		{"no Redis there", redisStore("redis://:planted-secret@" + closed + "/0"), 30, "Nothing listens at %s: start Redis there, or " + byRedis + ".", "redis://" + closed + "/0"},
 		{"no socket of Redis", redisStore("unix:///nowhere/redis.sock"), 30, "Nothing listens at %s: start Redis there, or " + byRedis + ".", "unix:///nowhere/redis.sock"},
 		{"no sentinel there", redisStore("redis-sentinel://" + closed + "/0?master=m"), 30, "Nothing listens at %s: start Redis there, or " + byRedis + ".", "redis-sentinel://" + closed + "/0"},
 		{"no cluster there", redisStore("redis-cluster://" + closed), 30, "Nothing listens at %s: start Redis there, or " + byRedis + ".", "redis-cluster://" + closed},
-		{"no host of Redis", redisStore("redis://h.invalid:6379/0"), 31, "The host of %s has no address here: " + byRedis + ", or the name service.", "redis://h.invalid:6379/0"},
-		{"a user whom Redis has not", redisStore("redis://u:planted-secret@" + redisAddr + "/0"), 33, "Redis at %s refuses the user or the password (", "redis://" + redisAddr + "/0"},
+		{"no host of Redis", redisStore("redis://h.invalid:6379/0"), 31, "The host name of %s does not resolve here: " + byRedis + ", or DNS.", "redis://h.invalid:6379/0"},
+		{"unknown user for Redis", redisStore("redis://u:planted-secret@" + redisAddr + "/0"), 33, "Redis at %s refuses the user or the password (", "redis://" + redisAddr + "/0"},
 		{"no such database of Redis", redisStore("redis://" + redisAddr + "/99"), 34, "Redis at %s has no such database: create it, or " + byRedis + ".", "redis://" + redisAddr + "/99"},
 		{"an old Redis", redisStore("redis://" + oldRedis + "/0"), 35, "Redis at %s is version 6.2.14: upgrade it to 7 or newer, or " + byRedis + ".", "redis://" + oldRedis + "/0"},
-		{"NATS for a Redis", redisStore("redis://" + natsAddr + "/0"), 36, "What answers at %s cannot be used as Redis (", "redis://" + natsAddr + "/0"},
+		{"NATS for a Redis", redisStore("redis://" + natsAddr + "/0"), 36, "The server at %s cannot be used as Redis (", "redis://" + natsAddr + "/0"},
 
 		{"no NATS there", natsStore("nats://planted-secret@" + closed), 30, "Nothing listens at %s: start NATS there, or " + byNATS + ".", "nats://" + closed},
-		{"no host of NATS", natsStore("nats://h.invalid:4222"), 31, "The host of %s has no address here: " + byNATS + ", or the name service.", "nats://h.invalid:4222"},
-		{"a stranger to NATS", natsStore("nats://u:planted-secret@" + natsServer(t, true)), 33, "NATS at %s refuses the user or the password (", "nats://"},
+		{"no host of NATS", natsStore("nats://h.invalid:4222"), 31, "The host name of %s does not resolve here: " + byNATS + ", or DNS.", "nats://h.invalid:4222"},
+		{"wrong login for NATS", natsStore("nats://u:planted-secret@" + natsServer(t, true)), 33, "NATS at %s refuses the user or the password (", "nats://"},
 		{"an old NATS", natsStore("nats://" + oldNATS), 35, "NATS at %s is version 2.11.8: upgrade it to 2.12 or newer, or " + byNATS + ".", "nats://" + oldNATS},
-		{"NATS without JetStream", natsStore("nats://" + natsAddr), 36, "What answers at %s cannot be used as NATS (", "nats://" + natsAddr},
+		{"NATS without JetStream", natsStore("nats://" + natsAddr), 36, "The server at %s cannot be used as NATS (", "nats://" + natsAddr},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,8 +78,8 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// assertUnusable holds an error against a sentence, or its beginning up to what
-// it repeats of the server's own words.
+// assertUnusable compares an error with a sentence, or with its beginning up to
+// the server's quoted message.
 func assertUnusable(t *testing.T, err error, exit int, want string) {
 	t.Helper()
 	told, ok := errors.AsType[*storeError](err)
@@ -86,7 +87,7 @@ func assertUnusable(t *testing.T, err error, exit int, want string) {
 		t.Fatalf("%v, want %q", err, want)
 	}
 	begins, _, quotes := strings.Cut(want, " refuses the user")
-	if quotes && strings.HasSuffix(begins, "://") { // a port that the table does not know
+	if quotes && strings.HasSuffix(begins, "://") { // the table does not know the port
 		want = begins
 	}
 	said := told.Error()
@@ -94,11 +95,11 @@ func assertUnusable(t *testing.T, err error, exit int, want string) {
 		t.Errorf("got  %d %s\nwant %d %s", told.ExitCode(), said, exit, want)
 	}
 	if strings.Contains(said, "\n") || strings.Contains(said, "planted-secret") || !strings.Contains(said, "correct --") {
-		t.Errorf("more than a line, a password, or no next step: %s", said)
+		t.Errorf("more than one line, a password, or no next step: %s", said)
 	}
 }
 
-func TestStoresThatDoNotAnswer(t *testing.T) {
+func TestSilentStores(t *testing.T) {
 	t.Parallel()
 	silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // until the client goes
 	for _, s := range []store{database("postgres://" + silent + "/shop"), redisStore("redis://" + silent + "/0"), natsStore("nats://" + silent)} {
@@ -109,7 +110,7 @@ func TestStoresThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-func TestStoresThatCanBeUsed(t *testing.T) {
+func TestUsableStores(t *testing.T) {
 	t.Parallel()
 	err := reach(t.Context(), database(pgtest.DatabaseURL(t)), redisStore(redistest.Shards(t, 1).URL), redisStore(pgtest.RedisURL(t)), natsStore(""))
 	if err != nil {
@@ -118,7 +119,7 @@ func TestStoresThatCanBeUsed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := reach(ctx, database("postgres://127.0.0.1:1/d")); !interrupted(err) {
-		t.Errorf("an interrupted look: %v", err)
+		t.Errorf("an interrupted check: %v", err)
 	}
 }
 
@@ -165,7 +166,7 @@ func natsServer(t *testing.T, locked bool) string {
 	return srv.Addr().String()
 }
 
-// Servers that are too old are not at hand, so their first words are spoken here.
+// Servers that are too old are not available, so their handshakes are simulated here.
 
 func answerAsPostgres13(c net.Conn) {
 	b := pgproto3.NewBackend(c, c)
@@ -176,7 +177,7 @@ func answerAsPostgres13(c net.Conn) {
 	b.Send(&pgproto3.ParameterStatus{Name: "server_version", Value: "13.4"})
 	b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 	if b.Flush() == nil {
-		_, _ = b.Receive() // the client's farewell
+		_, _ = b.Receive() // the client's closing message
 	}
 }
 

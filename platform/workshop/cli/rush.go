@@ -22,7 +22,7 @@ import (
 // Rush is `stampede rush`.
 type Rush struct {
 	Demo       bool          `help:"Plan a small sale that opens in seconds and rush it; needs no other flag against stampede run."`
-	Item       int64         `help:"The item to rush; GET /api/v1/sessions lists what is on sale."`
+	Item       int64         `help:"The item to rush; GET /api/v1/sessions lists the items on sale."`
 	URL        string        `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
 	Shoppers   int           `default:"2000" help:"How many distinct users rush, 1 to 10000000."`
 	Rate       string        `default:"max" help:"Attempts per second; max is as fast as the connections allow."`
@@ -33,7 +33,7 @@ type Rush struct {
 	Quantity   int           `default:"1" help:"Units that each shopper asks for, from 1."`
 	Settle     time.Duration `default:"60s" help:"How long to wait for orders and payments, as a duration."`
 	JSON       bool          `name:"json" help:"Print the report as JSON."`
-	Log        string        `type:"path" help:"Write the client's log, what every shopper was told, to this file."`
+	Log        string        `type:"path" help:"Write the client log, which records every answer that shoppers got, to this file."`
 	SigningKey string        `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:"" found:""`
 	NoVerify   bool          `help:"Do not prove the books afterwards."`
 	Books      `embed:""`
@@ -42,11 +42,11 @@ type Rush struct {
 var (
 	// ErrBroken means that the run broke a promise or the books do not prove.
 	ErrBroken = errors.New("a promise was broken, see above")
-	// errDeserted means that the server went away before it had told everything.
+	// errDeserted means that the server went away before every outcome was known.
 	errDeserted = errors.New("the server went away, see above")
 )
 
-// Demo's size and timing: one glance long, with more shoppers than units.
+// Demo's size and timing: short, with more shoppers than units.
 const (
 	demoStock    = 100
 	demoOpensIn  = 8 * time.Second
@@ -54,12 +54,11 @@ const (
 	demoPayAfter = 5 * time.Minute
 )
 
-// shopperTokenLife outlives a play: even ten million attempts take minutes, and a
-// token that ended on the way would count as a refusal of the server's.
+// shopperTokenLife outlives a run: even ten million attempts take minutes, and
+// a token that expired on the way would count as a refusal by the server.
 const shopperTokenLife = 2 * time.Hour
 
-// Validate finds what can be wrong with the flags before anything is looked up or
-// sent.
+// Validate checks the flags before anything is looked up or sent.
 func (c *Rush) Validate() error {
 	cfg, err := c.play(Noted{})
 	if err != nil {
@@ -72,7 +71,7 @@ func (c *Rush) Validate() error {
 	return cfg.Validate()
 }
 
-// Run plays, reports, and proves the books where the stores are known.
+// Run plays, reports, and proves the books if the stores are known.
 func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) error {
 	stack, err := ReadStack(c.Data)
 	if err != nil && !errors.Is(err, ErrNoStack) {
@@ -108,7 +107,7 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 	report, err := loadgen.Run(ctx, cfg)
 	switch {
 	case errors.Is(err, loadgen.ErrInterrupted):
-		c.NoVerify = true // numbers are still on their way; verify --client-log takes the log later
+		c.NoVerify = true // orders are still in flight; run verify --client-log with the log later
 		if broken := c.finish(ctx, io.Out, report, c.stores(stack), prove); broken != nil {
 			return errors.Join(broken, err)
 		}
@@ -124,8 +123,8 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 	return c.finish(ctx, io.Out, report, c.stores(stack), prove)
 }
 
-// play turns the flags into what loadgen takes, and refuses those that contradict
-// each other before anything is sent.
+// play converts the flags to loadgen's configuration, and refuses contradictory
+// ones before anything is sent.
 func (c *Rush) play(stack Noted) (loadgen.Config, error) {
 	cfg := loadgen.DefaultConfig()
 	cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = c.Item, c.Shoppers, c.Conns, c.Sockets
@@ -137,14 +136,14 @@ func (c *Rush) play(stack Noted) (loadgen.Config, error) {
 		cfg.BaseURL = stack.BaseURL
 	}
 	if c.FirstUser == 0 {
-		// A thousand ids for each millisecond: a million shoppers meet no run that
-		// began a second before or after theirs.
+		// A thousand ids for each millisecond: the ids of a million shoppers do
+		// not overlap with those of a run that began a second earlier or later.
 		cfg.FirstUser = time.Now().UnixMilli() * 1000
 	}
 	if c.Rate != "max" {
 		rate, err := strconv.ParseFloat(c.Rate, 64)
 		if err != nil || rate <= 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
-			return cfg, fmt.Errorf("--rate is attempts per second or max, not %q", c.Rate)
+			return cfg, fmt.Errorf("--rate must be attempts per second or max, not %q", c.Rate)
 		}
 		cfg.Rate = rate
 	}
@@ -154,14 +153,14 @@ func (c *Rush) play(stack Noted) (loadgen.Config, error) {
 		share /= 100
 	}
 	if err != nil || share < 0 || share > 1 || math.IsNaN(share) {
-		return cfg, fmt.Errorf("--pay is a share such as 80%% or 0.8, not %q", c.Pay)
+		return cfg, fmt.Errorf("--pay must be a share such as 80%% or 0.8, not %q", c.Pay)
 	}
 	cfg.PayShare = share
 	switch {
 	case c.Item == 0 && !c.Demo:
 		return cfg, errors.New("name the item with --item ID, or let --demo plan a sale")
 	case c.Item != 0 && c.Demo:
-		return cfg, errors.New("--demo plans a sale of its own: give either --item or --demo")
+		return cfg, errors.New("--demo plans a new sale: give either --item or --demo")
 	}
 	return cfg, nil
 }
@@ -183,7 +182,7 @@ func planDemo(ctx context.Context, baseURL string, tokens *auth.Tokens, progress
 	return strconv.ParseInt(planned.ItemID, 10, 64)
 }
 
-// finish prints the report, keeps the log and proves the books.
+// finish prints the report, writes the log and proves the books.
 func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report, stores Stores, prove Prover) error {
 	if c.Log != "" {
 		if err := writeLogFile(c.Log, report.Entries); err != nil {
@@ -192,10 +191,10 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 	}
 	result := struct {
 		*loadgen.Report
-		BooksProved *bool `json:"books_proved"` // null when nobody looked
+		BooksProved *bool `json:"books_proved"` // null if they were not checked
 		*Evidence         // the books of the item, and the checks
 	}{Report: report}
-	table := io.Discard // with --json, standard output carries the document and nothing else
+	table := io.Discard // with --json, standard output contains only the document
 	if !c.JSON {
 		table = out
 		if err := report.Write(out); err != nil {
@@ -234,8 +233,7 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 	return blind
 }
 
-// proveBooks proves the books of the item that was rushed against what its shoppers
-// were told.
+// proveBooks proves the books of the rushed item against the client log.
 func (c *Rush) proveBooks(ctx context.Context, stores Stores, report *loadgen.Report, prove Prover) (Evidence, error) {
 	if err := reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL)); err != nil {
 		return Evidence{}, err
@@ -243,7 +241,7 @@ func (c *Rush) proveBooks(ctx context.Context, stores Stores, report *loadgen.Re
 	return prove(ctx, stores, report.ItemID, report.Entries)
 }
 
-// writeLogFile keeps what every shopper was told, for verify --client-log.
+// writeLogFile writes the client log, for verify --client-log.
 func writeLogFile(name string, entries []proof.ClientRecord) error {
 	f, err := os.Create(filepath.Clean(name))
 	if err != nil {

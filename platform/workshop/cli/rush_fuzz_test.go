@@ -4,8 +4,7 @@ import (
 	"testing"
 )
 
-// FuzzRushFigures: --pay and --rate are numbers that a run can be made of, or
-// refused.
+// FuzzRushFigures checks that --pay and --rate are either usable numbers or refused.
 func FuzzRushFigures(f *testing.F) {
 	f.Add("80%", "max")
 	f.Add("0.8", "1000")

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// self is how this program is started again from whatever folder: by its bare name
-// where that is how the shell found it, else by its whole path.
+// self returns the command that starts this program from any folder: its bare
+// name if the shell finds it on PATH, else its full path.
 func self(arg0 string) string {
 	if !strings.ContainsRune(arg0, filepath.Separator) {
 		return arg0
 	}
 	whole, err := filepath.Abs(arg0)
 	if err != nil {
-		return arg0 // the working folder is gone, and with it any better answer
+		return arg0 // the working folder is gone, so there is no better answer
 	}
 	return whole
 }
 
-// word is a text as one word of a shell's command line.
+// word quotes a text as one word of a shell command line.
 func word(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+=,", r)

@@ -20,12 +20,13 @@ import (
 	"stampede/platform/workshop/embedded"
 )
 
-// Server builds a server on a stack and serves until ctx ends. show adds what
-// only one of the commands has; it runs before the first request is answered.
+// Server builds a server on a stack and serves until ctx ends. show adds the
+// parts that only one of the commands has; it runs before the first request is
+// answered.
 type Server func(ctx context.Context, io Streams, start Stack, show func(Parts) error) error
 
-// Stack starts what a server stands on and returns how to reach it, the signing
-// key, and a channel that tells when a part of it died.
+// Stack starts a server's stores and returns their addresses, the signing key,
+// and a channel that reports when one of them died.
 type Stack func(ctx context.Context, a *app.App) (Stores, string, <-chan error, error)
 
 // Parts is what a command may show of a server.
@@ -47,7 +48,7 @@ type Run struct {
 	DemoEvery time.Duration `default:"3m" env:"STAMPEDE_DEMO_EVERY" help:"Time between two openings of the demo sale, at least 10s."`
 }
 
-// Validate finds what can be wrong before anything is started.
+// Validate checks the flags before anything is started.
 func (c *Run) Validate() error {
 	wrong := []error{c.check()}
 	if c.Keys.SigningKey != "" {
@@ -74,7 +75,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		steps++
 		said.say(ctx, fmt.Sprintf("%2d  %-46s %5.1f s", steps, name, took.Seconds()), "step", "name", name, "took_seconds", took.Seconds())
 	}
-	var began time.Time // when what follows the stores began
+	var began time.Time // when the steps after the stores began
 	start := func(ctx context.Context, a *app.App) (Stores, string, <-chan error, error) {
 		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step, Emergency: last.arm})
 		if err != nil {
@@ -99,7 +100,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		if err := show.Routes(s.Router); err != nil {
 			return err
 		}
-		if c.Addresses.PublicURL == "" && c.Addresses.OnlyHere() { // a public URL on loopback is a forwarded port's
+		if c.Addresses.PublicURL == "" && c.Addresses.OnlyHere() { // a public URL on loopback means a forwarded port
 			warnOnlyHere(ctx, s.Log, c.Addresses.BaseURL())
 		}
 		s.App.OnStop("demo", show.Stop)
@@ -108,27 +109,27 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		base := c.Addresses.BaseURL()
 		live, docs, health := base+"/", base+"/docs", "http://"+c.Addresses.OpsListen+"/readyz"
 		try := fmt.Sprintf("%s rush --demo --data %s", word(self(os.Args[0])), word(c.Data))
-		said.say(ctx, fmt.Sprintf("\nStampede %s is ready.\n  Live page   %s\n  API         %s\n  Health      %s\n  Try         %s\nCtrl-C stops it in order; the data stays there.",
+		said.say(ctx, fmt.Sprintf("\nStampede %s is ready.\n  Live page   %s\n  API         %s\n  Health      %s\n  Try         %s\nCtrl-C stops it in order; the data is kept.",
 			version, live, docs, health, try), "ready", "version", version, "live_page", live, "api", docs, "health", health, "try", try)
 		return nil
 	})
 }
 
-// Serve is `stampede serve`, with stores of your own.
+// Serve is `stampede serve`, with existing stores.
 type Serve struct {
 	Stores       `embed:""`
 	Settings     `embed:""`
 	EndWithInput bool `hidden:"" help:"End when the standard input does, as a child of bench."`
 }
 
-// Validate names all that is wrong at once.
+// Validate reports all errors together.
 func (c *Serve) Validate() error { return refusal(c.Settings, c.Stores) }
 
 // Run serves with given stores.
 func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Version, unknown unknownVariables) error {
 	unknown.warn(ctx, c.Logs.Logger(io.Err, nil))
 	if c.NATSURL == "" {
-		// Of whatever folder it was started in: the whole name shows when that was another one.
+		// The absolute path shows which folder the server was started in.
 		dir, err := filepath.Abs(cmp.Or(c.NATSDir, filepath.Join("data", "nats")))
 		if err != nil {
 			return fmt.Errorf("find the folder of the embedded NATS: %w", err)
@@ -141,8 +142,8 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 		ctx = ended
 		go func() { _, _ = stdio.Copy(stdio.Discard, os.Stdin); end() }()
 	}
-	// Nothing of the stores is this process's: there is nothing to start, nothing
-	// to stop and nobody who tells of their death.
+	// The stores are external: there is nothing to start, nothing to stop and
+	// no report of their death.
 	start := func(ctx context.Context, _ *app.App) (Stores, string, <-chan error, error) {
 		return c.Stores, c.Keys.SigningKey, nil, reach(ctx, allOf(c.Stores)...)
 	}
@@ -164,8 +165,8 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 	})
 }
 
-// warnOnlyHere says that everybody else is sent to their own machine.
+// warnOnlyHere warns that links would send other users to their own machine.
 func warnOnlyHere(ctx context.Context, log *slog.Logger, url string) {
-	log.WarnContext(ctx, "others reach this server, but its links lead to loopback: give --public-url (STAMPEDE_PUBLIC_URL) the address that shoppers and payment providers use",
+	log.WarnContext(ctx, "this server is reachable from other machines, but its links lead to loopback: set --public-url (STAMPEDE_PUBLIC_URL) to the address that shoppers and payment providers use",
 		"links_begin_with", url)
 }

@@ -18,8 +18,9 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// TestWithALogForMachinesAllIsForMachines: a container's log gathers both streams.
-func TestWithALogForMachinesAllIsForMachines(t *testing.T) {
+// TestJSONLogCoversAllOutput checks both streams, since a container's log
+// contains both.
+func TestJSONLogCoversAllOutput(t *testing.T) {
 	t.Parallel()
 	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
 	var out, errs bytes.Buffer
@@ -30,7 +31,7 @@ func TestWithALogForMachinesAllIsForMachines(t *testing.T) {
 	cmd := Serve{Settings: newTestSettings()}
 	cmd.Addresses = httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}
 	cmd.Logs = telemetry.Settings{LogFormat: "json", LogLevel: "warn"}
-	if err := cmd.Run(t.Context(), Streams{Out: &out, Err: &errs}, serve, "v1", unknownVariables{"STAMPEDE_X is no setting"}); err != nil {
+	if err := cmd.Run(t.Context(), Streams{Out: &out, Err: &errs}, serve, "v1", unknownVariables{"STAMPEDE_X is not a setting"}); err != nil {
 		t.Fatal(err)
 	}
 	var said []map[string]any
@@ -47,9 +48,9 @@ func TestWithALogForMachinesAllIsForMachines(t *testing.T) {
 	}
 }
 
-// TestServeSaysWhatNobodyAskedFor: links that lead others to their own machine,
-// and the folder that the streams are in.
-func TestServeSaysWhatNobodyAskedFor(t *testing.T) {
+// TestServeAnnouncesWarnings: links that lead other users to their own machine,
+// and the folder of the streams.
+func TestServeAnnouncesWarnings(t *testing.T) {
 	t.Parallel()
 	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
 	here, err := filepath.Abs(filepath.Join("data", "nats"))

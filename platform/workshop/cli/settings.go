@@ -11,7 +11,7 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// Base is what the commands themselves need to know of a server's settings. main's
+// Base is the part of a server's settings that the commands need. main's
 // settings embed it beside those of the modules.
 type Base struct {
 	Keys      auth.Settings      `embed:"" group:"Required (run makes its own):"`
@@ -19,21 +19,21 @@ type Base struct {
 	Logs      telemetry.Settings `embed:"" group:"Logs and traces:"`
 }
 
-// Settings are those of a server: main's, of which run, serve and config take the
-// same.
+// Settings are a server's settings, defined in main; run, serve and config share them.
 type Settings struct {
-	File    string         `name:"config" env:"STAMPEDE_CONFIG" placeholder:"FILE" help:"YAML file of settings, each under its flag's name, e.g. max-sockets: 10000. A flag goes before a variable, a variable before the file."`
-	HelpAll config.HelpAll `help:"Show every setting, the rarely changed ones too."`
+	File    string         `name:"config" env:"STAMPEDE_CONFIG" placeholder:"FILE" help:"YAML file of settings, each under its flag's name, e.g. max-sockets: 10000. A flag overrides a variable, a variable overrides the file."`
+	HelpAll config.HelpAll `help:"Show every setting, including the rarely changed ones."`
 
 	*Base        `kong:"-"`
 	kong.Plugins        // the whole struct that Base is part of
-	Practice     func() `kong:"-"` // sets what run adds: the sandboxes of a shop without contracts
+	Practice     func() `kong:"-"` // sets the additions of run: the sandboxes of a shop without contracts
 }
 
 // check returns a sentence for each setting that is wrong.
 func (s Settings) check() error { return config.Check(s.Plugins...) }
 
-// refusal is what serve asks of its settings before it looks at the stores.
+// refusal returns the errors with which serve refuses its settings before it
+// checks the stores.
 func refusal(s Settings, stores Stores) error {
 	return errors.Join(stores.Check(), auth.CheckKey(s.Keys.SigningKey), s.check())
 }

@@ -13,12 +13,12 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// stackFile is where `run` notes how its private servers are reached, so that
-// verify, rush and token find them without flags. It holds the signing key and
-// is readable by its owner only.
+// stackFile is where `run` stores the addresses of its private servers, so that
+// verify, rush and token find them without flags. It contains the signing key
+// and is readable only by its owner.
 const stackFile = "stack.json"
 
-// Noted is what another command needs to know of a running `stampede run`.
+// Noted is what other commands need to know about a running `stampede run`.
 type Noted struct {
 	BaseURL     string `json:"base_url"`
 	DatabaseURL string `json:"database_url"`
@@ -29,7 +29,7 @@ type Noted struct {
 // ErrNoStack means that no `stampede run` has used the folder.
 var ErrNoStack = errors.New("no stack is known there: start one with `stampede run`, or name the servers with flags")
 
-// writeStack notes the stack in the data folder.
+// writeStack stores the stack in the data folder.
 func writeStack(dir string, s Noted) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -39,20 +39,21 @@ func writeStack(dir string, s Noted) error {
 	tmp := name + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("note the stack: %w", err)
+		return fmt.Errorf("store the stack: %w", err)
 	}
 	_, err = f.Write(raw)
-	// Through to the disk before the name points to it: after a power cut, an empty note would have lost the key.
+	// Sync to disk before the rename: after a power cut, an empty file would
+	// have lost the key.
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("note the stack: %w", err)
+		return fmt.Errorf("store the stack: %w", err)
 	}
 	if err := os.Rename(tmp, name); err != nil {
-		return fmt.Errorf("note the stack: %w", err)
+		return fmt.Errorf("store the stack: %w", err)
 	}
 	return nil
 }
 
-// ReadStack reads what writeStack noted, or returns ErrNoStack.
+// ReadStack reads what writeStack stored, or returns ErrNoStack.
 func ReadStack(dir string) (Noted, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, stackFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,9 +70,8 @@ func ReadStack(dir string) (Noted, error) {
 	return s, nil
 }
 
-// keepStack notes the stack and returns the signing key to use: the one given,
-// else the one noted earlier, else a new one. Tokens and paths thus survive a
-// restart.
+// keepStack stores the stack and returns the signing key to use: the given one,
+// else the stored one, else a new one. Tokens and paths thus survive a restart.
 func keepStack(dir string, s Noted) (key string, err error) {
 	if s.SigningKey == "" {
 		switch earlier, err := ReadStack(dir); {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// serveToTheEnd serves, and says when the stop of a server that was ready begins and
-// that it is over.
+// serveToTheEnd serves, and announces the beginning and the end of the stop of
+// a server that was ready.
 func serveToTheEnd(ctx context.Context, io Streams, format string, serve Server, start Stack, show func(Parts) error) error {
 	said := announce(io.Err, format)
 	var ready atomic.Bool
@@ -17,7 +17,7 @@ func serveToTheEnd(ctx context.Context, io Streams, format string, serve Server,
 	forget := context.AfterFunc(ctx, func() {
 		defer close(told)
 		if began = time.Now(); ready.Load() {
-			said.say(ctx, "Stopping: requests under way finish, then sockets, lanes, consumers and stores.", "stopping")
+			said.say(ctx, "Stopping: requests in flight finish, then sockets, lanes, consumers and stores.", "stopping")
 		}
 	})
 	err := serve(ctx, io, start, func(parts Parts) error {
@@ -28,7 +28,7 @@ func serveToTheEnd(ctx context.Context, io Streams, format string, serve Server,
 		return nil
 	})
 	if forget() {
-		return err // it ended by itself, and err says why
+		return err // it ended on its own, and err says why
 	}
 	<-told
 	if err == nil && ready.Load() {

@@ -13,8 +13,8 @@ import (
 type Stores struct {
 	DatabaseURL   string   `default:"" env:"STAMPEDE_DATABASE_URL" help:"Required. PostgreSQL 15 or newer, postgres://user:password@host/database." secret:"" group:"Required (run makes its own):"`
 	RedisURL      string   `default:"" env:"STAMPEDE_REDIS_URL" help:"Required. Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:"" group:"Required (run makes its own):"`
-	LockRedisURLs []string `name:"lock-redis-urls" env:"STAMPEDE_LOCK_REDIS_URLS" help:"Independent Redis servers, comma-separated and odd in number, of which a majority gives out locks. Empty: the Redis of --redis-url." secret:"" group:"Locks:" rare:""`
-	NATSURL       string   `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222; the servers of a cluster with commas between. Empty: embedded, and this process is the only instance." secret:"" group:"NATS:"`
+	LockRedisURLs []string `name:"lock-redis-urls" env:"STAMPEDE_LOCK_REDIS_URLS" help:"Independent Redis servers, comma-separated and odd in number, a majority of which grants locks. Empty: the Redis of --redis-url." secret:"" group:"Locks:" rare:""`
+	NATSURL       string   `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222; for a cluster, its servers separated by commas. Empty: embedded, and this process is the only instance." secret:"" group:"NATS:"`
 	NATSDir       string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: ./data/nats." group:"NATS:"`
 }
 
@@ -24,10 +24,10 @@ func (s Stores) Check() error {
 	return errors.Join(s.needed(), s.validateDatabase(), s.validateRedis(), s.validateLocks(), s.validateNATS())
 }
 
-// needed finds a URL that was left out.
+// needed returns an error for a missing URL.
 func (s Stores) needed() error {
 	if s.DatabaseURL == "" || s.RedisURL == "" {
-		return errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` brings stores of its own")
+		return errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` starts its own stores")
 	}
 	return nil
 }
@@ -49,11 +49,11 @@ func (s Stores) validateRedis() error {
 	return nil
 }
 
-// maxLockNodes bounds what taking a lock costs: nine nodes stand the loss of four.
+// maxLockNodes bounds the cost of taking a lock: nine nodes survive the loss of four.
 const maxLockNodes = 9
 
 func (s Stores) validateLocks() error {
-	// A fourth node stands no more losses than three do, and the first of two none.
+	// Four nodes survive no more losses than three do, and two survive none.
 	if n := len(s.LockRedisURLs); n > maxLockNodes || n > 0 && n%2 == 0 {
 		return fmt.Errorf("--lock-redis-urls must be an odd number of servers, at most %d, not %d", maxLockNodes, n)
 	}
@@ -62,14 +62,14 @@ func (s Stores) validateLocks() error {
 			return fmt.Errorf("--lock-redis-urls, number %d, must be like redis://:password@host:6379/0: %w", i+1, err)
 		}
 		if slices.Contains(s.LockRedisURLs[:i], u) {
-			return fmt.Errorf("--lock-redis-urls, number %d, names a server again: the servers must be independent", i+1)
+			return fmt.Errorf("--lock-redis-urls, number %d, is a duplicate: the servers must be independent", i+1)
 		}
 	}
 	return nil
 }
 
-// checkRedis finds what is wrong with a URL. The parser's error repeats the URL,
-// and with it the password.
+// checkRedis checks a URL. It does not return the parser's error, which repeats
+// the URL with the password.
 func checkRedis(raw string) error {
 	_, err := redisx.Parse(raw)
 	if bad, ok := errors.AsType[*url.Error](err); ok {

@@ -15,7 +15,7 @@ func TestStoreURLs(t *testing.T) {
 		"--database-url": {DatabaseURL: "mysql://h/d", RedisURL: good.RedisURL},
 		"--redis-url":    {DatabaseURL: good.DatabaseURL, RedisURL: "h:6379"},
 		"--nats-url":     {DatabaseURL: good.DatabaseURL, RedisURL: good.RedisURL, NATSURL: "http://h"},
-		"redis://:pass":  {DatabaseURL: good.DatabaseURL, RedisURL: "redis://:planted-secret@h:port/0"}, // what it looks like
+		"redis://:pass":  {DatabaseURL: good.DatabaseURL, RedisURL: "redis://:planted-secret@h:port/0"}, // an example of the right form
 		"must be like p": {DatabaseURL: "postgres://u:planted-secret@h:port/d", RedisURL: good.RedisURL},
 		"odd number":     {DatabaseURL: good.DatabaseURL, RedisURL: good.RedisURL, LockRedisURLs: []string{"redis://a:1", "redis://b:1"}},
 		"independent":    {DatabaseURL: good.DatabaseURL, RedisURL: good.RedisURL, LockRedisURLs: []string{"redis://a:1", "redis://b:1", "redis://a:1"}},
@@ -28,6 +28,6 @@ func TestStoreURLs(t *testing.T) {
 	}
 	err := Stores{RedisURL: "h:6379", NATSURL: "http://h"}.Check()
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
-		t.Errorf("three URLs that will not do: %v", err)
+		t.Errorf("three wrong URLs: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// Token is `stampede token`: access tokens for outside tools, one a line.
+// Token is `stampede token`: access tokens for external tools, one per line.
 type Token struct {
 	User     int64         `required:"" help:"The first user's id, from 1."`
 	Role     auth.Role     `default:"shopper" enum:"shopper,viewer,operator,admin" help:"shopper, viewer, operator or admin."`
@@ -21,8 +21,8 @@ type Token struct {
 	Data       string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run."`
 }
 
-// Validate finds what can be wrong before anything is minted. The most tokens
-// are what rush plays at most: a file of them for another load tool.
+// Validate checks the flags before anything is minted. The maximum number of
+// tokens is that of rush's shoppers, for use with another load tool.
 func (c *Token) Validate() error {
 	switch {
 	case c.User < 1:
@@ -30,14 +30,15 @@ func (c *Token) Validate() error {
 	case c.Count < 1 || c.Count > 10_000_000:
 		return fmt.Errorf("--count must be between 1 and 10000000, not %d", c.Count)
 	case c.User > math.MaxInt64-int64(c.Count)+1:
-		return fmt.Errorf("--count %d leads beyond the greatest user id, which is %d", c.Count, int64(math.MaxInt64))
+		return fmt.Errorf("--count %d exceeds the largest user id, which is %d", c.Count, int64(math.MaxInt64))
 	case c.Lifetime <= 0:
 		return fmt.Errorf("--lifetime must be a positive duration, not %s", c.Lifetime)
 	}
 	return nil
 }
 
-// Run mints the tokens and writes them, and says whose key it found.
+// Run mints and writes the tokens, and announces a key that it found in the
+// default folder.
 func (c *Token) Run(io Streams, flags given) error {
 	source := flags.keySource(c.SigningKey != "", c.Data)
 	if c.SigningKey == "" {
@@ -47,7 +48,7 @@ func (c *Token) Run(io Streams, flags given) error {
 		}
 		c.SigningKey = stack.SigningKey
 	}
-	// serve would refuse this key, so no server will ever take the tokens.
+	// serve would refuse this key, so no server will ever accept the tokens.
 	if err := auth.CheckKey(c.SigningKey); err != nil {
 		return err
 	}

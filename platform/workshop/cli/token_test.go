@@ -10,7 +10,7 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-func TestTokensAreMintedWithKeysThatServeTakes(t *testing.T) {
+func TestTokenRefusesKeysThatServeRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
 	for key, refused := range map[string]bool{

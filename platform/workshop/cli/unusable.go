@@ -16,9 +16,9 @@ import (
 	"stampede/platform/base/config"
 )
 
-// The exit codes for stores that cannot be used, apart from those of `run`'s own
-// stores in platform/workshop/embedded, so that whoever supervises a server can tell a
-// store that will come back (refused, silent) from a setting that will not.
+// The exit codes for unusable stores, distinct from those of `run`'s own stores
+// in platform/workshop/embedded, so that a supervisor can tell a temporary
+// outage (refused, silent) from a wrong setting.
 const (
 	exitStoreRefused     = 30 // nothing listens there
 	exitStoreHostUnknown = 31
@@ -26,11 +26,11 @@ const (
 	exitStoreLogin       = 33 // user or password
 	exitStoreNoDatabase  = 34
 	exitStoreTooOld      = 35
-	exitStoreOther       = 36 // another kind of server, or one that refuses for a reason of its own
+	exitStoreOther       = 36 // another kind of server, or one that refuses for another reason
 )
 
-// storeError is one sentence about a store that cannot be used, with what was
-// tried, without its password, and what to do next.
+// storeError is one sentence about an unusable store: its address without the
+// password, the cause, and what to do next.
 type storeError struct {
 	sentence string
 	exit     int
@@ -38,10 +38,10 @@ type storeError struct {
 
 func (e *storeError) Error() string { return e.sentence }
 
-// ExitCode is for the shell.
+// ExitCode returns the process's exit code.
 func (e *storeError) ExitCode() int { return e.exit }
 
-// unusable turns what a driver said into such a sentence.
+// unusable turns a driver's error into a storeError.
 func (s store) unusable(err error) error {
 	at, correct := config.Places(s.url), fmt.Sprintf("correct %s (%s)", s.flag, s.variable)
 	tell := func(exit int, format string, args ...any) error {
@@ -56,27 +56,27 @@ func (s store) unusable(err error) error {
 	case complaintDatabase:
 		return tell(exitStoreNoDatabase, "%s at %s has no such database: create it, or %s.", s.name, at, correct)
 	case complaintOther:
-		// It answered, so the network is not to blame.
+		// The server answered, so the network is not at fault.
 	case complaintNone:
 		_, unknown := errors.AsType[*net.DNSError](err)
 		timeout, ok := errors.AsType[net.Error](err)
 		switch {
 		case unknown:
-			return tell(exitStoreHostUnknown, "The host of %s has no address here: %s, or the name service.", at, correct)
+			return tell(exitStoreHostUnknown, "The host name of %s does not resolve here: %s, or DNS.", at, correct)
 		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist), errors.Is(err, nats.ErrNoServers):
 			return tell(exitStoreRefused, "Nothing listens at %s: start %s there, or %s.", at, s.name, correct)
 		case errors.Is(err, context.DeadlineExceeded), ok && timeout.Timeout(), errors.Is(err, nats.ErrTimeout):
-			return tell(exitStoreSilent, "%s at %s does not answer within %s: look at that server and the network between, or %s.", s.name, at, lookTimeout, correct)
+			return tell(exitStoreSilent, "%s at %s does not answer within %s: check that server and the network between, or %s.", s.name, at, lookTimeout, correct)
 		}
 	}
-	return tell(exitStoreOther, "What answers at %s cannot be used as %s (%s): put that right, or %s.", at, s.name, reason(err), correct)
+	return tell(exitStoreOther, "The server at %s cannot be used as %s (%s): fix that, or %s.", at, s.name, reason(err), correct)
 }
 
-// complaints are what a server itself said, by what has to be corrected.
+// complaints classifies a server's own error by what has to be corrected.
 type complaints int
 
 const (
-	complaintNone complaints = iota // the server said nothing
+	complaintNone complaints = iota // no error from the server
 	complaintLogin
 	complaintDatabase
 	complaintOther
@@ -110,13 +110,13 @@ func complaint(err error) complaints {
 	return complaintNone
 }
 
-// reason is the driver's own words on one line.
+// reason returns the driver's message on one line.
 func reason(err error) string {
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return said.Message
 	}
 	if tried, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		err = tried.Unwrap() // without the user, whom the sentence has no need of
+		err = tried.Unwrap() // drops the user name, which the sentence does not need
 	}
 	return strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 }

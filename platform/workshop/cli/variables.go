@@ -14,19 +14,20 @@ import (
 	"stampede/platform/base/failpoint"
 )
 
-// unknownVariables are the STAMPEDE_… variables that no command knows, each as a sentence
-// without its end. A mistyped one is a default that nobody wanted; in a request's
-// body it would be refused, but other programs may have variables of that name.
+// unknownVariables are the STAMPEDE_… variables that no command knows, each as
+// a sentence without its full stop. A mistyped variable silently leaves a
+// default in force. It is not an error, because other programs may use
+// variables with this prefix.
 type unknownVariables []string
 
-// foreign are variables of that name which are meant for others: the tests, and
-// what Kubernetes tells of services called stampede.
+// foreign are variables with our prefix that are meant for others: the tests,
+// and those that Kubernetes sets for services called stampede.
 var foreign = regexp.MustCompile(`^STAMPEDE_(TEST_.*|.*_TEST_.*|TOOLS|SCREENSHOT|UPDATE_.*|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT(_\d+_(TCP|UDP).*)?)$`)
 
-// prefix begins the name of every variable of ours.
+// prefix begins the name of each of our variables.
 const prefix = "STAMPEDE_"
 
-// findUnknownVariables looks through an environment, which is a list of name=value.
+// findUnknownVariables searches an environment, a list of name=value.
 func findUnknownVariables(environ []string, app *kong.Application) unknownVariables {
 	known, bare := variablesOf(app.Node), []string(nil)
 	for _, name := range known {
@@ -38,9 +39,9 @@ func findUnknownVariables(environ []string, app *kong.Application) unknownVariab
 		if !strings.HasPrefix(name, prefix) || slices.Contains(known, name) || foreign.MatchString(name) {
 			continue
 		}
-		said := name + " is no setting"
+		said := name + " is not a setting"
 		if near := config.Nearest(strings.TrimPrefix(name, prefix), bare); near != "" {
-			said += "; is " + prefix + near + " meant?"
+			said += "; did you mean " + prefix + near + "?"
 		}
 		found = append(found, said)
 	}
@@ -48,14 +49,14 @@ func findUnknownVariables(environ []string, app *kong.Application) unknownVariab
 	return found
 }
 
-// warn says it once, in the log of a server.
+// warn logs them once, in the log of a server.
 func (s unknownVariables) warn(ctx context.Context, log *slog.Logger) {
 	if len(s) > 0 {
-		log.WarnContext(ctx, "variables that no command knows have no effect", "variables", []string(s))
+		log.WarnContext(ctx, "unknown variables have no effect", "variables", []string(s))
 	}
 }
 
-// variablesOf lists the variables that a command and those below it know.
+// variablesOf lists the variables of a command and its subcommands.
 func variablesOf(n *kong.Node) []string {
 	known := []string{failpoint.Variable}
 	for _, f := range n.Flags {
@@ -67,7 +68,7 @@ func variablesOf(n *kong.Node) []string {
 	return known
 }
 
-// String is one line for each.
+// String returns one line per variable.
 func (s unknownVariables) String() string {
 	var b strings.Builder
 	for _, said := range s {

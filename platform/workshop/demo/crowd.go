@@ -14,16 +14,16 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// crowd is a run of shoppers under way or just finished.
+// crowd is a run of shoppers, in progress or just finished.
 type crowd struct {
 	loadgen.Snapshot
 	Running bool     `json:"running"`
-	Figures *figures `json:"figures,omitempty"` // of a crowd that is through
+	Figures *figures `json:"figures,omitempty"` // set once the crowd has finished
 	Error   string   `json:"error,omitempty"`
 	ItemID  string   `json:"item_id"`
 }
 
-// figures sum a crowd up: answers per second, and 99th percentiles in milliseconds.
+// figures summarize a crowd: answers per second, and 99th percentiles in milliseconds.
 type figures struct {
 	PerSecond float64 `json:"per_second"`
 	Refusal   float64 `json:"refusal"`
@@ -31,14 +31,14 @@ type figures struct {
 	Push      float64 `json:"push"`
 }
 
-// Bounds of a crowd: this machine plays the shoppers too.
+// Bounds of a crowd: this machine also plays the shoppers.
 const (
 	maxShoppers  = 10_000
 	crowdConns   = 128
 	crowdSockets = 1_000
 )
 
-// me hands a visitor the token of a new shopper.
+// me returns the token of a new shopper for a visitor.
 func (s *Service) me(w http.ResponseWriter, r *http.Request) {
 	user := visitorID()
 	token, err := s.deps.Tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, 2*time.Hour)
@@ -49,14 +49,15 @@ func (s *Service) me(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]string{"token": token, "user_id": strconv.FormatInt(user, 10)})
 }
 
-// visitorID is a user that no crowd plays: crowds count from milliseconds times
-// a thousand, visitors from microseconds, which are above and never repeat.
+// visitorID returns a user id that no crowd uses: crowds count up from
+// milliseconds times a thousand, visitors use microseconds, which are higher
+// and never repeat.
 func visitorID() int64 { return 1<<60 + time.Now().UnixMicro() }
 
-var errBusy = fault.New(fault.Conflict, "busy", fault.Titles{"Already under way", "正在进行中，请稍候"}, "A crowd is on its way already; wait until it has settled.")
+var errBusy = fault.New(fault.Conflict, "busy", fault.Titles{"Already under way", "正在进行中，请稍候"}, "A crowd is already running; wait until it has finished.")
 
-// shoppers sends a crowd at the sale that is on or comes next. One at a time:
-// two crowds would take each other's units and neither's figures would be true.
+// shoppers sends a crowd to the current or next sale. Only one runs at a time:
+// two crowds would take each other's units and distort both figures.
 func (s *Service) shoppers(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Shoppers int `json:"shoppers"`
@@ -65,7 +66,7 @@ func (s *Service) shoppers(w http.ResponseWriter, r *http.Request) {
 		httpx.WriteProblem(w, r, fault.Plainf(fault.Invalid, "Send {\"shoppers\": n} with n between 1 and %d.", maxShoppers))
 		return
 	}
-	target, ok := s.current(time.Now().Add(time.Second)) // a sale in its last second is no target
+	target, ok := s.current(time.Now().Add(time.Second)) // a sale in its last second is too late
 	if !ok {
 		httpx.WriteProblem(w, r, fault.Plain(fault.Unavailable, "No sale is planned yet; try again in a moment.").After(2*time.Second))
 		return
@@ -83,8 +84,7 @@ func (s *Service) shoppers(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"shoppers": in.Shoppers, "item_id": target.ItemID})
 }
 
-// play is the crowd's way through, in the background; the page follows it through
-// the state.
+// play runs the crowd in the background; the page follows it through the state.
 func (s *Service) play(ctx context.Context, c *crowd, n int) {
 	cfg := loadgen.DefaultConfig()
 	cfg.BaseURL, cfg.Shoppers, cfg.Connections, cfg.Sockets = s.deps.BaseURL, n, crowdConns, min(n, crowdSockets)

@@ -1,10 +1,9 @@
-// Package demo is what `stampede run` shows: a sale that opens every three
-// minutes, a crowd to send at it, the books while it runs and their proof. It
-// drives the server the way anybody could, over its HTTP API; only the books
-// and the proof are handed to it.
+// Package demo is the demo of `stampede run`: a sale that opens every three
+// minutes, a crowd to send to it, the books while it runs and their proof. It
+// drives the server like any client, over its HTTP API; only the books and the
+// proof are passed to it as functions.
 //
-// It exists in `run` alone: its addresses hand out shoppers' tokens to whoever
-// asks.
+// It exists only in `run`: its routes give a shopper's token to any caller.
 package demo
 
 import (
@@ -24,18 +23,18 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// Books is one item's account: where each of its units is.
+// Books is one item's account: the state of each of its units.
 type Books struct {
 	Total      int64 `json:"total"`
 	Remaining  int64 `json:"remaining"`
 	Held       int64 `json:"held"`
 	Sold       int64 `json:"sold"`
-	Difference int64 `json:"difference"` // total less everything accounted for; anything but 0 is a lie
+	Difference int64 `json:"difference"` // total minus everything accounted for; anything but 0 is an error
 }
 
-// Deps is what demo is given.
+// Deps are demo's dependencies.
 type Deps struct {
-	BaseURL string // where this server is reached
+	BaseURL string // this server's address
 	Tokens  *auth.Tokens
 	Books   func(ctx context.Context, itemID int64) (Books, error)
 	Prove   func(ctx context.Context) []proof.Outcome
@@ -64,11 +63,11 @@ type Service struct {
 
 	mu    sync.Mutex
 	sales []sale // planned, oldest first
-	known bool   // what an earlier process planned was looked at
+	known bool   // set once the sales of an earlier process were taken over
 	crowd *crowd
 	wait  sync.WaitGroup
 	stop  context.CancelFunc
-	ctx   context.Context //nolint:containedctx // the life of crowds, which outlive the request that sent them
+	ctx   context.Context //nolint:containedctx // the lifetime of crowds, which outlive the request that started them
 }
 
 // sale is one planned opening, as the API shows items.
@@ -92,7 +91,7 @@ func New(deps Deps) (*Service, error) {
 		deps.Every = defaultEvery
 	}
 	if deps.Every < MinEvery {
-		return nil, fmt.Errorf("demo: openings are at least %s apart, not %s", MinEvery, deps.Every)
+		return nil, fmt.Errorf("demo: openings must be at least %s apart, not %s", MinEvery, deps.Every)
 	}
 	if deps.Stock == 0 {
 		deps.Stock = defaultStock
@@ -102,7 +101,7 @@ func New(deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Routes adds the live page and what it asks.
+// Routes adds the live page and its API.
 func (s *Service) Routes(rt *httpx.Router) error {
 	rt.Handle(httpx.Held, http.MethodGet, "/demo/live", s.live)
 	rt.Mux.Post("/demo/me", s.me)
@@ -134,8 +133,8 @@ func (s *Service) operator() (string, error) {
 	return s.deps.Tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Hour)
 }
 
-// keepPlanning makes sure that there is always an opening ahead. Openings lie
-// on whole multiples of the interval, so that a restart keeps the rhythm.
+// keepPlanning makes sure that there is always an upcoming opening. Openings
+// are at whole multiples of the interval, so that a restart keeps the schedule.
 func (s *Service) keepPlanning(ctx context.Context) error {
 	if err := s.takeOver(ctx, time.Now()); err != nil {
 		return err
@@ -146,8 +145,8 @@ func (s *Service) keepPlanning(ctx context.Context) error {
 		planned := len(s.sales) > 0 && !s.sales[len(s.sales)-1].OpensAt.Before(next)
 		s.mu.Unlock()
 		if !planned {
-			// A server that has just started, or one that answers late, must still
-			// have time to load the stock.
+			// A server that has just started, or that responds slowly, must
+			// still have time to load the stock.
 			if time.Until(next) < loadTime {
 				next = next.Add(s.deps.Every)
 			}
@@ -159,21 +158,21 @@ func (s *Service) keepPlanning(ctx context.Context) error {
 	return nil
 }
 
-// loadTime is how long before its opening a sale is planned at the latest.
+// loadTime is how long before its opening a sale must be planned at the latest.
 const loadTime = 5 * time.Second
 
-// keptSales is how many past sales the page may still ask about.
+// keptSales is how many past sales the page can still query.
 const keptSales = 3
 
-// goods is the title of what the demo sells, and namePrefix begins the name of each
-// of its sales, before the time of the opening.
+// goods is the title of the demo's item, and namePrefix is the prefix of each
+// sale's name, before the time of the opening.
 const (
 	goods      = "Demo phone 演示手机"
 	namePrefix = "Demo "
 	nameLayout = "15:04"
 )
 
-// plan makes one sale, as an operator would over HTTP, and remembers it.
+// plan creates one sale over HTTP, as an operator would, and remembers it.
 func (s *Service) plan(ctx context.Context, opens time.Time) error {
 	token, err := s.operator()
 	if err != nil {
@@ -190,10 +189,10 @@ func (s *Service) plan(ctx context.Context, opens time.Time) error {
 	return nil
 }
 
-// open is how long a sale is: until a second before the next one.
+// open returns how long a sale is open: until a second before the next one.
 func (s *Service) open() time.Duration { return s.deps.Every - time.Second }
 
-// remember adds a sale to those that the page shows, the youngest last.
+// remember adds a sale to those that the page shows, the newest last.
 func (s *Service) remember(planned loadgen.OpenSale) {
 	listPrice, salePrice := loadgen.Prices()
 	s.mu.Lock()
@@ -207,7 +206,7 @@ func (s *Service) remember(planned loadgen.OpenSale) {
 	}
 }
 
-// current is the sale that the page shows: the one that is open, else the next.
+// current returns the sale that the page shows: the open one, or else the next.
 func (s *Service) current(now time.Time) (sale, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

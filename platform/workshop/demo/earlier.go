@@ -10,14 +10,14 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// takeOver goes on with the sales that an earlier process planned in the same
-// rhythm, and withdraws the others that are not over: what a second start would
-// only plan again must not stand in the list twice. It does so once.
+// takeOver adopts the sales that an earlier process planned on the same
+// schedule, and withdraws its other sales that are not over: a restart must not
+// list the same sale twice. It runs once.
 func (s *Service) takeOver(ctx context.Context, now time.Time) error {
 	s.mu.Lock()
 	known := s.known
 	s.mu.Unlock()
-	if known { // the worker was started again
+	if known { // the worker was restarted
 		return nil
 	}
 	token, err := s.operator()
@@ -43,16 +43,16 @@ func (s *Service) takeOver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// isDemo reports whether a name is one of the demo's own. That of `rush --demo` is
-// none: it has no time.
+// isDemo reports whether a name is that of one of the demo's sales. That of
+// `rush --demo` is not: it has no time.
 func isDemo(name string) bool {
 	at, ok := strings.CutPrefix(name, namePrefix)
 	_, err := time.Parse(nameLayout, at)
 	return ok && err == nil
 }
 
-// sort finds the sales to go on with, one for each opening of the rhythm, oldest
-// first; the rest of those that are not over is to be withdrawn.
+// sort selects the sales to keep, one for each opening of the schedule, oldest
+// first; the others that are not over are to be withdrawn.
 func (s *Service) sort(left []loadgen.OpenSale, now time.Time) (keep, withdraw []loadgen.OpenSale) {
 	slices.SortFunc(left, func(a, b loadgen.OpenSale) int {
 		return cmp.Or(a.OpensAt.Compare(b.OpensAt), strings.Compare(a.ItemID, b.ItemID))

@@ -8,9 +8,9 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// TestARestartGoesOnWithWhatWasPlanned: one sale for each opening of the rhythm
-// stays, whatever else an earlier process left is withdrawn.
-func TestARestartGoesOnWithWhatWasPlanned(t *testing.T) {
+// TestRestartKeepsPlannedSales checks that one sale for each opening of the
+// schedule stays and the earlier process's others are withdrawn.
+func TestRestartKeepsPlannedSales(t *testing.T) {
 	t.Parallel()
 	const every = 3 * time.Minute
 	s := &Service{deps: Deps{Every: every, Stock: 300}}
@@ -34,10 +34,10 @@ func TestARestartGoesOnWithWhatWasPlanned(t *testing.T) {
 		return ids
 	}
 	if got := names(keep); !slices.Equal(got, []string{"open", "next"}) {
-		t.Errorf("goes on with %q", got)
+		t.Errorf("kept %q", got)
 	}
 	if got := names(withdraw); !slices.Equal(got, []string{"of an hour's rhythm", "of half a minute's", "next again", "smaller"}) {
-		t.Errorf("withdraws %q", got)
+		t.Errorf("withdrew %q", got)
 	}
 	for name, want := range map[string]bool{"Demo 22:33": true, "Demo rush": false, "Demo": false, "Demo 7": false, "My Demo 22:33": false} {
 		if isDemo(name) != want {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// prove runs every check now, on the sale as it is: the books agree at any moment.
+// prove runs every check now, during the sale: the books agree at any moment.
 func (s *Service) prove(w http.ResponseWriter, r *http.Request) {
 	outcomes := s.deps.Prove(r.Context())
 	ok := true
@@ -19,7 +19,7 @@ func (s *Service) prove(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"ok": ok, "outcomes": outcomes})
 }
 
-// streamEvery is how often the page is told: smooth for the eye, and cheap.
+// streamEvery is how often the page is updated: smooth for the eye, and cheap.
 const streamEvery = 250 * time.Millisecond
 
 // live streams the page's state as server-sent events.
@@ -32,7 +32,7 @@ func (s *Service) live(w http.ResponseWriter, r *http.Request) {
 	for {
 		raw, err := json.Marshal(s.state(r.Context()))
 		if err != nil {
-			s.deps.Log.ErrorContext(r.Context(), "live page state cannot be encoded", "error", err)
+			s.deps.Log.ErrorContext(r.Context(), "encoding of live page state failed", "error", err)
 			return
 		}
 		if _, err := fmt.Fprintf(w, "data: %s\n\n", raw); err != nil || out.Flush() != nil {
@@ -48,8 +48,8 @@ func (s *Service) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// state is all that the page shows. What cannot be read right now is left out
-// rather than shown as zero.
+// state is everything that the page shows. Values that cannot currently be read
+// are omitted rather than shown as zero.
 func (s *Service) state(ctx context.Context) map[string]any {
 	now := time.Now()
 	state := map[string]any{"server_time": now.UTC()}
@@ -71,7 +71,7 @@ func (s *Service) state(ctx context.Context) map[string]any {
 	return state
 }
 
-// answer writes a document for the page.
+// answer writes a JSON document for the page.
 func answer(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone

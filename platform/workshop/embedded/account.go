@@ -14,15 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// account is who the servers run as and who owns the data.
+// account is the account that runs the servers and owns the data.
 type account struct {
 	name     string
 	uid, gid int
-	// switched says that this process is root and the servers run as somebody else.
+	// switched says that this process is root and the servers run as another account.
 	switched bool
 }
 
-// accountFor picks the account: this user, or for root the one that Config.RunAs describes.
+// accountFor chooses the account: this user, or for root the one described at
+// Config.RunAs.
 func accountFor(cfg Config) (account, error) {
 	if os.Geteuid() != 0 {
 		name := strconv.Itoa(os.Geteuid())
@@ -38,7 +39,8 @@ func accountFor(cfg Config) (account, error) {
 		}
 		return acc, nil
 	}
-	// Data from an earlier start stays with its owner, even if a package brought a better account in the meantime.
+	// Data from an earlier start stays with its owner, even if a package has
+	// created a better account since.
 	if info, err := os.Stat(filepath.Join(cfg.DataDir, markerName)); err == nil {
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
 			if owner, err := user.LookupId(strconv.Itoa(int(stat.Uid))); err == nil {
@@ -66,7 +68,8 @@ func lookup(name string) (account, error) {
 		return account{}, fmt.Errorf("look up account %s: %w", name, err)
 	}
 	acc := account{name: name, switched: true}
-	// macOS writes its "nobody" as 4294967294, which fits an int on the 64-bit machines this runs on.
+	// macOS's "nobody" is 4294967294, which fits an int on the 64-bit machines
+	// this runs on.
 	if acc.uid, err = strconv.Atoi(u.Uid); err != nil {
 		return account{}, fmt.Errorf("look up account %s: %w", name, err)
 	}
@@ -76,7 +79,8 @@ func lookup(name string) (account, error) {
 	return acc, nil
 }
 
-// credential is what a child's process starts with; nil means this process's own. Supplementary groups are dropped.
+// credential is the credential that a child starts with; nil means this
+// process's. Supplementary groups are dropped.
 func (a account) credential() *syscall.Credential {
 	if !a.switched {
 		return nil
@@ -85,7 +89,8 @@ func (a account) credential() *syscall.Credential {
 }
 
 // blockedAt returns the first folder on the way to dir, from the root down, that the account cannot enter; "" if it can
-// enter them all. What does not exist yet blocks nobody. dir is absolute, without symbolic links.
+// enter them all. A folder that does not exist yet does not block. dir is
+// absolute, without symbolic links.
 func (a account) blockedAt(dir string) string {
 	var way []string
 	for {
@@ -112,7 +117,7 @@ func (a account) canEnter(folder string) bool {
 	}
 	info, err := os.Stat(folder)
 	if err != nil {
-		return !errors.Is(err, fs.ErrPermission) // whatever else is wrong shows when the folder is made
+		return !errors.Is(err, fs.ErrPermission) // other errors show when the folder is created
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

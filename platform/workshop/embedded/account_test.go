@@ -10,11 +10,13 @@ import (
 	"testing"
 )
 
-// These tests prove what differs between root and an ordinary user. Started by root they cover both, because root can
-// become anybody; started by an ordinary user they cover that user's part.
+// These tests cover the differences between root and an ordinary user. Run as
+// root they cover both, because root can switch to any account; run as an
+// ordinary user they cover only that user's part.
 
-// unprivileged is an account that owns nothing, as credentials to start a process with; nil if this process is no root,
-// and then this process is the ordinary user itself.
+// unprivileged returns credentials of an account that owns nothing, to start a
+// process with; nil if this process is not root and therefore the ordinary user
+// itself.
 func unprivileged(t *testing.T) (*syscall.Credential, int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -51,13 +53,13 @@ func TestOrdinaryUserStartsAndOwnsTheData(t *testing.T) {
 	}
 }
 
-// TestUserWithoutAName is a container that was started under any number.
+// TestUserWithoutAName simulates a container started with an arbitrary user id.
 func TestUserWithoutAName(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		return // only root can become nobody in particular
+		return // only root can switch to an unnamed user id
 	}
-	const uid = 2_000_000_011 // far from what systems and user namespaces give away
+	const uid = 2_000_000_011 // far outside the ranges of systems and user namespaces
 	binary := testBinary(t)
 	home := filepath.Dir(emptyDataDir(t))
 	if err := os.Chown(home, uid, -1); err != nil {
@@ -98,13 +100,13 @@ func TestFolderThatTheAccountCannotEnter(t *testing.T) {
 	}
 	_, err := Start(t.Context(), Config{DataDir: dir})
 	assertCondition(t, err, CodeNotEnterable, 18, fmt.Sprintf("The account %q cannot enter the folder %s, so %s cannot hold "+
-		`the data: choose another folder with --data, or let the account in with "chmod o+x %s".`, name, at, dir, at))
+		`the data: choose another folder with --data, or give the account access with "chmod o+x %s".`, name, at, dir, at))
 }
 
-func TestRootHandsTheDataOver(t *testing.T) {
+func TestRootGivesTheDataToTheAccount(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		return // there is nobody to hand over to
+		return // there is no other account to give it to
 	}
 	dir := emptyDataDir(t)
 	first := start(t, Config{DataDir: dir, RunAs: "nobody", Throwaway: true})
@@ -115,15 +117,15 @@ func TestRootHandsTheDataOver(t *testing.T) {
 	if err := first.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Without a word about accounts the data stays with its owner.
+	// Without RunAs the data stays with its owner.
 	second := start(t, Config{DataDir: dir, Throwaway: true})
 	if second.RunAs != "nobody" {
-		t.Errorf("the data of nobody was started as %q", second.RunAs)
+		t.Errorf("data owned by nobody was started as %q", second.RunAs)
 	}
 	if err := second.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Another account on request gets all of it.
+	// With RunAs, another account gets all of it.
 	third := start(t, Config{DataDir: dir, RunAs: "daemon", Throwaway: true})
 	if got := query(t, third, "SELECT to_regclass('kept')::text"); got != "kept" {
 		t.Errorf("got %q", got)
@@ -135,7 +137,7 @@ func TestRootHandsTheDataOver(t *testing.T) {
 	}
 }
 
-func TestPlantedLinksDoNotLeadRootElsewhere(t *testing.T) {
+func TestPlantedLinksAreNotFollowedByRoot(t *testing.T) {
 	t.Parallel()
 	dir := usedDataDir(t)
 	precious := filepath.Join(filepath.Dir(dir), "precious")

@@ -15,14 +15,17 @@ import (
 )
 
 const (
-	// fullBelow is the free space with which a disk counts as full: a server that could not write its next page ended
-	// long before the last one was taken.
+	// fullBelow is the free space below which a disk counts as full: a server
+	// fails to write its next page well before the last byte is used.
 	fullBelow = 1 << 20
-	// tailBytes and tailLines bound how much of a log an error carries: what fits a screen.
+	// tailBytes and tailLines bound how much of a log an error contains: as
+	// much as fits a screen.
 	tailBytes = 4 << 10
 	tailLines = 20
-	// politePatience is how long a child has to end cleanly, sternPatience how long after each harder signal. Together
-	// they stay below the 10 s that stopping the whole program may take, and the servers are its last part.
+	// politePatience is how long a child may take to shut down cleanly,
+	// sternPatience how long after each harder signal. Together they stay below
+	// the 10 s that stopping the whole program may take, of which the servers
+	// are the last part.
 	politePatience = 4 * time.Second
 	sternPatience  = 2 * time.Second
 )
@@ -32,24 +35,27 @@ type child struct {
 	server
 	cmd *exec.Cmd
 	log string // path of its log
-	// done is closed when the process has ended; err is then how.
+	// done is closed when the process has exited; err is then its exit error.
 	done chan struct{}
 	err  error
 }
 
-// childEnv is the whole environment of a child: nothing of ours leaks in (PGDATA, PGOPTIONS, MALLOC_CONF), and messages
-// are in English so that they can be recognised.
+// childEnv is the whole environment of a child: nothing of ours leaks in
+// (PGDATA, PGOPTIONS, MALLOC_CONF), and messages are in English so that they
+// can be matched.
 func childEnv() []string {
 	return []string{"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/bin:/bin"), "LC_ALL=C", "TZ=UTC"}
 }
 
-// command prepares a program to run as the account, in dir, with its output in the log of that name.
+// command prepares a program to run as the account in dir, with its output in
+// the named log.
 func (d *dataDir) command(program, dir, logName string, args ...string) (*exec.Cmd, *os.File, error) {
 	log, err := d.root.OpenFile("log/"+logName+".log", os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, dataError(d.path, err)
 	}
-	// The context is not given to exec, which would kill at once what needs to end in order.
+	// The context is not passed to exec, which would kill the child immediately
+	// instead of letting it shut down.
 	cmd := exec.Command(program, args...) //nolint:gosec,noctx // found by Find; ended by Stop
 	cmd.Dir = dir
 	cmd.Env = childEnv()
@@ -81,19 +87,19 @@ func (d *dataDir) spawn(s server, sockets *socketDir, program, dir string, args 
 	return c, nil
 }
 
-// failed is the error for a child that ended while it was expected to run.
+// failed returns the error for a child that exited while it was expected to run.
 func (c *child) failed(code Code, d *dataDir) error {
 	tail := d.tail(c.file)
 	if strings.Contains(tail, "No space left on device") {
 		return fail(CodeDiskFull, errors.New(tail), d.path)
 	}
-	if d.enoughSpace(fullBelow) != nil { // its last words found no place in the log either
+	if d.enoughSpace(fullBelow) != nil { // the disk may have been too full for its last log line
 		return fail(CodeDiskFull, nil, d.path)
 	}
 	return fail(code, fmt.Errorf("%s: %w\n%s", c.file, c.ended(), tail), c.name, c.log)
 }
 
-// ended is how a child that is done ended, never nil.
+// ended returns the exit error of a child that is done, never nil.
 func (c *child) ended() error {
 	if c.err != nil {
 		return c.err
@@ -103,7 +109,7 @@ func (c *child) ended() error {
 
 // await polls ready until it succeeds, the child ends, or ctx ends.
 func (c *child) await(ctx context.Context, d *dataDir, ready func(context.Context) error) error {
-	const every = 10 * time.Millisecond // a server is up in some 50 ms, and a try costs well under one
+	const every = 10 * time.Millisecond // a server is up in some 50 ms, and a check costs well under one
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -121,8 +127,9 @@ func (c *child) await(ctx context.Context, d *dataDir, ready func(context.Contex
 	}
 }
 
-// stop ends the child: politely, then firmly, then by SIGKILL. The end of ctx cuts the polite part short. It returns an
-// error only if the process is still there in the end, stuck in the kernel.
+// stop ends the child: politely, then firmly, then by SIGKILL. The end of ctx
+// cuts the polite part short. It returns an error only if the process is still
+// running after that, stuck in the kernel.
 func (c *child) stop(ctx context.Context) error {
 	if c.signalAndWait(ctx, c.polite, politePatience) {
 		return nil
@@ -130,21 +137,21 @@ func (c *child) stop(ctx context.Context) error {
 	return c.endFirmly(context.WithoutCancel(ctx))
 }
 
-// endFirmly ends the child without asking it to finish anything, and fails as stop does.
+// endFirmly ends the child without letting it finish its work, and fails like stop.
 func (c *child) endFirmly(ctx context.Context) error {
 	for _, sig := range []syscall.Signal{c.firm, syscall.SIGKILL} {
 		if sig != 0 && c.signalAndWait(ctx, sig, sternPatience) {
 			return nil
 		}
 	}
-	return fmt.Errorf("stop %s: process %d is still there", c.file, c.cmd.Process.Pid)
+	return fmt.Errorf("stop %s: process %d is still running", c.file, c.cmd.Process.Pid)
 }
 
-// signalAndWait says whether the child has ended.
+// signalAndWait reports whether the child has exited.
 func (c *child) signalAndWait(ctx context.Context, sig syscall.Signal, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_ = c.cmd.Process.Signal(sig) // an error means that it has ended, which done tells
+	_ = c.cmd.Process.Signal(sig) // an error means that it has exited, which done reports
 	select {
 	case <-c.done:
 		return true
@@ -153,7 +160,7 @@ func (c *child) signalAndWait(ctx context.Context, sig syscall.Signal, patience 
 	}
 }
 
-// tail is the end of a log, as whole lines.
+// tail returns the end of a log in whole lines.
 func (d *dataDir) tail(logName string) string {
 	f, err := d.root.Open("log/" + logName + ".log")
 	if err != nil {

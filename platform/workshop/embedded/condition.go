@@ -8,10 +8,11 @@ import (
 	"syscall"
 )
 
-// Code names one condition that keeps the servers from starting. It is stable: scripts may compare it.
+// Code names one condition that prevents the servers from starting. It is
+// stable: scripts may compare it.
 type Code string
 
-// The conditions an operator may meet.
+// The conditions that an operator may encounter.
 const (
 	CodePortTaken      Code = "port-taken"
 	CodePortRefused    Code = "port-refused"
@@ -35,40 +36,41 @@ const (
 	CodeNamelessUser   Code = "account-nameless"
 )
 
-// condition is what a code means to the shell and to a human. Sentences are format strings; the callers of fail pass
-// the arguments in the order in which they appear.
+// condition is a code's exit code and sentence. Sentences are format strings;
+// the callers of fail pass the arguments in the order in which they appear.
 type condition struct {
 	exit     int
 	sentence string
 }
 
 // conditions is the one table of codes, exit codes and sentences. Exit codes start at 10, clear of the shell's own
-// (1, 2, 126 and above) and of sysexits (64–78); each is used once, so that a script can tell them apart. What is
-// repaired is only told, and has exit code 0.
+// (1, 2, 126 and above) and of sysexits (64–78); each is used once, so that a
+// script can tell them apart. A repaired condition is only announced and has
+// exit code 0.
 var conditions = map[Code]condition{
 	CodePortTaken:      {10, `The address %s is already in use by another program: stop that program, or choose another address with %s.`},
 	CodePortRefused:    {11, `The address %s cannot be listened on (%s): choose another with %s.`},
 	CodeBinaryMissing:  {12, `%s was not found%s: start with "make run", which fetches it, or with "docker compose up", or use servers of your own with "stampede serve --database-url … --redis-url …".`},
 	CodeLockHeld:       {13, `Another stampede (pid %s) is using the data folder %s: stop it first, or choose another folder with --data.`},
-	CodeStaleLock:      {0, `An earlier stampede (pid %s) ended without stopping; what it left running on %s was ended, and this start continues with its data.`},
-	CodeNotGivenBack:   {0, `The stampede that used %[2]s before (pid %[1]s) did not stop in order, or the folder is a copy of one in use; nothing of it was left running here, and this start continues with the data.`},
-	CodeOrphan:         {14, `%s of an earlier run (pid %d) still uses the data folder %s and could not be ended: end it by hand with "kill %d", then start again.`},
+	CodeStaleLock:      {0, `An earlier stampede (pid %s) ended without a clean stop; the servers it left running on %s were stopped, and this start continues with its data.`},
+	CodeNotGivenBack:   {0, `The stampede that last used %[2]s (pid %[1]s) did not stop cleanly, or the folder is a copy of one in use; none of its servers was left running here, and this start continues with the data.`},
+	CodeOrphan:         {14, `%s of an earlier run (pid %d) still uses the data folder %s and could not be stopped: stop it with "kill %d", then start again.`},
 	CodeDiskLow:        {15, `The disk that holds %s has %d MB free, and Stampede needs at least %d MB: free some space, or choose another folder with --data.`},
 	CodeDiskFull:       {16, `The disk that holds %s is full: free some space, or choose another folder with --data.`},
 	CodeNewerData:      {17, `The data in %s was written by a newer stampede (format %d, this one knows up to %d): use that version, choose another folder with --data, or start over with --fresh.`},
-	CodeNotEnterable:   {18, `The account %q cannot enter the folder %s, so %s cannot hold the data: choose another folder with --data, or let the account in with "chmod o+x %s".`},
-	CodeForeignFolder:  {19, `%s is not empty and holds no Stampede data (found %q): choose an empty or a new folder with --data.`},
+	CodeNotEnterable:   {18, `The account %q cannot enter the folder %s, so %s cannot hold the data: choose another folder with --data, or give the account access with "chmod o+x %s".`},
+	CodeForeignFolder:  {19, `%s is not empty and contains no Stampede data (found %q): choose an empty or a new folder with --data.`},
 	CodeMajorMismatch:  {20, `The data in %s was written by PostgreSQL %d, and only PostgreSQL %s was found: install PostgreSQL %d, choose another folder with --data, or start over with --fresh.`},
 	CodeNoAccount:      {21, `Postgres refuses to run as root and the account %q does not exist here: name another account, or start as an ordinary user.`},
-	CodeUnsafeSockets:  {22, `The folder for the sockets, %s, belongs to somebody else or is open to others: remove it, or set TMPDIR to a folder of your own.`},
-	CodeChildFailed:    {23, `%s did not start; its last words are in %s.`},
-	CodeChildEnded:     {24, `%s ended by itself; its last words are in %s.`},
-	CodeDataUnreadable: {25, `The data folder %s cannot be used (%s): put that right, or choose another folder with --data.`},
-	CodeNoSockets:      {26, `The folder for the sockets, %s, cannot be made (%s): set TMPDIR to a short folder of your own.`},
+	CodeUnsafeSockets:  {22, `The folder for the sockets, %s, belongs to another user or is accessible to others: remove it, or set TMPDIR to a folder of your own.`},
+	CodeChildFailed:    {23, `%s did not start; the cause is at the end of %s.`},
+	CodeChildEnded:     {24, `%s exited unexpectedly; the cause is at the end of %s.`},
+	CodeDataUnreadable: {25, `The data folder %s cannot be used (%s): fix that, or choose another folder with --data.`},
+	CodeNoSockets:      {26, `The folder for the sockets, %s, cannot be created (%s): set TMPDIR to a short folder of your own.`},
 	CodeNamelessUser:   {27, `Postgres refuses to run as the user id %d, which has no name on this machine: start as an account that has one.`},
 }
 
-// StartError says why the servers cannot run, and what to do about it.
+// StartError says why the servers cannot run, and what to do next.
 type StartError struct {
 	// Code is the condition, one of the Code constants.
 	Code Code
@@ -76,25 +78,27 @@ type StartError struct {
 	Exit int
 	// Sentence is one full sentence for the operator; it never needs Err to be understood.
 	Sentence string
-	// Err is the cause, nil where the sentence is the whole story. For a child it carries the end of its log.
+	// Err is the cause, nil if the sentence is complete. For a child it
+	// contains the end of its log.
 	Err error
 }
 
-// Error is the sentence, and below it the cause where that says more.
+// Error returns the sentence, followed by the cause if that adds information.
 func (e *StartError) Error() string {
-	if e.Err == nil || e.Code == CodeDataUnreadable { // whose sentence has the reason
+	if e.Err == nil || e.Code == CodeDataUnreadable { // whose sentence contains the cause
 		return e.Sentence
 	}
 	return e.Sentence + "\n" + e.Err.Error()
 }
 
-// ExitCode is the process exit code for the condition.
+// ExitCode returns the process exit code for the condition.
 func (e *StartError) ExitCode() int { return e.Exit }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// fail builds the error for a condition from the table. The arguments are those of the condition's sentence.
+// fail builds the error for a condition from the table. The arguments are those
+// of its sentence.
 func fail(code Code, cause error, args ...any) *StartError {
 	c, ok := conditions[code]
 	if !ok {
@@ -103,8 +107,8 @@ func fail(code Code, cause error, args ...any) *StartError {
 	return &StartError{Code: code, Exit: c.exit, Sentence: fmt.Sprintf(c.sentence, args...), Err: cause}
 }
 
-// PortError turns the error of a listen on addr (host:port), which the named flag sets, into the sentence for the
-// operator. It returns nil for a nil error.
+// PortError turns the error of listening on addr (host:port), which the named
+// flag sets, into a sentence for the operator. It returns nil for a nil error.
 func PortError(flag, addr string, err error) error {
 	if err == nil {
 		return nil
@@ -115,7 +119,8 @@ func PortError(flag, addr string, err error) error {
 	return fail(CodePortRefused, nil, addr, reason(err), flag)
 }
 
-// reason is the innermost text of an error: the operating system's own words without the path through our code.
+// reason returns the innermost message of an error: the operating system's,
+// without our wrapping.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()
@@ -129,7 +134,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// dataError classifies an error met while reading or writing below the data folder.
+// dataError classifies an error of reading or writing below the data folder.
 func dataError(dir string, err error) error {
 	var known *StartError
 	switch {

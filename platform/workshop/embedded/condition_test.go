@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// testBinary is this test binary at a place that every account can reach.
+// testBinary is a copy of this test binary that every account can reach.
 func testBinary(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -28,13 +28,15 @@ func testBinary(t *testing.T) string {
 	return copied
 }
 
-// writeProgram writes a file that every account can run, and the folder around it.
+// writeProgram writes a file that every account can run, in a folder that every
+// account can enter.
 func writeProgram(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// A child forked in between would hold the file open for writing, and then it cannot be run.
+	// A child forked meanwhile would have the file open for writing, and then
+	// it cannot be executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, content, 0o755); err != nil {
@@ -70,7 +72,7 @@ func TestConditions(t *testing.T) {
 			},
 			code: CodeForeignFolder, exit: 19,
 			sentence: func(dir string) string {
-				return dir + ` is not empty and holds no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
+				return dir + ` is not empty and contains no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
 			},
 		},
 		{
@@ -80,14 +82,14 @@ func TestConditions(t *testing.T) {
 				write(t, dir, "thesis.tex", "years of work")
 				t.Cleanup(func() {
 					if _, err := os.Stat(filepath.Join(dir, "thesis.tex")); err != nil {
-						t.Errorf("it was touched: %v", err)
+						t.Errorf("the folder was modified: %v", err)
 					}
 				})
 				return Config{DataDir: dir, Fresh: true}
 			},
 			code: CodeForeignFolder, exit: 19,
 			sentence: func(dir string) string {
-				return dir + ` is not empty and holds no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
+				return dir + ` is not empty and contains no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
 			},
 		},
 		{
@@ -135,7 +137,7 @@ func TestConditions(t *testing.T) {
 			},
 			code: CodeDataUnreadable, exit: 25,
 			sentence: func(dir string) string {
-				return "The data folder " + dir + " cannot be used (not a directory): put that right, or choose another folder with --data."
+				return "The data folder " + dir + " cannot be used (not a directory): fix that, or choose another folder with --data."
 			},
 		},
 		{
@@ -145,7 +147,7 @@ func TestConditions(t *testing.T) {
 			},
 			code: CodeChildFailed, exit: 23,
 			sentence: func(dir string) string {
-				return "Redis did not start; its last words are in " + dir + "/log/redis.log."
+				return "Redis did not start; the cause is at the end of " + dir + "/log/redis.log."
 			},
 		},
 		{
@@ -160,7 +162,7 @@ func TestConditions(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := os.Chown(sockets, acc.uid, -1); err != nil { // so that the mode alone is wrong
+				if err := os.Chown(sockets, acc.uid, -1); err != nil { // so that only the mode is wrong
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = os.Remove(sockets) })
@@ -168,7 +170,7 @@ func TestConditions(t *testing.T) {
 			},
 			code: CodeUnsafeSockets, exit: 22,
 			sentence: func(dir string) string {
-				return "The folder for the sockets, " + socketsOf(t, dir) + ", belongs to somebody else or is open to others: " +
+				return "The folder for the sockets, " + socketsOf(t, dir) + ", belongs to another user or is accessible to others: " +
 					"remove it, or set TMPDIR to a folder of your own."
 			},
 		},
@@ -197,7 +199,7 @@ func TestConditions(t *testing.T) {
 		path := filepath.Join(emptyDataDir(t), "stampede-0")
 		_, err = openSockets(path, acc)
 		assertCondition(t, err, CodeNoSockets, 26,
-			"The folder for the sockets, "+path+", cannot be made (no such file or directory): set TMPDIR to a short folder of your own.")
+			"The folder for the sockets, "+path+", cannot be created (no such file or directory): set TMPDIR to a short folder of your own.")
 	})
 
 	t.Run("programs that are missing or too old", func(t *testing.T) {
@@ -270,7 +272,8 @@ func installedVersions(t *testing.T) string {
 	return strings.Join(versions, ", ")
 }
 
-// hideFreeSpace replaces the one number in the sentences that changes while the test runs.
+// hideFreeSpace replaces the only number in the sentences that changes while
+// the test runs.
 func hideFreeSpace(err error) error {
 	var e *StartError
 	if errors.As(err, &e) && e.Code == CodeDiskLow {

@@ -15,61 +15,70 @@ const (
 	startBudget = 3 * time.Minute
 
 	// minFreeBytes is what must be free on the data's disk before anything is started: Postgres alone writes its log
-	// in segments of 16 MB and recycles several, and a server that meets a full disk in mid-sale stops taking orders.
+	// in segments of 16 MB and recycles several, and a server whose disk fills
+	// up in mid-sale stops taking orders.
 	minFreeBytes = 200 << 20
 
-	// defaultRedisMemoryBytes holds the marks of several million shoppers (about 100 bytes each), and is small enough
-	// for a 2 GB machine that runs Postgres and Stampede as well.
+	// defaultRedisMemoryBytes is enough for the marks of several million
+	// shoppers (about 100 bytes each), and small enough for a 2 GB machine that
+	// also runs Postgres and Stampede.
 	defaultRedisMemoryBytes = 512 << 20
 )
 
-// Config says where the data lives and who runs the servers. The zero value is usable: it runs on [DefaultDataDir].
+// Config says where the data is and which account runs the servers. The zero
+// value is usable: it runs on [DefaultDataDir].
 type Config struct {
 	// DataDir is the folder for everything that must survive a restart. Relative paths are taken from the working
 	// directory. Defaults to DefaultDataDir(). It is created with mode 0700 when absent; a folder that is not empty and
 	// not ours is refused.
 	DataDir string
 
-	// Fresh starts over: everything in DataDir is deleted first. The caller has asked the operator already. It never
-	// touches a folder that does not carry our marker.
+	// Fresh starts over: everything in DataDir is deleted first. The caller
+	// must have asked the operator. It never touches a folder without our
+	// marker.
 	Fresh bool
 
 	// RunAs is the account that Postgres and Redis run as, and that owns the data, when this process is root; ignored
 	// otherwise. Defaults to the owner of existing data, else the first that exists of "stampede", "postgres",
-	// "_postgres" and "nobody". No account is ever created: an operator who wants these servers apart from everything
-	// else adds a system account "stampede", and it is used from then on for new data.
+	// "_postgres" and "nobody". No account is ever created: to isolate these
+	// servers, an operator adds a system account "stampede", which is then used
+	// for new data.
 	RunAs string
 
-	// Logger receives what is worth keeping; nil discards it.
+	// Logger receives log lines; nil discards them.
 	Logger *slog.Logger
 
-	// Step, if set, is told each finished step of the start and how long it took, one call at a time.
+	// Step, if set, is called after each step of the start with its duration,
+	// one call at a time.
 	Step func(name string, took time.Duration)
 
-	// Emergency, if set, is given [Stack.Kill] before the first server is started: a process that may have to end without
-	// Stop, also in the midst of Start, can then still leave nothing running.
+	// Emergency, if set, receives [Stack.Kill] before the first server is
+	// started, so that a process that has to exit without Stop, even during
+	// Start, leaves nothing running.
 	Emergency func(kill func())
 
-	// BinDirs are searched for the binaries before everything else, see [Find].
+	// BinDirs are searched for the binaries first, see [Find].
 	BinDirs []string
 
-	// RedisMaxMemoryBytes is Redis's maxmemory: beyond it Redis refuses writes rather than forgetting anything.
-	// Defaults to 512 MiB.
+	// RedisMaxMemoryBytes is Redis's maxmemory: beyond it Redis refuses writes
+	// rather than evicting keys. Defaults to 512 MiB.
 	RedisMaxMemoryBytes int64
 
-	// PostgresSettings and RedisSettings replace or add single settings of the servers, by their own names.
+	// PostgresSettings and RedisSettings override or add single settings of the
+	// servers, by the servers' names for them.
 	PostgresSettings, RedisSettings map[string]string
 
-	// Throwaway gives up durability for speed: no fsync and no append-only file. For data that nobody will miss, such
-	// as that of a test run.
+	// Throwaway gives up durability for speed: no fsync and no append-only
+	// file. For disposable data, such as that of a test run.
 	Throwaway bool
 
 	// minFree replaces minFreeBytes in tests of a disk that is nearly full.
 	minFree uint64
 }
 
-// DefaultDataDir is ./data, or /var/lib/stampede for root: root's working directory is usually a folder such as /root
-// that the account which runs Postgres cannot enter.
+// DefaultDataDir is ./data, or /var/lib/stampede for root: root's working
+// directory is usually a folder such as /root that the account running Postgres
+// cannot enter.
 func DefaultDataDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/stampede"
@@ -77,8 +86,9 @@ func DefaultDataDir() string {
 	return "data"
 }
 
-// withDefaults fills what is empty and makes the data folder absolute, with symbolic links in its existing part
-// resolved: the same folder must have the same name, since the socket folder is derived from it.
+// withDefaults fills in empty fields and makes the data folder absolute, with
+// symbolic links in its existing part resolved: the same folder must have the
+// same name, since the socket folder is derived from it.
 func (c Config) withDefaults() (Config, error) {
 	if c.DataDir == "" {
 		c.DataDir = DefaultDataDir()
@@ -97,7 +107,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.minFree == 0 {
 		c.minFree = minFreeBytes
 	}
-	var mu sync.Mutex // the two servers start side by side, and each reports its steps
+	var mu sync.Mutex // the two servers start concurrently, and each reports its steps
 	told := c.Step
 	c.Step = func(name string, took time.Duration) {
 		if told == nil {

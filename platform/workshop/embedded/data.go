@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// markerName is the file whose presence says that a folder holds our data; it carries the format of the data.
+	// markerName is the file whose presence marks a folder as ours; it contains
+	// the format of the data.
 	markerName = "stampede.json"
-	// lockName is the file that the process which uses the data holds a lock on.
+	// lockName is the file that the process using the data keeps locked.
 	lockName = "lock"
 
-	// dataFormat counts changes of the layout of the data folder that an older binary would misread. The schema inside
-	// Postgres has its own versions.
+	// dataFormat counts layout changes of the data folder that an older binary
+	// would misread. The Postgres schema has its own versions.
 	dataFormat = 1
 )
 
@@ -37,14 +38,17 @@ type dataDir struct {
 	root *os.Root
 	lock *os.File
 	acc  account
-	// takenFrom is the pid of an earlier process that ended without giving the folder back; "" if there is none, or once
-	// what it left running has been ended.
+	// takenFrom is the pid of an earlier process that ended without releasing
+	// the folder; "" if there is none, or once the servers it left running have
+	// been stopped.
 	takenFrom string
 }
 
-// openData creates or checks the folder, and locks it. Nothing is written to a folder that is not ours.
+// openData creates or checks the folder, and locks it. It writes nothing to a
+// folder that is not ours.
 func openData(path string, acc account, fresh bool) (_ *dataDir, err error) {
-	// The folder itself may belong to root still: it is given to the account below. What lies above it is not ours.
+	// The folder itself may still belong to root: it is given to the account
+	// below. The folders above it are not ours.
 	if folder := acc.blockedAt(filepath.Dir(path)); folder != "" {
 		return nil, fail(CodeNotEnterable, nil, acc.name, folder, path, folder)
 	}
@@ -75,7 +79,7 @@ func openData(path string, acc account, fresh bool) (_ *dataDir, err error) {
 	return d, nil
 }
 
-// makeFolder creates the folder with mode 0700, and what is missing above it.
+// makeFolder creates the folder with mode 0700, and missing parents.
 func makeFolder(path string, acc account) error {
 	err := os.Mkdir(path, 0o700)
 	switch {
@@ -89,7 +93,8 @@ func makeFolder(path string, acc account) error {
 		return err
 	}
 	if acc.switched {
-		// The account must pass through what root makes on the way, whatever root's umask is.
+		// The account must be able to enter parents that root creates here,
+		// whatever root's umask is.
 		if err := os.Chmod(parent, 0o755); err != nil { //nolint:gosec // as said
 			return err
 		}
@@ -97,8 +102,9 @@ func makeFolder(path string, acc account) error {
 	return os.Mkdir(path, 0o700)
 }
 
-// refuseForeign refuses a folder with content and without our marker. The lock may be there alone, from a start that
-// failed early, and a file system's own lost+found does not count.
+// refuseForeign refuses a folder with content and without our marker. The lock
+// may be the only file, from a start that failed early, and a file system's
+// lost+found does not count.
 func (d *dataDir) refuseForeign() error {
 	names, err := d.names()
 	if err != nil {
@@ -132,15 +138,16 @@ func (d *dataDir) names() ([]string, error) {
 	return names, err
 }
 
-// takeLock locks the folder for the life of this process. The kernel gives the lock back however the process ends, so
-// a pid without a lock belongs to one that did not stop in order.
+// takeLock locks the folder for the life of this process. The kernel releases
+// the lock however the process ends, so a pid without a lock belongs to a
+// process that did not stop cleanly.
 func (d *dataDir) takeLock() error {
 	lock, err := d.root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	held := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	content, err := io.ReadAll(io.LimitReader(lock, 32)) // a pid and a newline, with room
+	content, err := io.ReadAll(io.LimitReader(lock, 32)) // a pid and a newline, with room to spare
 	pid := strings.TrimSpace(string(content))
 	if held != nil {
 		_ = lock.Close() // nothing was written
@@ -167,7 +174,7 @@ func (d *dataDir) refuseNewer() error {
 	}
 	var m marker
 	if len(raw) == 0 {
-		return nil // a first start that was killed right here; prepare writes it
+		return nil // a first start was killed at this point; prepare writes it
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return fmt.Errorf("%s: %w", markerName, err)
@@ -178,7 +185,8 @@ func (d *dataDir) refuseNewer() error {
 	return nil
 }
 
-// wipe deletes everything but the lock. The marker goes last: a wipe that is interrupted can be repeated.
+// wipe deletes everything but the lock. The marker goes last, so that an
+// interrupted wipe can be repeated.
 func (d *dataDir) wipe() error {
 	names, err := d.names()
 	if err != nil {
@@ -195,7 +203,7 @@ func (d *dataDir) wipe() error {
 	return dataError(d.path, d.root.RemoveAll(markerName))
 }
 
-// prepare writes the marker, makes the folders, and gives everything to the account.
+// prepare writes the marker, creates the folders, and gives everything to the account.
 func (d *dataDir) prepare() error {
 	if info, err := d.root.Stat(markerName); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		if err := d.writeMarker(); err != nil {
@@ -210,8 +218,8 @@ func (d *dataDir) prepare() error {
 	return dataError(d.path, d.giveToAccount())
 }
 
-// writeMarker writes the marker through to the disk: after a power cut, servers' data beside an empty marker, or none,
-// would be nobody's.
+// writeMarker syncs the marker to disk: after a power cut, data beside an empty
+// or missing marker would be refused as foreign.
 func (d *dataDir) writeMarker() error {
 	raw, err := json.Marshal(marker{Format: dataFormat})
 	if err != nil {
@@ -232,8 +240,9 @@ func (d *dataDir) writeMarker() error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// giveToAccount makes the account the owner of all that lies in the folder. The walk is skipped when the folder is the
-// account's already and only its new entries have to follow.
+// giveToAccount makes the account the owner of everything in the folder. It
+// skips the walk if the folder already belongs to the account, and then changes
+// only the new entries.
 func (d *dataDir) giveToAccount() error {
 	if !d.acc.switched {
 		return nil
@@ -268,7 +277,7 @@ func (d *dataDir) enoughSpace(minFree uint64) error {
 	if err := unix.Statfs(d.path, &stat); err != nil {
 		return dataError(d.path, err)
 	}
-	// Bavail leaves out what only root may use: the servers never run as root.
+	// Bavail excludes blocks reserved for root: the servers never run as root.
 	free := uint64(stat.Bavail) * uint64(stat.Bsize) //nolint:unconvert // types differ between systems
 	if free < minFree {
 		return fail(CodeDiskLow, nil, d.path, free>>20, minFree>>20)
@@ -276,13 +285,14 @@ func (d *dataDir) enoughSpace(minFree uint64) error {
 	return nil
 }
 
-// release unlocks the folder. The lock file is left empty, which says that nothing was left running, unless an earlier
-// process left something that this one did not come to end.
+// release unlocks the folder. It leaves the lock file empty, which means that
+// nothing was left running, unless an earlier process left servers that this
+// one has not stopped.
 func (d *dataDir) release() error {
 	var err error
 	if d.lock != nil {
 		err = d.writeLock(d.takenFrom)
-		_ = d.lock.Close() // closing gives the lock back in any case
+		_ = d.lock.Close() // closing releases the lock in any case
 	}
 	_ = d.root.Close() // a folder handle has nothing to flush
 	return err

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestAnEmptyMarkerIsWrittenAgain: a first start that is killed in its first step must not make the folder unusable.
-func TestAnEmptyMarkerIsWrittenAgain(t *testing.T) {
+// TestEmptyMarkerIsRewritten: a first start killed in its first step must not
+// make the folder unusable.
+func TestEmptyMarkerIsRewritten(t *testing.T) {
 	t.Parallel()
 	dir := emptyDataDir(t)
 	write(t, dir, markerName, "")

@@ -1,21 +1,26 @@
-// Package embedded runs PostgreSQL and Redis as private child processes, so that one command is a whole shop.
+// Package embedded runs PostgreSQL and Redis as private child processes, so
+// that one command starts a whole shop.
 //
-// It owns one data folder, the processes that write to it, and a short folder for their unix sockets. Neither
-// server listens on TCP: whoever may enter the socket folder (mode 0700) may use them, nobody else.
+// It owns one data folder, the processes that write to it, and a short folder
+// for their unix sockets. Neither server listens on TCP: only the account that
+// can enter the socket folder (mode 0700) can use them.
 //
 // # Lifecycle
 //
-// Start finds the binaries, locks the data folder, ends whatever an earlier process left running on it, creates the
-// cluster on the first start, and returns once both servers answer. Stop ends them; the data stays. The children have
-// a process group of their own, so Ctrl-C in a terminal reaches only the parent, which can drain before it stops them.
+// Start finds the binaries, locks the data folder, stops servers that an
+// earlier process left running on it, creates the cluster on the first start,
+// and returns once both servers answer. Stop ends them; the data stays. The
+// children are in their own process group, so Ctrl-C in a terminal reaches only
+// the parent, which can drain before it stops them.
 //
-// A process that has to end without Stop, as after a second Ctrl-C, calls Kill: both servers are crash-safe, and nothing
-// stays behind.
+// A process that has to exit without Stop, as after a second Ctrl-C, calls
+// Kill: both servers are crash-safe, and nothing is left running.
 //
-// Nothing ends the children when the parent is killed outright: Linux could do it by a parent-death signal, but that
-// signal belongs to the thread that forked, and Go's threads come and go. So the children live on, and the next Start
-// on the same data ends them before it starts its own. It signals a process only after its command line, its account
-// and, where recorded, its start time say that it is one of ours.
+// If the parent is killed by SIGKILL, the children survive: Linux has a
+// parent-death signal, but that is tied to the thread that forked, and Go's
+// threads come and go. The next Start on the same data stops them before it
+// starts its own. It signals a process only after checking by its command line,
+// its account and, where recorded, its start time that it is one of ours.
 //
 // # Accounts
 //
@@ -36,5 +41,6 @@
 //
 // # Errors
 //
-// Whatever an operator can put right is a [StartError]: a code, an exit code, and one sentence that says what to do.
+// Any error that an operator can fix is a [StartError]: a code, an exit code,
+// and one sentence that says what to do.
 package embedded

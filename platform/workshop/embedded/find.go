@@ -14,18 +14,20 @@ import (
 )
 
 const (
-	// minPostgresMajor is the oldest release with what the schema and the tests use (MERGE, NULLS NOT DISTINCT,
-	// CREATE DATABASE … STRATEGY).
+	// minPostgresMajor is the oldest release with the features that the schema
+	// and the tests use (MERGE, NULLS NOT DISTINCT, CREATE DATABASE …
+	// STRATEGY).
 	minPostgresMajor = 15
 	// minRedisMajor is the oldest release with script flags such as allow-oom. Valkey began at 7.2 and always has them.
 	minRedisMajor = 7
-	// versionTimeout bounds one `--version` call: a few milliseconds usually, more on a cold or busy disk.
+	// versionTimeout bounds one `--version` call: usually a few milliseconds,
+	// more on a cold or busy disk.
 	versionTimeout = 20 * time.Second
 )
 
-// Binaries are the programs to run, with what is known of their versions.
+// Binaries are the programs to run and their versions.
 type Binaries struct {
-	// Postgres and Initdb are absolute paths of programs of the same release.
+	// Postgres and Initdb are the absolute paths of programs of the same release.
 	Postgres, Initdb string
 	// Redis is the absolute path of redis-server or valkey-server.
 	Redis string
@@ -35,28 +37,31 @@ type Binaries struct {
 	PostgresMajor int
 }
 
-// postgresInstall is one Postgres that was found, of whatever version.
+// postgresInstall is one installed Postgres of any version.
 type postgresInstall struct {
 	postgres, initdb, version string
 	major                     int
 }
 
-// redisInstall is one Redis or Valkey that was found, of whatever version.
+// redisInstall is one installed Redis or Valkey of any version.
 type redisInstall struct {
 	path, version string
 	major         int
 }
 
 // Find looks for PostgreSQL 15 or newer and Redis 7 or newer (or Valkey): on PATH, in Debian's
-// /usr/lib/postgresql/*/bin, in Homebrew's keg folders, and where .ci/setup unpacks packages. The first that is new enough wins. Each candidate is asked for its
-// version, so a program that cannot be run is passed over. The error is a [StartError] with CodeBinaryMissing.
+// /usr/lib/postgresql/*/bin, in Homebrew's keg folders, and where .ci/setup
+// unpacks packages. The first that is new enough wins. Find runs each candidate
+// to get its version, so a program that cannot be run is skipped. The error is
+// a [StartError] with CodeBinaryMissing.
 func Find() (Binaries, error) {
 	dirs := searchDirs(nil)
 	return choose(postgresIn(dirs), redisIn(dirs), 0, "")
 }
 
-// choose takes the first Postgres and Redis that are new enough. A wanted major above 0 is that of existing data, in
-// dataDir, and then only that release will do.
+// choose takes the first Postgres and Redis that are new enough. A wanted major
+// above 0 is that of existing data in dataDir, which only that release can
+// read.
 func choose(pgs []postgresInstall, rds []redisInstall, wanted int, dataDir string) (Binaries, error) {
 	var bin Binaries
 	var other []string
@@ -93,7 +98,7 @@ func choose(pgs []postgresInstall, rds []redisInstall, wanted int, dataDir strin
 	return bin, nil
 }
 
-// tooOld names what was found and cannot be used.
+// tooOld lists the unusable versions that were found.
 func tooOld(found []string) string {
 	if len(found) == 0 {
 		return ""
@@ -118,7 +123,8 @@ func searchDirs(extra []string) []string {
 
 	seen := map[string]bool{}
 	return slices.DeleteFunc(dirs, func(dir string) bool {
-		// A relative entry means a different program in each working directory: never run those.
+		// A relative entry names a different program in each working directory:
+		// never run those.
 		drop := !filepath.IsAbs(dir) || seen[dir]
 		seen[dir] = true
 		return drop
@@ -159,7 +165,8 @@ func postgresIn(dirs []string) []postgresInstall {
 			continue
 		}
 		seen[path] = true
-		// A link on the PATH may point to postgres alone; initdb then lies beside the real file.
+		// PATH may contain a link to postgres only; initdb is then beside the
+		// real file.
 		initdb := program(filepath.Dir(path), "initdb")
 		if initdb == "" {
 			initdb = program(dir, "initdb")
@@ -180,8 +187,9 @@ func redisIn(dirs []string) []redisInstall {
 	for _, dir := range dirs {
 		dir = resolveExisting(dir)
 		for _, name := range []string{"redis-server", "valkey-server"} {
-			// The name itself must stay: Debian's redis-server is a link to redis-check-rdb, one program that looks
-			// at how it was called.
+			// The name must be kept: Debian's redis-server is a link to
+			// redis-check-rdb, one program that acts on the name it was called
+			// by.
 			path := filepath.Join(dir, name)
 			if !executable(path) || seen[path] {
 				continue
@@ -195,7 +203,7 @@ func redisIn(dirs []string) []redisInstall {
 	return found
 }
 
-// program is the real path of an executable file in dir, or "".
+// program returns the real path of an executable file in dir, or "".
 func program(dir, name string) string {
 	path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
 	if err != nil || !executable(path) {
@@ -214,16 +222,16 @@ var (
 	redisVersion    = regexp.MustCompile(`^(?:Redis|Valkey) server v=(\d+)\S*`)
 )
 
-// versionOf runs `path --version` and takes the version from its first line; major 0 if it cannot be run or says
-// something else.
+// versionOf runs `path --version` and takes the version from its first line;
+// major is 0 if it cannot be run or prints something else.
 //
-//nolint:contextcheck // asking a program has its own limit, versionTimeout
+//nolint:contextcheck // the call has its own limit, versionTimeout
 func versionOf(path string, pattern *regexp.Regexp) (version string, major int) {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = childEnv()
-	cmd.WaitDelay = time.Second // a child of its own may hold the output open
+	cmd.WaitDelay = time.Second // its own child may keep the output open
 	out, err := cmd.Output()
 	if err != nil {
 		return "", 0

@@ -14,7 +14,7 @@ func TestFullDisk(t *testing.T) {
 		return // a small file system can only be mounted by root
 	}
 	mount := filepath.Dir(emptyDataDir(t))
-	// 24 MB hold the beginning of a cluster and not its end.
+	// 24 MB is enough to begin creating a cluster, but not to complete it.
 	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=24m"); err != nil {
 		t.Fatal(err)
 	}

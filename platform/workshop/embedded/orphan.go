@@ -10,27 +10,34 @@ import (
 )
 
 const (
-	// orphanPoll is how often a process that is not our child is looked at while it ends; there is no signal for it.
+	// orphanPoll is how often to check whether a process that is not our child
+	// has exited; there is no signal for it.
 	orphanPoll = 20 * time.Millisecond
-	// orphanPatience is how long an orphan has for each signal. Postgres writes a checkpoint on a fast shutdown, which
-	// may take some seconds on a slow disk; what it does not finish is replayed at the next start.
+	// orphanPatience is how long to wait after each signal to an orphan.
+	// Postgres writes a checkpoint on a fast shutdown, which may take some
+	// seconds on a slow disk; if it does not finish, the next start replays the
+	// log.
 	orphanPatience = 15 * time.Second
 )
 
-// server describes one of the two servers as far as its process is concerned.
+// server describes the process of one of the two servers.
 type server struct {
-	// name is how a sentence calls it, and with a lower-case letter its log and its record.
+	// name is its name in sentences and, in lower case, that of its log and its record.
 	name, file string
-	// mark is text that the command line of every process of ours carries, and nobody else's: a path.
+	// mark is a path that is in the command line of every process of ours and
+	// of no other.
 	mark string
-	// pidFile is the server's own, below the data folder. It covers the moment before a record was written.
+	// pidFile is the server's own pid file in the data folder. It covers the
+	// moment before a record was written.
 	pidFile string
-	// polite asks for a quick and clean end; firm, if set, gives up cleanliness. SIGKILL comes last.
+	// polite requests a quick and clean shutdown; firm, if set, an unclean one.
+	// SIGKILL comes last.
 	polite, firm syscall.Signal
 }
 
-// postgresServer: SIGINT is Postgres's fast shutdown (SIGTERM would wait for clients), SIGQUIT the immediate one, which
-// takes its backends along as SIGKILL would not.
+// postgresServer: SIGINT is Postgres's fast shutdown (SIGTERM would wait for
+// clients), SIGQUIT the immediate one, which also ends its backends, as SIGKILL
+// would not.
 func postgresServer(data, _ string) server {
 	return server{
 		name: "Postgres", file: "postgres",
@@ -40,7 +47,7 @@ func postgresServer(data, _ string) server {
 	}
 }
 
-// redisServer: the title that Redis gives itself names its socket.
+// redisServer: Redis's process title contains its socket path.
 func redisServer(_, sockets string) server {
 	return server{
 		name: "Redis", file: "redis",
@@ -50,12 +57,13 @@ func redisServer(_, sockets string) server {
 	}
 }
 
-// isOurs says whether a process is this server, on this data.
+// isOurs reports whether a process is this server, on this data.
 func (s server) isOurs(p process, acc account) bool {
 	return p.uid == acc.uid && strings.Contains(" "+p.args+" ", s.mark)
 }
 
-// orphanOf finds the process that an earlier start left behind for a server; pid 0 if there is none.
+// orphanOf finds a server's process that an earlier start left running; pid 0
+// if there is none.
 func orphanOf(s server, d *dataDir, sockets *socketDir) (pid int, start int64) {
 	if r := sockets.recall(s.file); r.PID > 0 {
 		if p, ok := inspect(r.PID); ok && p.start == r.Start && s.isOurs(p, d.acc) {
@@ -77,17 +85,18 @@ func orphanOf(s server, d *dataDir, sockets *socketDir) (pid int, start int64) {
 	return 0, 0
 }
 
-// endOrphan ends the process that an earlier start left behind for a server, if there is one.
+// endOrphan stops a server's process that an earlier start left running, if
+// there is one.
 func endOrphan(ctx context.Context, s server, d *dataDir, sockets *socketDir) (ended bool, err error) {
 	pid, start := orphanOf(s, d, sockets)
 	if pid == 0 {
 		return false, nil
 	}
-	// On Linux this is a handle on the process itself: once it is checked below, a signal cannot reach another process
-	// that is given the same number.
+	// On Linux this is a handle on the process itself: after the check below, a
+	// signal cannot reach another process that reuses the pid.
 	proc, err := os.FindProcess(pid)
 	if err != nil {
-		return false, nil // it has ended in this moment, as wanted
+		return false, nil // it has just exited, as wanted
 	}
 	defer func() { _ = proc.Release() }() // only frees the handle
 	gone := func() bool {
@@ -101,7 +110,7 @@ func endOrphan(ctx context.Context, s server, d *dataDir, sockets *socketDir) (e
 		if gone() {
 			return true, nil
 		}
-		_ = proc.Signal(sig) // an error means that it has ended or may not be signalled; gone tells which
+		_ = proc.Signal(sig) // an error means that it has exited or may not be signalled; gone tells which
 		if waitFor(ctx, gone) {
 			return true, nil
 		}
@@ -109,7 +118,8 @@ func endOrphan(ctx context.Context, s server, d *dataDir, sockets *socketDir) (e
 	return false, fail(CodeOrphan, ctx.Err(), s.name, pid, d.path, pid)
 }
 
-// waitFor polls until done, orphanPatience, or ctx ends, and says whether done was reached.
+// waitFor polls until done is true, orphanPatience is over, or ctx ends, and
+// reports whether done was true.
 func waitFor(ctx context.Context, done func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, orphanPatience)
 	defer cancel()

@@ -13,10 +13,12 @@ import (
 	"time"
 )
 
-// helperEnv makes the test binary a process that starts a stack on the folder it names, says so, and waits.
+// helperEnv turns the test binary into a process that starts a stack on the
+// named folder, prints "ready", and waits.
 const helperEnv = "STAMPEDE_EMBEDDED_TEST_DATA"
 
-// helper prints one line, "ready" or the error, and lives until it is killed or its standard input ends.
+// helper prints one line, "ready" or the error, and runs until it is killed or
+// its standard input ends.
 func helper(dir string) {
 	s, err := Start(context.Background(), Config{DataDir: dir, Throwaway: true})
 	if err != nil {
@@ -24,7 +26,7 @@ func helper(dir string) {
 		return
 	}
 	fmt.Println("ready")                              //nolint:forbidigo // likewise
-	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // the end of the input is the order to stop
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // the end of the input means stop
 	if err := s.Stop(context.Background()); err != nil {
 		fmt.Println(err) //nolint:forbidigo // likewise
 	}
@@ -35,7 +37,7 @@ func startHelper(t *testing.T, binary, dir string, cred *syscall.Credential) (*e
 	t.Helper()
 	cmd := exec.Command(binary)
 	cmd.Dir = "/"
-	// Neither its folder nor its working directory leads to unpacked servers.
+	// It cannot find unpacked servers through its own folder or its working directory.
 	path := strings.Join(append(toolsDirs(), os.Getenv("PATH")), ":")
 	cmd.Env = append(os.Environ(), helperEnv+"="+dir, "PATH="+path)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
@@ -56,7 +58,7 @@ func startHelper(t *testing.T, binary, dir string, cred *syscall.Credential) (*e
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the helper said nothing: %v", err)
+		t.Fatalf("the helper printed nothing: %v", err)
 	}
 	return cmd, strings.TrimSpace(line)
 }
@@ -96,7 +98,7 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 			}
 
 			s := start(t, Config{DataDir: dir, Throwaway: true})
-			want := fmt.Sprintf("An earlier stampede (pid %d) ended without stopping; what it left running on %s was ended, "+
+			want := fmt.Sprintf("An earlier stampede (pid %d) ended without a clean stop; the servers it left running on %s were stopped, "+
 				"and this start continues with its data.", cmd.Process.Pid, dir)
 			if len(s.Notices) != 1 || s.Notices[0] != want {
 				t.Errorf("got  %q\nwant %q", s.Notices, want)
@@ -113,9 +115,10 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 	}
 }
 
-// TestACopyOfAFolderInUse has the lock and the pid files of the original. What they name is not the copy's, and a start
-// that ended nobody does not say that it did.
-func TestACopyOfAFolderInUse(t *testing.T) {
+// TestCopyOfAFolderInUse starts on a copy with the original's lock and pid
+// files. The processes they name are not the copy's, and a start that stopped
+// none must not claim that it did.
+func TestCopyOfAFolderInUse(t *testing.T) {
 	t.Parallel()
 	original, copied := usedDataDir(t), usedDataDir(t)
 	s := start(t, Config{DataDir: original, Throwaway: true})
@@ -132,14 +135,14 @@ func TestACopyOfAFolderInUse(t *testing.T) {
 		}
 	}
 	second := start(t, Config{DataDir: copied, Throwaway: true})
-	want := fmt.Sprintf("The stampede that used %s before (pid %d) did not stop in order, or the folder is a copy of one in use; "+
-		"nothing of it was left running here, and this start continues with the data.", copied, os.Getpid())
+	want := fmt.Sprintf("The stampede that last used %s (pid %d) did not stop cleanly, or the folder is a copy of one in use; "+
+		"none of its servers was left running here, and this start continues with the data.", copied, os.Getpid())
 	if len(second.Notices) != 1 || second.Notices[0] != want {
 		t.Errorf("got  %q\nwant %q", second.Notices, want)
 	}
 	select {
 	case err := <-s.Died():
-		t.Errorf("the original was ended: %v", err)
+		t.Errorf("the original was stopped: %v", err)
 	default:
 	}
 	if got := query(t, s, "SELECT 'alive'"); got != "alive" {
@@ -147,7 +150,7 @@ func TestACopyOfAFolderInUse(t *testing.T) {
 	}
 }
 
-func TestBusyBackendOfAKilledPostgresIsWaitedFor(t *testing.T) {
+func TestStartWaitsForBusyBackendOfAKilledPostgres(t *testing.T) {
 	t.Parallel()
 	dir := usedDataDir(t)
 	first := start(t, Config{DataDir: dir, Throwaway: true})
@@ -155,7 +158,8 @@ func TestBusyBackendOfAKilledPostgresIsWaitedFor(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept (n int)"); err != nil {
 		t.Fatal(err)
 	}
-	// The loop never waits, so the backend does not notice that its parent has gone until it ends.
+	// The loop never waits, so the backend notices only at its end that its
+	// parent is gone.
 	busy := make(chan error, 1)
 	go func() {
 		_, err := conn.Exec(context.Background(), `DO $$ DECLARE begun timestamptz := clock_timestamp();
@@ -179,12 +183,12 @@ func TestBusyBackendOfAKilledPostgresIsWaitedFor(t *testing.T) {
 	}
 	second := start(t, Config{DataDir: dir, Throwaway: true})
 	if raw, err := os.ReadFile(filepath.Join(dir, "log", "postgres.log")); err != nil || strings.Contains(string(raw), "FATAL:  pre-existing") {
-		t.Errorf("the last try is not the one that worked: %s, %v", raw, err)
+		t.Errorf("the last attempt is not the successful one: %s, %v", raw, err)
 	}
 	if got := query(t, second, "SELECT to_regclass('kept')::text"); got != "kept" {
 		t.Error(got)
 	}
-	<-busy //nolint:errcheck // whatever became of the loop
+	<-busy //nolint:errcheck // the loop's result does not matter
 }
 
 // childOf is one of the stack's servers.
@@ -219,7 +223,7 @@ func orphansOn(t *testing.T, dir string) map[int]int64 {
 	return found
 }
 
-func TestOnlyOurOwnProcessesAreEnded(t *testing.T) {
+func TestOnlyOurOwnProcessesAreStopped(t *testing.T) {
 	t.Parallel()
 	dir := usedDataDir(t)
 	s := start(t, Config{DataDir: dir, Throwaway: true})
@@ -234,13 +238,13 @@ func TestOnlyOurOwnProcessesAreEnded(t *testing.T) {
 		"another server": redisServer(dir, s.sockets.path),
 	} {
 		if other.isOurs(p, s.data.acc) {
-			t.Errorf("taken for one of %s: %s", what, p.args)
+			t.Errorf("mistaken for one of %s: %s", what, p.args)
 		}
 	}
 	if pg.isOurs(p, account{uid: s.data.acc.uid + 1}) {
-		t.Error("a process of another account was taken for ours")
+		t.Error("a process of another account was mistaken for ours")
 	}
-	// A record with the right number and another start time is that of an earlier process.
+	// A record with the right pid and another start time belongs to an earlier process.
 	if err := s.sockets.remember("postgres", record{PID: os.Getpid(), Start: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +254,7 @@ func TestOnlyOurOwnProcessesAreEnded(t *testing.T) {
 	}
 }
 
-// strangerCommand is a process of the data's account that is none of ours.
+// strangerCommand is a process of the data's account that is not ours.
 func strangerCommand(t *testing.T, dir string, acc account) (*exec.Cmd, *os.File, error) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -261,7 +265,7 @@ func strangerCommand(t *testing.T, dir string, acc account) (*exec.Cmd, *os.File
 	return (&dataDir{path: dir, root: root, acc: acc}).command("/bin/sleep", dir, "stranger", "60")
 }
 
-// pidFileOf is a postmaster.pid as a crashed Postgres leaves it.
+// pidFileOf returns a postmaster.pid as a crashed Postgres leaves it.
 func pidFileOf(pid int, dir string) []byte {
 	return fmt.Appendf(nil, "%d\n%s/postgres\n%d\n5432\n/nowhere\n\n  1234567         0\nready   \n", pid, dir, time.Now().Unix())
 }

@@ -20,51 +20,60 @@ import (
 )
 
 const (
-	// superuser and database are the names that the DatabaseURL carries. The socket folder's mode is the password.
+	// superuser and database are the names in DatabaseURL. The socket folder's
+	// mode replaces a password.
 	superuser = "stampede"
 	database  = "stampede"
 
-	// connectTimeout bounds one try to connect over a unix socket, which either works at once or not yet.
+	// connectTimeout bounds one attempt to connect over a unix socket, which
+	// either succeeds immediately or not yet.
 	connectTimeout = 5 * time.Second
 
-	// backendPatience is how long a start waits for backends that outlived their Postgres, and backendPoll how often it
-	// looks: our statements end within seconds, and a look is a try to start.
+	// backendPatience is how long a start waits for backends that outlived
+	// their Postgres, and backendPoll is the pause between attempts: our
+	// statements end within seconds, and each attempt tries to start Postgres.
 	backendPatience = 20 * time.Second
 	backendPoll     = 200 * time.Millisecond
 )
 
-// postgresSettings are given on the command line at each start, so that a new binary's choices reach old data.
+// postgresSettings are passed on the command line at each start, so that a new
+// binary's settings apply to old data.
 func postgresSettings(cfg Config, sockets string) map[string]string {
 	settings := map[string]string{
 		"listen_addresses":        "", // unix socket only
 		"unix_socket_directories": sockets,
 		"unix_socket_permissions": "0700",
 
-		// The modules' pools together stay below this; each connection costs some 10 MB under load.
+		// The modules' pools together stay below this limit; each connection
+		// costs some 10 MB under load.
 		"max_connections": "100",
 		// The hot set of a sale is small: stock rows, the last orders and their indexes.
 		"shared_buffers": "256MB",
 
-		// An order that was answered must survive a power cut.
+		// An acknowledged order must survive a power cut.
 		"fsync":              "on",
 		"synchronous_commit": "on",
 		"full_page_writes":   "on",
-		// `replica` lets an operator take a base backup of the running shop; it costs next to nothing here.
+		// `replica` lets an operator take a base backup of the running shop, at
+		// almost no cost here.
 		"wal_level": "replica",
-		// A sale's burst should not force a checkpoint, and replaying this much after a crash takes some seconds.
+		// A sale's burst should not force a checkpoint; replaying this much
+		// after a crash takes some seconds.
 		"max_wal_size":       "1GB",
 		"checkpoint_timeout": "10min",
 
-		// Every statement of ours is short. JIT compiles for longer than they run, and parallel workers would take
-		// memory from /dev/shm, of which a container has 64 MB.
+		// All our statements are short. JIT compilation would take longer than
+		// they run, and parallel workers would use /dev/shm, of which a
+		// container has 64 MB.
 		"jit":                             "off",
 		"max_parallel_workers_per_gather": "0",
 
-		// GMT is the one zone that needs no time zone files, which a minimal image may lack.
+		// GMT is the only zone that needs no time zone files, which a minimal
+		// image may lack.
 		"timezone":     "GMT",
 		"log_timezone": "GMT",
-		// The log is truncated only at the next start, so it carries what is unusual and no statements: those hold
-		// shoppers' data.
+		// The log is truncated only at the next start, so it contains only
+		// unusual events, and no statements, which contain shoppers' data.
 		"log_checkpoints":         "off",
 		"log_min_error_statement": "panic",
 		"lc_messages":             "C",
@@ -78,8 +87,9 @@ func postgresSettings(cfg Config, sockets string) map[string]string {
 	return settings
 }
 
-// createCluster makes the cluster on the first start. It is built beside its final place and renamed when complete, so
-// that a start which was interrupted is simply repeated.
+// createCluster creates the cluster on the first start. It is built beside its
+// final place and renamed when complete, so that an interrupted start is simply
+// repeated.
 func (s *Stack) createCluster(ctx context.Context, cfg Config) error {
 	if _, err := s.data.root.Stat("postgres/PG_VERSION"); err == nil {
 		return nil
@@ -110,8 +120,9 @@ func (s *Stack) createCluster(ctx context.Context, cfg Config) error {
 			if strings.Contains(tail, "No space left on device") {
 				return fail(CodeDiskFull, errors.New(tail), s.data.path)
 			}
-			// A container may be started under any number. Asking the system first would miss accounts that only C
-			// libraries can look up, so Postgres is asked.
+			// A container may run with any user id. A lookup here would miss
+			// accounts that only C libraries can resolve, so rely on Postgres's
+			// error.
 			if strings.Contains(tail, "could not look up effective user ID") {
 				return fail(CodeNamelessUser, nil, s.data.acc.uid)
 			}
@@ -121,7 +132,7 @@ func (s *Stack) createCluster(ctx context.Context, cfg Config) error {
 	})
 }
 
-// majorOf reads which release wrote the cluster; 0 if there is none yet.
+// majorOf returns the release that wrote the cluster; 0 if there is none yet.
 func (d *dataDir) majorOf() (int, error) {
 	raw, err := d.root.ReadFile("postgres/PG_VERSION")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,9 +148,11 @@ func (d *dataDir) majorOf() (int, error) {
 	return major, nil
 }
 
-// disownPidFile rewrites the pid in a postmaster.pid that was left behind to our own. Postgres believes that file if any
-// process has that number, and after a crash or a reboot a stranger may. It never believes in its own parent, and still
-// looks at the shared memory the file names, so it cannot start beside a cluster that is alive after all.
+// disownPidFile rewrites the pid in a stale postmaster.pid to our own. Postgres
+// trusts that file if any process has that pid, and after a crash or a reboot
+// an unrelated one may. It ignores the pid of its own parent, and still checks
+// the shared memory that the file names, so it cannot start beside a live
+// cluster.
 func (d *dataDir) disownPidFile() error {
 	const name = "postgres/postmaster.pid"
 	raw, err := d.root.ReadFile(name)
@@ -181,7 +194,8 @@ func (s *Stack) startPostgres(ctx context.Context, cfg Config) error {
 				s.watch(c)
 				return nil
 			}
-			// Its main process was killed outright and one of its backends is still busy: it ends after its statement.
+			// Its main process was killed and one of its backends is still
+			// busy: the backend exits after its statement.
 			if !strings.Contains(s.data.tail("postgres"), "pre-existing shared memory block") || time.Now().After(giveUp) {
 				return err
 			}
@@ -192,14 +206,15 @@ func (s *Stack) startPostgres(ctx context.Context, cfg Config) error {
 	})
 }
 
-// databaseURL is the URL of a database behind the socket folder.
+// databaseURL returns the URL of a database over the socket folder.
 func databaseURL(sockets, name string) string {
 	u := url.URL{Scheme: "postgres", User: url.User(superuser), Path: "/" + name, RawQuery: url.Values{"host": {sockets}}.Encode()}
 	return u.String()
 }
 
-// ensureDatabase connects to the server and creates our database if it is missing: on the first start, and on one whose
-// predecessor was interrupted before this point.
+// ensureDatabase connects to the server and creates our database if it is
+// missing: on the first start, or after a start that was interrupted before
+// this point.
 func ensureDatabase(ctx context.Context, sockets string) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -207,10 +222,10 @@ func ensureDatabase(ctx context.Context, sockets string) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing is under way on it
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // no statement is running on it
 	var exists bool
 	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", database).Scan(&exists); err != nil {
-		return fmt.Errorf("look for the database: %w", err)
+		return fmt.Errorf("check for the database: %w", err)
 	}
 	if exists {
 		return nil

@@ -6,7 +6,7 @@ import (
 	psutil "github.com/shirou/gopsutil/v4/process"
 )
 
-// process is what the system knows about a running process.
+// process is the system's information about a running process.
 type process struct {
 	// start is when it began, in Unix milliseconds: with the pid it identifies a process among all that ever had this pid.
 	start int64

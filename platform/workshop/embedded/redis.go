@@ -25,26 +25,31 @@ func redisSettings(cfg Config, data, sockets string) map[string]string {
 		"daemonize":      "no",
 		"supervised":     "no",
 		"logfile":        "", // standard output, which is our log file
-		// The title is how a later start recognises an orphan.
+		// A later start recognizes an orphan by this title.
 		"set-proc-title":      "yes",
 		"proc-title-template": "{title} {listen-addr} {server-mode}",
 
-		// Every grant that was answered must survive a power cut; one script call decides hundreds, so syncing each
-		// is nearly free. The snapshot schedule is off: the append-only file is the one copy.
+		// Every acknowledged grant must survive a power cut; one script call
+		// decides hundreds, so syncing each call is nearly free. Snapshots are
+		// off: the append-only file is the only copy.
 		"appendonly":  "yes",
 		"appendfsync": "always",
 		"save":        "",
-		// Writing the file anew takes a core for a second, in the middle of a rush if that is when it has grown: it waits
-		// until there is much to gain. Half a gigabyte is read back within some seconds of a start.
+		// Rewriting the file takes a core for a second, possibly in the middle
+		// of a rush, so it happens only when there is much to gain. A start
+		// reads back half a gigabyte within some seconds.
 		"auto-aof-rewrite-min-size": "512mb",
 		"rdbcompression":            "no",
-		// Nothing may be forgotten silently: when memory is full, writes fail and the sale fences itself.
+		// Nothing may be evicted silently: when memory is full, writes fail and
+		// the sale fences itself.
 		"maxmemory":        strconv.FormatInt(cfg.RedisMaxMemoryBytes, 10),
 		"maxmemory-policy": "noeviction",
-		// A hash of the order cache ends with all its orders at once; freeing them is left to another thread.
+		// A hash of the order cache expires with all its orders at the same
+		// time; free them in another thread.
 		"lazyfree-lazy-expire": "yes",
-		// One process is the only user; a few hundred connections are far more than its pools hold, and this fits
-		// the usual limit of 1024 open files.
+		// One process is the only client; a few hundred connections are far
+		// more than its pools open, and this fits the usual limit of 1024 open
+		// files.
 		"maxclients": "512",
 	}
 	if cfg.Throwaway {
@@ -79,7 +84,8 @@ func (s *Stack) startRedis(ctx context.Context, cfg Config) error {
 	})
 }
 
-// ping asks for a PONG, which Redis gives only once its data is loaded. Two lines of protocol need no client.
+// ping waits for a PONG, which Redis sends only once its data is loaded. Two
+// lines of protocol need no client.
 func ping(ctx context.Context, socket string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -11,8 +11,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// seedFolder holds data that was started and stopped once. Most tests begin with a copy of it, because making a cluster
-// takes ten times as long as starting one.
+// seedFolder contains data that was started and stopped once. Most tests begin
+// with a copy of it, because creating a cluster takes ten times as long as
+// starting one.
 var seedFolder string
 
 func TestMain(m *testing.M) {
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 	if seedFolder, err = os.MkdirTemp("", "stampede-seed-"); err != nil {
 		panic(err)
 	}
-	if err := os.Chmod(seedFolder, 0o755); err != nil { // the servers' account must pass
+	if err := os.Chmod(seedFolder, 0o755); err != nil { // the servers' account must be able to enter
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
@@ -42,7 +43,7 @@ var seed = sync.OnceValues(func() (string, error) {
 	return dir, s.Stop(context.Background())
 })
 
-// usedDataDir is a data folder of an earlier start that was stopped in order.
+// usedDataDir returns a data folder of an earlier start that was stopped cleanly.
 func usedDataDir(t *testing.T) string {
 	t.Helper()
 	dir := emptyDataDir(t)

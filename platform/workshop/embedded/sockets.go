@@ -19,12 +19,13 @@ const (
 	// socketPathBytes is the longest path that a unix socket may have everywhere: macOS allows 103 bytes and a NUL,
 	// Linux 107.
 	socketPathBytes = 103
-	// postgresSocket is the name that Postgres gives its socket; the number is a name here, there is no such port.
+	// postgresSocket is the name that Postgres gives its socket; the number is
+	// only part of the name, no port is opened.
 	postgresSocket = ".s.PGSQL.5432"
 	redisSocket    = "redis.sock"
 )
 
-// plainPath matches folders that need quoting nowhere: not in a URL and not in a list of Postgres's.
+// plainPath matches folders that need no quoting in a URL or in a Postgres list.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`)
 
 // socketDir is the short, private folder with the sockets and the records of the running children.
@@ -33,9 +34,10 @@ type socketDir struct {
 	root *os.Root
 }
 
-// socketPath derives the folder's path from the data folder and the account: the same for each start on the same data,
-// so that a start finds what an earlier one left. The temporary folder is used if sockets below it are short enough and
-// the account can enter it; /tmp else.
+// socketPath derives the folder's path from the data folder and the account:
+// the same for each start on the same data, so that a start finds what an
+// earlier one left. It is in the temporary folder if socket paths there are
+// short enough and the account can enter it, otherwise in /tmp.
 func socketPath(dataPath string, acc account) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", dataPath, acc.uid))
 	name := "stampede-" + hex.EncodeToString(sum[:6])
@@ -47,7 +49,8 @@ func socketPath(dataPath string, acc account) string {
 	return path
 }
 
-// openSockets creates the folder or checks that an existing one is the account's and nobody else's.
+// openSockets creates the folder, or checks that an existing one belongs to the
+// account and is not accessible to others.
 func openSockets(path string, acc account) (*socketDir, error) {
 	if err := os.Mkdir(path, 0o700); err == nil {
 		if acc.switched {
@@ -73,8 +76,9 @@ func openSockets(path string, acc account) (*socketDir, error) {
 	return &socketDir{path: path, root: root}, nil
 }
 
-// keepFromCleaners holds a shared lock on the folder for as long as the returned file is open: systemd-tmpfiles, which
-// deletes old files below /tmp, leaves locked folders alone.
+// keepFromCleaners keeps a shared lock on the folder while the returned file is
+// open: systemd-tmpfiles, which deletes old files below /tmp, skips locked
+// folders.
 func (s *socketDir) keepFromCleaners() (*os.File, error) {
 	dir, err := s.root.Open(".")
 	if err != nil {
@@ -87,7 +91,8 @@ func (s *socketDir) keepFromCleaners() (*os.File, error) {
 	return dir, nil
 }
 
-// clear removes what an earlier start left in the folder, sockets above all: a server refuses to replace them itself.
+// clear removes an earlier start's files from the folder, mainly sockets: a
+// server refuses to replace them itself.
 func (s *socketDir) clear() error {
 	entries, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
@@ -101,7 +106,7 @@ func (s *socketDir) clear() error {
 	return nil
 }
 
-// remove deletes the folder with all that is in it.
+// remove deletes the folder with its contents.
 func (s *socketDir) remove() error {
 	err := s.clear()
 	_ = s.root.Close() // a folder handle has nothing to flush
@@ -111,7 +116,7 @@ func (s *socketDir) remove() error {
 	return os.Remove(s.path)
 }
 
-// record is what is written down about a child, so that a later process can recognise it.
+// record identifies a child, so that a later process can recognize it.
 type record struct {
 	PID   int   `json:"pid"`
 	Start int64 `json:"start"`
@@ -126,7 +131,7 @@ func (s *socketDir) remember(name string, r record) error {
 	return s.root.WriteFile(name+".json", raw, 0o600)
 }
 
-// recall reads a child's record; a zero record if there is none that can be read.
+// recall reads a child's record; it returns a zero record if there is no readable one.
 func (s *socketDir) recall(name string) record {
 	raw, err := s.root.ReadFile(name + ".json")
 	if err != nil {
@@ -134,7 +139,7 @@ func (s *socketDir) recall(name string) record {
 	}
 	var r record
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return record{} // written half when the process was killed; the servers' own pid files are looked at as well
+		return record{} // half written when the process was killed; the servers' own pid files are checked as well
 	}
 	return r
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stack is a running pair of servers. Its methods may be called from several goroutines.
+// Stack is a running pair of servers. Safe for concurrent use.
 type Stack struct {
 	// DatabaseURL is for pgx, RedisURL for go-redis's ParseURL; both lead to unix sockets.
 	DatabaseURL, RedisURL string
@@ -25,7 +25,8 @@ type Stack struct {
 	RunAs string
 	// Binaries are the programs in use.
 	Binaries Binaries
-	// Notices are sentences for the operator about what was repaired on the way.
+	// Notices are sentences for the operator about conditions repaired during
+	// the start.
 	Notices []string
 
 	cfg     Config
@@ -45,9 +46,9 @@ type Stack struct {
 	stopErr  error
 }
 
-// Start starts both servers and returns when they answer. It ends what it started if it fails or if ctx ends in the
-// meantime; once it has returned a Stack, ctx has no more effect on it. Errors that an operator can act on are
-// [StartError].
+// Start starts both servers and returns when they answer. If it fails or ctx
+// ends meanwhile, it stops what it started; after it has returned a Stack, ctx
+// has no further effect. Errors that an operator can act on are [StartError].
 func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -67,11 +68,11 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	s := &Stack{
 		DataDir: data.path, NATSDir: filepath.Join(data.path, "nats"), RunAs: acc.name,
 		cfg: cfg, data: data,
-		died: make(chan error, 2), stopping: make(chan struct{}), // each server dies at most once
+		died: make(chan error, 2), stopping: make(chan struct{}), // each server exits at most once
 	}
 	defer func() {
 		if err != nil {
-			// A start that was interrupted still ends its children in order.
+			// An interrupted start still shuts its children down in order.
 			err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
@@ -81,7 +82,8 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	if cfg.Emergency != nil {
 		cfg.Emergency(s.Kill)
 	}
-	// The two know nothing of each other; side by side the first start takes half a second less.
+	// The two are independent; started concurrently, the first start takes half
+	// a second less.
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.startPostgres(groupCtx, cfg) })
 	group.Go(func() error { return s.startRedis(groupCtx, cfg) })
@@ -124,7 +126,8 @@ func (s *Stack) prepare(ctx context.Context, cfg Config) error {
 	return s.data.prepare()
 }
 
-// endOrphans ends what an earlier process left running on this data, and tells so.
+// endOrphans stops servers that an earlier process left running on this data,
+// and adds a notice.
 func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
 	began := time.Now()
 	var postgres, redis bool
@@ -151,10 +154,10 @@ func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
 	code := CodeNotGivenBack
 	if postgres || redis {
 		code = CodeStaleLock
-		cfg.Step("end what an earlier start left running", time.Since(began))
+		cfg.Step("stop servers left by an earlier start", time.Since(began))
 	}
 	s.Notices = append(s.Notices, fail(code, nil, from, s.data.path).Sentence)
-	cfg.Logger.WarnContext(ctx, "took over after an unclean end", "code", string(code), "earlier_pid", from,
+	cfg.Logger.WarnContext(ctx, "took over data after an unclean stop", "code", string(code), "earlier_pid", from,
 		"ended_postgres", postgres, "ended_redis", redis)
 	return nil
 }
@@ -177,7 +180,8 @@ func (s *Stack) findBinaries(cfg Config) error {
 	return err
 }
 
-// spawn starts a child, which is stopped with the stack from now on; none once Kill was called.
+// spawn starts a child, which is then stopped with the stack. It starts none
+// once Kill was called.
 func (s *Stack) spawn(srv server, program, dir string, args ...string) (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +195,7 @@ func (s *Stack) spawn(srv server, program, dir string, args ...string) (*child, 
 	return c, err
 }
 
-// watch reports the early end of a child that has become ready.
+// watch reports the unexpected exit of a child that has become ready.
 func (s *Stack) watch(c *child) {
 	s.watchers.Go(func() {
 		select {
@@ -200,34 +204,37 @@ func (s *Stack) watch(c *child) {
 		case <-c.done:
 		}
 		select {
-		case <-s.stopping: // both were ready: it was told to end
+		case <-s.stopping: // both cases were ready: the exit was requested
 		default:
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.killed {
 				return
 			}
-			s.cfg.Logger.Error("embedded server ended by itself", "server", c.file, "cause", c.ended().Error())
+			s.cfg.Logger.Error("embedded server exited unexpectedly", "server", c.file, "cause", c.ended().Error())
 			s.died <- c.failed(CodeChildEnded, s.data)
 		}
 	})
 }
 
-// Died delivers a [StartError] for a server that ended by itself; the caller stops the stack then. The channel is never
-// closed.
+// Died delivers a [StartError] for a server that exited unexpectedly; the
+// caller must then stop the stack. The channel is never closed.
 func (s *Stack) Died() <-chan error { return s.died }
 
-// Stop ends both servers, Postgres by a fast shutdown, and gives the data folder back. A server that does not end within
-// four seconds, or when ctx ends, is ended harder; its data is safe then, too. It may be called again and from several
-// goroutines, and gives the same answer.
+// Stop shuts down both servers, Postgres by a fast shutdown, and releases the
+// data folder. A server that has not exited within four seconds, or when ctx
+// ends, is stopped harder; its data is safe then, too. It may be called
+// repeatedly and from several goroutines, and returns the same result.
 func (s *Stack) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() { s.stopErr = s.stop(ctx) })
 	return s.stopErr
 }
 
-// Kill ends both servers within some seconds without regard to what they are doing, and starts none any more; it returns
-// when they are gone. Both are made for it: Postgres replays its log at the next start, Redis has synced what it answered.
-// It may be called at any moment, beside Start and Stop, too. The lock and the sockets are left to the next start.
+// Kill ends both servers within some seconds regardless of their work, and
+// prevents further starts; it returns when they have exited. Both are
+// crash-safe: Postgres replays its log at the next start, Redis has synced what
+// it acknowledged. It may be called at any moment, also concurrently with Start
+// and Stop. The lock and the sockets are left to the next start.
 func (s *Stack) Kill() {
 	s.mu.Lock()
 	s.killed = true
@@ -235,13 +242,13 @@ func (s *Stack) Kill() {
 	s.mu.Unlock()
 	var group sync.WaitGroup
 	for _, c := range children {
-		group.Go(func() { _ = c.endFirmly(context.Background()) }) // what is stuck in the kernel nobody can end
+		group.Go(func() { _ = c.endFirmly(context.Background()) }) // a process stuck in the kernel cannot be ended
 	}
 	group.Wait()
 }
 
-// stop ends the children, all at once, after the watchers: a child that ends now
-// is no death. The folders are given back last.
+// stop ends the watchers first, so that the exits are not reported, then all
+// children concurrently, and releases the folders last.
 func (s *Stack) stop(ctx context.Context) error {
 	close(s.stopping)
 	s.watchers.Wait()
@@ -256,15 +263,16 @@ func (s *Stack) stop(ctx context.Context) error {
 	group.Wait()
 	err := errors.Join(errs...)
 	if s.guard != nil {
-		_ = s.guard.Close() // only held a lock
+		_ = s.guard.Close() // it was only locked
 	}
 	if s.sockets != nil && err == nil {
-		err = s.sockets.remove() // kept while a child is stuck: its record is needed by the next start
+		err = s.sockets.remove() // kept while a child is stuck: the next start needs its record
 	}
 	return errors.Join(err, s.data.release())
 }
 
-// runUntil runs a short-lived child to its end, and kills its process group if ctx ends first.
+// runUntil runs a short-lived child until it exits, and kills its process group
+// if ctx ends first.
 func runUntil(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -275,7 +283,7 @@ func runUntil(ctx context.Context, cmd *exec.Cmd) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		// The group, because initdb starts servers of its own.
+		// The group, because initdb starts its own servers.
 		err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 		<-done //nolint:errcheck // it only says that it was killed
 		return errors.Join(fmt.Errorf("interrupted: %w", ctx.Err()), err)

@@ -53,7 +53,7 @@ func connect(t *testing.T, s *Stack) *pgx.Conn {
 	return conn
 }
 
-// execute runs SQL without an answer.
+// execute runs SQL without a result.
 func execute(t *testing.T, s *Stack, sql string) {
 	t.Helper()
 	if _, err := connect(t, s).Exec(t.Context(), sql); err != nil {
@@ -84,7 +84,7 @@ func redisClient(t *testing.T, s *Stack) *redis.Client {
 	return client
 }
 
-func TestDataOutlivesAStop(t *testing.T) {
+func TestDataSurvivesAStop(t *testing.T) {
 	t.Parallel()
 	dir := emptyDataDir(t)
 	var steps []string
@@ -109,19 +109,19 @@ func TestDataOutlivesAStop(t *testing.T) {
 	}
 	select {
 	case err := <-first.Died():
-		t.Errorf("a stop was reported as a death: %v", err)
+		t.Errorf("a stop was reported as an unexpected exit: %v", err)
 	default:
 	}
 
 	second := start(t, cfg)
 	if got := query(t, second, "SELECT to_regclass('kept')::text"); got != "kept" {
-		t.Errorf("the table did not outlive the stop: %q", got)
+		t.Errorf("the table did not survive the stop: %q", got)
 	}
 	if got := redisClient(t, second).Get(t.Context(), "kept").Val(); got != "yes" {
-		t.Errorf("the key did not outlive the stop: %q", got)
+		t.Errorf("the key did not survive the stop: %q", got)
 	}
 	if len(second.Notices) > 0 {
-		t.Errorf("a stop in order was told as unclean: %q", second.Notices)
+		t.Errorf("a clean stop was reported as unclean: %q", second.Notices)
 	}
 	if err := second.Stop(t.Context()); err != nil {
 		t.Fatalf("stop: %v", err)
@@ -138,7 +138,7 @@ func TestDataOutlivesAStop(t *testing.T) {
 	want := []string{"create the Postgres cluster", "start Redis " + third.Binaries.RedisVersion, "delete the old data"}
 	for _, name := range want {
 		if !strings.Contains(strings.Join(steps, "\n"), name) {
-			t.Errorf("step %q was not told; got %q", name, steps)
+			t.Errorf("step %q was not reported; got %q", name, steps)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestServersAreSafeAndPrivate(t *testing.T) {
 	for _, c := range s.children {
 		p, ok := inspect(c.cmd.Process.Pid)
 		if !ok || p.uid != s.data.acc.uid || !c.isOurs(p, s.data.acc) {
-			t.Errorf("%s would not be recognised: %+v", c.name, p)
+			t.Errorf("%s would not be recognized: %+v", c.name, p)
 		}
 		group, err := syscall.Getpgid(c.cmd.Process.Pid)
 		if err != nil || group != c.cmd.Process.Pid {
@@ -191,7 +191,7 @@ func TestServersAreSafeAndPrivate(t *testing.T) {
 	}
 }
 
-func TestDeathOfAServerIsReported(t *testing.T) {
+func TestUnexpectedExitOfAServerIsReported(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true})
 	if err := childOf(t, s, "Redis").cmd.Process.Kill(); err != nil {
@@ -200,12 +200,12 @@ func TestDeathOfAServerIsReported(t *testing.T) {
 	select {
 	case err := <-s.Died():
 		var e *StartError
-		want := "Redis ended by itself; its last words are in " + s.DataDir + "/log/redis.log."
+		want := "Redis exited unexpectedly; the cause is at the end of " + s.DataDir + "/log/redis.log."
 		if !errors.As(err, &e) || e.Code != CodeChildEnded || e.Sentence != want {
 			t.Errorf("got %v", err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("nobody was told that Redis died")
+		t.Fatal("the exit of Redis was not reported")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestAwkwardPaths(t *testing.T) {
 	}
 }
 
-func TestStopEndsAServerThatDoesNotListen(t *testing.T) {
+func TestStopKillsAnUnresponsiveServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true})
 	for _, c := range s.children {
@@ -241,8 +241,9 @@ func TestStopEndsAServerThatDoesNotListen(t *testing.T) {
 	}
 }
 
-// TestKillEndsWhatStopWouldWaitFor: a server that is busy, and that the next start has to find whole.
-func TestKillEndsWhatStopWouldWaitFor(t *testing.T) {
+// TestKillEndsBusyServers checks a busy server whose data the next start must
+// find intact.
+func TestKillEndsBusyServers(t *testing.T) {
 	t.Parallel()
 	var kill func()
 	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true, Emergency: func(k func()) { kill = k }})
@@ -261,14 +262,14 @@ func TestKillEndsWhatStopWouldWaitFor(t *testing.T) {
 		}
 	}
 	if _, err := s.spawn(redisServer(s.DataDir, s.sockets.path), s.Binaries.Redis, s.DataDir); !errors.Is(err, context.Canceled) {
-		t.Errorf("a server was started after all had been ended: %v", err)
+		t.Errorf("a server was started after Kill: %v", err)
 	}
 	if err := s.Stop(t.Context()); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	select {
 	case err := <-s.Died():
-		t.Errorf("their end was reported as a fault: %v", err)
+		t.Errorf("their exit was reported as unexpected: %v", err)
 	default:
 	}
 	again := start(t, Config{DataDir: s.DataDir, Throwaway: true})
@@ -289,21 +290,21 @@ func TestCancelledStartLeavesNothingBehind(t *testing.T) {
 	if _, err := Start(ctx, cfg); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
-	// The same folder can be used at once, and nothing had to be repaired.
+	// The same folder can be used immediately, and nothing had to be repaired.
 	s := start(t, Config{DataDir: dir, Throwaway: true})
 	if len(s.Notices) > 0 {
 		t.Errorf("left behind: %q", s.Notices)
 	}
 }
 
-func TestPostmasterPidOfAStrangerIsNotBelieved(t *testing.T) {
+func TestPostmasterPidOfAnotherProcessIsIgnored(t *testing.T) {
 	t.Parallel()
 	dir := usedDataDir(t)
 	acc, err := accountFor(Config{DataDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A process of the same account, with the number that a crashed Postgres wrote down.
+	// A process of the same account, with the pid that a crashed Postgres recorded.
 	cmd, log, err := strangerCommand(t, dir, acc)
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +323,7 @@ func TestPostmasterPidOfAStrangerIsNotBelieved(t *testing.T) {
 	}
 	start(t, Config{DataDir: dir, Throwaway: true})
 	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the stranger was ended: %v", err)
+		t.Errorf("the other process was stopped: %v", err)
 	}
 }
 
@@ -354,7 +355,7 @@ func TestPortError(t *testing.T) {
 	}
 }
 
-// assertCondition compares all that an operator and a script see.
+// assertCondition compares everything that an operator and a script see.
 func assertCondition(t *testing.T, err error, code Code, exit int, sentence string) {
 	t.Helper()
 	var e *StartError

@@ -7,13 +7,15 @@ import (
 	"syscall"
 )
 
-// sharedTools is where .ci/setup puts the servers that it unpacks for root when no other account can enter the checkout,
-// for example below /root: root's servers run as another account.
+// sharedTools is where .ci/setup puts the servers that it unpacks for root if
+// no other account can enter the checkout, for example below /root: root's
+// servers run as another account.
 const sharedTools = "/var/cache/stampede/bin"
 
-// toolsDirs are the folders with the commands that .ci/setup makes of unpacked packages. They lie beside the program that
-// it builds, in the .tools/bin of the module that the working directory belongs to (tests run in their package's
-// folder), or in sharedTools.
+// toolsDirs are the folders with the commands that .ci/setup creates for
+// unpacked packages. They are beside the program that it builds, in the
+// .tools/bin of the module that contains the working directory (tests run in
+// their package's folder), or in sharedTools.
 func toolsDirs() []string {
 	var dirs []string
 	if self, err := os.Executable(); err == nil {
@@ -26,7 +28,7 @@ func toolsDirs() []string {
 	return slices.DeleteFunc(dirs, func(dir string) bool { return !trusted(dir) })
 }
 
-// moduleAround is the nearest folder at or above dir with a go.mod, or "".
+// moduleAround returns the nearest folder at or above dir with a go.mod, or "".
 func moduleAround(dir string) string {
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
@@ -40,7 +42,8 @@ func moduleAround(dir string) string {
 	}
 }
 
-// trusted refuses folders that somebody other than this user or root may have filled: what lies in them is run.
+// trusted refuses folders that an account other than this user or root can
+// write to: programs in them are executed.
 func trusted(dir string) bool {
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o002 != 0 {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// wrappers makes commands such as .ci/setup makes of unpacked programs, in a folder of that name.
+// wrappers creates commands like those that .ci/setup creates for unpacked
+// programs, in a folder of that name.
 func wrappers(t *testing.T, dir string) {
 	t.Helper()
 	bin, err := Find()
@@ -36,8 +37,8 @@ func TestServersRunFromWrappers(t *testing.T) {
 	}
 }
 
-// TestProgramsThatTheAccountCannotReachArePassedOver: root's servers run as another account.
-func TestProgramsThatTheAccountCannotReachArePassedOver(t *testing.T) {
+// TestUnreachableProgramsAreSkipped: root's servers run as another account.
+func TestUnreachableProgramsAreSkipped(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		return // an ordinary user's servers run as that user

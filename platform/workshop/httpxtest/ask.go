@@ -1,4 +1,4 @@
-// Package httpxtest asks a router what its clients would ask it, for tests.
+// Package httpxtest sends test requests to a router.
 package httpxtest
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // As sends a request as user 7 in a role and decodes the answer; header holds names
-// and values in turn. It fails the test where the answer is no JSON object.
+// and values in turn. It fails the test if the answer is not a JSON object.
 func As(t testing.TB, router http.Handler, tokens *auth.Tokens, role auth.Role, method, path, body string, header ...string) (status int, doc map[string]any) {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))

@@ -18,15 +18,15 @@ import (
 // client speaks the public API. Safe for concurrent use.
 type client struct {
 	base        string
-	plain, host string // where wire may dial; empty for https
+	plain, host string // the address for wire to dial; empty for https
 	http        *http.Client
 }
 
-// requestTimeout bounds one request: longer than the server's own publish
-// deadline, after which it answers "unknown".
+// requestTimeout bounds one request: longer than the server's publish deadline,
+// after which it answers "unknown".
 const requestTimeout = 15 * time.Second
 
-// maxAnswerBytes bounds what is read of an answer.
+// maxAnswerBytes bounds how much of an answer is read.
 const maxAnswerBytes = 1 << 20
 
 func newClient(base string, connections int) *client {
@@ -40,7 +40,7 @@ func newClient(base string, connections int) *client {
 	}}
 }
 
-// answer is what a server said: a status, and the code of a refusal.
+// answer is a server's answer: a status, and the code of a refusal.
 type answer struct {
 	status int
 	code   string
@@ -49,12 +49,12 @@ type answer struct {
 
 func (a answer) ok() bool { return a.status < 400 }
 
-// do sends one request. An error means that no answer came.
+// do sends one request. An error means that there was no answer.
 func (c *client) do(ctx context.Context, method, path, token string, body any) (answer, error) {
 	return c.send(ctx, method, path, token, "", body)
 }
 
-// send is do with the solution of a human check, where it is not empty.
+// send is do with the solution of a human check, if it is not empty.
 func (c *client) send(ctx context.Context, method, path, token, proof string, body any) (answer, error) {
 	var reader io.Reader
 	if body != nil {
@@ -103,8 +103,7 @@ func (c *client) send(ctx context.Context, method, path, token, proof string, bo
 	return a, nil
 }
 
-// call is do with the answer decoded; a refusal is an error that names its
-// code.
+// call is like do but decodes the answer; a refusal becomes an error with its code.
 func (c *client) call(ctx context.Context, method, path, token string, body, into any) error {
 	a, err := c.do(ctx, method, path, token, body)
 	if err != nil {
@@ -117,12 +116,12 @@ func (c *client) call(ctx context.Context, method, path, token string, body, int
 		return nil
 	}
 	if err := json.Unmarshal(a.body, into); err != nil {
-		return fmt.Errorf("loadgen: %s %s answered something unreadable: %w", method, path, err)
+		return fmt.Errorf("loadgen: unreadable answer to %s %s: %w", method, path, err)
 	}
 	return nil
 }
 
-// refusal is an answer that said no.
+// refusal is an answer that refuses the request.
 type refusal struct {
 	method, path string
 	answer       answer
@@ -150,7 +149,7 @@ type (
 		ClosesAt     time.Time  `json:"closes_at"`
 		LimitPerUser int        `json:"limit_per_user"`
 		HumanCheck   string     `json:"human_check"`
-		ReserveFrom  *time.Time `json:"reservation_opens_at"` // nil when no reservation is asked for
+		ReserveFrom  *time.Time `json:"reservation_opens_at"` // nil if no reservation is required
 		ReserveUntil *time.Time `json:"reservation_closes_at"`
 		ServerTime   time.Time  `json:"server_time"`
 	}

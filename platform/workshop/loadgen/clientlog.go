@@ -24,8 +24,8 @@ func WriteLog(w io.Writer, entries []proof.ClientRecord) error {
 	return buf.Flush()
 }
 
-// readLog reads what WriteLog wrote. It keeps all of it in memory, some 100 bytes
-// a shopper: the checks look entries up by their number.
+// readLog reads what WriteLog wrote. It keeps the whole log in memory, some 100
+// bytes per shopper, because the checks look up entries by number.
 func readLog(r io.Reader) ([]proof.ClientRecord, error) {
 	var entries []proof.ClientRecord
 	dec := json.NewDecoder(r)

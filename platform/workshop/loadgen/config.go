@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config says what to play.
+// Config configures a run.
 type Config struct {
 	BaseURL string // http://127.0.0.1:8080
 	ItemID  int64
@@ -20,14 +20,14 @@ type Config struct {
 	// PayShare is the share of winners that pay, 0 to 1.
 	PayShare float64
 	// Connections is how many HTTP connections fire in parallel. 256 keeps two
-	// cores busy and is what a reverse proxy would hold towards the server.
+	// cores busy and is what a reverse proxy would open to the server.
 	Connections int
-	// Sockets is how many shoppers also hold a WebSocket; -1 is all, up to what
-	// the file descriptors of this process allow.
+	// Sockets is how many shoppers also hold a WebSocket; -1 means all, as far
+	// as this process's file descriptors allow.
 	Sockets int
 	// FirstUser is the id of the first shopper; the others follow it.
 	FirstUser int64
-	// Quantity is what each shopper asks for.
+	// Quantity is how many units each shopper requests.
 	Quantity int
 	// Settle bounds the wait for winners' orders and payments.
 	Settle time.Duration
@@ -43,7 +43,7 @@ type Config struct {
 	Observe func(Snapshot)
 }
 
-// DefaultConfig returns what `rush` uses where no flag says otherwise.
+// DefaultConfig returns the defaults of `rush`.
 func DefaultConfig() Config {
 	return Config{
 		BaseURL: "http://127.0.0.1:8080", Shoppers: 1000, PayShare: 0.8, Connections: 256,
@@ -51,14 +51,14 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns one sentence about the first setting that is wrong.
+// Validate returns one sentence about the first wrong setting.
 func (c Config) Validate() error {
 	u, err := url.Parse(c.BaseURL)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return fmt.Errorf("the server's URL must be like http://127.0.0.1:8080, not %q", c.BaseURL)
 	case c.ItemID <= 0:
-		return errors.New("name the item to rush with --item ID; GET /api/v1/sessions lists what is on sale")
+		return errors.New("name the item to rush with --item ID; GET /api/v1/sessions lists the items on sale")
 	case c.Shoppers < 1 || c.Shoppers > 10_000_000:
 		return fmt.Errorf("the number of shoppers must be between 1 and 10000000, not %d", c.Shoppers)
 	case c.Rate < 0 || math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0):
@@ -72,7 +72,7 @@ func (c Config) Validate() error {
 	case c.Settle <= 0:
 		return fmt.Errorf("the time to settle must be positive")
 	case c.FirstUser <= 0:
-		return fmt.Errorf("user ids are positive")
+		return fmt.Errorf("user ids must be positive")
 	case c.Token == nil:
 		return errors.New("loadgen: Token is required")
 	}

@@ -16,47 +16,46 @@ import (
 	"stampede/platform/workshop/loadgen/wire"
 )
 
-// Crowd is many shoppers who want something of the same few items, kept small
-// enough for ten million of them: some 200 bytes each, and no goroutine. Its
-// methods are called one after the other; each works on as many connections as
-// the crowd has.
+// Crowd is many shoppers who compete for the same few items, small enough for
+// ten million of them: some 200 bytes each, and no goroutine. Not safe for
+// concurrent use; each method works on all of the crowd's connections.
 type Crowd struct {
 	client   *client
 	conns    int
 	items    []int64
 	quantity int
 	token    func(user int64) (string, error)
-	base     time.Time // what the shoppers' times count from
+	base     time.Time // the origin of the shoppers' times
 	shoppers []shopper
 
-	door    *door        // what they pass before they get paths
-	done    atomic.Int64 // shoppers through with what is under way
+	door    *door        // the checks before they get paths
+	done    atomic.Int64 // shoppers that have finished the current phase
 	tally   *tally
-	sockets sockets // of the first shoppers
+	sockets sockets // those of the first shoppers
 }
 
-// CrowdConfig says who the crowd is.
+// CrowdConfig configures a crowd.
 type CrowdConfig struct {
 	BaseURL     string // http://127.0.0.1:8080
 	Items       []int64
 	Shoppers    int
-	FirstUser   int64 // the others follow it
+	FirstUser   int64 // the others follow
 	Quantity    int
 	Connections int
 	Token       func(user int64) (string, error)
 }
 
-// shopper is one user's attempt. The user follows from the place in the crowd.
+// shopper is one user's attempt. The place in the crowd determines the user.
 type shopper struct {
-	path     string // the credential; empty before it was fetched
+	path     string // the credential; empty until fetched
 	no       ids.ID
 	sent     time.Duration // the first send of the attempt, since the crowd's base
 	answered time.Duration
 	answer   answerID
-	trail    *trail // of those in line and of those with a socket; nil else
+	trail    *trail // for shoppers in line or with a socket; otherwise nil
 }
 
-// NewCrowd gathers shoppers. Shopper i rushes item i mod len(Items).
+// NewCrowd creates shoppers. Shopper i rushes item i mod len(Items).
 func NewCrowd(cfg CrowdConfig) *Crowd {
 	return &Crowd{
 		client: newClient(cfg.BaseURL, cfg.Connections), conns: cfg.Connections, items: cfg.Items,
@@ -66,7 +65,7 @@ func NewCrowd(cfg CrowdConfig) *Crowd {
 }
 
 // Repeat returns a crowd of n shoppers who send these shoppers' attempts in turn,
-// to the server at baseURL. They fetch no paths of their own.
+// to the server at baseURL. They do not fetch paths themselves.
 func (c *Crowd) Repeat(baseURL string, n int) *Crowd {
 	r := NewCrowd(CrowdConfig{BaseURL: baseURL, Items: c.items, Shoppers: n, Quantity: c.quantity, Connections: c.conns})
 	r.token = func(i int64) (string, error) { return c.token(i % int64(len(c.shoppers))) }
@@ -77,7 +76,7 @@ func (c *Crowd) Repeat(baseURL string, n int) *Crowd {
 	return r
 }
 
-// Close ends the sockets and the connections that net/http keeps.
+// Close closes the sockets and net/http's kept connections.
 func (c *Crowd) Close() {
 	c.sockets.close()
 	c.client.http.CloseIdleConnections()
@@ -86,7 +85,7 @@ func (c *Crowd) Close() {
 // Token is the i-th shopper's access token.
 func (c *Crowd) Token(i int) (string, error) { return c.token(int64(i)) }
 
-// RushTarget is where the i-th shopper sends the attempt.
+// RushTarget is the target of the i-th shopper's attempt.
 func (c *Crowd) RushTarget(i int) string { return rushTarget(c.shoppers[i].path) }
 
 // Item is the first of the crowd's items.
@@ -94,7 +93,7 @@ func (c *Crowd) Item() int64 { return c.items[0] }
 
 func (c *Crowd) item(i int) int64 { return c.items[i%len(c.items)] }
 
-// Fetched is how the fetching of paths went.
+// Fetched is the result of fetching paths.
 type Fetched struct {
 	Issued    int
 	Refused   map[string]int64 // by code
@@ -102,8 +101,8 @@ type Fetched struct {
 	PerSecond float64          // issued and refused
 }
 
-// FetchPaths gets every shopper who has none a rush path. It stops at the end of
-// ctx; who got none asks again when firing.
+// FetchPaths fetches a rush path for every shopper without one. It stops at the
+// end of ctx; shoppers still without a path request one when firing.
 func (c *Crowd) FetchPaths(ctx context.Context) Fetched {
 	var mu sync.Mutex
 	f := Fetched{Refused: map[string]int64{}}
@@ -135,7 +134,7 @@ func (c *Crowd) FetchPaths(ctx context.Context) Fetched {
 	return f
 }
 
-// fetchPath gets one shopper a path; code says why there is none.
+// fetchPath fetches one shopper's path; code says why there is none.
 func (c *Crowd) fetchPath(ctx context.Context, w *hand, i int) (code string, err error) {
 	token, err := c.token(int64(i))
 	if err != nil {
@@ -155,14 +154,14 @@ func (c *Crowd) fetchPath(ctx context.Context, w *hand, i int) (code string, err
 	number, okNo := textMember(w.resp.Body, `"order_no"`)
 	no, err := ids.Parse(string(number))
 	if !okPath || !okNo || err != nil {
-		return "", fmt.Errorf("loadgen: %s answered something unreadable: %.80q", target, w.resp.Body)
+		return "", fmt.Errorf("loadgen: unreadable answer to %s: %.80q", target, w.resp.Body)
 	}
 	s := &c.shoppers[i]
 	s.path, s.no = w.keep(path), no
 	return "", nil
 }
 
-// Volley is what became of one firing.
+// Volley is the result of one firing.
 type Volley struct {
 	Sent    int
 	Elapsed time.Duration // from the first attempt to the last answer
@@ -178,9 +177,9 @@ func (v *Volley) PerSecond() float64 { return float64(v.Sent) / max(v.Elapsed.Se
 // Fire sends every attempt once, as fast as the connections allow.
 func (c *Crowd) Fire(ctx context.Context) Volley { return c.fire(ctx, firing{}) }
 
-// FireAgain sends the attempts once more whose last answer was one of the
-// codes; without codes, those that were refused. The same path is the same
-// attempt, so it costs no new paths.
+// FireAgain repeats the attempts whose last answer was one of the codes;
+// without codes, the refused ones. The same path is the same attempt, so no new
+// paths are needed.
 func (c *Crowd) FireAgain(ctx context.Context, codes ...string) Volley {
 	if len(codes) == 0 {
 		return c.fire(ctx, firing{which: func(s *shopper) bool { return c.tally.isRefusal(s.answer) }})
@@ -192,10 +191,10 @@ func (c *Crowd) FireAgain(ctx context.Context, codes ...string) Volley {
 	return c.fire(ctx, firing{which: func(s *shopper) bool { return wanted[s.answer] }})
 }
 
-// firing says how to fire; the zero value sends every attempt at once.
+// firing configures a firing; the zero value sends every attempt as fast as possible.
 type firing struct {
-	which func(*shopper) bool  // who sends; nil is all
-	pace  *rate.Limiter        // nil is as fast as possible
+	which func(*shopper) bool  // which shoppers send; nil means all
+	pace  *rate.Limiter        // nil means as fast as possible
 	after func(w *hand, i int) // runs after each answer; may be nil
 }
 
@@ -215,8 +214,8 @@ func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 		}
 	})
 	v := Volley{Elapsed: time.Since(c.base) - began, Answers: map[string]int64{}}
-	// Added up afterwards: the shoppers keep their times, and the connections need
-	// no distributions of their own.
+	// Summed up afterwards: the shoppers store their times, so the connections
+	// need no distributions of their own.
 	grant, refusal := histogram(), histogram()
 	for i := range c.shoppers {
 		s := &c.shoppers[i]
@@ -235,8 +234,8 @@ func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 	return v
 }
 
-// attempt sends one shopper's rush. Where no answer comes, or an unclear one,
-// the same path is sent again, as a page would do: it is the same attempt.
+// attempt sends one shopper's rush. If there is no answer, or an unclear one,
+// it sends the same path again, as a page would: it is the same attempt.
 func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 	s := &c.shoppers[i]
 	s.sent = time.Since(c.base)
@@ -259,7 +258,7 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
-			continue // what was said before stands
+			continue // the previous answer stands
 		case w.resp.Status < 400:
 			s.answer = idQueued
 			return
@@ -268,7 +267,7 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 		if string(code) == answerUnknown {
 			s.answer = idUnknown
 			if send < attemptSends-1 {
-				c.tally.trouble("an attempt was answered unknown and sent again") // the server counts each answer
+				c.tally.trouble("an attempt was answered unknown and repeated") // the server counts each answer
 			}
 			continue
 		}
@@ -277,11 +276,11 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 	}
 }
 
-// attemptSends is how often one attempt is sent before its outcome is left to
-// polling.
+// attemptSends is how many times one attempt is sent before its outcome is left
+// to polling.
 const attemptSends = 3
 
-// hand is what one connection's goroutine works with.
+// hand is the state of one connection's goroutine.
 type hand struct {
 	link link
 	resp wire.Response
@@ -289,11 +288,12 @@ type hand struct {
 	room strings.Builder
 }
 
-// keepChunkBytes is how much room for paths is made at once. A path of its own
-// would take a quarter more, and a million more to look at for the collector.
+// keepChunkBytes is the allocation size for stored paths. Separate allocations
+// would take a quarter more memory and give the garbage collector a million
+// more objects.
 const keepChunkBytes = 64 << 10
 
-// keep returns a copy of b that stays.
+// keep returns a permanent copy of b.
 func (w *hand) keep(b []byte) string {
 	if w.room.Cap()-w.room.Len() < len(b) {
 		w.room = strings.Builder{}
@@ -304,7 +304,7 @@ func (w *hand) keep(b []byte) string {
 	return w.room.String()[from:]
 }
 
-// each runs fn for every i below n, over as many connections as the crowd has.
+// each runs fn for every i below n, on all of the crowd's connections.
 func (c *Crowd) each(ctx context.Context, n int, fn func(w *hand, i int)) {
 	var next atomic.Int64
 	var group sync.WaitGroup

@@ -8,7 +8,7 @@ import (
 	"stampede/platform/watch/proof"
 )
 
-// Winners are the places of the shoppers who were told 202.
+// Winners returns the places of the shoppers who were answered 202.
 func (c *Crowd) Winners() (places []int) {
 	for i := range c.shoppers {
 		if c.shoppers[i].answer == idQueued {
@@ -18,8 +18,8 @@ func (c *Crowd) Winners() (places []int) {
 	return places
 }
 
-// Last are the places of the winners whose attempts were under way when the last
-// one was sent, at most one for each connection.
+// Last returns the places of the winners whose attempts were in flight when the
+// last one was sent, at most one per connection.
 func (c *Crowd) Last() (places []int) {
 	var sent time.Duration
 	for i := range c.shoppers {
@@ -33,9 +33,9 @@ func (c *Crowd) Last() (places []int) {
 	return places
 }
 
-// Ask has winners ask for their orders one after the other, each until the order
-// is there or ctx ends, and returns how many have which status; "" are those who
-// got no answer.
+// Ask polls for winners' orders one after the other, each until the order
+// exists or ctx ends, and returns how many have which status; "" counts those
+// without an answer.
 func (c *Crowd) Ask(ctx context.Context, winners []int) map[string]int64 {
 	all := map[string]int64{}
 	w := &hand{link: c.client.newLink(ctx)}
@@ -52,7 +52,7 @@ func (c *Crowd) Ask(ctx context.Context, winners []int) map[string]int64 {
 	return all
 }
 
-// askPause is the pause between two questions for an order that is not there yet.
+// askPause is the pause between two polls for an order that does not exist yet.
 const askPause = 2 * time.Millisecond
 
 // askFor polls for one order until it has left the line.
@@ -74,8 +74,8 @@ func (c *Crowd) askFor(ctx context.Context, w *hand, i int) (status string) {
 	}
 }
 
-// Entries is the client's log: what every shopper was told. The user of shopper
-// i is first + i.
+// Entries returns the client log: the answers that every shopper got. The user
+// of shopper i is first + i.
 func (c *Crowd) Entries(first int64) []proof.ClientRecord {
 	entries := make([]proof.ClientRecord, len(c.shoppers))
 	for i := range c.shoppers {

@@ -19,18 +19,18 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 
-// shop is a server that speaks the API as far as a crowd uses it: so many units,
-// the others are told all-held.
+// shop is a fake server with the part of the API that a crowd uses: it has some
+// units, and answers all-held to the other shoppers.
 type shop struct {
 	mu      sync.Mutex
 	units   int
-	hot     map[string]bool // paths that were told too-hot once
+	hot     map[string]bool // paths that were answered too-hot once
 	orders  map[string]int  // polls by number
 	rushed  map[string]int
-	denies  bool           // the shop knows no number afterwards
+	denies  bool           // the shop no longer knows any number
 	unclear bool           // the first rush of every path is answered "unknown"
-	unsure  bool           // every rush is
-	leaves  bool           // it goes away when all units are held
+	unsure  bool           // every rush is answered "unknown"
+	leaves  bool           // it disconnects when all units are held
 	base    string         // for the bank's address
 	paid    map[string]int // payments by number
 
@@ -117,9 +117,9 @@ func open(t *testing.T, s *shop) string {
 
 func mint(user int64) (string, error) { return strconv.FormatInt(user, 10), nil }
 
-// TestCrowdBuysWhatIsThere goes through a crowd's life: paths, attempts, those
-// who come again, orders, and the log of what everybody was told.
-func TestCrowdBuysWhatIsThere(t *testing.T) {
+// TestCrowdBuysAllUnits goes through a crowd's life: paths, attempts, retries,
+// orders, and the client log.
+func TestCrowdBuysAllUnits(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 7, hot: map[string]bool{}, unclear: true}
 	c := NewCrowd(CrowdConfig{BaseURL: open(t, s), Items: []int64{1, 2}, Shoppers: 50, FirstUser: 100, Connections: 8, Token: mint})
@@ -152,7 +152,7 @@ func TestCrowdBuysWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestCrowdRepeatsAttempts sends a few shoppers' paths many times over, and knows
+// TestCrowdRepeatsAttempts sends a few shoppers' paths many times, and checks
 // which winners were answered last.
 func TestCrowdRepeatsAttempts(t *testing.T) {
 	t.Parallel()
@@ -171,7 +171,7 @@ func TestCrowdRepeatsAttempts(t *testing.T) {
 	}
 	last := r.Last()
 	if len(last) == 0 || len(last) > 4 {
-		t.Fatalf("%d attempts were under way on 4 connections when the last was sent", len(last))
+		t.Fatalf("%d attempts were in flight on 4 connections when the last was sent", len(last))
 	}
 	for no, n := range s.rushed {
 		if n < 2 || n > 3 {
@@ -180,7 +180,7 @@ func TestCrowdRepeatsAttempts(t *testing.T) {
 	}
 }
 
-// TestRunFollowsEveryWinner to the order, and says who was lost on the way.
+// TestRunFollowsEveryWinner checks that each one is followed to the order.
 func TestRunFollowsEveryWinner(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 40}
@@ -198,8 +198,8 @@ func TestRunFollowsEveryWinner(t *testing.T) {
 	}
 }
 
-// TestRunPaysForTheShare that was asked for, each once, with more payers than
-// may pay at a time.
+// TestRunPaysForTheShare checks the configured share, each paid once, with more
+// payers than may pay at the same time.
 func TestRunPaysForTheShare(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 200}
@@ -221,7 +221,7 @@ func TestRunPaysForTheShare(t *testing.T) {
 	}
 }
 
-func TestRunReportsANumberThatIsLost(t *testing.T) {
+func TestRunReportsALostNumber(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 1, denies: true}
 	cfg := DefaultConfig()
@@ -235,14 +235,15 @@ func TestRunReportsANumberThatIsLost(t *testing.T) {
 	}
 }
 
-// TestMembersAreFound in documents as servers write them, and not guessed.
+// TestMembersAreFound checks documents as servers write them; members must not
+// be guessed.
 func TestMembersAreFound(t *testing.T) {
 	t.Parallel()
 	for doc, want := range map[string]string{
 		`{"code":"all-held"}`:                 "all-held",
 		"{\n  \"code\" : \"x\",\n \"a\": 1 }": "x",
 		`{"decode":"no","code":"yes"}`:        "yes",
-		`{"code":"a\"b"}`:                     "", // escapes are not decoded, so not taken
+		`{"code":"a\"b"}`:                     "", // escapes are not decoded, so not accepted
 		`{"code":3}`:                          "",
 		`{"code"`:                             "",
 		``:                                    "",
@@ -255,7 +256,7 @@ func TestMembersAreFound(t *testing.T) {
 		t.Errorf("%d %v", n, ok)
 	}
 	if _, ok := numberMember([]byte(`{"position": -1}`), `"position"`); ok {
-		t.Error("a negative number was taken")
+		t.Error("a negative number was accepted")
 	}
 }
 

@@ -3,7 +3,7 @@ package loadgen
 import "golang.org/x/sys/unix"
 
 // descriptorLimit is how many files this process may open. The Go runtime has
-// raised the soft limit to the hard one already.
+// already raised the soft limit to the hard one.
 func descriptorLimit() int {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

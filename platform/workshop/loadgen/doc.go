@@ -1,20 +1,22 @@
-// Package loadgen plays shoppers: over HTTP and WebSocket, the way a page or an
-// app would, against a server it knows only by URL and signing key. It keeps a
-// log of what every shopper was told, so that the books can be held against it.
+// Package loadgen plays shoppers: over HTTP and WebSocket, as a page or an app
+// would, against a server of which it knows only the URL and the signing key.
+// It keeps a log of every answer that shoppers got, so that the books can be
+// checked against it.
 //
-// A run has five phases. Door: where the item asks for it, every shopper reserves
-// and does the proof of work, before anything is measured; what a program cannot do
-// is said in one sentence instead. Prepare: tokens are minted, sockets opened and
-// rush paths fetched while the item has not opened yet. Fire: every shopper sends
-// the attempt, at a rate or as fast as the connections allow. Follow: every
-// winner polls and listens until the order is there, and the chosen share pays
-// at the bank. Report: latencies, answers and what did not add up.
+// A run has five phases. Door: if the item requires it, every shopper reserves
+// and does the proof of work, before anything is measured; a check that a
+// program cannot pass is reported in one sentence instead. Prepare: tokens are
+// minted, sockets opened and rush paths fetched while the item has not opened
+// yet. Fire: every shopper sends the attempt, at a rate or as fast as the
+// connections allow. Follow: every winner polls and listens until the order
+// exists, and the chosen share pays at the bank. Report: latencies, answers and
+// inconsistencies.
 //
-// Whatever is sent by the thousand goes through package wire; planning, sockets
-// and paying at the bank go through ordinary clients. A [Crowd] is shoppers without
-// sockets, payments and a progress bar, for measurements with a plan of their own.
+// Requests sent by the thousand go through package wire; planning, sockets and
+// paying at the bank use ordinary clients. A [Crowd] is shoppers without
+// sockets, payments and a progress bar, for custom measurements.
 //
-// One Run owns its shoppers; each is touched by one goroutine at a time: first
-// by a preparing worker, then by a firing one, then by its own follower. What
-// sockets report goes through a mutex of the shopper.
+// One Run owns its shoppers; each is used by one goroutine at a time: first by
+// a preparing worker, then by a firing one, then by its own follower. Reports
+// from sockets go through a mutex of the shopper.
 package loadgen

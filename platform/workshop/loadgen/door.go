@@ -16,23 +16,23 @@ import (
 	"stampede/platform/workshop/loadgen/wire"
 )
 
-// door is what an item asks of shoppers before it gives out rush paths. A crowd
-// goes through it as pages do: it reserves where the session wants that, and does
-// the work that the human check asks for.
+// door is what an item requires of shoppers before it issues rush paths. A
+// crowd passes it as pages do: it reserves if the session requires that, and
+// does the work that the human check demands.
 type door struct {
-	work    bool // a proof of work is asked for
-	reserve bool // a reservation is asked for; the work is done for it then
+	work    bool // a proof of work is required
+	reserve bool // a reservation is required; the work is then done for it
 
-	// solvers has a place for each core: more proofs at once would be done no
-	// sooner, and those under way must not wait until their challenges expire.
+	// solvers has a slot for each core: more concurrent proofs would finish no
+	// sooner, and running ones must finish before their challenges expire.
 	solvers chan struct{}
 
 	mu         sync.Mutex
-	worked     *hdrhistogram.Histogram // the time that each proof took
+	worked     *hdrhistogram.Histogram // the duration of each proof
 	difficulty int
 	reserved   int64
 	refused    map[string]int64 // of the reservations
-	took       time.Duration    // for all that was done ahead of the rush
+	took       time.Duration    // for everything done ahead of the rush
 }
 
 func newDoor(work, reserve bool) *door {
@@ -42,21 +42,21 @@ func newDoor(work, reserve bool) *door {
 	}
 }
 
-// worksForPaths reports whether each path costs a proof of work. Where there is a
-// reservation it was done for that.
+// worksForPaths reports whether each path costs a proof of work. With a
+// reservation the work was done for that.
 func (d *door) worksForPaths() bool { return d.work && !d.reserve }
 
-// DoorReport is how a crowd got through the door. Reservations and proofs of work
-// take their time before the rush and are in none of its figures.
+// DoorReport says how a crowd got through the door. Reservations and proofs of
+// work happen before the rush and are not part of its figures.
 type DoorReport struct {
-	Seconds    float64          `json:"seconds"` // reservations, work and paths, as far as they were got ahead
+	Seconds    float64          `json:"seconds"` // reservations, work and paths, as far as done in advance
 	Reserved   int64            `json:"reserved"`
 	Refused    map[string]int64 `json:"reservations_refused,omitempty"`
 	Proofs     Latency          `json:"proofs_of_work_ms"` // how many, and how long each took on a core of this machine
 	Difficulty int              `json:"difficulty,omitempty"`
 }
 
-// report is nil where nothing was asked for.
+// report returns nil if the item required nothing.
 func (d *door) report() *DoorReport {
 	if !d.work && !d.reserve {
 		return nil
@@ -66,7 +66,7 @@ func (d *door) report() *DoorReport {
 	return &DoorReport{d.took.Seconds(), d.reserved, d.refused, summarize(d.worked), d.difficulty}
 }
 
-// Reserve has every shopper reserve their item.
+// Reserve makes every shopper reserve their item.
 func (c *Crowd) Reserve(ctx context.Context) {
 	c.each(ctx, len(c.shoppers), func(w *hand, i int) {
 		code, err := c.reserveFor(ctx, w, i)
@@ -116,8 +116,8 @@ func (c *Crowd) doProved(ctx context.Context, purpose string, item int64, target
 	return refusedWith(into, err)
 }
 
-// prove gets a challenge and solves it. The challenge is fetched when a core is
-// free for it, so that its lifetime does not pass in waiting.
+// prove gets a challenge and solves it. It fetches the challenge when a core is
+// free, so that the challenge does not expire while waiting.
 func (c *Crowd) prove(ctx context.Context, purpose string, item int64, token string) (header, code string, err error) {
 	select {
 	case c.door.solvers <- struct{}{}:
@@ -148,7 +148,7 @@ func (c *Crowd) prove(ctx context.Context, purpose string, item int64, token str
 	return header, "", nil
 }
 
-// refusedWith is the code of an answer that said no; empty for a yes.
+// refusedWith returns a refusal's code; empty for a success.
 func refusedWith(resp *wire.Response, err error) (string, error) {
 	if err != nil || resp.Status < http.StatusBadRequest {
 		return "", err
@@ -156,7 +156,7 @@ func refusedWith(resp *wire.Response, err error) (string, error) {
 	return string(codeOfAnswer(resp)), nil
 }
 
-// itemTarget is an address below an item's.
+// itemTarget returns a target below an item's.
 func itemTarget(item int64, below string) string {
 	return "/api/v1/items/" + strconv.FormatInt(item, 10) + below
 }

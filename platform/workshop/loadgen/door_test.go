@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// doorOfShop is what the shop asks for before it gives out paths.
+// doorOfShop is what the shop requires before it issues paths.
 type doorOfShop struct {
 	asksWork, reserves bool
-	human              string          // of the item; for kinds that a program cannot pass
+	human              string          // the item's check, for kinds that a program cannot pass
 	closed             bool            // the reservation
-	places             int             // reservations that there are
+	places             int             // available reservations
 	reserved           map[string]bool // by token
 	used               map[string]bool // proofs
 }
@@ -44,7 +44,7 @@ func (s *shop) item(id string) map[string]any {
 // bitsOfShop is little work: 16 hashes on average.
 const bitsOfShop = 4
 
-// proved takes a proof of work for one purpose and shopper, once.
+// proved accepts a proof of work for one purpose and shopper, once.
 func (s *shop) proved(r *http.Request, purpose, token string) bool {
 	proof := strings.TrimPrefix(r.Header.Get("Human-Check"), "pow:")
 	if proof == "" {
@@ -82,7 +82,7 @@ func playOf(base string) Config {
 	return cfg
 }
 
-// TestShoppersWorkForTheirPaths where the item asks for a proof of work.
+// TestShoppersWorkForTheirPaths checks an item that requires a proof of work.
 func TestShoppersWorkForTheirPaths(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 10, doorOfShop: doorOfShop{asksWork: true}}
@@ -94,7 +94,7 @@ func TestShoppersWorkForTheirPaths(t *testing.T) {
 		t.Errorf("%+v, at the door %+v", rep.Answers, rep.Door)
 	}
 	if _, told := rep.Latency["path"]; told || rep.MaxConcurrent != 0 {
-		t.Error("the time for the work passes for the server's")
+		t.Error("the time of the work is reported as the server's")
 	}
 	var out bytes.Buffer
 	if err := rep.Write(&out); err != nil || !strings.Contains(out.String(), "proofs of work") {
@@ -102,8 +102,8 @@ func TestShoppersWorkForTheirPaths(t *testing.T) {
 	}
 }
 
-// TestShoppersReserveFirst with the work done for that, and who got no place is told
-// so at the door.
+// TestShoppersReserveFirst checks that the work is done for the reservation,
+// and that shoppers without one are counted at the door.
 func TestShoppersReserveFirst(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 10, doorOfShop: doorOfShop{asksWork: true, reserves: true, places: 25}}
@@ -119,9 +119,9 @@ func TestShoppersReserveFirst(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBePlayedIsSaidFirst in one sentence, before anything is sent in
-// numbers.
-func TestWhatCannotBePlayedIsSaidFirst(t *testing.T) {
+// TestUnplayableItemIsReportedFirst checks for one sentence before requests are
+// sent by the thousand.
+func TestUnplayableItemIsReportedFirst(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {
 		shop   *shop
@@ -140,14 +140,14 @@ func TestWhatCannotBePlayedIsSaidFirst(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if len(c.shop.rushed) > 0 {
-			t.Errorf("%q was found out by rushing", want)
+			t.Errorf("%q was found only by rushing", want)
 		}
 	}
 }
 
-// TestAPlayThatIsCutShortStillReports what shoppers were told, without calling
-// anything a broken promise that was only not looked at any more.
-func TestAPlayThatIsCutShortStillReports(t *testing.T) {
+// TestInterruptedRunStillReports checks that the report contains the answers so
+// far, and does not count unchecked orders as broken promises.
+func TestInterruptedRunStillReports(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 40}
 	cfg := playOf(open(t, s))
@@ -173,12 +173,12 @@ func TestAPlayThatIsCutShortStillReports(t *testing.T) {
 		}
 	}
 	if int64(told) != rep.Answers[answerQueued] {
-		t.Errorf("the log knows %d of %d in line", told, rep.Answers[answerQueued])
+		t.Errorf("the log has %d of %d in line", told, rep.Answers[answerQueued])
 	}
 }
 
-// TestAPlayThatIsCutShortBeforeItsRushSaysWhere it was.
-func TestAPlayThatIsCutShortBeforeItsRushSaysWhere(t *testing.T) {
+// TestRunInterruptedBeforeTheRushNamesItsPhase checks the error.
+func TestRunInterruptedBeforeTheRushNamesItsPhase(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg := playOf(open(t, &shop{}))
@@ -188,7 +188,7 @@ func TestAPlayThatIsCutShortBeforeItsRushSaysWhere(t *testing.T) {
 	}
 }
 
-func TestACountdownSaysUntilWhen(t *testing.T) {
+func TestCountdownShowsItsEnd(t *testing.T) {
 	t.Parallel()
 	got := Snapshot{Phase: "wait for the opening", Waits: 90*time.Second - time.Millisecond}.line()
 	if !strings.HasPrefix(got, "wait for the opening, 1m30s to go, until 2") {

@@ -14,34 +14,34 @@ import (
 )
 
 const (
-	// firstPoll is when an eager shopper asks first, and maxPoll how far apart the
-	// questions grow before the shopper asks as the server told.
+	// firstPoll is when an eager shopper polls first, and maxPoll is how long
+	// its interval grows before it polls when the server says.
 	firstPoll = 10 * time.Millisecond
 	maxPoll   = 160 * time.Millisecond
-	// eagerWinners is how many winners ask sooner than a page would, because the
-	// tool measures when the order became visible; of those beyond, one in
+	// eagerWinners is how many winners poll sooner than a page would, because
+	// the tool measures when the order became visible; beyond them, one in
 	// eagerEvery does. If all did, a large sale would be measured under a load
-	// that no shop's page makes.
+	// that no shop's page causes.
 	eagerWinners = 1000
 	eagerEvery   = 100
-	// pollers is how many connections ask at once. Each question takes a
-	// millisecond, so they keep up with ten thousand a second.
+	// pollers is how many connections poll concurrently. Each poll takes a
+	// millisecond, so they manage ten thousand a second.
 	pollers = 32
-	// newsPlaces is how many pushes may wait for a poller; beyond, it finds out at
-	// its next question.
+	// newsPlaces is how many pushes may wait for a poller; beyond that, its
+	// next poll finds out.
 	newsPlaces = 1024
 )
 
-// followers polls for every shopper in line. A winner belongs to one poller.
+// followers polls for every shopper in line. Each winner belongs to one poller.
 type followers struct {
-	ctx     context.Context //nolint:containedctx // the pollers' life
+	ctx     context.Context //nolint:containedctx // the pollers' lifetime
 	cancel  context.CancelFunc
 	pollers []*poller
 	lines   []chan *trail // to the pollers
 	next    atomic.Int64
 	group   sync.WaitGroup // the pollers
 	payers  errgroup.Group
-	winners sync.WaitGroup // those who are not through
+	winners sync.WaitGroup // those still followed
 }
 
 func (r *run) startFollowers(ctx context.Context) *followers {
@@ -49,7 +49,7 @@ func (r *run) startFollowers(ctx context.Context) *followers {
 	f.ctx, f.cancel = context.WithCancel(ctx)
 	f.payers.SetLimit(pollers)
 	for range min(pollers, r.cfg.Connections) {
-		//nolint:contextcheck // followers' own context is made of ctx right above
+		//nolint:contextcheck // followers' context is derived from ctx above
 		p := &poller{run: r, winners: &f.winners, payers: &f.payers, link: r.client.newLink(f.ctx), news: make(chan *trail, newsPlaces), payments: make(chan payment)}
 		f.lines, f.pollers = append(f.lines, p.news), append(f.pollers, p)
 		f.group.Go(func() { p.work(f.ctx) })
@@ -57,8 +57,8 @@ func (r *run) startFollowers(ctx context.Context) *followers {
 	return f
 }
 
-// add hands a winner to a poller. It waits when the poller has that many
-// before it, which slows the crowd down rather than losing anybody.
+// add passes a winner to a poller. It blocks while the poller's queue is full,
+// which slows the crowd down instead of losing winners.
 func (f *followers) add(t *trail) {
 	line := f.lines[int(f.next.Add(1))%len(f.lines)]
 	t.mu.Lock()
@@ -72,7 +72,7 @@ func (f *followers) add(t *trail) {
 	}
 }
 
-// end stops the pollers. No winner may be added any more.
+// end stops the pollers. No winner may be added afterwards.
 func (f *followers) end() {
 	f.cancel()
 	f.group.Wait()
@@ -89,23 +89,23 @@ type poller struct {
 	payers  *errgroup.Group
 	link    link
 	resp    wire.Response
-	news    chan *trail // new winners, and those whom a push reached
-	open    trails      // ordered by when to ask next
+	news    chan *trail // new winners, and winners that got a push
+	open    trails      // ordered by the next poll
 	known   map[*trail]bool
-	// payments comes back from those that were started.
+	// payments receives the results of started payments.
 	payments chan payment
 }
 
-// work asks for its winners' orders, the one that is due first, and is woken by
-// pushes and by payments that came to an end.
+// work polls for its winners' orders, the earliest due first, and is woken by
+// pushes and finished payments.
 func (p *poller) work(ctx context.Context) {
 	defer p.link.close()
 	p.known = map[*trail]bool{}
-	defer func() { p.winners.Add(-len(p.known)) }() // cut off: the report says so
+	defer func() { p.winners.Add(-len(p.known)) }() // interrupted: the report says so
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		wait := time.Hour // none to ask for: only news wake
+		wait := time.Hour // nothing to poll: only news wakes the poller
 		if len(p.open) > 0 {
 			wait = time.Until(p.open[0].due)
 		}
@@ -123,14 +123,14 @@ func (p *poller) work(ctx context.Context) {
 			if len(p.open) == 0 {
 				continue
 			}
-			t := heap.Pop(&p.open).(*trail) //nolint:errcheck // the heap holds nothing else
+			t := heap.Pop(&p.open).(*trail) //nolint:errcheck // the heap contains nothing else
 			p.ask(t)
 			p.step(ctx, t)
 		}
 	}
 }
 
-// dismiss lets go of winners that were handed over as the poller ended.
+// dismiss releases winners that were added while the poller ended.
 func (p *poller) dismiss() {
 	for {
 		select {
@@ -145,10 +145,10 @@ func (p *poller) dismiss() {
 	}
 }
 
-// hear takes in a new winner, or goes on with one whom a push told something.
+// hear accepts a new winner, or continues with one that got a push.
 func (p *poller) hear(ctx context.Context, t *trail) {
 	if !p.known[t] {
-		if t.due.IsZero() { // not one that was through already
+		if t.due.IsZero() { // not one that has already finished
 			p.known[t] = true
 			p.step(ctx, t)
 		}
@@ -163,11 +163,11 @@ func (p *poller) hear(ctx context.Context, t *trail) {
 	p.step(ctx, t)
 }
 
-// step looks what a winner waits for: an order, then the end of the payment.
+// step checks what a winner waits for: an order, then the end of the payment.
 func (p *poller) step(ctx context.Context, t *trail) {
 	status, _, _ := t.state()
 	switch {
-	case t.paying: // what a push tells meanwhile is kept in the trail
+	case t.paying: // pushes that arrive meanwhile are kept in the trail
 	case status == gone:
 		p.finish(t)
 	case status == "" || status == statusPending && t.paid:
@@ -179,8 +179,8 @@ func (p *poller) step(ctx context.Context, t *trail) {
 	}
 }
 
-// pay lets a winner pay beside the polling, which measures; when as many pay as
-// may at once, after the next question.
+// pay starts a winner's payment beside the polling, which measures; if the
+// limit of concurrent payments is reached, it retries after the next poll.
 func (p *poller) pay(ctx context.Context, t *trail) {
 	t.paying = p.payers.TryGo(func() error {
 		paid := p.run.pay(ctx, t)
@@ -195,13 +195,13 @@ func (p *poller) pay(ctx context.Context, t *trail) {
 	}
 }
 
-// payment is how a winner's payment went.
+// payment is the result of a winner's payment.
 type payment struct {
 	trail *trail
 	made  bool
 }
 
-// later plans the next question.
+// later schedules the next poll.
 func (p *poller) later(t *trail) {
 	switch {
 	case t.pause == 0 && (t.eager || t.paid):
@@ -217,23 +217,22 @@ func (p *poller) later(t *trail) {
 
 func (p *poller) finish(t *trail) {
 	delete(p.known, t)
-	t.due = time.Now() // marks it as through
+	t.due = time.Now() // marks it as finished
 	p.run.settled.Add(1)
 	p.winners.Done()
 }
 
-// gone is the inner status of a number that is not in line: an end that no
-// server tells.
+// gone is the internal status of a number that is not in line; no server sends it.
 const gone = "gone"
 
-// ask polls once and notes what the server says.
+// ask polls once and records the server's answer.
 func (p *poller) ask(t *trail) {
 	r := p.run
 	s := &r.shoppers[t.shopper]
 	if t.token == "" {
 		token, err := r.token(int64(t.shopper))
 		if err != nil {
-			return // minted before for the path, so it cannot fail now
+			return // the token was already minted for the path, so this cannot fail
 		}
 		t.token = token
 	}
@@ -244,8 +243,8 @@ func (p *poller) ask(t *trail) {
 	}
 	if p.resp.Status >= http.StatusBadRequest {
 		if string(codeOfAnswer(&p.resp)) == "not-entered" {
-			if s.answer == idQueued { // else the attempt never arrived; that is an honest end
-				r.tally.violate(s.no.String(), "was answered 202 and is not known any more")
+			if s.answer == idQueued { // otherwise the attempt never arrived, which is a valid end
+				r.tally.violate(s.no.String(), "was answered 202 and is no longer known")
 			}
 			t.mu.Lock()
 			t.status = gone
@@ -259,15 +258,14 @@ func (p *poller) ask(t *trail) {
 		return
 	}
 	if position, told := numberMember(p.resp.Body, `"position"`); told && t.place(position) {
-		r.tally.violate(s.no.String(), "rose in line between two polls")
+		r.tally.violate(s.no.String(), "moved back in line between two polls")
 	}
 	if asked, ok := numberMember(p.resp.Body, `"poll_after_ms"`); ok && t.pause >= maxPoll {
 		t.pause = max(time.Duration(asked)*time.Millisecond, maxPoll)
 	}
 }
 
-// pay starts a payment and presses the bank's button; false when that was not
-// possible.
+// pay starts a payment and presses the bank's button; false if that failed.
 func (r *run) pay(ctx context.Context, t *trail) bool {
 	s := &r.shoppers[t.shopper]
 	token, err := r.token(int64(t.shopper))
@@ -279,7 +277,7 @@ func (r *run) pay(ctx context.Context, t *trail) bool {
 		r.tally.trouble("payment: " + codeOf(err))
 		return false
 	}
-	// The button at the address that a shopper's browser would open.
+	// The button on the page that a shopper's browser would open.
 	if err := r.client.call(ctx, http.MethodPost, p.PayURL, "", map[string]string{"action": "pay"}, nil); err != nil {
 		r.tally.trouble("bank: " + codeOf(err))
 		return false
@@ -293,7 +291,7 @@ type trails []*trail
 func (h trails) Len() int           { return len(h) }
 func (h trails) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
 func (h trails) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *trails) Push(x any)        { *h = append(*h, x.(*trail)) } //nolint:errcheck // the heap holds nothing else
+func (h *trails) Push(x any)        { *h = append(*h, x.(*trail)) } //nolint:errcheck // the heap contains nothing else
 func (h *trails) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

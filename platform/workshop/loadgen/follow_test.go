@@ -11,9 +11,9 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestAWinnerWhoComesTooLateIsLetGo: the pollers have ended with the play, and
-// nobody must wait for a winner that was handed over after that.
-func TestAWinnerWhoComesTooLateIsLetGo(t *testing.T) {
+// TestLateWinnerIsReleased: the pollers have ended with the run, and the run
+// must not wait for a winner added after that.
+func TestLateWinnerIsReleased(t *testing.T) {
 	t.Parallel()
 	r := &run{cfg: Config{Connections: 1}, Crowd: NewCrowd(CrowdConfig{BaseURL: "http://127.0.0.1:1", Items: []int64{1}, Shoppers: 1, Connections: 1, Token: mint})}
 	f := r.startFollowers(t.Context())
@@ -27,12 +27,12 @@ func TestAWinnerWhoComesTooLateIsLetGo(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(5 * time.Second):
-		t.Fatal("the play waits for a winner whom nobody follows")
+		t.Fatal("the run waits for a winner that no poller follows")
 	}
 }
 
-// TestPushesDuringAPaymentDoNotPayAgain: a winner hears of the order by push
-// while the payment is already under way.
+// TestPushesDuringAPaymentDoNotPayAgain: a winner gets a push about the order
+// while the payment is already in progress.
 func TestPushesDuringAPaymentDoNotPayAgain(t *testing.T) {
 	t.Parallel()
 	s := &shop{}
@@ -63,13 +63,13 @@ func TestPushesDuringAPaymentDoNotPayAgain(t *testing.T) {
 	for range 5 {
 		winner.heard(statusPending, true, time.Millisecond)
 	}
-	pgtest.Eventually(t, 5*time.Second, func() bool { return len(f.lines[0]) == 0 }, "the poller has taken the news in")
+	pgtest.Eventually(t, 5*time.Second, func() bool { return len(f.lines[0]) == 0 }, "the poller has received the news")
 	close(release)
 	f.winners.Wait()
 	if n := starts.Load(); n != 1 {
 		t.Fatalf("%d payments were started for one order", n)
 	}
 	if status, _, _ := winner.state(); status != "paid" {
-		t.Fatalf("the winner was last told %q", status)
+		t.Fatalf("the winner's last status is %q", status)
 	}
 }

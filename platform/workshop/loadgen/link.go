@@ -11,12 +11,12 @@ import (
 	"stampede/platform/workshop/loadgen/wire"
 )
 
-// link sends the requests of which a play has hundreds of thousands: paths,
-// rushes and polls. It belongs to one goroutine. The few others, and all of a
-// server behind TLS, go through net/http.
+// link sends the requests that a run makes by the hundred thousand: paths,
+// rushes and polls. It belongs to one goroutine. The other requests, and all to
+// a server behind TLS, go through net/http.
 type link interface {
-	// do sends one request; target begins with a slash. An error means that no
-	// whole answer came. into is used again.
+	// do sends one request; target begins with a slash. An error means that
+	// there was no complete answer. into is reused.
 	do(method, target, token string, body []byte, into *wire.Response) error
 	close()
 }
@@ -35,7 +35,7 @@ func (c *client) newLink(ctx context.Context) link {
 type wireLink struct {
 	conn    *wire.Conn
 	host    string
-	request []byte // used again
+	request []byte // reused
 	forget  func() bool
 }
 
@@ -70,7 +70,8 @@ func (l *tlsLink) do(method, target, token string, body []byte, into *wire.Respo
 
 func (*tlsLink) close() {}
 
-// plainAddress is where wire can dial a URL's server; empty where it cannot.
+// plainAddress returns the address at which wire can dial a URL's server; empty
+// if it cannot.
 func plainAddress(base string) (addr, host string) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" || u.Path != "" && u.Path != "/" {
@@ -83,7 +84,7 @@ func plainAddress(base string) (addr, host string) {
 	return addr, u.Host
 }
 
-// codeOfAnswer is the code of a refusal's problem document.
+// codeOfAnswer returns the code of a refusal's problem document.
 func codeOfAnswer(resp *wire.Response) []byte {
 	if code, ok := textMember(resp.Body, `"code"`); ok && len(code) > 0 {
 		return code
@@ -91,10 +92,10 @@ func codeOfAnswer(resp *wire.Response) []byte {
 	return strconv.AppendInt([]byte("http-"), int64(resp.Status), 10)
 }
 
-// textMember finds a member of a JSON document that is a plain text, without
-// decoding the rest: a tenth of the work, for documents that come by the
-// hundred thousand. name stands in its quotation marks. The server's documents
-// have no nested objects and no such text inside their values.
+// textMember finds a string member of a JSON document without decoding the
+// rest: a tenth of the work, for documents that arrive by the hundred thousand.
+// name includes its quotation marks. The server's documents have no nested
+// objects and no such text inside their values.
 func textMember(doc []byte, name string) ([]byte, bool) {
 	rest, ok := member(doc, name)
 	if !ok || len(rest) == 0 || rest[0] != '"' {
@@ -107,7 +108,7 @@ func textMember(doc []byte, name string) ([]byte, bool) {
 	return rest[1 : 1+end], true
 }
 
-// numberMember is textMember for a whole number from 0 on.
+// numberMember is textMember for a non-negative integer.
 func numberMember(doc []byte, name string) (int64, bool) {
 	rest, ok := member(doc, name)
 	end := 0
@@ -133,7 +134,7 @@ func member(doc []byte, name string) ([]byte, bool) {
 	return bytes.TrimLeft(rest[1:], " \t\r\n"), true
 }
 
-// rushTarget is where a path is sent.
+// rushTarget is the target to which a path is sent.
 func rushTarget(path string) string { return "/api/v1/rush/" + path }
 
 // The methods of the hot requests.

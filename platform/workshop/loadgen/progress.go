@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Snapshot is how far a run is.
+// Snapshot is the progress of a run.
 type Snapshot struct {
 	Phase   string           `json:"phase"`
 	Done    int64            `json:"done"`
-	Total   int64            `json:"total"` // 0 where the phase only waits
-	Waits   time.Duration    `json:"-"`     // to the end of such a phase; 0 where it has none
+	Total   int64            `json:"total"` // 0 if the phase only waits
+	Waits   time.Duration    `json:"-"`     // until the end of such a phase; 0 if it has none
 	Answers map[string]int64 `json:"answers"`
 }
 
@@ -20,7 +20,7 @@ func (r *run) snapshot() Snapshot {
 	phase, _ := r.phase.Load().(string)
 	done := r.done.Load()
 	if phase == "settle" {
-		done = r.settled.Load() // followers are at work long before their phase begins
+		done = r.settled.Load() // followers work long before their phase begins
 	}
 	s := Snapshot{Phase: phase, Done: done, Total: r.total.Load(), Answers: r.tally.counts()}
 	if end := r.waits.Load(); end != nil {
@@ -29,12 +29,12 @@ func (r *run) snapshot() Snapshot {
 	return s
 }
 
-// How often a bar is redrawn on a terminal, and a line written elsewhere.
+// How often the bar is redrawn on a terminal, or a line is written elsewhere.
 const (
 	redrawEvery = 100 * time.Millisecond
 	lineEvery   = 2 * time.Second
-	// countdownLines is about how many lines a countdown has from each moment on: a
-	// log that waits for a day is not a log of seconds.
+	// countdownLines is about how many more lines a countdown prints from any
+	// moment on: a wait of a day must not log every second.
 	countdownLines = 10
 )
 
@@ -81,7 +81,7 @@ func (r *run) showProgress() (stop func()) {
 // stays within 80.
 const barWidth = 30
 
-// line is the bar with its figures, or the countdown of a phase that only waits.
+// line formats the bar with its figures, or the countdown of a phase that only waits.
 func (s Snapshot) line() string {
 	switch {
 	case s.Total == 0 && s.Waits > 0:

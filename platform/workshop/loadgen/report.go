@@ -11,7 +11,7 @@ import (
 	"stampede/platform/watch/proof"
 )
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	ItemID    int64              `json:"item_id,string"`
 	Title     string             `json:"title"`
@@ -22,31 +22,30 @@ type Report struct {
 	Answers   map[string]int64   `json:"answers"`
 	Chart     []map[string]int64 `json:"chart"` // answers by kind for each second
 	Latency   map[string]Latency `json:"latency_ms"`
-	// AllVisible is seconds from the first attempt until every winner had an
-	// order.
+	// AllVisible is the seconds from the first attempt until every winner had an order.
 	AllVisible float64 `json:"all_winners_had_orders_after_seconds"`
-	// MaxConcurrent is what the server's --max-concurrent should be at least for
-	// as many paths a second as this run got: by Little's law, that many requests
-	// are under way when each takes as long as the slowest in a hundred. 0 when no
-	// paths were fetched ahead.
+	// MaxConcurrent is the minimum --max-concurrent of the server for as many
+	// paths per second as this run got: by Little's law, that many requests are
+	// in flight if each takes as long as the slowest in a hundred. 0 if no
+	// paths were fetched in advance.
 	MaxConcurrent int              `json:"suggested_max_concurrent,omitempty"`
-	Door          *DoorReport      `json:"door,omitempty"` // nil when the item asked for nothing
-	Outcomes      map[string]int64 `json:"outcomes"`       // winners by the last status they were told
+	Door          *DoorReport      `json:"door,omitempty"` // nil if the item required nothing
+	Outcomes      map[string]int64 `json:"outcomes"`       // winners by last known status
 	Troubles      map[string]int64 `json:"troubles,omitempty"`
 	Violations    []Violation      `json:"violations"`
-	NotKnown      *NotKnown        `json:"not_known,omitempty"` // nil when every winner was told an end, or broken promises say who was not
+	NotKnown      *NotKnown        `json:"not_known,omitempty"` // nil if every winner's outcome is known or reported as a broken promise
 
 	Entries []proof.ClientRecord `json:"-"`
 }
 
-// NotKnown are the numbers that were answered 202 by a server that went away before
-// it told their end.
+// NotKnown are the numbers answered 202 by a server that went away before it
+// reported their outcome.
 type NotKnown struct {
 	Count int      `json:"count"`
 	First []string `json:"first"` // the first few numbers
 }
 
-// shownNumbers is how many of many numbers a report names: enough to look one up.
+// shownNumbers is how many of many numbers a report lists: enough to look one up.
 const shownNumbers = 3
 
 func (n *NotKnown) add(no string) *NotKnown {
@@ -73,7 +72,7 @@ func histogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(5*time.Minute/time.Microsecond), 3)
 }
 
-// record takes a duration into a histogram; beyond its ends it counts as the end.
+// record adds a duration to a histogram, clamped to its range.
 func record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), int64(5*time.Minute/time.Microsecond))) // clamped into the range, so it cannot fail
 }
@@ -83,10 +82,10 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 	return Latency{h.TotalCount(), ms(h.ValueAtQuantile(50)), ms(h.ValueAtQuantile(90)), ms(h.ValueAtQuantile(99)), ms(h.Max())}
 }
 
-// report adds the crowd up after every winner has settled or the wait was given up.
-// A shopper counts as a winner who was told 202, and also one who got no answer:
-// whether that attempt won is for the order's status to say. Of a play that was cut
-// short, or whose server went away, it is not known whether an order came.
+// report summarizes the crowd after every winner has settled or the wait has
+// timed out. A shopper counts as a winner after a 202, and also without any
+// answer: the order's status decides whether that attempt won. If the run was
+// interrupted or its server went away, it is unknown whether an order exists.
 func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 	rep := &Report{
 		ItemID: r.cfg.ItemID, Title: r.item.Title, Shoppers: len(r.shoppers), Sockets: r.sockets.open,
@@ -110,12 +109,12 @@ func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 		case lost && status != gone && unheard:
 			rep.NotKnown = rep.NotKnown.add(s.no.String())
 		case lost && end != cutShort:
-			r.tally.violate(s.no.String(), "was answered 202 and had no end when the run gave up waiting")
+			r.tally.violate(s.no.String(), "was answered 202 and had no outcome when the run gave up waiting")
 		}
 		rep.Outcomes[outcome(s.answer == idQueued, status, unheard, end == cutShort)]++
 		if seen != 0 {
 			rep.AllVisible = max(rep.AllVisible, (seen - began).Seconds())
-			if s.trail.eager || seen == pushed { // the others asked when the server told them to
+			if s.trail.eager || seen == pushed { // the others polled when the server told them to
 				record(visible, seen-s.sent)
 			}
 		}
@@ -129,7 +128,7 @@ func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 		"refusal": v.Refusal, "grant": v.Grant, "order visible": summarize(visible), "push": summarize(push),
 	}
 	rep.Door = r.door.report()
-	if !r.door.worksForPaths() { // else it says how long this machine took for the work
+	if !r.door.worksForPaths() { // otherwise it measures this machine's work
 		rep.Latency["path"] = r.fetched.Took
 		rep.MaxConcurrent = underWay(r.fetched.PerSecond, r.fetched.Took)
 	}
@@ -141,8 +140,8 @@ func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 	return rep
 }
 
-// outcome names what a winner was told last. Of those who were not told that they
-// are in line, and whom a play that was cut short did not ask about, nothing is known.
+// outcome names a winner's last known status. Nothing is known about winners
+// without a 202 whose order an interrupted run did not query.
 func outcome(queued bool, status string, unheard, cut bool) string {
 	switch {
 	case status != "" && status != gone:
@@ -156,11 +155,11 @@ func outcome(queued bool, status string, unheard, cut bool) string {
 }
 
 // leastConcurrent is what a route needs on the smallest machine, whatever was
-// measured: a run of a few shoppers never has more under way.
+// measured: a run of a few shoppers never has more in flight.
 const leastConcurrent = 32
 
-// underWay is Little's law: how many requests are under way when so many come in
-// a second and each takes l's 99th percentile.
+// underWay is Little's law: how many requests are in flight at a given rate if
+// each takes l's 99th percentile.
 func underWay(perSecond float64, l Latency) int {
 	if l.Count == 0 {
 		return 0
@@ -168,8 +167,8 @@ func underWay(perSecond float64, l Latency) int {
 	return max(leastConcurrent, int(math.Ceil(perSecond*l.P99/1000)))
 }
 
-// NoPath reports whether not one shopper got as far as rushing, and the code
-// that most of them were refused a path with.
+// NoPath reports whether no shopper got a path, and the most frequent code with
+// which they were refused.
 func (rep *Report) NoPath() (code string, all bool) {
 	for _, kv := range byCount(rep.Answers) {
 		refused, noPath := strings.CutPrefix(kv.key, pathRefused)

@@ -18,7 +18,7 @@ func TestTheSuggestedConcurrencyIsLittlesLaw(t *testing.T) {
 		{20_000, 12.5, 1000, 250}, {33_333, 10, 1000, 334}, {100, 2, 50, leastConcurrent}, {0, 0, 0, 0},
 	} {
 		if got := underWay(c.perSecond, Latency{Count: c.count, P99: c.p99}); got != c.want {
-			t.Errorf("%g a second of %g ms: %d, want %d", c.perSecond, c.p99, got, c.want)
+			t.Errorf("%g per second of %g ms: %d, want %d", c.perSecond, c.p99, got, c.want)
 		}
 	}
 	var out strings.Builder
@@ -30,7 +30,7 @@ func TestTheSuggestedConcurrencyIsLittlesLaw(t *testing.T) {
 	}
 }
 
-func TestACrowdMeasuresItsPaths(t *testing.T) {
+func TestCrowdMeasuresItsPaths(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 7, hot: map[string]bool{}}
 	c := NewCrowd(CrowdConfig{BaseURL: open(t, s), Items: []int64{1}, Shoppers: 20, FirstUser: 100, Connections: 4, Token: mint})
@@ -40,9 +40,9 @@ func TestACrowdMeasuresItsPaths(t *testing.T) {
 	}
 }
 
-// TestAServerThatWentAwayBrokeNoPromise that anybody knows of: one line names some
-// of the numbers, and what to do.
-func TestAServerThatWentAwayBrokeNoPromise(t *testing.T) {
+// TestLostServerIsNotABrokenPromise checks for one line that names some of the
+// numbers, and what to do.
+func TestLostServerIsNotABrokenPromise(t *testing.T) {
 	t.Parallel()
 	cfg := playOf(open(t, &shop{units: 10, leaves: true}))
 	cfg.Shoppers, cfg.Connections, cfg.Settle = 10, 2, 200*time.Millisecond
@@ -57,15 +57,15 @@ func TestAServerThatWentAwayBrokeNoPromise(t *testing.T) {
 	if err := rep.Write(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("NOT KNOWN: the server went away before it told the end of orders %s and 7 more: start it again, then run stampede verify",
+	want := fmt.Sprintf("NOT KNOWN: the server went away before it reported the outcome of orders %s and 7 more: start it again, then run stampede verify",
 		strings.Join(rep.NotKnown.First, ", "))
 	if strings.Count(out.String(), "NOT KNOWN") != 1 || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "every order was") {
 		t.Errorf("%q is missing, or there is more than that:\n%s", want, out.String())
 	}
 }
 
-// TestABrokenPromiseIsSaidOnce, with some of the orders that it was broken to.
-func TestABrokenPromiseIsSaidOnce(t *testing.T) {
+// TestBrokenPromiseIsReportedOnce checks that the line names some of the orders.
+func TestBrokenPromiseIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	rep := &Report{Violations: []Violation{{"a", "rose"}, {"b", "rose"}, {"c", "fell"}, {"d", "rose"}, {"e", "rose"}}}
 	var out strings.Builder
@@ -78,9 +78,9 @@ func TestABrokenPromiseIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestAnswersHaveTheServersOwnNames: 503 unknown is an answer, and the repeats are
-// told, because the server counts each.
-func TestAnswersHaveTheServersOwnNames(t *testing.T) {
+// TestAnswersAreCountedByCode: 503 unknown is an answer, and the repeats are
+// reported, because the server counts each.
+func TestAnswersAreCountedByCode(t *testing.T) {
 	t.Parallel()
 	cfg := playOf(open(t, &shop{units: 5, unsure: true}))
 	cfg.Shoppers, cfg.Connections, cfg.Settle = 4, 2, 200*time.Millisecond
@@ -88,7 +88,7 @@ func TestAnswersHaveTheServersOwnNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Answers["unknown"] != 4 || len(rep.Answers) != 1 || rep.Troubles["an attempt was answered unknown and sent again"] != 8 {
+	if rep.Answers["unknown"] != 4 || len(rep.Answers) != 1 || rep.Troubles["an attempt was answered unknown and repeated"] != 8 {
 		t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
 	}
 }

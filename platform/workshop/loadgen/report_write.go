@@ -17,7 +17,7 @@ func (rep *Report) Write(w io.Writer) error {
 		sent += n
 	}
 	who := strconv.Itoa(rep.Shoppers)
-	if sent < int64(rep.Shoppers) { // the play was cut short
+	if sent < int64(rep.Shoppers) { // the run was interrupted
 		who = fmt.Sprintf("%d of %d", sent, rep.Shoppers)
 	}
 	fmt.Fprintf(&b, "%s shoppers rushed item %d %q in %.2f s: %.0f answers/s\n\n", who, rep.ItemID, rep.Title, rep.Seconds, rep.PerSecond)
@@ -44,7 +44,7 @@ func (rep *Report) Write(w io.Writer) error {
 	if len(rep.Outcomes) > 0 {
 		which := "every order was"
 		if rep.NotKnown != nil || len(rep.Violations) > 0 {
-			which = "the orders that were seen were"
+			which = "the orders seen were"
 		}
 		fmt.Fprintf(&b, "\nwinners: %s visible %.2f s after the first attempt\n", which, rep.AllVisible)
 		for _, kv := range byCount(rep.Outcomes) {
@@ -55,7 +55,7 @@ func (rep *Report) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "note: %s (%d times)\n", kv.key, kv.n)
 	}
 	if n := rep.NotKnown; n != nil {
-		fmt.Fprintf(&b, "NOT KNOWN: the server went away before it told the end of %s: start it again, then run stampede verify, with --client-log FILE where this run had --log FILE\n",
+		fmt.Fprintf(&b, "NOT KNOWN: the server went away before it reported the outcome of %s: start it again, then run stampede verify, with --client-log FILE if this run had --log FILE\n",
 			someOf(n.First, n.Count))
 	}
 	rep.writeViolations(&b)
@@ -63,7 +63,7 @@ func (rep *Report) Write(w io.Writer) error {
 	return err
 }
 
-// writeViolations says each kind of broken promise once, however often it was.
+// writeViolations prints each kind of broken promise once, with its count.
 func (rep *Report) writeViolations(b *strings.Builder) {
 	var details []string
 	orders := map[string][]string{}
@@ -79,7 +79,7 @@ func (rep *Report) writeViolations(b *strings.Builder) {
 	}
 }
 
-// someOf names the first of n orders.
+// someOf lists the first of n orders.
 func someOf(first []string, n int) string {
 	text := "order "
 	if n > 1 {
@@ -92,7 +92,7 @@ func someOf(first []string, n int) string {
 	return text
 }
 
-// writeDoor says what was done before the rush.
+// writeDoor prints what was done before the rush.
 func (rep *Report) writeDoor(b *strings.Builder) {
 	d := rep.Door
 	if d == nil {
@@ -115,7 +115,7 @@ func (rep *Report) writeDoor(b *strings.Builder) {
 // chartRows bounds the chart to what fits a screen; longer runs merge seconds.
 const chartRows = 20
 
-// writeChart draws a bar a second, the winners at its beginning.
+// writeChart draws one bar per second, with the winners first.
 func (rep *Report) writeChart(b *strings.Builder) {
 	if len(rep.Chart) == 0 {
 		return
@@ -143,7 +143,7 @@ func (rep *Report) writeChart(b *strings.Builder) {
 		const width = 50
 		all := int((r.granted + r.refused) * width / most)
 		won := int(r.granted * width / most)
-		if r.granted > 0 && won == 0 { // a few winners among many are the point of a sale: they are seen
+		if r.granted > 0 && won == 0 { // a few winners among many are the point of a sale, so show at least one character
 			won, all = 1, max(all, 1)
 		}
 		fmt.Fprintf(b, "%6d %9d   %s%s\n", i*step, r.granted+r.refused, strings.Repeat("█", won), strings.Repeat("░", all-won))
@@ -156,8 +156,8 @@ type counted struct {
 	n   int64
 }
 
-// byCount is the largest first, by name where they are equal, so that two reports
-// of the same run read the same.
+// byCount sorts by count, largest first, then by name, so that two reports of
+// the same run are equal.
 func byCount(m map[string]int64) []counted {
 	out := make([]counted, 0, len(m))
 	for k, n := range m {

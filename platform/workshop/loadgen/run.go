@@ -13,7 +13,7 @@ import (
 	"stampede/platform/base/app"
 )
 
-// run is one play from beginning to end.
+// run is one run from beginning to end.
 type run struct {
 	cfg Config
 	*Crowd
@@ -22,21 +22,20 @@ type run struct {
 
 	phase     atomic.Value // string
 	total     atomic.Int64
-	waits     atomic.Pointer[time.Time] // the end of a phase that only waits
-	won       atomic.Int64              // winners so far, to choose those who pay
-	settled   atomic.Int64              // winners who need not be followed any more
+	waits     atomic.Pointer[time.Time] // when a phase that only waits ends
+	won       atomic.Int64              // winners so far, to choose the payers
+	settled   atomic.Int64              // winners that need no more following
 	fetched   Fetched
 	followers *followers
 }
 
-// ErrInterrupted comes with the report of what was told until ctx ended.
-var ErrInterrupted = errors.New("the play was interrupted: the report is of what shoppers were told until then, and nothing after it was looked at")
+// ErrInterrupted accompanies the report of the answers until ctx ended.
+var ErrInterrupted = errors.New("the run was interrupted: the report covers the answers until then, and later outcomes were not checked")
 
 // Run plays the shoppers and reports. An error without a report means that the
-// play could not be carried out; refusals and broken promises are in the report.
-// When ctx ends after the first attempt was sent there are both, the error being
-// ErrInterrupted: what shoppers were told by then can still be held against the
-// books.
+// run failed; refusals and broken promises are in the report. If ctx ends after
+// the first attempt was sent, Run returns a report and ErrInterrupted: the
+// answers so far can still be checked against the books.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -71,15 +70,15 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return rep, nil
 }
 
-// prefetch bounds how long paths are fetched ahead: a path lives 120 s, and the
-// first must still be fresh when the last shopper fires.
+// prefetch bounds how long in advance paths are fetched: a path is valid for
+// 120 s, and the first must still be valid when the last shopper fires.
 const prefetch = 60 * time.Second
 
 // pathsFrom is how long before the opening the server issues paths.
 const pathsFrom = 2 * time.Minute
 
-// prepare goes through the door, opens sockets and fetches paths. Shoppers whose
-// path did not come in time fetch it as they fire.
+// prepare goes through the door, opens sockets and fetches paths. Shoppers
+// without a path by then fetch it when they fire.
 func (r *run) prepare(ctx context.Context) error {
 	if r.door.reserve {
 		if err := r.reserve(ctx); err != nil {
@@ -112,12 +111,13 @@ func (r *run) prepare(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// reserveMargin is more than our idea of the server's clock is off: reserving is no
-// race.
+// reserveMargin exceeds the error of our estimate of the server's clock:
+// reserving is not a race.
 const reserveMargin = time.Second
 
-// reserve has every shopper reserve, once that is open. Who holds a reservation
-// already gets the same answer again, also after it has closed.
+// reserve makes every shopper reserve once reservations are open. A shopper who
+// already has a reservation gets the same answer again, even after reservations
+// have closed.
 func (r *run) reserve(ctx context.Context) error {
 	if err := r.wait(ctx, "wait for the reservation", r.until(*r.item.ReserveFrom)+reserveMargin); err != nil {
 		return err
@@ -132,15 +132,15 @@ func (r *run) reserve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// openingMargin is half a tick of common timers: no shopper profits from being refused.
+// openingMargin is half a tick of common timers: too early an attempt is only refused.
 const openingMargin = 5 * time.Millisecond
 
-// waitForOpening ends a moment after the opening by the server's clock.
+// waitForOpening returns shortly after the opening by the server's clock.
 func (r *run) waitForOpening(ctx context.Context) error {
 	return r.wait(ctx, "wait for the opening", r.until(r.item.OpensAt)+openingMargin)
 }
 
-// rush sends every attempt once and has every winner followed.
+// rush sends every attempt once and follows every winner.
 func (r *run) rush(ctx context.Context) Volley {
 	r.begin("rush", len(r.shoppers))
 	f := firing{after: func(w *hand, i int) {
@@ -159,15 +159,14 @@ func (r *run) rush(ctx context.Context) Volley {
 		r.followers.add(s.trail)
 	}}
 	if r.cfg.Rate > 0 {
-		// A burst of 10 ms: one attempt at a time cannot be timed finely enough for
+		// A burst of 10 ms: single attempts cannot be timed finely enough for
 		// tens of thousands a second.
 		f.pace = rate.NewLimiter(rate.Limit(r.cfg.Rate), max(1, int(r.cfg.Rate/100)))
 	}
 	return r.fire(ctx, f)
 }
 
-// settle waits until no winner needs to be followed any more, at most the
-// configured time.
+// settle waits until no winner needs following any more, at most the configured time.
 func (r *run) settle(ctx context.Context) {
 	r.begin("settle", int(r.won.Load()))
 	finished := make(chan struct{})
@@ -181,17 +180,17 @@ func (r *run) settle(ctx context.Context) {
 	<-finished
 }
 
-// ending is how a play came to its end.
+// ending is how a run ended.
 type ending uint8
 
 const (
-	waitedOut ending = iota // every winner settled, or the wait for it was over
+	waitedOut ending = iota // every winner settled, or the wait timed out
 	cutShort                // by the operator
-	deserted                // the server does not answer any more
+	deserted                // the server no longer answers
 )
 
-// ending asks the server once more: one that went away has broken no promise
-// that is known.
+// ending queries the server once more: if it went away, a broken promise cannot
+// be proved.
 func (r *run) ending(ctx context.Context) ending {
 	if ctx.Err() != nil {
 		return cutShort
@@ -205,8 +204,8 @@ func (r *run) ending(ctx context.Context) ending {
 	return waitedOut
 }
 
-// why is what ended a play before anything was rushed: where ctx did, not what broke
-// because of it.
+// why returns the error that ended a run before the rush: the interrupt if ctx
+// ended, not its consequences.
 func (r *run) why(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -221,7 +220,7 @@ func (r *run) begin(phase string, total int) {
 	r.waits.Store(nil)
 }
 
-// wait is a phase of its own that takes so long, if that is positive.
+// wait runs a phase that only waits for the given time, if that is positive.
 func (r *run) wait(ctx context.Context, phase string, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -12,13 +12,13 @@ type Sale struct {
 	Name     string
 	Title    string
 	Stock    int // of each item
-	Items    int // how many items of the same kind; 0 is one
+	Items    int // how many items of the same kind; 0 means one
 	OpensAt  time.Time
 	Open     time.Duration // how long it stays open
 	PayAfter time.Duration // the payment window, at least 10 s
 }
 
-// Planned names what was planned.
+// Planned contains the ids of a planned sale.
 type Planned struct {
 	ActivityID string
 	SessionID  string
@@ -26,7 +26,7 @@ type Planned struct {
 	ItemIDs    []string
 }
 
-// The prices of a planned sale, in fen: a familiar kind of bargain.
+// The prices of a planned sale, in fen: a typical discount.
 const (
 	listPriceFen = 899_900
 	salePriceFen = 9_900
@@ -80,7 +80,7 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 		return Planned{}, fmt.Errorf("plan a sale: %w", err)
 	}
 	if len(made.Sessions) != 1 || len(made.Sessions[0].Items) != len(items) {
-		return Planned{}, fmt.Errorf("plan a sale: the server answered without the session or an item")
+		return Planned{}, fmt.Errorf("plan a sale: the server's answer lacks the session or an item")
 	}
 	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities/"+made.ID+"/publish", operatorToken, nil, nil); err != nil {
 		return Planned{}, fmt.Errorf("publish the sale: %w", err)

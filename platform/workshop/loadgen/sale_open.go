@@ -17,7 +17,8 @@ type OpenSale struct {
 	ClosesAt time.Time
 }
 
-// operatorActivity is what the tool reads of an activity as operators see it.
+// operatorActivity is the part of the operator's view of an activity that the
+// tool reads.
 type operatorActivity struct {
 	ID       string    `json:"id"`
 	Name     string    `json:"name"`
@@ -35,9 +36,9 @@ type operatorActivity struct {
 	} `json:"sessions"`
 }
 
-// OpenSales lists the sales of one item with that title which were planned under a
-// name that is wanted and are not over. It costs a request for each hundred
-// activities that are scheduled or running, and one for each that is wanted.
+// OpenSales lists the one-item sales with that title and a wanted name that are
+// not over. It costs one request for each hundred scheduled or running
+// activities, and one for each wanted activity.
 func OpenSales(ctx context.Context, baseURL, operatorToken, title string, wanted func(name string) bool) ([]OpenSale, error) {
 	c := newClient(baseURL, 1)
 	defer c.http.CloseIdleConnections()
@@ -62,7 +63,7 @@ func OpenSales(ctx context.Context, baseURL, operatorToken, title string, wanted
 				}
 				var whole operatorActivity
 				if err := c.call(ctx, http.MethodGet, "/api/v1/admin/activities/"+a.ID, operatorToken, nil, &whole); err != nil {
-					return nil, fmt.Errorf("look at sale %q: %w", a.Name, err)
+					return nil, fmt.Errorf("read sale %q: %w", a.Name, err)
 				}
 				if sale, ok := whole.sale(title); ok {
 					open = append(open, sale)
@@ -73,7 +74,8 @@ func OpenSales(ctx context.Context, baseURL, operatorToken, title string, wanted
 	return open, nil
 }
 
-// sale is the activity as PlanSale makes one: a session with one item.
+// sale converts an activity of the form that PlanSale creates: one session with
+// one item.
 func (a *operatorActivity) sale(title string) (OpenSale, bool) {
 	if len(a.Sessions) != 1 || len(a.Sessions[0].Items) != 1 {
 		return OpenSale{}, false
@@ -86,8 +88,8 @@ func (a *operatorActivity) sale(title string) (OpenSale, bool) {
 	}, item.SKU == planSKU && item.Title == title
 }
 
-// WithdrawSale deletes a sale that is not open yet, and ends one that is or that
-// opens within the minute: orders of it stay payable.
+// WithdrawSale deletes a sale that is not open yet, and terminates one that is
+// open or opens within the minute: its orders stay payable.
 func WithdrawSale(ctx context.Context, baseURL, operatorToken string, sale OpenSale) error {
 	c := newClient(baseURL, 1)
 	defer c.http.CloseIdleConnections()

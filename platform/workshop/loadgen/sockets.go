@@ -13,22 +13,23 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sockets are the WebSockets of the shoppers who listen.
+// sockets are the WebSockets of the listening shoppers.
 type sockets struct {
 	cancel context.CancelFunc // nil before they are opened
 	group  sync.WaitGroup
 	open   int
 }
 
-// socketDialers is how many sockets are opened at once: a flood of handshakes
-// is not what is measured.
+// socketDialers is how many sockets are opened concurrently: a flood of
+// handshakes is not what is measured.
 const socketDialers = 64
 
-// reservedDescriptors are kept for connections, files and the runtime.
+// reservedDescriptors is how many descriptors are reserved for connections,
+// files and the runtime.
 const reservedDescriptors = 512
 
-// MostSockets is how many sockets the descriptors of this process allow beside so
-// many connections.
+// MostSockets returns how many sockets this process's descriptors allow beside
+// that many connections.
 func MostSockets(connections int) int {
 	return max(0, descriptorLimit()-connections-reservedDescriptors)
 }
@@ -61,7 +62,7 @@ func (c *Crowd) Listen(ctx context.Context, n int) error {
 }
 
 // dial opens the i-th shopper's socket the way a page does: a browser cannot set a
-// header on a WebSocket, so the token travels as a subprotocol.
+// header on a WebSocket, so the token is sent as a subprotocol.
 func (c *Crowd) dial(ctx context.Context, i int) (*websocket.Conn, error) {
 	token, err := c.token(int64(i))
 	if err != nil {
@@ -75,7 +76,7 @@ func (c *Crowd) dial(ctx context.Context, i int) (*websocket.Conn, error) {
 	return conn, err
 }
 
-// listen notes every push about the shopper's own attempt.
+// listen records every push about the shopper's own attempt.
 func (c *Crowd) listen(ctx context.Context, conn *websocket.Conn, t *trail) {
 	defer func() { _ = conn.CloseNow() }()
 	for {
@@ -88,14 +89,14 @@ func (c *Crowd) listen(ctx context.Context, conn *websocket.Conn, t *trail) {
 			Type  string    `json:"type"`
 			Order orderView `json:"order"`
 		}
-		// The number was fetched before the attempt that this is about was sent.
+		// The number was fetched before its attempt was sent.
 		if json.Unmarshal(raw, &m) == nil && m.Type == "order" && m.Order.OrderNo == c.shoppers[t.shopper].no {
 			t.heard(m.Order.Status, true, at)
 		}
 	}
 }
 
-// close hangs up on the server, whose own way of ending sockets is not measured.
+// close drops the connections; how the server closes sockets is not measured.
 func (so *sockets) close() {
 	if so.cancel != nil {
 		so.cancel()
@@ -103,14 +104,14 @@ func (so *sockets) close() {
 	so.group.Wait()
 }
 
-// Pushed is what the shoppers who listen were told at their sockets.
+// Pushed summarizes the pushes to the listening shoppers.
 type Pushed struct {
 	Count int
 	Took  Latency       // each, from the attempt to the push
 	Last  time.Duration // from the first attempt to the last push
 }
 
-// AwaitPushes waits until every shopper who listens was told of the order at the
+// AwaitPushes waits until every listening shopper has received the order on the
 // socket, or ctx ends.
 func (c *Crowd) AwaitPushes(ctx context.Context) Pushed {
 	var p Pushed

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// answerID stands for an answer's code in memory: there are a million answers
+// answerID represents an answer's code in memory: there are a million answers
 // and a dozen codes.
 type answerID uint8
 
-// The answers that the tool itself knows; codes get the ids behind them.
+// The answers that the tool itself defines; codes get the ids after them.
 const (
 	idOpen    answerID = iota // not answered yet
 	idQueued                  // 202
-	idNone                    // no answer came: the number may be in line
-	idUnknown                 // the server did not know either, and said so
+	idNone                    // no answer: the number may be in line
+	idUnknown                 // the server answered that the outcome is unknown
 	idOther                   // a code beyond maxAnswers
 )
 
@@ -28,11 +28,11 @@ const maxAnswers = 64
 // maxSeconds bounds the chart; later answers count into its last second.
 const maxSeconds = 3600
 
-// maxViolations bounds what is kept in full; the report says how many there were.
+// maxViolations bounds how many are kept in full; the report gives the total.
 const maxViolations = 1000
 
 // tally counts answers by kind and by second. Safe for concurrent use: counting
-// is atomic, and mu guards what is rare.
+// is atomic, and mu guards the rare events.
 type tally struct {
 	names   atomic.Pointer[[]string] // by id; replaced, never changed
 	answers [maxAnswers]atomic.Int64
@@ -43,7 +43,7 @@ type tally struct {
 	violations []Violation
 }
 
-// Violation is a promise that the server broke towards a shopper.
+// Violation is a promise to a shopper that the server broke.
 type Violation struct {
 	OrderNo string `json:"order_no"`
 	Detail  string `json:"detail"`
@@ -55,7 +55,7 @@ func newTally() *tally {
 	return t
 }
 
-// idOf is the id of a code.
+// idOf returns the id of a code.
 func (t *tally) idOf(code []byte) answerID {
 	for i, name := range *t.names.Load() {
 		if name == string(code) {
@@ -85,7 +85,7 @@ func (t *tally) name(id answerID) string { return (*t.names.Load())[id] }
 // mayBeInLine reports whether an attempt's outcome is left to the order's status.
 func (id answerID) mayBeInLine() bool { return id == idQueued || id == idNone || id == idUnknown }
 
-// isRefusal reports whether an answer said no to a rush.
+// isRefusal reports whether an answer refused a rush.
 func (t *tally) isRefusal(id answerID) bool {
 	return id >= idOther && !strings.HasPrefix(t.name(id), pathRefused)
 }
@@ -128,8 +128,8 @@ func (t *tally) named(counts *[maxAnswers]atomic.Int64) map[string]int64 {
 	return m
 }
 
-// trouble notes something that kept a winner from going on without being a
-// broken promise, such as a payment that came too late.
+// trouble records something that stopped a winner without being a broken
+// promise, such as a late payment.
 func (t *tally) trouble(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

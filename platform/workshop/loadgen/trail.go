@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// trail is what one shopper is told after the attempt: of those who are in
-// line, and of those who listen at a socket. The poller that follows it and the
-// socket's goroutine meet at its mutex. Times count from the crowd's base; 0 is
-// not yet.
+// trail records what one shopper learns after the attempt; shoppers in line and
+// those with a socket have one. Its mutex synchronizes the poller that follows
+// it and the socket's goroutine. Times count from the crowd's base; 0 means not
+// yet.
 type trail struct {
 	shopper int // place in the crowd
 
-	// Of the poller alone:
+	// Owned by the poller:
 	pays   bool
-	paying bool // the payment is under way
+	paying bool // the payment is in progress
 	eager  bool // polled as soon as sensible, to measure
-	paid   bool // the payment was made; its end is awaited
-	unpaid bool // it could not be made
-	silent bool // the last question had no answer, or one about the server's own trouble
+	paid   bool // the payment was made; its result is awaited
+	unpaid bool // the payment failed
+	silent bool // the last poll had no answer or a server error
 	token  string
 	pause  time.Duration
 	due    time.Time
 
 	mu       sync.Mutex
-	position int64 // the last place in line that was told; untold before
+	position int64 // the last known place in line; untold before that
 	visible  time.Duration
 	pushed   time.Duration
-	status   string      // the last status heard
+	status   string      // the last known status
 	wake     chan *trail // the poller's; nil while none follows
 }
 
 func newTrail(i int) *trail { return &trail{shopper: i, position: untold} }
 
-// heard notes an order's status from a poll or a push and wakes the follower.
+// heard records an order's status from a poll or a push and wakes the follower.
 func (t *trail) heard(status string, push bool, at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,20 +46,20 @@ func (t *trail) heard(status string, push bool, at time.Duration) {
 	if push && t.pushed == 0 {
 		t.pushed = at
 	}
-	// A late poll must not overwrite what a push already told: pending_payment
-	// is the first status an order has, anything else comes after it.
+	// A late poll must not overwrite a newer push: pending_payment is the first
+	// status of an order, all others come later.
 	if t.status == "" || status != statusPending {
 		t.status = status
 	}
 	if push && t.wake != nil {
 		select {
 		case t.wake <- t:
-		default: // the poller is busy and comes by itself
+		default: // the poller is busy and polls anyway
 		}
 	}
 }
 
-// place notes a place in line and reports whether it rose.
+// place records a place in line and reports whether it increased.
 func (t *trail) place(position int64) (rose bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,17 +74,18 @@ func (t *trail) state() (status string, visible, pushed time.Duration) {
 	return t.status, t.visible, t.pushed
 }
 
-// untold is above every place in line, so that the first one told is no rise.
+// untold is above every place in line, so that the first place never counts as
+// an increase.
 const untold = int64(1) << 62
 
 const (
 	statusPending = "pending_payment"
 	answerQueued  = "queued"
-	// pathRefused stands before the code that refused a path.
+	// pathRefused is the prefix of the code that refused a path.
 	pathRefused = "path: "
-	// answerNone is written when no answer came: the number may be in line.
+	// answerNone means that there was no answer: the number may be in line.
 	answerNone = "no-answer"
-	// answerUnknown is the server's own word for an attempt that may be in line.
+	// answerUnknown is the server's code for an attempt that may be in line.
 	answerUnknown = "unknown"
 )
 

@@ -1,5 +1,5 @@
-// Package modeltest says how far the tests that compare with a model go: through a sample in make test, through
-// everything in make long.
+// Package modeltest determines how much the model-based tests cover: a sample
+// in make test, everything in make long.
 package modeltest
 
 import (
@@ -11,16 +11,15 @@ import (
 	"strconv"
 )
 
-// long is how many cases make long plays of each rapid test: some minutes for
+// long is how many cases of each rapid test make long runs: some minutes for
 // the slowest package.
 const long = 1000
 
 // whole reports whether make long started the tests.
 func whole() bool { return os.Getenv("STAMPEDE_LONG") != "" }
 
-// Checks sets how many cases the package's rapid tests play. It belongs into
-// TestMain, before flags are parsed, so that -rapid.checks still has the last
-// word.
+// Checks sets how many cases the package's rapid tests run. Call it in
+// TestMain, before flags are parsed, so that -rapid.checks can override it.
 func Checks(sample int) {
 	if whole() {
 		sample = long
@@ -30,8 +29,8 @@ func Checks(sample int) {
 	}
 }
 
-// Times is how often a test repeats what chance decides: sample, or in make long
-// long.
+// Times returns how many times a test repeats a random case: sample, or in make
+// long long.
 func Times(sample, long int) int {
 	if whole() {
 		return long
@@ -39,21 +38,21 @@ func Times(sample, long int) int {
 	return sample
 }
 
-// Permutations returns orders of the events: a sample, the same in every run, or
-// in make long all of them.
+// Permutations returns orderings of the events: a sample, the same in every
+// run, or in make long all of them.
 func Permutations[E cmp.Ordered](events []E, sample int) [][]E {
 	orders := all(events)
 	if whole() || sample >= len(orders) {
 		return orders
 	}
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // chance, not a secret
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // not security-relevant
 	random.Shuffle(len(orders), func(i, j int) { orders[i], orders[j] = orders[j], orders[i] })
 	return orders[:sample]
 }
 
-// all returns every order of the events, each once although events may repeat:
-// n! divided by the factorials of the repetitions. Eight different events make
-// 40,320 lists, so n stays small.
+// all returns every distinct ordering of the events, although events may
+// repeat: n! divided by the factorials of the repetitions. Eight different
+// events make 40,320 lists, so n stays small.
 func all[E cmp.Ordered](events []E) (orders [][]E) {
 	var walk func(so, left []E)
 	walk = func(so, left []E) {

@@ -23,29 +23,33 @@ import (
 )
 
 const (
-	// templatePrefix and testPrefix begin the names of the databases that this package makes, so that leftovers on a
-	// server which is not ours can be told from other people's data.
+	// templatePrefix and testPrefix begin the names of the databases that this
+	// package makes, so that leftovers on a shared server can be told from
+	// other data.
 	templatePrefix = "stampede_template_"
 	testPrefix     = "stampede_t_"
 
-	// templateLock is the advisory lock under which one process makes the template while the others wait. Any number
-	// will do that nobody else uses on a test server.
+	// templateLock is the advisory lock under which one process creates the
+	// template while the others wait. Any number that is otherwise unused on a
+	// test server will do.
 	templateLock = 0x5374616d70656465 // "Stampede"
 
-	// leftoverAfter is the age at which a test's database cannot be in use any more: `go test` ends a run after 10
-	// minutes unless told otherwise.
+	// leftoverAfter is the age after which a test's database cannot be in use
+	// any more: `go test` ends a run after 10 minutes by default.
 	leftoverAfter = 2 * time.Hour
 
-	// adminTimeout bounds one administrative step; the longest is making the template, some seconds on a busy machine.
+	// adminTimeout bounds one administrative step; the longest is creating the
+	// template, some seconds on a busy machine.
 	adminTimeout = 2 * time.Minute
 
-	// closeWithin bounds the wait for a pool's connections at the end of a test. A test has ended its work by then, so
-	// a connection that is still out will never come back.
+	// closeWithin bounds the wait for a pool's connections at the end of a
+	// test. The test has finished by then, so a connection that is still
+	// checked out is leaked.
 	closeWithin = 2 * time.Second
 )
 
-// DB gives a pool on a fresh, migrated database. Both are gone after the test; a connection that the test did not give
-// back fails it.
+// DB returns a pool on a fresh, migrated database. Both are removed after the
+// test; a connection that the test did not release fails it.
 func DB(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(context.Background(), DatabaseURL(t))
@@ -61,13 +65,14 @@ func DB(t testing.TB) *pgxpool.Pool {
 		select {
 		case <-closed:
 		case <-time.After(closeWithin):
-			t.Errorf("pgtest: %d connections were never given back to the pool", pool.Stat().AcquiredConns())
+			t.Errorf("pgtest: %d connections were never returned to the pool", pool.Stat().AcquiredConns())
 		}
 	})
 	return pool
 }
 
-// DatabaseURL gives the URL of a fresh, migrated database, which is dropped after the test.
+// DatabaseURL returns the URL of a fresh, migrated database, which is dropped
+// after the test.
 func DatabaseURL(t testing.TB) string {
 	t.Helper()
 	server := join(t).DatabaseURL
@@ -76,12 +81,13 @@ func DatabaseURL(t testing.TB) string {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("%s%d_%s", testPrefix, time.Now().Unix(), strings.ToLower(rand.Text()[:10]))
-	// Copying files beats writing every page to the log, as the default does, from a few hundred small files on.
+	// With a few hundred small files or more, copying files is faster than the
+	// default, which writes every page to the log.
 	if err := administer(server, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY FILE_COPY"); err != nil {
 		t.Fatalf("pgtest: create a database: %v", err)
 	}
 	t.Cleanup(func() {
-		// FORCE ends sessions that the test left open; what they hold is of no interest any more.
+		// FORCE ends sessions that the test left open.
 		if err := administer(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("pgtest: drop a database: %v", err)
 		}
@@ -89,8 +95,9 @@ func DatabaseURL(t testing.TB) string {
 	return withDatabase(server, name)
 }
 
-// administer runs one statement on a connection of its own: nothing stays open between tests that goleak would find, and
-// a connection over a unix socket takes two milliseconds.
+// administer runs one statement on a new connection, so that nothing stays open
+// between tests for goleak to find; a connection over a unix socket takes two
+// milliseconds.
 func administer(server, sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
@@ -103,7 +110,8 @@ func administer(server, sql string) error {
 	return err
 }
 
-// withDatabase replaces the database's name in a connection string of either form that Postgres knows.
+// withDatabase replaces the database's name in a connection string of either
+// Postgres form.
 func withDatabase(server, name string) string {
 	u, err := url.Parse(server)
 	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
@@ -113,16 +121,16 @@ func withDatabase(server, name string) string {
 	return u.String()
 }
 
-// templates remembers, per server, the template that this process has made sure of.
+// templates remembers, per server, the template that this process has ensured.
 var templates sync.Map // server URL → func() (string, error), which does the work once
 
 func templateOf(server string) (string, error) {
 	ensure, _ := templates.LoadOrStore(server, sync.OnceValues(func() (string, error) { return makeTemplate(server) }))
-	return ensure.(func() (string, error))() //nolint:errcheck // the map holds nothing else
+	return ensure.(func() (string, error))() //nolint:errcheck // the map contains nothing else
 }
 
-// templateName names what is in the template: the migrations, and the day, because migrating creates the partitions of
-// the next days.
+// templateName is a hash of the template's contents: the migrations, and the
+// day, because migrating creates the partitions of the next days.
 func templateName() (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, time.Now().UTC().Format(time.DateOnly)) // a hash never fails
@@ -143,15 +151,16 @@ func templateName() (string, error) {
 	return templatePrefix + hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-// makeTemplate makes sure that the template exists. It is built under another name and renamed when complete, so that a
-// process which is killed in between leaves nothing that looks finished.
+// makeTemplate makes sure that the template exists. It builds it under another
+// name and renames it when complete, so that a process killed in between leaves
+// nothing that looks finished.
 func makeTemplate(server string) (name string, err error) {
 	if name, err = templateName(); err != nil {
 		return "", err
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("pgtest: make the template database: %w", err)
+			err = fmt.Errorf("pgtest: create the template database: %w", err)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
@@ -160,9 +169,9 @@ func makeTemplate(server string) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = conn.Close(ctx) }() // also gives the advisory lock back
+	defer func() { _ = conn.Close(ctx) }() // also releases the advisory lock
 
-	// The usual case needs no lock: somebody has made it already.
+	// The usual case needs no lock: the template already exists.
 	if exists, err := hasDatabase(ctx, conn, name); err != nil || exists {
 		return name, err
 	}
@@ -194,8 +203,8 @@ func hasDatabase(ctx context.Context, conn *pgx.Conn, name string) (exists bool,
 	return exists, err
 }
 
-// dropLeftovers drops databases whose test was killed long ago. Ours vanish with the server; on one that was given by
-// URL they would pile up.
+// dropLeftovers drops databases whose test was killed long ago. On our own
+// server they vanish with it; on one given by URL they would pile up.
 func dropLeftovers(ctx context.Context, conn *pgx.Conn) error {
 	rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", testPrefix)
 	if err != nil {
@@ -210,7 +219,7 @@ func dropLeftovers(ctx context.Context, conn *pgx.Conn) error {
 		seconds, _, _ := strings.Cut(strings.TrimPrefix(name, testPrefix), "_")
 		made, err := strconv.ParseInt(seconds, 10, 64)
 		if err != nil || time.Since(time.Unix(made, 0)) < leftoverAfter {
-			continue // not one of ours, or in use
+			continue // not ours, or in use
 		}
 		_, err = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
 		errs = append(errs, err)

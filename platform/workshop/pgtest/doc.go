@@ -1,10 +1,13 @@
-// Package pgtest gives tests a real Postgres database and a real Redis of their own, in some tens of milliseconds.
+// Package pgtest gives each test a private, real Postgres database and Redis,
+// in some tens of milliseconds.
 //
 // # What a test gets
 //
-// DB and DatabaseURL give a fresh database with all migrations applied, cloned from a template; Redis and RedisURL give
-// an empty logical Redis database. Both are the test's alone and are taken back with it, so tests may run in parallel.
-// What belongs to a whole server is shared and must be left alone: FLUSHALL, SCRIPT FLUSH, CONFIG SET, ALTER SYSTEM.
+// DB and DatabaseURL return a fresh database with all migrations applied,
+// cloned from a template; Redis and RedisURL return an empty logical Redis
+// database. Both are private to the test and are reclaimed with it, so tests
+// may run in parallel. Server-wide state is shared and must not be changed:
+// FLUSHALL, SCRIPT FLUSH, CONFIG SET, ALTER SYSTEM.
 //
 // # Where the servers come from
 //
@@ -13,12 +16,16 @@
 // one Postgres and one Redis and passes their URLs: go test runs each package in a process of its own, and starting
 // servers in each would take longer than the tests.
 //
-// Otherwise, under a plain `go test`, each test process starts its own pair when its first test asks for one.
+// Otherwise, under a plain `go test`, each test process starts its own pair
+// when its first test needs one.
 //
-// Servers belong to a process of their own, which is the starting binary executed once more. It reads from a pipe that
-// the kernel closes when its starter ends, be it by kill -9; then it stops both servers and deletes their data.
-// Durability is switched off: a crash of the machine ends the tests anyway.
+// The servers belong to a separate process, which is the starting binary
+// executed once more. It reads from a pipe that the kernel closes when its
+// starter exits, even by kill -9; then it stops both servers and deletes their
+// data. Durability is switched off: a crash of the machine ends the tests
+// anyway.
 //
-// A package needs no TestMain for any of this: no goroutine and no connection outlives a test. Main exists for packages
-// that want the checks of a TestMain, such as goleak, in one line.
+// A package needs no TestMain for any of this: no goroutine and no connection
+// outlives a test. Main is for packages that want the checks of a TestMain,
+// such as goleak, in one line.
 package pgtest

@@ -13,16 +13,16 @@ import (
 	"stampede/platform/workshop/embedded"
 )
 
-// Durable starts a Postgres and a Redis of the benchmark's own that sync every write, as a shop's do. Those that tests
-// share sync nothing.
+// Durable starts a private Postgres and Redis for a benchmark that sync every
+// write, as a shop's do. Those shared by tests sync nothing.
 func Durable(b *testing.B) (*pgxpool.Pool, *redis.Client) {
 	b.Helper()
-	dir, err := os.MkdirTemp("", "stampede-durable-") //nolint:usetesting // Postgres may run as another account, which has to get in
+	dir, err := os.MkdirTemp("", "stampede-durable-") //nolint:usetesting // Postgres may run as another account, which needs access
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // as said; what lies in it is 0700
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above; its contents are 0700
 		b.Fatal(err)
 	}
 	stack, err := embedded.Start(b.Context(), embedded.Config{DataDir: filepath.Join(dir, "data")})

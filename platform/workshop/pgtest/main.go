@@ -22,11 +22,12 @@ func Main(m *testing.M, checks ...func() error) {
 			code = 1
 		}
 	}
-	os.Exit(code) //nolint:forbidigo // it is all of a TestMain
+	os.Exit(code) //nolint:forbidigo // this is the whole TestMain
 }
 
-// MainWaiting is Main for a package whose tests mostly wait, for Postgres, a relay or a tick: eight run at once instead
-// of one per processor, unless -parallel or -cpu said otherwise.
+// MainWaiting is Main for a package whose tests mostly wait, for Postgres, a
+// relay or a tick: eight run in parallel instead of one per processor, unless
+// -parallel or -cpu is set.
 func MainWaiting(m *testing.M, checks ...func() error) {
 	flag.Parse()
 	chosen := false

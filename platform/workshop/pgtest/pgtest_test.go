@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m, func() error { return goleak.Find() })
 }
 
-func TestDatabasesAreMigratedAndApart(t *testing.T) {
+func TestDatabasesAreMigratedAndIsolated(t *testing.T) {
 	t.Parallel()
 	one, other := pgtest.DB(t), pgtest.DB(t)
 	var tables int
@@ -27,7 +27,7 @@ func TestDatabasesAreMigratedAndApart(t *testing.T) {
 	}
 	var seen bool
 	if err := other.QueryRow(t.Context(), "SELECT to_regclass('mine') IS NOT NULL").Scan(&seen); err != nil || seen {
-		t.Errorf("a table of one test is seen by another: %v, %v", seen, err)
+		t.Errorf("a table of one test is visible to another: %v, %v", seen, err)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	}
 }
 
-func TestRedisDatabasesAreEmptyAndApart(t *testing.T) {
+func TestRedisDatabasesAreEmptyAndIsolated(t *testing.T) {
 	t.Parallel()
 	const tests = 40
 	var wg sync.WaitGroup

@@ -18,17 +18,20 @@ const (
 	// leaseTime is how long a logical database stays taken when its test is killed: longer than the 10 minutes after
 	// which `go test` ends a run.
 	leaseTime = 15 * time.Minute
-	// leaseWait is how long a test waits for one when all are taken, which only happens on a server with few.
+	// leaseWait is how long a test waits for a database when all are taken,
+	// which only happens on a server with few.
 	leaseWait = 30 * time.Second
 	// redisTimeout bounds one administrative step.
 	redisTimeout = 30 * time.Second
-	// leasePrefix names the leases, in database 0.
+	// leasePrefix is the key prefix of the leases, in database 0.
 	leasePrefix = "stampede:test:lease:"
 )
 
-// takeLease gives the caller one of the databases 1…ARGV[1] that nobody has, going round so that one that was just given
-// back rests. KEYS[1] is the cursor; ARGV[2] is the caller's token, ARGV[3] the lease in milliseconds, ARGV[4] the
-// prefix of the leases. Returns the number, 0 if all are taken. Cost: one SET for each taken database on the way.
+// takeLease gives the caller a free database of 1…ARGV[1], in rotation so that
+// a released one rests. KEYS[1] is the cursor; ARGV[2] is the caller's token,
+// ARGV[3] the lease in milliseconds, ARGV[4] the prefix of the leases. Returns
+// the number, 0 if all are taken. Cost: one SET for each taken database on the
+// way.
 var takeLease = redis.NewScript(`
 for _ = 1, ARGV[1] do
   local number = redis.call('INCR', KEYS[1]) % ARGV[1] + 1
@@ -38,15 +41,16 @@ for _ = 1, ARGV[1] do
 end
 return 0`)
 
-// endLease gives a database back unless somebody else has it by now. KEYS[1] is the lease, ARGV[1] the token. Returns
-// the number of leases ended.
+// endLease releases a database unless another test has it by now. KEYS[1] is
+// the lease, ARGV[1] the token. Returns the number of leases ended.
 var endLease = redis.NewScript(`
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
 end
 return 0`)
 
-// Redis gives a client on an empty logical database that is this test's alone. The client is closed after the test.
+// Redis returns a client on an empty logical database that is private to this
+// test. The client is closed after the test.
 func Redis(t testing.TB) *redis.Client {
 	t.Helper()
 	client, err := newClient(RedisURL(t))
@@ -57,8 +61,9 @@ func Redis(t testing.TB) *redis.Client {
 	return client
 }
 
-// RedisURL gives the URL of an empty logical database that is this test's alone until it ends. Never use FLUSHALL: it
-// takes the other tests' databases away.
+// RedisURL returns the URL of an empty logical database that is private to this
+// test until it ends. Never use FLUSHALL: it empties the other tests'
+// databases, too.
 func RedisURL(t testing.TB) string {
 	t.Helper()
 	server := join(t).RedisURL
@@ -68,13 +73,14 @@ func RedisURL(t testing.TB) string {
 	}
 	t.Cleanup(func() {
 		if err := endOf(server, number, token); err != nil {
-			t.Errorf("pgtest: give a Redis database back: %v", err)
+			t.Errorf("pgtest: release a Redis database: %v", err)
 		}
 	})
 	return withNumber(server, number)
 }
 
-// newClient is a client without background work: no notifications, which an own server never sends.
+// newClient returns a client without background work: no maintenance
+// notifications, which these servers never send.
 func newClient(rawURL string) (*redis.Client, error) {
 	opts, err := redis.ParseURL(rawURL)
 	if err != nil {
@@ -120,9 +126,10 @@ func lease(server string) (number int, token string, err error) {
 	return number, token, nil
 }
 
-// databasesOf is how many databases there are to give away. Database 0 is not: it holds the leases.
+// databasesOf returns how many databases can be leased. Database 0 cannot: it
+// contains the leases.
 func databasesOf(ctx context.Context, registry *redis.Client) (int, error) {
-	const usual = 16 // Redis's default, and what a server that hides its settings is taken for
+	const usual = 16 // Redis's default, also assumed for a server that hides its settings
 	answer, err := registry.ConfigGet(ctx, "databases").Result()
 	if err != nil {
 		if _, refused := errors.AsType[redis.Error](err); refused {
@@ -132,7 +139,7 @@ func databasesOf(ctx context.Context, registry *redis.Client) (int, error) {
 	}
 	count, err := strconv.Atoi(answer["databases"])
 	if err != nil || count < 2 {
-		return 0, fmt.Errorf("pgtest: the Redis server has %q databases, and tests need at least 2", answer["databases"])
+		return 0, fmt.Errorf("pgtest: the Redis server has %q databases, tests need at least 2", answer["databases"])
 	}
 	return count - 1, nil
 }
@@ -150,7 +157,7 @@ func empty(ctx context.Context, server string, number int) error {
 	return nil
 }
 
-// endOf empties a database, for the memory's sake, and gives it back.
+// endOf empties a database, to free its memory, and releases it.
 func endOf(server string, number int, token string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), redisTimeout)
 	defer cancel()
@@ -162,7 +169,7 @@ func endOf(server string, number int, token string) error {
 	key := leasePrefix + strconv.Itoa(number)
 	owner, err := registry.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) || (err == nil && owner != token) {
-		return nil // the test outlived its lease: the database may be somebody else's by now
+		return nil // the test outlived its lease: the database may belong to another test by now
 	}
 	if err != nil {
 		return err
@@ -177,7 +184,7 @@ func endOf(server string, number int, token string) error {
 func withNumber(server string, number int) string {
 	u, err := url.Parse(server)
 	if err != nil {
-		return server // redis.ParseURL will say what is wrong with it
+		return server // redis.ParseURL will report the error
 	}
 	if u.Scheme == "unix" {
 		query := u.Query()

@@ -22,26 +22,28 @@ import (
 const (
 	databaseEnv = "STAMPEDE_TEST_DATABASE_URL"
 	redisEnv    = "STAMPEDE_TEST_REDIS_URL"
-	// serveEnv turns any test binary with this package into the process that runs the servers.
+	// serveEnv turns any test binary with this package into the process that
+	// runs the servers.
 	serveEnv = "STAMPEDE_TEST_SERVE"
 
 	// startTimeout bounds the wait for servers: they start in about two seconds, and a busy machine multiplies that.
 	startTimeout = 2 * time.Minute
-	// stopTimeout bounds the stop of servers whose data is thrown away.
+	// stopTimeout bounds the stop of servers whose data is discarded.
 	stopTimeout = 10 * time.Second
 
-	// logicalDatabases is how many Redis databases there are to give away; an empty one costs a few hundred bytes.
+	// logicalDatabases is how many Redis databases can be leased; an empty one
+	// costs a few hundred bytes.
 	logicalDatabases = "512"
 )
 
-// servers are the URLs of running servers, or why there are none.
+// servers contains the URLs of running servers, or the reason that there are none.
 type servers struct {
 	DatabaseURL, RedisURL, Problem string
 	// alive is the pipe that the servers' process reads from. The kernel closes it when this process ends, in whatever way.
 	alive io.Closer
 }
 
-// join gives the servers' URLs. It starts servers unless the environment names them.
+// join returns the servers' URLs. It starts servers unless the environment names them.
 func join(t testing.TB) servers {
 	t.Helper()
 	s, err := findOrStart()
@@ -74,10 +76,11 @@ var start = sync.OnceValues(func() (s servers, err error) {
 	if err != nil {
 		return servers{}, err
 	}
-	cmd := exec.Command(self) //nolint:gosec,noctx // this very binary; it ends by itself after this process
+	cmd := exec.Command(self) //nolint:gosec,noctx // this binary; it exits by itself after this process
 	cmd.Env = append(os.Environ(), serveEnv+"=1")
-	// A session of its own, because Ctrl-C would end it before its servers. No standard error, because `go test` waits
-	// until every process has closed it.
+	// A separate session, because Ctrl-C would end it before its servers. No
+	// standard error, because `go test` waits until every process has closed
+	// it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	alive, err := cmd.StdinPipe()
 	if err != nil {
@@ -105,7 +108,7 @@ var start = sync.OnceValues(func() (s servers, err error) {
 // main and before any test.
 func init() {
 	if os.Getenv(serveEnv) != "" {
-		os.Exit(serve()) //nolint:forbidigo // this process has no other main
+		os.Exit(serve()) //nolint:forbidigo // this process has no main of its own
 	}
 }
 
@@ -155,9 +158,11 @@ func startServers(ctx context.Context, dataDir string) (*embedded.Stack, error) 
 		DataDir:   dataDir,
 		Throwaway: true,
 		PostgresSettings: map[string]string{
-			// Several packages at a time, several tests in each, a pool for every one.
+			// Several packages run at a time, several tests in each, with a
+			// pool for every test.
 			"max_connections": "400",
-			// CREATE DATABASE waits for a vacuum of its template; and no test lives long enough to need one.
+			// CREATE DATABASE waits for a vacuum of its template, and no test
+			// runs long enough to need one.
 			"autovacuum": "off",
 			// Each CREATE and DROP DATABASE waits for a checkpoint, which scans all of the buffers.
 			"shared_buffers": "64MB",
@@ -169,7 +174,8 @@ func startServers(ctx context.Context, dataDir string) (*embedded.Stack, error) 
 	})
 }
 
-// missing tells a developer how to get the programs. Without them tests fail: skipped, they would look passed.
+// missing tells a developer how to get the programs. Without them tests fail:
+// skipped tests would look passed.
 func missing(err error) error {
 	var known *embedded.StartError
 	if errors.As(err, &known) && known.Code == embedded.CodeBinaryMissing {
@@ -185,9 +191,9 @@ func Run(command ...string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	// Ctrl-C reaches the command, too, and this process ends after it.
+	// Ctrl-C also reaches the command, and this process exits after it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM)
-	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the caller's own; it ends by itself
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the caller's command; it exits by itself
 	cmd.Env = append(os.Environ(), databaseEnv+"="+s.DatabaseURL, redisEnv+"="+s.RedisURL)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err = cmd.Run()

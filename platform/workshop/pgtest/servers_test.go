@@ -20,7 +20,8 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// userEnv makes TestActAsUser a test process of its own that uses the servers until its standard input ends.
+// userEnv turns TestActAsUser into a separate test process that uses the
+// servers until its standard input ends.
 const userEnv = "STAMPEDE_TEST_ACT_AS_USER"
 
 // TestActAsUser is the other process of the tests below.
@@ -95,7 +96,7 @@ func host(t *testing.T, database string) string {
 	return u.Query().Get("host")
 }
 
-func TestServersEndWithAProcessThatIsKilled(t *testing.T) {
+func TestServersEndWithAKilledProcess(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	for _, dir := range []string{temp, filepath.Dir(temp)} {
@@ -122,14 +123,14 @@ func TestServersGivenByURLAreUsed(t *testing.T) {
 	mine := pgtest.DatabaseURL(t)
 	_, database, redis := startUser(t, "STAMPEDE_TEST_DATABASE_URL="+mine, "STAMPEDE_TEST_REDIS_URL="+pgtest.RedisURL(t))
 	if host(t, database) != host(t, mine) || database == mine || redis == "" || !works(t, database) {
-		t.Errorf("%s is no database of its own on the server of %s", database, mine)
+		t.Errorf("%s is not a separate database on the server of %s", database, mine)
 	}
 }
 
 func TestRunPassesServersToACommand(t *testing.T) {
 	t.Parallel()
 	if code := pgtest.Run("sh", "-c", `test -n "$STAMPEDE_TEST_DATABASE_URL" && test -n "$STAMPEDE_TEST_REDIS_URL" && exit 3`); code != 3 {
-		t.Errorf("exit code %d, want the command's own, 3", code)
+		t.Errorf("exit code %d, want 3, the command's", code)
 	}
 }
 
@@ -142,7 +143,7 @@ func TestLeakedConnectionFailsItsTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	spy.finish()
-	if want := "pgtest: 1 connections were never given back to the pool"; spy.text != want {
+	if want := "pgtest: 1 connections were never returned to the pool"; spy.text != want {
 		t.Errorf("got %q, want %q", spy.text, want)
 	}
 	conn.Release()

@@ -17,13 +17,13 @@ const slots = 16384
 // Cluster is a Redis cluster of primaries.
 type Cluster struct {
 	Primaries []*Server
-	// URL is what a server under test is given: redis-cluster://….
+	// URL is the URL for a server under test: redis-cluster://….
 	URL string
 }
 
 // Shards starts a cluster whose slots are spread evenly over n primaries, and
-// returns when every one of them says that the cluster is whole. It has no
-// replicas until AddReplica.
+// returns when every one of them reports a complete cluster. It has no replicas
+// until AddReplica.
 func Shards(t testing.TB, n int) *Cluster {
 	t.Helper()
 	ctx := context.Background()
@@ -35,7 +35,7 @@ func Shards(t testing.TB, n int) *Cluster {
 		if err := s.Client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 			t.Fatal(err)
 		}
-		// Nodes that start with the same epoch would have to sort that out first.
+		// Nodes that start with the same epoch would have to resolve that first.
 		if err := s.Client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -62,16 +62,17 @@ func startNode(t testing.TB) *Server {
 	t.Helper()
 	return Start(t,
 		"--cluster-enabled", "yes", "--cluster-port", freePort(t),
-		// The lowest with which a busy machine does not take a slow node for a dead one.
+		// The lowest value at which a busy machine does not mistake a slow node
+		// for a dead one.
 		"--cluster-node-timeout", "1000",
-		// What the other nodes have goes on selling while one of them is down.
+		// Items on the other nodes keep selling while one node is down.
 		"--cluster-require-full-coverage", "no",
-		// A replica that lost its primary for that long may still take over.
+		// A replica disconnected from its primary for that long may still take over.
 		"--cluster-replica-validity-factor", "0",
 	)
 }
 
-// meet makes a node known to the cluster.
+// meet introduces a node to the cluster.
 func (c *Cluster) meet(t testing.TB, s *Server) {
 	t.Helper()
 	ctx := context.Background()
@@ -85,7 +86,8 @@ func (c *Cluster) meet(t testing.TB, s *Server) {
 }
 
 // AddReplica starts a replica of one primary and returns it when it could take
-// over: it has its copy, and the other primaries, who vote, know it as such.
+// over: it is in sync, and the other primaries, which vote, know it as a
+// replica.
 func (c *Cluster) AddReplica(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	ctx := context.Background()
@@ -107,7 +109,7 @@ func (c *Cluster) AddReplica(t testing.TB, primary *Server) *Server {
 	return replica
 }
 
-// id is a node's name in the cluster.
+// id returns a node's id in the cluster.
 func (c *Cluster) id(t testing.TB, s *Server) string {
 	t.Helper()
 	id, err := s.Client.Do(context.Background(), "CLUSTER", "MYID").Text()
@@ -117,7 +119,8 @@ func (c *Cluster) id(t testing.TB, s *Server) string {
 	return id
 }
 
-// lineOf is what a server says about a node, "" when it does not know it.
+// lineOf returns a server's CLUSTER NODES line for a node, "" if it does not
+// know the node.
 func lineOf(s *Server, id string) string {
 	for line := range strings.Lines(s.Client.ClusterNodes(context.Background()).Val()) {
 		if strings.HasPrefix(line, id) {
@@ -127,7 +130,7 @@ func lineOf(s *Server, id string) string {
 	return ""
 }
 
-// Owner is the primary that has a key.
+// Owner returns the primary that stores a key.
 func (c *Cluster) Owner(t testing.TB, key string) *Server {
 	t.Helper()
 	ctx := context.Background()
@@ -144,7 +147,7 @@ func (c *Cluster) Owner(t testing.TB, key string) *Server {
 			return c.at(part.Nodes[0])
 		}
 	}
-	t.Fatalf("nobody has slot %d", slot)
+	t.Fatalf("no primary has slot %d", slot)
 	return nil
 }
 

@@ -15,21 +15,21 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// groupName is what the sentinels call their group.
+// groupName is the sentinels' name for the group.
 const groupName = "shop"
 
-// Group is a primary and a replica under three sentinels, two of which have to
-// agree that the primary is gone.
+// Group is a primary and a replica under three sentinels, two of which must
+// agree that the primary is down.
 type Group struct {
 	Primary, Replica *Server
-	// URL is what a server under test is given: redis-sentinel://….
+	// URL is the URL for a server under test: redis-sentinel://….
 	URL string
 
 	sentinels []*Server
 }
 
 // Sentinels starts a group and returns when a failover would work: the replica
-// has its copy, and every sentinel knows the replica and the other sentinels.
+// is in sync, and every sentinel knows the replica and the other sentinels.
 func Sentinels(t testing.TB) *Group {
 	t.Helper()
 	g := &Group{Primary: Start(t)}
@@ -38,7 +38,7 @@ func Sentinels(t testing.TB) *Group {
 	for range 3 {
 		dir := t.TempDir()
 		s := start(t, func(port string) []string {
-			// Sentinels keep what they know in their file, so each has one.
+			// Sentinels store their state in their configuration file, so each has one.
 			name := filepath.Join(dir, "sentinel.conf")
 			text := fmt.Sprintf(`port %s
 bind 127.0.0.1
@@ -53,8 +53,8 @@ sentinel failover-timeout %[4]s 5000
 			}
 			return []string{name, "--sentinel"}
 		}, filepath.Join(dir, "log"))
-		// Sentinels find each other and the replica by periodic messages; ten times
-		// as many make the start as much shorter.
+		// Sentinels find each other and the replica by periodic messages; ten
+		// times as many make the start ten times shorter.
 		quick := s.Client.Do(context.Background(), "SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200)
 		if err := quick.Err(); err != nil {
 			t.Fatal(err)
@@ -74,18 +74,18 @@ sentinel failover-timeout %[4]s 5000
 	return g
 }
 
-// sentinelView is what a sentinel says about the group.
+// sentinelView returns a sentinel's view of the group.
 func sentinelView(s *Server) map[string]string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
-	defer func() { _ = c.Close() }() // one question
+	defer func() { _ = c.Close() }() // one query
 	return c.Master(ctx, groupName).Val()
 }
 
-// Lag cuts the replica off from what the primary is given from now on, as a slow
-// network does: when the primary fails, that is lost. It must not last longer
-// than half a second, or the sentinels take the replica for dead.
+// Lag cuts the replica off from all further writes to the primary, like a slow
+// network: if the primary then fails, they are lost. It must not last longer
+// than half a second, or the sentinels consider the replica dead.
 func (g *Group) Lag(t testing.TB) {
 	t.Helper()
 	if err := g.Replica.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -96,8 +96,7 @@ func (g *Group) Lag(t testing.TB) {
 	}
 }
 
-// Fail ends the primary. The sentinels make the replica take over, with what it
-// has.
+// Fail kills the primary. The sentinels promote the replica with the data that it has.
 func (g *Group) Fail(t testing.TB) {
 	t.Helper()
 	g.Primary.Kill()

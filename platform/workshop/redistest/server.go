@@ -22,19 +22,19 @@ import (
 // tests run on busy ones.
 const ready = 30 * time.Second
 
-// Server is one redis-server of a test's own.
+// Server is one redis-server that belongs to a test.
 type Server struct {
 	Addr string
-	// Client reaches this server and never another.
+	// Client connects to this server and never to another.
 	Client *redis.Client
 
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when the process has been waited for
+	ended chan struct{} // closed when the process has exited
 	log   string
 }
 
-// Start runs redis-server with the given arguments added to those that every
-// server here has, and waits until it answers.
+// Start runs redis-server with the given arguments in addition to the common
+// ones, and waits until it answers.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,24 +42,24 @@ func Start(t testing.TB, args ...string) *Server {
 		return append([]string{
 			"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--logfile", filepath.Join(dir, "log"),
 			"--save", "", "--appendonly", "yes", "--appendfsync", "always",
-			// A replica gets its first copy at once; by default the primary waits
-			// five seconds for more replicas.
+			// Sync a replica immediately; by default the primary waits five
+			// seconds for more replicas.
 			"--repl-diskless-sync-delay", "0",
 		}, args...)
 	}, filepath.Join(dir, "log"))
 }
 
-// StartReplica runs a replica and waits until it has its copy.
+// StartReplica runs a replica and waits until it is in sync.
 func StartReplica(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	replica := Start(t, "--replicaof", "127.0.0.1 "+primary.port())
-	pgtest.Eventually(t, ready, func() bool { return replica.info("master_link_status") == "up" }, "the replica has its copy")
+	pgtest.Eventually(t, ready, func() bool { return replica.info("master_link_status") == "up" }, "the replica is in sync")
 	return replica
 }
 
-// start runs redis-server on a free port. Between the choice of a port and its
-// use another process may take it, so a server that ends at once is tried again
-// with another one.
+// start runs redis-server on a free port. Another process may take the port
+// before the server uses it, so a server that exits immediately is restarted
+// with another port.
 func start(t testing.TB, args func(port string) []string, log string) *Server {
 	t.Helper()
 	programs, err := embedded.Find()
@@ -70,7 +70,7 @@ func start(t testing.TB, args func(port string) []string, log string) *Server {
 		s := &Server{ended: make(chan struct{}), log: log}
 		port := freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", port)
-		s.cmd = exec.Command(programs.Redis, args(port)...) //nolint:gosec,noctx // the program under test; a clean-up ends it
+		s.cmd = exec.Command(programs.Redis, args(port)...) //nolint:gosec,noctx // the program under test; a cleanup ends it
 		if err := s.cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -85,12 +85,11 @@ func start(t testing.TB, args func(port string) []string, log string) *Server {
 			return s
 		}
 	}
-	t.Fatalf("redis-server does not start: %s", logOf(log))
+	t.Fatalf("redis-server did not start: %s", logOf(log))
 	return nil
 }
 
-// answers waits for the first PONG and reports false when the process ended
-// before.
+// answers waits for the first PONG and reports false if the process exited before.
 func (s *Server) answers(t testing.TB) bool {
 	t.Helper()
 	over := false
@@ -106,20 +105,20 @@ func (s *Server) answers(t testing.TB) bool {
 	return !over
 }
 
-// Kill ends the server as a power cut would and returns when it is gone. Calling
-// it again has no effect.
+// Kill ends the server as a power cut would and returns when it has exited.
+// Further calls have no effect.
 func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill() // it may have ended already
+	_ = s.cmd.Process.Kill() // it may have exited already
 	<-s.ended
 }
 
-// port is the server's port as Redis's commands want it.
+// port returns the server's port as Redis's commands expect it.
 func (s *Server) port() string {
 	_, port, _ := net.SplitHostPort(s.Addr)
 	return port
 }
 
-// info returns one value of the server's INFO, "" when it does not answer.
+// info returns one value of the server's INFO, "" if it does not answer.
 func (s *Server) info(field string) string {
 	text, err := s.Client.Info(context.Background()).Result()
 	if err != nil {
@@ -133,14 +132,14 @@ func (s *Server) info(field string) string {
 	return ""
 }
 
-// freePort chooses among ports below those that the system gives to outgoing
-// connections, of which tests make thousands.
+// freePort chooses a port below the ephemeral range, since tests open thousands
+// of outgoing connections.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		port := strconv.Itoa(12_000 + rand.IntN(8_000)) //nolint:gosec // a port is no secret
 		if l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
-			_ = l.Close() // it was only asked for
+			_ = l.Close() // the listener only tested the port
 			return port
 		}
 	}
@@ -148,7 +147,7 @@ func freePort(t testing.TB) string {
 	return ""
 }
 
-// logOf is what a server wrote to its log.
+// logOf returns a server's log.
 func logOf(name string) string {
 	raw, err := os.ReadFile(name)
 	if err != nil {

@@ -13,14 +13,15 @@ func Chromium(t testing.TB) string {
 	return find(t, "chromium", "chromium-browser", "google-chrome")
 }
 
-// Nginx finds nginx, which lies on root's PATH only.
+// Nginx finds nginx, which is only on root's PATH.
 func Nginx(t testing.TB) string {
 	t.Helper()
 	return find(t, "nginx", "/usr/sbin/nginx")
 }
 
-// find gives the first program that is here. Without any, the test is skipped on a developer's machine and fails with
-// CI=true, where a skipped test would look passed.
+// find returns the first installed program. Without any, the test is skipped on
+// a developer's machine and fails with CI=true, where a skipped test would look
+// passed.
 func find(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {

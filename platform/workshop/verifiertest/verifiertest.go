@@ -1,6 +1,6 @@
-// Package verifiertest is a stand-in for a verifier such as Cloudflare Turnstile:
-// an http.Handler that answers siteverify as the real one is documented to, and a
-// way to make the tokens that its widget would give to pages.
+// Package verifiertest is a fake of a verifier such as Cloudflare Turnstile: an
+// http.Handler that answers siteverify as documented for the real one, and a
+// way to issue the tokens that its widget would give to pages.
 package verifiertest
 
 import (
@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// maxAge is how long a token may be verified, as at Turnstile.
+// maxAge is how long a token can be verified, as at Turnstile.
 const maxAge = 5 * time.Minute
 
-// maxFormBytes bounds a question.
+// maxFormBytes bounds a request.
 const maxFormBytes = 64 << 10
 
-// Token is what the widget was told and where it ran.
+// Token is the widget's parameters and where it ran.
 type Token struct {
 	Hostname string
 	Action   string
 	Data     string
-	At       time.Time // when it was solved; zero is now
-	// Denied has the verifier answer that it was no person.
+	At       time.Time // when it was solved; zero means now
+	// Denied makes the verifier answer that it was not a person.
 	Denied bool
 }
 
-// Trouble is what the stand-in does instead of answering.
+// Trouble is what the fake does instead of answering.
 type Trouble int
 
 // The troubles.
@@ -36,13 +36,13 @@ const (
 	Broken          // 500, whatever its body says
 	Cut             // closes the connection
 	Hangs           // answers only when the client has left
-	Garbage         // 200 with something that is no JSON
-	Locked          // says that the shop's secret is wrong
+	Garbage         // 200 with a body that is not JSON
+	Locked          // answers that the shop's secret is wrong
 )
 
 // Server answers siteverify. Safe for concurrent use.
 type Server struct {
-	Secret string // that it accepts
+	Secret string // the accepted secret
 
 	mu      sync.Mutex
 	tokens  map[string]*issued
@@ -51,14 +51,14 @@ type Server struct {
 	clients []string
 }
 
-// issued is a token with what has become of it.
+// issued is a token with its state.
 type issued struct {
 	Token
-	usedBy string // idempotency key of the first question; "" is unused
+	usedBy string // idempotency key of the first request; "" means unused
 	used   bool
 }
 
-// Issue makes a token that can be verified once.
+// Issue issues a token that can be verified once.
 func (s *Server) Issue(t Token) string {
 	if t.At.IsZero() {
 		t.At = time.Now()
@@ -73,21 +73,21 @@ func (s *Server) Issue(t Token) string {
 	return text
 }
 
-// Be has the server do so from now on.
+// Be makes the server behave so from now on.
 func (s *Server) Be(t Trouble) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trouble = t
 }
 
-// Asked is how many questions have come.
+// Asked returns how many requests have arrived.
 func (s *Server) Asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked
 }
 
-// Clients are the addresses that questions named, in order.
+// Clients returns the client addresses in the requests, in order.
 func (s *Server) Clients() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ type reply struct {
 	Data     string   `json:"cdata,omitempty"`
 }
 
-// ServeHTTP answers one question.
+// ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
 	if r.Method != http.MethodPost || r.ParseForm() != nil {
@@ -118,7 +118,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch trouble {
 	case Broken:
 		w.WriteHeader(http.StatusInternalServerError)
-		write(w, reply{Success: true, At: time.Now().Format(time.RFC3339)}) // which nobody may believe
+		write(w, reply{Success: true, At: time.Now().Format(time.RFC3339)}) // which callers must not trust
 	case Cut:
 		panic(http.ErrAbortHandler)
 	case Hangs:
@@ -165,5 +165,5 @@ func (s *Server) judge(r *http.Request) reply {
 
 func write(w http.ResponseWriter, r reply) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(r) // whoever asked has left otherwise
+	_ = json.NewEncoder(w).Encode(r) // an error means that the client has left
 }

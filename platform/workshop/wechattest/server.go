@@ -1,5 +1,5 @@
-// Package wechattest is a local server that answers like WeChat's API does, for
-// tests and for trying things without an app.
+// Package wechattest is a local server that answers like WeChat's API, for
+// tests and for experiments without an app.
 package wechattest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Server is a stand-in with one app. Safe for concurrent use.
+// Server is a fake with one app. Safe for concurrent use.
 type Server struct {
 	AppID, Secret string
 	URL           string
@@ -20,7 +20,7 @@ type Server struct {
 	mu    sync.Mutex
 	codes map[string]*person
 	calls atomic.Int64
-	ill   atomic.Int64 // an errcode that every exchange gets; 0 is none
+	ill   atomic.Int64 // an errcode for every exchange; 0 means none
 }
 
 type person struct {
@@ -41,7 +41,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Code makes a code for a person, as WeChat gives one to the page.
+// Code issues a code for a person, as WeChat passes to the page.
 func (s *Server) Code(openID, unionID string) string {
 	code := rand.Text()
 	s.mu.Lock()
@@ -50,12 +50,12 @@ func (s *Server) Code(openID, unionID string) string {
 	return code
 }
 
-// FallIll answers every exchange with an errcode until it is called with 0. Real
-// ones are -1 (busy) and 45011 (asked too often); 1 stands for an answer that is
-// not JSON.
+// FallIll answers every exchange with an errcode until it is called with 0.
+// Real ones are -1 (busy) and 45011 (rate limit); 1 means an answer that is not
+// JSON.
 func (s *Server) FallIll(errcode int) { s.ill.Store(int64(errcode)) }
 
-// Calls is how many exchanges were asked for.
+// Calls returns how many exchanges were requested.
 func (s *Server) Calls() int { return int(s.calls.Load()) }
 
 // WeChat's error codes.
@@ -67,14 +67,14 @@ const (
 	badGrant  = 40002
 )
 
-// exchange answers with status 200 whatever happens, as WeChat does.
+// exchange always answers with status 200, as WeChat does.
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request, param string) {
 	s.calls.Add(1)
 	q := r.URL.Query()
 	fail := func(code int, msg string) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"errcode": code, "errmsg": msg + ", rid: 0123-4567"})
 	}
-	w.Header().Set("Content-Type", "text/plain") // WeChat says so of its JSON
+	w.Header().Set("Content-Type", "text/plain") // WeChat sends its JSON with this type
 	switch ill := s.ill.Load(); {
 	case ill == 1:
 		_, _ = w.Write([]byte("<html>502</html>"))

@@ -135,7 +135,8 @@ SELECT coalesce(md5(string_agg(id || ':' || revision, ',' ORDER BY id)), '')::te
 FROM seckill.activities WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => $1)
 `
 
-// What is published and not long over, in one short text: equal texts mean that nothing changed.
+// Published activities that are not long over, as one short text: equal texts mean that nothing
+// changed.
 func (q *Queries) CatalogueFingerprint(ctx context.Context, keptSeconds float64) (string, error) {
 	row := q.db.QueryRow(ctx, catalogueFingerprint, keptSeconds)
 	var column_1 string
@@ -238,7 +239,8 @@ const forgetReservationCounts = `-- name: ForgetReservationCounts :exec
 DELETE FROM seckill.reservation_counts WHERE item_id IN (SELECT id FROM seckill.items WHERE session_id = $1)
 `
 
-// A cap that is set on a session counts from what there is when its next reservation is made.
+// A cap that is set on a session starts counting with the existing reservations when its next
+// reservation is made.
 func (q *Queries) ForgetReservationCounts(ctx context.Context, sessionID int64) error {
 	_, err := q.db.Exec(ctx, forgetReservationCounts, sessionID)
 	return err
@@ -256,7 +258,7 @@ type ForgetReservationsParams struct {
 	RowLimit int32
 }
 
-// Some of an item's reservations; what another instance is deleting at the moment is left to it.
+// Some of an item's reservations; rows that another instance is deleting right now are skipped.
 func (q *Queries) ForgetReservations(ctx context.Context, arg ForgetReservationsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, forgetReservations, arg.ItemID, arg.RowLimit)
 	if err != nil {
@@ -288,7 +290,7 @@ type GiveUpReservationRow struct {
 	Gone   bool
 }
 
-// Gives a reservation back before the window closes, and its place with it.
+// Cancels a reservation before the window closes and frees its place.
 func (q *Queries) GiveUpReservation(ctx context.Context, arg GiveUpReservationParams) (GiveUpReservationRow, error) {
 	row := q.db.QueryRow(ctx, giveUpReservation, arg.ItemID, arg.UserID)
 	var i GiveUpReservationRow
@@ -615,7 +617,7 @@ type LoadDoneParams struct {
 	ID       int64
 }
 
-// An older request never takes the place of a newer one that was answered meanwhile.
+// An older request never replaces a newer one that was answered meanwhile.
 func (q *Queries) LoadDone(ctx context.Context, arg LoadDoneParams) error {
 	_, err := q.db.Exec(ctx, loadDone, arg.Answered, arg.ID)
 	return err
@@ -673,8 +675,8 @@ type LockActivityRow struct {
 	FirstOpening    time.Time
 }
 
-// Every change to an activity, its sessions or its items begins with this lock, so that they happen one after
-// the other and each sees the state that the rules are about.
+// Every change to an activity, its sessions or its items begins with this lock, so that changes are
+// serialized and each sees the state that the rules apply to.
 func (q *Queries) LockActivity(ctx context.Context, id int64) (LockActivityRow, error) {
 	row := q.db.QueryRow(ctx, lockActivity, id)
 	var i LockActivityRow
@@ -714,8 +716,8 @@ SELECT i.id FROM reserved p JOIN seckill.items i ON i.id = p.item_id JOIN seckil
 WHERE s.closes_at < now() - make_interval(secs => $1::float8) ORDER BY i.id
 `
 
-// Whose reservations are of interest to nobody any more. It goes from item to item along the key, so that it costs a
-// step per item that has reservations and not a row for each of them.
+// Items whose reservations are no longer needed. It steps from item to item along the key, so that it costs a
+// step per item with reservations and not a row for each of them.
 func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, longReservedItems, keptSeconds)
 	if err != nil {
@@ -748,7 +750,8 @@ type PlannedStockRow struct {
 	OnSale    int64
 }
 
-// What every published item should have on sale. It is counted here and not by the program, whose count it proves.
+// The units that every published item should have on sale. Computed here and not by the program, whose result
+// it checks.
 func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 	rows, err := q.db.Query(ctx, plannedStock)
 	if err != nil {
@@ -852,8 +855,8 @@ type ReservationsAmongRow struct {
 	At      time.Time
 }
 
-// Which of many pairs of item and user are reservations. OFFSET 0 keeps the planner from turning the lookups into a
-// scan of the whole table.
+// Which of many pairs of item and user are reservations. OFFSET 0 keeps the planner from turning the lookups
+// into a scan of the whole table.
 func (q *Queries) ReservationsAmong(ctx context.Context, arg ReservationsAmongParams) ([]ReservationsAmongRow, error) {
 	rows, err := q.db.Query(ctx, reservationsAmong, arg.ItemIds, arg.UserIds)
 	if err != nil {
@@ -980,12 +983,13 @@ type ReserveRow struct {
 	IsFull              bool
 }
 
-// Many reservations, decided as a whole by this statement's own time. One is given when its window is open, the user
-// has none yet and, where there is a cap, a place is left; a user who comes twice gets one. A counter that another
-// statement has filled meanwhile makes its CHECK abort this one, and nothing has happened. An item that has no counter
-// yet gets one that begins with what is there. Rows are inserted in the order of their keys and counters in the order
-// of items, so that no two statements wait for each other. Neither made nor held although the window is open and the
-// item not full: another request was faster by a moment, ask again. An item that does not exist has no answer.
+// Decides many reservations together, by this statement's own time. A reservation is granted when its window
+// is open, the user has none yet and, if there is a cap, a place is left; a user who appears twice gets one.
+// If another statement fills a counter meanwhile, the CHECK aborts this one and nothing has happened. An item
+// without a counter gets one that starts with the reservations that exist. Rows are inserted in key order and
+// counters in item order, so that no two statements deadlock. If a reservation was neither made nor held
+// although the window is open and the item not full, a concurrent request was faster: repeat the request. An
+// item that does not exist has no row.
 func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) ([]ReserveRow, error) {
 	rows, err := q.db.Query(ctx, reserve, arg.ItemIds, arg.UserIds, arg.HumanOks)
 	if err != nil {
@@ -1243,7 +1247,8 @@ WHERE a.status = 'scheduled' AND ($1::bigint = 0 OR a.id = $1)
 RETURNING a.id
 `
 
-// Whoever moves the row first wins; the other instances' updates find nothing. An id of 0 is every activity.
+// The first instance to update the row wins; the other instances' updates match nothing. An id of 0 means
+// every activity.
 func (q *Queries) StartDue(ctx context.Context, id int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, startDue, id)
 	if err != nil {
@@ -1469,7 +1474,7 @@ type WhenOnSaleRow struct {
 	ClosesAt time.Time
 }
 
-// When the sessions were on sale that fit everything that is asked for.
+// When the matching sessions were on sale.
 func (q *Queries) WhenOnSale(ctx context.Context, arg WhenOnSaleParams) (WhenOnSaleRow, error) {
 	row := q.db.QueryRow(ctx, whenOnSale, arg.SessionID, arg.ActivityID, arg.ItemID)
 	var i WhenOnSaleRow

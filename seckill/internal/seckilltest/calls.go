@@ -10,7 +10,7 @@ import (
 // RedisCalls is a hook that counts the commands a client sends; a pipeline is one.
 type RedisCalls struct{ N atomic.Int64 }
 
-// DialHook lets connections be.
+// DialHook leaves connections unchanged.
 func (c *RedisCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook counts a command.

@@ -8,21 +8,21 @@ import (
 	"stampede/platform/base/clock"
 )
 
-// Clock is the time that an instance believes in: the machine's, and what the
-// test has added. The zero value is ready. Safe for concurrent use.
+// Clock is an instance's clock: the machine's time plus what the test has
+// added. The zero value is ready. Safe for concurrent use.
 type Clock struct{ offset atomic.Int64 }
 
-// Now is the moment.
+// Now is the current time.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
 
-// Advance moves the clock, from now on.
+// Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// WrongClocks are machines whose clock on the wall is far off.
+// WrongClocks are machines whose wall clock is far off.
 var WrongClocks = map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute, "right": 0}
 
-// OffBy is the clock of an instance whose machine is wrong, after it has asked
-// Redis.
+// OffBy is the clock of an instance on a machine that is off by wrong, after it
+// has synchronized with Redis.
 func (y *Yard) OffBy(wrong time.Duration) *clock.Server {
 	y.T.Helper()
 	c := clock.NewServer(y.Redis, slog.New(slog.DiscardHandler))
@@ -33,7 +33,7 @@ func (y *Yard) OffBy(wrong time.Duration) *clock.Server {
 	return c
 }
 
-// RedisTime is the time that openings go by.
+// RedisTime is the Redis server's time, by which sales open.
 func (y *Yard) RedisTime() time.Time {
 	y.T.Helper()
 	now, err := y.Redis.Time(y.T.Context()).Result()

@@ -13,7 +13,7 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// Orders is the order module in small.
+// Orders is a minimal order module.
 type Orders struct {
 	mu      sync.Mutex
 	all     map[ids.ID]orderevent.Order
@@ -40,15 +40,15 @@ func (o *Orders) create(b *seckillevent.Batch, g seckillevent.Grant) {
 	}
 }
 
-// Granted is the grant that a number's order was made from.
+// Granted is the grant that an order was made from.
 func (o *Orders) Granted(no ids.ID) seckillevent.Grant {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.granted[no]
 }
 
-// Set gives a number a status, as the order module does of its own accord, and
-// returns its order.
+// Set gives an order a status, as the order module does by itself, and returns
+// the order.
 func (o *Orders) Set(no ids.ID, status string) orderevent.Order {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,7 +86,7 @@ func (o *Orders) Get(_ context.Context, no ids.ID) (orderevent.Order, bool, erro
 	return row, ok, nil
 }
 
-// Holds is what a Load asks: who holds units of an item, and who has held some a moment ago.
+// Holds is what a Load queries: who holds units of an item, and who held some a moment ago.
 func (o *Orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Tombstone, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +114,7 @@ func (o *Orders) Closed(_ context.Context, _ pgx.Tx, itemID int64) (closed []inv
 	return closed, nil
 }
 
-// LiveUnits is what inventory's books ask: the units of live orders by item.
+// LiveUnits is what inventory's books query: the units of live orders by item.
 func (o *Orders) LiveUnits(context.Context) (map[int64]inventory.Units, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

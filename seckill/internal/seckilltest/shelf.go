@@ -12,7 +12,7 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// Shelf is a plan that the test fills, and the catalogue of it.
+// Shelf is a plan that the test fills, with its catalogue.
 type Shelf struct {
 	*catalogue.Catalogue
 	t testing.TB
@@ -36,7 +36,7 @@ func NewShelf(t testing.TB, items ...*catalogue.Item) *Shelf {
 	return s
 }
 
-// Show replaces what is published, and has the catalogue see it.
+// Show replaces what is published and refreshes the catalogue.
 func (s *Shelf) Show(items ...*catalogue.Item) {
 	s.t.Helper()
 	s.Plan(items...)
@@ -45,14 +45,14 @@ func (s *Shelf) Show(items ...*catalogue.Item) {
 	}
 }
 
-// Plan replaces what is published; the catalogue does not know of it yet.
+// Plan replaces what is published without refreshing the catalogue.
 func (s *Shelf) Plan(items ...*catalogue.Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items, s.shown = items, s.shown+1
 }
 
-// Fail makes the plan unreadable, and with nil readable again.
+// Fail makes reading the plan fail with err, or succeed again if err is nil.
 func (s *Shelf) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Shelf) Reads() int {
 	return s.reads
 }
 
-// Fingerprint tells one set of items from the next.
+// Fingerprint differs between sets of items.
 func (s *Shelf) Fingerprint(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// Write runs an order writer in small until the returned function is called.
+// Write runs a minimal order writer until the returned function is called.
 func (y *Yard) Write() (stop func()) {
 	return y.Run(func(ctx context.Context) error {
 		err := y.Bus.ConsumeGrants(ctx, func(ctx context.Context, batch []bus.Msg) {

@@ -1,6 +1,6 @@
-// Package seckilltest is the ground that seckill's tests stand on: a shop's real
-// Postgres, Redis and NATS with inventory's books, an order module and an order
-// writer in small, a clock that can be moved, and a catalogue that the test fills.
+// Package seckilltest is the fixture of seckill's tests: a shop's real Postgres,
+// Redis and NATS with inventory's books, a minimal order module and order writer,
+// a clock that can be moved, and a catalogue that the test fills.
 package seckilltest
 
 import (
@@ -43,7 +43,7 @@ type Yard struct {
 	ids    *atomic.Int64
 }
 
-// New opens a shop for one test, which is closed with it.
+// New opens a shop for one test and closes it with the test.
 func New(t testing.TB) *Yard {
 	t.Helper()
 	y := &Yard{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), ids: new(atomic.Int64)}
@@ -55,7 +55,7 @@ func New(t testing.TB) *Yard {
 	return y
 }
 
-// In is the same shop for a part of the test.
+// In is the same shop for a subtest.
 func (y *Yard) In(t testing.TB) *Yard {
 	t.Helper()
 	part := *y
@@ -63,10 +63,10 @@ func (y *Yard) In(t testing.TB) *Yard {
 	return &part
 }
 
-// NewStock is inventory as one more process would have it.
+// NewStock is the inventory service of one more process.
 func (y *Yard) NewStock(change ...func(*inventory.Config)) *inventory.Service {
 	cfg := inventory.DefaultConfig()
-	cfg.PublishDeadline = 10 * time.Millisecond // what a Load waits for lanes, which are quick here
+	cfg.PublishDeadline = 10 * time.Millisecond // how long a Load waits for lanes, which are quick here
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -79,7 +79,7 @@ func (y *Yard) NewStock(change ...func(*inventory.Config)) *inventory.Service {
 	return stock
 }
 
-// Item puts an item on sale with so many units, open since a minute.
+// Item puts an item on sale with so many units, open since a minute ago.
 func (y *Yard) Item(units int32, change ...func(*catalogue.Item)) *catalogue.Item {
 	y.T.Helper()
 	now := time.Now().Truncate(time.Millisecond)
@@ -110,7 +110,7 @@ func (y *Yard) Load(it *catalogue.Item) {
 	}
 }
 
-// Close closes an order unpaid, which gives its units back.
+// Close closes an unpaid order, which gives its units back.
 func (y *Yard) Close(no ids.ID) {
 	y.T.Helper()
 	row, _, _ := y.Orders.Get(y.T.Context(), no)
@@ -135,7 +135,7 @@ func (y *Yard) end(no ids.ID, status, subject string) {
 	}
 }
 
-// Deliver hands inventory an event about orders.
+// Deliver passes inventory an event about orders.
 func (y *Yard) Deliver(subject string, data []byte) error {
 	return y.events[subject](y.T.Context(), bus.Msg{Subject: subject, Data: data})
 }
@@ -156,7 +156,7 @@ func (y *Yard) Run(worker func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// SetState writes a field into the state that Redis keeps of every item.
+// SetState writes a field into every item's state in Redis.
 func (y *Yard) SetState(field string, value any) {
 	y.T.Helper()
 	for _, key := range y.Redis.Keys(y.T.Context(), "*:state").Val() {

@@ -1,6 +1,6 @@
-// Package wire is the parts that seckill's answers are made of: ids, moments,
-// money and goods. They know how they look in JSON and in the OpenAPI document, so
-// that no handler has to.
+// Package wire has the types that seckill's answers are made of: ids, times, money
+// and goods. They define their own JSON form and OpenAPI schema, so that no
+// handler has to.
 package wire
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// ID is a row's id. It travels as a decimal string, because a JSON number
+// ID is a row's id. JSON carries it as a decimal string, because a JSON number
 // loses digits above 2⁵³ in a browser.
 type ID int64
 
@@ -31,7 +31,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Schema tells OpenAPI that an id is a string of digits.
+// Schema declares an id as a string of digits.
 func (ID) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Pattern: "^[1-9][0-9]{0,18}$", Examples: []any{"12"}}
 }
@@ -42,7 +42,7 @@ const TimeLayout = "2006-01-02T15:04:05.000Z07:00"
 // Time is a moment as the API writes it: RFC 3339, milliseconds, UTC.
 type Time time.Time
 
-// MarshalJSON writes the one form.
+// MarshalJSON writes the form described at Time.
 func (t Time) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 0, len(TimeLayout)+2)
 	b = append(b, '"')
@@ -50,16 +50,16 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// UnmarshalJSON reads any RFC 3339 moment.
+// UnmarshalJSON reads any RFC 3339 time.
 func (t *Time) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, (*time.Time)(t)) }
 
-// Schema tells OpenAPI that a moment is a date-time.
+// Schema declares a Time as a date-time.
 func (Time) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-11-11T12:00:00.000Z"}}
 }
 
 // MaxPrice is the highest price, in minor units: ten billion yuan, far above any
-// goods and far below what a sum over a sale could overflow.
+// goods and low enough that a sum over a sale does not overflow.
 const MaxPrice = 1_000_000_000_000
 
 // Money is an amount in minor units of its currency.
@@ -68,8 +68,8 @@ type Money struct {
 	Currency string `json:"currency"`
 }
 
-// Schema writes the two fields in place, so that no other module's money can
-// take the name in the document.
+// Schema declares the two fields inline, so that no other module's money type
+// can claim the name in the document.
 func (Money) Schema(huma.Registry) *huma.Schema {
 	least, most := 0.0, float64(MaxPrice)
 	return &huma.Schema{
@@ -81,8 +81,8 @@ func (Money) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-// Goods are what an item is, whoever looks at it. They are exported because
-// huma documents embedded fields of exported types only.
+// Goods are the fields of an item that operators and shoppers both see. They
+// are exported because huma documents embedded fields of exported types only.
 type Goods struct {
 	SKU       string `json:"sku" doc:"The shop's own name for the goods"`
 	Title     string `json:"title"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestPartsOnTheWire: how ids, moments and money travel.
+// TestPartsOnTheWire checks the JSON of ids, times and money.
 func TestPartsOnTheWire(t *testing.T) {
 	t.Parallel()
 	raw, err := json.Marshal(struct {

@@ -91,8 +91,8 @@ type ClaimCallbacksRow struct {
 	Attempts int32
 }
 
-// Takes what is due and moves it out of the way for as long as one delivery may take: a process that dies with a
-// callback in hand leaves it due again.
+// Claims the due callbacks and postpones them for as long as one delivery may take: if the process dies with a
+// callback, it becomes due again.
 func (q *Queries) ClaimCallbacks(ctx context.Context, arg ClaimCallbacksParams) ([]ClaimCallbacksRow, error) {
 	rows, err := q.db.Query(ctx, claimCallbacks, arg.LeaseMs, arg.AtMost)
 	if err != nil {
@@ -141,7 +141,7 @@ type ClosePaymentParams struct {
 	PaymentNo string
 }
 
-// Closes an open payment. An unknown number is written down as closed, so that a creation still on its way fails.
+// Closes an open payment. An unknown number is recorded as closed, so that a creation still in transit fails.
 func (q *Queries) ClosePayment(ctx context.Context, arg ClosePaymentParams) error {
 	_, err := q.db.Exec(ctx, closePayment, arg.Ref, arg.Merchant, arg.PaymentNo)
 	return err
@@ -200,9 +200,9 @@ type CreatePaymentParams struct {
 	ExpiresAt    time.Time
 }
 
-// The state machine of the bank. Every change is one conditional statement on the clock of the database: whoever comes
-// second changes no row. It is clock_timestamp(), not now(), because a statement that waited for a lock must see the time after it.
-// Opens a payment unless the number is known already, in whatever state.
+// The state machine of the bank. Every change is one conditional statement on the clock of the database: a second attempt changes
+// no row. The clock is clock_timestamp(), not now(), because a statement that waited for a lock must see the time after the wait.
+// Opens a payment unless the number is known already, in any state.
 func (q *Queries) CreatePayment(ctx context.Context, arg CreatePaymentParams) (int64, error) {
 	result, err := q.db.Exec(ctx, createPayment,
 		arg.Ref,
@@ -265,7 +265,7 @@ UPDATE sandbox.payments SET status = 'closed', updated_at = clock_timestamp()
 WHERE ref = $1 AND status = 'open' AND expires_at <= clock_timestamp()
 `
 
-// Writes down the expiry of a payment when somebody looks at it.
+// Records the expiry of a payment when it is next read.
 func (q *Queries) Expire(ctx context.Context, ref ids.ID) error {
 	_, err := q.db.Exec(ctx, expire, ref)
 	return err
@@ -277,7 +277,7 @@ WHERE id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status <> 'pending' AN
              ORDER BY d.created_at LIMIT $1)
 `
 
-// Drops callbacks that ended long ago, oldest first, a bounded number at a time.
+// Deletes callbacks that ended long ago, oldest first, a bounded number at a time.
 func (q *Queries) ForgetCallbacks(ctx context.Context, atMost int32) (int64, error) {
 	result, err := q.db.Exec(ctx, forgetCallbacks, atMost)
 	if err != nil {
@@ -295,7 +295,7 @@ type GiveBackSetAsideParams struct {
 	Ref    ids.ID
 }
 
-// A failed refund leaves the money where it was.
+// A failed refund returns the reserved money.
 func (q *Queries) GiveBackSetAside(ctx context.Context, arg GiveBackSetAsideParams) error {
 	_, err := q.db.Exec(ctx, giveBackSetAside, arg.Amount, arg.Ref)
 	return err
@@ -428,7 +428,8 @@ type SetAsideRefundParams struct {
 	Currency  string
 }
 
-// Sets the money of a refund aside. The transaction must be the one of the payment, the sum still there.
+// Reserves the money of a refund. The transaction must be that of the payment, and the amount still
+// available.
 func (q *Queries) SetAsideRefund(ctx context.Context, arg SetAsideRefundParams) (SandboxPayment, error) {
 	row := q.db.QueryRow(ctx, setAsideRefund,
 		arg.Amount,
@@ -470,7 +471,7 @@ WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing
 RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.notify_url, r.ready_at, r.created_at, r.updated_at
 `
 
-// Ends refunds whose time has come, several processes share them out.
+// Settles the refunds that are due; several processes share them.
 func (q *Queries) SettleDueRefunds(ctx context.Context, atMost int32) ([]SandboxRefund, error) {
 	rows, err := q.db.Query(ctx, settleDueRefunds, atMost)
 	if err != nil {

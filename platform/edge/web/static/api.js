@@ -13,7 +13,7 @@ export const changes = new EventTarget();
 const tell = () => changes.dispatchEvent(new Event("login"));
 addEventListener("storage", (e) => e.key === loginKey && tell());
 
-// Refusal is an answer that said no: title is for people and in their language,
+// Refusal is an error answer: title is for people and in their language,
 // code for programs, doc the whole document.
 export class Refusal extends Error {
   constructor(answer, doc) {
@@ -25,7 +25,7 @@ export class Refusal extends Error {
   }
 }
 
-// send is one request without more. An answer that is no JSON comes from a proxy.
+// send makes a plain request. An answer that is not JSON comes from a proxy.
 export async function send(method, path, { body, token, proof, headers = {}, signal } = {}) {
   if (token) headers.Authorization = `Bearer ${token}`;
   if (proof) headers["Human-Check"] = proof;
@@ -36,7 +36,7 @@ export async function send(method, path, { body, token, proof, headers = {}, sig
   return doc;
 }
 
-// call sends as the page's user and renews an expired token once.
+// call sends as the page's user and refreshes an expired token once.
 export async function call(method, path, options = {}) {
   const token = await bearer();
   try {
@@ -51,10 +51,10 @@ export async function call(method, path, options = {}) {
   }
 }
 
-// login is who is logged in: {access, refresh, until, user, phone}; else null.
+// login returns the current login: {access, refresh, until, user, phone}; else null.
 export const login = () => JSON.parse(localStorage.getItem(loginKey));
 
-// keep takes the tokens that a login answered with.
+// keep stores the tokens of a login.
 export async function keep(tokens) {
   const { phone } = await send("GET", "me", { token: tokens.access_token }).catch(() => ({}));
   store(tokens, phone);
@@ -70,7 +70,7 @@ function store(tokens, phone) {
 export async function logout() {
   const was = login();
   forget();
-  if (was) await send("POST", "auth/logout", { token: was.access }).catch(() => {}); // it ends by itself
+  if (was) await send("POST", "auth/logout", { token: was.access }).catch(() => {}); // it expires anyway
 }
 
 function forget() {
@@ -88,8 +88,8 @@ const guest = () => JSON.parse(localStorage.getItem(guestKey)); // {token, user_
 // a login, and for a guest until the first request that needs a token.
 export const who = () => login()?.user ?? (guests && guest()?.user_id);
 
-// early is how long before its end an access token is renewed: longer than a
-// request takes on a bad line.
+// early is how long before its expiry an access token is refreshed: longer than a
+// request takes on a bad connection.
 const early = 20_000;
 
 // bearer is the token to act with; undefined without a login or guest.
@@ -98,7 +98,7 @@ export async function bearer() {
   if (now) return (now.until - Date.now() > early ? now : await refresh(now.refresh))?.access;
   if (!guests) return undefined;
   if (!guest()) {
-    // Once for all who ask meanwhile: the socket and the attempt are one shopper's.
+    // One request for all concurrent callers: the socket and the attempt belong to one shopper.
     welcoming ??= send("POST", guests).then((made) => localStorage.setItem(guestKey, JSON.stringify(made))).finally(() => { welcoming = undefined; });
     await welcoming;
   }
@@ -126,7 +126,7 @@ function refresh(used) {
       await desk?.put("/", new Response(JSON.stringify({ used, tokens })));
       store(tokens, now.phone);
     } catch (e) {
-      if (e.status !== 401) throw e; // the server is away: the login may still be good
+      if (e.status !== 401) throw e; // the server is down: the login may still be valid
       forget();
     }
     return login();

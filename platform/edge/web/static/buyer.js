@@ -1,13 +1,13 @@
-// Buyer is one shopper's way through one item: reservation, human check, path, rush,
-// line, order, payment. It touches no page; what happened goes to `hears`:
+// Buyer takes one shopper through one item: reservation, human check, path, rush,
+// queue, order, payment. It does not touch the page; it reports to `hears`:
 //
 //   step(text, kind, key, link)  a line to show: kind is done, wait or bad, a key
-//                                replaces the line that was said under it before,
-//                                a link is where it leads
-//   changed()                    number, order, reserved or busy are others now
+//                                replaces the previous line with that key, a link
+//                                is the line's target
+//   changed()                    number, order, reserved or busy has changed
 //
-// What it knows of an order comes from pushes; polling goes on beside them and must
-// tell the same.
+// The state of an order comes from pushes; polling continues beside them and must
+// agree.
 import { bearer, call, mayAct, who } from "./api.js";
 import { firstChallenge, withProof } from "./door.js";
 import { askLogin } from "./login.js";
@@ -16,7 +16,7 @@ import { count, explain, t } from "./words.js";
 
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const pathsFrom = 120_000; // ms before the opening that paths are issued from
-const jitter = 1000; // ms that shoppers spread over, who would all ask at that moment
+const jitter = 1000; // ms over which shoppers spread requests that would otherwise coincide
 // The same path is one attempt: sending it again after one of these gives the same
 // answer or a first one, never a second unit.
 const again = ["too-hot", "unknown", "fenced", "not-started", "paused", "unavailable", "draining"];
@@ -28,10 +28,10 @@ const ended = ["refused", "closed", "refunded"]; // the item may be bought again
 
 export class Buyer {
   item; // as the server last showed it
-  number; // of the attempt, from its path on; what a shopper names to the shop
+  number; // of the attempt, from its path on; a shopper quotes it to the shop
   order; busy = false;
   reserved; // true or false once it is known
-  pushed; // the last status that a push told
+  pushed; // the last status from a push
   #hears; #timer; #socket; #retry = 0; #gone = false;
 
   // no is the number to show, where the address names one.
@@ -44,7 +44,7 @@ export class Buyer {
   // The attempt is remembered for this user alone: the next one here is another.
   get #key() { return `stampede-attempt-${who()}-${this.item.id}`; }
 
-  // leave ends what goes on in the background.
+  // leave ends the work in the background.
   leave() {
     this.#gone = true;
     clearTimeout(this.#timer);
@@ -154,7 +154,7 @@ export class Buyer {
           throw e;
         }
         if (i === sends || !(again.includes(e.code) || e instanceof TypeError)) {
-          // Of an unclear end the number tells; any other refusal is final for it.
+          // An unclear outcome is resolved by the number; any other refusal is final for it.
           if (e.code === "unknown" || e instanceof TypeError) this.#poll(order_no, 1000);
           else localStorage.removeItem(this.#key);
           throw e;
@@ -164,10 +164,10 @@ export class Buyer {
     }
   }
 
-  // #line tells the place in line: 1 is the next one to be written, 0 is being written.
+  // #line shows the place in the queue: 1 is the next one to be written, 0 is being written.
   #line(position) { this.#hears.step(position > 0 ? t("step_line", { n: count(position) }) : t("step_next"), "wait", "line"); }
 
-  // #told takes an answer about the order, and asks again while that may change.
+  // #told handles an answer about the order, and polls again while it may change.
   #told(o) {
     this.#heard(o, "via_poll");
     if (o.status === "queued") this.#poll(o.order_no, o.poll_after_ms ?? 500);
@@ -194,9 +194,9 @@ export class Buyer {
     if (o.order_no !== this.order?.order_no) return;
     if (o.status === "queued") return this.#line(o.position ?? 0);
     if (this.order.status === o.status) return;
-    // An older answer that was overtaken by a push is not news.
+    // A push has overtaken this older answer.
     if (this.order.version && o.version && o.version < this.order.version) return;
-    // Its place in line is news no more, nor is where to pay.
+    // The lines with the place in the queue and the pay link are outdated.
     const key = { queued: "line", pending_payment: "pay" }[this.order.status];
     this.order = o;
     const bad = ended.includes(o.status);
@@ -205,11 +205,11 @@ export class Buyer {
     this.#hears.changed();
   }
 
-  // #listen opens the socket that pushes come by, and again when it was closed. A
+  // #listen opens the socket for pushes, and reopens it when it was closed. A
   // browser cannot set a header on it, so the token travels as a subprotocol.
   async #listen() {
     if (this.#gone || this.#socket) return;
-    this.#socket = { close() {} }; // an attempt is under way
+    this.#socket = { close() {} }; // an attempt is in progress
     const later = () => {
       this.#socket = undefined;
       if (!this.#gone) setTimeout(() => this.#listen(), Math.min(30_000, 1000 * 2 ** this.#retry++) * (1 + Math.random()));
@@ -234,8 +234,8 @@ export class Buyer {
     return this.#act(() => call("POST", `orders/${this.order.order_no}/cancel`));
   }
 
-  // pay goes to the provider's page in this tab: a window that opens after an answer
-  // has come is one that browsers swallow. The link stays for those who come back.
+  // pay opens the provider's page in this tab: a window that opens after an answer
+  // has arrived is blocked by browsers. The link stays for shoppers who come back.
   pay() {
     return this.#act(async () => {
       const { pay_url } = await call("POST", `orders/${this.order.order_no}/payments`, { body: {} });

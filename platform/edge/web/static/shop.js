@@ -5,7 +5,7 @@ import { ready, serverNow } from "./clock.js";
 import { countdown, SaleCard } from "./sale.js";
 import { count, explain, language, money, t } from "./words.js";
 
-// How often the page asks again, in ms; a crowd's pages spread over half of it more.
+// How often the page polls, in ms; a crowd's pages spread over half of it more.
 const every = 10_000;
 const everyOnSale = 2000; // an item that may be bought, or soon: the server keeps an answer for a second or two
 const soon = 60_000; // ms before the opening
@@ -22,8 +22,8 @@ export function show(main, query) {
 }
 
 // keepAsking does some work, which returns in how many ms it makes sense again. A hidden
-// page does not ask; a page that becomes visible again, or whose user changed by a
-// login, asks at once.
+// page does not poll; a page that becomes visible again, or whose user changed by a
+// login, polls immediately.
 async function keepAsking(error, work) {
   let wake;
   const pause = (ms) => new Promise((done) => { wake = done; if (ms) setTimeout(done, ms); });
@@ -62,7 +62,7 @@ function showSessions(main, error) {
   setInterval(() => tick(list), 250);
   let most = more, shown = "";
   const kept = new Map(); // of sessions with their items: {header, session, until}
-  // Items and what is left of them come one session at a time. They are asked for
+  // Items and what is left of them come one session at a time. They are loaded
   // again while the session runs, when its line in the list is another, and now and then.
   const withItems = async (s) => {
     const header = JSON.stringify(s), known = kept.get(s.id);

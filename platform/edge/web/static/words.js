@@ -85,7 +85,7 @@ const checks = {
   "money on an order that is not paid goes back in time": "未成交订单收到的款项按时退回",
   "every queued number reaches an end": "每个排队号都有结果",
   "no orphan in Redis": "Redis 中没有无主的预扣",
-  "nobody is shown an order that is not committed": "不向任何人展示未落库的订单",
+  "no shopper is shown an order that is not committed": "不向任何人展示未落库的订单",
 };
 export const language = navigator.language.startsWith("zh") ? "zh" : "en";
 const [words, column] = language === "zh" ? [zh, 0] : [en, 1];

@@ -1,6 +1,6 @@
 package password
 
-// Reformat reads a PHC string and writes it back.
+// Reformat parses a PHC string and encodes it again.
 func Reformat(phc string) (string, bool) {
 	r, err := parse(phc)
 	return r.String(), err == nil

@@ -1,9 +1,9 @@
 // Package password stores passwords as argon2id PHC strings and checks them.
 //
-// A check costs 19 MiB and some ten milliseconds by design, which makes it the
-// most expensive thing that a stranger can ask this server for. So it has a
-// bound of its own: as many run at once as there are places, a few more wait for
-// a moment, and whoever comes beyond that is refused at once.
+// A check costs 19 MiB and some ten milliseconds by design, which makes it the most
+// expensive operation that an anonymous client can trigger. It therefore has a
+// separate bound: a fixed number of hashes run in parallel, a few more requests wait
+// briefly, and the rest are refused immediately.
 package password
 
 import (
@@ -24,26 +24,27 @@ import (
 type Params struct {
 	MemoryKiB uint32 // memory of one hash, in KiB
 	Passes    uint32 // over that memory
-	Threads   uint8  // lanes; more help only who has idle cores
+	Threads   uint8  // lanes; more help only on idle cores
 }
 
 // OWASP are the costs that OWASP recommends for argon2id (Password Storage Cheat
 // Sheet).
 var OWASP = Params{MemoryKiB: 19456, Passes: 2, Threads: 1}
 
-// Cost is a preset of Params: what a hash costs an attacker, and each login the
-// server.
+// Cost is a preset of Params: what a hash costs an attacker, and what each login
+// costs the server.
 type Cost string
 
-// The presets: OWASP's, and two for shops with memory to spare, of which the
-// second takes four times the memory that RFC 9106 asks for where memory is scarce.
+// The presets: OWASP's, and two for shops with memory to spare. The second of these
+// takes four times the memory that RFC 9106 recommends for memory-constrained
+// systems.
 const (
 	Interactive Cost = "interactive"
 	Moderate    Cost = "moderate"
 	Sensitive   Cost = "sensitive"
 )
 
-// Params are the preset's.
+// Params returns the preset's costs.
 func (c Cost) Params() Params {
 	switch c {
 	case Moderate:
@@ -55,35 +56,36 @@ func (c Cost) Params() Params {
 	return OWASP
 }
 
-// Validate refuses what argon2 does not take, or takes and gives no protection.
+// Validate refuses parameters that argon2 does not support, or that give no
+// protection.
 func (p Params) Validate() error {
 	switch {
 	case p.Passes < 1 || p.Passes > mostPasses:
-		return fmt.Errorf("password: between 1 and %d passes, not %d", mostPasses, p.Passes)
+		return fmt.Errorf("password: passes must be between 1 and %d, not %d", mostPasses, p.Passes)
 	case p.Threads < 1 || p.Threads > mostThreads:
-		return fmt.Errorf("password: between 1 and %d threads, not %d", mostThreads, p.Threads)
+		return fmt.Errorf("password: threads must be between 1 and %d, not %d", mostThreads, p.Threads)
 	case p.MemoryKiB < 8*uint32(p.Threads) || p.MemoryKiB > mostMemoryKiB:
-		return fmt.Errorf("password: between %d and %d KiB of memory, not %d", 8*uint32(p.Threads), mostMemoryKiB, p.MemoryKiB)
+		return fmt.Errorf("password: memory must be between %d and %d KiB, not %d", 8*uint32(p.Threads), mostMemoryKiB, p.MemoryKiB)
 	}
 	return nil
 }
 
-// Sizes of what is stored: RFC 9106 recommends a salt of 16 bytes, and a hash of
-// 32 is as long as it gives for password storage.
+// Sizes of the stored values: RFC 9106 recommends a salt of 16 bytes, and a hash of
+// 32 is its longest recommendation for password storage.
 const (
 	saltBytes = 16
 	hashBytes = 32
 )
 
 const (
-	// waitPerPlace is how many may wait for each place: with ten milliseconds a
-	// hash, whoever is last waits a third of a second.
+	// waitPerPlace is how many requests may wait for each place: at ten milliseconds
+	// a hash the last one waits a third of a second.
 	waitPerPlace = 32
 	// patience bounds the wait when hashes take longer than that.
 	patience = 2 * time.Second
 )
 
-// ErrBusy is what whoever comes when all places are taken and enough wait gets.
+// ErrBusy is returned when all places are taken and the queue is full.
 var ErrBusy = fault.New(fault.TooMany, "too-busy", fault.Titles{"Too many people are logging in", "登录人数过多，请稍后再试"}, "Too many people are logging in right now. Try again in a moment.").After(2 * time.Second)
 
 // Hasher hashes and checks passwords. Safe for concurrent use.
@@ -95,14 +97,14 @@ type Hasher struct {
 	onHash  func()
 }
 
-// New returns a hasher that runs at most parallel hashes at once and calls
-// onHash for each; nil calls nobody.
+// New returns a hasher that runs at most parallel hashes concurrently and calls
+// onHash, if not nil, for each.
 func New(params Params, parallel int, onHash func()) (*Hasher, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
 	if parallel < 1 {
-		return nil, errors.New("password: at least 1 hash at once")
+		return nil, errors.New("password: the number of parallel hashes must be at least 1")
 	}
 	if onHash == nil {
 		onHash = func() {}
@@ -127,10 +129,10 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	return record{params: h.params, salt: salt, hash: hash}.String(), nil
 }
 
-// Check reports whether password is the one that phc stores, and whether phc
-// was made with other costs than today's, so that it should be made again. An
-// empty phc fits no password and costs as much as any other: whoever asks about
-// an account that does not exist, or has no password, waits as long.
+// Check reports whether password is the one that phc stores, and whether phc was
+// made with other costs than today's and should be rehashed. An empty phc matches no
+// password and costs as much as any other, so that a login to an account that does
+// not exist, or has no password, takes as long.
 func (h *Hasher) Check(ctx context.Context, phc, password string) (fits, stale bool, err error) {
 	absent := phc == ""
 	if absent {
@@ -158,7 +160,7 @@ func (h *Hasher) run(ctx context.Context, password string, salt []byte, p Params
 	return argon2.IDKey([]byte(password), salt, p.Passes, p.MemoryKiB, p.Threads, uint32(size)), nil //nolint:gosec // at most mostBinary
 }
 
-// enter takes a place, waiting briefly if few enough wait already.
+// enter takes a place, and waits briefly if the queue has room.
 func (h *Hasher) enter(ctx context.Context) error {
 	select {
 	case h.places <- struct{}{}:

@@ -28,8 +28,8 @@ func hasher(t testing.TB, p password.Params, parallel int, onHash func()) *passw
 	return h
 }
 
-// The argon2 command line tool writes the same string for the same password,
-// salt and costs; another program's passwords can be taken over.
+// The argon2 command line tool writes the same string for the same password, salt
+// and costs; another program's passwords can be imported.
 func TestFormatIsGolden(t *testing.T) {
 	t.Parallel()
 	// echo -n password | argon2 somesalt -id -t 2 -m 16 -p 1
@@ -37,7 +37,7 @@ func TestFormatIsGolden(t *testing.T) {
 	h := hasher(t, cheap, 1, nil)
 	fits, stale, err := h.Check(t.Context(), golden, "password")
 	if !fits || !stale || err != nil {
-		t.Errorf("the tool's own: fits %v, stale %v, %v", fits, stale, err)
+		t.Errorf("the tool's string: fits %v, stale %v, %v", fits, stale, err)
 	}
 	if fits, _, _ := h.Check(t.Context(), golden, "Password"); fits {
 		t.Error("another password fits")
@@ -77,8 +77,8 @@ func TestHashAndCheck(t *testing.T) {
 	}
 }
 
-// What is not a PHC string of ours is refused without any hash, in particular
-// one that would take more memory than there is.
+// A text that is not a PHC string of this package is refused without hashing, in
+// particular one whose cost exceeds the memory.
 func TestForeignStringsAreRefused(t *testing.T) {
 	t.Parallel()
 	h := hasher(t, cheap, 1, func() { t.Error("hashed") })
@@ -99,8 +99,8 @@ func TestForeignStringsAreRefused(t *testing.T) {
 	}
 }
 
-// No more hashes run at once than there are places, a few wait, and the rest is
-// told to come back: a crowd at the login must not take all memory.
+// No more hashes run in parallel than there are places, a few wait, and the rest are
+// refused: a crowd at the login must not take all memory.
 func TestHashesAreBounded(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -125,7 +125,7 @@ func TestHashesAreBounded(t *testing.T) {
 				done.Add(1)
 			case errors.Is(err, password.ErrBusy):
 				if busy.Add(1) == 1000-2-64 {
-					close(release) // all are there: two at work, 64 waiting
+					close(release) // all have arrived: two hash, 64 wait
 				}
 			default:
 				t.Error(err)
@@ -134,11 +134,11 @@ func TestHashesAreBounded(t *testing.T) {
 	}
 	wg.Wait()
 	if done.Load() != 66 || most.Load() != 2 {
-		t.Errorf("%d hashed, %d refused, %d at once", done.Load(), busy.Load(), most.Load())
+		t.Errorf("%d hashed, %d refused, %d in parallel", done.Load(), busy.Load(), most.Load())
 	}
 }
 
-// Whoever gives up waiting makes room.
+// A canceled wait frees its place in the queue.
 func TestWaitingEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	release, began := make(chan struct{}), make(chan struct{})
@@ -163,7 +163,7 @@ func TestCosts(t *testing.T) {
 		}
 	}
 	if _, err := password.New(password.OWASP, 0, nil); err == nil {
-		t.Error("no places are accepted")
+		t.Error("zero places are accepted")
 	}
 }
 
@@ -184,7 +184,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// Any string is read or refused, and what is read is written back as it was.
+// Any string parses or is refused, and a parsed one encodes to the same text.
 func FuzzParse(f *testing.F) {
 	h := hasher(f, cheap, 1, nil)
 	phc, err := h.Hash(f.Context(), "password")
@@ -196,12 +196,12 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		if back, ok := password.Reformat(s); ok && back != s {
-			t.Errorf("%q is read and written back as %q", s, back)
+			t.Errorf("%q parses and encodes as %q", s, back)
 		}
 	})
 }
 
-// What a login costs: the reason for the bound.
+// BenchmarkCheck measures the cost of a login, the reason for the bound.
 func BenchmarkCheck(b *testing.B) {
 	h := hasher(b, password.OWASP, 1, nil)
 	phc, err := h.Hash(b.Context(), "password")

@@ -10,23 +10,24 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// ErrFormat means that a stored text is no argon2id PHC string that this package takes.
+// ErrFormat means that a stored text is not an argon2id PHC string that this package
+// accepts.
 var ErrFormat = errors.New("password: not an argon2id PHC string")
 
-// The PHC string format has other algorithms and versions; these are the ones
-// that are written and read here.
+// The PHC string format allows other algorithms and versions; this package reads and
+// writes only these.
 const (
 	phcHead    = "$argon2id$v="
 	phcVersion = argon2.Version
 )
 
-// Bounds of what is read. A stored string comes from our own database, but a
-// row that somebody has altered must not make the server take a terabyte.
+// Bounds of the parsed values. A stored string comes from the shop's own database,
+// but a tampered row must not make the server allocate a terabyte.
 const (
 	mostMemoryKiB = 1 << 20 // 1 GiB, far above what a login can afford
 	mostPasses    = 100
 	mostThreads   = 64
-	leastSalt     = 8 // argon2's own least
+	leastSalt     = 8 // argon2's minimum
 	leastHash     = 16
 	mostBinary    = 64
 )
@@ -44,8 +45,8 @@ func (r record) String() string {
 		base64.RawStdEncoding.EncodeToString(r.salt), base64.RawStdEncoding.EncodeToString(r.hash))
 }
 
-// parse reads what String writes and nothing else, so that each password has
-// one way to be stored.
+// parse accepts only the output of String, so that each password has one stored
+// form.
 func parse(phc string) (record, error) {
 	rest, ok := strings.CutPrefix(phc, phcHead)
 	if !ok {
@@ -71,7 +72,7 @@ func parse(phc string) (record, error) {
 	return r, nil
 }
 
-// number reads a decimal without sign or leading zero behind a name.
+// number parses a decimal without sign or leading zero after a name.
 func number(s, name string, most uint64) (uint32, bool) {
 	digits, ok := strings.CutPrefix(s, name)
 	if !ok || digits == "" || digits[0] < '1' || digits[0] > '9' {
@@ -83,6 +84,6 @@ func number(s, name string, most uint64) (uint32, bool) {
 
 func binary(s string, least int) ([]byte, bool) {
 	raw, err := base64.RawStdEncoding.Strict().DecodeString(s)
-	// The decoder passes over line breaks, which no string of ours contains.
+	// The decoder skips line breaks, which a valid string does not contain.
 	return raw, err == nil && len(raw) >= least && len(raw) <= mostBinary && !strings.ContainsAny(s, "\r\n")
 }

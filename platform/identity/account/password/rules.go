@@ -8,8 +8,8 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// Lengths of a password in bytes. Eight characters are NIST's least (SP
-// 800-63B); 128 bytes hold any passphrase and keep requests small.
+// Lengths of a password in bytes. Eight characters are NIST's minimum (SP 800-63B);
+// 128 bytes fit any passphrase and keep requests small.
 const (
 	leastBytes = 8
 	mostBytes  = 128
@@ -29,8 +29,8 @@ var common = func() map[string]bool {
 var errWeak = fault.New(fault.Invalid, "weak-password", fault.Titles{"Choose a stronger password", "密码强度不足"}, "Choose another password.")
 
 // Accept returns nil for a password that may be set, else a fault "weak-password"
-// that says what is wrong with it. known are texts that anybody who knows the
-// user knows: the phone, the name.
+// that gives the reason. known are texts that other people know about the user: the
+// phone, the name.
 func Accept(password string, known ...string) error {
 	folded := strings.ToLower(password)
 	switch {
@@ -45,7 +45,7 @@ func Accept(password string, known ...string) error {
 		if k = strings.ToLower(strings.TrimSpace(k)); k == "" {
 			continue
 		}
-		// A number counts also without its country code.
+		// A number also counts without its country code.
 		if folded == k || digits(password) != "" && strings.HasSuffix(digits(k), digits(password)) && onlyDigits(password) {
 			return errWeak.Saying("A password must not be the phone number or the name. Choose another.")
 		}

@@ -11,7 +11,7 @@ import (
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
 )
 
-// asked is a QR login that a device has asked for.
+// asked is a new QR login.
 type asked struct {
 	id        ids.ID
 	secret    string
@@ -41,11 +41,11 @@ func (s *Service) ask(ctx context.Context, d account.Device) (asked, error) {
 	return a, nil
 }
 
-// url is what the picture says. Whoever scans it with something else than the
-// shop's app lands on the shop's page.
+// url is the content of the picture. A scanner other than the shop's app opens the
+// shop's page.
 func (s *Service) url(id ids.ID) string { return s.cfg.BaseURL + "/?qr=" + id.String() }
 
-// known is an address for the database, NULL when there is none.
+// known converts an address for the database: NULL when it is unknown.
 func known(addr netip.Addr) *netip.Addr {
 	if !addr.IsValid() {
 		return nil
@@ -53,7 +53,7 @@ func known(addr netip.Addr) *netip.Addr {
 	return &addr
 }
 
-// address is the way back.
+// address converts an address from the database.
 func address(addr *netip.Addr) netip.Addr {
 	if addr == nil {
 		return netip.Addr{}

@@ -9,29 +9,32 @@ import (
 )
 
 const (
-	// codeLifetime is for how long a code can be scanned and confirmed.
+	// codeLifetime is how long a code can be scanned and confirmed.
 	codeLifetime = 2 * time.Minute
-	// claimWithin is the least time that the asking device has for fetching its
-	// tokens after the confirmation, also when the code expires before.
+	// claimWithin is the least time that the asking device has to fetch its tokens
+	// after the confirmation, even if the code expires before.
 	claimWithin = 30 * time.Second
 )
 
-// Config is where QR logins lead, and their bounds, which are fixed but in tests.
+// Config is where QR logins lead, and their bounds, which are fixed except in tests.
 type Config struct {
 	// BaseURL is how phones reach the shop; the picture shows an address below it.
 	BaseURL string
-	// MaxWaiting bounds the polls that wait on one instance, some KiB each; a poll
-	// beyond it is answered at once. They take no place among the requests that are
-	// worked on at once.
+	// MaxWaiting bounds the waiting polls on one instance, some KiB each; a poll
+	// above it is answered immediately. Waiting polls do not count towards the limit
+	// of concurrent requests.
 	MaxWaiting int
-	// RecheckEvery is what a lost broadcast costs a poll that waits.
+	// RecheckEvery is how late a waiting poll finds a change whose broadcast was
+	// lost.
 	RecheckEvery time.Duration
 
-	// PerAddress limits how many codes one address may ask for, and PicturesPerAddress
-	// how often it may have one drawn, which takes a millisecond.
+	// PerAddress limits how many codes one address may request, and
+	// PicturesPerAddress how many pictures, each of which takes a millisecond to
+	// draw.
 	PerAddress, PicturesPerAddress ratelimit.Rule
-	// Guesses limits the wrong secrets for one code from one address; the right one
-	// is refused as well then. It has 256 bits: the limit is about the load.
+	// Guesses limits the wrong secrets for one code from one address; above it the
+	// right one is refused as well. A secret has 256 bits: the limit bounds the
+	// load.
 	Guesses ratelimit.Rule
 	// Polls limits how often the right secret is used for one code.
 	Polls ratelimit.Rule
@@ -46,16 +49,16 @@ func DefaultConfig(baseURL string) Config {
 		PerAddress:         ratelimit.Rule{Name: "qr-login", Count: 20, Per: time.Minute}, // an office of desktops behind one address
 		PicturesPerAddress: ratelimit.Rule{Name: "qr-picture", Count: 60, Per: time.Minute},
 		Guesses:            ratelimit.Rule{Name: "qr-guess", Count: 10, Per: time.Minute},
-		Polls:              ratelimit.Rule{Name: "qr-poll", Count: 120, Per: time.Minute}, // every half second, twice what poll_after_ms asks for
+		Polls:              ratelimit.Rule{Name: "qr-poll", Count: 120, Per: time.Minute}, // every half second, twice the rate of poll_after_ms
 		PerUser:            ratelimit.Rule{Name: "qr-scan", Count: 20, Per: time.Minute},
 	}
 }
 
-// maxURLBytes keeps the code coarse enough for a phone's camera: with the id behind
-// it the picture has 61 modules of 3 pixels. A usual host name has 37 of 5.
+// maxURLBytes keeps the code coarse enough for a phone's camera: with the id
+// appended the picture has 61 modules of 3 pixels. A usual host name gives 37 of 5.
 const maxURLBytes = 200
 
-// Validate refuses an address that no phone can read off a picture.
+// Validate refuses a URL that a phone cannot scan.
 func (c Config) Validate() error {
 	u, err := url.Parse(c.BaseURL)
 	switch {

@@ -13,20 +13,19 @@ import (
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
 )
 
-// The states of a row. That one has expired is not among them: it is a matter of
-// the time.
+// The states of a row. Expiry is not stored: it follows from the time.
 const (
 	pending   = "pending"
 	scanned   = "scanned"
 	confirmed = "confirmed"
 	denied    = "denied"
 	claimed   = "claimed"
-	expired   = "expired" // told, never stored
+	expired   = "expired" // reported, never stored
 )
 
 // may returns why a principal cannot scan or decide at all: a minted token has no
-// login that could be ended, and its user perhaps no account; and whoever the shop
-// keeps out lets nobody in.
+// login that could be ended, and perhaps no account; a blacklisted user must not let
+// a device in.
 func (s *Service) may(ctx context.Context, p auth.Principal) error {
 	if p.Login == 0 {
 		return errMinted
@@ -37,7 +36,7 @@ func (s *Service) may(ctx context.Context, p auth.Principal) error {
 	return s.take(ctx, ratelimit.Ask{Rule: s.cfg.PerUser, Key: ratelimit.UserKey(p.UserID)})
 }
 
-// scan gives a code to the first who scans it.
+// scan assigns a code to the first user who scans it.
 func (s *Service) scan(ctx context.Context, p auth.Principal, id ids.ID) (qrlogindb.ScanRow, string, error) {
 	if err := s.may(ctx, p); err != nil {
 		return qrlogindb.ScanRow{}, "", err
@@ -54,7 +53,7 @@ func (s *Service) scan(ctx context.Context, p auth.Principal, id ids.ID) (qrlogi
 	return row, token, nil
 }
 
-// whyNotScanned is the reason why a code could not be scanned a moment ago.
+// whyNotScanned returns why a scan failed a moment ago.
 func (s *Service) whyNotScanned(ctx context.Context, id ids.ID) error {
 	row, err := s.db.State(ctx, id)
 	switch {
@@ -68,7 +67,7 @@ func (s *Service) whyNotScanned(ctx context.Context, id ids.ID) error {
 	return errTaken
 }
 
-// decide lets whoever scanned a code confirm or deny it, with the token of that
+// decide lets the user who scanned a code confirm or deny it, with the token of that
 // scan.
 func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token string, decision string) error {
 	if err := s.may(ctx, p); err != nil {
@@ -93,7 +92,7 @@ func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token
 	if err != nil {
 		return unreachable("decide", err)
 	}
-	if done == 0 { // it was decided or expired since it was read
+	if done == 0 { // decided or expired since it was read
 		if row, err = s.db.State(ctx, id); err != nil {
 			return unreachable("decide", err)
 		}
@@ -106,8 +105,8 @@ func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token
 	return nil
 }
 
-// undecidable is the reason why a principal with a scan token may not decide about
-// a row; nil when it may.
+// undecidable returns why a principal with a scan token may not decide on a row; nil
+// when it may.
 func undecidable(row qrlogindb.StateRow, p auth.Principal, token string) error {
 	state := stateOf(row)
 	switch {
@@ -116,7 +115,7 @@ func undecidable(row qrlogindb.StateRow, p auth.Principal, token string) error {
 	case row.UserID == nil:
 		return errNotScanned
 	case *row.UserID != p.UserID || *row.LoginID != p.Login:
-		return errUnknown // somebody else's
+		return errUnknown // another user's
 	case !fits(token, row.ScanHash):
 		return errNotScanned
 	case state == expired:
@@ -127,7 +126,7 @@ func undecidable(row qrlogindb.StateRow, p auth.Principal, token string) error {
 	return nil
 }
 
-// stateOf is how a row stands now, by the database's clock when it was read.
+// stateOf is a row's state, by the database's clock when it was read.
 func stateOf(row qrlogindb.StateRow) string {
 	if row.Expired && (row.Status == pending || row.Status == scanned || row.Status == confirmed) {
 		return expired

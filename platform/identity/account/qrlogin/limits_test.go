@@ -10,8 +10,8 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// TestGuessesAreLimited for each code and address, without shutting the holder of
-// another code out.
+// TestGuessesAreLimited per code and address, without locking out the holder of
+// another code.
 func TestGuessesAreLimited(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config) { c.Guesses.Count = 3 })
@@ -59,7 +59,7 @@ func TestAskingIsLimitedPerAddress(t *testing.T) {
 	i.scans(t, a, phone).is(t, "a second scan of one user", http.StatusTooManyRequests, "rate-limited")
 }
 
-// TestSecretsAreNotStored: who reads the table can neither poll nor confirm.
+// TestSecretsAreNotStored: a reader of the table can neither poll nor confirm.
 func TestSecretsAreNotStored(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)

@@ -24,8 +24,8 @@ const (
 	quietZone = 4
 )
 
-// picture is the QR code of an id as PNG. It shows nothing that is secret, so that
-// a page can have it in an <img>; one that is over is not drawn any more.
+// picture is the QR code of an id as PNG. It contains no secret, so a page can show
+// it in an <img>; a scanned or expired one is not drawn.
 func (s *Service) picture(ctx context.Context, id ids.ID, from netip.Addr) ([]byte, error) {
 	if err := s.take(ctx, ratelimit.Ask{Rule: s.cfg.PicturesPerAddress, Key: ratelimit.AddrKey(from)}); err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func (s *Service) picture(ctx context.Context, id ids.ID, from netip.Addr) ([]by
 	}
 }
 
-// draw encodes a text with error correction level M, which survives reflections on
-// a screen, in modules of a whole number of pixels: a scaled one would blur them.
+// draw encodes a text with error correction level M, which survives reflections on a
+// screen, with modules of a whole number of pixels, because scaling would blur them.
 func draw(text string) ([]byte, error) {
 	code, err := qr.Encode(text, qr.M, qr.Unicode)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestThePictureSaysTheURL reads pictures as a scanner does, with versions 2 to 6.
-func TestThePictureSaysTheURL(t *testing.T) {
+// TestPictureEncodesTheURL decodes pictures as a scanner does, with versions 2 to 6.
+func TestPictureEncodesTheURL(t *testing.T) {
 	t.Parallel()
 	seen := map[int]bool{}
 	for _, text := range []string{
@@ -43,7 +43,7 @@ func TestThePictureSaysTheURL(t *testing.T) {
 	}
 }
 
-// TestTheLongestURLFits what Validate lets through.
+// TestTheLongestURLFits: the longest URL that Validate accepts can be drawn.
 func TestTheLongestURLFits(t *testing.T) {
 	t.Parallel()
 	c := DefaultConfig("https://" + strings.Repeat("a", maxURLBytes-len("https://")))
@@ -55,12 +55,12 @@ func TestTheLongestURLFits(t *testing.T) {
 	}
 	c.BaseURL += "a"
 	if err := c.Validate(); err == nil {
-		t.Error("a longer one passes")
+		t.Error("a longer URL is accepted")
 	}
 }
 
-// readQR reads a clean QR code of error correction level M and version 1 to 6 by
-// ISO/IEC 18004, without the correction: not one bit may be wrong. margin is the
+// readQR decodes a clean QR code of error correction level M and version 1 to 6 by
+// ISO/IEC 18004, without error correction: every bit must be right. margin is the
 // width of the quiet zone in modules.
 func readQR(img image.Image) (text string, version, margin int, err error) {
 	side := img.Bounds().Dx()
@@ -93,7 +93,7 @@ func readQR(img image.Image) (text string, version, margin int, err error) {
 			format |= 1
 		}
 	}
-	// Around the upper left corner, the timing patterns passed over.
+	// Around the upper left corner, skipping the timing patterns.
 	for _, col := range []int{0, 1, 2, 3, 4, 5, 7, 8} {
 		bit(8, col)
 	}
@@ -109,7 +109,7 @@ func readQR(img image.Image) (text string, version, margin int, err error) {
 	var data []byte
 	bits := 0
 	for right, up := modules-1, true; right > 0; right, up = right-2, !up {
-		if right == 6 { // the timing column is passed over
+		if right == 6 { // skips the timing column
 			right--
 		}
 		for i := range modules {
@@ -159,11 +159,11 @@ func isFunction(row, col, modules, version int) bool {
 	if version == 1 {
 		return false
 	}
-	middle := modules - 7 // of the one alignment pattern that versions 2 to 6 have
+	middle := modules - 7 // of the only alignment pattern of versions 2 to 6
 	return row >= middle-2 && row <= middle+2 && col >= middle-2 && col <= middle+2
 }
 
-// masked reports whether a mask turns a module over.
+// masked reports whether a mask inverts a module.
 func masked(mask, i, j int) bool {
 	switch mask {
 	case 0:

@@ -24,9 +24,9 @@ type progress struct {
 	tokens    *account.Tokens // with the state confirmed
 }
 
-// poll tells the holder of the secret how its QR login stands. While the state is
-// the one that the holder knows, it waits for another, for a time. A confirmed one
-// is claimed: whoever calls first is given the tokens.
+// poll returns the state of a QR login to the holder of the secret. While the state
+// is the one that the holder knows, it waits for a change, up to wait. A confirmed
+// login is claimed: the first caller gets the tokens.
 func (s *Service) poll(ctx context.Context, id ids.ID, secret string, from netip.Addr, knows string, wait time.Duration) (progress, error) {
 	row, err := s.holder(ctx, id, secret, from)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Service) poll(ctx context.Context, id ids.ID, secret string, from netip
 	return s.claim(ctx, p, id)
 }
 
-// holder returns the row if the secret is its own.
+// holder returns the row if the secret matches.
 func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from netip.Addr) (qrlogindb.StateRow, error) {
 	guess := ratelimit.Ask{Rule: s.cfg.Guesses, Key: ratelimit.AddrKey(from) + "/" + id.String()}
 	if err := s.deps.Limits.Look(guess).Err(); err != nil {
@@ -63,8 +63,8 @@ func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from net
 	return row, s.take(ctx, ratelimit.Ask{Rule: s.cfg.Polls, Key: "q:" + id.String()})
 }
 
-// await returns the row once its state is another than the one that is known, or as
-// it is when the wait is over.
+// await returns the row once its state differs from the known one, or unchanged when
+// the wait is over.
 func (s *Service) await(ctx context.Context, row qrlogindb.StateRow, knows string, wait time.Duration) (qrlogindb.StateRow, error) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -72,7 +72,8 @@ func (s *Service) await(ctx context.Context, row qrlogindb.StateRow, knows strin
 	defer recheck.Stop()
 	for last := false; ; {
 		change, leave := s.polls.join(row.ID)
-		// Read after joining: a change before that is seen, one after it wakes.
+		// Read after joining: the read sees an earlier change, and a later one wakes
+		// the poll.
 		var err error
 		row, err = s.db.State(ctx, row.ID)
 		if err != nil {
@@ -95,13 +96,12 @@ func (s *Service) await(ctx context.Context, row qrlogindb.StateRow, knows strin
 		}
 		leave()
 		if ctx.Err() != nil {
-			return row, nil // nobody is there to be told
+			return row, nil // the client has gone
 		}
 	}
 }
 
-// claim opens the login that was confirmed and hands out its tokens, in one
-// transaction: neither is there without the other.
+// claim opens the confirmed login and returns its tokens, in one transaction.
 func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, error) {
 	var tokens account.Tokens
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -147,9 +147,9 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 
 // How a claim ends without tokens.
 var (
-	// errTooLate: somebody was faster, or the code has expired.
-	errTooLate = errors.New("qrlogin: no longer to be claimed")
-	// errEnded: the login that confirmed was ended since. To the asking device that
-	// is a denial.
-	errEnded = errors.New("qrlogin: the login that confirmed has ended")
+	// errTooLate means that another poll was faster, or the code has expired.
+	errTooLate = errors.New("qrlogin: already claimed or expired")
+	// errEnded means that the confirming login has ended since. The asking device
+	// gets a denial.
+	errEnded = errors.New("qrlogin: the confirming login has ended")
 )

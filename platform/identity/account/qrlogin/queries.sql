@@ -1,5 +1,5 @@
--- Every change demands the status that it starts from and that the code has not
--- expired by the database's clock. Whoever comes second gets no row.
+-- Every change requires its initial status and a code that has not expired by the
+-- database's clock. The second of two concurrent changes gets no row.
 
 -- name: Ask :one
 INSERT INTO auth.qr_logins (id, poll_hash, device_kind, device_id, device_name, address, expires_at)
@@ -16,7 +16,7 @@ WHERE id = @id AND status = 'pending' AND expires_at > clock_timestamp()
 RETURNING device_kind, device_name, address, created_at, expires_at;
 
 -- name: Confirm :execrows
--- The asking device has a moment to fetch its tokens even if the code was about to expire.
+-- The asking device has time to fetch its tokens even if the code was about to expire.
 UPDATE auth.qr_logins SET status = 'confirmed', expires_at = greatest(expires_at, clock_timestamp() + make_interval(secs => @claim_seconds::float8))
 WHERE id = @id AND status = 'scanned' AND user_id = @user_id AND login_id = @login_id AND expires_at > clock_timestamp();
 

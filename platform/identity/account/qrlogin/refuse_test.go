@@ -17,7 +17,7 @@ func (i *instance) awaitPolls(t testing.TB, n int) {
 	pgtest.Eventually(t, promptly, func() bool { return i.polls.waiting() == n }, "the polls wait")
 }
 
-// expire lets a code's time be over.
+// expire expires a code.
 func (s bundle) expire(t testing.TB, a answer) {
 	t.Helper()
 	tag, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() WHERE id = $1::uuid`, a.body.QRID)
@@ -48,7 +48,7 @@ func TestWhatIsRefused(t *testing.T) {
 	unknown.body.QRID, unknown.body.PollSecret = newID().String(), "x"
 	garbage := answer{}
 	garbage.body.QRID, garbage.body.PollSecret = "1", "x"
-	const wrong = "a-token-of-nobody"
+	const wrong = "an-unknown-token"
 
 	fresh := func() (answer, string) { return i.asks(t), "" }
 	scannedOne := func() (answer, string) {
@@ -89,12 +89,12 @@ func TestWhatIsRefused(t *testing.T) {
 		"a poll of no id":         {nil, false, func(_ answer, _ string) answer { return i.polled(t, garbage, "") }, 404, "not-found"},
 		"a wait that is too long": {fresh, false, func(a answer, _ string) answer { return i.polled(t, a, "?wait=26") }, 422, "invalid"},
 
-		"a scan by nobody":         {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, "x") }, 401, "bad-token"},
-		"a scan by a minted token": {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, mint(0)) }, 403, "forbidden"},
-		"a scan of an unknown id":  {nil, false, func(_ answer, _ string) answer { return i.scans(t, unknown, phone) }, 404, "not-found"},
-		"a second scanner":         {scannedOne, false, func(a answer, _ string) answer { return i.scans(t, a, foreign) }, 409, "qr-taken"},
-		"a second scan":            {scannedOne, false, func(a answer, _ string) answer { return i.scans(t, a, phone) }, 409, "qr-taken"},
-		"a scan too late":          {fresh, true, func(a answer, _ string) answer { return i.scans(t, a, phone) }, 410, "qr-expired"},
+		"a scan without a valid token": {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, "x") }, 401, "bad-token"},
+		"a scan by a minted token":     {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, mint(0)) }, 403, "forbidden"},
+		"a scan of an unknown id":      {nil, false, func(_ answer, _ string) answer { return i.scans(t, unknown, phone) }, 404, "not-found"},
+		"a second scanner":             {scannedOne, false, func(a answer, _ string) answer { return i.scans(t, a, foreign) }, 409, "qr-taken"},
+		"a second scan":                {scannedOne, false, func(a answer, _ string) answer { return i.scans(t, a, phone) }, 409, "qr-taken"},
+		"a scan too late":              {fresh, true, func(a answer, _ string) answer { return i.scans(t, a, phone) }, 410, "qr-expired"},
 
 		"a confirmation without a scan": {fresh, false, func(a answer, _ string) answer { return i.decides(t, a, "confirm", phone, wrong) }, 409, "qr-not-scanned"},
 		"a confirmation without a token": {scannedOne, false, func(a answer, _ string) answer {
@@ -140,7 +140,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a picture of an unknown id": {nil, false, func(_ answer, _ string) answer {
 			return i.call(t, http.MethodGet, "/"+unknown.body.QRID+"/image.png", "")
 		}, 404, "not-found"},
-		"a picture that is over": {fresh, true, func(a answer, _ string) answer {
+		"a picture of an expired code": {fresh, true, func(a answer, _ string) answer {
 			return i.call(t, http.MethodGet, "/"+a.body.QRID+"/image.png", "")
 		}, 410, "qr-expired"},
 		"a picture of a scanned code": {scannedOne, false, func(a answer, _ string) answer {
@@ -171,13 +171,13 @@ func TestWhatIsRefused(t *testing.T) {
 		got := c.do(a, scanToken)
 		got.is(t, name, c.status, c.code)
 		if strings.Contains(string(got.raw), "refresh_token") {
-			t.Errorf("%s: it is answered with tokens", name)
+			t.Errorf("%s: the answer contains tokens", name)
 		}
 	}
 }
 
-// TestAnExpiredCodeTellsSo, whatever had become of it, and gives no tokens.
-func TestAnExpiredCodeTellsSo(t *testing.T) {
+// TestExpiredCodeIsReported, whatever its state was, and gives no tokens.
+func TestExpiredCodeIsReported(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
 	i := s.start()
@@ -194,8 +194,8 @@ func TestAnExpiredCodeTellsSo(t *testing.T) {
 	}
 }
 
-// TestAConfirmationInTheLastMomentCounts: what the phone was told is what the
-// desktop gets, also when the code would have expired in between.
+// TestAConfirmationInTheLastMomentCounts: phone and desktop get the same outcome,
+// even if the code would have expired in between.
 func TestAConfirmationInTheLastMomentCounts(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config) { c.PerUser.Count = 1000 })
@@ -205,7 +205,8 @@ func TestAConfirmationInTheLastMomentCounts(t *testing.T) {
 	for round := range 12 {
 		a := i.asks(t)
 		scan := i.scans(t, a, phone)
-		// From "already over" to "just in time", whatever a request takes here.
+		// From "already expired" to "just in time", however long a request takes
+		// here.
 		_, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() + make_interval(secs => $2::float8) WHERE id = $1::uuid`,
 			a.body.QRID, float64(round-1)*0.004)
 		if err != nil {
@@ -217,11 +218,11 @@ func TestAConfirmationInTheLastMomentCounts(t *testing.T) {
 		switch got.status {
 		case http.StatusNoContent:
 			if end.body.Status != "confirmed" || end.body.Tokens == nil {
-				t.Errorf("round %d: the phone was told yes, the desktop %s", round, end.raw)
+				t.Errorf("round %d: the phone's confirmation succeeded, the desktop got %s", round, end.raw)
 			}
 		case http.StatusGone:
 			if end.body.Status != "expired" {
-				t.Errorf("round %d: the phone was told too late, the desktop %s", round, end.raw)
+				t.Errorf("round %d: the phone's confirmation was too late, the desktop got %s", round, end.raw)
 			}
 		default:
 			t.Errorf("round %d: %d %s", round, got.status, got.raw)
@@ -232,8 +233,8 @@ func TestAConfirmationInTheLastMomentCounts(t *testing.T) {
 	}
 }
 
-// TestExpiryDuringAChangeWins if it is written down first: of a confirmation and of
-// the handing out of tokens.
+// TestExpiryDuringAChangeWins if it is committed first, over a confirmation and over
+// a claim.
 func TestExpiryDuringAChangeWins(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
@@ -246,7 +247,7 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = tx.Rollback(context.Background()) }() // after the commit it does nothing
+		defer func() { _ = tx.Rollback(context.Background()) }() // a no-op after the commit
 		if _, err := tx.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() WHERE id = $1::uuid`, a.body.QRID); err != nil {
 			t.Fatal(err)
 		}

@@ -19,9 +19,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 	const base = "/api/v1/auth/qr"
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base, ID: "ask-qr-login", Tag: "shopper", Status: http.StatusCreated,
-		Summary: "Ask to be logged in by a phone that scans a QR code",
-		Description: "Show the picture, keep `poll_secret` to yourself and ask `GET /api/v1/auth/qr/{qr_id}` with it. The `qr_id` alone is worth nothing. " +
-			"The login will be on the device that is stated here.",
+		Summary: "Start a QR login",
+		Description: "Show the picture, keep `poll_secret` private and poll `GET /api/v1/auth/qr/{qr_id}` with it. The `qr_id` alone gives no access. " +
+			"The login is bound to the device in this request.",
 		Problems: map[int]string{
 			http.StatusForbidden: "login-refused", http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited",
 			http.StatusServiceUnavailable: "unavailable",
@@ -29,9 +29,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.askRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}", ID: "poll-qr-login", Tag: "shopper", Class: httpx.Held,
-		Summary: "How a QR login stands, and its tokens once",
-		Description: "pending → scanned → confirmed, or denied; whatever takes too long has expired. The answer `confirmed` carries the tokens, " +
-			"to whoever asks first; after that it is `claimed`. With `wait` the answer comes when the state is another than `knows`, at the latest after that many seconds.",
+		Summary: "The state of a QR login, and its tokens once",
+		Description: "pending → scanned → confirmed, or denied; a login that takes too long has expired. The answer `confirmed` carries the tokens " +
+			"once, for the first request; after that the state is `claimed`. With `wait` the answer comes when the state differs from `knows`, at the latest after that many seconds.",
 		Problems: map[int]string{
 			http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
@@ -40,7 +40,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}/image.png", ID: "get-qr-login-image", Tag: "shopper",
 		Summary:     "The QR code as PNG, 256 × 256 pixels",
-		Description: "The code says an address of the shop with `?qr=` and the `qr_id`. A code that was scanned or has expired is not drawn any more.",
+		Description: "The code contains a URL of the shop with `?qr=` and the `qr_id`. A scanned or expired code is no longer drawn.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
@@ -55,7 +55,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/scan", ID: "scan-qr-login", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Scan a QR code with a device that is logged in",
-		Description: "Tells which device asks, from where and since when: show that to the user before they confirm. The first who scans has it; " +
+		Description: "Returns the asking device, its address and the time: show them to the user before they confirm. Only the first scan succeeds; " +
 			"`scan_token` belongs to this scan, user and login.",
 		Problems: map[int]string{
 			http.StatusForbidden: "login-refused", http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
@@ -64,16 +64,16 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.scanRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/confirm", ID: "confirm-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Let the device that was scanned log in as me", Problems: decision,
+		Summary: "Let the scanned device log in as you", Problems: decision,
 	}, s.decideRoute(confirmed))
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/deny", ID: "deny-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Refuse the device that was scanned", Problems: decision,
+		Summary: "Refuse the scanned device", Problems: decision,
 	}, s.decideRoute(denied))
 }
 
-// documentImage says in the API's document what the picture is: huma takes every
-// body for JSON.
+// documentImage describes the picture in the API's document, because huma assumes
+// that every body is JSON.
 func documentImage(doc *huma.OpenAPI, path string) {
 	ok := doc.Paths[path].Get.Responses[strconv.Itoa(http.StatusOK)]
 	ok.Content = map[string]*huma.MediaType{"image/png": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
@@ -89,9 +89,9 @@ type askOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		QRID       string `json:"qr_id" example:"5b0e6f2d9c4a4f0e8d7c6b5a49382716" doc:"What the picture says"`
-		PollSecret string `json:"poll_secret" doc:"Send it in the header QR-Secret; never put it into an address"`
+		PollSecret string `json:"poll_secret" doc:"Send it in the header QR-Secret; never put it into a URL"`
 		URL        string `json:"url" doc:"What the picture says"`
-		Image      string `json:"image" doc:"Where the picture is" example:"/api/v1/auth/qr/5b0e6f2d9c4a4f0e8d7c6b5a49382716/image.png"`
+		Image      string `json:"image" doc:"Path of the picture" example:"/api/v1/auth/qr/5b0e6f2d9c4a4f0e8d7c6b5a49382716/image.png"`
 		ExpiresAt  string `json:"expires_at" format:"date-time"`
 	} `nameHint:"QRLogin"`
 }
@@ -112,14 +112,14 @@ func (s *Service) askRoute(ctx context.Context, in *askInput) (*askOutput, error
 	return out, nil
 }
 
-// pollAfter is how soon a device that does not wait should ask again: soon enough
+// pollAfter is how soon a device that does not wait should poll again: soon enough
 // for a person, slow enough for a shop full of desktops.
 const pollAfter = time.Second
 
 type pollInput struct {
 	ID     string `path:"id" doc:"The qr_id"`
 	Secret string `header:"QR-Secret" required:"true" minLength:"1" maxLength:"64" doc:"The poll_secret"`
-	Wait   int    `query:"wait" minimum:"0" maximum:"25" doc:"Seconds that the answer may wait for a change; below the 30 s after which proxies cut silent requests"`
+	Wait   int    `query:"wait" minimum:"0" maximum:"25" doc:"Seconds to wait for a change; below the 30 s after which proxies close idle requests"`
 	Knows  string `query:"knows" enum:"pending,scanned" default:"pending" doc:"The state that the client knows, for wait"`
 }
 
@@ -128,7 +128,7 @@ type pollOutput struct {
 	Body         struct {
 		Status      string          `json:"status" enum:"pending,scanned,confirmed,denied,expired,claimed"`
 		ExpiresAt   string          `json:"expires_at" format:"date-time"`
-		PollAfterMs int64           `json:"poll_after_ms" doc:"When to ask again; 0 when the state is final"`
+		PollAfterMs int64           `json:"poll_after_ms" doc:"Milliseconds until the next poll; 0 when the state is final"`
 		Tokens      *account.Tokens `json:"tokens,omitempty" doc:"With the status confirmed, once"`
 	} `nameHint:"QRLoginState"`
 }
@@ -181,7 +181,7 @@ type scanOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		Device    askingDevice `json:"device" doc:"As the asking device describes itself"`
-		Address   string       `json:"address" doc:"Where it asked from; empty when it is not known" example:"203.0.113.7"`
+		Address   string       `json:"address" doc:"The asking device's address; empty when it is unknown" example:"203.0.113.7"`
 		AskedAt   string       `json:"asked_at" format:"date-time"`
 		ExpiresAt string       `json:"expires_at" format:"date-time"`
 		ScanToken string       `json:"scan_token" doc:"For confirm and deny"`
@@ -209,7 +209,7 @@ func (s *Service) scanRoute(ctx context.Context, in *idInput) (*scanOutput, erro
 type decideInput struct {
 	ID   string `path:"id" doc:"The qr_id"`
 	Body struct {
-		ScanToken string `json:"scan_token" minLength:"1" maxLength:"64" doc:"As the scan answered it"`
+		ScanToken string `json:"scan_token" minLength:"1" maxLength:"64" doc:"From the answer to the scan"`
 	} `nameHint:"QRLoginDecision"`
 }
 
@@ -223,7 +223,7 @@ func (s *Service) decideRoute(decision string) func(context.Context, *decideInpu
 	}
 }
 
-// parse reads an id; one that cannot be read does not exist.
+// parse parses an id; a malformed one counts as unknown.
 func parse(text string) (ids.ID, error) {
 	id, err := ids.Parse(text)
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// secretBytes is beyond guessing, and beyond finding by its hash.
+// secretBytes rules out guessing the secret, also from its hash.
 const secretBytes = 32
 
-// newSecret returns a secret as its holder sends it, and what is stored of it.
+// newSecret returns a secret as its holder sends it, and its stored hash.
 func newSecret() (text string, hash []byte) {
 	raw := make([]byte, secretBytes)
-	_, _ = rand.Read(raw) // it never fails, it ends the process
+	_, _ = rand.Read(raw) // never returns an error
 	text = base64.RawURLEncoding.EncodeToString(raw)
 	return text, hashOf(text)
 }
 
-// hashOf needs no salt and no cost: its input is as random as its output.
+// hashOf needs neither a salt nor a slow hash: its input is random.
 func hashOf(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	return sum[:]
@@ -29,8 +29,8 @@ func hashOf(text string) []byte {
 // fits compares in constant time.
 func fits(text string, hash []byte) bool { return subtle.ConstantTimeCompare(hashOf(text), hash) == 1 }
 
-// newID is 128 random bits: an id that is minted by time could be guessed from
-// one's own.
+// newID returns 128 random bits: an id derived from the time could be guessed from
+// another one.
 func newID() ids.ID {
 	var id ids.ID
 	_, _ = rand.Read(id[:]) // as above

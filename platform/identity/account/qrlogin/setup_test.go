@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak
 
 var testKey = bytes.Repeat([]byte("k1"), 16)
 
-// bundle is what its instances have in common.
+// bundle is what the instances of a test share.
 type bundle struct {
 	t      *testing.T
 	db     *pgxpool.Pool
@@ -107,7 +107,7 @@ func (s bundle) start() *instance {
 	return i
 }
 
-// phone makes a user and returns the access token of a login of theirs.
+// phone creates a user and returns the access token of one of their logins.
 func (s bundle) phone(i *instance, role auth.Role) (user int64, token string) {
 	s.t.Helper()
 	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) error {
@@ -124,7 +124,7 @@ func (s bundle) phone(i *instance, role auth.Role) (user int64, token string) {
 	return user, token
 }
 
-// answer is what a request got.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -139,14 +139,14 @@ type answer struct {
 		ScanToken  string `json:"scan_token"`
 		Address    string
 		Device     struct{ Kind, Name string }
-		Status     any // of a poll a word, of a problem a number
+		Status     any // a word in a poll, a number in a problem
 		Code       string
 		PollAfter  int64 `json:"poll_after_ms"`
 		Tokens     *account.Tokens
 	}
 }
 
-// call sends a request; header holds names and values in turn.
+// call sends a request; header lists names and values alternately.
 func (i *instance) call(t testing.TB, method, path, body string, header ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, i.url+"/api/v1/auth/qr"+path, bytes.NewReader([]byte(body)))
@@ -177,7 +177,7 @@ func (i *instance) call(t testing.TB, method, path, body string, header ...strin
 
 const aDesktop = `{"device":{"kind":"desktop","id":"desk-1","name":"Firefox\u202E on Windows"}}`
 
-// ask asks for a QR login.
+// asks starts a QR login.
 func (i *instance) asks(t testing.TB) answer {
 	t.Helper()
 	a := i.call(t, http.MethodPost, "", aDesktop)
@@ -202,7 +202,7 @@ func (i *instance) decides(t testing.TB, a answer, decision, token, scanToken st
 	return i.call(t, http.MethodPost, "/"+a.body.QRID+"/"+decision, `{"scan_token":"`+scanToken+`"}`, "Authorization", "Bearer "+token)
 }
 
-// confirmed asks, scans and confirms.
+// confirms starts, scans and confirms a QR login.
 func (i *instance) confirms(t testing.TB, token string) answer {
 	t.Helper()
 	a := i.asks(t)
@@ -213,7 +213,7 @@ func (i *instance) confirms(t testing.TB, token string) answer {
 	return a
 }
 
-// is reports a status and a code that are not as expected.
+// is reports an unexpected status or code.
 func (a answer) is(t testing.TB, what string, status int, code string) {
 	t.Helper()
 	if a.status != status || a.body.Code != code {

@@ -15,11 +15,11 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// promptly is three times what a waiting poll needs to hear of a change.
+// promptly is three times what a waiting poll needs to learn of a change.
 const promptly = 3 * time.Second
 
 // TestADesktopIsLoggedInByAPhone: the desktop talks to one instance, the phone to
-// another, and each change ends the desktop's waiting.
+// another, and each change ends the desktop's wait.
 func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config) { c.RecheckEvery = time.Minute }) // only a broadcast wakes
@@ -44,7 +44,7 @@ func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 		t.Errorf("at first: %s", now.raw)
 	}
 
-	// waits is a poll that knows a state; meanwhile runs once it waits.
+	// waits polls with a known state; meanwhile runs once the poll waits.
 	waits := func(knows string, meanwhile func()) answer {
 		t.Helper()
 		done := make(chan answer, 1)
@@ -109,7 +109,7 @@ func TestADeniedDeviceGetsNothing(t *testing.T) {
 	i.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "confirm after a denial", http.StatusConflict, "qr-decided")
 }
 
-// TestTokensAreHandedOutOnce to a hundred polls at once.
+// TestTokensAreHandedOutOnce to a hundred concurrent polls.
 func TestTokensAreHandedOutOnce(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
@@ -170,8 +170,8 @@ func TestOneOfFiftyScannersHasTheCode(t *testing.T) {
 	}
 }
 
-// TestAConfirmationEndsWithItsLogin: whoever logs the phone out after a mistake is
-// in time until the desktop has its tokens.
+// TestAConfirmationEndsWithItsLogin: a user who confirmed by mistake can log the
+// phone out until the desktop has its tokens.
 func TestAConfirmationEndsWithItsLogin(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
@@ -193,7 +193,8 @@ func TestAConfirmationEndsWithItsLogin(t *testing.T) {
 	}
 }
 
-// TestADisabledAccountIsRefused by what opens logins, and the desktop is told.
+// TestADisabledAccountIsRefused when the login is opened, and the desktop gets the
+// reason.
 func TestADisabledAccountIsRefused(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
@@ -209,12 +210,12 @@ func TestADisabledAccountIsRefused(t *testing.T) {
 	i.polled(t, a, "").is(t, "a disabled account", http.StatusForbidden, "account-disabled")
 	set("active")
 	if got := i.polled(t, a, ""); got.body.Tokens == nil {
-		t.Errorf("the refusal has used the confirmation up: %s", got.raw)
+		t.Errorf("the refusal used the confirmation up: %s", got.raw)
 	}
 }
 
-// TestAPollWaitsOnlyAsLongAsItMay: until its time is over, or a change that nobody
-// tells is found.
+// TestAPollWaitsOnlyAsLongAsItMay: until its time is over, or a change without a
+// broadcast is found.
 func TestAPollWaitsOnlyAsLongAsItMay(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config) { c.MaxWaiting, c.RecheckEvery = 1, 200*time.Millisecond })
@@ -230,7 +231,7 @@ func TestAPollWaitsOnlyAsLongAsItMay(t *testing.T) {
 	go func() { done <- i.polled(t, a, "?wait=25") }()
 	i.awaitPolls(t, 1)
 	if got := i.polled(t, a, "?wait=25"); got.body.Status != "pending" || time.Since(began) > promptly {
-		t.Errorf("a poll beyond the most that may wait: %s after %s", got.raw, time.Since(began))
+		t.Errorf("a poll above MaxWaiting: %s after %s", got.raw, time.Since(began))
 	}
 	// As if another instance had changed it and its broadcast were lost.
 	_, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET status = 'scanned', scan_hash = poll_hash, user_id = 1, login_id = 1, token_issued = now()`)
@@ -238,15 +239,15 @@ func TestAPollWaitsOnlyAsLongAsItMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-done; got.body.Status != "scanned" || time.Since(began) > 3*time.Second {
-		t.Errorf("after a change that nobody told: %s after %s", got.raw, time.Since(began))
+		t.Errorf("after a change without a broadcast: %s after %s", got.raw, time.Since(began))
 	}
 	if n := i.polls.waiting(); n != 0 {
 		t.Errorf("%d polls are still counted", n)
 	}
 }
 
-// TestTheStopAnswersWhoWaits, so that a drain does not wait for them.
-func TestTheStopAnswersWhoWaits(t *testing.T) {
+// TestStopAnswersWaitingPolls, so that a drain does not wait for them.
+func TestStopAnswersWaitingPolls(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config) { c.RecheckEvery = time.Minute })
 	i := s.start()

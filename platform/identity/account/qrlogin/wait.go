@@ -8,11 +8,10 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// subject carries the ids of QR logins that have changed to every instance.
+// subject carries the ids of changed QR logins to every instance.
 const subject = "broadcast.auth.qr"
 
-// polls are the requests on this instance that wait for a change. Safe for
-// concurrent use.
+// polls are the waiting requests on this instance. Safe for concurrent use.
 type polls struct {
 	most   int
 	closed chan struct{} // closed when the process ends
@@ -23,7 +22,7 @@ type polls struct {
 	over  bool
 }
 
-// waiters of one QR login share a channel, which is closed by the next change.
+// waiters of one QR login share a channel, which the next change closes.
 type waiters struct {
 	change chan struct{}
 	count  int
@@ -33,8 +32,8 @@ func newPolls(most int) *polls {
 	return &polls{most: most, closed: make(chan struct{}), byID: map[ids.ID]*waiters{}}
 }
 
-// join returns a channel that the next change of id closes; nil when too many wait
-// already. Whoever joined must leave.
+// join returns a channel that the next change of id closes; nil when too many polls
+// wait already. The caller must call leave.
 func (p *polls) join(id ids.ID) (change <-chan struct{}, leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +60,7 @@ func (p *polls) leave(id ids.ID, w *waiters) {
 	}
 }
 
-// wake ends the waiting of id's polls.
+// wake wakes id's polls.
 func (p *polls) wake(id ids.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +70,7 @@ func (p *polls) wake(id ids.ID) {
 	}
 }
 
-// close ends all waiting, for good. A second call does nothing.
+// close ends all waiting permanently. A second call does nothing.
 func (p *polls) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,16 +86,16 @@ func (p *polls) waiting() int {
 	return p.count
 }
 
-// changed counts a step and wakes whoever waits for it, here and elsewhere.
+// changed counts a step and wakes the waiting polls on every instance.
 func (s *Service) changed(ctx context.Context, id ids.ID, step string) {
 	s.steps.WithLabelValues(step).Inc()
 	s.polls.wake(id)
 	if err := s.deps.Bus.Broadcast(subject, []byte(id.String())); err != nil {
-		s.deps.Log.DebugContext(ctx, "polls elsewhere find a change by themselves", "error", err)
+		s.deps.Log.DebugContext(ctx, "broadcast of a QR login change failed, other instances find it by polling", "error", err)
 	}
 }
 
-// listen takes the broadcasts until ctx ends.
+// listen handles broadcasts until ctx ends.
 func (s *Service) listen(ctx context.Context) error {
 	stop, err := s.deps.Bus.OnBroadcast(subject, func(data []byte) {
 		if id, err := ids.Parse(string(data)); err == nil {

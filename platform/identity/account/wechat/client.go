@@ -13,19 +13,19 @@ import (
 	"stampede/platform/edge/outbound"
 )
 
-// Kind is what a WeChat app is.
+// Kind is the type of a WeChat app.
 type Kind string
 
-// The kinds, each with an address of its own for the exchange.
+// The kinds; each has a different endpoint for the exchange.
 const (
 	Official Kind = "official" // a page of an official account: OAuth 2
 	Mini     Kind = "mini"     // a mini program: jscode2session
 )
 
-// What an exchange answers with.
+// Errors of an exchange.
 var (
-	ErrBadCode     = fault.New(fault.Unauthenticated, "wechat-bad-code", fault.Titles{"Please log in with WeChat again", "微信授权已失效，请重新授权"}, "WeChat does not know this code, or it was used already; get another one from WeChat.")
-	ErrUnavailable = fault.New(fault.Unavailable, "wechat-unavailable", fault.Titles{"WeChat login is not available right now", "微信登录暂不可用"}, "WeChat cannot be asked right now. Try again in a moment, or log in by phone.")
+	ErrBadCode     = fault.New(fault.Unauthenticated, "wechat-bad-code", fault.Titles{"Please log in with WeChat again", "微信授权已失效，请重新授权"}, "WeChat does not know this code, or it was already used; get a new one from WeChat.")
+	ErrUnavailable = fault.New(fault.Unavailable, "wechat-unavailable", fault.Titles{"WeChat login is not available right now", "微信登录暂不可用"}, "WeChat does not answer right now. Try again in a moment, or log in by phone.")
 )
 
 // Config is how WeChat is reached.
@@ -37,27 +37,26 @@ type Config struct {
 	outbound.Config
 }
 
-// DefaultConfig returns the defaults; AppID and Secret have to be set by the
-// caller.
+// DefaultConfig returns the defaults; the caller sets AppID and Secret.
 func DefaultConfig() Config {
 	return Config{BaseURL: "https://api.weixin.qq.com", Kind: Official, Config: outbound.Config{
-		Peer: "wechat", Conns: 8, MaxBytes: 16 << 10, // more exchanges are rarely under way, and an answer has under 1 KiB
-		Timeout: 3 * time.Second, Attempts: 1, // a shopper waits, and a code is good once
+		Peer: "wechat", Conns: 8, MaxBytes: 16 << 10, // more exchanges are rarely in flight, and an answer has under 1 KiB
+		Timeout: 3 * time.Second, Attempts: 1, // a shopper waits, and a code is valid once
 		BreakerFailures: 5, BreakerDelay: 5 * time.Second, // a WeChat that hangs must not tie up the server
 	}}
 }
 
-// Validate returns every fault of the configuration in one error.
+// Validate returns all errors of the configuration in one.
 func (c Config) Validate() error {
 	errs := []error{c.Config.Validate()}
 	if u, err := url.Parse(c.BaseURL); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		errs = append(errs, errors.New("wechat: the base URL must be an absolute http or https address"))
 	}
 	if c.AppID == "" || c.Secret == "" {
-		errs = append(errs, errors.New("wechat: an app id and its secret are needed"))
+		errs = append(errs, errors.New("wechat: the app id and its secret are required"))
 	}
 	if c.Kind != Official && c.Kind != Mini {
-		errs = append(errs, fmt.Errorf("wechat: an app is official or mini, not %q", c.Kind))
+		errs = append(errs, fmt.Errorf("wechat: the kind of app must be official or mini, not %q", c.Kind))
 	}
 	return errors.Join(errs...)
 }
@@ -76,8 +75,7 @@ func New(cfg Config) (*Client, error) {
 	return &Client{Client: outbound.New(cfg.Config), cfg: cfg}, nil
 }
 
-// answer is what WeChat says, of both kinds of app. Code is 0 or left out when
-// it worked.
+// answer is WeChat's answer, for both kinds of app. Code is 0 or absent on success.
 type answer struct {
 	Code    int    `json:"errcode"`
 	Message string `json:"errmsg"`
@@ -85,9 +83,8 @@ type answer struct {
 	UnionID string `json:"unionid"`
 }
 
-// The codes of WeChat's that say something about the shopper's code. Any other
-// is about the shop or about WeChat: -1 busy, 40013 and 40125 a wrong app id or
-// secret, 45011 asked too often.
+// The error codes that concern the shopper's code. Any other concerns the shop or
+// WeChat: -1 busy, 40013 and 40125 a wrong app id or secret, 45011 rate limited.
 const (
 	codeInvalid = 40029
 	codeUsed    = 40163
@@ -95,7 +92,7 @@ const (
 	codeBlocked = 40226 // a person whom WeChat has blocked
 )
 
-// fault is what an answer with a code means.
+// fault maps an error code to a fault.
 func (a answer) fault() *fault.Error {
 	cause := fmt.Errorf("wechat: errcode %d", a.Code) // errmsg repeats parts of the request
 	switch a.Code {
@@ -106,15 +103,15 @@ func (a answer) fault() *fault.Error {
 	}
 }
 
-// retryAfter is when asking WeChat again makes sense: its limits are by the
-// minute, its hiccups shorter.
+// retryAfter is when a retry makes sense: WeChat's limits are per minute, its
+// outages usually shorter.
 const retryAfter = 30 * time.Second
 
 // mostCode bounds a code; WeChat's have 32 characters today.
 const mostCode = 128
 
-// Exchange returns who a code is about: ErrBadCode for a code that WeChat does
-// not take, ErrUnavailable when it does not say.
+// Exchange returns the identity behind a code: ErrBadCode for a code that WeChat
+// rejects, ErrUnavailable when WeChat gives no verdict.
 func (c *Client) Exchange(ctx context.Context, code string) (Identity, error) {
 	if code == "" || len(code) > mostCode {
 		return Identity{}, ErrBadCode
@@ -133,8 +130,8 @@ func (c *Client) Exchange(ctx context.Context, code string) (Identity, error) {
 	return Identity{AppID: c.cfg.AppID, OpenID: a.OpenID, UnionID: a.UnionID}, nil
 }
 
-// address is where a code is exchanged. It holds the app's secret, as WeChat
-// wants it, so it must not appear in an error.
+// address is the exchange's URL. It contains the app's secret, as WeChat requires,
+// so it must not appear in an error.
 func (c *Client) address(code string) string {
 	q := url.Values{"appid": {c.cfg.AppID}, "secret": {c.cfg.Secret}, "grant_type": {"authorization_code"}}
 	path := "/sns/oauth2/access_token"
@@ -147,15 +144,15 @@ func (c *Client) address(code string) string {
 	return c.cfg.BaseURL + path + "?" + q.Encode()
 }
 
-// read reads an answer. One that refuses the code is good: it says nothing about
-// WeChat, while a busy system does.
+// read parses an answer. A rejected code is a successful call: it shows no problem
+// of WeChat, while a busy system does.
 func read(r outbound.Reply) (answer, error) {
 	if r.Status != http.StatusOK {
 		return answer{}, fmt.Errorf("wechat: status %d", r.Status)
 	}
 	var a answer
 	if json.Unmarshal(r.Body, &a) != nil || a.Code == 0 && a.OpenID == "" {
-		return answer{}, errUnreadable // without the text, which holds secrets of the person
+		return answer{}, errUnreadable // without the text, which contains the person's secrets
 	}
 	if f := a.fault(); a.Code != 0 && !errors.Is(f, ErrBadCode) {
 		return answer{}, f
@@ -163,4 +160,4 @@ func read(r outbound.Reply) (answer, error) {
 	return a, nil
 }
 
-var errUnreadable = errors.New("wechat: the answer is not one of WeChat's")
+var errUnreadable = errors.New("wechat: the answer is not in WeChat's format")

@@ -31,8 +31,8 @@ func client(t *testing.T, change func(*wechat.Config)) *wechat.Client {
 	return c
 }
 
-// Both kinds of app exchange a code once, and WeChat's errors are sorted into
-// what the shopper can do something about and what they cannot.
+// Both kinds of app exchange a code once, and WeChat's errors are sorted into those
+// that the shopper can fix and the others.
 func TestExchange(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []wechat.Kind{wechat.Official, wechat.Mini} {
@@ -54,7 +54,7 @@ func TestExchange(t *testing.T) {
 				}
 			}
 			if n := srv.Calls() - calls; n != 2 {
-				t.Errorf("%d calls for two codes that can be", n)
+				t.Errorf("%d calls for two possible codes", n)
 			}
 			for _, ill := range []int{-1, 45011, 40013, 40125, 1} {
 				srv.FallIll(ill)
@@ -66,7 +66,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// A WeChat that fails is left alone for a while; wrong codes are no failure.
+// A failing WeChat gets no requests for a while; wrong codes do not count as
+// failures.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	srv := wechattest.New(t)
@@ -86,7 +87,7 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	if n := srv.Calls() - calls; n != 3 {
-		t.Errorf("a WeChat that fails was asked %d times, want 3", n)
+		t.Errorf("a failing WeChat got %d calls, want 3", n)
 	}
 	srv.FallIll(0)
 	deadline := time.Now().Add(10 * time.Second)
@@ -100,8 +101,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong, the app's secret and the person's code stay out of the
-// error, and the secret goes to no other address.
+// No failure puts the app's secret or the person's code into the error, and the
+// secret goes to no other address.
 func TestErrorsHoldNoSecret(t *testing.T) {
 	t.Parallel()
 	const secret, code = "planted-app-secret", "planted-code"
@@ -146,7 +147,7 @@ func TestValidate(t *testing.T) {
 	for name, change := range map[string]func(*wechat.Config){
 		"no app": func(c *wechat.Config) { c.AppID = "" }, "no secret": func(c *wechat.Config) { c.Secret = "" },
 		"no host": func(c *wechat.Config) { c.BaseURL = "api.weixin.qq.com" }, "kind": func(c *wechat.Config) { c.Kind = "web" },
-		"time-out": func(c *wechat.Config) { c.Timeout = 0 },
+		"timeout": func(c *wechat.Config) { c.Timeout = 0 },
 	} {
 		cfg := wechat.DefaultConfig()
 		cfg.AppID, cfg.Secret = "wx1", "secret"

@@ -1,14 +1,14 @@
-// Package wechat asks WeChat who a login code is about.
+// Package wechat exchanges a login code for the WeChat user's identity.
 //
-// A page inside WeChat, or a mini program, gets a code from WeChat and sends it
-// to the shop; the shop exchanges it, with the app's secret, for the openid: the
-// person's name within that app, which a payment inside WeChat is made out to. A
-// code is good for one exchange within five minutes, so an exchange is never
-// repeated by this package: an answer that was lost has used the code up, and the
-// client gets another without asking anybody.
+// A page inside WeChat, or a mini program, gets a code from WeChat and sends it to
+// the shop. The shop exchanges it, with the app's secret, for the openid: the
+// person's id within that app, which WeChat payments need. A code is valid for one
+// exchange within five minutes, so this package never retries an exchange: a lost
+// answer has used the code up, and the client can get another without user
+// interaction.
 //
-// The answer also holds a session key or an access token to the person's
-// profile. Neither is kept or read: the shop needs only the name.
+// The answer also contains a session key or an access token to the person's profile.
+// Neither is kept or read: the shop needs only the id.
 //
-// Package wechattest is a server that answers like WeChat's.
+// Package wechattest is a fake of WeChat's server.
 package wechat

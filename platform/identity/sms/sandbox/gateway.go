@@ -1,8 +1,8 @@
-// Package sandbox is an SMS gateway that sends nothing: it keeps the last
-// messages in memory and shows them on a page, so that a demo on one machine can
-// be logged in to. It checks signatures and repeats as a real one does.
+// Package sandbox is an SMS gateway that sends nothing: it keeps the last messages
+// in memory and shows them on a page, so that users can log in to a demo on one
+// machine. It checks signatures and deduplicates as a real one does.
 //
-// Never serve it from a real shop: everybody can read the codes.
+// Never serve it from a real shop: everyone can read the codes.
 package sandbox
 
 import (
@@ -21,20 +21,20 @@ import (
 	"stampede/platform/identity/sms"
 )
 
-// Prefix is where the gateway's addresses begin. SendPath takes messages.
+// Prefix is where the gateway's paths begin. SendPath accepts messages.
 const (
 	Prefix   = "/sandbox/sms"
 	SendPath = Prefix + "/send"
 )
 
 const (
-	// kept is how many messages are remembered: an afternoon of trying.
+	// kept is how many messages are kept: an afternoon of testing.
 	kept = 100
-	// bodyBytes bounds a message; the longest text of ours has 200 bytes.
+	// bodyBytes bounds a message; the longest text has 200 bytes.
 	bodyBytes = 8 << 10
 )
 
-// Got is a message as the gateway shows it.
+// Got is a received message as the gateway shows it.
 type Got struct {
 	ID    string    `json:"id"`
 	Phone string    `json:"phone"`
@@ -42,7 +42,7 @@ type Got struct {
 	At    time.Time `json:"at"`
 }
 
-// Gateway is the stand-in. Safe for concurrent use.
+// Gateway is the sandbox. Safe for concurrent use.
 type Gateway struct {
 	secret []byte
 	now    func() time.Time
@@ -51,21 +51,21 @@ type Gateway struct {
 	msgs []Got // oldest first
 }
 
-// New returns a gateway that takes what is signed with secret.
+// New returns a gateway that accepts messages signed with secret.
 func New(secret []byte, now func() time.Time) (*Gateway, error) {
 	if len(secret) < sms.MinSecretBytes {
-		return nil, fmt.Errorf("sandbox: the secret has %d bytes, %d are the least", len(secret), sms.MinSecretBytes)
+		return nil, fmt.Errorf("sandbox: the secret has %d bytes, at least %d are required", len(secret), sms.MinSecretBytes)
 	}
 	return &Gateway{secret: secret, now: now}, nil
 }
 
-// Routes mounts the gateway's addresses.
+// Routes mounts the gateway's paths.
 func (g *Gateway) Routes(mux chi.Router) {
 	mux.Post(SendPath, g.take)
 	mux.Get(Prefix, g.show)
 }
 
-// Messages returns what was sent, newest first, to a phone, or to all with "".
+// Messages returns the messages sent to a phone, newest first; "" returns all.
 func (g *Gateway) Messages(phone string) []Got {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +86,7 @@ func (g *Gateway) take(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := sms.Scheme.Verify(r.Header, g.secret, g.now(), body); err != nil {
-		http.Error(w, "the signature does not fit", http.StatusUnauthorized)
+		http.Error(w, "the signature does not match", http.StatusUnauthorized)
 		return
 	}
 	var m sms.Body
@@ -98,7 +98,7 @@ func (g *Gateway) take(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// keep remembers a message once, however often it comes.
+// keep stores a message once, however often it arrives.
 func (g *Gateway) keep(m Got) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,36 +10,35 @@ import (
 	"time"
 )
 
-// readBufferBytes holds a usual answer whole, so that it is one system call.
+// readBufferBytes fits a typical answer, so that it takes one system call.
 const readBufferBytes = 4 << 10
 
-// Conn is a connection to one server. It is opened again by itself when the
-// server has closed it.
+// Conn is a connection to one server. It reconnects when the server has closed it.
 type Conn struct {
 	addr    string
 	timeout time.Duration
 	in      *bufio.Reader
 	until   time.Time // the deadline in force
-	used    bool      // an answer has come over the present connection
+	used    bool      // the current connection has carried an answer
 
 	mu     sync.Mutex
-	tcp    net.Conn // nil when there is none
+	tcp    net.Conn // nil if there is none
 	closed bool
 }
 
-// ErrClosed is Do's answer after Close.
+// ErrClosed is returned by Do after Close.
 var ErrClosed = errors.New("wire: the connection was closed by its owner")
 
-// errStale is why a kept connection is given up before it is used again.
-var errStale = errors.New("the server spoke before it was asked")
+// errStale is why a kept connection is dropped instead of reused.
+var errStale = errors.New("the server sent data before a request")
 
-// New returns a connection to addr, host:port, which the first Do opens. timeout
-// bounds the dialling and each request; it must be positive.
+// New returns a connection to addr, host:port, which the first Do opens.
+// timeout bounds dialing and each request; it must be positive.
 func New(addr string, timeout time.Duration) *Conn {
 	return &Conn{addr: addr, timeout: timeout, in: bufio.NewReaderSize(nil, readBufferBytes)}
 }
 
-// open returns the TCP connection, a new one if need be.
+// open returns the TCP connection, a new one if necessary.
 func (c *Conn) open() (net.Conn, error) {
 	c.mu.Lock()
 	tcp, closed := c.tcp, c.closed
@@ -50,7 +49,7 @@ func (c *Conn) open() (net.Conn, error) {
 	case tcp != nil:
 		return tcp, nil
 	}
-	dialer := net.Dialer{Timeout: c.timeout} // without a context: the time-out bounds it, and Close ends a Conn
+	dialer := net.Dialer{Timeout: c.timeout} // no context: the timeout bounds it, and Close ends a Conn
 	tcp, err := dialer.Dial("tcp", c.addr)
 	if err != nil {
 		return nil, fmt.Errorf("wire: %w", err)
@@ -76,7 +75,7 @@ func (c *Conn) drop() {
 	}
 }
 
-// Close ends the connection and the request under way. It may be called more
+// Close ends the connection and the request in flight. It may be called more
 // than once and from any goroutine.
 func (c *Conn) Close() error {
 	c.mu.Lock()
@@ -91,11 +90,11 @@ func (c *Conn) Close() error {
 }
 
 // Do sends req, the bytes of one request, and reads its answer. An error means
-// that no whole answer came; the connection is then opened anew by the next Do.
-// A server may close a kept connection at any moment, also while a request is
-// on its way: when a connection that has served before ends without a byte of
-// an answer, the request is sent once more over a new one. So send only what may
-// be sent twice, or dial for each request. into's memory is used again.
+// that there was no complete answer; the next Do then reconnects. A server may
+// close a kept connection at any moment, even while a request is in flight: if
+// a connection that has served before ends without a byte of an answer, Do
+// repeats the request once over a new one. So send only requests that may be
+// sent twice, or dial for each request. Do reuses into's memory.
 func (c *Conn) Do(req []byte, into *Response) error {
 	for {
 		tcp, err := c.open()
@@ -119,15 +118,17 @@ func (c *Conn) Do(req []byte, into *Response) error {
 	}
 }
 
-// exchange sends and reads once; began says whether any of an answer came.
+// exchange sends and reads once; began reports whether any part of an answer arrived.
 func (c *Conn) exchange(tcp net.Conn, req []byte, into *Response) (began bool, err error) {
 	if c.in.Buffered() > 0 {
-		// The server has spoken unasked, usually to say why it ends the connection.
-		// Taking that for the answer would shift every later one.
+		// The server has sent data without a request, usually the reason for
+		// closing the connection. Reading that as the answer would shift every
+		// later one.
 		return false, errStale
 	}
-	// Setting a deadline costs as much as parsing an answer, so one serves several
-	// requests: each gets at least the time-out and at most a quarter more.
+	// Setting a deadline costs as much as parsing an answer, so several
+	// requests share one: each gets at least the timeout and at most a quarter
+	// more.
 	if now := time.Now(); c.until.Sub(now) < c.timeout {
 		c.until = now.Add(c.timeout + c.timeout/4)
 		if err := tcp.SetDeadline(c.until); err != nil {
@@ -145,7 +146,7 @@ func (c *Conn) exchange(tcp net.Conn, req []byte, into *Response) (began bool, e
 
 func isHead(req []byte) bool { return len(req) > 5 && string(req[:5]) == "HEAD " }
 
-// explain gives an error its context.
+// explain wraps an error with its context.
 func (c *Conn) explain(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +154,7 @@ func (c *Conn) explain(err error) error {
 	case c.closed:
 		return ErrClosed
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("wire: the server closed the connection in place of an answer: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("wire: the server closed the connection without an answer: %w", io.ErrUnexpectedEOF)
 	default:
 		return fmt.Errorf("wire: %w", err)
 	}

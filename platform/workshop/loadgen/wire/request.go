@@ -3,9 +3,8 @@ package wire
 import "strconv"
 
 // AppendRequest appends a request's bytes to dst. target begins with a slash;
-// token, where it is not empty, becomes a bearer token, and body, where it is
-// not nil, a JSON document. Nothing is escaped or checked: the caller knows
-// what it sends.
+// token, if not empty, becomes a bearer token, and body, if not nil, a JSON
+// document. Nothing is escaped or checked.
 func AppendRequest(dst []byte, method, host, target, token string, body []byte) []byte {
 	dst = append(append(dst, method...), ' ')
 	dst = append(append(dst, target...), " HTTP/1.1\r\nHost: "...)
@@ -18,7 +17,7 @@ func AppendRequest(dst []byte, method, host, target, token string, body []byte) 
 		dst = append(dst, "Content-Type: application/json\r\nContent-Length: "...)
 		dst = append(strconv.AppendInt(dst, int64(len(body)), 10), "\r\n"...)
 	case method == "POST" || method == "PUT" || method == "PATCH":
-		dst = append(dst, "Content-Length: 0\r\n"...) // RFC 9110 asks for it where a body would be usual
+		dst = append(dst, "Content-Length: 0\r\n"...) // RFC 9110 recommends it if a body would be usual
 	}
 	dst = append(dst, "\r\n"...)
 	return append(dst, body...)

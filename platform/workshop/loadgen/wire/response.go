@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// maxHeaderBytes bounds the head of an answer; servers refuse requests above
-	// half of it.
+	// maxHeaderBytes bounds the head of an answer; servers refuse requests
+	// above half of that.
 	maxHeaderBytes = 64 << 10
-	// maxBodyBytes bounds a body: far above any document of an API, far below
-	// what a thousand connections could not hold at once.
+	// maxBodyBytes bounds a body: far above any API document, and small enough
+	// that a thousand connections fit in memory.
 	maxBodyBytes = 8 << 20
 	// maxInformational bounds the 1xx answers before the final one.
 	maxInformational = 16
@@ -27,24 +27,24 @@ const (
 // is above a bound.
 var ErrMalformed = errors.New("malformed answer")
 
-// Response is an answer. The zero value is ready; one that is used again keeps
-// its memory, so Body is valid until the next Do into it.
+// Response is an answer. The zero value is ready to use; a reused one keeps its
+// memory, so Body is valid until the next Do into it.
 type Response struct {
 	Status int
 	Body   []byte
-	// RetryAfter is what the header of that name asks for; 0 when it is missing
-	// or unreadable.
+	// RetryAfter is the value of the header of that name; 0 if it is missing or
+	// unreadable.
 	RetryAfter time.Duration
-	// Close says that the server ends the connection after this answer.
+	// Close says that the server closes the connection after this answer.
 	Close bool
 }
 
-// head is what an answer's header says about its body.
+// head is an answer header's information about the body.
 type head struct {
-	length  int64 // −1: not said
+	length  int64 // −1: unknown
 	chunked bool
-	coded   bool // a transfer coding that is not understood here
-	old     bool // HTTP/1.0, which knows no transfer codings
+	coded   bool // an unsupported transfer coding
+	old     bool // HTTP/1.0, which has no transfer codings
 }
 
 // read reads one final answer.
@@ -58,13 +58,13 @@ func (r *Response) read(in *bufio.Reader, noBody bool) error {
 			return r.readBody(in, h, noBody)
 		}
 		if r.Status == http.StatusSwitchingProtocols {
-			return fmt.Errorf("the server switches to a protocol that was not asked for: %w", ErrMalformed)
+			return fmt.Errorf("the server switched to a protocol that was not requested: %w", ErrMalformed)
 		}
 	}
 	return fmt.Errorf("more than %d informational answers: %w", maxInformational, ErrMalformed)
 }
 
-// readHead reads a status line and the header behind it.
+// readHead reads a status line and the header after it.
 func (r *Response) readHead(in *bufio.Reader) (head, error) {
 	h := head{length: -1}
 	r.RetryAfter, r.Body = 0, r.Body[:0]
@@ -100,14 +100,14 @@ func (r *Response) readHead(in *bufio.Reader) (head, error) {
 	}
 }
 
-// field takes note of a header field that matters here.
+// field records a header field that matters here.
 func (r *Response) field(h *head, line []byte) error {
 	colon := bytes.IndexByte(line, ':')
 	if colon < 1 || line[0] == ' ' || line[0] == '\t' || line[colon-1] == ' ' || line[colon-1] == '\t' {
 		return fmt.Errorf("header field %.40q: %w", line, ErrMalformed)
 	}
 	name, value := line[:colon], trim(line[colon+1:])
-	// The length of the name excludes nearly every other field at once.
+	// Comparing the length of the name excludes nearly every other field.
 	switch len(name) {
 	case len("Content-Length"):
 		if !equalFold(name, "content-length") {
@@ -160,14 +160,14 @@ func retryAfter(value []byte) time.Duration {
 	return 0
 }
 
-// readBody reads what the head announces.
+// readBody reads the body that the head announces.
 func (r *Response) readBody(in *bufio.Reader, h head, noBody bool) error {
 	switch {
 	case noBody || r.Status == http.StatusNoContent || r.Status == http.StatusNotModified:
 		return nil
-	case h.coded, h.chunked && h.old: // RFC 9112 calls the framing faulty
-		return fmt.Errorf("a transfer coding that was not asked for: %w", ErrMalformed)
-	case h.chunked: // it overrides a length
+	case h.coded, h.chunked && h.old: // RFC 9112 declares this framing faulty
+		return fmt.Errorf("a transfer coding that was not requested: %w", ErrMalformed)
+	case h.chunked: // it overrides Content-Length
 		return r.readChunks(in)
 	case h.length >= 0:
 		return r.readPart(in, h.length)
@@ -199,7 +199,7 @@ func (r *Response) readChunks(in *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
-		size, _, _ := bytes.Cut(line, []byte{';'}) // extensions say nothing to us
+		size, _, _ := bytes.Cut(line, []byte{';'}) // extensions are ignored
 		n, err := strconv.ParseUint(string(trim(size)), 16, 31)
 		if err != nil {
 			return fmt.Errorf("chunk size %.40q: %w", line, ErrMalformed)
@@ -250,8 +250,8 @@ func (r *Response) readRest(in *bufio.Reader) error {
 }
 
 // readLine returns the next line without its end, and how many bytes it took.
-// Of a line that does not fit the buffer only the beginning is returned: no
-// field that matters here is that long. The bytes are valid until the next read.
+// If a line does not fit the buffer it returns only the beginning: no field
+// that matters here is that long. The bytes are valid until the next read.
 func readLine(in *bufio.Reader) (line []byte, size int, err error) {
 	line, err = in.ReadSlice('\n')
 	size = len(line)
@@ -277,7 +277,7 @@ func readLine(in *bufio.Reader) (line []byte, size int, err error) {
 	return line, size, nil
 }
 
-// whole turns an end in the middle of an answer into what it is.
+// whole turns an EOF in the middle of an answer into io.ErrUnexpectedEOF.
 func whole(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -300,7 +300,7 @@ func digits(b []byte) (int64, bool) {
 	return n, true
 }
 
-// trim cuts the blanks that may stand around a value.
+// trim removes the blanks around a value.
 func trim(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -311,7 +311,7 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// equalFold compares with a text in lower case, letters without regard to case.
+// equalFold compares with a lower-case text, ignoring case.
 func equalFold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false

@@ -60,8 +60,8 @@ func dial(t *testing.T, addr string) *Conn {
 	return c
 }
 
-// TestAnswers reads every form that an answer may legally have, twice over one
-// connection, so that what was left unread of the first would spoil the second.
+// TestAnswers reads every legal form of an answer, twice over one connection,
+// so that unread bytes of the first would break the second.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -102,7 +102,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusesNonsense takes nothing that is no answer for one.
+// TestRefusesNonsense checks that invalid answers are refused.
 func TestRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string]string{
@@ -134,8 +134,8 @@ func TestRefusesNonsense(t *testing.T) {
 	}
 }
 
-// TestConnectionEnds follows a server that ends connections: announced, by
-// HTTP/1.0, by the end of the body, and without a word.
+// TestConnectionEnds tests a server that closes connections: announced, by
+// HTTP/1.0, by the end of the body, and unannounced.
 func TestConnectionEnds(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string]string{
@@ -163,8 +163,8 @@ func TestConnectionEnds(t *testing.T) {
 	}
 }
 
-// TestNoAnswer repeats nothing on a fresh connection: a server that closes
-// without a word has perhaps acted.
+// TestNoAnswer checks that nothing is repeated on a fresh connection: a server
+// that closes without an answer may have acted.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	addr, dials := serve(t, "")
@@ -177,7 +177,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestTimeout gives up on a server that stays silent, and does not ask twice.
+// TestTimeout gives up on a silent server, and does not send twice.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the kernel, never answers
@@ -198,7 +198,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestClose ends a Do under way, and every later one.
+// TestClose checks that Close ends a running Do, and every later one.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -217,7 +217,7 @@ func TestClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	if _, err := server.Read(make([]byte, 1)); err != nil { // the request is on its way
+	if _, err := server.Read(make([]byte, 1)); err != nil { // the request has been sent
 		t.Fatal(err)
 	}
 	_ = conn.Close()
@@ -229,7 +229,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestRequests are understood by net/http as they were meant.
+// TestRequests checks that net/http parses the requests as intended.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +256,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestNoAllocations holds the client to its purpose.
+// TestNoAllocations checks that reading an answer does not allocate.
 func TestNoAllocations(t *testing.T) {
 	raw := []byte("HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nRetry-After: 1\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT\r\nContent-Length: 20\r\n\r\n{\"status\":\"queued\"}\n")
 	src, in, r := bytes.NewReader(raw), bufio.NewReaderSize(nil, readBufferBytes), Response{Body: make([]byte, 0, 64)}
@@ -271,8 +271,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// FuzzRead holds the parser against net/http's: what both take means the same,
-// and nothing brings it down or makes it read past its bounds.
+// FuzzRead compares the parser with net/http's: whatever both accept means the
+// same, and no input makes it panic or read past its bounds.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 202 Accepted\r\nContent-Length: 3\r\n\r\nabc",

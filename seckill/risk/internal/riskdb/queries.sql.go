@@ -76,7 +76,7 @@ type DecisionsParams struct {
 	AtMost int32
 }
 
-// Newest first; a parameter that is 0 narrows nothing.
+// Newest first; a parameter of 0 does not filter.
 func (q *Queries) Decisions(ctx context.Context, arg DecisionsParams) ([]RiskDecision, error) {
 	rows, err := q.db.Query(ctx, decisions,
 		arg.UserID,
@@ -128,7 +128,7 @@ WHERE e.order_no = ANY ($1::uuid[]) AND NOT e.live
   AND c.user_id = e.user_id AND c.activity_id = e.activity_id AND c.order_no = e.order_no AND c.paths = 1
 `
 
-// A claim under which a second path was issued stays until that one has ended.
+// A claim under which a second path was issued stays until that path has ended.
 func (q *Queries) GiveClaimsBack(ctx context.Context, orderNos []ids.ID) error {
 	_, err := q.db.Exec(ctx, giveClaimsBack, orderNos)
 	return err
@@ -185,7 +185,7 @@ type InsertRuleParams struct {
 	AtMost        int32
 }
 
-// No row is returned when there are too many.
+// Returns no row if there are too many rules.
 func (q *Queries) InsertRule(ctx context.Context, arg InsertRuleParams) (RiskRule, error) {
 	row := q.db.QueryRow(ctx, insertRule,
 		arg.Kind,
@@ -288,8 +288,8 @@ type PutMarksParams struct {
 	RuleID int64
 }
 
-// An end that moves by seconds is no change: every instance would read all marks again for it. Nothing is put for a
-// rule that was removed meanwhile.
+// An end that moves by seconds does not count as a change: every instance would reread all marks for it.
+// Nothing is stored for a rule that was removed meanwhile.
 func (q *Queries) PutMarks(ctx context.Context, arg PutMarksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, putMarks,
 		arg.Users,
@@ -386,7 +386,7 @@ const removeRule = `-- name: RemoveRule :one
 DELETE FROM risk.rules WHERE id = $1 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at
 `
 
-// Its marks go with it.
+// Its marks are deleted with it.
 func (q *Queries) RemoveRule(ctx context.Context, id int64) (RiskRule, error) {
 	row := q.db.QueryRow(ctx, removeRule, id)
 	var i RiskRule
@@ -480,9 +480,9 @@ type TakeClaimParams struct {
 	ActivityID int64
 }
 
-// Takes or prolongs a user's claim in one statement, whose row lock decides between parallel ones. It changes a claim on
-// another activity only when that binds no longer: it ended, or no path of it can become an order any more and none has
-// become a live one. No row is returned while it binds.
+// Takes or prolongs a user's claim in one statement, whose row lock decides between concurrent ones. It
+// replaces a claim on another activity only if that no longer binds: it has ended, or no path of it can still
+// become an order and none has become a live one. It returns no row while the other claim binds.
 func (q *Queries) TakeClaim(ctx context.Context, arg TakeClaimParams) (int64, error) {
 	row := q.db.QueryRow(ctx, takeClaim,
 		arg.UserID,
@@ -517,7 +517,7 @@ type UnpaidHitsRow struct {
 	Until  time.Time
 }
 
-// The user stays hit until the closing that makes the threshold full leaves the window. No users means all.
+// The rule applies until the closing that completes the threshold leaves the window. No users means all.
 func (q *Queries) UnpaidHits(ctx context.Context, arg UnpaidHitsParams) ([]UnpaidHitsRow, error) {
 	rows, err := q.db.Query(ctx, unpaidHits,
 		arg.Threshold,
@@ -560,7 +560,7 @@ type UpdateRuleParams struct {
 	Kind          string
 }
 
-// Replaces all of a rule but its kind.
+// Replaces everything in a rule except its kind.
 func (q *Queries) UpdateRule(ctx context.Context, arg UpdateRuleParams) (RiskRule, error) {
 	row := q.db.QueryRow(ctx, updateRule,
 		arg.Threshold,

@@ -71,8 +71,8 @@ type ClaimParams struct {
 	Kept     time.Duration
 }
 
-// No row is returned while the key is claimed or answered. A day later it is free; a claim of a process that died may
-// be taken over by the same request.
+// Returns no row while the key is claimed or answered. After a day it is free; the same request may take over the claim
+// of a process that died.
 func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (*time.Time, error) {
 	row := q.db.QueryRow(ctx, claim,
 		arg.Actor,

@@ -34,7 +34,7 @@ type CreateUserParams struct {
 	Password *string
 }
 
-// Nobody is returned when the phone has an account already.
+// Returns no row when the phone already has an account.
 func (q *Queries) CreateUser(ctx context.Context, arg CreateUserParams) (AccountUser, error) {
 	row := q.db.QueryRow(ctx, createUser, arg.Phone, arg.Name, arg.Password)
 	var i AccountUser
@@ -218,7 +218,7 @@ type ForgetLoginsParams struct {
 	Most        int32
 }
 
-// A login that ended or ran out long ago.
+// Deletes logins that ended or expired long ago.
 func (q *Queries) ForgetLogins(ctx context.Context, arg ForgetLoginsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, forgetLogins, arg.KeepSeconds, arg.Most)
 	if err != nil {
@@ -273,7 +273,7 @@ type ListUsersParams struct {
 	Most   int32
 }
 
-// All filters given apply together.
+// All given filters apply together.
 func (q *Queries) ListUsers(ctx context.Context, arg ListUsersParams) ([]AccountUser, error) {
 	rows, err := q.db.Query(ctx, listUsers,
 		arg.Before,
@@ -360,7 +360,7 @@ const lockAdmins = `-- name: LockAdmins :exec
 SELECT pg_advisory_xact_lock(hashtext('account.admins'))
 `
 
-// One at a time changes who is an admin: two who demote each other at once would each see the other remain.
+// Serializes changes of admins: two who demote each other concurrently would each see the other remain.
 func (q *Queries) LockAdmins(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, lockAdmins)
 	return err
@@ -375,7 +375,7 @@ type LockIdentityParams struct {
 	OpenID string
 }
 
-// One at a time looks for the user of a WeChat identity and makes one.
+// Serializes finding or creating the user of a WeChat identity.
 func (q *Queries) LockIdentity(ctx context.Context, arg LockIdentityParams) error {
 	_, err := q.db.Exec(ctx, lockIdentity, arg.AppID, arg.OpenID)
 	return err
@@ -412,7 +412,7 @@ type LockLoginRow struct {
 	Expired     bool
 }
 
-// How old the present refresh token is, is Postgres's to say: instances must not differ about it.
+// Postgres computes the age of the current refresh token, so that all instances agree.
 func (q *Queries) LockLogin(ctx context.Context, arg LockLoginParams) (LockLoginRow, error) {
 	row := q.db.QueryRow(ctx, lockLogin, arg.GraceSeconds, arg.ID)
 	var i LockLoginRow
@@ -451,7 +451,7 @@ const lockUser = `-- name: LockUser :one
 SELECT id, phone, name, password, role, status, created_at, updated_at FROM account.users WHERE id = $1 FOR NO KEY UPDATE
 `
 
-// Takes the user's row lock, which orders everything that decides about one user's logins.
+// Takes the user's row lock, which serializes all decisions about one user's logins.
 func (q *Queries) LockUser(ctx context.Context, id int64) (AccountUser, error) {
 	row := q.db.QueryRow(ctx, lockUser, id)
 	var i AccountUser
@@ -532,7 +532,7 @@ type PutCodeParams struct {
 	LifetimeSeconds float64
 }
 
-// Replaces the code before it, whose attempts are forgotten with it; how many codes are sent is limited elsewhere.
+// Replaces the previous code and resets its attempts; the number of codes sent is limited elsewhere.
 func (q *Queries) PutCode(ctx context.Context, arg PutCodeParams) error {
 	_, err := q.db.Exec(ctx, putCode,
 		arg.Phone,
@@ -556,7 +556,7 @@ type PutIdentityParams struct {
 	UserID  int64
 }
 
-// An app that joins others of its owner gets union ids from then on. Whose it is does not change.
+// An app that joins other apps of its owner gets union ids from then on. The identity's user does not change.
 func (q *Queries) PutIdentity(ctx context.Context, arg PutIdentityParams) (int64, error) {
 	row := q.db.QueryRow(ctx, putIdentity,
 		arg.AppID,
@@ -589,7 +589,7 @@ type RotateLoginRow struct {
 	ExpiresAt  time.Time
 }
 
-// No login is refreshed for ever: its end lies at most a fixed time after its beginning.
+// A login ends a fixed time after it began, however often it is refreshed.
 func (q *Queries) RotateLogin(ctx context.Context, arg RotateLoginParams) (RotateLoginRow, error) {
 	row := q.db.QueryRow(ctx, rotateLogin,
 		arg.Address,
@@ -672,7 +672,7 @@ type TryCodeParams struct {
 	Most       int32
 }
 
-// Counts an attempt and uses the code up if it is the right one. No row: there is none, or it is used up.
+// Counts an attempt and uses the code up if it is right. No row: there is no code, or it is used up.
 func (q *Queries) TryCode(ctx context.Context, arg TryCodeParams) (bool, error) {
 	row := q.db.QueryRow(ctx, tryCode,
 		arg.CodeHashes,

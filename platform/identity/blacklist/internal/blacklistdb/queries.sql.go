@@ -36,7 +36,7 @@ type EntriesParams struct {
 	AtMost int32
 }
 
-// Newest first; an empty parameter narrows nothing.
+// Newest first; an empty parameter does not filter.
 func (q *Queries) Entries(ctx context.Context, arg EntriesParams) ([]PlatformBlacklist, error) {
 	rows, err := q.db.Query(ctx, entries,
 		arg.Kind,
@@ -109,7 +109,7 @@ const lockEntries = `-- name: LockEntries :exec
 SELECT FROM platform.blacklist_revision FOR UPDATE
 `
 
-// One change at a time counts the entries.
+// Serializes the changes that count the entries.
 func (q *Queries) LockEntries(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, lockEntries)
 	return err
@@ -120,7 +120,7 @@ SELECT value FROM platform.blacklist WHERE kind = 'phone' AND owner = 0 AND (exp
 ORDER BY random() LIMIT $1
 `
 
-// Some at random where there are more than one round takes.
+// Returns a random sample if there are more than one run processes.
 func (q *Queries) PhonesWithoutOwner(ctx context.Context, atMost int32) ([]string, error) {
 	rows, err := q.db.Query(ctx, phonesWithoutOwner, atMost)
 	if err != nil {
@@ -158,7 +158,7 @@ type PutEntryParams struct {
 	CreatedBy int64
 }
 
-// Adds an entry, or replaces reason and end of the one that names the same.
+// Adds an entry, or replaces the reason and the end of the existing one.
 func (q *Queries) PutEntry(ctx context.Context, arg PutEntryParams) (PlatformBlacklist, error) {
 	row := q.db.QueryRow(ctx, putEntry,
 		arg.Kind,

@@ -34,8 +34,8 @@ type RevocationsSinceRow struct {
 	ExpiresAt    *time.Time
 }
 
-// The rows that no reading has shown yet, and a few that have. The join keeps a row where there is nothing new, for the
-// horizon.
+// The rows that no earlier read returned, and a few that one did. The join returns one row even if there is nothing new,
+// for the horizon.
 func (q *Queries) RevocationsSince(ctx context.Context, horizon string) ([]RevocationsSinceRow, error) {
 	rows, err := q.db.Query(ctx, revocationsSince, horizon)
 	if err != nil {

@@ -24,8 +24,8 @@ type NoteMessagesParams struct {
 	Days     []time.Time
 }
 
-// Returns those that the consumer had not taken before. In one order for every caller, so that two batches that share
-// messages wait for each other and do not deadlock.
+// Returns those that are new to the consumer. Sorted, so that two batches that
+// share messages wait for each other instead of deadlocking.
 func (q *Queries) NoteMessages(ctx context.Context, arg NoteMessagesParams) ([]ids.ID, error) {
 	rows, err := q.db.Query(ctx, noteMessages, arg.Consumer, arg.Ids, arg.Days)
 	if err != nil {

@@ -48,7 +48,7 @@ const emptyInboxDefault = `-- name: EmptyInboxDefault :exec
 DELETE FROM platform.inbox_default WHERE seen_at < clock_timestamp() - make_interval(days => $1::int)
 `
 
-// By when it was seen: a foreign id's day may be any.
+// By the time it was seen: the day of a foreign id is arbitrary.
 func (q *Queries) EmptyInboxDefault(ctx context.Context, days int32) error {
 	_, err := q.db.Exec(ctx, emptyInboxDefault, days)
 	return err
@@ -94,7 +94,7 @@ type MarkSentParams struct {
 	Ids      []ids.ID
 }
 
-// The days let Postgres leave the other partitions alone.
+// The days let Postgres skip the other partitions.
 func (q *Queries) MarkSent(ctx context.Context, arg MarkSentParams) error {
 	_, err := q.db.Exec(ctx, markSent,
 		arg.FirstDay,
@@ -115,7 +115,7 @@ type OldestUnsentRow struct {
 	Subject string
 }
 
-// By id, which the index of unsent rows has in order: ids rise with time.
+// By id, the order of the index of unsent rows: ids rise with time.
 func (q *Queries) OldestUnsent(ctx context.Context) (OldestUnsentRow, error) {
 	row := q.db.QueryRow(ctx, oldestUnsent)
 	var i OldestUnsentRow

@@ -20,7 +20,7 @@ type AcknowledgeAlarmParams struct {
 	ID             int64
 }
 
-// No row is returned when it is acknowledged already.
+// Returns no row if the alarm is already acknowledged.
 func (q *Queries) AcknowledgeAlarm(ctx context.Context, arg AcknowledgeAlarmParams) (PlatformAlarm, error) {
 	row := q.db.QueryRow(ctx, acknowledgeAlarm, arg.AcknowledgedBy, arg.ID)
 	var i PlatformAlarm
@@ -89,7 +89,7 @@ type AlarmsParams struct {
 	AtMost   int32
 }
 
-// The newest incident first; an empty parameter narrows nothing.
+// The newest incident first; an empty parameter does not filter.
 func (q *Queries) Alarms(ctx context.Context, arg AlarmsParams) ([]PlatformAlarm, error) {
 	rows, err := q.db.Query(ctx, alarms,
 		arg.Open,
@@ -144,8 +144,8 @@ WHERE id = (
 RETURNING code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after
 `
 
-// Takes the incident that has waited longest, until the claim runs out: a process that dies leaves it to the others.
-// What is older than a day is history, and a webhook that is set up today must not be flooded with it.
+// Claims the incident that has waited longest, until the claim expires: a process that dies leaves it to the others.
+// Incidents older than a day are skipped, so that they do not flood a webhook that is set up today.
 func (q *Queries) ClaimIncident(ctx context.Context, claimFor time.Duration) (PlatformAlarm, error) {
 	row := q.db.QueryRow(ctx, claimIncident, claimFor)
 	var i PlatformAlarm
@@ -209,7 +209,7 @@ type IncidentAcceptedParams struct {
 	ID       int64
 }
 
-// A newer incident that began meanwhile is told as well.
+// A newer incident that began meanwhile is posted as well.
 func (q *Queries) IncidentAccepted(ctx context.Context, arg IncidentAcceptedParams) error {
 	_, err := q.db.Exec(ctx, incidentAccepted, arg.Incident, arg.ID)
 	return err
@@ -256,9 +256,9 @@ type RecordAlarmParams struct {
 	Ended      time.Duration
 }
 
-// An occurrence that was over long ago changes no detail that is newer. One that begins within an hour of the last goes
-// on with the same incident: longer than the slowest sampling pauses, so that one long trouble is one incident. Any
-// other begins a new one, which loses its acknowledgement and is told again.
+// An occurrence that ended long ago does not replace a newer detail. One that begins within an hour of the last continues
+// the same incident: an hour is longer than the slowest sampling pauses, so that one long problem is one incident. Any
+// other begins a new one, which loses its acknowledgement and is posted again.
 func (q *Queries) RecordAlarm(ctx context.Context, arg RecordAlarmParams) error {
 	_, err := q.db.Exec(ctx, recordAlarm,
 		arg.Code,

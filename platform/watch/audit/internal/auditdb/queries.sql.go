@@ -25,7 +25,7 @@ type ActionsParams struct {
 	AtMost  int32
 }
 
-// Newest first; an empty parameter narrows nothing.
+// Newest first; an empty parameter does not filter.
 func (q *Queries) Actions(ctx context.Context, arg ActionsParams) ([]PlatformAudit, error) {
 	rows, err := q.db.Query(ctx, actions,
 		arg.Subject,

@@ -55,7 +55,7 @@ type DeadLettersParams struct {
 	AtMost     int32
 }
 
-// Newest first; an empty consumer narrows nothing.
+// Newest first; an empty consumer does not filter.
 func (q *Queries) DeadLetters(ctx context.Context, arg DeadLettersParams) ([]PlatformDeadLetter, error) {
 	rows, err := q.db.Query(ctx, deadLetters,
 		arg.Consumer,

@@ -30,8 +30,8 @@ type AskParams struct {
 	LifetimeSeconds float64
 }
 
-// Every change demands the status that it starts from and that the code has not
-// expired by the database's clock. Whoever comes second gets no row.
+// Every change requires its initial status and a code that has not expired by the
+// database's clock. The second of two concurrent changes gets no row.
 func (q *Queries) Ask(ctx context.Context, arg AskParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, ask,
 		arg.ID,
@@ -90,7 +90,7 @@ type ConfirmParams struct {
 	LoginID      *int64
 }
 
-// The asking device has a moment to fetch its tokens even if the code was about to expire.
+// The asking device has time to fetch its tokens even if the code was about to expire.
 func (q *Queries) Confirm(ctx context.Context, arg ConfirmParams) (int64, error) {
 	result, err := q.db.Exec(ctx, confirm,
 		arg.ClaimSeconds,
