@@ -14,6 +14,17 @@ import (
 // imageBuild finds the command with which the Dockerfile builds the program.
 var imageBuild = regexp.MustCompile(`(?m)^RUN (.*\bgo build\b.*) -o /out/stampede \.$`)
 
+// binaryDir is the folder that binary made, "" if no test needed one.
+var binaryDir string
+
+// removeBinary deletes it after the last test.
+func removeBinary() error {
+	if binaryDir == "" {
+		return nil
+	}
+	return os.RemoveAll(binaryDir)
+}
+
 // binary builds the program once, for all tests that need a separate process:
 // with the image's build command, so that the tests are valid for the image,
 // and a machine with a cold cache compiles everything only once.
@@ -30,6 +41,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	binaryDir = dir
 	name := filepath.Join(dir, "stampede")
 	// It runs in a shell, as in the image; only the output path differs.
 	cmd := exec.Command("sh", "-c", string(command[1])+` -o "$OUT" .`)

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	pgtest.Main(m)
+	pgtest.Main(m, removeBinary)
 }
 
 const testKey = "6f1c0a92d8e54b7391aa02c4f1e0d9b8e5"
@@ -284,7 +284,7 @@ func TestVerifyNamesAPlantedViolation(t *testing.T) {
 	}
 	out.Reset()
 	code = run(t.Context(), []string{"verify", "--item=78", "--database-url=" + pool.Config().ConnString(), "--redis-url=" + redisURL}, &out, &errs)
-	if want := "Item 78 has no books: no item of that number was published."; code != 1 || !strings.HasPrefix(out.String(), want) {
+	if want := "Item 78 has no books: no item with that number was published."; code != 1 || !strings.HasPrefix(out.String(), want) {
 		t.Errorf("verify of an unknown item: exit %d, want 1 and %q\n%s", code, want, out.String())
 	}
 }

@@ -309,7 +309,7 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	case kind != humancheck.Pow:
 		return errors.New("not the kind that the activity requires")
 	case solution == "":
-		return fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Show that you are not a program", "请先完成人机验证"}, "Solve a challenge.")
+		return fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Complete the human check", "请先完成人机验证"}, "Solve a challenge.")
 	case h.used[solution]:
 		return fault.New(fault.Forbidden, "human-check-failed", fault.Titles{"The check was not passed", "人机验证未通过，请重试"}, "Used.")
 	}

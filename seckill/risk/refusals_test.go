@@ -19,7 +19,7 @@ func TestRefusalsPerMinute(t *testing.T) {
 	one.addRule(`{"kind":"refusals_per_minute","threshold":6,"action":"later","amount":300000}`)
 	says := map[int64]error{
 		1: fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"}, "Slower."),
-		2: fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Show that you are not a program", "请先完成人机验证"}, "Prove it."),
+		2: fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Complete the human check", "请先完成人机验证"}, "Prove it."),
 		3: fault.Plain(fault.Unavailable, "Away."),
 		4: errNotAvailable, // refused by a rule
 	}
