@@ -62,13 +62,19 @@ func (o outcome) String() string {
 	}
 }
 
+// unitsBack is when to try again for units that others hold. They come back one
+// by one over minutes, as shoppers cancel or let their payment windows pass;
+// 100,000 shoppers who wait for them are then 20,000 requests a second, which
+// the sold-out flag answers from memory.
+const unitsBack = 5 * time.Second
+
 // refusals are the answers other than 202. None is wrong for a shopper who may
 // hold a unit: each that such a shopper can get says where to query the order.
 var refusals = [outcomes]*fault.Error{
 	outAlreadyBought: fault.New(fault.Conflict, "already-bought", fault.Titles{"You already have, or had, an order in this sale", "您已参与过本次抢购"}, "You hold or have held units of this item, or of this activity, under the number in order_no."),
 	outSoldOut:       fault.New(fault.Gone, "sold-out", fault.Titles{"Sold out", "已售罄"}, "Every unit is paid for."),
-	outAllHeld:       fault.New(fault.Conflict, "all-held", fault.Titles{"All units are held; some may come back", "已被抢光，未付款的商品可能会释放"}, "Every unit is held, some not paid yet; the same path may be sent again."),
-	outNotEnough:     fault.New(fault.Conflict, "not-enough", fault.Titles{"Fewer units are left than you asked for", "剩余数量不足"}, "Request a path with a smaller quantity."),
+	outAllHeld:       fault.New(fault.Conflict, "all-held", fault.Titles{"All units are held; some may come back", "已被抢光，未付款的商品可能会释放"}, "Every unit is held, some not paid yet; the same path may be sent again.").After(unitsBack),
+	outNotEnough:     fault.New(fault.Conflict, "not-enough", fault.Titles{"Fewer units are left than you asked for", "剩余数量不足"}, "Request a path with a smaller quantity, or send the same path again: units may come back.").After(unitsBack),
 	outOverLimit:     fault.New(fault.Invalid, "over-limit", fault.Titles{"More units than one shopper may buy", "超过每人限购数量"}, "Request a path with a smaller quantity."),
 	outNotStarted:    fault.New(fault.TooEarly, "not-started", fault.Titles{"The sale has not started", "抢购尚未开始"}, "Send the same path again at usable_from."),
 	outEnded:         fault.New(fault.Gone, "ended", fault.Titles{"The sale has ended", "抢购已结束"}, "No more units are granted. If you rushed before, query your order by its number."),

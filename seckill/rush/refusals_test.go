@@ -104,7 +104,7 @@ func TestRefusals(t *testing.T) {
 			i.change(it, inventory.Change{UserLimit: &one})
 			return i.send(p.Path)
 		}},
-		"more than is left": {item: func(it *catalogue.Item) { pair(it); it.Total = 1 }, status: 409, code: "not-enough", rush: func(i *instance, it *catalogue.Item) answer {
+		"more than is left": {item: func(it *catalogue.Item) { pair(it); it.Total = 1 }, status: 409, code: "not-enough", retry: 5, rush: func(i *instance, it *catalogue.Item) answer {
 			return i.send(i.issue(1, it, 2).Path)
 		}},
 		"unhealthy stream": {status: 503, code: "unavailable", retry: 2, rush: func(i *instance, it *catalogue.Item) answer {

@@ -29,6 +29,12 @@ type Bus struct {
 
 	eventsCreated atomic.Int64 // the result of EventsCreated, in Unix nanoseconds; set by ensureStreams
 
+	// subscribed holds the names of the shared consumers that Subscribe has
+	// started; once complete is set, consumers of other names may be unclaimed.
+	subscribed sync.Map
+	complete   atomic.Bool
+	keptFor    atomic.Value // the name of the consumer that the trimmer logged last
+
 	verdict atomic.Pointer[verdict]
 	suspect atomic.Bool   // a publish timed out, or the server was restarted: probe before trusting
 	stale   atomic.Bool   // the streams may be missing and must be ensured

@@ -35,6 +35,10 @@
 // mistaken for a dead one. A single instance takes back its predecessor's
 // unacknowledged messages at its start, without waiting for the ack wait.
 //
+// EVENTS keeps what a shared consumer has not handled. Consumers of a version
+// that no longer runs are deleted when an instance subscribes, and when the
+// stream is half full.
+//
 // # Health
 //
 // After a write error (a full disk) JetStream stops answering and stays broken

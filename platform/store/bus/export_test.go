@@ -3,6 +3,8 @@ package bus
 import (
 	"context"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // SetGrantsAckWait shortens a test's wait for an abandoned batch.
@@ -30,3 +32,15 @@ func BoundsFor(cfg Config, free int64) (grants, events, delayed int64) {
 
 // RetryLevel is the level at which a failed attempt is logged.
 var RetryLevel = retryLevel
+
+// Consumer returns the state of a shared consumer on EVENTS.
+func Consumer(ctx context.Context, b *Bus, name string) (*jetstream.ConsumerInfo, error) {
+	c, err := b.js.Consumer(ctx, streamEvents, name)
+	if err != nil {
+		return nil, err
+	}
+	return c.CachedInfo(), nil
+}
+
+// Unclaimed reports whether no instance uses a consumer.
+func Unclaimed(b *Bus, c *jetstream.ConsumerInfo, now time.Time) bool { return b.unclaimed(c, now) }

@@ -75,8 +75,20 @@ var durableName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // Subscribe starts consumers. ctx bounds the start; handlers inherit its values
 // but not its end. They run until stop is called, which lets running handlers
 // finish until its own ctx ends, then cancels them and waits one second more.
+//
+// It deletes shared consumers that no call has named and no instance uses, so
+// the first call must name them all.
 func (b *Bus) Subscribe(ctx context.Context, subs []Subscription, dead DeadLetters) (stop func(ctx context.Context), err error) {
 	if err := checkSubscriptions(subs, dead); err != nil {
+		return nil, err
+	}
+	for _, s := range subs {
+		if !s.PerInstance {
+			b.subscribed.Store(s.Name, struct{}{})
+		}
+	}
+	b.complete.Store(true)
+	if err := b.removeUnclaimed(ctx); err != nil {
 		return nil, err
 	}
 	handling, cancelHandling := context.WithCancel(context.WithoutCancel(ctx))

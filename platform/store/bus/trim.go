@@ -37,7 +37,10 @@ func (b *Bus) trim(ctx context.Context) error {
 	if info.Config.MaxBytes <= 0 || info.State.Bytes < uint64(info.Config.MaxBytes)/2 {
 		return nil
 	}
-	floor, shared := info.State.LastSeq, 0
+	if err := b.removeUnclaimed(ctx); err != nil {
+		return err
+	}
+	floor, shared, slowest := info.State.LastSeq, 0, ""
 	list := events.ListConsumers(ctx)
 	for c := range list.Info() {
 		if c.Config.Durable == "" {
@@ -47,12 +50,15 @@ func (b *Bus) trim(ctx context.Context) error {
 		// A consumer without backlog has consumed everything up to the last
 		// sequence read before, though its own floor stays at the last message
 		// it matched.
-		if c.NumPending > 0 || c.NumAckPending > 0 {
-			floor = min(floor, c.AckFloor.Stream)
+		if behind := c.NumPending > 0 || c.NumAckPending > 0; behind && c.AckFloor.Stream < floor {
+			floor, slowest = c.AckFloor.Stream, c.Name
 		}
 	}
 	if err := list.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
 		return fmt.Errorf("bus: list consumers: %w", err)
+	}
+	if b.keptFor.Swap(slowest) != slowest && slowest != "" {
+		b.cfg.Log.WarnContext(ctx, "events are kept for a slow consumer", "consumer", slowest, "bytes", info.State.Bytes)
 	}
 	if shared == 0 || floor < info.State.FirstSeq {
 		return nil // no consumer has acknowledged anything yet

@@ -10,7 +10,7 @@ var (
 		"Raise max_payload of the NATS server to at least 2 MB; the event is then sent automatically.")
 	OutboxBehind = Define("outbox-behind", Critical,
 		"Committed events have waited in the outbox for a minute: pushes, releases and the processing of payments are late.",
-		"Check the health of NATS and the log lines of the outbox relay; a full EVENTS stream drains with its consumers. The events are then sent automatically.")
+		"Check the health of NATS and the log lines of the outbox relay; if EVENTS is full, the line \"events are kept for a slow consumer\" names the consumer whose handler must succeed again. The events are then sent automatically.")
 	RedisUnreachable = Define("redis-unreachable", Critical,
 		"An instance cannot reach Redis. It answers rushes with 503.",
 		"Restore Redis or the connection to it. Items that Redis lost are loaded again automatically.")

@@ -1,0 +1,64 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// unclaimedAfter is how long a shared consumer of another version must have
+// been idle before it counts as unclaimed. An instance that is alive waits for
+// messages, except while it handles a batch: 16 messages of 30 s at most.
+const unclaimedAfter = 10 * time.Minute
+
+// removeUnclaimed deletes the shared consumers on EVENTS that this version does
+// not have and no instance uses: those of a release that renamed or removed
+// them, or that was rolled back. EVENTS would keep every later message for
+// them, fill, and refuse all publishers.
+//
+// With the embedded server no other process can use one. Otherwise an instance
+// of another version may; one whose consumer is deleted nevertheless creates it
+// again and gets the events anew, which its inbox tolerates.
+func (b *Bus) removeUnclaimed(ctx context.Context) error {
+	if !b.complete.Load() {
+		return nil // this version's consumers are not known yet
+	}
+	s, err := b.js.Stream(ctx, streamEvents)
+	if err != nil {
+		return fmt.Errorf("bus: get stream info of %s: %w", streamEvents, err)
+	}
+	list := s.ListConsumers(ctx)
+	for c := range list.Info() {
+		if !b.unclaimed(c, time.Now()) {
+			continue
+		}
+		if err := s.DeleteConsumer(ctx, c.Name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return fmt.Errorf("bus: delete unclaimed consumer %s: %w", c.Name, err)
+		}
+		b.cfg.Log.WarnContext(ctx, "unclaimed consumer deleted", "consumer", c.Name, "unhandled", c.NumPending+uint64(max(c.NumAckPending, 0))) //nolint:gosec // not negative
+	}
+	if err := list.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
+		return fmt.Errorf("bus: list consumers of %s: %w", streamEvents, err)
+	}
+	return nil
+}
+
+// unclaimed reports whether no instance uses a consumer on EVENTS.
+func (b *Bus) unclaimed(c *jetstream.ConsumerInfo, now time.Time) bool {
+	if _, ours := b.subscribed.Load(c.Name); ours || c.Config.Durable == "" {
+		return false
+	}
+	if b.server != nil {
+		return true
+	}
+	used := c.Created
+	for _, at := range []*time.Time{c.Delivered.Last, c.AckFloor.Last} {
+		if at != nil && at.After(used) {
+			used = *at
+		}
+	}
+	return c.NumWaiting == 0 && now.Sub(used) > unclaimedAfter
+}

@@ -1,0 +1,85 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
+)
+
+func done(context.Context, bus.Msg) error { return nil }
+
+func TestSubscribeDeletesConsumersOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func() *bus.Bus {
+		return bustest.Open(t, func(c *bus.Config) { c.StoreDir, c.EventsMaxMiB = dir, 1 })
+	}
+	old := open()
+	stop, err := old.Subscribe(t.Context(), []bus.Subscription{
+		{Name: "kept", Filter: "events.a", Handle: done}, {Name: "renamed", Filter: "events.a", Handle: done},
+	}, noDeadLetters(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t.Context())
+	if err := old.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	b := open()
+	subscribe(t, b, noDeadLetters(t), bus.Subscription{Name: "kept", Filter: "events.a", Handle: done})
+	data := make([]byte, 50<<10)
+	for range 3 { // three times the stream's bound
+		for err = nil; err == nil; {
+			err = b.Publish(t.Context(), "events.a", ids.New(), data)
+		}
+		if !errors.Is(err, bus.ErrFull) {
+			t.Fatalf("publish: %v, want ErrFull", err)
+		}
+		eventually(t, 5*time.Second, "the consumer that exists makes room", func() bool {
+			if err := bus.Trim(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			n, err := bus.Messages(t.Context(), b, "EVENTS")
+			return err == nil && n < 5
+		})
+	}
+}
+
+// Another instance may be of another version: its consumers are deleted only
+// once no instance has used them for minutes.
+func TestConsumersOfALiveVersionStay(t *testing.T) {
+	t.Parallel()
+	o := startOutside(t)
+	first, second := openOutside(t, o.addr()), openOutside(t, o.addr())
+	got := make(chan string, 10)
+	subscribe(t, first, noDeadLetters(t), bus.Subscription{Name: "first", Filter: "events.a", Handle: func(_ context.Context, m bus.Msg) error {
+		got <- string(m.Data)
+		return nil
+	}})
+	mustPublish(t, first, "events.a", "before")
+	receive(t, 5*time.Second, "the first event", got)
+	subscribe(t, second, noDeadLetters(t), bus.Subscription{Name: "second", Filter: "events.a", Handle: done})
+	mustPublish(t, first, "events.a", "after")
+	if data := receive(t, 5*time.Second, "the second event", got); data != "after" {
+		t.Fatalf("got %q again: the consumer was deleted", data)
+	}
+	now := time.Now()
+	c, err := bus.Consumer(t.Context(), second, "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := now.Add(time.Hour)
+	if bus.Unclaimed(second, c, later) {
+		t.Error("an instance waits on it")
+	}
+	c.NumWaiting = 0
+	if bus.Unclaimed(second, c, now) || !bus.Unclaimed(second, c, later) || bus.Unclaimed(first, c, later) {
+		t.Error("a consumer is unclaimed if this version does not have it and no instance has used it for minutes")
+	}
+}
