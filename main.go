@@ -352,6 +352,7 @@ func (s *server) openDoors(key []byte) error {
 	if err != nil {
 		return err
 	}
+	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.order.Bind(order.Peers{Queue: s.seckill.Rush, Payments: s.payment, Sales: s.seckill})
 	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Log: s.log, Metrics: s.registry})
 	return err

@@ -57,6 +57,8 @@
 //	fence     the item stops deciding; the new epoch is above every one seen
 //	drain     every earlier grant is published and written, or refused; how
 //	          long publishing may take is in publishers.go
+//	settle    an open hold that is left in Redis has lost its message: it is
+//	          published again under its own epoch, and waited for
 //	count     one transaction: lock the stock rows, raise their epoch, read live
 //	          orders; from its commit on the writer refuses older grants
 //	write     keys named by the new epoch, then the state, which opens the item
@@ -68,7 +70,10 @@
 // only while that has all the keys written before; after a failover the Load
 // starts over. The drain has no time limit; as long as the order writer is
 // behind the item stays fenced, because opening it would end the attempts of
-// shoppers whose answer was "queued".
+// shoppers whose answer was "queued". For the same reason a Load that finds its
+// item's old state counts nothing while that has an open hold without an order
+// row, whether Redis was restarted or GRANTS was lost. Only what Redis itself has
+// lost ends there.
 //
 // Missing keys, another epoch and another run id (a restart, a failover) all
 // fence an item automatically, inside each decision.

@@ -141,24 +141,31 @@ func (s *Service) StaleHolds(ctx context.Context, item Item, olderThan time.Dura
 		return nil, fmt.Errorf("inventory: read Redis's time: %w", err)
 	}
 	var stale []StaleHold
-	err = s.scan(ctx, item.holdsKey(st.Epoch), func(field, value string) (bool, error) {
-		h, err := parseOpenHold(value)
-		if err != nil {
-			return false, err
-		}
+	err = s.openHolds(ctx, item, st.Epoch, func(h StaleHold, at time.Time) (bool, error) {
 		// As far in the future means that Redis's clock was set back since.
-		if now.Sub(h.at).Abs() < olderThan {
-			return true, nil
+		if now.Sub(at).Abs() >= olderThan {
+			stale = append(stale, h)
 		}
-		no, err := ids.Parse(field)
-		if err != nil {
-			return false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, err)
-		}
-		stale = append(stale, StaleHold{No: no, User: h.user, Quantity: h.quantity, PayWithin: h.within, Seq: h.seq, Epoch: st.Epoch})
 		return len(stale) < limit, nil
 	})
 	if len(stale) > 0 {
 		s.granting(item.ID).note(time.Now()) // the caller may publish them again
 	}
 	return stale, err
+}
+
+// openHolds passes the grants of an epoch without a known order row, and when
+// Redis made each, to each until it returns false.
+func (s *Service) openHolds(ctx context.Context, item Item, epoch int64, each func(h StaleHold, at time.Time) (bool, error)) error {
+	return s.scan(ctx, item.holdsKey(epoch), func(field, value string) (bool, error) {
+		h, err := parseOpenHold(value)
+		if err != nil {
+			return false, err
+		}
+		no, err := ids.Parse(field)
+		if err != nil {
+			return false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, err)
+		}
+		return each(StaleHold{No: no, User: h.user, Quantity: h.quantity, PayWithin: h.within, Seq: h.seq, Epoch: epoch}, h.at)
+	})
 }

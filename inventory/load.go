@@ -109,8 +109,8 @@ func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx co
 	return err
 }
 
-// load is one Load under its lease: fence, drain, count, write, apply. Wherever it
-// returns, the item is fenced or open, and a Load from the beginning is safe.
+// load is one Load under its lease: fence, drain, settle, count, write, apply.
+// Wherever it returns, the item is fenced or open, and a Load from the beginning is safe.
 func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	f, err := s.fence(ctx, itemID, token)
 	if err != nil {
@@ -120,6 +120,9 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 		return err
 	}
 	if err := s.drain(ctx, itemID, f); err != nil {
+		return err
+	}
+	if err := s.settleHolds(ctx, f); err != nil {
 		return err
 	}
 	if err := s.reached("drained"); err != nil {
@@ -159,6 +162,7 @@ const (
 // fenced is what a Load knows after it has fenced the item.
 type fenced struct {
 	epoch int64         // the epoch that this Load will write
+	items []Item        // the item's shards
 	old   map[Key]int64 // each shard's epoch in Redis, 0 without a state
 	// run is the run id of each shard's Redis. It is read before the first key of
 	// the new epoch is written, so that all of them are in that run.
@@ -217,7 +221,7 @@ func (s *Service) fence(ctx context.Context, itemID, token int64) (fenced, error
 		if f.run[st.Key], err = r.text(5); err != nil {
 			return fenced{}, err
 		}
-		f.old[st.Key] = r.int(1)
+		f.items, f.old[st.Key] = append(f.items, item), r.int(1)
 		if st.Epoch != r.int(1) {
 			// A Load that wrote Postgres and then ended left keys that no state will
 			// ever name.
@@ -258,6 +262,12 @@ func (s *Service) drain(ctx context.Context, itemID int64, f fenced) error {
 			return err
 		}
 	}
+	return s.awaitWriter(ctx, itemID)
+}
+
+// awaitWriter waits until the order writer has acknowledged every grant of the
+// item that is in the stream now.
+func (s *Service) awaitWriter(ctx context.Context, itemID int64) error {
 	last, err := s.deps.Bus.GrantsLast(ctx)
 	if err != nil {
 		return fmt.Errorf("inventory: load item %d: %w", itemID, err)

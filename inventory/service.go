@@ -57,6 +57,12 @@ type Units struct {
 	Sold int64
 }
 
+// Grants publishes grants once more whose messages may be lost. It returns when
+// they are stored; an error says that some may not be. seckill implements it.
+type Grants interface {
+	Republish(ctx context.Context, itemID int64, holds []StaleHold) error
+}
+
 // Deps are the module's dependencies.
 type Deps struct {
 	DB      *pgxpool.Pool // inventory's own connection budget
@@ -72,6 +78,7 @@ type Deps struct {
 type Service struct {
 	cfg     Config
 	deps    Deps
+	peers   Peers
 	metrics *metrics
 	holder  string // this instance's name on leases
 	// epochs remembers the last epoch seen per Item (int64), as the first guess of
@@ -94,6 +101,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Metrics), holder: ids.New().String(), recheck: proof.Recheck,
 	}, nil
 }
+
+// Peers are the modules that are built on this one and that it calls in turn.
+type Peers struct {
+	Grants Grants // seckill's rush
+}
+
+// Bind gives the module its peers. Call it once, before any Load: a process
+// without peers cannot load an item that has open holds.
+func (s *Service) Bind(p Peers) { s.peers = p }
 
 // reached is called between two steps of a Load: the next Load has to repair a
 // crash at that point.

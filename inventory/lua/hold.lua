@@ -7,8 +7,7 @@
 -- Returns {code, epoch, persisted, mark, sequence}.
 --   code: 0 holds, 1 no state, 2 does not hold, 3 another epoch (to be repeated with the one returned), 4 unknown
 --   now: there is no mark, but the item is being loaded or Redis was restarted, so that a missing mark proves
---   nothing; or there is one without an order row, but Redis was restarted, and the next Load drops it if its
---   grant was never published.
+--   nothing; or there is one without an order row, but Redis was restarted, and the next Load brings it to its end.
 --   mark: "<number>[:<quantity>][:c]", see reserve.lua and commit.lua; sequence: 0 if the order row exists.
 -- Cost: O(1).
 

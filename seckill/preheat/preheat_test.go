@@ -240,6 +240,9 @@ func TestRestartSellsAtOnce(t *testing.T) {
 		if err := i.Stock.Reserve(t.Context(), item.Stock(), i.epoch(item), []inventory.Attempt{attempt}, &granted); err != nil || granted.Seq != 1 {
 			t.Fatal(granted, err)
 		}
+		if err := i.Stock.Persisted(t.Context(), item.Stock(), granted.Epoch, []ids.ID{attempt.No}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	i.SetState("run_id", strings.Repeat("0", 40))
 

@@ -58,6 +58,8 @@ func (y *yard) signing(key []byte, items []*catalogue.Item, change ...func(*Conf
 	if i.rush, err = New(cfg, deps); err != nil {
 		y.T.Fatal(err)
 	}
+	y.Stock.Bind(inventory.Peers{Grants: i.rush})
+	deps.Stock.Bind(inventory.Peers{Grants: i.rush})
 	i.rt = httpx.NewRouter(auth.NewTokens(key, time.Now), deps.Log, "test", prometheus.NewRegistry())
 	i.rush.Routes(i.rt)
 	y.T.Cleanup(i.rush.lanes.drain)

@@ -31,6 +31,7 @@ type sweeper struct {
 	catalogue *catalogue.Catalogue
 	stock     stock
 	bus       grantStream
+	again     republisher
 	metrics   *metrics
 	log       *slog.Logger
 	holder    string
@@ -56,7 +57,7 @@ const (
 func newSweeper(cfg Config, deps Deps, st stock, stream grantStream, m *metrics) *sweeper {
 	return &sweeper{
 		cfg: cfg, db: deps.DB, orders: deps.Orders, catalogue: deps.Catalogue, stock: st, bus: stream,
-		metrics: m, log: deps.Log, holder: ids.New().String(), quiet: rate.Sometimes{Interval: time.Second},
+		again: republisher{stream, m, deps.Log}, metrics: m, log: deps.Log, holder: ids.New().String(), quiet: rate.Sometimes{Interval: time.Second},
 	}
 }
 

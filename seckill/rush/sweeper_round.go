@@ -11,7 +11,6 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
-	"stampede/seckill/seckillevent"
 )
 
 // sweepAtMost bounds the holds of one item that one round handles. More than
@@ -174,33 +173,23 @@ func (s *sweeper) republish(ctx context.Context, item *catalogue.Item, lost []in
 // republishBatch publishes lost grants once more as one message, and notes the
 // stream's position after it.
 func (s *sweeper) republishBatch(ctx context.Context, item *catalogue.Item, lost []inventory.StaleHold, notes map[ids.ID]*note, by time.Time) error {
-	var b seckillevent.Batch
-	describe(&b, item, lost[0].Epoch)
-	for _, h := range lost {
-		b.Grants = append(b.Grants, seckillevent.Grant{No: h.No, User: h.User, Quantity: h.Quantity, PayWithin: h.PayWithin, Seq: h.Seq})
-	}
 	publishing, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
-	publishErr := s.bus.Publish(publishing, seckillevent.GrantsSubject(item.ID), b.ID, b.Encode(nil))
+	publishErr := s.again.publish(publishing, item, lost)
 	last, err := s.bus.GrantsLast(ctx)
 	if err != nil {
 		// The position to wait for is unknown; publishing again later costs a
 		// message.
 		return errors.Join(publishErr, fmt.Errorf("read the stream's last grant: %w", err))
 	}
-	for _, g := range b.Grants {
-		n := notes[g.No]
+	for _, h := range lost {
+		n := notes[h.No]
 		n.upTo = last
 		// A message that was not certainly stored is looked up like any other,
 		// and published again if it is missing.
 		n.republished = publishErr == nil
 	}
-	if publishErr != nil {
-		return fmt.Errorf("publish stale grants again: %w", publishErr)
-	}
-	s.metrics.swept.WithLabelValues("republished").Add(float64(len(b.Grants)))
-	s.log.WarnContext(ctx, "grants published again", "item_id", item.ID, "epoch", b.Epoch, "grants", len(b.Grants))
-	return nil
+	return publishErr
 }
 
 // watch notes the stream's position, for holds seen for the first time.

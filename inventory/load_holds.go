@@ -1,0 +1,107 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stampede/platform/base/ids"
+)
+
+// settleRounds is how often a Load publishes a hold again whose grant has left
+// the stream without becoming an order or a refusal. One round settles every
+// hold whose message was lost; the second is for a stream that is lost
+// meanwhile. What is left then has been buried as a dead letter.
+const settleRounds = 2
+
+// errUnbound ends a Load that needs the publisher of grants in a process
+// without one.
+var errUnbound = errors.New("inventory: open holds cannot be published by this process")
+
+// settleHolds brings every open hold that survives in Redis to its end: the
+// item's state may be older than the stream, which may have lost the message of
+// a shopper whose answer was "queued". What has no order row after the drain is
+// published again under its own epoch, which the writer still accepts, and
+// waited for. Holds that Redis lost with its last writes cannot be known.
+func (s *Service) settleHolds(ctx context.Context, f fenced) error {
+	for _, item := range f.items {
+		old := f.old[Key{ItemID: item.ID, Shard: item.Shard}]
+		if old == 0 {
+			continue
+		}
+		for round := range settleRounds + 1 {
+			last := round == settleRounds
+			left, err := s.settleOnce(ctx, item, old, !last)
+			if err != nil {
+				return fmt.Errorf("inventory: load item %d: settle holds: %w", item.ID, err)
+			}
+			if left == 0 {
+				break
+			}
+			if last {
+				s.deps.Log.ErrorContext(ctx, "open holds dropped, their grants became neither orders nor refusals",
+					"item_id", item.ID, "epoch", old, "holds", left)
+				break
+			}
+			if err := s.awaitWriter(ctx, item.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settleOnce reads an epoch's open holds in chunks: those with an order row are
+// closed, the others are published again if publish is set. It returns how many
+// others there were.
+func (s *Service) settleOnce(ctx context.Context, item Item, epoch int64, publish bool) (left int, err error) {
+	var chunk []StaleHold
+	settle := func() error {
+		// A Load that follows this one waits as long for what it publishes.
+		by := time.Now().Add(s.cfg.PublishDeadline)
+		nos := make([]ids.ID, len(chunk))
+		for i, h := range chunk {
+			nos[i] = h.No
+		}
+		known, err := s.deps.Books.Statuses(ctx, nos)
+		if err != nil {
+			return err
+		}
+		written, open := nos[:0], chunk[:0]
+		for _, h := range chunk {
+			if _, ok := known[h.No]; ok {
+				written = append(written, h.No)
+			} else {
+				open = append(open, h)
+			}
+		}
+		chunk = chunk[:0]
+		if len(written) > 0 {
+			if err := s.Persisted(ctx, item, epoch, written); err != nil {
+				return err
+			}
+		}
+		left += len(open)
+		if len(open) == 0 || !publish {
+			return nil
+		}
+		if s.peers.Grants == nil {
+			return errUnbound
+		}
+		s.granting(item.ID).note(time.Now())
+		publishing, cancel := context.WithDeadline(ctx, by)
+		defer cancel()
+		return s.peers.Grants.Republish(publishing, item.ID, open)
+	}
+	err = s.openHolds(ctx, item, epoch, func(h StaleHold, _ time.Time) (bool, error) {
+		if chunk = append(chunk, h); len(chunk) < MaxBatch {
+			return true, nil
+		}
+		return true, settle()
+	})
+	if err == nil && len(chunk) > 0 {
+		err = settle()
+	}
+	return left, err
+}

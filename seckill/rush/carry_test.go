@@ -1,0 +1,53 @@
+package rush
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"stampede/order/orderevent"
+	"stampede/platform/workshop/bustest"
+	"stampede/seckill/catalogue"
+)
+
+// otherRun makes the states of all items name a past run of Redis, as a restart
+// with its data does.
+func (y *yard) otherRun() { y.SetState("run_id", strings.Repeat("0", 40)) }
+
+// The server was killed, NATS lost its folder and Redis was restarted with its
+// data: a number that was answered 202 becomes an order before the item sells
+// again, and no unit is given twice.
+func TestLoadPublishesGrantsWhoseMessagesWereLost(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(3)
+	before := y.instance([]*catalogue.Item{it})
+	written, _ := before.buy(1, it)
+	y.SettleAll(1)
+	queued, a := before.buy(2, it)
+	if a.Status != http.StatusAccepted {
+		t.Fatalf("%+v", a)
+	}
+
+	y.Bus = bustest.Open(t)
+	y.otherRun()
+	y.Stock = y.NewStock()
+	after := y.instance([]*catalogue.Item{it})
+	y.Write()
+	y.Load(it)
+
+	for _, p := range []rushPath{written, queued} {
+		if o, ok, _ := y.Orders.Get(t.Context(), parse(t, p.OrderNo)); !ok || o.Status != orderevent.StatusPending {
+			t.Errorf("number %s has the order %+v", p.OrderNo, o)
+		}
+		if a := after.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != orderevent.StatusPending {
+			t.Errorf("sent again: %+v", a)
+		}
+	}
+	if st := after.state(it); st.Remaining != 1 || !st.Ready() || y.Orders.Twice != 0 {
+		t.Errorf("%+v, %d orders created twice", st, y.Orders.Twice)
+	}
+	if n := after.swept("republished"); n != 1 {
+		t.Errorf("%v grants were published again", n)
+	}
+}
