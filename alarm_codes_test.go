@@ -17,6 +17,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"grants-without-stock": {"order/writer_test.go", "TestWriterEndsNumbersOfAnUnknownItem", `"grants-without-stock"`},
 	"hold-stuck":           {"seckill/rush/sweeper_test.go", "TestSweeperRaisesAnAlarmForWhatStaysLost", "alarmHoldStuck"},
 
+	"newer-grants":    {"order/newer_test.go", "TestWriterLeavesGrantsOfANewerVersion", `"newer-grants"`},
 	"writer-stuck":    {"order/alarms_test.go", "TestWriterThatIsStuckAsksForAPerson", "alarmWriterStuck"},
 	"dead-letter":     {"platform/watch/deadletters/keep_test.go", "TestFailingHandlerLeavesDeadLetterAndAlarm", `"dead-letter"`},
 	"release-failing": {"inventory/ended_alarm_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},

@@ -23,7 +23,8 @@
 // order, when Postgres has fewer units than were granted. A constraint that
 // aborts a transaction moves it one level up. When the data of a message is at
 // fault, the writer finds the message by settling each alone, and keeps it as a
-// dead letter.
+// dead letter. A message in the layout of a newer version stays in the queue for
+// an instance of that version.
 //
 // # Invariants
 //

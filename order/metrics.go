@@ -74,7 +74,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	// Series of the normal path exist from the first scrape on, so that the first
 	// rate is right.
-	for _, result := range []string{"created", "known", "malformed", orderevent.ReasonDuplicate, orderevent.ReasonShortfall, orderevent.ReasonInterrupted, orderevent.ReasonBlocked} {
+	for _, result := range []string{"created", "known", "malformed", "newer", orderevent.ReasonDuplicate, orderevent.ReasonShortfall, orderevent.ReasonInterrupted, orderevent.ReasonBlocked} {
 		m.written.WithLabelValues(result)
 	}
 	for _, by := range []string{visibleByWriter, visibleByEvent, visibleByReader} {

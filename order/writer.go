@@ -52,9 +52,15 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 	ctx, cancel := untilStopped(ctx, stop)
 	defer cancel()
 	messages := make([]message, 0, len(received))
+	var newer []bus.Msg
 	for _, m := range received {
 		batch := new(seckillevent.Batch)
-		if err := batch.Decode(m.Data); err != nil {
+		switch err := batch.Decode(m.Data); {
+		case err == nil:
+		case errors.Is(err, seckillevent.ErrNewer):
+			newer = append(newer, m)
+			continue
+		default:
 			s.bury(ctx, stop, m, err)
 			continue
 		}
@@ -63,6 +69,7 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 		}
 		messages = append(messages, message{Msg: m, batch: batch})
 	}
+	s.leave(ctx, newer)
 	// Entries are taken in stream order, which redelivery may have changed.
 	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.Seq, b.Seq) })
 	for len(messages) > 0 && ctx.Err() == nil {

@@ -36,6 +36,9 @@ import (
 const (
 	codecVersion        = 1
 	codecVersionWindows = 2
+	// codecVersionMost is more versions than there will be; a higher first byte
+	// is corruption, since text and random bytes mostly start above it.
+	codecVersionMost = 31
 )
 
 const flagPerActivity = 1
@@ -61,10 +64,14 @@ const (
 // refused before anything is allocated for it.
 const minGrantBytes = 16 + 3
 
-// ErrMalformed means that a message is not a valid batch of grants: truncated,
-// corrupted, from a newer version, or out of bounds. Reading it again will not
-// help.
-var ErrMalformed = errors.New("seckillevent: malformed batch")
+var (
+	// ErrMalformed means that a message is not a valid batch of grants:
+	// truncated, corrupted or out of bounds. Reading it again will not help.
+	ErrMalformed = errors.New("seckillevent: malformed batch")
+	// ErrNewer means that a newer version wrote the message; this one cannot
+	// judge it and must leave it to an instance of the newer.
+	ErrNewer = errors.New("seckillevent: batch of a newer version")
+)
 
 // Encode appends b to dst and returns the longer slice. It allocates at most
 // once, when dst is too small. The batch must be within the limits above;
@@ -146,14 +153,17 @@ func takeWindows(r *reader, grants []Grant) bool {
 
 // Decode replaces b with what Encode wrote to data; b.Grants is reused if it is
 // large enough. Strings are copied, data may be reused. Any error is
-// ErrMalformed. It checks what is common to the whole batch (ids, price,
+// ErrMalformed or ErrNewer. It checks what is common to the whole batch (ids, price,
 // window, text); the reader judges each grant, so that one bad grant does not
 // fail the others.
 func (b *Batch) Decode(data []byte) error {
 	r := reader{rest: data}
 	version := r.byte()
-	if !r.failed && version != codecVersion && version != codecVersionWindows {
-		return fmt.Errorf("%w: version %d, this binary reads up to %d", ErrMalformed, version, codecVersionWindows)
+	switch {
+	case r.failed || version < codecVersion || version > codecVersionMost:
+		return fmt.Errorf("%w: no version", ErrMalformed)
+	case version > codecVersionWindows:
+		return fmt.Errorf("%w: version %d, this binary reads up to %d", ErrNewer, version, codecVersionWindows)
 	}
 	flags := r.byte()
 	id := r.id()

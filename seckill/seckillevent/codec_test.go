@@ -117,7 +117,7 @@ func TestDecodeRefuses(t *testing.T) {
 		})
 	}
 	for name, spoil := range map[string]func([]byte){
-		"newer version":    func(d []byte) { d[0] = codecVersionWindows + 1 },
+		"no version":       func(d []byte) { d[0] = '{' },
 		"windows promised": func(d []byte) { d[0] = codecVersionWindows },
 		"unknown flag":     func(d []byte) { d[1] |= 0x80 },
 	} {
@@ -130,6 +130,16 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 		})
+	}
+}
+
+func TestDecodeTellsANewerVersionFromCorruption(t *testing.T) {
+	t.Parallel()
+	b := valid()
+	data := b.Encode(nil)
+	data[0] = codecVersionWindows + 1
+	if err := new(Batch).Decode(data); !errors.Is(err, ErrNewer) || errors.Is(err, ErrMalformed) {
+		t.Fatalf("got %v", err)
 	}
 }
 
@@ -188,7 +198,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var got, again Batch
 		if err := got.Decode(data); err != nil {
-			if !errors.Is(err, ErrMalformed) {
+			if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrNewer) {
 				t.Fatalf("an unnamed error: %v", err)
 			}
 			return
