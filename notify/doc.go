@@ -12,6 +12,8 @@
 //   - A slow client never slows another: each socket has a queue of 16 messages
 //     and a deadline of 5 s per write. A socket that exceeds either is closed with
 //     status 1013 (try again later) and counted; its client polls and reconnects.
+//   - A client that may have missed a push learns it: after an interruption of the
+//     event stream each open socket is closed with 1013.
 //   - One user holds at most [Config.MaxPerUser] sockets on an instance.
 //   - A push goes to the order's owner only.
 //   - A socket ends with its login: after every revocation the open sockets are

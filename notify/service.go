@@ -30,6 +30,7 @@ type Service struct {
 	cfg  Config
 	deps Deps
 	hub  *hub
+	gap  chan struct{} // a request to close the sockets that may have missed a push; buffers one
 }
 
 type metrics struct {
@@ -46,7 +47,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		pushed:  auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
 		slow:    auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
 	}
-	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m)}, nil
+	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m), gap: make(chan struct{}, 1)}, nil
 }
 
 // message is what a client receives.
@@ -57,7 +58,9 @@ type message struct {
 
 // Subscriptions returns the per-instance consumer of order events.
 func (s *Service) Subscriptions() []bus.Subscription {
-	return []bus.Subscription{{Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Handle: s.pushChanges}}
+	return []bus.Subscription{{
+		Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Handle: s.pushChanges, Missed: s.missed,
+	}}
 }
 
 // pushChanges sends an event's orders to their owners' sockets on this instance,
@@ -84,9 +87,9 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 }
 
 // Workers returns the loops that keep idle connections alive and close those of
-// ended logins.
+// ended logins and those that may have missed a push.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeRevoked}}
+	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeRevoked}, {Name: "notify-missed", Run: s.closeBehind}}
 }
 
 // Stop closes every socket with 1001 (going away), all concurrently, and gives

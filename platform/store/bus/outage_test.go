@@ -24,6 +24,7 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 	nats := startOutside(t)
 	b := openOutside(t, nats.addr())
 	grants, shared, own, heard := make(chan string, 100), make(chan string, 100), make(chan string, 100), make(chan string, 100)
+	missed := make(chan struct{}, 100)
 	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
 		for _, m := range batch {
 			grants <- string(m.Data)
@@ -37,7 +38,10 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 	}
 	subscribe(t, b, noDeadLetters(t),
 		bus.Subscription{Name: "effect", Filter: "events.a", Handle: to(shared)},
-		bus.Subscription{Name: "push", Filter: "events.a", PerInstance: true, Handle: to(own)})
+		bus.Subscription{
+			Name: "push", Filter: "events.a", PerInstance: true, Handle: to(own),
+			Missed: func() { missed <- struct{}{} },
+		})
 	stop, err := b.OnBroadcast("broadcast.test", func(data []byte) { heard <- string(data) })
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +57,9 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 			}
 			nats.start()
 			eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
+			receive(t, 5*time.Second, "the notice that messages may be missing", missed)
+		} else if len(missed) > 0 {
+			t.Error("the start counts as an interruption")
 		}
 		mustPublish(t, b, "grants.1", round)
 		mustPublish(t, b, "events.a", round)

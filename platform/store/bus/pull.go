@@ -28,12 +28,19 @@ type puller struct {
 	consumer jetstream.Consumer
 	// create creates the consumer; it is called again when the consumer has vanished.
 	create func(ctx context.Context) (jetstream.Consumer, error)
+
+	missed      func() // Subscription.Missed, or nil
+	connections uint64 // how often the client had reconnected when missed was last considered
 }
 
 // next blocks until at least one message is available or ctx ends (then nil),
 // and returns it with any others that are waiting, at most most.
 func (p *puller) next(ctx context.Context, most int) []*held {
 	for ctx.Err() == nil {
+		if n := p.bus.nc.Stats().Reconnects; n != p.connections {
+			p.connections = n
+			p.miss()
+		}
 		batch, err := p.receive(ctx, most)
 		if len(batch) > 0 {
 			return batch
@@ -122,6 +129,13 @@ func (p *puller) recover(ctx context.Context, cause error) {
 		return
 	}
 	p.consumer = consumer
+	p.miss()
+}
+
+func (p *puller) miss() {
+	if p.missed != nil {
+		p.missed()
+	}
 }
 
 // newPuller creates the consumer for the first time.
@@ -130,7 +144,7 @@ func (b *Bus) newPuller(ctx context.Context, create func(ctx context.Context) (j
 	if err != nil {
 		return nil, err
 	}
-	return &puller{bus: b, consumer: consumer, create: create}, nil
+	return &puller{bus: b, consumer: consumer, create: create, connections: b.nc.Stats().Reconnects}, nil
 }
 
 // durable returns the function that creates a consumer shared by all instances.

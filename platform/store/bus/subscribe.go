@@ -50,6 +50,10 @@ type Subscription struct {
 	// retries: for hints like a push or a flag. The consumer survives
 	// reconnects and resumes where it was, so a message may arrive twice.
 	PerInstance bool
+	// Missed, with PerInstance, is called after messages may have been lost on
+	// the way to this instance: its connection was interrupted, or its consumer
+	// was created anew. It may be nil and must not block.
+	Missed func()
 	// MaxAttempts before a message becomes a dead letter. 0 means 8, which is
 	// 13 s of back-off; 20 are about 6 minutes, 100 about 46.
 	MaxAttempts int
@@ -126,6 +130,7 @@ func (b *Bus) Subscribe(ctx context.Context, subs []Subscription, dead DeadLette
 				stop(ctx)
 				return nil, err
 			}
+			c.pull.missed = s.Missed
 			running.Go(func() { c.run(pulling, handling) })
 		}
 	}
@@ -146,6 +151,8 @@ func checkSubscriptions(subs []Subscription, dead DeadLetters) error {
 			return fmt.Errorf("bus: subscription %s has no handler", s.Name)
 		case s.PerInstance && s.Parallel > 1:
 			return fmt.Errorf("bus: subscription %s: every worker of a per-instance consumer would get every message", s.Name)
+		case !s.PerInstance && s.Missed != nil:
+			return fmt.Errorf("bus: subscription %s: only per-instance consumers miss messages", s.Name)
 		case !s.PerInstance && dead == nil:
 			return fmt.Errorf("bus: subscription %s requires DeadLetters", s.Name)
 		}

@@ -1,0 +1,41 @@
+package notify
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+)
+
+func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() { cancel(); running.Wait() })
+	for _, w := range b.service.Workers() {
+		running.Go(func() { _ = w.Run(ctx) })
+	}
+	before := b.connect(t, 7)
+	b.service.Subscriptions()[0].Missed()
+	reading, done := context.WithTimeout(t.Context(), 5*time.Second)
+	defer done()
+	if _, _, err := before.Read(reading); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+		t.Fatalf("closed with %v, want 1013", err)
+	}
+	after := b.connect(t, 7)
+	b.change(t, orderevent.Order{No: ids.NewFor(7), UserID: 7, Status: orderevent.StatusPaid, Version: 2})
+	if got := read(t, after); !strings.Contains(got, `"paid"`) {
+		t.Errorf("the new socket got %s", got)
+	}
+	if n := testutil.ToFloat64(b.service.hub.gauges.slow); n != 0 {
+		t.Errorf("%v sockets count as slow", n)
+	}
+}
