@@ -361,7 +361,7 @@ func (s *server) openDoors(key []byte) error {
 // start starts the modules. The last one registered stops first: HTTP drains,
 // sockets close, lanes finish, consumers and workers end, the relay sends the
 // remaining events; app.Stop then closes bus, Redis and pools.
-func (s *server) start(ctx context.Context) error {
+func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.Go("clock", app.Worker{Name: "clock", Run: s.clock.Run})
 	keeper := outbox.NewHousekeeper(s.pools["platform"], s.set.Records.KeepRecords, s.log)
 	s.app.Go("relay",
@@ -388,14 +388,14 @@ func (s *server) start(ctx context.Context) error {
 	for _, module := range []interface{ Routes(rt *httpx.Router) }{s.seckill, s.door, s.order, s.payment, s.notify} {
 		module.Routes(s.identity.Router)
 	}
-	if err := s.watchOver(); err != nil {
+	if err := s.watchOver(probes); err != nil {
 		return err
 	}
 	return s.identity.Router.ServeDocs()
 }
 
-// watchOver starts the server's self-monitoring and its alarms.
-func (s *server) watchOver() error {
+// watchOver starts the server's self-monitoring and its alarms; probes are the stack's.
+func (s *server) watchOver(probes []alarm.Probe) error {
 	pool := s.pools["platform"]
 	parts := alarm.Parts{
 		Listen: s.set.Addresses.Listen, Bus: s.bus,
@@ -405,8 +405,8 @@ func (s *server) watchOver() error {
 		parts.StreamDir, parts.StreamBytes = s.natsDir, (s.set.Bus.GrantsMaxMiB+s.set.Bus.EventsMaxMiB)<<20
 	}
 	samples := slices.Concat(s.inventory.Samples(), seckill.Checks(s.pools["seckill"], s.inventory))
-	workers, err := alarm.Workers(pool, s.set.Alarms, parts, s.log, s.registry,
-		s.seckill.Rush.FencedProbe(), alarm.Sampled(alarm.SampleEvery, samples))
+	probes = append(probes, s.seckill.Rush.FencedProbe(), alarm.Sampled(alarm.SampleEvery, samples))
+	workers, err := alarm.Workers(pool, s.set.Alarms, parts, s.log, s.registry, probes...)
 	if err != nil {
 		return err
 	}
@@ -416,8 +416,9 @@ func (s *server) watchOver() error {
 	return nil
 }
 
-// serve binds the addresses, builds the server, serves until ctx ends or a part
-// of the stack dies, and shuts down in order within the stop timeout.
+// serve binds the addresses, builds the server, serves until ctx ends or a store
+// of the stack cannot be started again, and shuts down in order within the stop
+// timeout.
 func (s *settings) serve(ctx context.Context, io cli.Streams, start cli.Stack, show func(cli.Parts) error) error {
 	srv := s.server(s.Logs.Logger(io.Err, httpx.RequestID))
 	ctx, srv.end = context.WithCancelCause(ctx)
@@ -451,14 +452,14 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	}
 	s.app.OnStop("ops address", ops.Shutdown)
 	s.set.Addresses.Listen, s.set.Addresses.OpsListen = public.Addr(), ops.Addr() // port 0 is now a real port
-	stores, key, died, err := start(ctx, s.app)
+	parts, err := start(ctx, s.app)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, stores, key); err != nil {
+	if err := s.open(ctx, parts.Stores, parts.Key); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx); err != nil {
+	if err := s.start(ctx, parts.Probes); err != nil {
 		return nil, err
 	}
 	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
@@ -468,5 +469,5 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	}
 	ops.Serve(httpx.Ops(s.registry, s.app.Readiness))
 	public.Serve(s.identity.Router)
-	return died, nil
+	return parts.Died, nil
 }

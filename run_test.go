@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
 )
 
 // process is a `stampede run` in a separate process.
@@ -120,7 +121,7 @@ func dataDir(t *testing.T) string {
 
 // TestRunLifecycle is the whole life of the embedded default: a first start
 // without data, a sale, a refused second process, kill -9, a start that
-// continues, and Ctrl-C.
+// continues, kill -9 of its Postgres and Redis, a sale, and Ctrl-C.
 func TestRunLifecycle(t *testing.T) {
 	t.Parallel()
 	data := dataDir(t)
@@ -160,6 +161,7 @@ func TestRunLifecycle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	assertStoresRestarted(t, again, strings.TrimSpace(out.String()))
 	if report := playSale(t, data, "--item="+sale.ItemID); report["books_proved"] != true {
 		t.Errorf("report after the restart %v", report)
 	}
@@ -171,6 +173,24 @@ func TestRunLifecycle(t *testing.T) {
 		t.Errorf("processes are left running:\n%s", left)
 	}
 	pressTwice(t, data)
+}
+
+// assertStoresRestarted kills the process's Postgres and Redis and waits until
+// both are restarted and operators see it.
+func assertStoresRestarted(t *testing.T, p *process, operator string) {
+	t.Helper()
+	for pid, r := range processes(t) {
+		if r.parent == p.cmd.Process.Pid {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pgtest.Eventually(t, 20*time.Second, func() bool {
+		_, _, raw := exchange(t, http.MethodGet, p.url+"/api/v1/admin/alarms?code=store-restarted", operator, "")
+		return strings.Contains(string(raw), "Postgres exited (signal: killed). It answered again after") &&
+			strings.Contains(string(raw), "Redis exited (signal: killed). It answered again after")
+	}, "the alarms about Postgres and Redis")
 }
 
 // assertOpeningsOnce fails if a restart planned a demo sale a second time.

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/web"
+	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/demo"
 	"stampede/platform/workshop/embedded"
@@ -25,9 +26,16 @@ import (
 // answered.
 type Server func(ctx context.Context, io Streams, start Stack, show func(Parts) error) error
 
-// Stack starts a server's stores and returns their addresses, the signing key,
-// and a channel that reports when one of them died.
-type Stack func(ctx context.Context, a *app.App) (Stores, string, <-chan error, error)
+// Stack starts a server's stores.
+type Stack func(ctx context.Context, a *app.App) (Started, error)
+
+// Started is what a server needs to know about its stores.
+type Started struct {
+	Stores Stores
+	Key    string        // the signing key
+	Died   <-chan error  // delivers the error of a store that cannot be started again; nil if the stores are external
+	Probes []alarm.Probe // raise alarms about the stores
+}
 
 // Parts is what a command may show of a server.
 type Parts struct {
@@ -76,10 +84,13 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		said.say(ctx, fmt.Sprintf("%2d  %-46s %5.1f s", steps, name, took.Seconds()), "step", "name", name, "took_seconds", took.Seconds())
 	}
 	var began time.Time // when the steps after the stores began
-	start := func(ctx context.Context, a *app.App) (Stores, string, <-chan error, error) {
-		parts, err := embedded.Start(ctx, embedded.Config{DataDir: c.Data, Fresh: c.Fresh, Step: step, Emergency: last.arm})
+	restarts := &restarts{}
+	start := func(ctx context.Context, a *app.App) (Started, error) {
+		parts, err := embedded.Start(ctx, embedded.Config{
+			DataDir: c.Data, Fresh: c.Fresh, Step: step, Emergency: last.arm, Restarted: restarts.note, Logger: c.Logs.Logger(io.Err, nil),
+		})
 		if err != nil {
-			return Stores{}, "", nil, err
+			return Started{}, err
 		}
 		a.OnStop("postgres and redis", parts.Stop)
 		began = time.Now()
@@ -90,7 +101,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 			BaseURL: c.Addresses.BaseURL(), DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.Keys.SigningKey,
 		})
 		stores := Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
-		return stores, key, parts.Died(), err
+		return Started{Stores: stores, Key: key, Died: parts.Died(), Probes: []alarm.Probe{restarts.probe()}}, err
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery})
@@ -144,8 +155,8 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 	}
 	// The stores are external: there is nothing to start, nothing to stop and
 	// no report of their death.
-	start := func(ctx context.Context, _ *app.App) (Stores, string, <-chan error, error) {
-		return c.Stores, c.Keys.SigningKey, nil, reach(ctx, allOf(c.Stores)...)
+	start := func(ctx context.Context, _ *app.App) (Started, error) {
+		return Started{Stores: c.Stores, Key: c.Keys.SigningKey}, reach(ctx, allOf(c.Stores)...)
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		if err := web.Pages(s.Router, web.Shop); err != nil {

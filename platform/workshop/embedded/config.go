@@ -57,6 +57,10 @@ type Config struct {
 	// Start, leaves nothing running.
 	Emergency func(kill func())
 
+	// Restarted, if set, makes the stack restart a server that exits or hangs,
+	// and is called after each restart, for the two servers concurrently.
+	Restarted func(Restart)
+
 	// BinDirs are searched for the binaries first, see [Find].
 	BinDirs []string
 
@@ -72,8 +76,10 @@ type Config struct {
 	// file. For disposable data, such as that of a test run.
 	Throwaway bool
 
-	// minFree replaces minFreeBytes in tests of a disk that is nearly full.
+	// minFree replaces minFreeBytes in tests of a disk that is nearly full, and
+	// pace usualPace in tests of restarts.
 	minFree uint64
+	pace    pace
 }
 
 // DefaultDataDir is ./data, or /var/lib/stampede for root: root's working
@@ -106,6 +112,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.minFree == 0 {
 		c.minFree = minFreeBytes
+	}
+	if c.pace == (pace{}) {
+		c.pace = usualPace
 	}
 	var mu sync.Mutex // the two servers start concurrently, and each reports its steps
 	told := c.Step

@@ -13,6 +13,12 @@
 // children are in their own process group, so Ctrl-C in a terminal reaches only
 // the parent, which can drain before it stops them.
 //
+// With [Config].Restarted, a server that exits or does not answer for some
+// seconds is started again; one goroutine for each server checks it, and owns
+// its restarts. What a kill may interrupt, a start repairs. If starts fail for
+// long, Died delivers the last one's error. platform/adr/0017 gives the bounds
+// and their reasons.
+//
 // A process that has to exit without Stop, as after a second Ctrl-C, calls
 // Kill: both servers are crash-safe, and nothing is left running.
 //
@@ -36,7 +42,7 @@
 //	<data>/redis           append-only files
 //	<data>/nats            left to the caller, see [Stack].NATSDir
 //	<data>/stack.json      the caller's: how other commands reach the servers, and the signing key
-//	<data>/log             what the children print, truncated at each start
+//	<data>/log             what the children print, truncated at each start; a restart keeps one as <name>.log.old
 //	<tmp>/stampede-<hash>  sockets and pid records; Linux allows 107 bytes for a socket's path, data paths are longer
 //
 // # Errors

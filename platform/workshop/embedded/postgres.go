@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"stampede/platform/base/app"
 )
@@ -167,43 +168,60 @@ func (d *dataDir) disownPidFile() error {
 	return dataError(d.path, d.root.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"+rest), 0o600))
 }
 
+// postgresPart describes Postgres. A start of it never creates the cluster: a
+// restart must not continue with an empty one.
+func (s *Stack) postgresPart() part {
+	p := part{server: postgresServer(s.data.path, s.sockets.path), sockets: []string{postgresSocket, postgresSocket + ".lock"}}
+	p.start = func(ctx context.Context) (*child, error) { return s.startPostgres(ctx, p.server) }
+	p.check = func(ctx context.Context) error { return checkPostgres(ctx, s.sockets.path) }
+	return p
+}
+
 // startPostgres starts the server and waits until our database can be used.
-func (s *Stack) startPostgres(ctx context.Context, cfg Config) error {
-	if err := s.createCluster(ctx, cfg); err != nil {
-		return err
-	}
+func (s *Stack) startPostgres(ctx context.Context, srv server) (*child, error) {
 	if err := s.data.disownPidFile(); err != nil {
-		return err
+		return nil, err
 	}
 	dir := filepath.Join(s.data.path, "postgres")
 	args := []string{"-D", dir}
-	settings := postgresSettings(cfg, s.sockets.path)
+	settings := postgresSettings(s.cfg, s.sockets.path)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		args = append(args, "-c", name+"="+settings[name])
 	}
-	return cfg.timed(ctx, "start Postgres "+s.Binaries.PostgresVersion, func(ctx context.Context) error {
-		giveUp := time.Now().Add(backendPatience)
-		for {
-			c, err := s.spawn(postgresServer(s.data.path, s.sockets.path), s.Binaries.Postgres, dir, args...)
-			if err != nil {
-				return err
-			}
-			err = c.await(ctx, s.data, func(ctx context.Context) error { return ensureDatabase(ctx, s.sockets.path) })
-			if err == nil {
-				s.DatabaseURL = databaseURL(s.sockets.path, database)
-				s.watch(c)
-				return nil
-			}
-			// Its main process was killed and one of its backends is still
-			// busy: the backend exits after its statement.
-			if !strings.Contains(s.data.tail("postgres"), "pre-existing shared memory block") || time.Now().After(giveUp) {
-				return err
-			}
-			if app.Sleep(ctx, backendPoll) != nil {
-				return err
-			}
+	giveUp := time.Now().Add(backendPatience)
+	for {
+		c, err := s.spawn(srv, s.Binaries.Postgres, dir, args...)
+		if err != nil {
+			return nil, err
 		}
-	})
+		err = c.await(ctx, s.data, func(ctx context.Context) error { return ensureDatabase(ctx, s.sockets.path) })
+		if err == nil {
+			return c, nil
+		}
+		// Its main process was killed and one of its backends is still
+		// busy: the backend exits after its statement.
+		if !strings.Contains(s.data.tail("postgres"), "pre-existing shared memory block") || time.Now().After(giveUp) {
+			return nil, err
+		}
+		if app.Sleep(ctx, backendPoll) != nil {
+			return nil, err
+		}
+	}
+}
+
+// checkPostgres fails unless the server answers a new connection. A refusal is
+// an answer, except that of a server which is shutting down: it waits for the
+// connections of the pools to be closed.
+func checkPostgres(ctx context.Context, sockets string) error {
+	conn, err := pgx.Connect(ctx, databaseURL(sockets, database))
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !strings.Contains(refused.Message, "shutting down") {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	_ = conn.Close(ctx) // no statement is running on it
+	return nil
 }
 
 // databaseURL returns the URL of a database over the socket folder.

@@ -39,3 +39,20 @@ func inspect(pid int) (p process, ok bool) {
 	p.uid = int(uids[0])
 	return p, true
 }
+
+// forkedBy returns the pids of a process's children.
+func forkedBy(pid int) []int {
+	parent, err := psutil.NewProcess(int32(pid))
+	if err != nil {
+		return nil
+	}
+	children, err := parent.Children()
+	if err != nil {
+		return nil
+	}
+	pids := make([]int, len(children))
+	for i, c := range children {
+		pids[i] = int(c.Pid)
+	}
+	return pids
+}

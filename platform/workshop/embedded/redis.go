@@ -59,30 +59,37 @@ func redisSettings(cfg Config, data, sockets string) map[string]string {
 	return settings
 }
 
-// startRedis starts the server and waits until it has loaded its data.
-func (s *Stack) startRedis(ctx context.Context, cfg Config) error {
-	return cfg.timed(ctx, "start Redis "+s.Binaries.RedisVersion, func(ctx context.Context) error {
-		settings := redisSettings(cfg, s.data.path, s.sockets.path)
-		var args []string
-		for _, name := range slices.Sorted(maps.Keys(settings)) {
-			args = append(args, "--"+name, settings[name])
-		}
-		dir := filepath.Join(s.data.path, "redis")
-		c, err := s.spawn(redisServer(s.data.path, s.sockets.path), s.Binaries.Redis, dir, args...)
-		if err != nil {
+// redisPart describes Redis.
+func (s *Stack) redisPart() part {
+	p := part{server: redisServer(s.data.path, s.sockets.path), sockets: []string{redisSocket}}
+	socket := filepath.Join(s.sockets.path, redisSocket)
+	p.start = func(ctx context.Context) (*child, error) { return s.startRedis(ctx, p.server, socket) }
+	p.check = func(ctx context.Context) error {
+		if err := ping(ctx, socket); !errors.Is(err, errNoPong) {
 			return err
 		}
-		s.RedisURL = "unix://" + filepath.Join(s.sockets.path, redisSocket)
-		err = c.await(ctx, s.data, func(ctx context.Context) error {
-			return ping(ctx, filepath.Join(s.sockets.path, redisSocket))
-		})
-		if err != nil {
-			return err
-		}
-		s.watch(c)
 		return nil
-	})
+	}
+	return p
 }
+
+// startRedis starts the server and waits until it has loaded its data.
+func (s *Stack) startRedis(ctx context.Context, srv server, socket string) (*child, error) {
+	settings := redisSettings(s.cfg, s.data.path, s.sockets.path)
+	var args []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "--"+name, settings[name])
+	}
+	c, err := s.spawn(srv, s.Binaries.Redis, filepath.Join(s.data.path, "redis"), args...)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.await(ctx, s.data, func(ctx context.Context) error { return ping(ctx, socket) })
+}
+
+// errNoPong means that Redis answered a PING with an error, such as that it is
+// loading its data.
+var errNoPong = errors.New("no PONG")
 
 // ping waits for a PONG, which Redis sends only once its data is loaded. Two
 // lines of protocol need no client.
@@ -107,7 +114,7 @@ func ping(ctx context.Context, socket string) (err error) {
 		return fmt.Errorf("ping: %w", err)
 	}
 	if answer = strings.TrimSpace(answer); answer != "+PONG" {
-		return fmt.Errorf("ping: %s", answer)
+		return fmt.Errorf("ping: %w: %s", errNoPong, answer)
 	}
 	return nil
 }

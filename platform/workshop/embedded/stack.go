@@ -35,7 +35,7 @@ type Stack struct {
 	guard   *os.File // keeps temporary-file cleaners away, see keepFromCleaners
 
 	died     chan error
-	stopping chan struct{}
+	halt     context.CancelFunc // ends the watchers; nil until both servers are ready
 	watchers sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows; held while a server is started, so that Kill misses none
@@ -68,7 +68,7 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	s := &Stack{
 		DataDir: data.path, NATSDir: filepath.Join(data.path, "nats"), RunAs: acc.name,
 		cfg: cfg, data: data,
-		died: make(chan error, 2), stopping: make(chan struct{}), // each server exits at most once
+		died: make(chan error, 2), // each server is given up at most once
 	}
 	defer func() {
 		if err != nil {
@@ -84,15 +84,40 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	}
 	// The two are independent; started concurrently, the first start takes half
 	// a second less.
+	postgres, redis := s.postgresPart(), s.redisPart()
+	var postgresChild, redisChild *child
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.startPostgres(groupCtx, cfg) })
-	group.Go(func() error { return s.startRedis(groupCtx, cfg) })
+	group.Go(func() (err error) {
+		if err := s.createCluster(groupCtx, cfg); err != nil {
+			return err
+		}
+		postgresChild, err = s.firstStart(groupCtx, postgres, s.Binaries.PostgresVersion)
+		return err
+	})
+	group.Go(func() (err error) {
+		redisChild, err = s.firstStart(groupCtx, redis, s.Binaries.RedisVersion)
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	cfg.Logger.InfoContext(ctx, "embedded servers started", "data_dir", s.DataDir, "run_as", s.RunAs,
+	s.DatabaseURL, s.RedisURL = databaseURL(s.sockets.path, database), "unix://"+filepath.Join(s.sockets.path, redisSocket)
+	watching, halt := context.WithCancel(context.WithoutCancel(ctx))
+	s.halt = halt
+	s.watchers.Go(func() { s.keep(watching, postgres, postgresChild) })
+	s.watchers.Go(func() { s.keep(watching, redis, redisChild) })
+	cfg.Logger.DebugContext(ctx, "embedded servers started", "data_dir", s.DataDir, "run_as", s.RunAs,
 		"postgres", s.Binaries.PostgresVersion, "redis", s.Binaries.RedisVersion)
 	return s, nil
+}
+
+// firstStart is a step of the start.
+func (s *Stack) firstStart(ctx context.Context, p part, version string) (c *child, err error) {
+	err = s.cfg.timed(ctx, "start "+p.name+" "+version, func(ctx context.Context) error {
+		c, err = p.start(ctx)
+		return err
+	})
+	return c, err
 }
 
 // prepare does everything up to the first child: orphans, sockets, binaries, a fresh start, disk.
@@ -157,8 +182,6 @@ func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
 		cfg.Step("stop servers left by an earlier start", time.Since(began))
 	}
 	s.Notices = append(s.Notices, fail(code, nil, from, s.data.path).Sentence)
-	cfg.Logger.WarnContext(ctx, "took over data after an unclean stop", "code", string(code), "earlier_pid", from,
-		"ended_postgres", postgres, "ended_redis", redis)
 	return nil
 }
 
@@ -195,30 +218,9 @@ func (s *Stack) spawn(srv server, program, dir string, args ...string) (*child, 
 	return c, err
 }
 
-// watch reports the unexpected exit of a child that has become ready.
-func (s *Stack) watch(c *child) {
-	s.watchers.Go(func() {
-		select {
-		case <-s.stopping:
-			return
-		case <-c.done:
-		}
-		select {
-		case <-s.stopping: // both cases were ready: the exit was requested
-		default:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.killed {
-				return
-			}
-			s.cfg.Logger.Error("embedded server exited unexpectedly", "server", c.file, "cause", c.ended().Error())
-			s.died <- c.failed(CodeChildEnded, s.data)
-		}
-	})
-}
-
-// Died delivers a [StartError] for a server that exited unexpectedly; the
-// caller must then stop the stack. The channel is never closed.
+// Died delivers a [StartError] for a server that exited unexpectedly or, with
+// [Config].Restarted, could not be started again; the caller must then stop the
+// stack. The channel is never closed.
 func (s *Stack) Died() <-chan error { return s.died }
 
 // Stop shuts down both servers, Postgres by a fast shutdown, and releases the
@@ -250,7 +252,9 @@ func (s *Stack) Kill() {
 // stop ends the watchers first, so that the exits are not reported, then all
 // children concurrently, and releases the folders last.
 func (s *Stack) stop(ctx context.Context) error {
-	close(s.stopping)
+	if s.halt != nil {
+		s.halt()
+	}
 	s.watchers.Wait()
 	s.mu.Lock()
 	children := s.children

@@ -246,7 +246,7 @@ func TestStopKillsAnUnresponsiveServer(t *testing.T) {
 func TestKillEndsBusyServers(t *testing.T) {
 	t.Parallel()
 	var kill func()
-	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true, Emergency: func(k func()) { kill = k }})
+	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true, Emergency: func(k func()) { kill = k }, Restarted: func(r Restart) { t.Errorf("restarted: %+v", r) }, pace: hasty})
 	conn := connect(t, s)
 	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)"); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,123 @@
+package embedded
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hasty is a pace for tests; a hang is still longer than a busy machine delays a check.
+var hasty = pace{
+	checkEvery: 50 * time.Millisecond, checkTimeout: 300 * time.Millisecond, retryEvery: 20 * time.Millisecond, hangsAfter: 500 * time.Millisecond,
+	firstPause: 20 * time.Millisecond, longestPause: 100 * time.Millisecond, calmAfter: time.Minute,
+	givesUpAfter: 300 * time.Millisecond,
+}
+
+// supervised starts a stack that restarts its servers, with data in both, and
+// returns the reports of the restarts.
+func supervised(t *testing.T) (*Stack, <-chan Restart) {
+	t.Helper()
+	restarts := make(chan Restart, 10)
+	s := start(t, Config{
+		DataDir: usedDataDir(t), Throwaway: true, RedisSettings: map[string]string{"appendonly": "yes", "appendfsync": "always"},
+		Restarted: func(r Restart) { restarts <- r }, pace: hasty,
+	})
+	execute(t, s, "CREATE TABLE kept (n int)")
+	if err := redisClient(t, s).Set(t.Context(), "kept", "yes", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return s, restarts
+}
+
+// assertRestarted waits for the restart of both servers and checks that they
+// have their data.
+func assertRestarted(t *testing.T, s *Stack, restarts <-chan Restart, cause string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for len(seen) < 2 {
+		select {
+		case r := <-restarts:
+			seen[r.Server] = true
+			if !strings.Contains(r.Cause, cause) || r.Down <= 0 || r.Down > 10*time.Second {
+				t.Errorf("got %+v, want the cause %q", r, cause)
+			}
+			if _, err := os.Stat(r.Log); err != nil {
+				t.Errorf("the earlier log: %v", err)
+			}
+		case err := <-s.Died():
+			t.Fatalf("given up: %v", err)
+		case <-time.After(20 * time.Second):
+			t.Fatalf("restarted within 20 s: %v", seen)
+		}
+	}
+	if got := query(t, s, "SELECT to_regclass('kept')::text"); got != "kept" {
+		t.Errorf("the table is %q", got)
+	}
+	if got := redisClient(t, s).Get(t.Context(), "kept").Val(); got != "yes" {
+		t.Errorf("the key is %q", got)
+	}
+}
+
+func TestKilledServersAreRestarted(t *testing.T) {
+	t.Parallel()
+	s, restarts := supervised(t)
+	for _, name := range []string{"Postgres", "Redis"} {
+		if err := childOf(t, s, name).cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	assertRestarted(t, s, restarts, "exited (signal: killed)")
+}
+
+// TestHangingServersAreRestarted stops every process of both servers. One that
+// is left would keep the next Postgres from using the shared memory.
+func TestHangingServersAreRestarted(t *testing.T) {
+	t.Parallel()
+	s, restarts := supervised(t)
+	connect(t, s) // a backend
+	for _, name := range []string{"Postgres", "Redis"} {
+		pid := childOf(t, s, name).cmd.Process.Pid
+		for _, stopped := range append(forkedBy(pid), pid) {
+			if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	assertRestarted(t, s, restarts, "did not answer for ")
+}
+
+// TestServerThatCannotStartAgain: an error that lasts ends the stack with its
+// sentence, and a stop does not wait for it.
+func TestServerThatCannotStartAgain(t *testing.T) {
+	t.Parallel()
+	for _, stop := range []bool{false, true} {
+		s, _ := supervised(t)
+		folder := filepath.Join(s.DataDir, "redis")
+		if err := os.Rename(folder, folder+".gone"); err != nil {
+			t.Fatal(err)
+		}
+		if err := childOf(t, s, "Redis").cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if stop {
+			if err := s.Stop(t.Context()); err != nil || len(s.Died()) > 0 {
+				t.Errorf("stop: %v, %d reports", err, len(s.Died()))
+			}
+			continue
+		}
+		select {
+		case err := <-s.Died():
+			var e *StartError
+			want := "Redis did not start; the cause is at the end of " + s.DataDir + "/log/redis.log."
+			if !errors.As(err, &e) || e.Code != CodeChildFailed || e.Sentence != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("not given up")
+		}
+	}
+}
