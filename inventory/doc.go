@@ -61,14 +61,18 @@
 //	          published again under its own epoch, and waited for
 //	count     one transaction: lock the stock rows, raise their epoch, read live
 //	          orders; from its commit on the writer refuses older grants
-//	write     keys named by the new epoch, then the state, which opens the item
+//	write     bring the keys in Redis to what was read, in place and only where
+//	          they differ; then give them the new epoch's names and replace the
+//	          state, which opens the item
 //	apply     operator changes made meanwhile
 //
 // It may end at any step: the item stays fenced and the next Load starts over.
 // A Load whose lease expired while it slept is detected by its epoch and
-// changes nothing. The state is only written to the Redis that was fenced, and
-// only while that has all the keys written before; after a failover the Load
-// starts over. The drain has no time limit; as long as the order writer is
+// changes nothing: patch.lua and load.lua write for the Load that fenced the item
+// last. The state is only written to the Redis that was fenced, and only while
+// that has all the keys written before; after a failover the Load starts over.
+// A Load needs no second copy of its item in Redis, and reads and writes it in
+// chunks. The drain has no time limit; as long as the order writer is
 // behind the item stays fenced, because opening it would end the attempts of
 // shoppers whose answer was "queued". For the same reason a Load that finds its
 // item's old state counts nothing while that has an open hold without an order

@@ -43,7 +43,7 @@ func (i Item) base() string { return i.group() + ":" + strconv.FormatInt(i.ID, 1
 // switches the item to another epoch.
 func (i Item) stateKey() string { return i.base() + "state" }
 
-// epochKey names a key that belongs to one Load; the next Load uses others.
+// epochKey names a key that belongs to one Load; the next Load renames it.
 func (i Item) epochKey(epoch int64, what string) string {
 	return i.base() + strconv.FormatInt(epoch, 10) + ":" + what
 }

@@ -3,184 +3,260 @@ package inventory
 import (
 	"context"
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
-
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/ids"
 )
 
-// write puts one stock row's part of the books into Redis: first the keys named
-// by the new epoch, which have no reader yet, in chunks; the state last, and
-// only to a higher epoch, which opens the item under the new epoch.
+// write brings one stock row's part of Redis to what the books say: first the
+// keys that the state will name, then the state, which opens the item under the
+// new epoch and only if it is a higher one. With a state in Redis the keys are
+// those of its epoch, changed in place where they differ and renamed at the end,
+// so that a Load needs no second copy of its item. The fence keeps them from
+// being read meanwhile; a Load that ends half way leaves them to the next one,
+// which compares again.
 func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) error {
-	item, epoch, old := st.item(), f.epoch, f.old[st.Key]
+	item, old := st.item(), f.old[st.Key]
 	var committed int64
-	marks := make(map[int64]mark)
+	want := make(map[int64]wanted)
 	for _, c := range b.closed {
 		if b.shardOf(c.User).Key == st.Key {
-			marks[c.User] = mark{no: c.No, closed: true}
+			want[c.User] = wanted{mark: mark{no: c.No, closed: true}}
 		}
 	}
 	for _, h := range b.live { // after the closed ones: a hold replaces a closed mark
 		if b.shardOf(h.User).Key != st.Key {
 			continue
 		}
-		marks[h.User] = mark{no: h.No, quantity: h.Quantity, paid: h.Paid}
+		want[h.User] = wanted{mark: mark{no: h.No, quantity: h.Quantity, paid: h.Paid}}
 		if h.Paid {
 			committed += int64(h.Quantity)
 		}
 	}
-	size, err := s.writeHolders(ctx, item, epoch, marks, b.recent)
+	w := loadWriter{s, item, f.epoch, old}
+	tombstones, err := w.writeHolders(ctx, want, b.recent)
 	if err != nil {
 		return err
 	}
 	if item.PerActivity {
-		if err := s.writeBuyers(ctx, item, marks); err != nil {
+		if err := w.writeBuyers(ctx, want); err != nil {
 			return err
 		}
 	}
 	if err := s.reached("written"); err != nil {
 		return err
 	}
-	for range epochTurns {
-		keys := append([]string{item.stateKey()}, item.epochKeys(epoch)...)
-		if old > 0 {
-			keys = append(keys, item.epochKeys(old)...)
-		}
-		r, err := loadScript.run(ctx, s.deps.Redis, 3, keys, epoch, old, st.Rev, st.offered(), st.Available, committed,
-			st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy),
-			f.run[st.Key], size.users, size.holds, size.tombstones)
-		if err != nil {
-			return err
-		}
-		switch r.int(0) {
-		case loadDone:
-			s.epochs.Store(item, epoch)
-			return nil
-		case loadRefused:
-			return fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", item.ID, epoch, r.int(1), ErrBusy)
-		case loadLost:
-			return fmt.Errorf("inventory: load item %d: %w", item.ID, errKeysLost)
-		default:
-			old = r.int(1)
-		}
+	r, err := w.open(ctx, st.Rev, st.offered(), st.Available, committed,
+		st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy),
+		f.run[st.Key], len(want)+1, tombstones)
+	if err := w.ended(r, err); err != nil {
+		return err
 	}
-	return fmt.Errorf("inventory: load item %d: its state keeps changing: %w", item.ID, ErrBusy)
+	s.epochs.Store(item, f.epoch)
+	return nil
 }
 
-// The codes of load.lua that write distinguishes.
+// The codes of patch.lua and load.lua.
 const (
 	loadDone    = 0
 	loadRefused = 1
 	loadLost    = 3
 )
 
-// sizes are how many entries an epoch's keys have, including the weight.
-type sizes struct{ users, holds, tombstones int }
+// wanted is a mark that the books ask for; there is set while Redis is known to
+// have it.
+type wanted struct {
+	mark
+	there bool
+}
+
+// loadWriter writes the keys of one stock counter for a Load.
+type loadWriter struct {
+	*Service
+	item       Item
+	epoch, old int64 // the one to be written, and the one to be replaced or 0
+}
+
+// open runs load.lua; figures are its arguments from rev on.
+func (w loadWriter) open(ctx context.Context, figures ...any) (reply, error) {
+	keys := append([]string{w.item.stateKey()}, w.item.epochKeys(w.epoch)...)
+	if w.old > 0 {
+		keys = append(keys, w.item.epochKeys(w.old)...)
+	}
+	args := append([]any{w.epoch, w.old}, figures...)
+	return loadScript.run(ctx, w.deps.Redis, 3, keys, append(args, weightField, weight)...)
+}
+
+// at is the epoch in whose keys the Load works.
+func (w loadWriter) at() int64 {
+	if w.old > 0 {
+		return w.old
+	}
+	return w.epoch
+}
+
+// do runs one command on a key, unless a later Load has fenced the item. Without
+// a state only this Load knows the keys, and a plain command takes Redis half the
+// time.
+func (w loadWriter) do(ctx context.Context, command, key string, args ...any) error {
+	if w.old == 0 {
+		if err := w.deps.Redis.Do(ctx, append([]any{command, key}, args...)...).Err(); err != nil {
+			return fmt.Errorf("inventory: load item %d: write %s: %w", w.item.ID, key, err)
+		}
+		return nil
+	}
+	r, err := patchScript.run(ctx, w.deps.Redis, 2, []string{w.item.stateKey(), key}, append([]any{w.epoch, w.old, command}, args...)...)
+	return w.ended(r, err)
+}
+
+// ended returns why a script refused to go on with the Load; nil if it did.
+func (w loadWriter) ended(r reply, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case r.int(0) == loadRefused:
+		return fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", w.item.ID, w.epoch, r.int(1), ErrBusy)
+	case r.int(0) == loadLost:
+		return fmt.Errorf("inventory: load item %d: %w", w.item.ID, errKeysLost)
+	default:
+		return nil
+	}
+}
 
 // writeHolders writes the holders, the users who may not buy again, and the
-// numbers that have ended, and returns how large the keys must be then. All live
-// orders have rows, so there are no open holds.
-func (s *Service) writeHolders(ctx context.Context, item Item, epoch int64, marks map[int64]mark, recent []Tombstone) (sizes, error) {
-	users := make([]any, 0, 2+2*len(marks))
-	users = append(users, weightField, weight)
-	for user, m := range marks {
-		users = append(users, user, m.String())
+// numbers that have ended, and returns how many entries the last key must have
+// then. All live orders have rows, so there are no open holds. What is replaced
+// is freed first.
+func (w loadWriter) writeHolders(ctx context.Context, want map[int64]wanted, recent []Tombstone) (tombstones int, err error) {
+	gone := w.item.tombstonesKey(w.at())
+	if err := w.do(ctx, "UNLINK", gone); err != nil {
+		return 0, err
 	}
-	size := sizes{users: len(marks) + 1, holds: 1}
-	if len(recent) > 0 {
-		numbers := make(map[ids.ID]struct{}, len(recent))
-		for _, g := range recent {
-			numbers[g.No] = struct{}{}
-		}
-		size.tombstones = len(numbers) + 1
+	every := func(string) (bool, error) { return true, nil }
+	if err := w.patch(ctx, w.item.usersKey(w.at()), want, mark.String, every); err != nil {
+		return 0, err
 	}
-	_, err := s.deps.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.Unlink(ctx, item.epochKeys(epoch)...)
-		hset(ctx, p, item.usersKey(epoch), users)
-		p.HSet(ctx, item.holdsKey(epoch), weightField, weight)
-		if len(recent) > 0 {
-			p.ZAdd(ctx, item.tombstonesKey(epoch), redis.Z{Score: math.Inf(1), Member: weight})
-		}
-		for rest := recent; len(rest) > 0; {
-			chunk := rest[:min(len(rest), scanCount)]
-			rest = rest[len(chunk):]
-			members := make([]redis.Z, len(chunk))
-			for i, g := range chunk {
-				members[i] = redis.Z{Score: float64(g.Until.UnixMilli()), Member: g.No.String()}
-			}
-			p.ZAdd(ctx, item.tombstonesKey(epoch), members...)
-		}
-		return nil
-	})
-	if err != nil {
-		return sizes{}, fmt.Errorf("inventory: write holders of item %d: %w", item.ID, err)
+	if len(recent) == 0 {
+		return 0, nil
 	}
-	return size, nil
+	if err := w.do(ctx, "ZADD", gone, "inf", weight); err != nil {
+		return 0, err
+	}
+	numbers := make(map[ids.ID]struct{}, len(recent))
+	members := w.chunked("ZADD", gone)
+	for _, g := range recent {
+		numbers[g.No] = struct{}{}
+		if err := members.add(ctx, g.Until.UnixMilli(), g.No.String()); err != nil {
+			return 0, err
+		}
+	}
+	return len(numbers) + 1, members.flush(ctx)
 }
 
-// writeBuyers replaces this item's entries among the activity's buyers. Entries
-// of holders are written before the others are removed: the activity's other
-// items are on sale meanwhile and must not let a holder through.
-func (s *Service) writeBuyers(ctx context.Context, item Item, marks map[int64]mark) error {
-	buyers := make([]any, 0, 2+2*len(marks))
-	buyers = append(buyers, weightField, weight)
-	for user, m := range marks {
-		buyers = append(buyers, user, m.buyer(item.ID))
-	}
-	_, err := s.deps.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		hset(ctx, p, item.buyersKey(), buyers)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("inventory: write buyers of item %d: %w", item.ID, err)
-	}
-	return s.removeBuyers(ctx, item, func(user int64, no ids.ID) bool {
-		m, ok := marks[user]
-		return !ok || m.no != no
+// writeBuyers brings this item's entries among the activity's buyers to what the
+// books say.
+func (w loadWriter) writeBuyers(ctx context.Context, want map[int64]wanted) error {
+	entry := func(m mark) string { return m.buyer(w.item.ID) }
+	return w.patch(ctx, w.item.buyersKey(), want, entry, func(value string) (bool, error) {
+		_, _, ours, err := parseBuyer(value, w.item.ID)
+		return ours, err
 	})
 }
 
-// removeBuyers removes the item's entries for which isStale returns true.
-func (s *Service) removeBuyers(ctx context.Context, item Item, isStale func(user int64, no ids.ID) bool) error {
-	var stale []string
-	err := s.scan(ctx, item.buyersKey(), func(field, value string) (bool, error) {
-		no, _, ours, err := parseBuyer(value, item.ID)
-		if err != nil || !ours {
+// patch changes a hash of users so that it has the wanted entries, as text
+// returns them, and no other one of those for which ours returns true. It reads
+// and writes in chunks.
+func (w loadWriter) patch(ctx context.Context, key string, want map[int64]wanted, text func(mark) string, ours func(value string) (bool, error)) error {
+	stale, changed := w.chunked("HDEL", key), w.chunked("HSET", key)
+	err := w.scan(ctx, key, func(field, value string) (bool, error) {
+		if mine, err := ours(value); err != nil || !mine {
 			return true, err
 		}
 		user, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return false, fmt.Errorf("inventory: buyer %q of activity %d: %w", field, item.ActivityID, err)
+			return false, fmt.Errorf("inventory: user %q of %s: %w", field, key, err)
 		}
-		if isStale(user, no) {
-			stale = append(stale, field)
+		m, ok := want[user]
+		if !ok {
+			return true, stale.add(ctx, field)
 		}
+		m.there = text(m.mark) == value
+		want[user] = m
 		return true, nil
 	})
 	if err != nil {
 		return err
 	}
-	for len(stale) > 0 {
-		chunk := stale[:min(len(stale), scanCount)]
-		stale = stale[len(chunk):]
+	if err := stale.flush(ctx); err != nil {
+		return err
+	}
+	if err := changed.add(ctx, weightField, weight); err != nil {
+		return err
+	}
+	for user, m := range want {
+		if m.there {
+			m.there = false // for the next hash
+			want[user] = m
+			continue
+		}
+		if err := changed.add(ctx, user, text(m.mark)); err != nil {
+			return err
+		}
+	}
+	return changed.flush(ctx)
+}
+
+// chunks are the arguments of many equal commands on a key; a command is run as
+// soon as it has enough of them, so that neither Redis nor this process holds
+// more than one chunk.
+type chunks struct {
+	w            loadWriter
+	command, key string
+	args         []any
+}
+
+func (w loadWriter) chunked(command, key string) *chunks {
+	return &chunks{w: w, command: command, key: key, args: make([]any, 0, 2*scanCount)}
+}
+
+// add adds one entry, whose parts stay together.
+func (c *chunks) add(ctx context.Context, parts ...any) error {
+	c.args = append(c.args, parts...)
+	if len(c.args) < 2*scanCount {
+		return nil
+	}
+	return c.flush(ctx)
+}
+
+func (c *chunks) flush(ctx context.Context) error {
+	if len(c.args) == 0 {
+		return nil
+	}
+	err := c.w.do(ctx, c.command, c.key, c.args...)
+	c.args = c.args[:0]
+	return err
+}
+
+// removeBuyers removes the item's entries among the activity's buyers.
+func (s *Service) removeBuyers(ctx context.Context, item Item) error {
+	var ours []string
+	err := s.scan(ctx, item.buyersKey(), func(field, value string) (bool, error) {
+		_, _, mine, err := parseBuyer(value, item.ID)
+		if mine {
+			ours = append(ours, field)
+		}
+		return true, err
+	})
+	if err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(ours, scanCount) {
 		if err := s.deps.Redis.HDel(ctx, item.buyersKey(), chunk...).Err(); err != nil {
 			return fmt.Errorf("inventory: remove buyers of item %d: %w", item.ID, err)
 		}
 	}
 	return nil
-}
-
-// hset writes fields and values in chunks that each block Redis only for a
-// moment.
-func hset(ctx context.Context, p redis.Pipeliner, key string, pairs []any) {
-	for len(pairs) > 0 {
-		chunk := pairs[:min(len(pairs), 2*scanCount)]
-		pairs = pairs[len(chunk):]
-		p.HSet(ctx, key, chunk...)
-	}
 }
 
 // Forget removes an item's keys from Redis after Delete. Ended items are
@@ -200,7 +276,7 @@ func (s *Service) Forget(ctx context.Context, item Item) error {
 	}
 	s.epochs.Delete(item)
 	if item.PerActivity {
-		return s.removeBuyers(ctx, item, func(int64, ids.ID) bool { return true })
+		return s.removeBuyers(ctx, item)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -59,7 +60,9 @@ func (s *model) books(t *rapid.T, it *specItem) (users map[int64]mark, gone map[
 
 // loadNext is a Load without interference.
 func (s *model) loadNext(t *rapid.T, it *specItem) {
-	s.loadWith(t, it, specLoad{epoch: max(it.epoch, it.fenced) + 1, replaced: it.epoch, thisRun: true, whole: true})
+	l := specLoad{epoch: max(it.epoch, it.fenced) + 1, replaced: it.epoch, thisRun: true, whole: true}
+	s.fenceFor(t, it, l.epoch)
+	s.loadWith(t, it, l)
 	if !it.here || it.fenced != 0 {
 		t.Fatal("the item is not open after a Load")
 	}
@@ -85,13 +88,16 @@ func (s *model) load(t *rapid.T) {
 	if l.epoch < 1 {
 		t.Skip("epochs begin at 1")
 	}
+	if rapid.IntRange(0, 3).Draw(t, "fence") > 0 {
+		s.fenceFor(t, it, l.epoch)
+	}
 	switch rapid.IntRange(0, 5).Draw(t, "kind") {
 	case 0:
 		l.thisRun = false
 	case 1:
 		l.whole = false
 	case 2:
-		l.replaced = max(0, it.epoch-1)
+		l.replaced = max(min(it.epoch, 1), it.epoch-1)
 	}
 	s.loadWith(t, it, l)
 }
@@ -114,61 +120,54 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 			l.committed += int64(m.quantity)
 		}
 	}
-	size := sizes{users: len(l.users) + 1, holds: 1}
+	tombstones := 0
 	if len(l.gone) > 0 {
-		size.tombstones = len(l.gone) + 1
+		tombstones = len(l.gone) + 1
 	}
-	// A Load never writes the keys of an open epoch; only a repetition of its last
-	// step names that epoch again.
-	fresh := !it.loaded || l.epoch != it.epoch
-	if fresh {
-		written, err := s.writeHolders(ctx, item, l.epoch, l.users, recent)
-		if err != nil || written != size {
-			t.Fatalf("wrote %+v, %v, want %+v", written, err, size)
-		}
+	w := loadWriter{s.Service, item, l.epoch, l.replaced}
+	want := make(map[int64]wanted, len(l.users))
+	for user, m := range l.users {
+		want[user] = wanted{mark: m}
 	}
-	if !l.whole && fresh {
-		key := rapid.SampledFrom(item.epochKeys(l.epoch)[:2]).Draw(t, "lost")
-		s.rdb.Unlink(ctx, key)
+	written, err := w.writeHolders(ctx, want, recent)
+	if err == nil && item.PerActivity {
+		err = w.writeBuyers(ctx, want)
+	}
+	refused := map[int64]error{loadDone: nil, loadRefused: ErrBusy, loadLost: errKeysLost}[it.patch(l)]
+	if !errors.Is(err, refused) || err == nil && written != tombstones {
+		t.Fatalf("wrote %d tombstones, %v, want %d, %v", written, err, tombstones, refused)
+	}
+	if err == nil && item.PerActivity {
+		s.loadBuyers(l.users, item.ID)
+	}
+	size := len(l.users) + 1
+	if !l.whole {
+		size++ // as if an entry were lost
 	}
 	run := s.run
 	if !l.thisRun {
 		run = otherRun
 	}
-	keys := append([]string{item.stateKey()}, item.epochKeys(l.epoch)...)
-	if l.replaced > 0 {
-		keys = append(keys, item.epochKeys(l.replaced)...)
-	}
 	opens, closes := l.with.window.bounds(s.now)
-	r, err := loadScript.run(ctx, s.rdb, 3, keys, l.epoch, l.replaced, l.with.rev, l.with.total, l.remaining, l.committed,
-		opens, closes, l.with.limit, flag(l.with.paused), flag(l.unlimited), flag(l.with.rebuy), run, size.users, size.holds, size.tombstones)
-	before := it.epoch
-	want := it.load(l)
-	s.must(t, "load", want, r, err)
-	if want[0] != loadDone {
-		if fresh { // the next Load starts over with other keys
-			s.rdb.Unlink(ctx, item.epochKeys(l.epoch)...)
-		}
-		return
-	}
-	if before != it.epoch && item.PerActivity {
-		s.loadBuyers(t, it)
+	r, err := w.open(ctx, l.with.rev, l.with.total, l.remaining, l.committed,
+		opens, closes, l.with.limit, flag(l.with.paused), flag(l.unlimited), flag(l.with.rebuy), run, size, tombstones)
+	hadState := it.loaded
+	answer := it.load(l)
+	s.must(t, "load", answer, r, err)
+	if answer[0] != loadDone && !hadState { // the next Load starts over with other keys
+		s.rdb.Unlink(ctx, item.epochKeys(w.at())...)
 	}
 }
 
-// loadBuyers puts the item's users among the activity's buyers. In a Load this
-// comes before load.lua, which does not touch them.
-func (s *model) loadBuyers(t *rapid.T, it *specItem) {
-	if err := s.writeBuyers(s.t.Context(), it.item, it.users); err != nil {
-		t.Fatal(err)
-	}
+// loadBuyers puts an item's users among the activity's buyers.
+func (s *model) loadBuyers(users map[int64]mark, itemID int64) {
 	for user, b := range s.buyers {
-		if b.item == it.item.ID {
+		if b.item == itemID {
 			delete(s.buyers, user)
 		}
 	}
-	for user, m := range it.users {
-		s.buyers[user] = specBuyer{no: m.no, item: it.item.ID, closed: m.closed}
+	for user, m := range users {
+		s.buyers[user] = specBuyer{no: m.no, item: itemID, closed: m.closed}
 	}
 }
 

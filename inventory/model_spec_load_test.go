@@ -1,6 +1,10 @@
 package inventory
 
-import "stampede/platform/base/ids"
+import (
+	"maps"
+
+	"stampede/platform/base/ids"
+)
 
 // specChange has the arguments of change.lua.
 type specChange struct {
@@ -38,14 +42,29 @@ func (it *specItem) fence(epoch int64) []int64 {
 	return []int64{fenceDone, it.epoch, it.seq, int64(flag(it.here))}
 }
 
-// specLoad has the arguments of load.lua. whole is false if the Redis is not
-// the one that was fenced, or has lost keys since.
+// specLoad has the arguments of patch.lua and load.lua. whole is false if Redis
+// has lost keys since they were written.
 type specLoad struct {
 	epoch, replaced, remaining, committed int64
 	with                                  specChange
 	unlimited, thisRun, whole             bool
 	users                                 map[int64]mark
 	gone                                  map[ids.ID]bool
+}
+
+// patch is all of a Load's calls of patch.lua: the code. With a state the keys
+// are changed in place.
+func (it *specItem) patch(l specLoad) int64 {
+	switch {
+	case l.replaced == 0: // nothing reads the keys that are written
+		return loadDone
+	case it.loaded && (it.epoch >= l.epoch || it.fenced > l.epoch):
+		return loadRefused
+	case it.epoch != l.replaced, it.fenced != l.epoch:
+		return loadLost
+	}
+	it.users, it.gone = maps.Clone(l.users), maps.Clone(l.gone)
+	return loadDone
 }
 
 // load is load.lua.
@@ -57,10 +76,8 @@ func (it *specItem) load(l specLoad) []int64 {
 		return []int64{loadLost, it.epoch, it.rel}
 	case it.loaded && it.epoch == l.epoch:
 		return []int64{loadDone, it.epoch, it.rel}
-	case !l.whole:
+	case !l.whole, it.epoch != l.replaced, it.loaded && it.fenced != l.epoch:
 		return []int64{loadLost, it.epoch, it.rel}
-	case it.loaded && it.epoch != l.replaced:
-		return []int64{2, it.epoch, it.rel}
 	}
 	rel := int64(0)
 	if it.loaded {

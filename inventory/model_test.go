@@ -220,7 +220,10 @@ func (s *model) change(t *rapid.T) {
 
 func (s *model) fence(t *rapid.T) {
 	it := s.pick(t)
-	epoch := max(1, it.epoch+rapid.SampledFrom([]int64{-1, 0, 0, 0, 1, 3}).Draw(t, "epoch to come"))
+	s.fenceFor(t, it, max(1, it.epoch+rapid.SampledFrom([]int64{-1, 0, 0, 0, 1, 3}).Draw(t, "epoch to come")))
+}
+
+func (s *model) fenceFor(t *rapid.T, it *specItem, epoch int64) {
 	r, err := fenceScript.run(s.t.Context(), s.rdb, 4, []string{it.item.stateKey()}, epoch)
 	had := ""
 	if it.loaded && it.here {

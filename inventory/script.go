@@ -29,6 +29,8 @@ var (
 	changeSource string
 	//go:embed lua/fence.lua
 	fenceSource string
+	//go:embed lua/patch.lua
+	patchSource string
 	//go:embed lua/load.lua
 	loadSource string
 	//go:embed lua/state.lua
@@ -44,6 +46,7 @@ var (
 	commitScript  = script{"commit", redis.NewScript(commitSource)}
 	changeScript  = script{"change", redis.NewScript(changeSource)}
 	fenceScript   = script{"fence", redis.NewScript(fenceSource)}
+	patchScript   = script{"patch", redis.NewScript(patchSource)}
 	loadScript    = script{"load", redis.NewScript(loadSource)}
 	stateScript   = script{"state", redis.NewScript(stateSource)}
 	holdScript    = script{"hold", redis.NewScript(holdSource)}
