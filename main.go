@@ -354,7 +354,7 @@ func (s *server) openDoors(key []byte) error {
 	}
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.order.Bind(order.Peers{Queue: s.seckill.Rush, Payments: s.payment, Sales: s.seckill})
-	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Log: s.log, Metrics: s.registry})
+	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Announced: s.order.Announced, Log: s.log, Metrics: s.registry})
 	return err
 }
 

@@ -39,3 +39,18 @@ func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
 		t.Errorf("%v sockets count as slow", n)
 	}
 }
+
+func TestChangesAreAnnouncedBeforeTheyArePushed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	var announced []int32
+	b.service.deps.Announced = func(orders []orderevent.Order) {
+		for _, o := range orders {
+			announced = append(announced, o.Version)
+		}
+	}
+	b.change(t, orderevent.Order{No: ids.NewFor(7), UserID: 7, Status: orderevent.StatusPaid, Version: 2}) // without a socket here
+	if len(announced) != 1 || announced[0] != 2 {
+		t.Errorf("announced %v", announced)
+	}
+}

@@ -20,9 +20,11 @@ import (
 
 // Deps are the module's dependencies.
 type Deps struct {
-	Tokens  *auth.Tokens
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
+	Tokens *auth.Tokens
+	// Announced is called with changed orders before they are pushed; it may be nil.
+	Announced func(orders []orderevent.Order)
+	Log       *slog.Logger
+	Metrics   prometheus.Registerer
 }
 
 // Service pushes changes of shoppers' orders.
@@ -66,12 +68,16 @@ func (s *Service) Subscriptions() []bus.Subscription {
 // pushChanges sends an event's orders to their owners' sockets on this instance,
 // each encoded once for all sockets of its user.
 func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
-	if s.hub.count.Load() == 0 {
+	first := m.Subject == orderevent.SubjectCreated || m.Subject == orderevent.SubjectRefused
+	if s.hub.count.Load() == 0 && (first || s.deps.Announced == nil) {
 		return nil // an event carries thousands of orders; without sockets there is no need to decode it
 	}
 	var changed orderevent.Changed
 	if err := json.Unmarshal(m.Data, &changed); err != nil {
 		return fmt.Errorf("notify: decode %s: %w", m.Subject, err)
+	}
+	if !first && s.deps.Announced != nil {
+		s.deps.Announced(changed.Orders)
 	}
 	for _, o := range changed.Orders {
 		if !s.hub.connected(o.UserID) {

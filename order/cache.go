@@ -34,7 +34,8 @@ const (
 //     a reader that had read Postgres before the change may still put the old
 //     version back once there is memory, for FillTTL at most;
 //   - Redis cannot be reached: the event subscription repeats the change until
-//     it can; an entry that outlives even that ends with its hash, CacheTTL
+//     it can, and meanwhile no reader gets an older version than was pushed, see
+//     announced; an entry that outlives even that ends with its hash, CacheTTL
 //     after the last change to any order in it;
 //   - Redis took the change and lost it in a failover: the cache of the server
 //     that took over is emptied within a second or two, see watchTakeovers. An
@@ -45,6 +46,8 @@ type cache struct {
 	fillTTL time.Duration
 	room    *rate.Limiter // one token per order that may have the long lifetime
 	metrics *metrics
+
+	announced announced
 }
 
 func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
@@ -52,7 +55,7 @@ func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
 	// lifetime, so any lifetime admits at most all of them.
 	half := cfg.CacheMaxOrders / 2
 	return &cache{
-		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m,
+		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m, announced: newAnnounced(),
 		room: rate.NewLimiter(rate.Limit(float64(half)/cfg.CacheTTL.Seconds()), half),
 	}
 }
@@ -65,7 +68,8 @@ func (c *cache) stay(orders int) stay {
 	return stay{lifetime: c.fillTTL}
 }
 
-// get returns the cached order; false when there is none.
+// get returns the cached order; false when there is none that is as new as what
+// was announced.
 func (c *cache) get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, cacheRead)
 	defer cancel()
@@ -81,6 +85,10 @@ func (c *cache) get(ctx context.Context, no ids.ID) (orderevent.Order, bool, err
 		return orderevent.Order{}, false, nil
 	case len(found.orders) == 0:
 		c.metrics.cacheReads.WithLabelValues("miss").Inc()
+		return orderevent.Order{}, false, nil
+	case !c.announced.allows(no, found.orders[0].Version):
+		// Redis is back before the put of a change is repeated.
+		c.metrics.cacheReads.WithLabelValues("behind").Inc()
 		return orderevent.Order{}, false, nil
 	}
 	c.metrics.cacheReads.WithLabelValues("hit").Inc()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/redisx"
@@ -110,4 +111,24 @@ func TestOrderIsReadWhileRedisHangs(t *testing.T) {
 	if took := time.Since(begin); took > bound {
 		t.Errorf("unknown outcome, answered after %s", took)
 	}
+}
+
+// A payment is captured while Redis hangs. The shopper reads it in a push; a
+// poll then reads neither what this process remembers nor what Redis still has
+// when it answers again.
+func TestPollIsNotOlderThanAPush(t *testing.T) {
+	t.Parallel()
+	var w wire
+	e := setupEdge(t, overWire(t, &w))
+	no := e.placed(e.item(5), 1).Grants[0].No
+	w.Lock()
+	func() {
+		defer w.Unlock()
+		e.follow("before", no.String(), 1, http.StatusOK, "pending_payment")
+		e.exec(`UPDATE orders.orders SET status = 'paid', version = 2 WHERE order_no = $1`, no)
+		e.Announced([]orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPaid, Version: 2}})
+		e.Announced([]orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPending, Version: 1}}) // delivered again
+		e.follow("while Redis hangs", no.String(), 1, http.StatusOK, `"status":"paid"`, `"version":2`)
+	}()
+	e.follow("when Redis answers", no.String(), 1, http.StatusOK, `"status":"paid"`, `"version":2`)
 }

@@ -201,7 +201,7 @@ func (s *Service) recall(no ids.ID) (o orderevent.Order, known, ok bool) {
 	if len(raw) == 0 {
 		return orderevent.Order{}, false, true
 	}
-	if o, err = readCached(raw); err != nil {
+	if o, err = readCached(raw); err != nil || !s.cache.announced.allows(no, o.Version) {
 		return orderevent.Order{}, false, false
 	}
 	return o, true, true

@@ -65,7 +65,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		// number must have ended.
 		visibleTime: histogram("visible_seconds", "Age of a message of grants, by the time in its id, when its orders had become readable.",
 			prometheus.ExponentialBuckets(0.002, 2, 16)),
-		cacheReads: auto.NewCounterVec(opts("cache_reads_total", "Reads of the order cache, by result: hit, miss, error."), []string{"result"}),
+		cacheReads: auto.NewCounterVec(opts("cache_reads_total", "Reads of the order cache, by result: hit, miss, behind, error."), []string{"result"}),
 		cachePuts: auto.NewCounterVec(opts("cache_puts_total",
 			"Changed orders put into the cache, by result: stored, kept, no_room."), []string{"result"}),
 		loads: auto.NewCounter(opts("postgres_reads_total", "Order numbers that had to be read from Postgres.")),

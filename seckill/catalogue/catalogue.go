@@ -79,6 +79,10 @@ func (c *Catalogue) Item(id int64) (*Item, bool) {
 	return i, ok
 }
 
+// Ready reports whether the catalogue was read. Before, as after a start while
+// Postgres is away, no item is known.
+func (c *Catalogue) Ready() bool { return c.picture.Load().byID != nil }
+
 // Items are all published items, ordered by id. The slice is shared: do not
 // change it.
 func (c *Catalogue) Items() []*Item { return c.picture.Load().items }

@@ -3,6 +3,7 @@ package risk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -18,6 +19,9 @@ import (
 // letter: at up to 30 s between attempts, enough for an hour without Postgres.
 const eventAttempts = 120
 
+// errNotReady means that it is not known yet which activities are exclusive.
+var errNotReady = errors.New("risk: catalogue not read yet")
+
 // Subscriptions are the package's subscriptions to EVENTS.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{{Name: "risk-orders", Filter: orderevent.SubjectAll, MaxAttempts: eventAttempts, Handle: s.learn}}
@@ -27,6 +31,11 @@ func (s *Service) Subscriptions() []bus.Subscription {
 // recorded once by its number, and of an exclusive order only a newer version
 // counts. Most events of a sale are irrelevant here and are not even decoded.
 func (s *Service) learn(ctx context.Context, m bus.Msg) error {
+	if !s.deps.Items.Ready() {
+		// Consumers start before the catalogue is read, and are first given what a
+		// crash left unacknowledged.
+		return bus.Expected(errNotReady)
+	}
 	exclusive := s.exclusiveItems()
 	if m.Subject != orderevent.SubjectClosed && m.Subject != orderevent.SubjectPaid && len(exclusive) == 0 {
 		return nil

@@ -1,10 +1,16 @@
 package risk
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
+	"stampede/seckill/catalogue"
 )
 
 func TestOpenUnpaidFollowsTheOrders(t *testing.T) {
@@ -47,3 +53,48 @@ func TestAnOrderPaidAfterAllIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// After a crash the consumer is given its events again before the catalogue is
+// read, when no activity is known to be exclusive.
+func TestClaimFollowsAnOrderThatArrivesBeforeTheCatalogue(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	first, second := y.activity("first", true), y.activity("second", true)
+	before := y.instance()
+	no, err := before.asks(1, first)
+	requireFault(t, "the first activity", err, "")
+
+	plan := new(starting)
+	i := y.instance(func(_ *Settings, d *Deps) { d.Items = plan })
+	stop, err := y.bus.Subscribe(t.Context(), i.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t.Context())
+	payload := orderevent.Pack([]orderevent.Order{order(1, first, no, orderevent.StatusPending, 1)})[0]
+	if err := y.bus.Publish(t.Context(), orderevent.SubjectCreated, ids.New(), payload); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Eventually(t, 5*time.Second, func() bool { return plan.asked.Load() > 0 }, "the event is delivered")
+	plan.now.Store(&y.sale)
+	pgtest.Eventually(t, 5*time.Second, func() bool { return y.count(`SELECT count(*) FROM risk.claim_orders`) == 1 }, "the order holds its claim")
+	y.exec(`UPDATE risk.claims SET until = clock_timestamp()`) // the path has expired
+	_, err = before.asks(1, second)
+	requireFault(t, "the second activity", err, "one-activity")
+}
+
+// starting is a catalogue that has not been read until now is set.
+type starting struct {
+	now   atomic.Pointer[onSale]
+	asked atomic.Int64
+}
+
+func (s *starting) Items() []*catalogue.Item {
+	s.asked.Add(1)
+	if now := s.now.Load(); now != nil {
+		return *now
+	}
+	return nil
+}
+
+func (s *starting) Ready() bool { s.asked.Add(1); return s.now.Load() != nil }

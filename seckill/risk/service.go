@@ -24,6 +24,8 @@ import (
 // Items are what is on sale; *catalogue.Catalogue is one.
 type Items interface {
 	Items() []*catalogue.Item
+	// Ready reports whether they have been read since the start.
+	Ready() bool
 }
 
 // Orders queries orders; order implements it and main wires it.

@@ -46,6 +46,7 @@ func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 type onSale []*catalogue.Item
 
 func (s onSale) Items() []*catalogue.Item { return s }
+func (onSale) Ready() bool                { return true }
 
 // openOrders is a fake order module.
 type openOrders map[int64]int64
