@@ -169,3 +169,31 @@ func (s *Service) openHolds(ctx context.Context, item Item, epoch int64, each fu
 		return each(StaleHold{No: no, User: h.user, Quantity: h.quantity, PayWithin: h.within, Seq: h.seq, Epoch: epoch}, h.at)
 	})
 }
+
+// Ended returns numbers of the item that have ended, as long as their paths may
+// be sent again; at most limit of them and in no order. The list is complete if
+// a later call of Users under the same epoch succeeds.
+func (s *Service) Ended(ctx context.Context, item Item, epoch int64, limit int) ([]ids.ID, error) {
+	var ended []ids.ID
+	for cursor := uint64(0); ; {
+		members, next, err := s.deps.Redis.ZScan(ctx, item.tombstonesKey(epoch), cursor, "", scanCount).Result()
+		if err != nil {
+			return nil, fmt.Errorf("inventory: read ended numbers of item %d: %w", item.ID, err)
+		}
+		for i := 0; i+1 < len(members); i += 2 {
+			if members[i] == weight {
+				continue
+			}
+			no, err := ids.Parse(members[i])
+			if err != nil {
+				return nil, fmt.Errorf("inventory: ended number of item %d: %w", item.ID, err)
+			}
+			if ended = append(ended, no); len(ended) == limit {
+				return ended, nil
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return ended, nil
+		}
+	}
+}

@@ -53,8 +53,8 @@ func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, ref
 	return refused
 }
 
-// mayHold reports whether the item's filter contains the user.
+// mayHold reports whether the item's filter contains the attempt's user or number.
 func (r *Service) mayHold(t *token) bool {
 	l := r.lanes.find(t.item)
-	return l != nil && l.flag.mayHold(t.user)
+	return l != nil && l.flag.mayHold(t.user, t.no)
 }

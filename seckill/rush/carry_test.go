@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/order/orderevent"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
 
@@ -49,5 +51,35 @@ func TestLoadPublishesGrantsWhoseMessagesWereLost(t *testing.T) {
 	}
 	if n := after.swept("republished"); n != 1 {
 		t.Errorf("%v grants were published again", n)
+	}
+}
+
+// A path whose order was closed gets the end of its number after a Load too,
+// also from an instance that did not grant it, while a flag refuses strangers.
+func TestClosedNumberKeepsItsAnswerAfterALoad(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(1)
+	before := y.instance([]*catalogue.Item{it})
+	first, _ := before.buy(1, it)
+	y.Write()
+	pgtest.Eventually(t, 5*time.Second, func() bool { return before.state(it).Persisted == 1 }, "the order written")
+	y.Close(parse(t, first.OrderNo))
+	if _, a := before.buy(2, it); a.Status != http.StatusAccepted {
+		t.Fatalf("%+v", a)
+	}
+	y.otherRun()
+	y.Load(it)
+
+	after := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
+	if _, a := after.buy(3, it); a.Code != "all-held" {
+		t.Fatalf("%+v", a)
+	}
+	mustBeUp(t, after, it, outAllHeld)
+	if a := after.send(first.Path); a.Status != http.StatusAccepted || a.OrderNo != first.OrderNo || a.State != orderevent.StatusClosed {
+		t.Errorf("sent again: %+v", a)
+	}
+	if _, a := after.buy(1, it); a.Code != "all-held" {
+		t.Errorf("another path of its user: %+v", a)
 	}
 }

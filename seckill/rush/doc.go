@@ -85,8 +85,8 @@
 //
 // # Invariants
 //
-//   - A user who may hold a unit, as far as this instance knows, is never answered
-//     sold-out or all-held, and too-hot only by a full queue. For what it cannot
+//   - A user who may hold a unit, as far as this instance knows, or whose number
+//     held one, is never answered sold-out or all-held, and too-hot only by a full queue. For what it cannot
 //     know for a moment see soldOut.
 //   - An answer names a number, as queued or as already bought, only after its
 //     message was stored.

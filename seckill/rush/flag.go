@@ -9,11 +9,12 @@ import (
 	"github.com/coocood/freecache"
 
 	"stampede/inventory"
+	"stampede/platform/base/ids"
 )
 
 // soldOut is an item's sold-out flag on this instance, with the filter of its
-// holders: while the flag is up, a user who is not in the filter is refused
-// from memory.
+// holders and of the numbers that have just ended: while the flag is up, an
+// attempt is refused from memory unless its user or its number is in the filter.
 //
 // The flag itself lives in a freecache, which expires it. It carries the count
 // of returns (rel) under which it was decided, and is valid only until a newer
@@ -38,9 +39,9 @@ type soldOut struct {
 
 	// seen is the newest epoch and count of returns that this instance knows.
 	seen atomic.Pointer[sight]
-	// holders has every user who was ever seen holding a unit; it is replaced
-	// only by a filter that has at least the present holders. nil until the first
-	// holder.
+	// holders has every user who was ever seen holding a unit, and the ended
+	// numbers, see numberKey; it is replaced only by a filter that has at least the
+	// present ones. nil until the first holder.
 	holders atomic.Pointer[holderFilter]
 
 	// The rest belongs to the worker that holds lane.deciding, as do remember,
@@ -96,9 +97,9 @@ func (f *soldOut) key(epoch int64) (k flagKey) {
 	return k
 }
 
-// refuses reports whether the flag is up for a user, and with which outcome. It
-// allocates nothing.
-func (f *soldOut) refuses(user int64) (outcome, bool) {
+// refuses reports whether the flag is up for a user's attempt, and with which
+// outcome. It allocates nothing.
+func (f *soldOut) refuses(user int64, no ids.ID) (outcome, bool) {
 	seen := f.seen.Load()
 	key := f.key(seen.epoch)
 	var buf [flagBytes]byte
@@ -109,7 +110,7 @@ func (f *soldOut) refuses(user int64) (outcome, bool) {
 	if int64(binary.LittleEndian.Uint64(v[1:])) < seen.rel { //nolint:gosec // the bits that raise wrote
 		return outNone, false
 	}
-	if f.mayHold(user) {
+	if f.mayHold(user, no) {
 		return outNone, false
 	}
 	return outcome(v[0]), true
@@ -118,11 +119,19 @@ func (f *soldOut) refuses(user int64) (outcome, bool) {
 // flagBytes is the outcome and the count of returns.
 const flagBytes = 1 + 8
 
-// mayHold reports whether a user may hold a unit, as far as this instance
-// knows; while the flag is up that is enough to refuse all other users.
-func (f *soldOut) mayHold(user int64) bool {
+// mayHold reports whether a user may hold a unit or a number may have held one,
+// as far as this instance knows; while the flag is up that is enough to refuse
+// all other attempts.
+func (f *soldOut) mayHold(user int64, no ids.ID) bool {
 	h := f.holders.Load()
-	return h != nil && h.has(user)
+	return h != nil && (h.has(user) || h.has(numberKey(no)))
+}
+
+// numberKey is a number's entry in the filter of holders: its random part. The
+// user of a number that ended need not hold anything, and a repetition of its
+// path has to get the end of its number and not the refusal of a stranger.
+func numberKey(no ids.ID) int64 {
+	return int64(binary.LittleEndian.Uint64(no[8:])) //nolint:gosec // bits to be hashed
 }
 
 // see records an epoch and its count of returns. A newer one than before ends
@@ -193,7 +202,7 @@ func (f *soldOut) raise(d *inventory.Decision, as outcome) bool {
 	return true
 }
 
-// users reads an item's holders; inventory.Service.Users does it.
+// users reads an item's holders and the keys of its ended numbers.
 type users func(ctx context.Context, epoch int64, limit int) ([]int64, error)
 
 // cover reads the holders at the moment of the decision into the filter, so
@@ -208,7 +217,7 @@ func (f *soldOut) cover(ctx context.Context, d *inventory.Decision, read users, 
 	if err != nil || len(holders) > f.cfg.MaxFilterHolders {
 		return err
 	}
-	target, size := f.holders.Load(), f.capacityFor(d.Total)
+	target, size := f.holders.Load(), f.capacityFor(max(d.Total, int64(len(holders))))
 	if target == nil || f.crowded() || size > f.size {
 		target = newHolderFilter(size)
 		f.size, f.added = size, 0

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/inventory"
+	"stampede/platform/base/ids"
 )
 
 func newTestFlag(change ...func(*Config)) *soldOut {
@@ -50,20 +51,20 @@ func mustRaise(t *testing.T, f *soldOut, d *inventory.Decision, as outcome, read
 func TestFlagRefusesStrangersAndNoHolder(t *testing.T) {
 	t.Parallel()
 	f := newTestFlag()
-	if _, up := f.refuses(1); up {
+	if _, up := f.refuses(1, ids.ID{}); up {
 		t.Fatal("up before anything happened")
 	}
 	mustRaise(t, f, nothing(1, 10, 0), outAllHeld, holders(100, 101))
-	if o, up := f.refuses(1); !up || o != outAllHeld {
+	if o, up := f.refuses(1, ids.ID{}); !up || o != outAllHeld {
 		t.Fatalf("a stranger got %v, %v", o, up)
 	}
 	for _, u := range []int64{100, 101} {
-		if _, up := f.refuses(u); up {
+		if _, up := f.refuses(u, ids.ID{}); up {
 			t.Fatalf("holder %d was refused", u)
 		}
 	}
 	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, nil)
-	if o, _ := f.refuses(1); o != outSoldOut {
+	if o, _ := f.refuses(1, ids.ID{}); o != outSoldOut {
 		t.Fatalf("the kind did not follow the last decision: %v", o)
 	}
 }
@@ -78,16 +79,16 @@ func TestFlagIsEndedByReturnsAndLoads(t *testing.T) {
 		mustRaise(t, f, nothing(3, 10, 5), outSoldOut, holders())
 		f.see(3, 5)
 		f.see(2, 99)
-		if _, up := f.refuses(1); !up {
+		if _, up := f.refuses(1, ids.ID{}); !up {
 			t.Fatalf("%s: ended by a count that was already known", name)
 		}
 		clear(f)
-		if _, up := f.refuses(1); up {
+		if _, up := f.refuses(1, ids.ID{}); up {
 			t.Fatalf("%s: still up", name)
 		}
 		// A decision made before the return arrives late.
 		mustRaise(t, f, nothing(3, 10, 5), outSoldOut, holders())
-		if _, up := f.refuses(1); up {
+		if _, up := f.refuses(1, ids.ID{}); up {
 			t.Fatalf("%s: raised again by an old decision", name)
 		}
 	}
@@ -99,7 +100,7 @@ func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
 	d := nothing(1, 10, 0)
 	d.Remaining = 1
 	mustRaise(t, f, d, outSoldOut, holders())
-	if _, up := f.refuses(1); up {
+	if _, up := f.refuses(1, ids.ID{}); up {
 		t.Fatal("up with a unit left")
 	}
 	broken := errors.New("Redis is gone")
@@ -108,7 +109,7 @@ func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Fatalf("got %v", err)
 	}
-	if _, up := f.refuses(1); up {
+	if _, up := f.refuses(1, ids.ID{}); up {
 		t.Fatal("up without knowing the holders")
 	}
 	// Within the interval nothing is read again; after it, too many holders keep
@@ -121,7 +122,7 @@ func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
 	if err := f.raiseAt(t.Context(), nothing(1, 10, 0), outSoldOut, many, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if _, up := f.refuses(1); up {
+	if _, up := f.refuses(1, ids.ID{}); up {
 		t.Fatal("up with more holders than the filter takes")
 	}
 }
@@ -143,10 +144,10 @@ func TestFlagReadsHoldersOnlyWhenGrantsWereMadeElsewhere(t *testing.T) {
 	f.see(1, 2)
 	f.remember(1, 10, []grant{{200, 11}, {201, 12}})
 	raise(nothing(1, 12, 2), time.Hour)
-	if _, up := f.refuses(1); reads != 1 || !up {
+	if _, up := f.refuses(1, ids.ID{}); reads != 1 || !up {
 		t.Fatalf("%d reads, up %v; want 1, true", reads, up)
 	}
-	if _, up := f.refuses(201); up {
+	if _, up := f.refuses(201, ids.ID{}); up {
 		t.Fatal("a user who was granted a unit here was refused")
 	}
 	f.remember(1, 10, []grant{{300, 14}}) // 13 was granted by another instance
@@ -178,7 +179,7 @@ func TestACrowdedFilterIsMadeAnew(t *testing.T) {
 	if err := f.raiseAt(t.Context(), d, outAllHeld, holders(1, 3), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if _, up := f.refuses(gone[0].user); !up || !f.mayHold(1) || !f.mayHold(3) || f.crowded() {
+	if _, up := f.refuses(gone[0].user, ids.ID{}); !up || !f.mayHold(1, ids.ID{}) || !f.mayHold(3, ids.ID{}) || f.crowded() {
 		t.Fatal("the new filter does not have exactly the present holders")
 	}
 }
@@ -219,7 +220,7 @@ func TestCoverageNeverClaimsAGap(t *testing.T) {
 func TestFlagAllocatesNothing(t *testing.T) {
 	f := newTestFlag()
 	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, holders(100))
-	if n := testing.AllocsPerRun(1000, func() { f.refuses(1) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { f.refuses(1, ids.ID{}) }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
 }
@@ -232,7 +233,7 @@ func BenchmarkFlagRefuses(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			f.refuses(1)
+			f.refuses(1, ids.ID{})
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
 )
 
@@ -41,7 +42,7 @@ func (i *instance) soldOnce(t *testing.T, it *catalogue.Item, l *lane) {
 	i.SettleAll(1)
 	i.Close(first.no)
 	l.returned(l.epoch.Load(), 1)
-	if _, up := l.flag.refuses(3); up {
+	if _, up := l.flag.refuses(3, ids.ID{}); up {
 		t.Fatal("the flag is up after a return")
 	}
 }
@@ -96,7 +97,7 @@ func TestFlagRefusesNoWinnerWhileRedisGrants(t *testing.T) {
 	}
 	close(goOn)
 	<-selling
-	_, refused := l.flag.refuses(5)
+	_, refused := l.flag.refuses(5, ids.ID{})
 	close(reply)
 	<-next
 	if v := fifth.wait(t); refused && v.outcome == outQueued {
@@ -143,7 +144,7 @@ func TestFlagSparesUsersOfATimedOutDecision(t *testing.T) {
 	if err := i.Stock.Reserve(t.Context(), it.Stock(), l.epoch.Load(), []inventory.Attempt{{User: 5, No: fifth.no, Quantity: 1}}, &d); err != nil || d.Results[0].Verdict != inventory.Granted {
 		t.Fatalf("the late decision: %+v, %v", d, err)
 	}
-	if o, up := l.flag.refuses(6); !up || o != outAllHeld {
+	if o, up := l.flag.refuses(6, ids.ID{}); !up || o != outAllHeld {
 		t.Fatal("the flag is not up for strangers")
 	}
 	again := turn(l)

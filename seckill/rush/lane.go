@@ -95,11 +95,12 @@ func (l *lane) begin() {
 }
 
 // enter puts an attempt in line, or returns the reason for refusing it. A user
-// who may already hold a unit is refused only by a full queue: a holder who is
-// asked to come back later could lose the answer.
+// who may already hold a unit, and a number that may have held one, is refused
+// only by a full queue: a holder who is asked to come back later could lose the
+// answer.
 func (l *lane) enter(a *attempt, now time.Time) (outcome, bool) {
 	waiting := len(l.queue)
-	if !l.flag.mayHold(a.user) {
+	if !l.flag.mayHold(a.user, a.no) {
 		if places := l.places.Load(); places >= 0 && int64(waiting) >= places {
 			return outTooHot, false
 		}

@@ -144,7 +144,7 @@ func (w *laneWorker) refusal(r *inventory.Result) verdict {
 // position is how many grants of this epoch are still to be written before seq.
 func (w *laneWorker) position(seq int64) int64 { return max(0, seq-w.decision.Persisted) }
 
-// cover reads the item's holders for the flag's filter. Attempts in the lane
+// cover reads the item's holders and ended numbers for the flag's filter. Attempts in the lane
 // wait for it as well; otherwise each of them would cost a useless call to
 // Redis.
 func (w *laneWorker) cover(ctx context.Context, item *catalogue.Item) {
@@ -152,7 +152,16 @@ func (w *laneWorker) cover(ctx context.Context, item *catalogue.Item) {
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	err := l.flag.cover(ctx, &w.decision, func(ctx context.Context, epoch int64, limit int) ([]int64, error) {
-		return l.line.stock.Users(ctx, item.Stock(), epoch, limit)
+		ended, err := l.line.stock.Ended(ctx, item.Stock(), epoch, limit)
+		known := make([]int64, len(ended))
+		for i, no := range ended {
+			known[i] = numberKey(no)
+		}
+		if err != nil || len(known) == limit {
+			return known, err
+		}
+		holders, err := l.line.stock.Users(ctx, item.Stock(), epoch, limit-len(known))
+		return append(known, holders...), err
 	}, time.Now())
 	if err != nil {
 		w.warn("reading holders for the sold-out flag failed", err)

@@ -132,7 +132,7 @@ func (w *laneWorker) sift() {
 			a.answer(verdict{outcome: outLeft})
 			continue
 		}
-		if o, refused := w.lane.flag.refuses(a.user); refused {
+		if o, refused := w.lane.flag.refuses(a.user, a.no); refused {
 			a.answer(verdict{outcome: o})
 			continue
 		}

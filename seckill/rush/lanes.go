@@ -21,6 +21,7 @@ import (
 type stock interface {
 	Reserve(ctx context.Context, item inventory.Item, epoch int64, attempts []inventory.Attempt, into *inventory.Decision) error
 	Users(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]int64, error)
+	Ended(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]ids.ID, error)
 	Hold(ctx context.Context, item inventory.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error)
 	StaleHolds(ctx context.Context, item inventory.Item, olderThan time.Duration, limit int) ([]inventory.StaleHold, error)
 	Persisted(ctx context.Context, item inventory.Item, epoch int64, nos []ids.ID) error

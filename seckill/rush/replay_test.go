@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
@@ -123,7 +124,7 @@ func mustBeUp(t testing.TB, i *instance, it *catalogue.Item, want outcome) {
 		if l == nil {
 			return false
 		}
-		o, up := l.flag.refuses(stranger)
+		o, up := l.flag.refuses(stranger, ids.ID{})
 		return up && o == want
 	}, "the flag "+want.String())
 }
