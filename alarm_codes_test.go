@@ -20,7 +20,8 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"newer-grants":    {"order/newer_test.go", "TestWriterLeavesGrantsOfANewerVersion", `"newer-grants"`},
 	"writer-stuck":    {"order/alarms_test.go", "TestWriterThatIsStuckAsksForAPerson", "alarmWriterStuck"},
 	"dead-letter":     {"platform/watch/deadletters/keep_test.go", "TestFailingHandlerLeavesDeadLetterAndAlarm", `"dead-letter"`},
-	"release-failing": {"inventory/ended_alarm_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},
+	"release-failing": {"inventory/keeper_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},
+	"redis-differs":   {"inventory/compare_test.go", "TestComparisonReportsWhatItMustNotRepair", "differs"},
 	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowDoesNotBlockOthers", "OutboxRefused"},
 	"outbox-behind":   {"platform/watch/alarm/outbox_test.go", "TestOutboxThatIsBehindIsAnAlarm", "OutboxBehind"},
 

@@ -30,17 +30,17 @@ func (s *Service) Checks() []proof.Check {
 	}
 }
 
-// oversold is I1 for the sums in Postgres. Keys are within the item.
+// oversold is I1 for the sums in Postgres. Kinds are within the item.
 func (r BookRow) oversold() (found []finding) {
 	lives := r.Held + r.Sold
 	if !r.Unlimited && lives > r.Total {
-		found = append(found, finding{key: "live", detail: fmt.Sprintf("%d units are in live orders, the total is %d.", lives, r.Total)})
+		found = append(found, finding{kind: "live", detail: fmt.Sprintf("%d units are in live orders, the total is %d.", lives, r.Total)})
 	}
 	if !r.Unlimited && r.Available < 0 {
-		found = append(found, finding{key: "available", detail: fmt.Sprintf("%d units are available.", r.Available)})
+		found = append(found, finding{kind: "available", detail: fmt.Sprintf("%d units are available.", r.Available)})
 	}
 	if sum := r.Available + lives + r.Backup + r.WrittenOff; sum != r.Total {
-		found = append(found, finding{key: "equation", detail: fmt.Sprintf(
+		found = append(found, finding{kind: "equation", detail: fmt.Sprintf(
 			"available %d + held %d + sold %d + backup %d + written off %d = %d, the total is %d.",
 			r.Available, r.Held, r.Sold, r.Backup, r.WrittenOff, sum, r.Total)})
 	}
@@ -53,13 +53,15 @@ func (r BookRow) difference() string {
 		r.Available, r.RedisRemaining, r.InFlight, r.ReleasePending, r.Difference)
 }
 
-// finding is a suspected violation. Found twice under the same key, with
-// proof.Recheck in between, it is a violation.
+// finding is a suspected violation. Found twice with the same kind and subject,
+// with proof.Recheck in between, it is a violation.
 type finding struct {
-	key     string
+	kind    string
 	subject string
 	detail  string
 }
+
+func (f finding) key() string { return f.kind + " " + f.subject }
 
 // prove examines every item, and those with findings again after a pause in
 // which work in flight can finish. What both passes found is a violation.
@@ -77,7 +79,7 @@ func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]pr
 		}
 		keys := map[string]bool{}
 		for _, f := range examine(c) {
-			keys[f.key] = true
+			keys[f.key()] = true
 		}
 		if len(keys) > 0 {
 			suspects[c.itemID] = keys
@@ -97,7 +99,7 @@ func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]pr
 			return nil, err
 		}
 		for _, f := range examine(c) {
-			if suspects[itemID][f.key] {
+			if suspects[itemID][f.key()] {
 				violations = append(violations, proof.Violation{Subject: f.subject, Detail: f.detail})
 			}
 		}
@@ -123,23 +125,22 @@ func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
 	for itemID, u := range units {
 		if n := u.Held + u.Sold; n != 0 {
 			found = append(found, proof.Violation{
-				Subject: fmt.Sprintf("item %d", itemID), Detail: fmt.Sprintf("%d units are in live orders, but the item has no stock row.", n),
+				Subject: itemSubject(itemID), Detail: fmt.Sprintf("%d units are in live orders, but the item has no stock row.", n),
 			})
 		}
 	}
 	return found, nil
 }
 
-// about makes a finding on the item as a whole.
-func (c *cut) about(key, format string, args ...any) finding {
-	return finding{key: key, subject: fmt.Sprintf("item %d", c.itemID), detail: fmt.Sprintf(format, args...)}
+// about makes a finding on an item as a whole.
+func about(itemID int64, kind, format string, args ...any) finding {
+	return finding{kind: kind, subject: itemSubject(itemID), detail: fmt.Sprintf(format, args...)}
 }
 
-// aboutOrder makes a finding on one number; kind separates two of the same
-// number.
-func (c *cut) aboutOrder(no ids.ID, kind, format string, args ...any) finding {
+// aboutOrder makes a finding on one number of an item.
+func aboutOrder(itemID int64, no ids.ID, kind, format string, args ...any) finding {
 	return finding{
-		key: kind + no.String(), subject: "order " + no.String(), detail: fmt.Sprintf("Item %d: ", c.itemID) + fmt.Sprintf(format, args...),
+		kind: kind, subject: "order " + no.String(), detail: fmt.Sprintf("Item %d: ", itemID) + fmt.Sprintf(format, args...),
 	}
 }
 
@@ -147,7 +148,7 @@ func (c *cut) aboutOrder(no ids.ID, kind, format string, args ...any) finding {
 func (c *cut) oversold() []finding {
 	var found []finding
 	for _, f := range c.sum().oversold() {
-		found = append(found, c.about(f.key, "%s", f.detail))
+		found = append(found, about(c.itemID, f.kind, "%s", f.detail))
 	}
 	for _, sh := range c.shards {
 		if !sh.loaded {
@@ -159,9 +160,9 @@ func (c *cut) oversold() []finding {
 		}
 		st := sh.state
 		if !st.Unlimited && (st.Remaining < 0 || marked > st.Total) {
-			found = append(found, c.about("redis", "Redis granted %d of %d units and counts %d remaining.", marked, st.Total, st.Remaining))
+			found = append(found, about(c.itemID, "redis", "Redis granted %d of %d units and counts %d remaining.", marked, st.Total, st.Remaining))
 		} else if st.Remaining+marked != st.Total {
-			found = append(found, c.about("redis", "Redis counts %d remaining and %d held, the total is %d.", st.Remaining, marked, st.Total))
+			found = append(found, about(c.itemID, "redis", "Redis counts %d remaining and %d held, the total is %d.", st.Remaining, marked, st.Total))
 		}
 	}
 	return found
@@ -175,7 +176,7 @@ func (c *cut) disagreements() []finding {
 	}
 	var found []finding
 	if row.Difference != 0 {
-		found = append(found, c.about("difference", "%s", row.difference()))
+		found = append(found, about(c.itemID, "difference", "%s", row.difference()))
 	}
 	marks := map[ids.ID]mark{}
 	for _, sh := range c.shards {
@@ -187,7 +188,7 @@ func (c *cut) disagreements() []finding {
 			}
 		}
 		if paid != sh.state.Committed {
-			found = append(found, c.about("committed", "Redis counts %d units as paid for, its marks say %d.", sh.state.Committed, paid))
+			found = append(found, about(c.itemID, "committed", "Redis counts %d units as paid for, its marks say %d.", sh.state.Committed, paid))
 		}
 	}
 	for no, h := range c.live {
@@ -195,11 +196,11 @@ func (c *cut) disagreements() []finding {
 		switch {
 		case !marked && ended(c.status[no]): // released since Postgres was read
 		case !marked:
-			found = append(found, c.aboutOrder(no, "unmarked ", "user %d has a live order of %d units that Redis does not hold.", h.User, h.Quantity))
+			found = append(found, aboutOrder(c.itemID, no, "unmarked", "user %d has a live order of %d units that Redis does not hold.", h.User, h.Quantity))
 		case m.quantity != h.Quantity:
-			found = append(found, c.aboutOrder(no, "quantity ", "the order has %d units, Redis holds %d.", h.Quantity, m.quantity))
+			found = append(found, aboutOrder(c.itemID, no, "quantity", "the order has %d units, Redis holds %d.", h.Quantity, m.quantity))
 		case m.paid != h.Paid:
-			found = append(found, c.aboutOrder(no, "paid ", "paid is %t in Postgres and %t in Redis.", h.Paid, m.paid))
+			found = append(found, aboutOrder(c.itemID, no, "paid", "paid is %t in Postgres and %t in Redis.", h.Paid, m.paid))
 		}
 	}
 	return found
@@ -219,19 +220,19 @@ func (c *cut) orphans() []finding {
 			}
 			switch status := c.status[m.no]; {
 			case ended(status):
-				found = append(found, c.aboutOrder(m.no, "ended ", "user %d still holds %d units in Redis, the order is %s.", user, m.quantity, status))
+				found = append(found, aboutOrder(c.itemID, m.no, "ended", "user %d still holds %d units in Redis, the order is %s.", user, m.quantity, status))
 			case status == "" && !waiting:
-				found = append(found, c.aboutOrder(m.no, "unknown ", "user %d holds %d units in Redis, but there is no such order and none on its way.", user, m.quantity))
+				found = append(found, aboutOrder(c.itemID, m.no, "unknown", "user %d holds %d units in Redis, but there is no such order and none on its way.", user, m.quantity))
 			}
 		}
 		for no, h := range sh.holds {
 			if sh.users[h.user].no != no {
-				found = append(found, c.aboutOrder(no, "hold ", "Redis waits for the order of user %d, who holds no units under it.", h.user))
+				found = append(found, aboutOrder(c.itemID, no, "hold", "Redis waits for the order of user %d, who holds no units under it.", h.user))
 			}
 		}
 		for user, no := range sh.buyers {
 			if sh.users[user].no != no {
-				found = append(found, c.aboutOrder(no, "buyer ", "user %d counts as a buyer of the activity without holding this item.", user))
+				found = append(found, aboutOrder(c.itemID, no, "buyer", "user %d counts as a buyer of the activity without holding this item.", user))
 			}
 		}
 	}

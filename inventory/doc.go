@@ -109,12 +109,30 @@
 // # Consumes
 //
 // events.order.refused and events.order.closed (release), events.order.paid
-// (commit). An event for a fenced item is redelivered after a pause, unless its
-// sale is over and no Load is under way.
+// (commit). Events are hints: their numbers go on the bounded work list of their
+// item, in this process, and the event is acknowledged.
+//
+// # Keepers
+//
+// An item with entries on its work list has a goroutine, its keeper, which applies
+// them within milliseconds. A keeper that fails retries with a back-off and after
+// a while raises an alarm; items never wait for each other. An item that is fenced
+// waits for its Load, unless its sale is over and no Load is under way.
+//
+// Losing a work list loses nothing. Within a minute one instance (by a lease per
+// item) walks an item's keys in Redis by cursor, compares them with the orders in
+// chunks, and applies by the same scripts what no event has: releases, commits,
+// order rows, buyers of an activity. It repairs only what an order proves. The
+// rest raises an alarm: numbers without an order, and a Redis that is ahead of a
+// Postgres that lost commits. Items of which nothing can change are not walked
+// again. Keepers and walks may overlap, also between instances: every script is
+// idempotent by number.
 //
 // # Lifecycle
 //
-// Workers has one loop, which settles ended items on one instance at a time.
+// Workers has the keepers, the comparison, and a loop that settles ended items
+// on one instance at a time. When the keepers stop they apply what they have, and
+// refuse further events, which are redelivered.
 // seckill preheats items, detects fenced ones and calls Load. A process with
 // SingleInstance opens its items immediately after a restart. Lock order is that
 // of all modules: stock rows by item and shard, then orders, then payments.

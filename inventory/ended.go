@@ -12,7 +12,6 @@ import (
 	"stampede/inventory/inventoryevent"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
-	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 )
 
@@ -20,94 +19,51 @@ import (
 // is being loaded. A retry after a Load succeeds.
 var ErrFenced = fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"}, "The item is being loaded. Ask again in a moment.")
 
-// maxDeliveries is how often a release or commit is delivered before it becomes a
-// dead letter. With the bus's back-off of at most 30 s that is a day: longer than
-// any outage that Redis survives, because a return that is given up is a unit that
-// cannot be sold until the next Load.
-const maxDeliveries = 2880
-
 // epochTurns bounds how often a call follows an item to a newer epoch. Loads of
 // one item take seconds, so two within one call are already rare.
 const epochTurns = 3
 
 // Subscriptions are the events that end holds: refused and closed orders return
-// their units, paid ones keep them. All are idempotent by number, so that they
-// need no inbox.
+// their units, paid ones keep them. An event is a hint: it is acknowledged when
+// its numbers are on the work lists of their items, so that an item that fails
+// delays no event of another.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{
-		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, MaxAttempts: maxDeliveries, Handle: s.onEnded(s.release)},
-		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, MaxAttempts: maxDeliveries, Handle: s.onEnded(s.release)},
-		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, MaxAttempts: maxDeliveries, Handle: s.onEnded(s.commit)},
+		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, Handle: s.onEnded},
+		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, Handle: s.onEnded},
+		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, Handle: s.onEnded},
 	}
 }
 
-const (
-	// failingAttempts is how often an event has failed when the alarm is raised:
-	// with the bus's back-off that is after a minute and a half.
-	failingAttempts = 10
-	// failingEvery keeps a backlog of events that all fail for one reason from
-	// raising the alarm with each attempt: at 30 s apart, once in five minutes.
-	failingEvery = 10
-)
-
-// raiseAlarm raises the alarm that returns or payments do not reach Redis. The
-// event is redelivered whether or not the alarm could be recorded.
-func (s *Service) raiseAlarm(ctx context.Context, subject string, cause error) {
-	if err := alarmReleaseFailing.Raise(ctx, s.deps.DB, subject, cause.Error()); err != nil {
-		s.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarmReleaseFailing.Code), "error", err)
+// onEnded puts an event's numbers on the work lists of their items.
+func (s *Service) onEnded(_ context.Context, m bus.Msg) error {
+	var changed orderevent.Changed
+	if err := json.Unmarshal(m.Data, &changed); err != nil {
+		return fmt.Errorf("inventory: decode %s: %w", m.Subject, err)
 	}
-}
-
-// onEnded passes an event's orders to end, per item and in calls of bounded
-// size. If a part fails the message is redelivered; for the parts that
-// succeeded that changes nothing.
-func (s *Service) onEnded(end func(context.Context, Item, []orderevent.Order) error) func(context.Context, bus.Msg) error {
-	return func(ctx context.Context, m bus.Msg) error {
-		var changed orderevent.Changed
-		if err := json.Unmarshal(m.Data, &changed); err != nil {
-			return fmt.Errorf("inventory: decode %s: %w", m.Subject, err)
-		}
-		// One event's orders have all entered the same status.
-		byItem := make(map[Item][]orderevent.Order)
-		for _, o := range changed.Orders {
-			item := Item{ID: o.ItemID, ActivityID: o.ActivityID, Shard: o.Shard, PerActivity: o.PerActivity}
-			byItem[item] = append(byItem[item], o)
-		}
-		var failed []error
-		fenced := 0
-		for item, orders := range byItem {
-			for len(orders) > 0 {
-				chunk := orders[:min(len(orders), scriptChunk)]
-				orders = orders[len(chunk):]
-				if err := end(ctx, item, chunk); err != nil {
-					failed = append(failed, err)
-					if errors.Is(err, ErrFenced) {
-						fenced++
-					}
-				}
-			}
-		}
-		if len(failed) > 0 && m.Attempt >= failingAttempts && m.Attempt%failingEvery == 0 {
-			s.raiseAlarm(ctx, m.Subject, errors.Join(failed...))
-		}
-		if fenced == len(failed) {
-			// After a restart every item is fenced for a moment.
-			return bus.Expected(errors.Join(failed...))
-		}
-		return errors.Join(failed...)
+	byItem := make(map[Item][]hint)
+	for _, o := range changed.Orders {
+		item := Item{ID: o.ItemID, ActivityID: o.ActivityID, Shard: o.Shard, PerActivity: o.PerActivity}
+		byItem[item] = append(byItem[item], hint{no: o.No, user: o.UserID, epoch: o.Epoch, status: o.Status})
 	}
+	for item, hints := range byItem {
+		if err := s.note(item, hints); err != nil { //nolint:contextcheck // a keeper outlives its event
+			return bus.Expected(err)
+		}
+	}
+	return nil
 }
 
 // release returns the units of orders that ended unpaid, all of them in the
 // same way, and notifies every instance that units are available again.
-func (s *Service) release(ctx context.Context, item Item, orders []orderevent.Order) error {
-	r, err := s.inEpoch(ctx, item, orders[0].Epoch, func(epoch int64) (reply, error) {
+func (s *Service) release(ctx context.Context, item Item, orders []hint) error {
+	r, err := s.inEpoch(ctx, item, orders[0].epoch, func(epoch int64) (reply, error) {
 		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.tombstonesKey(epoch)}
 		if item.PerActivity {
 			keys = append(keys, item.buyersKey())
 		}
 		args := append([]any{epoch, tombstoneTTL.Milliseconds(), len(orders)}, usersAndNumbers(orders)...)
-		args = append(args, weight, flag(orders[0].Status == orderevent.StatusClosed))
+		args = append(args, weight, flag(orders[0].status == orderevent.StatusClosed))
 		return releaseScript.run(ctx, s.deps.Redis, 4, keys, args...)
 	})
 	if err != nil || r == nil {
@@ -121,8 +77,8 @@ func (s *Service) release(ctx context.Context, item Item, orders []orderevent.Or
 }
 
 // commit counts the units of paid orders as sold.
-func (s *Service) commit(ctx context.Context, item Item, orders []orderevent.Order) error {
-	r, err := s.inEpoch(ctx, item, orders[0].Epoch, func(epoch int64) (reply, error) {
+func (s *Service) commit(ctx context.Context, item Item, orders []hint) error {
+	r, err := s.inEpoch(ctx, item, orders[0].epoch, func(epoch int64) (reply, error) {
 		keys := []string{item.stateKey(), item.usersKey(epoch)}
 		args := append([]any{epoch, len(orders)}, usersAndNumbers(orders)...)
 		return commitScript.run(ctx, s.deps.Redis, 3, keys, args...)
@@ -202,10 +158,10 @@ func (s *Service) announce(ctx context.Context, subject string, payload any) {
 	}
 }
 
-func usersAndNumbers(orders []orderevent.Order) []any {
+func usersAndNumbers(orders []hint) []any {
 	args := make([]any, 2*len(orders))
 	for i, o := range orders {
-		args[i], args[len(orders)+i] = o.UserID, ids.ID(o.No).String()
+		args[i], args[len(orders)+i] = o.user, o.no.String()
 	}
 	return args
 }

@@ -1,7 +1,7 @@
 package inventory
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -25,21 +25,12 @@ func TestSubscriptions(t *testing.T) {
 	b.reserve(i2, e2, z)
 	b.write(i1, e1, x, y)
 	b.write(i2, e2, z)
+	b.work(b.runKeepers)
 	deliver := func(subject string, orders ...orderevent.Order) {
-		data, err := json.Marshal(orderevent.Changed{Orders: orders})
-		if err != nil {
+		t.Helper()
+		if err := errors.Join(b.deliver(subject, orders...), b.AwaitKeepers(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		handled := false
-		for _, sub := range b.Subscriptions() {
-			if sub.Filter == subject {
-				handled = true
-				if err := sub.Handle(t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: data}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		mustBe(t, subject+" has a subscription", handled, true)
 	}
 	deliver(orderevent.SubjectPaid, b.pay(x.No))
 	mustBe(t, "committed", b.state(i1).Committed, 1)
@@ -68,9 +59,9 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// An event for a fenced or missing item is redelivered, unless the sale is over
-// and its keys are gone: then only Postgres has the books.
-func TestEventsWaitForLoad(t *testing.T) {
+// The end of an order waits while its item is fenced or missing, unless the sale is
+// over and its keys are gone: then only Postgres has the books.
+func TestEndsWaitForLoad(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 2))

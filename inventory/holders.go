@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,18 +52,39 @@ func (s *Service) Users(ctx context.Context, item Item, epoch int64, limit int) 
 // scan passes a hash's fields and values to each until it returns false. A
 // field may be passed more than once while the hash grows.
 func (s *Service) scan(ctx context.Context, key string, each func(field, value string) (bool, error)) error {
+	errEnough := errors.New("enough")
+	err := s.scanChunks(ctx, key, func(_ context.Context, pairs []string) error {
+		for i := 0; i < len(pairs); i += 2 {
+			more, err := each(pairs[i], pairs[i+1])
+			if err != nil {
+				return err
+			}
+			if !more {
+				return errEnough
+			}
+		}
+		return nil
+	})
+	if err == errEnough { //nolint:errorlint // this call's own
+		return nil
+	}
+	return err
+}
+
+// scanChunks is scan for chunks of fields and values in turn, of about
+// scanCount fields each.
+func (s *Service) scanChunks(ctx context.Context, key string, each func(ctx context.Context, pairs []string) error) error {
 	var cursor uint64
 	for {
 		pairs, next, err := s.deps.Redis.HScan(ctx, key, cursor, "", scanCount).Result()
 		if err != nil {
 			return fmt.Errorf("inventory: read %s: %w", key, err)
 		}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			if pairs[i] == weightField {
-				continue
-			}
-			more, err := each(pairs[i], pairs[i+1])
-			if err != nil || !more {
+		for at := slices.Index(pairs, weightField); at >= 0; at = slices.Index(pairs, weightField) {
+			pairs = slices.Delete(pairs, at, at+2)
+		}
+		if len(pairs) > 0 {
+			if err := each(ctx, pairs); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/modeltest"
 	"stampede/platform/workshop/pgtest"
@@ -309,6 +311,54 @@ func mustFail(t testing.TB, err, want error) {
 
 func itemOf(o orderevent.Order) Item {
 	return Item{ID: o.ItemID, ActivityID: o.ActivityID, Shard: o.Shard, PerActivity: o.PerActivity}
+}
+
+func hintsOf(orders []orderevent.Order) []hint {
+	hints := make([]hint, len(orders))
+	for i, o := range orders {
+		hints[i] = hint{no: o.No, user: o.UserID, epoch: o.Epoch, status: o.Status}
+	}
+	return hints
+}
+
+// release and commit apply orders to Redis as a keeper does, once.
+func (b *bundle) release(ctx context.Context, item Item, orders []orderevent.Order) error {
+	return b.Service.release(ctx, item, hintsOf(orders))
+}
+
+func (b *bundle) commit(ctx context.Context, item Item, orders []orderevent.Order) error {
+	return b.Service.commit(ctx, item, hintsOf(orders))
+}
+
+// work runs a worker until the returned function is called or the test ends.
+func (b *bundle) work(run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.t.Errorf("worker: %v", err)
+		}
+	})
+	b.t.Cleanup(stop)
+	return stop
+}
+
+// deliver passes the module an event about orders.
+func (b *bundle) deliver(subject string, orders ...orderevent.Order) error {
+	b.t.Helper()
+	data, err := json.Marshal(orderevent.Changed{Orders: orders})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, sub := range b.Subscriptions() {
+		if sub.Filter == subject {
+			return sub.Handle(b.t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: data})
+		}
+	}
+	b.t.Fatalf("%s has no subscription", subject)
+	return nil
 }
 
 func (b *bundle) mustRelease(o orderevent.Order) {

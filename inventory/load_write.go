@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"stampede/platform/base/ids"
@@ -236,27 +235,6 @@ func (c *chunks) flush(ctx context.Context) error {
 	err := c.w.do(ctx, c.command, c.key, c.args...)
 	c.args = c.args[:0]
 	return err
-}
-
-// removeBuyers removes the item's entries among the activity's buyers.
-func (s *Service) removeBuyers(ctx context.Context, item Item) error {
-	var ours []string
-	err := s.scan(ctx, item.buyersKey(), func(field, value string) (bool, error) {
-		_, _, mine, err := parseBuyer(value, item.ID)
-		if mine {
-			ours = append(ours, field)
-		}
-		return true, err
-	})
-	if err != nil {
-		return err
-	}
-	for chunk := range slices.Chunk(ours, scanCount) {
-		if err := s.deps.Redis.HDel(ctx, item.buyersKey(), chunk...).Err(); err != nil {
-			return fmt.Errorf("inventory: remove buyers of item %d: %w", item.ID, err)
-		}
-	}
-	return nil
 }
 
 // Forget removes an item's keys from Redis after Delete. Ended items are

@@ -10,6 +10,7 @@ type metrics struct {
 	gates    [Paused + 1]prometheus.Counter
 	failures prometheus.Counter
 	returns  *prometheus.CounterVec
+	repaired prometheus.Counter
 	loads    *prometheus.CounterVec
 	loadTime prometheus.Histogram
 }
@@ -27,6 +28,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		returns: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_holds_ended_total", Help: "Holds that ended in Redis, by end: released, committed.",
 		}, []string{"end"}),
+		repaired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_inventory_repairs_total", Help: "Numbers that a comparison with Postgres brought to their end in Redis, because no event had.",
+		}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_loads_total", Help: "Loads by outcome.",
 		}, []string{"outcome"}),
@@ -57,7 +61,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.loads.WithLabelValues(outcome)
 	}
 	if reg != nil {
-		reg.MustRegister(m.reserve, m.failures, m.returns, m.loads, m.loadTime, verdicts, gates)
+		reg.MustRegister(m.reserve, m.failures, m.returns, m.repaired, m.loads, m.loadTime, verdicts, gates)
 	}
 	return m
 }

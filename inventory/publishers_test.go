@@ -2,14 +2,10 @@ package inventory
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"stampede/order/orderevent"
-	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -191,37 +187,4 @@ func TestRunChangesAreForgotten(t *testing.T) {
 	later := now.Add(2 * runMemory)
 	mustBe(t, "again", r.first(c, later), later)
 	mustBe(t, "remembered", len(r.seen), 1)
-}
-
-// A release for a fenced item fails as expected; another failure is unexpected.
-func TestFencedItemIsExpectedError(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	item, epoch := b.loaded(onSale(1, 5))
-	a := one(1)
-	b.reserve(item, epoch, a)
-	b.write(item, epoch, a)
-	o := b.close(a.No)
-	handle := func(orders ...orderevent.Order) error {
-		data, err := json.Marshal(orderevent.Changed{Orders: orders})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b.onEnded(b.release)(t.Context(), bus.Msg{Subject: orderevent.SubjectClosed, Data: data})
-	}
-	b.otherRun(item)
-	if err := b.rdb.HSet(t.Context(), item.stateKey(), "fenced", 99).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := handle(o); !errors.Is(err, ErrFenced) || !bus.IsExpected(err) {
-		t.Errorf("fenced: %v", err)
-	}
-	broken := o
-	broken.ItemID = 2
-	if err := b.rdb.Set(t.Context(), Item{ID: 2, ActivityID: o.ActivityID}.stateKey(), "not a hash", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := handle(o, broken); err == nil || bus.IsExpected(err) {
-		t.Errorf("fenced and broken: %v", err)
-	}
 }

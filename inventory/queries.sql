@@ -65,6 +65,11 @@ SELECT (s.closes_at <= clock_timestamp() AND NOT EXISTS (
 -- The epoch and revision of items, to be compared with their state in Redis.
 SELECT item_id, shard, epoch, rev FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);
 
+-- name: LoadedStock :many
+-- The stock of items that Redis may have keys of: loaded, and not settled since.
+SELECT s.* FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+WHERE s.epoch > coalesce(d.epoch, 0) ORDER BY s.item_id, s.shard;
+
 -- name: DueForSettling :many
 -- Items that ended long enough ago and whose keys may still be in Redis. Items under one rule of an activity are due
 -- when the last of them is: until then the others must know a buyer of one.

@@ -39,6 +39,10 @@ var (
 	holdSource string
 	//go:embed lua/settle.lua
 	settleSource string
+	//go:embed lua/buyers.lua
+	buyersSource string
+	//go:embed lua/unbuy.lua
+	unbuySource string
 
 	reserveScript = script{"reserve", redis.NewScript(reserveSource)}
 	persistScript = script{"persist", redis.NewScript(persistSource)}
@@ -51,6 +55,8 @@ var (
 	stateScript   = script{"state", redis.NewScript(stateSource)}
 	holdScript    = script{"hold", redis.NewScript(holdSource)}
 	settleScript  = script{"settle", redis.NewScript(settleSource)}
+	buyersScript  = script{"buyers", redis.NewScript(buyersSource)}
+	unbuyScript   = script{"unbuy", redis.NewScript(unbuySource)}
 )
 
 // errReply means that a script's answer does not match its header: the binary

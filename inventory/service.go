@@ -87,9 +87,12 @@ type Service struct {
 	grants    sync.Map // what this process was granted, with SingleInstance: item id → *granting
 	unasked   granting
 	runs      runs
+	keepers   keepers
+	compared  sync.Map // Item → fingerprint of items at rest that a comparison found right
 	bookCache bookCache
-	// recheck is proof.Recheck; tests shorten it.
-	recheck time.Duration
+	// recheck is proof.Recheck; tests shorten it and the two below.
+	recheck                   time.Duration
+	compareTick, compareEvery time.Duration
 	// failpoint replaces the fail points between the steps of a Load, for tests
 	// that end one of several Services in a process.
 	failpoint func(step string) error
@@ -97,9 +100,12 @@ type Service struct {
 
 // New returns the service. It starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
-	return &Service{
+	s := &Service{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Metrics), holder: ids.New().String(), recheck: proof.Recheck,
-	}, nil
+	}
+	s.keepers.alarmAfter, s.keepers.alarmEvery = failingAfter, failingEvery
+	s.compareTick, s.compareEvery = compareTick, compareEvery
+	return s, nil
 }
 
 // Peers are the modules that are built on this one and that it calls in turn.

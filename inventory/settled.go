@@ -24,17 +24,22 @@ const (
 	settleAtMost = 500
 	// settleTimeout bounds one item: reading its orders and its holders.
 	settleTimeout = 20 * time.Second
-	// forgetEvery is how often the guesses of epochs are dropped, so that those of
-	// long ended items do not accumulate: each that is needed again costs one
-	// call.
+	// forgetEvery is how often the guesses of epochs and the comparisons' results are
+	// dropped, so that those of long ended items do not accumulate: each that is
+	// needed again costs one call or walk.
 	forgetEvery = time.Hour
 )
 
-// Workers are the module's loops: they free the memory of ended items, in Redis
-// and in this process.
+// Workers are the module's loops: they apply the ends of orders to Redis, and
+// free the memory of ended items, in Redis and in this process.
 func (s *Service) Workers() []app.Worker {
-	forget := app.Loop{Every: forgetEvery, Do: func(context.Context) error { s.epochs.Clear(); return nil }}
-	return []app.Worker{{Name: "inventory-settle", Run: s.runSettling}, {Name: "inventory-forget", Run: forget.Run}}
+	forget := app.Loop{Every: forgetEvery, Do: func(context.Context) error { s.epochs.Clear(); s.compared.Clear(); return nil }}
+	return []app.Worker{
+		{Name: "inventory-keeper", Run: s.runKeepers},
+		{Name: "inventory-compare", Run: s.runComparing},
+		{Name: "inventory-settle", Run: s.runSettling},
+		{Name: "inventory-forget", Run: forget.Run},
+	}
 }
 
 // runSettling settles items until ctx ends, on one instance at a time.

@@ -223,18 +223,10 @@ func TestOneInstanceSettles(t *testing.T) {
 	if err := <-held; err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
 	for _, s := range []*Service{b.Service, b.instance()} {
 		for _, w := range s.Workers() {
-			go func() { ended <- w.Run(ctx) }()
+			b.work(w.Run)
 		}
 	}
 	pgtest.Eventually(t, 10*time.Second, func() bool { return b.keys() == 0 }, "the item is settled")
-	cancel()
-	for range 2 {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
 }

@@ -1,12 +1,16 @@
 package order
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
+	"stampede/platform/base/app"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
 )
 
 // The door's decisions about a shopper reach the order: the time to pay, and
@@ -96,11 +100,13 @@ func TestUnitOfBlockedUserReturns(t *testing.T) {
 			}
 		}
 	}
-	state, _, err = s.stock.State(t.Context(), item)
-	if err != nil {
-		t.Fatal(err)
-	}
-	requireEqual(t, "left in Redis", state.Remaining, 1)
+	workers := app.New(slog.New(slog.DiscardHandler))
+	workers.Go("stock", s.stock.Workers()...)
+	defer func() { _ = workers.Stop(context.Background()) }()
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		state, _, err = s.stock.State(t.Context(), item)
+		return err == nil && state.Remaining == 1
+	}, "the unit is back in Redis")
 	requireEqual(t, "left in Postgres", s.available(b.ItemID), 1)
 }
 

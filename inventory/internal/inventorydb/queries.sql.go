@@ -181,6 +181,51 @@ func (q *Queries) DueForSettling(ctx context.Context, arg DueForSettlingParams) 
 	return items, nil
 }
 
+const loadedStock = `-- name: LoadedStock :many
+SELECT s.item_id, s.shard, s.activity_id, s.per_activity, s.total, s.available, s.backup, s.written_off, s.unlimited, s.user_limit, s.rebuy, s.opens_at, s.closes_at, s.paused, s.epoch, s.rev, s.version, s.updated_at FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+WHERE s.epoch > coalesce(d.epoch, 0) ORDER BY s.item_id, s.shard
+`
+
+// The stock of items that Redis may have keys of: loaded, and not settled since.
+func (q *Queries) LoadedStock(ctx context.Context) ([]InventoryStock, error) {
+	rows, err := q.db.Query(ctx, loadedStock)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InventoryStock
+	for rows.Next() {
+		var i InventoryStock
+		if err := rows.Scan(
+			&i.ItemID,
+			&i.Shard,
+			&i.ActivityID,
+			&i.PerActivity,
+			&i.Total,
+			&i.Available,
+			&i.Backup,
+			&i.WrittenOff,
+			&i.Unlimited,
+			&i.UserLimit,
+			&i.Rebuy,
+			&i.OpensAt,
+			&i.ClosesAt,
+			&i.Paused,
+			&i.Epoch,
+			&i.Rev,
+			&i.Version,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockStock = `-- name: LockStock :many
 SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock s
 WHERE (s.item_id, s.shard) IN (SELECT unnest($1::bigint[]), unnest($2::smallint[]))

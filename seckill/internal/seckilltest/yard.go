@@ -52,6 +52,11 @@ func New(t testing.TB) *Yard {
 	for _, s := range y.Stock.Subscriptions() {
 		y.events[s.Filter] = s.Handle
 	}
+	for _, w := range y.Stock.Workers() {
+		if w.Name == "inventory-keeper" {
+			y.Run(w.Run)
+		}
+	}
 	return y
 }
 
@@ -135,9 +140,12 @@ func (y *Yard) end(no ids.ID, status, subject string) {
 	}
 }
 
-// Deliver passes inventory an event about orders.
+// Deliver passes inventory an event about orders, and returns when it is applied.
 func (y *Yard) Deliver(subject string, data []byte) error {
-	return y.events[subject](y.T.Context(), bus.Msg{Subject: subject, Data: data})
+	if err := y.events[subject](y.T.Context(), bus.Msg{Subject: subject, Data: data}); err != nil {
+		return err
+	}
+	return y.Stock.AwaitKeepers(y.T.Context())
 }
 
 // Run runs a worker until the returned function is called or the test ends.

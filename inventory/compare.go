@@ -1,0 +1,296 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stampede/inventory/internal/inventorydb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
+)
+
+// suspectsAtMost bounds the marks and holds of one comparison that nothing
+// explains. More are an incident, and the first ones show it.
+const suspectsAtMost = 100
+
+// comparison is one walk over an item's keys in Redis, in chunks, beside the
+// orders in Postgres. It applies what Postgres says has ended, by the scripts of
+// the keepers, which may be repeated at any time; it only reports what needs a
+// decision.
+type comparison struct {
+	s        *Service
+	item     Item
+	epoch    int64
+	repaired int
+	atRest   bool // no mark or hold can still change without the state or the stock row changing
+	suspects []suspect
+	found    []finding
+}
+
+// suspect is a mark or an open hold that nothing explains. It is examined again
+// after a pause.
+type suspect struct {
+	no     ids.ID
+	user   int64
+	marked bool
+}
+
+// compareOrders brings an item in Redis to what Postgres says about its numbers, and
+// returns how many it repaired and what it cannot repair. An item that does not
+// decide is left to its Load. It reads a chunk at a time, so that neither Redis
+// nor this process notices the size of the item.
+func (s *Service) compareOrders(ctx context.Context, item Item) (repaired int, found []finding, err error) {
+	// Redis first: a Load and a change commit in Postgres before Redis has them.
+	st, ok, err := s.State(ctx, item)
+	if err != nil || !ok || !st.Ready() {
+		return 0, nil, err
+	}
+	rows, err := inventorydb.New(s.deps.DB).StockOfItem(ctx, item.ID)
+	if err != nil {
+		return 0, nil, fmt.Errorf("inventory: read stock of item %d: %w", item.ID, err)
+	}
+	at := slices.IndexFunc(rows, func(r inventorydb.InventoryStock) bool { return r.Shard == item.Shard })
+	if at < 0 || rows[at].Epoch > st.Epoch {
+		return 0, nil, nil // deleted, or to be loaded
+	}
+	now := fingerprint{version: rows[at].Version, state: st}
+	if last, ok := s.compared.Load(item); ok && last == now {
+		return 0, nil, nil
+	}
+	c := &comparison{s: s, item: item, epoch: st.Epoch, atRest: true}
+	c.found = st.ahead(item.ID, stockOf(rows[at]))
+	if err := c.walk(ctx); err != nil {
+		return c.repaired, nil, err
+	}
+	after, ok, err := s.State(ctx, item)
+	switch {
+	case err != nil:
+		return c.repaired, nil, err
+	case !ok || !after.Ready() || after.Epoch != st.Epoch:
+		return c.repaired, nil, nil // a Load has replaced what was read
+	case c.atRest && c.repaired == 0 && len(c.found) == 0 && after == st:
+		s.compared.Store(item, now)
+	}
+	return c.repaired, c.found, nil
+}
+
+// ahead reports a state that knows more than Postgres: Postgres has lost commits.
+// Such an item ignores changes until it is loaded.
+func (st State) ahead(itemID int64, row Stock) (found []finding) {
+	if st.Epoch > row.Epoch {
+		found = append(found, about(itemID, "epoch-ahead", "Redis has the item's Load %d, Postgres only %d: Postgres has lost commits.", st.Epoch, row.Epoch))
+	}
+	if st.Rev > row.Rev {
+		found = append(found, about(itemID, "rev-ahead", "Redis has change %d of the item, Postgres only %d: Postgres has lost commits.", st.Rev, row.Rev))
+	}
+	return found
+}
+
+func (c *comparison) walk(ctx context.Context) error {
+	if err := c.s.scanChunks(ctx, c.item.usersKey(c.epoch), c.users); err != nil {
+		return err
+	}
+	if err := c.s.scanChunks(ctx, c.item.holdsKey(c.epoch), c.holds); err != nil {
+		return err
+	}
+	if c.item.PerActivity {
+		if err := c.s.scanChunks(ctx, c.item.buyersKey(), c.buyers); err != nil {
+			return err
+		}
+	}
+	if len(c.suspects) == 0 {
+		return nil
+	}
+	if err := app.Sleep(ctx, c.s.recheck); err != nil {
+		return err
+	}
+	return c.examine(ctx)
+}
+
+// users compares a chunk of the holders.
+func (c *comparison) users(ctx context.Context, pairs []string) error {
+	marks := make(map[int64]mark, len(pairs)/2)
+	fields := make([]string, 0, len(pairs)/2)
+	nos := make([]ids.ID, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		user, err := strconv.ParseInt(pairs[i], 10, 64)
+		if err != nil {
+			return fmt.Errorf("inventory: holder %q of item %d: %w", pairs[i], c.item.ID, err)
+		}
+		m, err := parseMark(pairs[i+1])
+		if err != nil {
+			return err
+		}
+		fields = append(fields, pairs[i])
+		if !m.closed {
+			marks[user], nos = m, append(nos, m.no)
+		}
+	}
+	status, err := c.s.deps.Books.Statuses(ctx, nos)
+	if err != nil {
+		return fmt.Errorf("inventory: read orders of item %d: %w", c.item.ID, err)
+	}
+	var hints []hint
+	var unknown []suspect
+	for user, m := range marks {
+		is := status[m.no]
+		c.atRest = c.atRest && m.paid
+		switch {
+		case is == "":
+			unknown = append(unknown, suspect{no: m.no, user: user})
+		case ended(is):
+			hints = append(hints, hint{no: m.no, user: user, epoch: c.epoch, status: is})
+		case is != orderevent.StatusPending && !m.paid:
+			hints = append(hints, hint{no: m.no, user: user, epoch: c.epoch, status: orderevent.StatusPaid})
+		case is == orderevent.StatusPending && m.paid:
+			c.found = append(c.found, aboutOrder(c.item.ID, m.no, "paid", "Redis counts it as paid, Postgres does not."))
+		}
+	}
+	if err := errors.Join(c.apply(ctx, hints), c.suspect(ctx, unknown)); err != nil || !c.item.PerActivity {
+		return err
+	}
+	return c.align(ctx, fields)
+}
+
+// holds compares a chunk of the grants that wait for their order row.
+func (c *comparison) holds(ctx context.Context, pairs []string) error {
+	open := make(map[ids.ID]openHold, len(pairs)/2)
+	nos := make([]ids.ID, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		no, err := ids.Parse(pairs[i])
+		if err != nil {
+			return fmt.Errorf("inventory: hold of item %d: %w", c.item.ID, err)
+		}
+		h, err := parseOpenHold(pairs[i+1])
+		if err != nil {
+			return err
+		}
+		open[no], nos = h, append(nos, no)
+	}
+	c.atRest = c.atRest && len(nos) == 0
+	status, err := c.s.deps.Books.Statuses(ctx, nos)
+	if err != nil {
+		return fmt.Errorf("inventory: read orders of item %d: %w", c.item.ID, err)
+	}
+	var hints []hint
+	var written []ids.ID
+	var unknown []suspect
+	for no, h := range open {
+		switch is := status[no]; {
+		case is == "":
+			unknown = append(unknown, suspect{no: no, user: h.user})
+		case ended(is):
+			hints = append(hints, hint{no: no, user: h.user, epoch: c.epoch, status: is})
+		default:
+			written = append(written, no)
+		}
+	}
+	if err := errors.Join(c.apply(ctx, hints), c.suspect(ctx, unknown)); err != nil || len(written) == 0 {
+		return err
+	}
+	return c.s.Persisted(ctx, c.item, c.epoch, written)
+}
+
+// buyers compares a chunk of the activity's buyers.
+func (c *comparison) buyers(ctx context.Context, pairs []string) error {
+	var ours []string
+	for i := 0; i < len(pairs); i += 2 {
+		if _, _, is, err := parseBuyer(pairs[i+1], c.item.ID); err != nil {
+			return err
+		} else if is {
+			ours = append(ours, pairs[i])
+		}
+	}
+	return c.align(ctx, ours)
+}
+
+func (c *comparison) align(ctx context.Context, users []string) error {
+	changed, err := c.s.alignBuyers(ctx, c.item, c.epoch, users)
+	c.count(int(changed))
+	return err
+}
+
+// apply brings numbers to their ends in Redis.
+func (c *comparison) apply(ctx context.Context, hints []hint) error {
+	if len(hints) == 0 {
+		return nil
+	}
+	if _, err := c.s.applyHints(ctx, c.item, hints); err != nil {
+		return err
+	}
+	c.count(len(hints))
+	return nil
+}
+
+func (c *comparison) count(repaired int) {
+	c.repaired += repaired
+	c.s.metrics.repaired.Add(float64(repaired))
+}
+
+// suspect notes which numbers without an order row are not simply on their way.
+func (c *comparison) suspect(ctx context.Context, unknown []suspect) error {
+	odd, err := c.odd(ctx, unknown)
+	room := max(0, suspectsAtMost-len(c.suspects))
+	c.suspects = append(c.suspects, odd[:min(len(odd), room)]...)
+	return err
+}
+
+// odd returns those that are marked without waiting for their order, or wait for
+// it without being marked.
+func (c *comparison) odd(ctx context.Context, numbers []suspect) ([]suspect, error) {
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	users, nos := make([]string, len(numbers)), make([]string, len(numbers))
+	for i, x := range numbers {
+		users[i], nos[i] = strconv.FormatInt(x.user, 10), x.no.String()
+	}
+	pipe := c.s.deps.Redis.Pipeline()
+	marks := pipe.HMGet(ctx, c.item.usersKey(c.epoch), users...)
+	open := pipe.HMGet(ctx, c.item.holdsKey(c.epoch), nos...)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("inventory: read holders of item %d: %w", c.item.ID, err)
+	}
+	var odd []suspect
+	for i, x := range numbers {
+		value, _ := marks.Val()[i].(string)
+		x.marked = strings.HasPrefix(value, nos[i]) && !strings.HasSuffix(value, closedSuffix)
+		if x.marked != (open.Val()[i] != nil) {
+			odd = append(odd, x)
+		}
+	}
+	return odd, nil
+}
+
+// examine looks at the suspects again: grants whose order is on its way have it
+// by now, or wait in holds.
+func (c *comparison) examine(ctx context.Context) error {
+	odd, err := c.odd(ctx, c.suspects)
+	if err != nil {
+		return err
+	}
+	nos := make([]ids.ID, len(odd))
+	for i, x := range odd {
+		nos[i] = x.no
+	}
+	// After Redis, which learns of a row after its commit.
+	status, err := c.s.deps.Books.Statuses(ctx, nos)
+	if err != nil {
+		return fmt.Errorf("inventory: read orders of item %d: %w", c.item.ID, err)
+	}
+	for _, x := range odd {
+		switch {
+		case status[x.no] != "":
+		case x.marked:
+			c.found = append(c.found, aboutOrder(c.item.ID, x.no, "unknown", "user %d holds units in Redis, but there is no such order and none on its way.", x.user))
+		default:
+			c.found = append(c.found, aboutOrder(c.item.ID, x.no, "hold", "Redis waits for the order of user %d, who holds no units under it.", x.user))
+		}
+	}
+	return nil
+}

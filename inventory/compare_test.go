@@ -1,0 +1,234 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
+)
+
+// compareAll makes one round of comparisons of an instance and waits for it.
+func (b *bundle) compareAll(s *Service) (started int) {
+	b.t.Helper()
+	c := s.newComparisons()
+	started, err := c.start(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	c.walks.Wait()
+	return started
+}
+
+// differs are the open alarms about differences.
+func (b *bundle) differs() []alarm.Alarm {
+	b.t.Helper()
+	l, err := alarm.List(b.t.Context(), b.db, alarm.Filter{Code: alarmRedisDiffers.Code})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return l
+}
+
+// A work list that is lost after its events were acknowledged loses nothing: the
+// comparison finds every end, commits, releases, tombstones and buyers alike.
+func TestLostWorkListLosesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.compareTick, b.compareEvery = 20*time.Millisecond, 20*time.Millisecond
+	plain := onSale(1, 9)
+	once := onSale(2, 9)
+	once.PerActivity, once.Rebuy = true, false
+	gone := map[Item]Attempt{}
+	for _, n := range []NewStock{plain, once} {
+		item, epoch := b.loaded(n)
+		user := item.ID * 100
+		paid, closed, live := one(user), one(user+1), one(user+2)
+		refused, written := one(user+3), one(user+4)
+		b.reserve(item, epoch, paid, closed, live, refused, written, one(user+5))
+		b.write(item, epoch, paid, closed, live)
+		// The writer ended between its commit and Persisted.
+		b.orders.put(item, refused, epoch, orderevent.StatusRefused)
+		b.write(item, epoch-1, written)
+		b.orders.put(item, written, epoch, orderevent.StatusPending)
+		events := map[string]orderevent.Order{
+			orderevent.SubjectPaid: b.pay(paid.No), orderevent.SubjectClosed: b.close(closed.No),
+		}
+		for subject, o := range events {
+			if err := b.deliver(subject, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		gone[item] = closed
+	}
+	b.keepers.of = nil // lost
+	b.work(b.runKeepers)
+	b.work(b.runComparing)
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		x, y := b.state(plain.Item), b.state(once.Item)
+		return x.Remaining == 5 && x.Committed == 1 && y.Remaining == 5 && y.Committed == 1
+	}, "the comparison applies what no event told")
+	b.mustBeClean()
+	for item, closed := range gone {
+		st := b.state(item)
+		mustBe(t, "persisted", st.Persisted, 5)
+		mustBe(t, "the closed number again", only(t, b.reserve(item, st.Epoch, closed)).Verdict, Finished)
+	}
+}
+
+// Buyers of an activity follow the marks: missing ones are added, and stale ones
+// removed. Another item's entries stay.
+func TestComparisonAlignsBuyers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n, other := onSale(1, 9), onSale(2, 9)
+	n.PerActivity, other.PerActivity = true, true
+	item, epoch := b.loaded(n)
+	b.create(other)
+	b.load(other.Item)
+	missing := b.written(item, 1)
+	b.reserve(other.Item, b.state(other.Item).Epoch, one(2))
+	theirs := b.rdb.HGet(t.Context(), item.buyersKey(), "2").Val()
+	b.rdb.HDel(t.Context(), item.buyersKey(), "1")
+	b.rdb.HSet(t.Context(), item.buyersKey(), "3", ids.New().String()+":1", "4", ids.New().String()+":1:x")
+	mustBe(t, "compared", b.compareAll(b.Service), 2)
+	mustBe(t, "missing", b.rdb.HGet(t.Context(), item.buyersKey(), "1").Val(), missing.String()+":1")
+	mustBe(t, "the other item's", b.rdb.HGet(t.Context(), item.buyersKey(), "2").Val(), theirs)
+	mustBe(t, "stale", b.rdb.HExists(t.Context(), item.buyersKey(), "3").Val() || b.rdb.HExists(t.Context(), item.buyersKey(), "4").Val(), false)
+	mustBe(t, "bought in the activity", only(t, b.reserve(other.Item, b.state(other.Item).Epoch, one(1))).Verdict, AlreadyBought)
+	_ = epoch
+}
+
+// beforeScript runs a function before a script's first call.
+type beforeScript struct {
+	afterFirst
+}
+
+func (h *beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) > 1 && args[0] == "evalsha" && slices.Contains(h.hashes, args[1].(string)) {
+			h.then.Do(h.do)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A buyer's entry that changes between the read and the removal stays.
+func TestRemoveBuyersComparesEntries(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 9)
+	n.PerActivity = true
+	item, _ := b.loaded(n)
+	stale, fresh := ids.New().String()+":1", ids.New().String()+":2"
+	b.rdb.HSet(t.Context(), item.buyersKey(), "1", stale, "2", stale)
+	b.rdb.AddHook(&beforeScript{afterFirst{sendsTwice: sendsTwice{hashes: []string{unbuyScript.Hash()}}, do: func() {
+		b.rdb.HSet(context.Background(), item.buyersKey(), "1", fresh) // the user buys another item
+	}}})
+	mustFail(t, b.Forget(t.Context(), item), nil)
+	mustBe(t, "changed", b.rdb.HGet(t.Context(), item.buyersKey(), "1").Val(), fresh)
+	mustBe(t, "stale", b.rdb.HExists(t.Context(), item.buyersKey(), "2").Val(), false)
+}
+
+// Instances share the items: an item is compared by one of them at a time, and
+// by another as soon as that is too long ago. A start compares all.
+func TestInstancesShareComparisons(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, _ := b.loaded(onSale(1, 3))
+	b.loaded(onSale(2, 3))
+	c, d := b.newComparisons(), b.instance().newComparisons()
+	round := func(c *comparisons, want int, what string) {
+		t.Helper()
+		n, err := c.start(t.Context())
+		mustFail(t, err, nil)
+		c.walks.Wait()
+		mustBe(t, what, n, want)
+	}
+	round(c, 2, "at its start")
+	round(d, 2, "at the other's start")
+	round(c, 0, "soon after")
+	if err := b.note(item, make([]hint, mostHints+1)); err != nil {
+		t.Fatal(err)
+	}
+	round(c, 1, "after an overflow")
+	mustBe(t, "still to be compared", b.keepers.isWhole(item), false)
+	if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = clock_timestamp() WHERE name = 'compare:2:0'`); err != nil {
+		t.Fatal(err)
+	}
+	clear(c.due)
+	clear(d.due)
+	round(d, 1, "when the lease is free")
+	round(c, 0, "when the other has it")
+}
+
+// What the comparison cannot explain is left as it is, and raises an alarm.
+func TestComparisonReportsWhatItMustNotRepair(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		plant func(b *bundle, item Item, epoch int64)
+		want  string
+	}{
+		"a mark without an order": {func(b *bundle, item Item, epoch int64) {
+			b.rdb.HSet(b.t.Context(), item.usersKey(epoch), "9", ids.New().String())
+		}, "no such order"},
+		"a hold without a mark": {func(b *bundle, item Item, epoch int64) {
+			b.rdb.HSet(b.t.Context(), item.holdsKey(epoch), ids.New().String(), "9:1:1:1")
+		}, "holds no units"},
+		"paid in Redis only": {func(b *bundle, item Item, epoch int64) {
+			b.rdb.HSet(b.t.Context(), item.usersKey(epoch), "1", b.written(item, 1).String()+":c")
+		}, "counts it as paid"},
+		"a Load that Postgres lost": {func(b *bundle, _ Item, _ int64) {
+			_, _ = b.db.Exec(b.t.Context(), `UPDATE inventory.stock SET epoch = epoch - 1`)
+		}, "the item's Load 2"},
+		"a change that Postgres lost": {func(b *bundle, item Item, _ int64) {
+			b.rdb.HSet(b.t.Context(), item.stateKey(), "rev", 7)
+		}, "has change 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			item, _ := b.loaded(onSale(1, 3))
+			b.load(item)
+			epoch := b.state(item).Epoch
+			b.written(item, 5)
+			b.reserve(item, epoch, one(6)) // in flight
+			b.compareAll(b.Service)
+			mustBe(t, "alarms before", len(b.differs()), 0)
+			c.plant(b, item, epoch)
+			b.compareAll(b.Service)
+			if l := b.differs(); len(l) != 1 || l[0].Subject != "item 1" || !strings.Contains(l[0].Detail, c.want) {
+				t.Errorf("alarms %+v", l)
+			}
+		})
+	}
+}
+
+// An item of which nothing can move is not walked again.
+func TestItemAtRestIsComparedOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, _ := b.loaded(onSale(1, 3))
+	no := b.written(item, 1)
+	look := func() bool {
+		t.Helper()
+		_, _, err := b.compareOrders(t.Context(), item)
+		mustFail(t, err, nil)
+		_, rests := b.compared.Load(item)
+		return rests
+	}
+	mustBe(t, "while unpaid", look(), false)
+	b.pay(no)
+	mustBe(t, "when just committed", look(), false)
+	mustBe(t, "when paid", look(), true)
+	b.close(no)
+	look()
+	mustBe(t, "remaining", b.state(item).Remaining, 3)
+}
