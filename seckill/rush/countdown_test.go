@@ -90,3 +90,36 @@ func TestPathsAtAnInstanceTenMinutesOff(t *testing.T) {
 		}
 	}
 }
+
+// A number that was issued on a machine whose clock is wrong is found by every
+// instance, although the catalogue's window is short.
+func TestNumberFromAMachineTenMinutesOffIsInLine(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range seckilltest.WrongClocks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t)
+			it := y.Item(10)
+			// The test cannot set Redis's clock, which decides the sale. It moves what
+			// the instances know of it instead, and with it the window that they show.
+			issuer, other := y.instance(nil), y.instance(nil)
+			for _, i := range []*instance{issuer, other} {
+				i.clock.Advance(-wrong)
+				shown := *it
+				shown.OpensAt, shown.ClosesAt = i.clock.Now().Add(-time.Minute), i.clock.Now().Add(time.Minute)
+				i.shelf.Show(&shown)
+			}
+			p, a := issuer.buy(1, it)
+			if a.Status != http.StatusAccepted {
+				t.Fatalf("%d %s", a.Status, a.Code)
+			}
+			no := parse(t, p.OrderNo)
+			if off := no.Time().Sub(issuer.clock.Now()).Abs(); off > 10*time.Second {
+				t.Errorf("the number's time is %s off", off)
+			}
+			if _, item, ok, err := other.rush.Queued(t.Context(), 1, no); !ok || item != it.ID || err != nil {
+				t.Errorf("the other instance: item %d, %t, %v", item, ok, err)
+			}
+		})
+	}
+}

@@ -11,7 +11,9 @@
 //  1. POST items/{id}/rush-path, with a token (path_issue.go): the catalogue, the
 //     window, the quantity, then Deps.Admit, the door.
 //     The answer is a path that carries user, item, quantity, order number and
-//     times. One path is one attempt, however often it is sent.
+//     times. One path is one attempt, however often it is sent. The number carries
+//     its item's tag and the Redis server's time, so that any instance finds the
+//     item (queue.go).
 //  2. POST rush/{path}, with nothing else (serve.go). No middleware runs before it,
 //     and a refusal before the lane costs no allocation.
 //  3. The item's lane, a bounded line in this process (lane.go). Its workers take

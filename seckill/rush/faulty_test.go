@@ -33,6 +33,14 @@ func (s *faultyStream) Publish(ctx context.Context, subject string, id ids.ID, d
 type faultyStock struct {
 	stock
 	reserve func(n int, decide func() error) error
+	onHold  func()
+}
+
+func (s *faultyStock) Hold(ctx context.Context, item inventory.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
+	if s.onHold != nil {
+		s.onHold()
+	}
+	return s.stock.Hold(ctx, item, user)
 }
 
 func (s *faultyStock) Reserve(ctx context.Context, item inventory.Item, epoch int64, as []inventory.Attempt, into *inventory.Decision) error {

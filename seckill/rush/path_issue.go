@@ -87,7 +87,7 @@ func (r *Service) issue(ctx context.Context, in *PathRequest) (*PathAnswer, erro
 	who := auth.From(ctx)
 	a := Applicant{
 		User: who.UserID, Device: who.Device, Address: httpx.ClientAddr(ctx), Item: item, Quantity: quantity,
-		OrderNo: ids.NewFor(who.UserID), Proof: in.Proof, Now: now, UsableFrom: item.OpensAt, PayWithin: item.PayWindow,
+		OrderNo: ids.NewTagged(who.UserID, tagOf(id), now), Proof: in.Proof, Now: now, UsableFrom: item.OpensAt, PayWithin: item.PayWindow,
 	}
 	if r.deps.Admit != nil {
 		if err := r.deps.Admit(ctx, &a); err != nil {

@@ -82,7 +82,7 @@ func (r *Service) queued(ctx context.Context, user int64, no ids.ID) (position, 
 	}
 	var unclear error
 	for _, it := range r.catalogue.Items() {
-		if !r.issuedFor(no, it) {
+		if !r.issuedFor(no, it) { // for a made-up number too, at most one of 65,536 items remains
 			continue
 		}
 		position, itemID, ok, err = r.queuedFor(ctx, it, user, no, told{position: noPosition})
@@ -94,20 +94,28 @@ func (r *Service) queued(ctx context.Context, user int64, no ids.ID) (position, 
 	return 0, 0, false, unclear
 }
 
-// issuedFor reports whether a number may be for an item, by the time it carries:
-// numbers are created with a path, which is issued only around the sale.
+// tagOf is the tag of an item's numbers, by which every instance finds the item.
+// Items are numbered consecutively, so those on sale at a time share none.
+func tagOf(item int64) uint16 { return uint16(item) } //nolint:gosec // the low bits
+
+// issuedFor reports whether a number may be for an item, by the tag and the time
+// that it carries: numbers are created with a path, by the Redis server's clock,
+// and paths are issued only around the sale.
 func (r *Service) issuedFor(no ids.ID, it *catalogue.Item) bool {
+	if no.Tag() != tagOf(it.ID) {
+		return false
+	}
 	minted := no.Time()
 	return minted.After(it.OpensAt.Add(-r.cfg.PathLead-clockSpread)) && minted.Before(it.ClosesAt.Add(clockSpread))
 }
 
-// clockSpread bounds, with a margin, how far the clock that created a number
-// may be from the one that reads it: the check only saves a call to Redis.
+// clockSpread bounds, with a margin, how far apart two instances may estimate
+// the Redis server's time: the check only saves a call to Redis.
 const clockSpread = 10 * time.Second
 
 func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
 	held, _, seq, persisted, ok, err := r.stock.Hold(ctx, it.Stock(), user)
-	if errors.Is(err, inventory.ErrFenced) && r.clock.Now().After(it.ClosesAt) {
+	if errors.Is(err, inventory.ErrFenced) && (!it.OnSale || r.clock.Now().After(it.ClosesAt)) {
 		return 0, 0, false, r.settledWithoutState(ctx, it, err)
 	}
 	if err != nil {
@@ -125,7 +133,8 @@ func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64,
 	return position, it.ID, true, nil
 }
 
-// settledWithoutState returns nil if no grant of an ended item waits to be
+// settledWithoutState returns nil if no grant of an item that has ended, by its
+// window or because its activity was terminated, waits to be
 // written, so that its missing state means that its keys were removed;
 // otherwise it returns the reason.
 func (r *Service) settledWithoutState(ctx context.Context, it *catalogue.Item, why error) error {

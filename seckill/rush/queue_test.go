@@ -92,6 +92,54 @@ func TestPositionNeverRises(t *testing.T) {
 	}, "every order is written")
 }
 
+// A made-up number costs a call to Redis for at most the one item that it names,
+// however many items are on sale; so does a real one after a restart.
+func TestNumberIsLookedUpForItsItemOnly(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	items := make([]*catalogue.Item, 5)
+	for n := range items {
+		items[n] = y.Item(10)
+	}
+	i := y.instance(items)
+	p, _ := i.buy(1, items[3])
+	restarted := y.instance(items)
+	calls := 0
+	restarted.rush.stock = &faultyStock{stock: restarted.rush.stock, onHold: func() { calls++ }}
+	if _, item, ok, err := restarted.rush.Queued(t.Context(), 1, parse(t, p.OrderNo)); !ok || item != items[3].ID || err != nil || calls != 1 {
+		t.Errorf("after a restart: item %d, %t, %v, %d calls", item, ok, err, calls)
+	}
+	calls = 0
+	const polls = 50
+	for range polls {
+		if _, _, ok, err := restarted.rush.Queued(t.Context(), 2, ids.NewFor(2)); ok || err != nil {
+			t.Fatalf("a made-up number is in line: %t, %v", ok, err)
+		}
+	}
+	if calls > polls/10 {
+		t.Errorf("%d polls of made-up numbers cost %d calls", polls, calls)
+	}
+}
+
+// A terminated activity whose state is gone delays no answer until the end that
+// was planned for it.
+func TestQueuedIsSureAboutATerminatedItem(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	p := i.issue(1, it, 1)
+	if err := y.Redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	terminated := *it
+	terminated.OnSale = false
+	i.shelf.Show(&terminated)
+	if _, _, ok, err := i.rush.Queued(t.Context(), 1, parse(t, p.OrderNo)); ok || err != nil {
+		t.Fatalf("a number that holds nothing: %t, %v", ok, err)
+	}
+}
+
 // A number whose place is unknown is not reported as out of line.
 func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,9 @@ const (
 	// drift is how far two clocks may run apart, in parts per million: NTP's
 	// assumption for the worst oscillator.
 	drift = 500
+	// clockKey is no key: its slot chooses the node of a cluster that tells the
+	// time.
+	clockKey = "clock"
 	// noticeable is how far the machine's clock may be from Redis's before it
 	// is logged: beyond this, the timestamps of log lines and of other programs
 	// mislead.
@@ -97,7 +100,7 @@ func (s *Server) Sample(ctx context.Context) error {
 	var best *fix
 	for range samplesPerRound {
 		sent := s.Local()
-		t, err := s.rdb.Time(ctx).Result()
+		t, err := s.ask(ctx)
 		if err != nil {
 			if best != nil {
 				break // an earlier answer is still valid
@@ -115,6 +118,21 @@ func (s *Server) Sample(ctx context.Context) error {
 	s.consider(best)
 	s.notice(ctx)
 	return nil
+}
+
+// ask queries Redis for its time. In a cluster it asks one node always, the
+// primary of clockKey's slot: the client asks any node, and nodes whose clocks
+// differ would make the estimate jump from sample to sample.
+func (s *Server) ask(ctx context.Context) (time.Time, error) {
+	cluster, ok := s.rdb.(*redis.ClusterClient)
+	if !ok {
+		return s.rdb.Time(ctx).Result()
+	}
+	node, err := cluster.MasterForKey(ctx, clockKey)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return node.Time(ctx).Result()
 }
 
 // consider adopts a sample that is at least as exact as the current estimate,

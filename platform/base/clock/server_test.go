@@ -211,3 +211,54 @@ func TestTheWallClockDoesNotMatter(t *testing.T) {
 		t.Errorf("%s to %s, and Redis says %s", before, after, redisTime)
 	}
 }
+
+// told answers TIME in place of one node of a cluster.
+type told struct {
+	at   time.Time
+	asks *map[time.Time]int
+}
+
+func (told) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (told) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (n told) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		if answer, ok := cmd.(*redis.TimeCmd); ok {
+			answer.SetVal(n.at)
+			(*n.asks)[n.at]++
+		}
+		return nil
+	}
+}
+
+func TestClusterIsAskedAtOneNode(t *testing.T) {
+	t.Parallel()
+	asks := map[time.Time]int{}
+	at := map[string]time.Time{"127.0.0.1:1": time.Unix(60, 0), "127.0.0.1:2": time.Unix(120, 0)}
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}},
+				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:2"}}},
+			}, nil
+		},
+		NewClient: func(o *redis.Options) *redis.Client {
+			node := redis.NewClient(o)
+			node.AddHook(told{at[o.Addr], &asks})
+			return node
+		},
+	})
+	t.Cleanup(func() { _ = cluster.Close() })
+	s := NewServer(cluster, slog.New(slog.DiscardHandler))
+	for range 20 {
+		if err := s.Sample(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(asks) != 1 {
+		t.Errorf("20 samples from two nodes: %v", asks)
+	}
+}

@@ -42,6 +42,21 @@ func TestNumbersCarryTheirBucketTimeAndVersion(t *testing.T) {
 	})
 }
 
+func TestTaggedNumbersCarryTheirTagAndTheCallersTime(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		user, tag := rapid.Int64Min(1).Draw(t, "user"), rapid.Uint16().Draw(t, "tag")
+		at := time.UnixMilli(rapid.Int64Range(1, 1<<48-1).Draw(t, "at")).UTC()
+		id := ids.NewTagged(user, tag, at)
+		if id.Tag() != tag || id.Bucket() != ids.Bucket(user) || !id.Time().Equal(at) || id[6]>>4 != 7 || id[8]>>6 != 2 {
+			t.Fatalf("%s: tag %d, bucket %d, time %s; want %d, %d, %s", id, id.Tag(), id.Bucket(), id.Time(), tag, ids.Bucket(user), at)
+		}
+		if again := ids.NewTagged(user, tag, at); again == id {
+			t.Fatalf("%s twice", id)
+		}
+	})
+}
+
 func TestParseRefusesInvalidNumbers(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "0190", "0190A0B0C0D0E0F00190a0b0c0d0e0f0", "zz90a0b0c0d0e0f00190a0b0c0d0e0f0", "0190a0b0-c0d0-e0f0-0190-a0b0c0d0e0f0"} {
