@@ -80,7 +80,9 @@
 // lost ends there.
 //
 // Missing keys, another epoch and another run id (a restart, a failover) all
-// fence an item automatically, inside each decision.
+// fence an item automatically, inside each decision. Health finds the items whose
+// state and books contradict each other although neither was restarted: Redis
+// back at an older epoch, or ahead of a Postgres that lost its last commits.
 //
 // # Settlement
 //

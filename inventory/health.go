@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"stampede/inventory/internal/inventorydb"
 )
@@ -29,13 +30,18 @@ const (
 	// data. Such an item keeps deciding, and the order writer refuses every grant of
 	// it.
 	Outdated
+	// Ahead has what Postgres lost in a failover: a Load, a change, or units that
+	// are not available there. It may grant what the order writer cannot take, and
+	// changes under a revision that it has already are without effect.
+	Ahead
 )
 
 // Unready reports whether the item needs a Load.
 func (st Status) Unready() bool { return st >= NotThere }
 
 // Health returns each item's status, in the order of items. It costs one query and
-// one round trip to each Redis server. The error is about items left Unseen; the
+// one round trip to each Redis server, and a second query if a state seems to be
+// ahead of Postgres. The error is about items left Unseen; the
 // statuses of the others are valid.
 func (s *Service) Health(ctx context.Context, items []Item) ([]Status, error) {
 	seen := make([]Status, len(items))
@@ -46,14 +52,11 @@ func (s *Service) Health(ctx context.Context, items []Item) ([]Status, error) {
 	// Postgres first: a Load fences its item, then raises the epoch, and opens the
 	// item under it. So an item that is now open under an older epoch was not left
 	// by a Load.
-	rows, err := inventorydb.New(s.deps.DB).Progress(ctx, itemIDs)
+	books, err := s.stockByKey(ctx, itemIDs)
 	if err != nil {
-		return seen, fmt.Errorf("inventory: read the books of %d items: %w", len(items), err)
+		return seen, err
 	}
-	books := make(map[Key]inventorydb.ProgressRow, len(rows))
-	for _, row := range rows {
-		books[Key{ItemID: row.ItemID, Shard: row.Shard}] = row
-	}
+	ahead := map[int]State{} // by index in items
 	var first error
 	missing := 0
 	answers := stateScript.tryAll(ctx, s.deps.Redis, calls)
@@ -74,7 +77,14 @@ func (s *Service) Health(ctx context.Context, items []Item) ([]Status, error) {
 		case !ok:
 			seen[i] = NotThere
 		default:
-			seen[i] = st.status(have)
+			if seen[i] = st.status(have); seen[i] == Ahead {
+				ahead[i] = st
+			}
+		}
+	}
+	if len(ahead) > 0 {
+		if err := s.confirmAhead(ctx, items, seen, books, ahead); err != nil {
+			return seen, err
 		}
 	}
 	if first != nil {
@@ -83,8 +93,46 @@ func (s *Service) Health(ctx context.Context, items []Item) ([]Status, error) {
 	return seen, nil
 }
 
-// status compares a state with its books.
-func (st State) status(books inventorydb.ProgressRow) Status {
+// stockByKey reads the stock rows of items.
+func (s *Service) stockByKey(ctx context.Context, itemIDs []int64) (map[Key]Stock, error) {
+	rows, err := inventorydb.New(s.deps.DB).StockOfItems(ctx, itemIDs)
+	if err != nil {
+		return nil, fmt.Errorf("inventory: read the books of %d items: %w", len(itemIDs), err)
+	}
+	books := make(map[Key]Stock, len(rows))
+	for _, row := range rows {
+		st := stockOf(row)
+		books[st.Key] = st
+	}
+	return books, nil
+}
+
+// confirmAhead reads the books of states that seem to be ahead again: what
+// happened between the two reads came to Redis from Postgres, which has it by
+// now. Units are compared only if no unit of the row moved in between.
+func (s *Service) confirmAhead(ctx context.Context, items []Item, seen []Status, before map[Key]Stock, ahead map[int]State) error {
+	itemIDs := make([]int64, 0, len(ahead))
+	for i := range ahead {
+		itemIDs = append(itemIDs, items[i].ID)
+		seen[i] = Unseen
+	}
+	books, err := s.stockByKey(ctx, itemIDs)
+	if err != nil {
+		return err
+	}
+	for i, st := range ahead {
+		key := Key{ItemID: items[i].ID, Shard: items[i].Shard}
+		now := books[key]
+		if now.Version != before[key].Version {
+			now.Available = math.MaxInt32
+		}
+		seen[i] = st.status(now)
+	}
+	return nil
+}
+
+// status compares a state with its books, which were read before it.
+func (st State) status(books Stock) Status {
 	switch {
 	case !st.SameRedis:
 		return Restarted
@@ -92,11 +140,22 @@ func (st State) status(books inventorydb.ProgressRow) Status {
 		return Loading
 	case st.Epoch < books.Epoch:
 		return Outdated
+	case st.Epoch > books.Epoch, st.Rev > books.Rev, st.Remaining > int64(books.Available):
+		return Ahead
 	case st.Rev < books.Rev:
 		return Behind
+	case !st.has(books):
+		return Ahead // the revision was given to another change since
 	default:
 		return Good
 	}
+}
+
+// has reports whether the state has the changes of the row, for equal revisions.
+func (st State) has(books Stock) bool {
+	return st.Total == int64(books.offered()) && st.OpensAt.UnixMilli() == books.OpensAt.UnixMilli() &&
+		st.ClosesAt.UnixMilli() == books.ClosesAt.UnixMilli() && st.Limit == int64(books.UserLimit) &&
+		st.Paused == books.Paused && st.Rebuy == books.Rebuy
 }
 
 // Ready reports whether the item needs no Load. It does not say whether the

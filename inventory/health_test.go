@@ -1,12 +1,17 @@
 package inventory
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/redistest"
 )
@@ -101,6 +106,117 @@ func TestALoadAfterAFailoverAndBackWaitsForPublishers(t *testing.T) {
 	if !b.waits(b.Service, item) {
 		t.Error("did not wait")
 	}
+}
+
+// A Postgres that lost its last commits in a failover is behind a Redis that
+// goes on deciding by them: the item is loaded from what is left, an operator's
+// pause has effect, and nothing beyond the stock is granted.
+func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
+	t.Parallel()
+	for what, lose := range map[string]func(b *bundle, item Item){
+		"added stock": func(b *bundle, _ Item) {
+			b.sql(`UPDATE inventory.stock SET total = total - 2, available = available - 2, rev = rev - 1, version = version - 1`)
+		},
+		"added stock, and a change since": func(b *bundle, item Item) {
+			b.sql(`UPDATE inventory.stock SET total = total - 2, available = available - 2, rev = rev - 1, version = version - 1`)
+			b.inTx(func(tx pgx.Tx) error { return b.Change(b.t.Context(), tx, item.ID, Change{Paused: new(false)}) })
+			if err := b.Apply(b.t.Context(), item.ID); err != nil {
+				b.t.Fatal(err)
+			}
+		},
+		"a Load": func(b *bundle, _ Item) { b.sql(`UPDATE inventory.stock SET epoch = epoch - 1, version = version - 1`) },
+		"a closing": func(b *bundle, item Item) {
+			no := b.written(item, 8)
+			b.mustRelease(b.close(no))
+			b.orders.set(no, orderevent.StatusPending)
+			b.sql(`UPDATE inventory.stock SET available = available - 1, version = version - 1`)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			item, epoch := b.loaded(onSale(1, 2))
+			b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
+			if err := b.Apply(t.Context(), item.ID); err != nil {
+				t.Fatal(err)
+			}
+			a := one(9)
+			b.reserve(item, epoch, a)
+			b.write(item, epoch, a)
+			b.mustStand(item, Good)
+			lose(b, item)
+			b.mustStand(item, Ahead)
+			b.load(item)
+			b.mustStand(item, Good)
+			available := b.bookRowOf(item).Available
+			mustBe(t, "remaining", b.state(item).Remaining, available)
+			b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{Paused: new(true)}) })
+			if err := b.Apply(t.Context(), item.ID); err != nil {
+				t.Fatal(err)
+			}
+			mustBe(t, "gate", b.reserve(item, b.state(item).Epoch, one(1)).Gate, Paused)
+		})
+	}
+}
+
+// A change, a Load or a return between Health's two reads is no sign of a loss.
+func TestHealthIsNotMisledByWhatHappensMeanwhile(t *testing.T) {
+	t.Parallel()
+	for what, meanwhile := range map[string]func(b *bundle, item Item, no ids.ID){
+		"a change": func(b *bundle, item Item, _ ids.ID) {
+			b.inTx(func(tx pgx.Tx) error { return b.Change(b.t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
+			if err := b.Apply(b.t.Context(), item.ID); err != nil {
+				b.t.Error(err)
+			}
+		},
+		"a Load":   func(b *bundle, item Item, _ ids.ID) { b.load(item) },
+		"a return": func(b *bundle, _ Item, no ids.ID) { b.mustRelease(b.close(no)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			item, _ := b.loaded(onSale(1, 2))
+			no := b.written(item, 1)
+			other := b.instance()
+			other.deps.Redis = redis.NewClient(b.rdb.Options())
+			defer func() { _ = other.deps.Redis.Close() }()
+			other.deps.Redis.AddHook(&beforeFirst{do: func() { meanwhile(b, item, no) }})
+			seen, err := other.Health(t.Context(), []Item{item})
+			if err != nil || seen[0] != Good {
+				t.Errorf("status %d, %v", seen[0], err)
+			}
+		})
+	}
+}
+
+// beforeFirst runs a function before a client's first pipeline.
+type beforeFirst struct {
+	sendsTwice
+	once sync.Once
+	do   func()
+}
+
+func (h *beforeFirst) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.once.Do(h.do)
+		return next(ctx, cmds)
+	}
+}
+
+func (b *bundle) sql(statement string) {
+	b.t.Helper()
+	if _, err := b.db.Exec(b.t.Context(), statement); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) bookRowOf(item Item) BookRow {
+	b.t.Helper()
+	row, ok, err := b.Book(b.t.Context(), item.ID)
+	if err != nil || !ok {
+		b.t.Fatal(ok, err)
+	}
+	return row
 }
 
 // Health reads the other nodes of a cluster although one is down.

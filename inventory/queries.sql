@@ -61,9 +61,8 @@ SELECT (s.closes_at <= clock_timestamp() AND NOT EXISTS (
     SELECT FROM platform.leases l WHERE l.name = @load_lease AND l.expires_at > clock_timestamp()
 ))::boolean AS over FROM inventory.stock s WHERE s.item_id = @item_id AND s.shard = @shard;
 
--- name: Progress :many
--- The epoch and revision of items, to be compared with their state in Redis.
-SELECT item_id, shard, epoch, rev FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);
+-- name: StockOfItems :many
+SELECT * FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);
 
 -- name: LoadedStock :many
 -- The stock of items that Redis may have keys of: loaded, and not settled since.

@@ -34,6 +34,7 @@ var whyFenced = map[inventory.Status]string{
 	inventory.Restarted: "Redis was restarted or failed over since it was loaded.",
 	inventory.Loading:   "Its Load has not finished.",
 	inventory.Outdated:  "Redis has lost the last Load and is back at its state before it; every attempt is refused.",
+	inventory.Ahead:     "Postgres has lost changes that Redis has, so the item is loaded again.",
 }
 
 // fencedItems finds items on sale that Redis does not decide, with the reason.

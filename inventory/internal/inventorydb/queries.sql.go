@@ -376,43 +376,6 @@ func (q *Queries) OtherItemsUnsettled(ctx context.Context, arg OtherItemsUnsettl
 	return exists, err
 }
 
-const progress = `-- name: Progress :many
-SELECT item_id, shard, epoch, rev FROM inventory.stock WHERE item_id = ANY($1::bigint[])
-`
-
-type ProgressRow struct {
-	ItemID int64
-	Shard  int16
-	Epoch  int64
-	Rev    int64
-}
-
-// The epoch and revision of items, to be compared with their state in Redis.
-func (q *Queries) Progress(ctx context.Context, itemIds []int64) ([]ProgressRow, error) {
-	rows, err := q.db.Query(ctx, progress, itemIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ProgressRow
-	for rows.Next() {
-		var i ProgressRow
-		if err := rows.Scan(
-			&i.ItemID,
-			&i.Shard,
-			&i.Epoch,
-			&i.Rev,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const raiseEpoch = `-- name: RaiseEpoch :execrows
 UPDATE inventory.stock SET epoch = $1, version = version + 1, updated_at = clock_timestamp()
 WHERE item_id = $2 AND shard = $3 AND epoch < $1
@@ -488,6 +451,49 @@ SELECT item_id, shard, activity_id, per_activity, total, available, backup, writ
 
 func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventoryStock, error) {
 	rows, err := q.db.Query(ctx, stockOfItem, itemID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InventoryStock
+	for rows.Next() {
+		var i InventoryStock
+		if err := rows.Scan(
+			&i.ItemID,
+			&i.Shard,
+			&i.ActivityID,
+			&i.PerActivity,
+			&i.Total,
+			&i.Available,
+			&i.Backup,
+			&i.WrittenOff,
+			&i.Unlimited,
+			&i.UserLimit,
+			&i.Rebuy,
+			&i.OpensAt,
+			&i.ClosesAt,
+			&i.Paused,
+			&i.Epoch,
+			&i.Rev,
+			&i.Version,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stockOfItems = `-- name: StockOfItems :many
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = ANY($1::bigint[])
+`
+
+func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]InventoryStock, error) {
+	rows, err := q.db.Query(ctx, stockOfItems, itemIds)
 	if err != nil {
 		return nil, err
 	}
