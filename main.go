@@ -256,7 +256,7 @@ func (s *server) openStores(ctx context.Context, stores cli.Stores) error {
 	}
 	s.app.OnStop("lock nodes", func(context.Context) error { return s.locks.Close() })
 	if stores.NATSURL == "" {
-		lock, err := pg.AcquireInstanceLock(ctx, stores.DatabaseURL)
+		lock, err := pg.AcquireInstanceLock(ctx, stores.DatabaseURL, s.log)
 		if err != nil {
 			return err
 		}

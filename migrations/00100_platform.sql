@@ -38,20 +38,27 @@ CREATE TABLE platform.inbox_default PARTITION OF platform.inbox DEFAULT;
 
 -- Creates the partitions from yesterday to `ahead` days from today. A day with
 -- rows already in the default partition stays there: moving them is not worth a
--- lock during a sale.
+-- lock during a sale. A partition is created alone and then attached, which,
+-- unlike PARTITION OF, lets writers pass; only queries of all days wait for its
+-- lock on the default partition. That lock conflicts with a reader of all
+-- tables, such as pg_dump, so it is given up after 200 ms (SQLSTATE 55P03): the
+-- housekeeper has a week for further attempts.
 -- +goose StatementBegin
 CREATE FUNCTION platform.ensure_day_partitions(ahead int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     d    date;
     base text;
+    part text;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('platform.ensure_day_partitions'));
+    PERFORM set_config('lock_timeout', '200ms', true);
     FOREACH base IN ARRAY ARRAY['outbox', 'inbox'] LOOP
         FOR d IN SELECT generate_series((now() AT TIME ZONE 'UTC')::date - 1, (now() AT TIME ZONE 'UTC')::date + ahead, '1 day')::date LOOP
-            IF to_regclass(format('platform.%I', base || '_' || to_char(d, 'YYYYMMDD'))) IS NULL THEN
+            part := base || '_' || to_char(d, 'YYYYMMDD');
+            IF to_regclass(format('platform.%I', part)) IS NULL THEN
                 BEGIN
-                    EXECUTE format('CREATE TABLE platform.%I PARTITION OF platform.%I FOR VALUES FROM (%L) TO (%L)',
-                        base || '_' || to_char(d, 'YYYYMMDD'), base, d, d + 1);
+                    EXECUTE format('CREATE TABLE platform.%I (LIKE platform.%I INCLUDING DEFAULTS INCLUDING STORAGE)', part, base);
+                    EXECUTE format('ALTER TABLE platform.%I ATTACH PARTITION platform.%I FOR VALUES FROM (%L) TO (%L)', base, part, d, d + 1);
                 EXCEPTION WHEN check_violation THEN
                     NULL;
                 END;

@@ -2,7 +2,6 @@ package order
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"stampede/platform/edge/httpx"
@@ -12,8 +11,8 @@ import (
 // The order writer's alarms.
 var (
 	alarmWriterStuck = alarm.Define("writer-stuck", alarm.Critical,
-		"The order writer cannot commit a batch and keeps retrying. Shoppers wait in line, and nothing is lost.",
-		"Read the log line \"orders not written, trying again\" and the alarm's detail; check the health, locks and disk of Postgres. The writer continues by itself.")
+		"The order writer cannot commit a batch, or the orders of the item that the subject names, and keeps retrying. Shoppers wait in line, and nothing is lost.",
+		"Read the alarm's detail and the log line \"orders not written, trying again\", for an item \"orders of an item wait for a locked row\"; check the health, locks and disk of Postgres. The writer continues by itself.")
 	alarmShortfall = alarm.Define("stock-shortfall", alarm.Critical,
 		"Redis granted more units than Postgres had. The order numbers beyond were refused; nothing was oversold.",
 		"Pause the item and run `stampede verify`. Check whether Redis was restored from a backup or failed over to a replica that was behind.")
@@ -28,24 +27,20 @@ const (
 	// than it takes to detect a failover of Postgres.
 	stuckAttempts = 8
 	// stuckSubject is constant: there is one writer, whatever batch it is stuck
-	// at.
+	// at. What is aside has its item's subject.
 	stuckSubject = writerName
 	// stuckTimeout bounds recording the alarm, since Postgres may be what is
 	// broken.
 	stuckTimeout = 2 * time.Second
 )
 
-// raiseAlarm raises the alarm for a batch that cannot be written. The retries
+// raiseAlarm raises the alarm for messages that cannot be written. The retries
 // continue meanwhile. If Postgres does not accept the alarm, it is logged, and
 // recorded after a batch has been written.
-func (s *Service) raiseAlarm(ctx context.Context, failures int, messages []message, cause error) {
-	if failures < stuckAttempts {
-		return
-	}
+func (s *Service) raiseAlarm(ctx context.Context, subject, detail string) {
 	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
 	defer cancel()
-	detail := fmt.Sprintf("%d messages, the first about item %d, failed %d times: %v", len(messages), messages[0].batch.ItemID, failures, cause)
-	if err := s.late.Raise(ctx, s.deps.DB, alarmWriterStuck, stuckSubject, detail); err != nil {
+	if err := s.late.Raise(ctx, s.deps.DB, alarmWriterStuck, subject, detail); err != nil {
 		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
 	}
 }

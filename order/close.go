@@ -80,9 +80,35 @@ func (s *Service) ClaimDue(ctx context.Context, limit int) ([]ids.ID, error) {
 
 // CloseClaimed makes the third step: of the given orders it closes those that
 // are still pending and whose claim is in force, returns their units to the
-// stock and writes the events, in one transaction. reason is ReasonTimeout or
-// ReasonCanceled. It returns the orders that it closed and has announced them.
+// stock and writes the events, in one transaction. If another transaction keeps
+// one of their rows locked, it closes each item's orders in a transaction of
+// their own. reason is ReasonTimeout or ReasonCanceled. It returns the orders
+// that it closed and has announced, also with an error about the others.
 func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string) ([]orderevent.Order, error) {
+	closed, err := s.closeTogether(ctx, nos, reason)
+	if !pg.LockTimedOut(err) || len(nos) == 1 {
+		return closed, err
+	}
+	rows, unread := s.readRows(ctx, nos)
+	if unread != nil {
+		return nil, errors.Join(err, unread)
+	}
+	items := make(map[int64][]ids.ID)
+	for _, no := range nos {
+		items[rows[no].ItemID] = append(items[rows[no].ItemID], no)
+	}
+	if len(items) == 1 {
+		return nil, err
+	}
+	var errs []error
+	for _, of := range items {
+		some, err := s.closeTogether(ctx, of, reason)
+		closed, errs = append(closed, some...), append(errs, err)
+	}
+	return closed, errors.Join(errs...)
+}
+
+func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, reason string) ([]orderevent.Order, error) {
 	if len(nos) == 0 {
 		return nil, nil
 	}
@@ -93,7 +119,7 @@ func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string)
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	var closed []orderevent.Order
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err := pg.InTxWaiting(ctx, s.deps.DB, s.cfg.LockWait/4, func(tx pgx.Tx) error {
 		closed = closed[:0] // InTx may run this again
 		q := orderdb.New(tx)
 		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: nos, Buckets: bucketsOf(nos)})

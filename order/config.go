@@ -27,6 +27,11 @@ type Config struct {
 	// MaxRetryDelay is the longest pause between two attempts of the writer while
 	// Postgres does not accept the orders; the first pause is 50 ms.
 	MaxRetryDelay time.Duration
+	// LockWait is how long the writer's transaction waits for a lock before it is
+	// split by item. Transactions lock a stock row for milliseconds, a Load for
+	// a second or two. Derived from it: a fourth for what is aside and for
+	// closing, twenty times for the alarm.
+	LockWait time.Duration
 	// CacheMaxOrders bounds the cache: at most this many orders get CacheTTL
 	// within any CacheTTL, per process; the others get fillTTL and are read from
 	// Postgres again on demand. An order takes some 250 bytes of Redis, whose
@@ -56,6 +61,7 @@ func NewConfig(set Settings) Config {
 		Settings:       set,
 		MaxOrdersPerTx: 4096,
 		MaxRetryDelay:  5 * time.Second,
+		LockWait:       time.Second,
 		CacheMaxOrders: 1_000_000,
 		ListTimeout:    5 * time.Second,
 		SweepEvery:     time.Second,

@@ -24,7 +24,10 @@
 // aborts a transaction moves it one level up. When the data of a message is at
 // fault, the writer finds the message by settling each alone, and keeps it as a
 // dead letter. A message in the layout of a newer version stays in the queue for
-// an instance of that version.
+// an instance of that version. When another transaction keeps one of the rows
+// locked, the writer splits the set by item: each item's messages are written by
+// a goroutine of their own, and later ones follow them there until its row is
+// free, while the writer goes on with the other items (see type aside).
 //
 // # Invariants
 //
@@ -57,13 +60,16 @@
 // # Locks
 //
 // Stock rows by (item, shard), then orders by number, then payments. 40P01 and
-// 40001 are retried by pg.InTx. In the process: loader.mu and timers.mu, never
-// held while another lock is taken or a query runs.
+// 40001 are retried by pg.InTx. The writer waits a second at most for a lock,
+// closing a quarter of one; then each goes on item by item. In the process:
+// loader.mu, timers.mu and aside.mu, never held while another lock is taken or a
+// query runs.
 //
 // # Lifecycle
 //
 // New starts nothing. The writer ends when its context does: the transaction
-// under way gets 3 s, and messages that are not acknowledged are redelivered.
+// under way gets 3 s, and messages that are not acknowledged are redelivered,
+// those set aside at once.
 // The sweeper ends between two sweeps. A third worker empties the cache of a
 // Redis that took over from another. While Postgres is down the writer retries
 // with back-off and acknowledges nothing; while Redis is down orders are still

@@ -136,7 +136,7 @@ func (e *expiry) closeOrders(ctx context.Context, closable []ids.ID) {
 	log := e.orders.deps.Log
 	closed, err := e.orders.CloseClaimed(ctx, closable, orderevent.ReasonTimeout)
 	if err != nil {
-		log.WarnContext(ctx, "due orders not closed, retrying when their claim expires", "orders", len(closable), "error", err)
+		log.WarnContext(ctx, "due orders not closed, retrying when their claim expires", "orders", len(closable)-len(closed), "error", err)
 		return
 	}
 	if len(closed) < len(closable) {

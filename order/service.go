@@ -63,6 +63,7 @@ type Service struct {
 	fillFrom atomic.Int64
 	peers    Peers
 	timers   timers
+	aside    aside
 	// reading has a slot for each list query under way; see newReading.
 	reading chan struct{}
 	// due wakes this process's sweeper. It holds one signal: more would only make
@@ -85,6 +86,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		local:   freecache.NewCache(localCacheBytes),
 		reading: newReading(deps.DB.Config().MaxConns),
 		due:     make(chan struct{}, 1),
+		aside:   newAside(deps.DB.Config().MaxConns),
 	}
 	s.loader = newLoader(s.readThrough)
 	return s, nil

@@ -40,6 +40,7 @@ type message struct {
 
 // runWriter is the order-writer worker.
 func (s *Service) runWriter(ctx context.Context) error {
+	defer s.aside.working.Wait()
 	return s.deps.Bus.ConsumeGrants(ctx, func(handling context.Context, received []bus.Msg) {
 		s.write(handling, ctx.Done(), received)
 	})
@@ -47,8 +48,10 @@ func (s *Service) runWriter(ctx context.Context) error {
 
 // write turns messages into orders and acknowledges each once its effect is
 // committed. It retries until Postgres accepts them or stop closes; messages
-// that are not acknowledged stopGrace after that are redelivered.
+// that are not acknowledged stopGrace after that are redelivered. Messages of an
+// item whose stock row is locked are set aside.
 func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bus.Msg) {
+	outer := ctx // for what is set aside, which outlives this call
 	ctx, cancel := untilStopped(ctx, stop)
 	defer cancel()
 	messages := make([]message, 0, len(received))
@@ -72,31 +75,53 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 	s.leave(ctx, newer)
 	// Entries are taken in stream order, which redelivery may have changed.
 	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.Seq, b.Seq) })
+	messages = s.aside.follow(messages)
 	for len(messages) > 0 && ctx.Err() == nil {
-		n, entries := 0, 0
-		for n < len(messages) && (n == 0 || entries+len(messages[n].batch.Grants) <= s.cfg.MaxOrdersPerTx) {
-			entries += len(messages[n].batch.Grants)
-			n++
-		}
-		if !s.writeTogether(ctx, stop, messages[:n]) {
+		n := s.together(messages)
+		switch s.writeTogether(ctx, stop, messages[:n], s.cfg.LockWait) {
+		case stopped:
 			return
+		case locked:
+			s.setAside(outer, stop, messages[:n])
+			messages = append(messages[:n:n], s.aside.follow(messages[n:])...)
+		case committed:
 		}
 		messages = messages[n:]
 	}
 }
 
-// writeTogether settles messages in one transaction, and retries until it is
-// committed. It returns false if it was stopped before.
-func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messages []message) (written bool) {
+// together returns how many of the messages go into one transaction.
+func (s *Service) together(messages []message) (n int) {
+	entries := 0
+	for n < len(messages) && (n == 0 || entries+len(messages[n].batch.Grants) <= s.cfg.MaxOrdersPerTx) {
+		entries += len(messages[n].batch.Grants)
+		n++
+	}
+	return n
+}
+
+// ending is what became of a set of messages.
+type ending uint8
+
+const (
+	committed ending = iota
+	stopped          // before the commit
+	locked           // another transaction kept a lock for longer than the set may wait
+)
+
+// writeTogether settles messages in one transaction, which waits at most
+// lockWait for a lock, and retries other failures until it is committed or
+// stopped.
+func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messages []message, lockWait time.Duration) (end ending) {
 	began := time.Now()
 	if s.deps.Trace.On() {
 		followed, span := s.followMessages(ctx, messages)
 		ctx = followed
-		defer func() { span.End(notWritten(written)) }()
+		defer func() { span.End(notWritten(end)) }()
 	}
 	how, failures := optimistic, 0
 	for delay := firstRetry; ; {
-		out, err := s.attempt(ctx, messages, how)
+		out, err := s.attempt(ctx, messages, how, lockWait)
 		switch {
 		case err == nil:
 			s.metrics.writeTime.Observe(time.Since(began).Seconds())
@@ -105,7 +130,7 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 			}
 			// Even while stopping: what is committed is announced and acknowledged.
 			s.afterCommit(context.WithoutCancel(ctx), messages, out)
-			return true
+			return committed
 		case pg.ViolatesUnique(err, "") && how == optimistic:
 			how = careful
 			continue
@@ -115,22 +140,33 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 			continue
 		case badData(err) && len(messages) > 1:
 			// One message contains data that Postgres cannot store. Settled alone, each
-			// of the others succeeds.
+			// of the others succeeds. A message that is settled twice is known.
 			for i := range messages {
-				if ctx.Err() != nil || !s.writeTogether(ctx, stop, messages[i:i+1]) {
-					return false
+				if ctx.Err() != nil {
+					return stopped
+				}
+				if end := s.writeTogether(ctx, stop, messages[i:i+1], lockWait); end != committed {
+					return end
 				}
 			}
-			return true
+			return committed
 		case badData(err):
-			return s.bury(ctx, stop, messages[0].Msg, err)
+			if !s.bury(ctx, stop, messages[0].Msg, err) {
+				return stopped
+			}
+			return committed
 		}
 		s.metrics.writeErrors.Inc()
+		if pg.LockTimedOut(err) && ctx.Err() == nil {
+			s.deps.Log.DebugContext(ctx, "orders not written, a row is locked", "messages", len(messages), "error", err)
+			return locked
+		}
 		s.deps.Log.WarnContext(ctx, "orders not written, trying again", "messages", len(messages), "retry_in", delay, "error", err)
-		failures++
-		s.raiseAlarm(ctx, failures, messages, err)
+		if failures++; failures >= stuckAttempts {
+			s.raiseAlarm(ctx, stuckSubject, fmt.Sprintf("%d messages, the first about item %d, failed %d times: %v", len(messages), messages[0].batch.ItemID, failures, err))
+		}
 		if !pause(stop, delay) {
-			return false
+			return stopped
 		}
 		delay = min(2*delay, s.cfg.MaxRetryDelay)
 	}
@@ -155,7 +191,7 @@ func untilStopped(ctx context.Context, stop <-chan struct{}) (context.Context, c
 }
 
 // attempt runs one transaction under its own deadline.
-func (s *Service) attempt(ctx context.Context, messages []message, how care) (settled, error) {
+func (s *Service) attempt(ctx context.Context, messages []message, how care, lockWait time.Duration) (settled, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	batches := make([]*seckillevent.Batch, len(messages))
@@ -163,7 +199,7 @@ func (s *Service) attempt(ctx context.Context, messages []message, how care) (se
 		batches[i] = m.batch
 	}
 	var out settled
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err := pg.InTxWaiting(ctx, s.deps.DB, lockWait, func(tx pgx.Tx) error {
 		var err error
 		out, err = s.settle(ctx, tx, batches, how)
 		return err

@@ -30,11 +30,18 @@ func (s *Service) followMessages(ctx context.Context, messages []message) (conte
 	return s.deps.Trace.Follow(ctx, spanWrite, carried, attribute.Int("messages", len(messages)), attribute.Int("grants", grants))
 }
 
-var errStopped = errors.New("stopped before the commit; the grants will be redelivered")
+var (
+	errStopped = errors.New("stopped before the commit; the grants will be redelivered")
+	errLocked  = errors.New("a row is locked; the grants are written item by item")
+)
 
-func notWritten(written bool) error {
-	if written {
-		return nil
+func notWritten(end ending) error {
+	switch end {
+	case stopped:
+		return errStopped
+	case locked:
+		return errLocked
+	case committed:
 	}
-	return errStopped
+	return nil
 }

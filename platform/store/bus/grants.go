@@ -31,8 +31,8 @@ const (
 // blocking receive, then whatever else is waiting, at most 64 messages. No
 // timer collects more: while one batch is handled, the next one grows. The
 // handler acknowledges each message once its effect is committed; the others
-// are redelivered after 10 s. Several instances, and several calls, share the
-// work.
+// are redelivered after 10 s, unless it keeps them with Msg.Keep. Several
+// instances, and several calls, share the work.
 //
 // It blocks until ctx ends, finishes the current batch, whose context does not
 // end with ctx, and returns nil.

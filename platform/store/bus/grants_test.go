@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,10 +73,17 @@ func TestAbandonedGrantsAreRedelivered(t *testing.T) {
 
 func TestSlowHandlerKeepsItsGrants(t *testing.T) {
 	t.Parallel()
+	t.Run("while it runs", func(t *testing.T) { t.Parallel(); slowGrants(t, false) })
+	t.Run("after it returned", func(t *testing.T) { t.Parallel(); slowGrants(t, true) })
+}
+
+func slowGrants(t *testing.T, keep bool) {
+	t.Helper()
 	b := bustest.Open(t)
 	const wait = time.Second
 	bus.SetGrantsAckWait(b, wait)
 	mustPublish(t, b, "grants.1", "x")
+	var settling sync.WaitGroup
 	started, finish := make(chan struct{}, 1), make(chan struct{})
 	handle := func(_ context.Context, batch []bus.Msg) {
 		for _, m := range batch {
@@ -83,10 +91,18 @@ func TestSlowHandlerKeepsItsGrants(t *testing.T) {
 				t.Error("the message went to a second worker while the first was handling it")
 			}
 			started <- struct{}{}
-			<-finish
-			if err := m.Ack(); err != nil {
-				t.Errorf("ack: %v", err)
+			settle := func() {
+				<-finish
+				if err := m.Ack(); err != nil {
+					t.Errorf("ack: %v", err)
+				}
 			}
+			if !keep {
+				settle()
+				continue
+			}
+			m.Keep()
+			settling.Go(settle)
 		}
 	}
 	consumeGrants(t, b, handle)
@@ -98,6 +114,7 @@ func TestSlowHandlerKeepsItsGrants(t *testing.T) {
 	case <-time.After(2 * wait):
 	}
 	close(finish)
+	settling.Wait()
 	eventually(t, 2*time.Second, "it is acknowledged", func() bool {
 		n, err := b.GrantsBacklog(t.Context())
 		return err == nil && n == 0

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,17 @@ type Msg struct {
 	Ack func() error
 	// Nak requests redelivery after a delay (0 = immediately).
 	Nak func(delay time.Duration) error
+
+	kept *atomic.Bool // set by Keep
+}
+
+// Keep lets a handler of grants return before it has settled the message: the
+// bus goes on extending the ack wait until Ack or Nak. The handler must call one
+// of them before the process stops consuming.
+func (m Msg) Keep() {
+	if m.kept != nil {
+		m.kept.Store(true)
+	}
 }
 
 // held is a message that is received but not yet settled.
@@ -34,11 +46,13 @@ type held struct {
 	raw     jetstream.Msg
 	at      time.Time // when the stream stored it, by the server's clock
 	settled atomic.Bool
+	keep    atomic.Bool
 }
 
 // hold wraps a received message.
 func hold(raw jetstream.Msg) *held {
 	h := &held{raw: raw}
+	h.Msg.kept = &h.keep
 	h.Subject, h.Data, h.Trace = raw.Subject(), raw.Data(), raw.Headers().Get(traceHeader)
 	if id, err := ids.Parse(raw.Headers().Get(jetstream.MsgIDHeader)); err == nil {
 		h.ID = id
@@ -64,7 +78,7 @@ func hold(raw jetstream.Msg) *held {
 
 // keepAlive reports progress on a batch's unsettled messages to the server
 // every third of wait, so that a slow handler's messages are not redelivered
-// meanwhile. The returned function ends that.
+// meanwhile. The returned function ends that, except for kept messages.
 func keepAlive(batch []*held, wait time.Duration) (stop func()) {
 	every := wait / 3
 	var timer *time.Timer
@@ -72,18 +86,23 @@ func keepAlive(batch []*held, wait time.Duration) (stop func()) {
 	ready := make(chan struct{}) // orders the write of timer before its use
 	timer = time.AfterFunc(every, func() {
 		<-ready
+		kept := false
 		for _, h := range batch {
-			if !h.settled.Load() {
-				_ = h.raw.InProgress() // without a connection the message is redelivered, which handlers tolerate
+			if h.settled.Load() || done.Load() && !h.keep.Load() {
+				continue
 			}
+			kept = kept || h.keep.Load()
+			_ = h.raw.InProgress() // without a connection the message is redelivered, which handlers tolerate
 		}
-		if !done.Load() {
+		if kept || !done.Load() {
 			timer.Reset(every)
 		}
 	})
 	close(ready)
 	return func() {
 		done.Store(true)
-		timer.Stop()
+		if !slices.ContainsFunc(batch, func(h *held) bool { return h.keep.Load() && !h.settled.Load() }) {
+			timer.Stop()
+		}
 	}
 }

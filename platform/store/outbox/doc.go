@@ -21,7 +21,8 @@
 // immediately, nothing has to be renewed, and it works through a connection
 // pooler. The transaction stays open while its window is published: some 80 ms
 // for 256 events, at most the bus's publish deadline. The relay gives up on a
-// hanging Postgres after 10 s.
+// hanging Postgres after 10 s, and Postgres on a relay that publishes for 15 s or
+// has frozen: another relay then sends the window again.
 //
 // # When the bus loses its events
 //

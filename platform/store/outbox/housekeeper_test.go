@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -144,5 +145,82 @@ func TestHousekeeperRemovesOldRecords(t *testing.T) {
 		if alarms, letters := left(); alarms != c.alarms || letters != c.letters {
 			t.Errorf("after %s: alarms %q and letters %q are left", c.keep, alarms, letters)
 		}
+	}
+}
+
+// TestPartitionsAreNotCreatedAtTheWritersExpense holds what a pg_dump holds, a
+// shared lock on every table, while a day's partition is missing.
+func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	missing := "platform.outbox_" + time.Now().UTC().AddDate(0, 0, 7).Format("20060102")
+	if _, err := pool.Exec(t.Context(), `DROP TABLE `+missing); err != nil {
+		t.Fatal(err)
+	}
+	dump, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dump.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := dump.Exec(t.Context(), `LOCK TABLE platform.outbox IN ACCESS SHARE MODE`); err != nil { // with its partitions
+		t.Fatal(err)
+	}
+	tidied := make(chan error, 1)
+	go func() { tidied <- outbox.NewHousekeeper(pool, quarter, discard()).Tidy(t.Context()) }()
+	pgtest.Eventually(t, 5*time.Second, func() (waits bool) {
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
+			AND relation IN ('platform.outbox'::regclass, 'platform.outbox_default'::regclass))`).Scan(&waits)
+		return err == nil && waits
+	}, "the housekeeper to wait for its lock")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := outbox.Append(ctx, tx, "events.a", []byte{})
+		return err
+	})
+	if err != nil {
+		t.Errorf("a writer beside it: %v", err)
+	}
+	select {
+	case err := <-tidied:
+		if !pg.LockTimedOut(err) {
+			t.Errorf("tidy: %v, want a lock time-out", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the housekeeper still waits for its lock")
+	}
+	if err := dump.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := outbox.NewHousekeeper(pool, quarter, discard()).Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(partitions(t, pool), missing) {
+		t.Error("the partition was not created after the dump")
+	}
+}
+
+// A partition that is attached is as one created by PARTITION OF.
+func TestPartitionsHaveTheParentsShape(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	day := time.Now().UTC().AddDate(0, 0, 3)
+	name := "outbox_" + day.Format("20060102")
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE platform.twin PARTITION OF platform.outbox FOR VALUES FROM ($$2001-01-01$$) TO ($$2001-01-02$$)`); err != nil {
+		t.Fatal(err)
+	}
+	shape := func(table string) (s string) {
+		t.Helper()
+		if err := pool.QueryRow(t.Context(), `SELECT
+			(SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull, attstorage, pg_get_expr(adbin, adrelid)), ', ' ORDER BY attnum)
+			 FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE attrelid = ('platform.' || $1)::regclass AND attnum > 0)
+			|| (SELECT string_agg(replace(pg_get_indexdef(indexrelid), $1, ''), ', ' ORDER BY replace(pg_get_indexdef(indexrelid), $1, '')) FROM pg_index WHERE indrelid = ('platform.' || $1)::regclass)
+			|| (SELECT count(*) FROM pg_constraint WHERE conrelid = ('platform.' || $1)::regclass)`, table).Scan(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if got, want := shape(name), shape("twin"); got != want {
+		t.Errorf("attached:\n%s\ncreated:\n%s", got, want)
 	}
 }

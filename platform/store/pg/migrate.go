@@ -6,12 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the database/sql driver that goose needs
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
 	"stampede/migrations"
+	"stampede/platform/base/app"
+)
+
+const (
+	// ddlWait bounds how long a migration waits for a table's lock, because
+	// every statement on the table queues behind it.
+	ddlWait = time.Second
+	// ddlPause lets those statements run before the next attempt.
+	ddlPause = time.Second
+	// ddlAttempts last for a minute or so. A migration that a longer reader
+	// holds up, such as a pg_dump, has to be started again after it.
+	ddlAttempts = 30
 )
 
 // ErrNewerData means that the database was migrated by a newer Stampede.
@@ -25,41 +38,72 @@ var ErrUnreleased = errors.New("a build from before the first release created th
 // Migrate brings the database to this binary's schema, which is version to, and
 // makes sure that the next days' partitions exist. Several processes may call
 // it concurrently: an advisory lock lets one work while the others wait. from
-// is the database's version before the call; 0 is an empty database.
+// is the database's version before the call; 0 is an empty database. A lock that
+// another session keeps ends it after a minute.
 func Migrate(ctx context.Context, databaseURL string) (from, to int64, err error) {
-	db, err := sql.Open("pgx", databaseURL)
-	if err != nil {
-		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
-	}
-	defer func() { _ = db.Close() }()
+	return migrate(ctx, databaseURL, ddlWait, ddlPause)
+}
 
+func migrate(ctx context.Context, databaseURL string, wait, pause time.Duration) (from, to int64, err error) {
+	cfg, err := connConfig(databaseURL)
+	if err != nil {
+		return 0, 0, err
+	}
+	bound(cfg, "stampede migrate", setting{"lock_timeout", int(wait.Milliseconds())})
+	db := stdlib.OpenDB(*cfg)
+	defer func() { _ = db.Close() }()
+	from = unread
+	for attempt := 1; ; attempt++ {
+		before, to, err := migrateOnce(ctx, db)
+		if from == unread {
+			from = before // a later attempt finds what an earlier one did
+		}
+		switch {
+		case err == nil:
+			return from, to, nil
+		case attempt == ddlAttempts || !LockTimedOut(err):
+			return 0, 0, err
+		}
+		if end := app.Sleep(ctx, pause); end != nil {
+			return 0, 0, errors.Join(err, end)
+		}
+	}
+}
+
+// unread is a version that could not be read.
+const unread = -1
+
+// migrateOnce migrates, unless a lock keeps it from it. It returns the version
+// before, if it could read it, even with an error.
+func migrateOnce(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {
-		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
+		return unread, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithSessionLocker(locker))
 	if err != nil {
-		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
+		return unread, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
 	from, err = p.GetDBVersion(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("pg: migrate: read version: %w", err)
+		return unread, 0, fmt.Errorf("pg: migrate: read version: %w", err)
 	}
 	sources := p.ListSources()
 	to = sources[len(sources)-1].Version
 	known := func(s *goose.Source) bool { return s.Version == from }
 	switch {
 	case from > to:
-		return 0, 0, fmt.Errorf("the database has schema version %d, this program %d: %w", from, to, ErrNewerData)
+		return from, 0, fmt.Errorf("the database has schema version %d, this program %d: %w", from, to, ErrNewerData)
 	case from != 0 && !slices.ContainsFunc(sources, known):
-		return 0, 0, fmt.Errorf("the database has schema version %d, which this program does not know: %w", from, ErrUnreleased)
+		return from, 0, fmt.Errorf("the database has schema version %d, which this program does not know: %w", from, ErrUnreleased)
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return 0, 0, fmt.Errorf("pg: migrate: %w", err)
+		return from, 0, fmt.Errorf("pg: migrate: %w", err)
 	}
 	// On goose's connection, which belongs to database/sql and not to pgx.
-	if _, err := db.ExecContext(ctx, `SELECT platform.ensure_day_partitions(7)`); err != nil {
-		return 0, 0, fmt.Errorf("pg: create partitions: %w", err)
+	// Behind a lock that another session keeps, the housekeeper does it later.
+	if _, err := db.ExecContext(ctx, `SELECT platform.ensure_day_partitions(7)`); err != nil && !LockTimedOut(err) {
+		return from, 0, fmt.Errorf("pg: create partitions: %w", err)
 	}
 	return from, to, nil
 }

@@ -1,9 +1,11 @@
 package pg_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
@@ -46,5 +48,43 @@ func TestMigrateAgainChangesNothing(t *testing.T) {
 	from, to, err := pg.Migrate(t.Context(), pgtest.DatabaseURL(t))
 	if err != nil || from != to || from == 0 {
 		t.Errorf("from %d to %d: %v", from, to, err)
+	}
+}
+
+// TestMigrationLeavesTheLockQueue: a migration that cannot have its lock lets the
+// statements behind it pass, and tries again.
+func TestMigrationLeavesTheLockQueue(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	tx, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE goose_db_version`); err != nil {
+		t.Fatal(err)
+	}
+	migrated := make(chan error, 1)
+	go func() {
+		_, _, err := pg.MigrateWithin(t.Context(), db.Config().ConnString(), 20*time.Millisecond, time.Millisecond)
+		migrated <- err
+	}()
+	waits := map[time.Time]bool{}
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		var began time.Time
+		if err := tx.QueryRow(t.Context(), `SELECT pg_stat_clear_snapshot()`).Scan(nil); err != nil {
+			return false
+		}
+		if err := tx.QueryRow(t.Context(), `SELECT query_start FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'stampede migrate' AND wait_event_type = 'Lock'`).Scan(&began); err == nil {
+			waits[began] = true
+		}
+		return len(waits) > 1
+	}, "a second attempt")
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Errorf("after the lock was free: %v", err)
 	}
 }

@@ -21,15 +21,15 @@ const MinVersion = 150000
 
 // Open connects a pool for one module. name appears in pg_stat_activity, so
 // that an operator sees which module has a connection; maxConns is the module's
-// whole budget, so that one module's rush cannot starve another's callbacks.
+// whole budget, so that one module's rush cannot starve another's callbacks. Its
+// sessions and locks are bounded, see sessionSettings.
 func Open(ctx context.Context, url, name string, maxConns int32) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("pg: parse database URL: %w", err)
 	}
 	cfg.MaxConns = maxConns
-	cfg.ConnConfig.RuntimeParams["application_name"] = "stampede " + name
-	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	bound(cfg.ConnConfig, "stampede "+name)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("pg: open pool for %s: %w", name, err)
@@ -71,6 +71,18 @@ const txAttempts = 5
 // (40P01) or serialization failure (40001) rolls back and runs fn again, at
 // most txAttempts times, so fn must have no effect outside the transaction.
 func InTx(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
+	return inTx(ctx, db, pgx.TxOptions{}, fn)
+}
+
+// InTxWaiting is InTx for a transaction that waits at most lockWait, rounded to
+// milliseconds, for any lock; then it fails as LockTimedOut says. The bound
+// travels with BEGIN, without a round trip of its own.
+func InTxWaiting(ctx context.Context, db Beginner, lockWait time.Duration, fn func(tx pgx.Tx) error) error {
+	begin := fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
+	return inTx(ctx, db, pgx.TxOptions{BeginQuery: begin}, fn)
+}
+
+func inTx(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(tx pgx.Tx) error) error {
 	var err error
 	for attempt := range txAttempts {
 		if attempt > 0 {
@@ -79,7 +91,7 @@ func InTx(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
 				return errors.Join(err, end)
 			}
 		}
-		err = once(ctx, db, fn)
+		err = once(ctx, db, opts, fn)
 		if err == nil || !Retryable(err) {
 			return err
 		}
@@ -87,8 +99,8 @@ func InTx(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
 	return fmt.Errorf("pg: gave up after %d attempts: %w", txAttempts, err)
 }
 
-func once(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
-	tx, err := db.BeginTx(ctx, pgx.TxOptions{})
+func once(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+	tx, err := db.BeginTx(ctx, opts)
 	if err != nil {
 		return fmt.Errorf("pg: begin: %w", err)
 	}
@@ -107,6 +119,14 @@ func once(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
 func Retryable(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001")
+}
+
+// LockTimedOut reports whether err means that another transaction kept a lock
+// for longer than the failed one may wait: lock_timeout, or statement_timeout
+// where an operator sets one.
+func LockTimedOut(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "57014")
 }
 
 // ViolatesCheck reports whether err is a violation of the named CHECK constraint.

@@ -2,9 +2,10 @@ package pg_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
@@ -39,31 +40,64 @@ func TestCloseDoesNotOutlastItsContext(t *testing.T) {
 	held.Release()
 }
 
-func TestInstanceLockHasOneHolder(t *testing.T) {
+// TestSessionsAreBounded: every connection has the profile, and what the URL
+// says about a setting counts.
+func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	url := pgtest.DatabaseURL(t)
-	first, err := pg.AcquireInstanceLock(t.Context(), url)
+	pool, err := pg.Open(t.Context(), url, "test", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pg.AcquireInstanceLock(t.Context(), url); !errors.Is(err, pg.ErrInstanceLocked) {
-		t.Fatalf("second lock: %v, want ErrInstanceLocked", err)
-	}
-	if err := first.Close(t.Context()); err != nil {
+	defer pool.Close()
+	var set int // through a unix socket, Postgres shows 0 for the TCP settings that it was given
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_settings WHERE name = ANY($1) AND source = 'session'`, pg.SessionSettings()).Scan(&set); err != nil {
 		t.Fatal(err)
 	}
-	second, err := pg.AcquireInstanceLock(t.Context(), url)
+	if set != len(pg.SessionSettings()) {
+		t.Errorf("%d of the settings %v are set", set, pg.SessionSettings())
+	}
+
+	// A client that vanishes or freezes in a transaction loses its locks.
+	short, err := pg.Open(t.Context(), url+"&idle_in_transaction_session_timeout=100&lock_timeout=5000", "test", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first holder's connection is gone and another has the lock: Watch
-	// must report it, which ends the process.
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := first.Watch(ctx); !errors.Is(err, pg.ErrInstanceLocked) {
-		t.Errorf("Watch = %v, want ErrInstanceLocked", err)
+	defer short.Close()
+	frozen, err := short.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := second.Close(t.Context()); err != nil {
-		t.Error(err)
+	defer func() { _ = frozen.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := frozen.Exec(t.Context(), `SELECT FROM platform.heartbeat FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `SELECT FROM platform.heartbeat FOR UPDATE`); err != nil {
+		t.Errorf("the row of a frozen client: %v", err)
+	}
+}
+
+func TestLockWaitTravelsWithBegin(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	err := pg.InTx(t.Context(), pool, func(holder pgx.Tx) error {
+		if _, err := holder.Exec(t.Context(), `SELECT FROM platform.heartbeat FOR UPDATE`); err != nil {
+			return err
+		}
+		err := pg.InTxWaiting(t.Context(), pool, 20*time.Millisecond, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SELECT FROM platform.heartbeat FOR UPDATE`)
+			return err
+		})
+		if !pg.LockTimedOut(err) {
+			t.Errorf("%v, want a lock time-out", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait string // of a session that had the bound for one transaction
+	if err := pool.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&wait); err != nil || wait != "0" {
+		t.Errorf("lock_timeout is %s after the transaction (%v)", wait, err)
 	}
 }

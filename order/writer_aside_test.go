@@ -1,0 +1,143 @@
+package order
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
+	"stampede/seckill/seckillevent"
+)
+
+// lockStock locks an item's stock row, as a client does that froze in mid-
+// transaction, until the returned function is called.
+func (s *bundle) lockStock(item int64) (release func()) {
+	s.t.Helper()
+	tx, err := s.db.Begin(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	release = func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) }
+	s.t.Cleanup(release)
+	if _, err := tx.Exec(s.t.Context(), `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, item); err != nil {
+		s.t.Fatal(err)
+	}
+	return release
+}
+
+func (s *bundle) writes(seq uint64, m *seckillevent.Batch) sent {
+	return envelope(s.t, seq, m.Encode(nil), m.ID)
+}
+
+// TestWriterSplitsSetWhenOneItemIsLocked: the other items' orders are written at
+// once, those of the locked item in stream order when it is free, and until then
+// an operator hears of it.
+func TestWriterSplitsSetWhenOneItemIsLocked(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.LockWait, c.MaxRetryDelay = 20*time.Millisecond, 20*time.Millisecond })
+	stuck, free, third := s.item(2), s.item(9), s.item(9)
+	release := s.lockStock(stuck.ItemID)
+	first, second, last := grants(stuck, 1), grants(stuck, 2), grants(stuck, 3) // for two units
+	a, c, late := grants(free, 1, 2), grants(third, 1), grants(free, 4)
+	locked := []sent{s.writes(2, first), s.writes(3, second), s.writes(6, last)}
+	others := []sent{s.writes(1, a), s.writes(4, c), s.writes(5, late)}
+	stop, returned := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(stop); <-returned })
+	go func() {
+		defer close(returned)
+		s.write(t.Context(), stop, []bus.Msg{others[1].Msg, locked[1].Msg, others[0].Msg, locked[0].Msg})
+		s.write(t.Context(), stop, []bus.Msg{others[2].Msg, locked[2].Msg}) // the next fetch
+	}()
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		return others[0].acked.Load() == 1 && others[1].acked.Load() == 1 && others[2].acked.Load() == 1
+	}, "the other items' orders")
+	requireEqual(t, "statuses", s.statuses(append(numbers(a), numbers(c)...)...), []string{"pending_payment", "pending_payment", "pending_payment"})
+	pgtest.Eventually(t, 5*time.Second, func() bool {
+		return s.count(`SELECT count(*) FROM platform.alarms WHERE code = 'writer-stuck' AND subject = $1`, itemSubject(stuck.ItemID)) == 1
+	}, "the alarm about the item")
+	for i := range locked {
+		requireEqual(t, "acks while locked", locked[i].acked.Load(), 0)
+	}
+	release()
+	pgtest.Eventually(t, 5*time.Second, func() bool { return locked[2].acked.Load() == 1 }, "the item's orders")
+	requireEqual(t, "statuses of the item, in stream order", s.statuses(append(append(numbers(first), numbers(second)...), numbers(last)...)...),
+		[]string{"pending_payment", "pending_payment", "refused/shortfall"})
+	s.aside.working.Wait()
+	requireEqual(t, "messages aside", s.aside.count, 0)
+	s.deliver(grants(free, 5), grants(stuck, 6)) // together again
+}
+
+// TestWriterReturnsWhatIsAsideAtTheStop: a process that stops leaves the locked
+// item's messages to the next one.
+func TestWriterReturnsWhatIsAsideAtTheStop(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.LockWait = 20 * time.Millisecond })
+	b := s.item(5)
+	release := s.lockStock(b.ItemID)
+	m := grants(b, 1)
+	msg := s.writes(1, m)
+	returned := make(chan struct{})
+	msg.Nak = func(time.Duration) error { close(returned); return nil }
+	stop := make(chan struct{})
+	s.write(t.Context(), stop, []bus.Msg{msg.Msg})
+	close(stop)
+	<-returned
+	s.aside.working.Wait()
+	requireEqual(t, "acks", msg.acked.Load(), 0)
+	release()
+	s.deliver(again(m))
+}
+
+// TestLockedItemLeavesTheStreamToTheOthers: more of its messages wait than a
+// consumer may have unacknowledged by default.
+func TestLockedItemLeavesTheStreamToTheOthers(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.LockWait = 20 * time.Millisecond })
+	stuck, free := s.item(2000), s.item(5)
+	release := s.lockStock(stuck.ItemID)
+	s.runWorker(s.Workers()[0].Run)
+	var all []bus.Outgoing
+	send := func(m *seckillevent.Batch) {
+		all = append(all, bus.Outgoing{Subject: seckillevent.GrantsSubject(m.ItemID), ID: m.ID, Data: m.Encode(nil)})
+	}
+	for user := range int64(1100) {
+		send(grants(stuck, user+1))
+	}
+	last := grants(free, 1)
+	send(last)
+	for _, err := range s.bus.PublishAll(t.Context(), all) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pgtest.Eventually(t, 10*time.Second, func() bool { return s.statuses(numbers(last)...)[0] == orderevent.StatusPending }, "the other item's order")
+	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1)
+	release()
+	pgtest.Eventually(t, 10*time.Second, func() bool {
+		backlog, err := s.bus.GrantsBacklog(t.Context())
+		return err == nil && backlog == 0
+	}, "the item's orders")
+	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1101)
+}
+
+// TestClosingSplitsSetWhenOneItemIsLocked: orders of other items close, and their
+// units return.
+func TestClosingSplitsSetWhenOneItemIsLocked(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config, _ *Deps) { c.LockWait = 80 * time.Millisecond })
+	stuck, free := s.item(5), s.item(5)
+	stuck.PayWindow, free.PayWindow = 0, 0
+	waiting, closable := s.placed(stuck, 1), s.placed(free, 2, 3)
+	release := s.lockStock(stuck.ItemID)
+	e := newExpiry(s.Service, noPayments{})
+	s.sweep(e)
+	requireEqual(t, "statuses", s.statuses(append(numbers(closable), numbers(waiting)...)...), []string{"closed/timeout", "closed/timeout", "pending_payment"})
+	requireEqual(t, "units", s.available(free.ItemID), 5)
+	release()
+	closed, err := s.CloseClaimed(t.Context(), append(numbers(closable), numbers(waiting)...), orderevent.ReasonTimeout)
+	if err != nil || len(closed) != 1 {
+		t.Errorf("after the lock: %v, %v", closed, err)
+	}
+}

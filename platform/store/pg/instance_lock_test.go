@@ -1,0 +1,203 @@
+package pg_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
+)
+
+// forgetful is a proxy that can forget its connections, as a NAT does: the
+// client's side breaks and the server hears nothing of it.
+type forgetful struct {
+	url     string
+	mu      sync.Mutex
+	clients []net.Conn
+}
+
+func newForgetful(t *testing.T, databaseURL string) *forgetful {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forgetful{url: fmt.Sprintf("host=127.0.0.1 port=%d user=%s password='%s' dbname=%s sslmode=disable",
+		listener.Addr().(*net.TCPAddr).Port, cfg.User, cfg.Password, cfg.Database)} //nolint:errcheck // it listens on TCP
+	var servers []net.Conn
+	var copying sync.WaitGroup
+	copying.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			network, address := pgconn.NetworkAddress(cfg.Host, cfg.Port)
+			server, err := (&net.Dialer{}).DialContext(t.Context(), network, address)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			f.mu.Lock()
+			f.clients, servers = append(f.clients, client), append(servers, server)
+			f.mu.Unlock()
+			copying.Go(func() { _, _ = io.Copy(client, server) })
+			copying.Go(func() { _, _ = io.Copy(server, client) }) // and the server's side stays open
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		f.forget()
+		f.mu.Lock()
+		for _, c := range servers {
+			_ = c.Close()
+		}
+		f.mu.Unlock()
+		copying.Wait()
+	})
+	return f
+}
+
+func (f *forgetful) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.clients {
+		_ = c.Close()
+	}
+	f.clients = nil
+}
+
+const (
+	check   = 20 * time.Millisecond
+	silence = 300 * time.Millisecond
+)
+
+// watch keeps a lock's holder alive and returns the end of its Watch.
+func watch(t *testing.T, l *pg.InstanceLock) (ended <-chan error, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Watch(ctx) }()
+	t.Cleanup(cancel)
+	return done, cancel
+}
+
+func holder(t *testing.T, url string) (pid int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	if err := conn.QueryRow(t.Context(), `SELECT coalesce((SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())), 0)`).Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// TestInstanceLockOutlivesItsConnection: the process takes the lock from its own
+// old session, which Postgres still believes in, and goes on.
+func TestInstanceLockOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	url := pgtest.DatabaseURL(t)
+	proxy := newForgetful(t, url)
+	lock, err := pg.AcquireInstanceLockWithin(t.Context(), proxy.url, check, silence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, stop := watch(t, lock)
+	for range 2 {
+		before := holder(t, url)
+		proxy.forget()
+		pgtest.Eventually(t, 10*time.Second, func() bool { now := holder(t, url); return now != 0 && now != before }, "a new session to take the lock")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Watch = %v", err)
+	}
+	if err := lock.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if pid := holder(t, url); pid != 0 {
+		t.Errorf("session %d has the lock after Close", pid)
+	}
+}
+
+// TestStartEndsTheSessionOfADeadHolder: the process was killed, and Postgres did
+// not notice.
+func TestStartEndsTheSessionOfADeadHolder(t *testing.T) {
+	t.Parallel()
+	url := pgtest.DatabaseURL(t)
+	proxy := newForgetful(t, url)
+	dead, err := pg.AcquireInstanceLockWithin(t.Context(), proxy.url, check, silence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.forget()
+	began := time.Now()
+	lock, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, silence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < silence {
+		t.Errorf("the lock changed hands after %s, before the holder was silent for %s", took, silence)
+	}
+	// It was only frozen: it finds its lock taken, by a process that lives.
+	_, stop := watch(t, lock)
+	ended, _ := watch(t, dead)
+	if err := <-ended; !errors.Is(err, pg.ErrInstanceLocked) {
+		t.Errorf("Watch of the old holder = %v, want ErrInstanceLocked", err)
+	}
+	stop()
+}
+
+// TestStartSparesALiveHolder: neither a holder that checks its connection nor a
+// session that is not Stampede's is ended.
+func TestStartSparesALiveHolder(t *testing.T) {
+	t.Parallel()
+	url := pgtest.DatabaseURL(t)
+	lock, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, silence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, stop := watch(t, lock)
+	before := holder(t, url)
+	if _, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, time.Minute); !errors.Is(err, pg.ErrInstanceLocked) {
+		t.Errorf("start beside a live holder: %v, want ErrInstanceLocked", err)
+	}
+	if pid := holder(t, url); pid != before {
+		t.Errorf("session %d has the lock, want %d", pid, before)
+	}
+	stop()
+	<-ended
+	if err := lock.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	other, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close(context.WithoutCancel(t.Context())) }()
+	if _, err := other.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(0x7374616d70656465)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pg.AcquireInstanceLock(t.Context(), url, slog.New(slog.DiscardHandler)); !errors.Is(err, pg.ErrInstanceLocked) {
+		t.Errorf("start beside an operator's session: %v, want ErrInstanceLocked", err)
+	}
+}
