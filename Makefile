@@ -70,7 +70,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 
 # Every test of the packages that sample in make test; the slowest takes some minutes.
 long: ## Play every permutation and long random histories against the models
-	@exec .ci/setup exec env STAMPEDE_LONG=1 go test -race -count=1 -timeout 2h $(TESTFLAGS) \
+	@exec .ci/setup exec env STAMPEDE_TEST_LONG=1 go test -race -count=1 -timeout 2h $(TESTFLAGS) \
 		$$(grep -rl --include='*_test.go' 'workshop/modeltest"' . | xargs -n 1 dirname | sort -u)
 
 # Every scenario kills real processes; one runs per core at a time.

@@ -16,7 +16,7 @@ import (
 const long = 1000
 
 // whole reports whether make long started the tests.
-func whole() bool { return os.Getenv("STAMPEDE_LONG") != "" }
+func whole() bool { return os.Getenv("STAMPEDE_TEST_LONG") != "" }
 
 // Checks sets how many cases the package's rapid tests run. Call it in
 // TestMain, before flags are parsed, so that -rapid.checks can override it.

@@ -9,7 +9,7 @@ import (
 )
 
 func TestPermutationsComeOnce(t *testing.T) {
-	t.Setenv("STAMPEDE_LONG", "1")
+	t.Setenv("STAMPEDE_TEST_LONG", "1")
 	want := [][]int{{1, 1, 2}, {1, 2, 1}, {2, 1, 1}}
 	if diff := cmp.Diff(want, modeltest.Permutations([]int{2, 1, 1}, 1)); diff != "" {
 		t.Error(diff)
@@ -18,7 +18,7 @@ func TestPermutationsComeOnce(t *testing.T) {
 	if n := len(modeltest.Permutations(six, 60)); n != 720 {
 		t.Errorf("%d orders of six events, want 720", n)
 	}
-	t.Setenv("STAMPEDE_LONG", "")
+	t.Setenv("STAMPEDE_TEST_LONG", "")
 	sample := modeltest.Permutations(six, 60)
 	if len(sample) != 60 {
 		t.Errorf("%d orders in the sample, want 60", len(sample))
