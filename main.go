@@ -404,8 +404,8 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 	if s.singleInstance {
 		parts.StreamDir, parts.StreamBytes = s.natsDir, (s.set.Bus.GrantsMaxMiB+s.set.Bus.EventsMaxMiB)<<20
 	}
-	samples := slices.Concat(s.inventory.Samples(), seckill.Checks(s.pools["seckill"], s.inventory))
-	probes = append(probes, s.seckill.Rush.FencedProbe(), alarm.Sampled(alarm.SampleEvery, samples))
+	samples := slices.Concat(s.inventory.Samples(), seckill.Samples(s.pools["seckill"], s.inventory))
+	probes = append(probes, s.seckill.Rush.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples))
 	workers, err := alarm.Workers(pool, s.set.Alarms, parts, s.log, s.registry, probes...)
 	if err != nil {
 		return err

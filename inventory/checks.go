@@ -10,7 +10,8 @@ import (
 )
 
 // Checks prove that nothing was oversold (I1), that Redis and Postgres agree on
-// every unit (I2) and that no mark in Redis lacks a live number (I8).
+// every unit and no item is stuck (I2), and that no mark in Redis lacks a live
+// number (I8).
 func (s *Service) Checks() []proof.Check {
 	return []proof.Check{
 		{ID: "I1", Name: "never oversold", Run: func(ctx context.Context) ([]proof.Violation, error) {
@@ -24,6 +25,8 @@ func (s *Service) Checks() []proof.Check {
 		{ID: "I2", Name: "nothing stuck", Run: func(ctx context.Context) ([]proof.Violation, error) {
 			return s.prove(ctx, (*cut).disagreements)
 		}},
+		{ID: "I2", Name: "every item on sale decides", Run: s.checkDeciding},
+		{ID: "I2", Name: "settled items have left Redis", Run: s.checkSettled},
 		{ID: "I8", Name: "no orphan in Redis", Run: func(ctx context.Context) ([]proof.Violation, error) {
 			return s.prove(ctx, (*cut).orphans)
 		}},
@@ -181,8 +184,11 @@ func (c *cut) disagreements() []finding {
 	marks := map[ids.ID]mark{}
 	for _, sh := range c.shards {
 		var paid int64
-		for _, m := range sh.users {
+		for user, m := range sh.users {
 			marks[m.no] = m
+			if sh.item.PerActivity && sh.buyers[user] != m.no {
+				found = append(found, aboutOrder(c.itemID, m.no, "no buyer", "user %d holds units, and does not count as a buyer of the activity.", user))
+			}
 			if m.paid {
 				paid += int64(m.quantity)
 			}
@@ -228,6 +234,8 @@ func (c *cut) orphans() []finding {
 		for no, h := range sh.holds {
 			if sh.users[h.user].no != no {
 				found = append(found, aboutOrder(c.itemID, no, "hold", "Redis waits for the order of user %d, who holds no units under it.", h.user))
+			} else if _, ok := c.live[no]; ok {
+				found = append(found, aboutOrder(c.itemID, no, "written", "Redis waits for the order of user %d, which is written.", h.user))
 			}
 		}
 		for user, no := range sh.buyers {

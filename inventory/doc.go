@@ -99,8 +99,14 @@
 //   - I1, in both counts: no more units granted than the total. CHECKs on the
 //     stock row guard against a faulty program. What may be sold beyond the
 //     goods by agreement is part of the total; this package does not see it.
-//   - I2: both counts agree except for work in flight.
-//   - I8: no mark or hold in Redis without a live number.
+//   - I2: both counts agree except for work in flight; an item on sale decides;
+//     a settled item has no keys.
+//   - I8: no mark in Redis without a live number, and no hold whose order row is
+//     written.
+//
+// Checks proves them over everything, Samples proves the sums each minute, and
+// BooksProbe compares the counts of items on sale each second without reading
+// holders; it reads an item's books only when a difference has lasted.
 //
 // # Publishes
 //

@@ -13,6 +13,8 @@ type metrics struct {
 	repaired prometheus.Counter
 	loads    *prometheus.CounterVec
 	loadTime prometheus.Histogram
+	// The last comparison of BooksProbe.
+	differ, difference prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -39,6 +41,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 		}),
 	}
+	m.differ = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "stampede_inventory_books_differing_items", Help: "Items on sale whose counts in Postgres and Redis differed in the last comparison, one each second on one instance.",
+	})
+	m.difference = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "stampede_inventory_books_difference_units", Help: "Units by which the counts of items on sale differed in the last comparison. Releases on their way to Redis count for a moment.",
+	})
 	verdicts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_inventory_verdicts_total", Help: "Attempts decided, by verdict.",
 	}, []string{"verdict"})
@@ -61,7 +69,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.loads.WithLabelValues(outcome)
 	}
 	if reg != nil {
-		reg.MustRegister(m.reserve, m.failures, m.returns, m.repaired, m.loads, m.loadTime, verdicts, gates)
+		reg.MustRegister(m.differ, m.difference, m.reserve, m.failures, m.returns, m.repaired, m.loads, m.loadTime, verdicts, gates)
 	}
 	return m
 }

@@ -90,3 +90,8 @@ SELECT EXISTS (SELECT FROM inventory.stock s LEFT JOIN inventory.settled d USING
 
 -- name: SettledItems :many
 SELECT item_id, epoch FROM inventory.settled;
+
+-- name: StockOnSale :many
+-- The items on sale now, those that close first first. The table is small: a row for each item and shard.
+SELECT * FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
+ORDER BY closes_at, item_id, shard LIMIT @at_most;

@@ -2,10 +2,13 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
@@ -56,4 +59,42 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// Every second only sums are compared. Work under way is not a difference, and
+// one that lasts is confirmed by the item's books.
+func TestBooksProbeFindsDifferenceThatLasts(t *testing.T) {
+	t.Parallel()
+	s := midSale(t)
+	since := map[int64]time.Time{}
+	glance := func(want string) {
+		t.Helper()
+		found, err := s.glance(t.Context(), since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(found); got != want {
+			t.Errorf("found %s, want %s", got, want)
+		}
+	}
+	glance("[]") // a grant is in flight
+	s.differsFor = 0
+	closing := s.close(s.closed.No)
+	glance("[]") // a release is pending
+	s.mustRelease(closing)
+	s.write(s.item, s.epoch, s.inFlight)
+	glance("[]")
+	s.differsFor = time.Hour
+	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	glance("[]")
+	mustBe(t, "items and units that differ", fmt.Sprint(testutil.ToFloat64(s.metrics.differ), testutil.ToFloat64(s.metrics.difference)), "1 1")
+	s.differsFor = 0
+	glance("[{I2 item 1 nothing stuck: available 14, but Redis has remaining 15 + in flight 0 + release pending 0: the difference is -1.}]")
+	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", -1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	glance("[]")
+	mustBe(t, "items remembered", len(since), 0)
 }

@@ -90,9 +90,9 @@ type Service struct {
 	keepers   keepers
 	compared  sync.Map // Item → fingerprint of items at rest that a comparison found right
 	bookCache bookCache
-	// recheck is proof.Recheck; tests shorten it and the two below.
-	recheck                   time.Duration
-	compareTick, compareEvery time.Duration
+	// recheck is proof.Recheck; tests shorten it and the three below.
+	recheck                               time.Duration
+	compareTick, compareEvery, differsFor time.Duration
 	// failpoint replaces the fail points between the steps of a Load, for tests
 	// that end one of several Services in a process.
 	failpoint func(step string) error
@@ -104,7 +104,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Metrics), holder: ids.New().String(), recheck: proof.Recheck,
 	}
 	s.keepers.alarmAfter, s.keepers.alarmEvery = failingAfter, failingEvery
-	s.compareTick, s.compareEvery = compareTick, compareEvery
+	s.compareTick, s.compareEvery, s.differsFor = compareTick, compareEvery, differsFor
 	return s, nil
 }
 

@@ -23,13 +23,17 @@ func (s *Service) Checks() []proof.Check {
 	return []proof.Check{
 		{ID: "I3", Name: "one live order per user and item, within the limit", Run: s.checkOnePerUser},
 		{ID: "I7", Name: "every queued number reaches an end", Run: s.checkEnds},
+		{ID: "I7", Name: "no grants are given up", Run: s.checkGivenUp},
+		{ID: "I7", Name: "every committed event is sent", Run: s.checkSent},
 		{ID: "I9", Name: "no shopper is shown an order that is not committed", Run: s.checkCache},
 	}
 }
 
 // checkOnePerUser queries the rows themselves for what the unique indexes
 // forbid: only a missing or broken index lets a violation through, and this
-// finds it.
+// finds it. It also compares with rules that only Redis enforces: the limit, and
+// one purchase even after a close. Neither can change once an item is on sale, so
+// the stock row has the rule of every order.
 func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error) {
 	q := orderdb.New(s.deps.DB)
 	var violations []proof.Violation
@@ -50,6 +54,16 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 		violations = append(violations, proof.Violation{
 			Subject: "activity " + httpx.FormatID(r.ActivityID),
 			Detail:  fmt.Sprintf("User %d has %d live orders in it; its rule allows one item.", r.UserID, r.Live),
+		})
+	}
+	again, err := q.UsersWhoBoughtAgain(ctx, violationLimit)
+	if err != nil {
+		return nil, fmt.Errorf("order: find users who bought again: %w", err)
+	}
+	for _, r := range again {
+		violations = append(violations, proof.Violation{
+			Subject: itemSubject(r.ItemID),
+			Detail:  fmt.Sprintf("User %d has order %s, placed after the closing of an order that still counts as bought.", r.UserID, r.OrderNo),
 		})
 	}
 	largest, err := q.LargestLiveQuantities(ctx)

@@ -26,11 +26,12 @@ type ClientEntry struct {
 }
 
 // FromLog returns the entries of a client's log: the answer to each attempt
-// that was queued, and whether a poll or a push showed an order.
+// that named a number, and whether a poll or a push showed an order.
 func FromLog(log []proof.ClientRecord) iter.Seq[ClientEntry] {
 	return func(yield func(ClientEntry) bool) {
 		for _, t := range log {
-			if t.Answer == AnswerQueued && !yield(ClientEntry{No: t.OrderNo, User: t.UserID, Answer: AnswerQueued}) {
+			named := t.Answer == AnswerQueued || t.Answer == AnswerAlreadyBought
+			if named && !yield(ClientEntry{No: t.OrderNo, User: t.UserID, Answer: t.Answer}) {
 				return
 			}
 			won := t.Status == orderevent.StatusPending || t.Status == orderevent.StatusPaid

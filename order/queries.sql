@@ -161,6 +161,17 @@ SELECT item_id, max(quantity)::int AS quantity FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id;
 
+-- name: UsersWhoBoughtAgain :many
+-- I3: users with a further order, placed after the closing of one that still counts as bought. The rule cannot change
+-- once the item is on sale. An order that the system refused never counts.
+SELECT o.item_id, o.user_id, min(o.order_no::text)::text AS order_no
+FROM orders.orders c
+JOIN inventory.stock s ON s.item_id = c.item_id AND s.shard = c.shard AND NOT s.rebuy
+JOIN orders.orders o ON o.bucket = c.bucket AND o.user_id = c.user_id AND o.activity_id = c.activity_id
+     AND (o.item_id = c.item_id OR c.one_per_activity AND o.one_per_activity)
+WHERE c.status = 'closed' AND o.status <> 'refused' AND o.created_at > c.updated_at
+GROUP BY o.item_id, o.user_id ORDER BY o.item_id, o.user_id LIMIT @most;
+
 -- name: ItemsWithStock :many
 -- Every item with its limit, read for the checks only. The table is inventory's; nothing here depends on its figures.
 SELECT item_id, shard, activity_id, per_activity, user_limit FROM inventory.stock ORDER BY item_id, shard;

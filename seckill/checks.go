@@ -15,12 +15,22 @@ import (
 )
 
 // Checks are the invariants that this module can prove: the units on sale are
-// the units that an operator put on sale. Inventory proves where the units are.
+// the units that an operator put on sale, and a user takes part in one exclusive
+// activity at a time. Inventory proves where the units are.
 func (s *Service) Checks() []proof.Check { return Checks(s.deps.DB, s.deps.Stock) }
 
 // Checks is Service.Checks for a process that serves no requests, such as
 // verify.
 func Checks(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
+	exclusive := proof.Check{ID: "I3", Name: "one exclusive activity per user at a time", Run: func(ctx context.Context) ([]proof.Violation, error) {
+		return severalActivities(ctx, db)
+	}}
+	return append(Samples(db, stock), exclusive)
+}
+
+// Samples are the checks that a running server can afford each minute: those
+// that read no orders.
+func Samples(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
 	return []proof.Check{{ID: "I2", Name: "stock follows the plan", Run: func(ctx context.Context) ([]proof.Violation, error) {
 		first, err := offPlan(ctx, db, stock)
 		if err != nil || len(first) == 0 {
@@ -45,6 +55,27 @@ func Checks(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
 		}
 		return found, nil
 	}}}
+}
+
+// mostUsers bounds how many users severalActivities lists: enough to see the
+// pattern.
+const mostUsers = 100
+
+// severalActivities finds users with live orders of two exclusive activities at
+// the same time. The claim at the door prevents them; no key in Postgres does.
+func severalActivities(ctx context.Context, db *pgxpool.Pool) ([]proof.Violation, error) {
+	users, err := seckilldb.New(db).UsersInSeveralExclusiveActivities(ctx, mostUsers)
+	if err != nil {
+		return nil, fmt.Errorf("seckill: find users in several exclusive activities: %w", err)
+	}
+	var found []proof.Violation
+	for _, u := range users {
+		found = append(found, proof.Violation{
+			Subject: fmt.Sprintf("user %d", u.UserID),
+			Detail:  fmt.Sprintf("The user has live orders of the exclusive activities %d and %d.", u.One, u.Other),
+		})
+	}
+	return found, nil
 }
 
 // offPlan compares the published items with the stock rows, both ways.

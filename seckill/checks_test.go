@@ -65,3 +65,37 @@ func TestStockFollowsThePlan(t *testing.T) {
 		}
 	}
 }
+
+// TestExclusiveActivitiesShareNoUser plants live orders of one user in two
+// exclusive activities, which the claim at the door prevents.
+func TestExclusiveActivitiesShareNoUser(t *testing.T) {
+	t.Parallel()
+	d := newYard(t).desk()
+	exclusive := func(activity, _, _ map[string]any) { activity["exclusive"] = true }
+	a, b, later, open := d.publish(-time.Minute, exclusive), d.publish(-time.Minute, exclusive), d.publish(24*time.Hour, exclusive), d.publish(-time.Minute)
+	d.sql(`UPDATE seckill.activities SET status = 'running'`)
+	order := func(user int64, s sale, status string) {
+		t.Helper()
+		d.sql(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
+			VALUES (5, $1, $2, $3, $4, $5, 1, 1, 9900, 'CNY', 'A phone', $6, now())`, ids.New(), user, s.item, s.activity, s.session, status)
+	}
+	order(1, a, "paid")
+	order(1, open, "paid")
+	order(1, later, "paid") // not at the same time
+	order(2, a, "closed")
+	order(2, b, "paid")
+	order(3, a, "pending_payment")
+	order(3, b, "refunding")
+	for _, c := range d.svc.Checks() {
+		if c.ID != "I3" {
+			continue
+		}
+		found, err := c.Run(t.Context())
+		want := fmt.Sprintf("[{user 3 The user has live orders of the exclusive activities %s and %s.}]", a.activity, b.activity)
+		if err != nil || fmt.Sprint(found) != want {
+			t.Errorf("found %v, error %v, want %s", found, err, want)
+		}
+		return
+	}
+	t.Error("there is no such check")
+}

@@ -530,3 +530,48 @@ func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]Inventor
 	}
 	return items, nil
 }
+
+const stockOnSale = `-- name: StockOnSale :many
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
+ORDER BY closes_at, item_id, shard LIMIT $1
+`
+
+// The items on sale now, those that close first first. The table is small: a row for each item and shard.
+func (q *Queries) StockOnSale(ctx context.Context, atMost int32) ([]InventoryStock, error) {
+	rows, err := q.db.Query(ctx, stockOnSale, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InventoryStock
+	for rows.Next() {
+		var i InventoryStock
+		if err := rows.Scan(
+			&i.ItemID,
+			&i.Shard,
+			&i.ActivityID,
+			&i.PerActivity,
+			&i.Total,
+			&i.Available,
+			&i.Backup,
+			&i.WrittenOff,
+			&i.Unlimited,
+			&i.UserLimit,
+			&i.Rebuy,
+			&i.OpensAt,
+			&i.ClosesAt,
+			&i.Paused,
+			&i.Epoch,
+			&i.Rev,
+			&i.Version,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -979,6 +979,44 @@ func (q *Queries) StockOfOrders(ctx context.Context, arg StockOfOrdersParams) ([
 	return items, nil
 }
 
+const usersWhoBoughtAgain = `-- name: UsersWhoBoughtAgain :many
+SELECT o.item_id, o.user_id, min(o.order_no::text)::text AS order_no
+FROM orders.orders c
+JOIN inventory.stock s ON s.item_id = c.item_id AND s.shard = c.shard AND NOT s.rebuy
+JOIN orders.orders o ON o.bucket = c.bucket AND o.user_id = c.user_id AND o.activity_id = c.activity_id
+     AND (o.item_id = c.item_id OR c.one_per_activity AND o.one_per_activity)
+WHERE c.status = 'closed' AND o.status <> 'refused' AND o.created_at > c.updated_at
+GROUP BY o.item_id, o.user_id ORDER BY o.item_id, o.user_id LIMIT $1
+`
+
+type UsersWhoBoughtAgainRow struct {
+	ItemID  int64
+	UserID  int64
+	OrderNo string
+}
+
+// I3: users with a further order, placed after the closing of one that still counts as bought. The rule cannot change
+// once the item is on sale. An order that the system refused never counts.
+func (q *Queries) UsersWhoBoughtAgain(ctx context.Context, most int32) ([]UsersWhoBoughtAgainRow, error) {
+	rows, err := q.db.Query(ctx, usersWhoBoughtAgain, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsersWhoBoughtAgainRow
+	for rows.Next() {
+		var i UsersWhoBoughtAgainRow
+		if err := rows.Scan(&i.ItemID, &i.UserID, &i.OrderNo); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const usersWithSeveralItems = `-- name: UsersWithSeveralItems :many
 SELECT activity_id, user_id, count(*) AS live FROM orders.orders
 WHERE one_per_activity AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')

@@ -47,8 +47,8 @@ type CrowdConfig struct {
 
 // shopper is one user's attempt. The place in the crowd determines the user.
 type shopper struct {
-	path     string // the credential; empty until fetched
-	no       ids.ID
+	path     string        // the credential; empty until fetched
+	no       ids.ID        // the path's, or the one that the answer named instead
 	sent     time.Duration // the first send of the attempt, since the crowd's base
 	answered time.Duration
 	answer   answerID
@@ -271,9 +271,21 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 			}
 			continue
 		}
+		if string(code) == answerAlreadyBought {
+			s.no = numberOr(s.no, w.resp.Body)
+		}
 		s.answer = c.tally.idOf(code)
 		return
 	}
+}
+
+// numberOr returns the number that an answer names, no if it names none.
+func numberOr(no ids.ID, body []byte) ids.ID {
+	text, _ := textMember(body, `"order_no"`)
+	if named, err := ids.Parse(string(text)); err == nil {
+		return named
+	}
+	return no
 }
 
 // attemptSends is how many times one attempt is sent before its outcome is left

@@ -271,3 +271,18 @@ func TestTallyBoundsItsCodes(t *testing.T) {
 		t.Errorf("%d codes, %d others", len(counts), counts["other"])
 	}
 }
+
+// TestAlreadyBoughtNamesItsNumber: the client log has the number that the answer
+// names, which verify looks up.
+func TestAlreadyBoughtNamesItsNumber(t *testing.T) {
+	t.Parallel()
+	own, held := ids.NewFor(1), ids.NewFor(1)
+	for body, want := range map[string]ids.ID{
+		`{"code":"already-bought","order_no":"` + held.String() + `"}`: held,
+		`{"code":"already-bought"}`:                                    own,
+	} {
+		if got := numberOr(own, []byte(body)); got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+}

@@ -87,6 +87,9 @@ const (
 	answerNone = "no-answer"
 	// answerUnknown is the server's code for an attempt that may be in line.
 	answerUnknown = "unknown"
+	// answerAlreadyBought is the server's code for an attempt of a user who holds
+	// units under the number that the answer names.
+	answerAlreadyBought = "already-bought"
 )
 
 // paysAt spreads the paying winners evenly over all of them: the i-th, from 0,

@@ -1,0 +1,81 @@
+package order
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/watch/deadletters"
+	"stampede/platform/watch/proof"
+	"stampede/seckill/seckillevent"
+)
+
+func TestI7FindsGrantsThatWereGivenUp(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := bus.Msg{Subject: "grants.1", ID: ids.New(), Attempt: 5}
+	if err := deadletters.Keep(t.Context(), s.db, "another-consumer", m, errors.New("unreadable")); err != nil {
+		t.Fatal(err)
+	}
+	requireViolation(t, s.violations(s.Checks(), "I7"))
+	if err := deadletters.Keep(t.Context(), s.db, writerName, m, errors.New("unreadable")); err != nil {
+		t.Fatal(err)
+	}
+	requireViolation(t, s.violations(s.Checks(), "I7"), "A message of grants.1 was given up after 5 attempts: unreadable")
+}
+
+func TestI7FindsEventsThatAreNotSent(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.inTx(func(tx pgx.Tx) error {
+		_, err := outbox.Append(t.Context(), tx, orderevent.SubjectPaid, orderevent.Changed{})
+		return err
+	})
+	requireViolation(t, s.violations(s.Checks(), "I7")) // it was committed just now
+	s.exec(`UPDATE platform.outbox SET created_at = created_at - interval '1 min'`)
+	requireViolation(t, s.violations(s.Checks(), "I7"), "outbox: The oldest event, "+orderevent.SubjectPaid+", was committed ")
+}
+
+// TestI3FindsSecondPurchases: without rebuy a closed order counts as bought, for
+// the item, and for the activity where the rule spans it.
+func TestI3FindsSecondPurchases(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	once := func(n *inventory.NewStock) { n.Rebuy = false }
+	activity := func(n *inventory.NewStock) { n.ActivityID, n.PerActivity, n.Rebuy = 55, true, false }
+	again, item, one, other := s.item(10), s.item(10, once), s.item(10, activity), s.item(10, activity)
+	for _, b := range []struct{ first, second int }{{0, 0}, {1, 1}, {2, 3}} {
+		items := []*seckillevent.Batch{again, item, one, other}
+		m := s.placed(items[b.first], 1)
+		s.exec(`UPDATE orders.orders SET status = 'closed', reason = 'timeout', updated_at = clock_timestamp() WHERE order_no = $1`, m.Grants[0].No)
+		s.placed(items[b.second], 1)
+	}
+	// A refused attempt after the close is no purchase.
+	m := s.placed(item, 2)
+	s.exec(`UPDATE orders.orders SET status = 'closed', updated_at = clock_timestamp() WHERE order_no = $1`, m.Grants[0].No)
+	m = s.placed(item, 2)
+	s.exec(`UPDATE orders.orders SET status = 'refused' WHERE order_no = $1`, m.Grants[0].No)
+	requireViolation(t, s.violations(s.Checks(), "I3"), "item 2: User 1 has order ", "item 4: User 1 has order ")
+}
+
+// TestLogOfAShopperWhoHadBought: the log names the number of an already-bought
+// answer, which I6 looks up.
+func TestLogOfAShopperWhoHadBought(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := s.placed(s.item(2), 1)
+	unknown := ids.NewFor(1)
+	log := []proof.ClientRecord{
+		{OrderNo: m.Grants[0].No, UserID: 1, Answer: AnswerQueued, Status: orderevent.StatusPending},
+		{OrderNo: m.Grants[0].No, UserID: 1, Answer: AnswerAlreadyBought},
+		{OrderNo: unknown, UserID: 1, Answer: AnswerAlreadyBought},
+		{OrderNo: ids.NewFor(2), UserID: 2, Answer: "sold-out"},
+	}
+	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(log)), "I6"), unknown.String()+`: User 1 was answered "already-bought"`)
+}
