@@ -467,6 +467,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	if err := show(cli.Parts{App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Book: s.book, Prove: s.prove}); err != nil {
 		return nil, err
 	}
+	s.app.OnStop("readiness", s.set.Stop.Notice)
 	ops.Serve(httpx.Ops(s.registry, s.app.Readiness))
 	public.Serve(s.identity.Router)
 	return parts.Died, nil

@@ -145,6 +145,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--stop-timeout=-10s", "--stop-timeout must be a duration between 1s and 10m, not -10s"},
 		{"--drain-timeout=20s", "--drain-timeout must be a duration shorter than --stop-timeout (10s)"},
 		{"--drain-timeout=0s", "--drain-timeout must be a duration shorter than"},
+		{"--drain-delay=8s", "--drain-delay and --drain-timeout must together be shorter than --stop-timeout (10s)"},
 		{"--lane-capacity=0", "--lane-capacity must be between 64 and 1048576, not 0"},
 		{"--writer-lag-max=1", "--writer-lag-max must be between 1000 and 10000000, not 1"},
 		{"--max-sockets=0", "--max-sockets must be between 1 and 10000000, not 0"},

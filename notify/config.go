@@ -17,14 +17,22 @@ type Settings struct {
 // authTimeout is how long a client may take to send its token.
 const authTimeout = 5 * time.Second
 
+// maxUnnamed is how many connections may wait for their token, or for the
+// client's answer to its refusal, at a time: 10 s each at most. Clients that
+// offer a valid token with the handshake, as browsers do, need no such place.
+const maxUnnamed = 1000
+
 // Config is the settings plus values that only tests change.
 type Config struct {
 	Settings
 	AuthTimeout time.Duration // authTimeout
+	MaxUnnamed  int64         // maxUnnamed
 }
 
 // NewConfig returns the configuration for settings.
-func NewConfig(set Settings) Config { return Config{Settings: set, AuthTimeout: authTimeout} }
+func NewConfig(set Settings) Config {
+	return Config{Settings: set, AuthTimeout: authTimeout, MaxUnnamed: maxUnnamed}
+}
 
 // DefaultConfig is the configuration without any settings.
 func DefaultConfig() Config { return NewConfig(config.Defaults[Settings]()) }

@@ -15,6 +15,8 @@
 //   - A client that may have missed a push learns it: after an interruption of the
 //     event stream each open socket is closed with 1013.
 //   - One user holds at most [Config.MaxPerUser] sockets on an instance.
+//   - At most 1,000 connections without a valid token exist at a time, for 10 s
+//     each.
 //   - A push goes to the order's owner only.
 //   - A socket ends with its login: after every revocation the open sockets are
 //     checked against [auth.Revocations], and closed with 1008 within a second.

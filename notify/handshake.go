@@ -2,6 +2,7 @@ package notify
 
 import (
 	"net/http"
+	"time"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
@@ -13,6 +14,7 @@ var (
 	errNoUpgrade  = fault.New(fault.BadRequest, "upgrade-required", fault.Titles{"This address accepts WebSocket connections only", "此地址仅支持 WebSocket 连接"}, "Open this address as a WebSocket; GET /api/v1/orders/{no} returns an order without it.")
 	errForeign    = fault.Plain(fault.Forbidden, "Pages of this origin may not connect; the operator can allow it.")
 	errHandshake  = fault.Plain(fault.BadRequest, "The WebSocket handshake is not valid: this server supports version 13 with one Sec-WebSocket-Key.")
+	errUnnamed    = fault.Plain(fault.Unavailable, "Too many connections wait for their token. Offer it with the handshake, or try again in a moment.").After(time.Second)
 	errNoUpgrader = fault.Plain(fault.Internal, "This connection cannot be upgraded to a WebSocket.")
 )
 

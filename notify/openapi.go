@@ -39,7 +39,7 @@ func document(doc *huma.OpenAPI) {
 		}},
 		Responses: map[string]*huma.Response{
 			"101": {Description: "The connection is a WebSocket now"},
-			"400": refusal("bad-request"), "403": refusal("forbidden"), "426": refusal("upgrade-required"),
+			"400": refusal("bad-request"), "403": refusal("forbidden"), "426": refusal("upgrade-required"), "503": refusal("unavailable"),
 		},
 		Extensions: map[string]any{"x-messages": map[string]any{
 			"client": []*huma.Schema{object(map[string]*huma.Schema{"token": {Type: huma.TypeString}}, "token")},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -32,7 +33,9 @@ type Service struct {
 	cfg  Config
 	deps Deps
 	hub  *hub
-	gap  chan struct{} // a request to close the sockets that may have missed a push; buffers one
+	// unnamed counts the connections that have shown no valid token.
+	unnamed atomic.Int64
+	gap     chan struct{} // a request to close the sockets that may have missed a push; buffers one
 }
 
 type metrics struct {

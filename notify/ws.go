@@ -34,31 +34,54 @@ func (s *Service) Routes(rt *httpx.Router) {
 	document(rt.API.Huma.OpenAPI())
 }
 
-// connect accepts a socket. It checks the token after the upgrade, because the
-// token may come as the first message.
+// connect accepts a socket.
 func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
+	if sock := s.admit(w, r); sock != nil {
+		sock.enqueue(greeting)
+	}
+}
+
+// admit returns the socket of a client with a valid token; nil if the request
+// was refused or the connection closed. It checks the token after the upgrade,
+// because the token may come as the first message.
+func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
+	_, offered := offeredToken(r)
+	if named := offered || auth.From(r.Context()).UserID != 0; !named {
+		if !s.enterUnnamed() {
+			httpx.WriteProblem(w, r, errUnnamed)
+			return nil
+		}
+		defer s.unnamed.Add(-1)
+	}
 	conn, err := websocket.Accept(&problems{ResponseWriter: w, request: r}, r, &websocket.AcceptOptions{
 		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.OriginPatterns,
 		// A context per connection for compression costs tens of KiB; messages are 400 bytes.
 		CompressionMode: websocket.CompressionDisabled,
 	})
 	if err != nil {
-		return // Accept has answered
+		return nil // Accept has answered
 	}
 	conn.SetReadLimit(maxFrameBytes)
 	p, err := s.authenticate(r, conn)
 	if err != nil {
 		if fault.From(err).Kind == fault.Unavailable {
 			_ = conn.Close(websocket.StatusTryAgainLater, "tokens cannot be checked right now") // as below
-			return
+			return nil
+		}
+		if offered {
+			if !s.enterUnnamed() {
+				_ = conn.CloseNow() // without the reason, which the client may take 5 s to acknowledge
+				return nil
+			}
+			defer s.unnamed.Add(-1)
 		}
 		refuseToken(conn)
-		return
+		return nil
 	}
 	sock := &socket{user: p.UserID, who: p, conn: conn, hub: s.hub}
 	if !s.hub.add(sock) {
 		_ = conn.Close(websocket.StatusPolicyViolation, "too many connections")
-		return
+		return nil
 	}
 	// The handler returns so that its goroutine and the request's buffers are
 	// freed, which is why the context does not come from the request; CloseRead's
@@ -68,9 +91,20 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 	// A revocation since the token was checked has missed this socket, which was not
 	// in the hub yet.
 	if s.ended(r.Context(), sock) {
-		return
+		return nil
 	}
-	sock.enqueue(greeting)
+	return sock
+}
+
+// enterUnnamed takes one of the places for connections without a valid token,
+// which no bound per user covers; false if there is none. The caller gives it
+// back.
+func (s *Service) enterUnnamed() bool {
+	if s.unnamed.Add(1) <= s.cfg.MaxUnnamed {
+		return true
+	}
+	s.unnamed.Add(-1)
+	return false
 }
 
 // authenticate reads the token from the Authorization header, the subprotocol

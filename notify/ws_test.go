@@ -106,3 +106,33 @@ func TestTheSocketIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+func TestSocketsWithoutATokenAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.MaxUnnamed = 2 })
+	dial := func() (*websocket.Conn, *http.Response, error) { return websocket.Dial(t.Context(), b.url, nil) }
+	var waiting []*websocket.Conn
+	for range 2 {
+		conn, _, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.CloseNow() }()
+		waiting = append(waiting, conn)
+	}
+	if _, res, err := dial(); err == nil || res == nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+		t.Fatalf("a third without a token: %v, %v; want 503", res, err)
+	}
+	b.connect(t, 7) // with its token
+	if err := waiting[0].Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 8)+`"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, waiting[0]); !strings.Contains(got, "hello") {
+		t.Fatalf("got %s", got)
+	}
+	conn, _, err := dial()
+	if err != nil {
+		t.Fatalf("a token has made room: %v", err)
+	}
+	_ = conn.CloseNow()
+}

@@ -33,6 +33,31 @@ func TestStopReversesTheOrderAndRunsOnce(t *testing.T) {
 	}
 }
 
+// A load balancer has time to notice that the process is not ready before it
+// meets a closed port.
+func TestListenerOutlivesReadiness(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := New(quiet())
+		closed := make(chan time.Duration, 1)
+		began := time.Now()
+		a.OnStop("listener", func(context.Context) error { closed <- time.Since(began); return nil })
+		a.OnStop("readiness", Settings{DrainDelay: time.Second}.Notice)
+		stopped := make(chan error)
+		go func() { stopped <- a.Stop(t.Context()) }()
+		synctest.Wait()
+		if !errors.Is(a.Readiness(t.Context())["process"], errDraining) || len(closed) > 0 {
+			t.Error("at first the process must be draining and still accept requests")
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		if after := <-closed; after != time.Second {
+			t.Errorf("the listener closed after %s", after)
+		}
+	})
+}
+
 func TestReadinessNamesEachComponentAndEndsWithDrain(t *testing.T) {
 	t.Parallel()
 	a := New(quiet())
