@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
 )
 
 // link is a connection to a store that the test can cut for a while.
@@ -207,13 +209,33 @@ func (in *instance) sweep(t *testing.T, itemID, activityID string) map[string]in
 	return statuses
 }
 
-// TestOutageOfAStoreIsA503 calls every documented operation while Postgres is
-// down, and while Redis is: an outage must not cause a 500, but a 503 that says
-// what to do. Afterwards there is an alarm for each.
+// readOnly makes a database read only, as a standby is, or writable again.
+func readOnly(t *testing.T, databaseURL string, on bool) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for _, sql := range []string{
+		`SET default_transaction_read_only = off`,
+		fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %t`, pgx.Identifier{conn.Config().Database}.Sanitize(), on),
+		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOutageOfAStoreIsA503 calls every documented operation while Postgres reads
+// only, while it is down, while Redis is, and while Redis has no memory: none may
+// cause a 500, but a 503 that says what to do. After an outage there is an alarm.
 func TestOutageOfAStoreIsA503(t *testing.T) {
 	t.Parallel()
-	postgres, databaseURL := postgresLink(t, pgtest.DatabaseURL(t))
-	store, redisURL := redisLink(t, pgtest.RedisURL(t))
+	direct, private := pgtest.DatabaseURL(t), redistest.Start(t)
+	postgres, databaseURL := postgresLink(t, direct)
+	store, redisURL := redisLink(t, "redis://"+private.Addr+"/0")
 	in := serveInstance(t, databaseURL, redisURL)
 	sale, operator := in.plan(t, 2, 500*time.Millisecond), mint(t, 9, auth.Operator)
 	activity, item := "/api/v1/admin/activities/"+sale.ActivityID, "/api/v1/admin/items/"+sale.ItemID
@@ -221,6 +243,13 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 		status, doc := in.call(t, http.MethodGet, item+"/funnel", operator, nil)
 		return status == http.StatusOK && doc["loaded"] == true
 	}, "the item to be loaded")
+
+	readOnly(t, direct, true)
+	in.sweep(t, sale.ItemID, sale.ActivityID)
+	if status, header, raw := exchange(t, http.MethodPost, in.url+item+"/stock", operator, `{"add":1}`); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("while Postgres reads only: %d %s", status, raw)
+	}
+	readOnly(t, direct, false)
 
 	for _, away := range []struct {
 		name string
@@ -267,4 +296,9 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 		status, _ := in.call(t, http.MethodGet, item+"/funnel", operator, nil)
 		return status == http.StatusOK
 	}, "the funnel")
+
+	if err := private.Client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	in.sweep(t, sale.ItemID, sale.ActivityID)
 }

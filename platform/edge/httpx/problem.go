@@ -49,9 +49,10 @@ var statusOf = map[fault.Kind]int{
 // StatusOf returns the HTTP status of a kind of fault.
 func StatusOf(k fault.Kind) int { return statusOf[k] }
 
-// NewProblem renders err in a language.
+// NewProblem renders err in a language. A store that is away is a 503 here too, for
+// what Register does not see: plain handlers and what runs before a handler.
 func NewProblem(err error, lang Language) *Problem {
-	f := fault.From(err)
+	f := fault.From(away(elsewhere, err))
 	p := &Problem{
 		Type: problemBase + f.Code, Title: f.Titles[lang], Status: statusOf[f.Kind], Code: f.Code,
 		Detail: f.Detail, extension: f.Fields, header: http.Header{},

@@ -34,8 +34,9 @@ func away(sentence string, err error) error {
 	return fault.Plain(fault.Unavailable, sentence).After(time.Second).Because(err)
 }
 
-// isAway reports whether err means that Postgres, Redis or NATS could not be reached
-// or did not answer in time. A canceled request does not count.
+// isAway reports whether err means that Postgres, Redis or NATS could not be reached,
+// did not answer in time or does not accept writes now. A canceled request does not
+// count.
 func isAway(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
@@ -52,10 +53,18 @@ func isAway(err error) bool {
 		return true
 	}
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch said.Code {
+		case "25006", // read only: a standby, as in the first seconds of a failover
+			"25P03", // the transaction was idle for too long
+			"55P03", // a lock was not free in time
+			"57014": // the statement took too long
+			return true
+		}
 		// 08: the connection; 53: no connection, memory or disk space is left; 57P:
 		// the server stops, starts or has crashed.
 		return strings.HasPrefix(said.Code, "08") || strings.HasPrefix(said.Code, "53") || strings.HasPrefix(said.Code, "57P")
 	}
 	return redis.IsLoadingError(err) || redis.IsClusterDownError(err) || redis.IsMasterDownError(err) ||
-		redis.IsReadOnlyError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
+		redis.IsReadOnlyError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err) ||
+		redis.IsOOMError(err) || redis.IsNoReplicasError(err) || redis.HasErrorPrefix(err, "MISCONF")
 }

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/redistest"
 )
 
 // A store that is down is reported as such, whatever route needs it; every other
@@ -33,6 +34,10 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(`{"quantity":1}`)))
 		return w
 	}
+	full := redistest.Start(t).Client
+	if err := full.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for name, c := range map[string]struct {
 		err    error
@@ -43,6 +48,11 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 		"too late":            {context.DeadlineExceeded, 503},
 		"postgres stops":      {&pgconn.PgError{Code: "57P01"}, 503},
 		"postgres is full":    {&pgconn.PgError{Code: "53300"}, 503},
+		"postgres reads only": {&pgconn.PgError{Code: "25006"}, 503},
+		"a row is locked":     {&pgconn.PgError{Code: "55P03"}, 503},
+		"redis is full":       {full.Set(t.Context(), "k", "v", 0).Err(), 503},
+		"for a script too":    {full.Eval(t.Context(), `return redis.call('SET', KEYS[1], 'v')`, []string{"k"}).Err(), 503},
+		"a wrong script":      {full.Eval(t.Context(), `return redis.call('NONE')`, nil).Err(), 500},
 		"a wrong statement":   {&pgconn.PgError{Code: "42601"}, 500},
 		"a broken rule":       {&pgconn.PgError{Code: "23514"}, 500},
 		"redis is closed":     {redis.ErrClosed, 503},
@@ -60,6 +70,10 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 		if c.status == http.StatusServiceUnavailable && (plain.Header().Get("Retry-After") != "1" ||
 			!strings.Contains(plain.Body.String(), "cannot be reached right now") || !strings.Contains(worded.Body.String(), "Ask the shop.")) {
 			t.Errorf("%s: %s %s", name, plain.Body, worded.Body)
+		}
+		w := httptest.NewRecorder()
+		if httpx.WriteProblem(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), answer); w.Code != c.status {
+			t.Errorf("%s: a plain handler: %d, want %d", name, w.Code, c.status)
 		}
 		if err := httpx.Unreachable("The list", answer); (fault.From(err).Kind == fault.Unavailable) != (c.status == 503) {
 			t.Errorf("%s: a handler's sentence: %v", name, err)
