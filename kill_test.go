@@ -17,7 +17,7 @@ var (
 	killSeed   = flag.Uint64("killpoints.seed", 0, "the seed of the first scenario, to repeat a failed one; 0 means random")
 )
 
-// Ends of a process that are not points in its own code.
+// Ends of a stage that are not points in the process's own code.
 const (
 	redisDies    = "redis dies"
 	postgresDies = "postgres dies"
@@ -89,8 +89,12 @@ func longForm(rounds int, rng *rand.Rand) []scenario {
 // process: otherwise they must not be killed, and nothing has to be loaded
 // again.
 func needsRun(end string) bool {
-	return end == redisDies || end == postgresDies || strings.HasPrefix(end, "load-")
+	return storeDies(end) || strings.HasPrefix(end, "load-")
 }
+
+// storeDies reports whether an end leaves the process running, which restarts
+// the store.
+func storeDies(end string) bool { return end == redisDies || end == postgresDies }
 
 // TestKillPoints kills real processes with SIGKILL at named points, in the
 // middle of a rush, and proves that the restarted process keeps every promise:
@@ -176,6 +180,10 @@ func (s scenario) stage(t *testing.T, shop *mortal, c *rushers, end string) {
 			during = func() { s.strike(t, shop, p, end, c.rng) }
 		}
 		c.wave(during)
+		if storeDies(end) && waves == nth+1 { // the shop has sold on; the next stage needs a new process
+			_ = p.cmd.Process.Kill()
+			<-p.ended
+		}
 	}
 	<-p.ended
 	switch told := "fail point " + end + " reached"; {
@@ -188,7 +196,7 @@ func (s scenario) stage(t *testing.T, shop *mortal, c *rushers, end string) {
 }
 
 // strike kills the process or one of its stores from outside, shortly after a
-// wave began, and waits for the process to exit.
+// wave began, and waits for the process to exit or to have restarted the store.
 func (s scenario) strike(t *testing.T, shop *mortal, p *process, end string, rng *rand.Rand) {
 	t.Helper()
 	moment := time.NewTimer(time.Duration(rng.IntN(50)) * time.Millisecond)
@@ -196,8 +204,12 @@ func (s scenario) strike(t *testing.T, shop *mortal, p *process, end string, rng
 	switch end {
 	case redisDies:
 		shop.killRedis(t)
+		p.out.await(t, `(code=store-restarted subject=Redis)`, 30*time.Second, p.ended)
+		return
 	case postgresDies:
 		shop.killPostgres(t)
+		p.out.await(t, `(code=store-restarted subject=Postgres)`, 30*time.Second, p.ended)
+		return
 	default:
 		if err := p.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)

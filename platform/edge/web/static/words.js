@@ -79,11 +79,16 @@ const answers = {
 const checks = {
   "never oversold": "从不超卖",
   "nothing stuck": "没有滞留的库存",
+  "every item on sale decides": "在售商品均可下单",
+  "settled items have left Redis": "已结算商品在 Redis 中无残留",
   "stock follows the plan": "库存与活动计划一致",
+  "one exclusive activity per user at a time": "每人同一时间只参加一个专享活动",
   "one live order per user and item, within the limit": "每人每件商品至多一张有效订单，且不超过限购数量",
   "captures less refunds are what paid orders say, one ledger row per transaction": "收款减退款与已付订单一致，每笔交易只记一次账",
   "money on an order that is not paid goes back in time": "未成交订单收到的款项按时退回",
   "every queued number reaches an end": "每个排队号都有结果",
+  "no grants are given up": "没有被放弃的抢购资格消息",
+  "every committed event is sent": "已提交的事件全部发出",
   "no orphan in Redis": "Redis 中没有无主的预扣",
   "no shopper is shown an order that is not committed": "不向任何人展示未落库的订单",
 };
