@@ -321,6 +321,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"run", "--signing-key=short", "--data=" + empty}, 2, "STAMPEDE_SIGNING_KEY"},
 		{[]string{"verify", "--data=" + empty}, 3, "no stack is known there"},
 		{[]string{"verify", "--database-url=postgres://h.invalid/d", "--redis-url=redis://h.invalid:1"}, 3, "The host name of postgres://h.invalid/d does not resolve here"},
+		{[]string{"reconcile", "--data=" + empty}, 3, "no stack is known there"},
 		{[]string{"migrate", "--database-url=postgres://h.invalid/d"}, 31, "correct --database-url (STAMPEDE_DATABASE_URL)"},
 	} {
 		var out, errs bytes.Buffer
@@ -396,7 +397,7 @@ func (in *instance) checkClasses(t *testing.T) {
 			"GET /api/v1/admin/dead-letters", "GET /api/v1/admin/dead-letters/{id}", "GET /api/v1/admin/items",
 			"GET /api/v1/admin/items/{id}", "GET /api/v1/admin/items/{id}/admission", "GET /api/v1/admin/items/{id}/funnel",
 			"GET /api/v1/admin/items/{id}/reservations", "GET /api/v1/admin/orders", "GET /api/v1/admin/orders/{no}",
-			"GET /api/v1/admin/risk/decisions", "GET /api/v1/admin/risk/rules", "GET /api/v1/admin/sessions",
+			"GET /api/v1/admin/reconcile", "GET /api/v1/admin/risk/decisions", "GET /api/v1/admin/risk/rules", "GET /api/v1/admin/sessions",
 			"GET /api/v1/admin/sessions/{id}", "GET /api/v1/admin/users", "GET /api/v1/admin/users/{id}",
 		},
 	} {

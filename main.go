@@ -101,6 +101,7 @@ type commands struct {
 	Token     cli.Token        `cmd:"" help:"Mint access tokens with the signing key."`
 	Rush      cli.Rush         `cmd:"" help:"Play shoppers against a running server and report."`
 	Verify    cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
+	Reconcile cli.Reconcile    `cmd:"" help:"Compare Redis with the orders in Postgres, and repair what is provably safe; exits 1 if differences remain."`
 	Bench     cli.Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
 	Version   cli.PrintVersion `cmd:"" help:"Print the version."`
 	BenchPart cli.BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`
@@ -109,7 +110,10 @@ type commands struct {
 // table is the command table with the settings that its commands use.
 func table(set *settings) *commands {
 	all := cli.Settings{Base: &set.Base, Plugins: []any{set}, Practice: set.practice}
-	return &commands{Run: cli.Run{Settings: all}, Serve: cli.Serve{Settings: all}, Config: cli.Config{Settings: all}}
+	return &commands{
+		Run: cli.Run{Settings: all}, Serve: cli.Serve{Settings: all}, Config: cli.Config{Settings: all},
+		Reconcile: cli.Reconcile{With: set.reconcile},
+	}
 }
 
 // run runs one command and returns its exit code.
@@ -167,25 +171,37 @@ func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
 func (s *settings) proveStores(
 	ctx context.Context, stores cli.Stores, item int64, told []proof.ClientRecord,
 ) (found cli.Evidence, err error) {
+	err = s.onStores(ctx, stores, func(srv *server) (err error) {
+		found.Checks = srv.prove(ctx)
+		if told != nil {
+			found.Checks = append(found.Checks, proof.Run(ctx, srv.order.CheckClientLog(srv.inventory, order.FromLog(told)))...)
+		}
+		found.Books, found.WriteBooks, err = srv.inventory.PrintableBooks(ctx, item)
+		return err
+	})
+	return found, err
+}
+
+// reconcile compares Redis with the books without serving.
+func (s *settings) reconcile(ctx context.Context, stores cli.Stores, item int64, repair bool) (found cli.Differences, err error) {
+	err = s.onStores(ctx, stores, func(srv *server) (err error) {
+		found, err = srv.inventory.Reconcile(ctx, item, repair)
+		return err
+	})
+	return found, err
+}
+
+// onStores runs work on the modules that keep the books.
+func (s *settings) onStores(ctx context.Context, stores cli.Stores, work func(*server) error) (err error) {
 	srv := s.server(telemetry.Logger("error", "text", os.Stderr, nil))
 	defer func() { err = errors.Join(err, srv.app.Stop(context.WithoutCancel(ctx))) }()
 	if err := srv.openPools(ctx, stores); err != nil {
-		return found, err
+		return err
 	}
 	if err := srv.openBooks(nil); err != nil {
-		return found, err
+		return err
 	}
-	found.Checks = srv.prove(ctx)
-	if told != nil {
-		found.Checks = append(found.Checks, proof.Run(ctx, srv.order.CheckClientLog(srv.inventory, order.FromLog(told)))...)
-	}
-	rows, err := srv.inventory.Books(ctx)
-	if item != 0 {
-		rows = slices.DeleteFunc(rows, func(r inventory.BookRow) bool { return r.ItemID != item })
-	}
-	found.Books = append([]inventory.BookRow{}, rows...)
-	found.WriteBooks = func(out io.Writer) error { return inventory.WriteBooks(out, rows, item) }
-	return found, err
+	return work(srv)
 }
 
 // open connects to the stores and builds the modules; nothing runs yet.
@@ -291,16 +307,20 @@ func (s *server) openPools(ctx context.Context, stores cli.Stores) error {
 	return nil
 }
 
-// openBooks builds the modules that keep the books. Without a bus, as in
-// verify, they only read.
+// openBooks builds the modules that keep the books. Without a bus, as in verify
+// and reconcile, they serve nothing.
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
 	stockCfg := inventory.NewConfig(s.set.Stock, s.set.Bus.PublishDeadline)
 	stockCfg.SingleInstance = s.singleInstance
 	orders := order.Reader{DB: s.pools["order"]}
-	s.inventory, err = inventory.New(stockCfg, inventory.Deps{
-		DB: s.pools["inventory"], Redis: s.redis, Bus: s.bus, Holds: orders, Books: orders, Log: s.log, Metrics: s.registry,
-	})
+	stockDeps := inventory.Deps{
+		DB: s.pools["inventory"], Redis: s.redis, Holds: orders, Books: orders, Log: s.log, Metrics: s.registry,
+	}
+	if s.bus != nil {
+		stockDeps.Bus = s.bus
+	}
+	s.inventory, err = inventory.New(stockCfg, stockDeps)
 	if err != nil {
 		return err
 	}
@@ -385,7 +405,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.OnStop("sockets", s.notify.Stop)
 
 	s.identity.Routes()
-	for _, module := range []interface{ Routes(rt *httpx.Router) }{s.seckill, s.door, s.order, s.payment, s.notify} {
+	for _, module := range []interface{ Routes(rt *httpx.Router) }{s.seckill, s.door, s.inventory, s.order, s.payment, s.notify} {
 		module.Routes(s.identity.Router)
 	}
 	if err := s.watchOver(probes); err != nil {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
@@ -73,12 +74,24 @@ func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]pr
 	if err != nil {
 		return nil, err
 	}
+	var violations []proof.Violation
+	err = s.confirm(ctx, stocks, examine, func(_ *cut, found []finding) {
+		for _, f := range found {
+			violations = append(violations, proof.Violation{Subject: f.subject, Detail: f.detail})
+		}
+	})
+	return violations, err
+}
+
+// confirm examines items twice, with a pause in between for those with findings,
+// and passes those that both passes made to each, item by item.
+func (s *Service) confirm(ctx context.Context, stocks []Stock, examine func(*cut) []finding, each func(*cut, []finding)) error {
 	suspects := map[int64]map[string]bool{}
 	var order []int64
 	for shards := range perItem(stocks) {
 		c, err := s.readCut(ctx, shards[0].ItemID, false)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		keys := map[string]bool{}
 		for _, f := range examine(c) {
@@ -90,24 +103,22 @@ func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]pr
 		}
 	}
 	if len(order) == 0 {
-		return nil, nil
+		return nil
 	}
 	if err := app.Sleep(ctx, s.recheck); err != nil {
-		return nil, err
+		return err
 	}
-	var violations []proof.Violation
 	for _, itemID := range order {
 		c, err := s.readCut(ctx, itemID, true)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, f := range examine(c) {
-			if suspects[itemID][f.key()] {
-				violations = append(violations, proof.Violation{Subject: f.subject, Detail: f.detail})
-			}
+		found := slices.DeleteFunc(examine(c), func(f finding) bool { return !suspects[itemID][f.key()] })
+		if len(found) > 0 {
+			each(c, found)
 		}
 	}
-	return violations, nil
+	return nil
 }
 
 // withoutStock finds live orders for items that have no stock row.
@@ -187,7 +198,7 @@ func (c *cut) disagreements() []finding {
 		for user, m := range sh.users {
 			marks[m.no] = m
 			if sh.item.PerActivity && sh.buyers[user] != m.no {
-				found = append(found, aboutOrder(c.itemID, m.no, "no buyer", "user %d holds units, and does not count as a buyer of the activity.", user))
+				found = append(found, aboutOrder(c.itemID, m.no, "no-buyer", "user %d holds units, and does not count as a buyer of the activity.", user))
 			}
 			if m.paid {
 				paid += int64(m.quantity)
@@ -205,8 +216,10 @@ func (c *cut) disagreements() []finding {
 			found = append(found, aboutOrder(c.itemID, no, "unmarked", "user %d has a live order of %d units that Redis does not hold.", h.User, h.Quantity))
 		case m.quantity != h.Quantity:
 			found = append(found, aboutOrder(c.itemID, no, "quantity", "the order has %d units, Redis holds %d.", h.Quantity, m.quantity))
-		case m.paid != h.Paid:
-			found = append(found, aboutOrder(c.itemID, no, "paid", "paid is %t in Postgres and %t in Redis.", h.Paid, m.paid))
+		case h.Paid && !m.paid:
+			found = append(found, aboutOrder(c.itemID, no, "uncommitted", "the order is paid, Redis counts it as unpaid."))
+		case m.paid && !h.Paid:
+			found = append(found, aboutOrder(c.itemID, no, "paid", "Redis counts it as paid, Postgres does not."))
 		}
 	}
 	return found

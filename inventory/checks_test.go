@@ -173,7 +173,7 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 		{"another quantity", "I2", "the order has 2 units, Redis holds 3", func(s *sale) {
 			hset(s, s.item.usersKey(s.epoch), "2", mark{no: s.unpaid.No, quantity: 3}.String())
 		}},
-		{"a payment missing in Redis", "I2", "paid is true in Postgres and false in Redis", func(s *sale) { s.pay(s.unpaid.No) }},
+		{"a payment missing in Redis", "I2", "the order is paid, Redis counts it as unpaid", func(s *sale) { s.pay(s.unpaid.No) }},
 		{"committed miscounted", "I2", "Redis counts 7 units as paid for, its marks say 1", func(s *sale) { hset(s, s.item.stateKey(), "committed", 7) }},
 		{"a mark without an order", "I8", "no such order and none on its way", func(s *sale) {
 			hset(s, s.item.usersKey(s.epoch), "9", ids.NewFor(9).String())

@@ -211,7 +211,7 @@ func (c *comparison) buyers(ctx context.Context, pairs []string) error {
 
 func (c *comparison) align(ctx context.Context, users []string) error {
 	changed, err := c.s.alignBuyers(ctx, c.item, c.epoch, users)
-	c.count(int(changed))
+	c.repaired += int(changed)
 	return err
 }
 
@@ -223,13 +223,8 @@ func (c *comparison) apply(ctx context.Context, hints []hint) error {
 	if _, err := c.s.applyHints(ctx, c.item, hints); err != nil {
 		return err
 	}
-	c.count(len(hints))
+	c.repaired += len(hints)
 	return nil
-}
-
-func (c *comparison) count(repaired int) {
-	c.repaired += repaired
-	c.s.metrics.repaired.Add(float64(repaired))
 }
 
 // suspect notes which numbers without an order row are not simply on their way.

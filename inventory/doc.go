@@ -92,7 +92,16 @@
 // settled when the last of them has ended. From then on only Postgres has the
 // item: missing keys of an ended item fence nothing, and a late return has no
 // effect here. Books and the checks use Postgres alone. An item whose counts
-// differ keeps its keys, because they are the evidence.
+// differ is reconciled first; if a difference remains it keeps its keys, because
+// they are the evidence.
+//
+// # Reconciliation
+//
+// Reconcile shows what the keepers' comparison would find, and more: every
+// difference between the two counts, named by kind and with its cause where that
+// can be known. It repairs on request what an order proves, raises an alarm for
+// the rest, and is recorded in the audit log. Operators call it by route and by
+// `stampede reconcile`; Settle calls it for an ended item that does not agree.
 //
 // # Invariants
 //

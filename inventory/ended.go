@@ -149,6 +149,9 @@ func (s *Service) over(ctx context.Context, item Item) (bool, error) {
 // announce broadcasts without waiting. A lost broadcast costs a sold-out flag's
 // lifetime of 2 s, so a failure is only logged.
 func (s *Service) announce(ctx context.Context, subject string, payload any) {
+	if s.deps.Bus == nil { // a command that serves no requests
+		return
+	}
 	data, err := json.Marshal(payload)
 	if err == nil {
 		err = s.deps.Bus.Broadcast(subject, data)

@@ -10,7 +10,6 @@ type metrics struct {
 	gates    [Paused + 1]prometheus.Counter
 	failures prometheus.Counter
 	returns  *prometheus.CounterVec
-	repaired prometheus.Counter
 	loads    *prometheus.CounterVec
 	loadTime prometheus.Histogram
 	// The last comparison of BooksProbe.
@@ -30,9 +29,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		returns: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_holds_ended_total", Help: "Holds that ended in Redis, by end: released, committed.",
 		}, []string{"end"}),
-		repaired: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "stampede_inventory_repairs_total", Help: "Numbers that a comparison with Postgres brought to their end in Redis, because no event had.",
-		}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_loads_total", Help: "Loads by outcome.",
 		}, []string{"outcome"}),
@@ -69,7 +65,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.loads.WithLabelValues(outcome)
 	}
 	if reg != nil {
-		reg.MustRegister(m.differ, m.difference, m.reserve, m.failures, m.returns, m.repaired, m.loads, m.loadTime, verdicts, gates)
+		reg.MustRegister(m.differ, m.difference, m.reserve, m.failures, m.returns, m.loads, m.loadTime, verdicts, gates)
 	}
 	return m
 }

@@ -1,13 +1,25 @@
 package inventory
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
-// WriteBooks prints where every unit of an item is; item 0 prints all rows.
-func WriteBooks(w io.Writer, rows []BookRow, item int64) error {
+// PrintableBooks are the rows of Books, of one item or with 0 of all, and a
+// function that prints them as a table.
+func (s *Service) PrintableBooks(ctx context.Context, item int64) ([]BookRow, func(io.Writer) error, error) {
+	rows, err := s.Books(ctx)
+	if item != 0 {
+		rows = slices.DeleteFunc(rows, func(r BookRow) bool { return r.ItemID != item })
+	}
+	return append([]BookRow{}, rows...), func(w io.Writer) error { return writeBooks(w, rows, item) }, err
+}
+
+// writeBooks prints where every unit of an item is; item 0 prints all rows.
+func writeBooks(w io.Writer, rows []BookRow, item int64) error {
 	var b strings.Builder
 	switch {
 	case len(rows) == 0 && item == 0:

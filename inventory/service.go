@@ -67,7 +67,7 @@ type Grants interface {
 type Deps struct {
 	DB      *pgxpool.Pool // inventory's own connection budget
 	Redis   redis.UniversalClient
-	Bus     Bus
+	Bus     Bus // nil in a command that neither loads nor settles
 	Holds   Holds
 	Books   Books
 	Log     *slog.Logger
@@ -83,13 +83,14 @@ type Service struct {
 	holder  string // this instance's name on leases
 	// epochs remembers the last epoch seen per Item (int64), as the first guess of
 	// calls that get none. A wrong guess costs one more call.
-	epochs    sync.Map
-	grants    sync.Map // what this process was granted, with SingleInstance: item id → *granting
-	unasked   granting
-	runs      runs
-	keepers   keepers
-	compared  sync.Map // Item → fingerprint of items at rest that a comparison found right
-	bookCache bookCache
+	epochs      sync.Map
+	grants      sync.Map // what this process was granted, with SingleInstance: item id → *granting
+	unasked     granting
+	runs        runs
+	keepers     keepers
+	reconciling sync.Mutex // one Reconcile at a time: it reads whole items
+	compared    sync.Map   // Item → fingerprint of items at rest that a comparison found right
+	bookCache   bookCache
 	// recheck is proof.Recheck; tests shorten it and the three below.
 	recheck                               time.Duration
 	compareTick, compareEvery, differsFor time.Duration

@@ -110,8 +110,11 @@ func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
 		return false, err
 	}
 	c, err := s.readCut(ctx, itemID, true)
-	if err != nil || len(c.stocks) == 0 || !c.accountedFor() {
+	if err != nil || len(c.stocks) == 0 {
 		return false, err
+	}
+	if !c.accountedFor() {
+		return false, s.reconcileEnded(ctx, c)
 	}
 	for i, st := range c.stocks {
 		if removed, err := s.removeKeys(ctx, st, c.shards[i]); err != nil || !removed {
@@ -128,6 +131,19 @@ func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
 	}
 	s.deps.Log.InfoContext(ctx, "item settled", "item_id", itemID, "epoch", c.epoch())
 	return true, nil
+}
+
+// reconcileEnded reconciles an item that is over, unless it only waits for
+// payments. What it cannot repair is an alarm; the item keeps its keys.
+func (s *Service) reconcileEnded(ctx context.Context, c *cut) error {
+	if c.sum().Held != 0 {
+		return nil
+	}
+	r, err := s.reconcile(ctx, c.stocks, true)
+	if n := len(r.Differences); n > 0 {
+		s.deps.Log.WarnContext(ctx, "ended item differs from its orders", "item_id", c.itemID, "differences", n, "open", r.Open())
+	}
+	return err
 }
 
 // accountedFor reports whether every unit of an ended item is either sold or

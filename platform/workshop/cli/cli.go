@@ -63,6 +63,23 @@ func (b Books) stores(stack Noted) Stores {
 	return st
 }
 
+// find returns the stores, which answer.
+func (b Books) find(ctx context.Context) (Stores, error) {
+	stack, err := ReadStack(b.Data)
+	stores := b.stores(stack)
+	if stores.DatabaseURL == "" || stores.RedisURL == "" {
+		return stores, err
+	}
+	if err := stores.Check(); err != nil {
+		return stores, err
+	}
+	err = reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL))
+	if _, unusable := errors.AsType[*storeError](err); unusable && b.DatabaseURL == "" && b.RedisURL == "" {
+		return stores, fmt.Errorf("the stores of %s do not answer: start `stampede run --data %s`, or name others with --database-url and --redis-url", b.Data, b.Data)
+	}
+	return stores, err
+}
+
 // Verify is `stampede verify`.
 type Verify struct {
 	Books     `embed:""`
@@ -116,24 +133,13 @@ func (c *Verify) print(w io.Writer, found Evidence) error {
 }
 
 func (c *Verify) look(ctx context.Context, prove Prover) (found Evidence, err error) {
-	stack, err := ReadStack(c.Data)
-	stores := c.stores(stack)
-	if stores.DatabaseURL == "" || stores.RedisURL == "" {
-		return found, err
-	}
-	if err := stores.Check(); err != nil {
-		return found, err
-	}
 	var told []proof.ClientRecord
 	if c.ClientLog != "" {
 		if told, err = loadgen.ReadLogFile(c.ClientLog); err != nil {
 			return found, err
 		}
 	}
-	err = reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL))
-	if _, unusable := errors.AsType[*storeError](err); unusable && c.DatabaseURL == "" && c.RedisURL == "" {
-		return found, fmt.Errorf("the stores of %s do not answer: start `stampede run --data %s`, or name others with --database-url and --redis-url", c.Data, c.Data)
-	}
+	stores, err := c.find(ctx)
 	if err != nil {
 		return found, err
 	}

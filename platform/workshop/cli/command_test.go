@@ -270,3 +270,44 @@ func TestPrintedCommandsCanBeTyped(t *testing.T) {
 		}
 	}
 }
+
+// report is a reconciler's result.
+type report struct {
+	N int `json:"open"`
+}
+
+func (r report) Open() int               { return r.N }
+func (r report) Write(w io.Writer) error { _, err := io.WriteString(w, "a table"); return err }
+
+func TestReconcileExitCodes(t *testing.T) {
+	t.Parallel()
+	stores := []string{"--database-url=" + pgtest.DatabaseURL(t), "--redis-url=" + pgtest.RedisURL(t)}
+	for _, c := range []struct {
+		args   []string
+		open   int
+		err    error
+		repair bool
+		code   int
+		out    string
+	}{
+		{nil, 0, nil, false, 0, "a table"},
+		{[]string{"--repair", "--item=7"}, 0, nil, true, 0, "a table"},
+		{[]string{"--repair", "--dry-run", "--item=7"}, 2, nil, false, 1, "a table"},
+		{[]string{"--json"}, 1, nil, false, 1, `"open": 1`},
+		{nil, 0, errors.New("no answer"), false, exitBlind, ""},
+	} {
+		var table struct {
+			Reconcile Reconcile `cmd:""`
+		}
+		repaired := false
+		table.Reconcile.With = func(_ context.Context, _ Stores, _ int64, repair bool) (Differences, error) {
+			repaired = repair
+			return report{c.open}, c.err
+		}
+		var out, errs bytes.Buffer
+		code := Main(t.Context(), &table, slices.Concat([]string{"reconcile"}, c.args, stores), Streams{Out: &out, Err: &errs}, nil, nil, "test")
+		if code != c.code || repaired != c.repair || !strings.Contains(out.String(), c.out) {
+			t.Errorf("%v: exit %d, repair %t, %q %q", c.args, code, repaired, out.String(), errs.String())
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory/internal/inventorydb"
+	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+)
+
+// ErrReconciling means that this process is reconciling already.
+var ErrReconciling = fault.Plain(fault.Unavailable, "A reconciliation is under way. Try again when it has ended.")
+
+// The states of a difference's repair.
+const (
+	repairDone     = "done"
+	repairPossible = "possible"
+	repairNone     = "none" // it needs a decision
+)
+
+// Difference is one disagreement between Redis and Postgres about an item, or
+// within one of them.
+type Difference struct {
+	ItemID  int64  `json:"item_id,string" example:"17"`
+	Kind    string `json:"kind" doc:"What differs" example:"ended" enum:"ended,uncommitted,written,behind,buyer,no-buyer,paid,unknown,hold,unmarked,quantity,epoch-ahead,rev-ahead,not-loaded,difference,committed,redis,live,available,equation"`
+	Subject string `json:"subject" doc:"The item, or the order's number" example:"order 0190a1b2c3d47e5f8091a2b3c4d5e6f7"`
+	Detail  string `json:"detail" doc:"One sentence with the figures" example:"Item 17: user 9 still holds 1 units in Redis, the order is closed."`
+	Cause   string `json:"cause,omitempty" doc:"Why, where that can be known" example:"The event of the order's end has not been applied."`
+	Repair  string `json:"repair" enum:"done,possible,none" doc:"none: it is not provably safe and needs an operator's decision"`
+}
+
+// Reconciliation is the result of Reconcile.
+type Reconciliation struct {
+	Items       int          `json:"items" doc:"How many items were compared"`
+	Differences []Difference `json:"differences" doc:"By item, kind and subject"`
+}
+
+// kindOf says of each kind of difference what causes it, as far as that can be
+// known, and whether the order in Postgres proves its repair.
+var kindOf = map[string]struct {
+	cause string
+	safe  bool
+}{
+	"ended":       {"The event of the order's end has not been applied.", true},
+	"uncommitted": {"The event of the payment has not been applied.", true},
+	"written":     {"The order writer ended between its commit and its note in Redis.", true},
+	"behind":      {"An operator's change has not been applied.", true},
+	"buyer":       {"", true},
+	"no-buyer":    {"", true},
+	"paid":        {"Postgres has lost commits, or was restored.", false},
+	"unknown":     {"Postgres has lost commits, or was restored.", false},
+	"epoch-ahead": {"Postgres has lost commits, or was restored.", false},
+	"rev-ahead":   {"Postgres has lost commits, or was restored.", false},
+	"unmarked":    {"Redis has lost writes without a restart.", false},
+	"not-loaded":  {"The item waits for its Load.", false},
+}
+
+// differences are all findings on an item that Redis may have keys of.
+func (c *cut) differences() []finding {
+	found := slices.Concat(c.oversold(), c.disagreements(), c.orphans())
+	for i, sh := range c.shards {
+		if !sh.loaded {
+			found = append(found, about(c.itemID, "not-loaded", "Redis does not decide on the item."))
+			continue
+		}
+		found = append(found, sh.state.ahead(c.itemID, c.stocks[i])...)
+		if sh.state.Rev < c.stocks[i].Rev {
+			found = append(found, about(c.itemID, "behind", "Redis has change %d of the item, Postgres %d.", sh.state.Rev, c.stocks[i].Rev))
+		}
+	}
+	return found
+}
+
+// Reconcile compares an item, or with 0 every item that Redis has keys of, with
+// its orders in Postgres, and returns every difference that lasts for
+// proof.Recheck. With repair it brings to Redis what an order proves, raises an
+// alarm for the rest, and records both. Run twice it gives the same answer. It
+// reads whole items, in step for large ones.
+func (s *Service) Reconcile(ctx context.Context, itemID int64, repair bool) (Reconciliation, error) {
+	if !s.reconciling.TryLock() {
+		return Reconciliation{}, ErrReconciling
+	}
+	defer s.reconciling.Unlock()
+	q := inventorydb.New(s.deps.DB)
+	rows, err := q.StockOfItem(ctx, itemID)
+	if itemID == 0 {
+		rows, err = q.LoadedStock(ctx)
+	}
+	if err != nil {
+		return Reconciliation{}, fmt.Errorf("inventory: read stock: %w", err)
+	}
+	if itemID != 0 && len(rows) == 0 {
+		return Reconciliation{}, ErrNoStock
+	}
+	return s.reconcile(ctx, stocksOf(rows), repair)
+}
+
+func (s *Service) reconcile(ctx context.Context, stocks []Stock, repair bool) (Reconciliation, error) {
+	done := Reconciliation{Differences: []Difference{}}
+	for range perItem(stocks) {
+		done.Items++
+	}
+	first := map[int64][]Difference{}
+	var order []*cut
+	err := s.confirm(ctx, stocks, (*cut).differences, func(c *cut, found []finding) {
+		first[c.itemID] = differencesOf(c.itemID, found)
+		order = append(order, c)
+	})
+	if err != nil {
+		return done, err
+	}
+	for _, c := range order {
+		list := first[c.itemID]
+		if repair {
+			if err := s.repair(ctx, c, list); err != nil {
+				return done, err
+			}
+		}
+		done.Differences = append(done.Differences, list...)
+	}
+	return done, nil
+}
+
+func differencesOf(itemID int64, found []finding) []Difference {
+	list := make([]Difference, len(found))
+	for i, f := range found {
+		kind := kindOf[f.kind]
+		list[i] = Difference{ItemID: itemID, Kind: f.kind, Subject: f.subject, Detail: f.detail, Cause: kind.cause, Repair: repairNone}
+		if kind.safe {
+			list[i].Repair = repairPossible
+		}
+	}
+	slices.SortFunc(list, func(a, b Difference) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Subject, b.Subject))
+	})
+	return list
+}
+
+// repair repairs an item's differences as a comparison does, and marks in list
+// those that are gone.
+func (s *Service) repair(ctx context.Context, c *cut, list []Difference) error {
+	if slices.ContainsFunc(list, func(d Difference) bool { return d.Repair == repairPossible }) {
+		if err := s.Apply(ctx, c.itemID); err != nil {
+			return err
+		}
+		for _, sh := range c.shards {
+			s.compared.Delete(sh.item)
+			if _, _, err := s.compareOrders(ctx, sh.item); err != nil {
+				return err
+			}
+		}
+		after, err := s.readCut(ctx, c.itemID, true)
+		if err != nil {
+			return err
+		}
+		left := map[string]bool{}
+		for _, f := range after.differences() {
+			left[f.key()] = true
+		}
+		for i, d := range list {
+			if d.Repair == repairPossible && !left[d.Kind+" "+d.Subject] {
+				list[i].Repair = repairDone
+			}
+		}
+	}
+	repaired, open := map[string]int{}, map[string]int{}
+	detail := ""
+	for _, d := range list {
+		if d.Repair == repairDone {
+			repaired[d.Kind]++
+			continue
+		}
+		open[d.Kind]++
+		detail = cmp.Or(detail, d.Detail)
+	}
+	if err := s.record(ctx, c.itemID, repaired, open); err != nil || len(open) == 0 {
+		return err
+	}
+	return alarmRedisDiffers.Raise(ctx, s.deps.DB, itemSubject(c.itemID), detail)
+}
+
+// record adds a reconciliation to the audit log.
+func (s *Service) record(ctx context.Context, itemID int64, repaired, open map[string]int) error {
+	return pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		return audit.Record(ctx, tx, "item.reconcile", itemSubject(itemID), map[string]any{"repaired": repaired, "open": open})
+	})
+}
+
+// Open counts the differences that are not repaired.
+func (r Reconciliation) Open() (n int) {
+	for _, d := range r.Differences {
+		if d.Repair != repairDone {
+			n++
+		}
+	}
+	return n
+}
+
+// Write prints the differences for a person.
+func (r Reconciliation) Write(w io.Writer) error {
+	var b strings.Builder
+	for _, d := range r.Differences {
+		fmt.Fprintf(&b, "%8d  %-11s  repair %-8s  %s: %s\n", d.ItemID, d.Kind, d.Repair, d.Subject, d.Detail)
+		if d.Cause != "" {
+			fmt.Fprintf(&b, "%10s%s\n", "", d.Cause)
+		}
+	}
+	fmt.Fprintf(&b, "%d items compared, %d differences, %d of them open.\n", r.Items, len(r.Differences), r.Open())
+	_, err := io.WriteString(w, b.String())
+	return err
+}

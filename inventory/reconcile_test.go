@@ -1,0 +1,126 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/audit"
+)
+
+// reconcileNow returns the differences of item 1 as "kind repair".
+func (b *bundle) reconcileNow(repair bool) []string {
+	b.t.Helper()
+	r, err := b.Reconcile(b.t.Context(), 1, repair)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	mustBe(b.t, "items", r.Items, 1)
+	list := make([]string, len(r.Differences))
+	for i, d := range r.Differences {
+		list[i] = d.Kind + " " + d.Repair
+	}
+	return list
+}
+
+// Every difference that an order proves is named with its cause, repaired and
+// audited; before and after, two runs give the same answer.
+func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
+	t.Parallel()
+	s := midSale(t)
+	if found := s.reconcileNow(false); len(found) != 0 {
+		t.Fatalf("in mid-sale: %v", found)
+	}
+	s.pay(s.unpaid.No)
+	s.close(s.closed.No)
+	s.inTx(func(tx pgx.Tx) error { // the writer, before it notes that in Redis
+		s.orders.put(s.item, s.inFlight, s.epoch, orderevent.StatusPending)
+		return s.Deduct(t.Context(), tx, []Movement{{Key: Key{ItemID: 1}, Quantity: 3}})
+	})
+	s.inTx(func(tx pgx.Tx) error { return s.Change(t.Context(), tx, 1, Change{Paused: new(true)}) })
+	s.rdb.HDel(t.Context(), s.item.buyersKey(), "1")
+	s.rdb.HSet(t.Context(), s.item.buyersKey(), "9", ids.NewFor(9).String()+":1")
+	want := func(state string) []string {
+		var list []string
+		for _, kind := range []string{"behind", "buyer", "ended", "no-buyer", "uncommitted", "written"} {
+			list = append(list, kind+" "+state)
+		}
+		return list
+	}
+	for run := range 2 {
+		if diff := cmp.Diff(want(repairPossible), s.reconcileNow(false)); diff != "" {
+			t.Fatalf("dry run %d (-want +got):\n%s", run, diff)
+		}
+	}
+	if diff := cmp.Diff(want(repairDone), s.reconcileNow(true)); diff != "" {
+		t.Errorf("repaired (-want +got):\n%s", diff)
+	}
+	for run := range 2 {
+		if found := s.reconcileNow(run == 0); len(found) != 0 {
+			t.Errorf("after the repair, run %d: %v", run, found)
+		}
+	}
+	s.mustBeClean()
+	st := s.state(s.item)
+	mustBe(t, "state", fmt.Sprint(st.Remaining, st.Committed, st.Paused, st.Seq-st.Persisted), "14 3 true 0")
+	entries, err := audit.List(t.Context(), s.db, audit.Filter{Subject: "item 1", Action: "item.reconcile"})
+	if err != nil || len(entries) != 1 || !strings.Contains(string(entries[0].Detail), `"uncommitted": 1`) {
+		t.Errorf("audit %+v, %v", entries, err)
+	}
+	mustBe(t, "alarms", len(s.differs()), 0)
+}
+
+// A difference that no order proves is left as it is: a repair reports it with
+// its cause and raises the alarm, every time.
+func TestReconcileLeavesWhatNeedsADecision(t *testing.T) {
+	t.Parallel()
+	s := midSale(t)
+	no := ids.NewFor(9).String()
+	s.rdb.HSet(t.Context(), s.item.usersKey(s.epoch), "9", no)
+	s.rdb.HSet(t.Context(), s.item.buyersKey(), "9", no+":1")
+	s.rdb.HSet(t.Context(), s.item.stateKey(), "rev", 7)
+	want := []string{"difference none", "redis none", "rev-ahead none", "unknown none"}
+	before := s.state(s.item)
+	for _, repair := range []bool{false, true, true} {
+		if diff := cmp.Diff(want, s.reconcileNow(repair)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	mustBe(t, "state", s.state(s.item), before)
+	if l := s.differs(); len(l) != 1 || l[0].Count != 2 || l[0].Subject != "item 1" {
+		t.Errorf("alarms %+v", l)
+	}
+	r, err := s.Reconcile(t.Context(), 0, false)
+	if err != nil || !slices.ContainsFunc(r.Differences, func(d Difference) bool { return strings.Contains(d.Cause, "lost commits") }) {
+		t.Errorf("no cause: %+v %v", r, err)
+	}
+	_, err = s.Reconcile(t.Context(), 404, false)
+	mustFail(t, err, ErrNoStock)
+	s.reconciling.Lock()
+	_, err = s.Reconcile(t.Context(), 1, false)
+	mustFail(t, err, ErrReconciling)
+	s.reconciling.Unlock()
+}
+
+// After a sale, an item that does not agree with its orders is reconciled before
+// its keys may go.
+func TestEndedItemIsReconciled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, _ := b.loaded(onSale(1, 5))
+	b.close(b.written(item, 1)) // no event
+	b.end(item)
+	b.settles(0)
+	mustBe(t, "remaining", b.state(item).Remaining, 5)
+	b.settles(1)
+	entries, err := audit.List(t.Context(), b.db, audit.Filter{Action: "item.reconcile"})
+	if err != nil || len(entries) != 1 {
+		t.Errorf("audit %v, %v", entries, err)
+	}
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"errors"
+)
+
+// Reconciler compares Redis with Postgres in the given stores, for one item or,
+// with 0, for all, and repairs what is provably safe if repair is set.
+type Reconciler func(ctx context.Context, stores Stores, item int64, repair bool) (Differences, error)
+
+// Differences are a reconciler's result. Its JSON is stable.
+type Differences interface {
+	table
+	Open() int // how many are not repaired
+}
+
+// Reconcile is `stampede reconcile`.
+type Reconcile struct {
+	Books  `embed:""`
+	Item   int64 `help:"Only this item."`
+	Repair bool  `help:"Repair in Redis what an order in Postgres proves; the rest raises an alarm. Recorded in the audit log."`
+	DryRun bool  `help:"With --repair: only show what it would do."`
+	JSON   bool  `name:"json" help:"Print the differences as JSON."`
+
+	With Reconciler `kong:"-"`
+}
+
+// errDiffers makes reconcile exit 1; the table says why.
+var errDiffers = errors.New("the stores differ, see above")
+
+// Run reconciles.
+func (c *Reconcile) Run(ctx context.Context, io Streams) error {
+	stores, err := c.find(ctx)
+	if err != nil {
+		return blindError{err}
+	}
+	found, err := c.With(ctx, stores, c.Item, c.Repair && !c.DryRun)
+	if err == nil {
+		err = printReport(io.Out, found, c.JSON)
+	}
+	switch {
+	case err != nil:
+		return blindError{err}
+	case found.Open() > 0:
+		return errDiffers
+	}
+	return nil
+}
