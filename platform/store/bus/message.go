@@ -52,7 +52,7 @@ type held struct {
 // hold wraps a received message.
 func hold(raw jetstream.Msg) *held {
 	h := &held{raw: raw}
-	h.Msg.kept = &h.keep
+	h.kept = &h.keep
 	h.Subject, h.Data, h.Trace = raw.Subject(), raw.Data(), raw.Headers().Get(traceHeader)
 	if id, err := ids.Parse(raw.Headers().Get(jetstream.MsgIDHeader)); err == nil {
 		h.ID = id

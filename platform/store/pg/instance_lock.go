@@ -97,7 +97,7 @@ func (l *InstanceLock) take(ctx context.Context, silence time.Duration) error {
 		return fmt.Errorf("pg: connect for the instance lock: %w", err)
 	}
 	if err := l.takeOn(ctx, conn, silence); err != nil {
-		l.drop(conn)
+		drop(ctx, conn)
 		return err
 	}
 	l.mu.Lock()
@@ -105,7 +105,7 @@ func (l *InstanceLock) take(ctx context.Context, silence time.Duration) error {
 	l.conn = conn
 	l.mu.Unlock()
 	if before != nil {
-		l.drop(before)
+		drop(ctx, before)
 	}
 	return nil
 }
@@ -199,8 +199,8 @@ func (l *InstanceLock) end(ctx context.Context, conn *pgx.Conn, h holder) error 
 }
 
 // drop closes a connection without waiting for a server that does not answer.
-func (l *InstanceLock) drop(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), instanceLockAnswer)
+func drop(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), instanceLockAnswer)
 	defer cancel()
 	_ = conn.Close(ctx) // the session ends with it, or is ended by pid
 }

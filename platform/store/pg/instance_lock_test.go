@@ -184,7 +184,9 @@ func TestStartSparesALiveHolder(t *testing.T) {
 		t.Errorf("session %d has the lock, want %d", pid, before)
 	}
 	stop()
-	<-ended
+	if err := <-ended; err != nil {
+		t.Errorf("Watch = %v", err)
+	}
 	if err := lock.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

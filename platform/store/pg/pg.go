@@ -74,11 +74,11 @@ func InTx(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
 	return inTx(ctx, db, pgx.TxOptions{}, fn)
 }
 
-// InTxWaiting is InTx for a transaction that waits at most lockWait, rounded to
-// milliseconds, for any lock; then it fails as LockTimedOut says. The bound
+// InTxWaiting is InTx for a transaction that waits for each lock at most wait,
+// rounded to milliseconds, and then fails as LockTimedOut says. The bound
 // travels with BEGIN, without a round trip of its own.
-func InTxWaiting(ctx context.Context, db Beginner, lockWait time.Duration, fn func(tx pgx.Tx) error) error {
-	begin := fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
+func InTxWaiting(ctx context.Context, db Beginner, wait time.Duration, fn func(tx pgx.Tx) error) error {
+	begin := fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", wait.Milliseconds())
 	return inTx(ctx, db, pgx.TxOptions{BeginQuery: begin}, fn)
 }
 

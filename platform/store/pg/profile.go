@@ -26,11 +26,11 @@ const (
 	// connectWithin bounds a connection to one host, with its login. The kernel
 	// alone would try a vanished host for two minutes.
 	connectWithin = 10 * time.Second
-	// DefaultLockWait is how long a statement waits for a lock unless its
+	// lockWait is how long a statement waits for a lock unless its
 	// transaction says otherwise, see InTxWaiting. Transactions hold locks for
 	// milliseconds and a Load for a second or two, so the one that holds it for
 	// longer is in trouble.
-	DefaultLockWait = 5 * time.Second
+	lockWait = 5 * time.Second
 )
 
 // setting is a session setting of Postgres, in Postgres's own unit: milliseconds, for the
@@ -46,7 +46,7 @@ type setting struct {
 // no statement_timeout: the reports and Loads of a large shop take as long as
 // they take, and each caller's context bounds its own statements.
 var sessionSettings = []setting{
-	{"lock_timeout", int(DefaultLockWait.Milliseconds())},
+	{"lock_timeout", int(lockWait.Milliseconds())},
 	// A transaction is idle while its client computes or, in the outbox's relay,
 	// publishes: some seconds at most.
 	{"idle_in_transaction_session_timeout", 15_000},
