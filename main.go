@@ -92,6 +92,9 @@ func (s *settings) practice() {
 // revocations.
 var poolWeights = map[string]int32{"seckill": 6, "inventory": 4, "order": 10, "payment": 8, "platform": 6, "account": 5}
 
+// redisKeys are the prefixes of our keys in Redis.
+var redisKeys = slices.Concat(inventory.RedisKeys, order.RedisKeys, seckill.RedisKeys, identity.RedisKeys)
+
 // commands is the command table.
 type commands struct {
 	Run       cli.Run          `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
@@ -280,7 +283,7 @@ func (s *server) openStores(ctx context.Context, stores cli.Stores) error {
 		s.app.OnStop("instance lock", lock.Close)
 		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: lock.Keep(s.end)})
 	}
-	detector, err := rollback.Open(ctx, s.pools["platform"], s.redis, alarm.DatabaseWentBack.Raise, s.log)
+	detector, err := rollback.Open(ctx, s.pools["platform"], s.redis, redisKeys, alarm.DatabaseWentBack.Raise, s.log)
 	if err == nil {
 		s.app.Go("rollback detector", app.Worker{Name: "rollback-detector", Run: detector.Run})
 	}

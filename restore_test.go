@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -44,6 +46,19 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 	in = serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
 	second, lost := buys(in, 2)
 	in.stop()
+	rdb, err := redisx.Open(t.Context(), redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	for _, key := range rdb.Keys(t.Context(), "*").Val() {
+		if key != "heartbeat" && !slices.ContainsFunc(redisKeys, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			t.Errorf("%s has no prefix in redisKeys: a restored backup would meet what it contains", key)
+		}
+	}
+	if err := rdb.Set(t.Context(), "cart:1", "another program's", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
 
 	in = serveInstance(t, backupURL, redisURL, "--nats-url="+natsURL)
 	_, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=database-went-back", mint(t, 1, auth.Operator), nil)
@@ -60,6 +75,9 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 		t.Errorf("a third unit of two got %q, want all-held", code)
 	}
 	in.stop()
+	if rdb.Exists(t.Context(), "cart:1").Val() != 1 {
+		t.Error("the start deleted another program's key")
+	}
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"verify", "--database-url=" + backupURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs); code != 0 {
 		t.Errorf("verify: exit %d\n%s\n%s", code, out.String(), errs.String())

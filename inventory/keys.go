@@ -15,6 +15,9 @@ const weightField = "#"
 
 var weight = weightField + strings.Repeat("-", 64)
 
+// RedisKeys are the prefixes of the module's keys.
+var RedisKeys = []string{"{g:"}
+
 // Item has what is needed to name an item's keys in Redis.
 type Item struct {
 	ID         int64

@@ -61,8 +61,15 @@ func (p cachePlace) keys() []string {
 	return []string{base + "long", base + "short"}
 }
 
-// cachePrefix begins every key of the cache.
-const cachePrefix = "o:{"
+const (
+	// cachePrefix begins every key of the cache.
+	cachePrefix = "o:{"
+	// cacheTakeovers begins the keys that record for which server it was emptied.
+	cacheTakeovers = "order-cache:"
+)
+
+// RedisKeys are the prefixes of the module's keys.
+var RedisKeys = []string{cachePrefix, cacheTakeovers}
 
 // stay is how long an order stays in the cache, and in which hash.
 type stay struct {

@@ -22,7 +22,7 @@ const takeoversEvery = time.Second
 // There is no way to tell which entries are stale, so all are deleted; Postgres
 // answers until the cache is filled again.
 func (s *Service) watchTakeovers(ctx context.Context) error {
-	takeovers := redisx.NewTakeovers(s.deps.Redis, "order-cache:")
+	takeovers := redisx.NewTakeovers(s.deps.Redis, cacheTakeovers)
 	return app.Loop{
 		Every: takeoversEvery, Log: s.deps.Log, Failed: "order cache failover check failed",
 		Do: func(ctx context.Context) error { return takeovers.Look(ctx, s.cache.empty) },

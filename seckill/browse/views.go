@@ -30,6 +30,9 @@ const (
 	viewTakeovers = "sv-takeovers:"
 )
 
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{viewKeyPrefix, viewIndexKey, viewOfActivityPrefix, viewTakeovers}
+
 const (
 	viewRevField     = "rev"
 	viewGoneField    = "gone" // tombstone: the session was deleted, older views are refused

@@ -96,6 +96,16 @@ func (s *Service) lookUp(batch []*question) {
 	s.tellRedis(ctx, rest)
 }
 
+const (
+	// setPrefix begins the names of the sets.
+	setPrefix = "rv:"
+	// lockPrefix begins the names of the locks.
+	lockPrefix = "reserve:"
+)
+
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{setPrefix, lockPrefix}
+
 // setKey is the name of the set of an item's reservations in a user's bucket. A
 // member is twice the user's id, plus one if the user passed a human check:
 // small integers, which Redis packs into some ten bytes each. The closing time
@@ -103,7 +113,7 @@ func (s *Service) lookUp(batch []*question) {
 // bucket, so that no set grows large and the sets spread over slots.
 func (q *question) setKey() string {
 	b := make([]byte, 0, 48)
-	b = append(b, "rv:"...)
+	b = append(b, setPrefix...)
 	b = strconv.AppendInt(b, q.item, 10)
 	b = append(b, ':')
 	b = strconv.AppendInt(b, q.settled, 10)

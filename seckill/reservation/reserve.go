@@ -126,7 +126,7 @@ func (s *Service) giveUp(ctx context.Context, item *catalogue.Item, user int64) 
 func (s *Service) turn(ctx context.Context, item, user int64) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	release, err := s.deps.Locks.Acquire(ctx, fmt.Sprintf("reserve:%d:%d", item, user), lockLasts)
+	release, err := s.deps.Locks.Acquire(ctx, fmt.Sprintf(lockPrefix+"%d:%d", item, user), lockLasts)
 	if err != nil {
 		return func() {}
 	}

@@ -26,6 +26,9 @@ const (
 	maxRefusing = 20_000
 )
 
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{refusalsKey}
+
 // refusals are the refusals not yet counted in Redis.
 type refusals struct {
 	mu      sync.Mutex

@@ -20,6 +20,9 @@ const (
 	subjectAdmission = "broadcast.seckill.admission"
 )
 
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{admissionKey}
+
 // Admission is how many attempts a second each instance admits to an item's line,
 // 0 if there is no limit. It reads from where every instance reads, so that the
 // shown rate is the rate in force.

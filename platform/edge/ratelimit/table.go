@@ -17,8 +17,15 @@ func subjectOf(a Ask) subject {
 	return subject(sum[:15])
 }
 
-// key is the subject's key in Redis. The hash tag puts all of them into one slot.
-func (s subject) key() string { return "limit:{limits}:" + base64.RawURLEncoding.EncodeToString(s[:]) }
+// keyPrefix begins the subjects' keys. The hash tag puts all of them into one
+// slot.
+const keyPrefix = "limit:{limits}:"
+
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{keyPrefix}
+
+// key is the subject's key in Redis.
+func (s subject) key() string { return keyPrefix + base64.RawURLEncoding.EncodeToString(s[:]) }
 
 // The table's size: 262,144 subjects of 24 bytes are 6 MiB. A subject whose row is
 // full replaces the subject whose quota is full again soonest; Redis still has that

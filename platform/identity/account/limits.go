@@ -124,6 +124,9 @@ func (s *Service) registrations(from caller) []count {
 // countPrefix is the prefix of the counts' keys in Redis.
 const countPrefix = "account:count:"
 
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{countPrefix}
+
 // countTimeout bounds a Redis call, so that a login does not wait for a count.
 const countTimeout = 250 * time.Millisecond
 

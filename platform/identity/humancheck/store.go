@@ -20,6 +20,9 @@ const (
 	slidePrefix = "human:slide:"
 )
 
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{usedPrefix, slidePrefix}
+
 const (
 	// storeTimeout bounds a call: Redis answers in a millisecond, and for a shopper
 	// an error that asks for a retry is better than a long wait.

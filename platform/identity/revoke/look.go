@@ -150,6 +150,9 @@ func (s *Service) readPostgres(ctx context.Context) (entries []entry, err error)
 	return entries, nil
 }
 
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{recentKey}
+
 const (
 	// recentKey is the sorted set of recently broadcast revocations.
 	recentKey = "rv:recent"

@@ -3,9 +3,9 @@
 // Redis is filled from Postgres, so it can be ahead of it only if Postgres was
 // restored from a backup or a replica without the last commits took over. Redis
 // then keeps units for orders that no longer exist and shows them to their
-// shoppers as paid. Everything in Redis can be rebuilt from Postgres, so the
-// remedy is to empty it: every item is loaded again, every view and cache
-// refills.
+// shoppers as paid. Everything of ours in Redis can be rebuilt from Postgres, so
+// the remedy is to delete it: every item is loaded again, every view and cache
+// refills. What other programs keep in the same Redis stays.
 //
 // Every server counts heartbeats in a row of Postgres, and Redis remembers the
 // last one. A step back of less than two heartbeats may stay undetected;
@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +58,7 @@ func (foreignError) ExitCode() int { return exitForeign }
 type Detector struct {
 	db    *pgxpool.Pool
 	rdb   redis.UniversalClient
+	own   []string // prefixes of the keys to delete
 	alarm Raise
 	log   *slog.Logger
 	last  int64 // the highest heartbeat this process has seen
@@ -72,12 +74,12 @@ type Detector struct {
 type Raise func(ctx context.Context, db pg.DB, subject, detail string) error
 
 // Open compares the two before anything else reads Redis. If Postgres went back
-// behind Redis, it raises an alarm and empties Redis. It refuses a Redis that
+// behind Redis, it raises an alarm and deletes the keys with the prefixes own. It refuses a Redis that
 // was filled from another database, with exit code 37. Several instances may
 // call Open concurrently: anything that one has filled meanwhile is filled
 // again.
-func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, raise Raise, log *slog.Logger) (*Detector, error) {
-	d := &Detector{db: db, rdb: rdb, alarm: raise, log: log}
+func Open(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, own []string, raise Raise, log *slog.Logger) (*Detector, error) {
+	d := &Detector{db: db, rdb: rdb, own: own, alarm: raise, log: log}
 	id, seen, err := d.mark(ctx)
 	if err != nil {
 		return nil, err
@@ -141,23 +143,53 @@ func (d *Detector) raise(ctx context.Context, detail string) error {
 	return d.alarm(ctx, d.db, subject, detail)
 }
 
-// empty empties Redis, on every primary of a cluster. It raises the alarm
-// first: an empty Redis no longer shows that there was something to report.
+// empty deletes our keys, on every primary of a cluster. It raises the alarm
+// first: an empty Redis no longer shows that there was something to report. The
+// mark stays until a heartbeat is counted, so that the next start completes what
+// this one cannot.
 func (d *Detector) empty(ctx context.Context, behind int64) error {
 	err := d.raise(ctx, fmt.Sprintf("Postgres is older than the state Redis was filled from, by %s. Redis was emptied and is being refilled from Postgres.", heartbeats(behind)))
 	if err != nil {
 		return err
 	}
 	if cluster, ok := d.rdb.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.FlushDB(ctx).Err() })
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return d.deleteOwn(ctx, node) })
 	} else {
-		err = d.rdb.FlushDB(ctx).Err()
+		err = d.deleteOwn(ctx, d.rdb)
 	}
 	if err != nil {
 		return fmt.Errorf("rollback: empty Redis, which is ahead of Postgres: %w", err)
 	}
 	d.log.WarnContext(ctx, "postgres went back in time, redis was emptied", "heartbeats", behind)
 	return nil
+}
+
+// scanCount is how many keys one step looks at: a fraction of a millisecond of
+// Redis's time, and a pipeline of as many deletions, each of which only unlinks.
+const scanCount = 1000
+
+// deleteOwn deletes our keys on one server.
+func (d *Detector) deleteOwn(ctx context.Context, server redis.Cmdable) error {
+	for cursor := uint64(0); ; {
+		keys, next, err := server.Scan(ctx, cursor, "", scanCount).Result()
+		if err != nil {
+			return err
+		}
+		_, err = server.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, key := range keys {
+				if slices.ContainsFunc(d.own, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+					pipe.Unlink(ctx, key) // one by one: in a cluster they lie in different slots
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
 }
 
 // heartbeats formats how far Postgres went back; several servers count faster than one.

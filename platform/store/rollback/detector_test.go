@@ -27,14 +27,14 @@ type stores struct {
 func newStores(t *testing.T) *stores {
 	t.Helper()
 	s := &stores{t, pgtest.DB(t), pgtest.Redis(t)}
-	if err := s.rdb.Set(t.Context(), "held", 1, 0).Err(); err != nil {
+	if err := s.rdb.MSet(t.Context(), "held", 1, "another program's", 1).Err(); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
 func (s *stores) open() (*Detector, error) {
-	return Open(s.Context(), s.db, s.rdb, alarm.DatabaseWentBack.Raise, slog.New(slog.DiscardHandler))
+	return Open(s.Context(), s.db, s.rdb, []string{"held"}, alarm.DatabaseWentBack.Raise, slog.New(slog.DiscardHandler))
 }
 
 func (s *stores) opened() *Detector {
@@ -67,6 +67,9 @@ func (s *stores) expect(what string, held bool, code *alarm.Definition, calls in
 	n, err := s.rdb.Exists(s.Context(), "held").Result()
 	if err != nil || (n == 1) != held {
 		s.Errorf("%s: Redis has %d keys (%v), want held = %v", what, n, err, held)
+	}
+	if n, err := s.rdb.Exists(s.Context(), "another program's").Result(); err != nil || n != 1 {
+		s.Errorf("%s: another program's key is gone (%v)", what, err)
 	}
 	list, err := alarm.List(s.Context(), s.db, alarm.Filter{Code: code.Code})
 	if err != nil {
@@ -124,7 +127,7 @@ func (u *unflushable) DialHook(next redis.DialHook) redis.DialHook { return next
 
 func (u *unflushable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if u.Load() && cmd.Name() == "flushdb" {
+		if u.Load() && cmd.Name() == "scan" {
 			return errors.New("planted")
 		}
 		return next(ctx, cmd)
