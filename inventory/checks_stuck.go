@@ -34,8 +34,8 @@ func (s *Service) checkDeciding(ctx context.Context) ([]proof.Violation, error) 
 		if err != nil || len(stuck) == 0 {
 			return nil, err
 		}
-		if err = app.Sleep(ctx, s.recheck); err != nil {
-			return nil, err
+		if end := app.Sleep(ctx, s.recheck); end != nil {
+			return nil, end
 		}
 		var again []stuckItem
 		if again, err = s.stuckItems(ctx); err == nil {

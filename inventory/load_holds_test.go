@@ -14,7 +14,7 @@ type writingGrants struct {
 	fail      error
 }
 
-func (g *writingGrants) Republish(_ context.Context, _ int64, holds []StaleHold) error {
+func (g *writingGrants) Republish(_ context.Context, _ int64, holds []StaleHold) error { //nolint:contextcheck // the bundle has the test's context
 	if g.fail != nil {
 		return g.fail
 	}

@@ -36,15 +36,15 @@ func (s *Service) closeBehind(ctx context.Context) error {
 		for i := range s.hub.shards {
 			s.hub.each(i, func(sock *socket) { behind[i] = append(behind[i], sock) })
 		}
-		for _, sockets := range behind {
-			if len(sockets) == 0 {
+		for i := range behind {
+			if len(behind[i]) == 0 {
 				continue
 			}
-			for _, sock := range sockets {
+			for _, sock := range behind[i] {
 				go sock.closeWith(websocket.StatusTryAgainLater, "pushes may be missing; poll and reconnect")
 			}
 			if app.Sleep(ctx, pingStep) != nil {
-				return nil
+				break
 			}
 		}
 	}

@@ -110,29 +110,25 @@ func TestTheSocketIsDocumented(t *testing.T) {
 func TestSocketsWithoutATokenAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) { c.MaxUnnamed = 2 })
-	dial := func() (*websocket.Conn, *http.Response, error) { return websocket.Dial(t.Context(), b.url, nil) }
-	var waiting []*websocket.Conn
-	for range 2 {
-		conn, _, err := dial()
+	dial := func() *websocket.Conn {
+		t.Helper()
+		conn, _, err := websocket.Dial(t.Context(), b.url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.CloseNow() }()
-		waiting = append(waiting, conn)
+		t.Cleanup(func() { _ = conn.CloseNow() })
+		return conn
 	}
-	if _, res, err := dial(); err == nil || res == nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+	first, _ := dial(), dial()
+	if _, res, err := websocket.Dial(t.Context(), b.url, nil); err == nil || res == nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
 		t.Fatalf("a third without a token: %v, %v; want 503", res, err)
 	}
 	b.connect(t, 7) // with its token
-	if err := waiting[0].Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 8)+`"}`)); err != nil {
+	if err := first.Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 8)+`"}`)); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, waiting[0]); !strings.Contains(got, "hello") {
+	if got := read(t, first); !strings.Contains(got, "hello") {
 		t.Fatalf("got %s", got)
 	}
-	conn, _, err := dial()
-	if err != nil {
-		t.Fatalf("a token has made room: %v", err)
-	}
-	_ = conn.CloseNow()
+	dial() // the token has made room
 }

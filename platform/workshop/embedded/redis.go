@@ -84,7 +84,8 @@ func (s *Stack) startRedis(ctx context.Context, srv server, socket string) (*chi
 	if err != nil {
 		return nil, err
 	}
-	return c, c.await(ctx, s.data, func(ctx context.Context) error { return ping(ctx, socket) })
+	err = c.await(ctx, s.data, func(ctx context.Context) error { return ping(ctx, socket) })
+	return c, err
 }
 
 // errNoPong means that Redis answered a PING with an error, such as that it is
