@@ -239,8 +239,21 @@ func TestTerminationKeepsQueuedOrders(t *testing.T) {
 		}
 		q.awaitStatus(t, q.no, "paid", 15*time.Second)
 	}
-	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"verify", "--database-url=" + s.databaseURL(), "--redis-url=" + s.redisURL, "--data=" + t.TempDir()}, &out, &errs); code != 0 {
-		t.Errorf("verify: exit %d\n%s\n%s", code, out.String(), errs.String())
+	for _, command := range []string{"verify", "reconcile"} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{command, "--database-url=" + s.databaseURL(), "--redis-url=" + s.redisURL, "--data=" + t.TempDir()}, &out, &errs); code != 0 {
+			t.Errorf("%s: exit %d\n%s\n%s", command, code, out.String(), errs.String())
+		}
+	}
+	for _, found := range []map[string]any{
+		s.do(t, first, http.MethodGet, "reconcile", nil),
+		s.do(t, second, http.MethodPost, "reconcile", map[string]any{"item_id": s.sale.ItemID}),
+	} {
+		if list, ok := found["differences"].([]any); !ok || len(list) != 0 || found["items"] != 1.0 {
+			t.Errorf("reconciled: %v", found)
+		}
+	}
+	if status, doc := first.call(t, http.MethodGet, "/api/v1/admin/reconcile?item_id=999", s.operator, nil); status != http.StatusNotFound {
+		t.Errorf("an unknown item: %d %v", status, doc)
 	}
 }

@@ -7,12 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"stampede/inventory/internal/inventorydb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 )
+
+// restsFor is how many times as long as a chunk took a walk in the background
+// rests after it: it may take a fifth of a core's time from a sale.
+const restsFor = 4
 
 // suspectsAtMost bounds the marks and holds of one comparison that nothing
 // explains. More are an incident, and the first ones show it.
@@ -26,6 +31,7 @@ type comparison struct {
 	s        *Service
 	item     Item
 	epoch    int64
+	rests    int // times that a chunk took, after it
 	repaired int
 	atRest   bool // no mark or hold can still change without the state or the stock row changing
 	suspects []suspect
@@ -43,8 +49,9 @@ type suspect struct {
 // compareOrders brings an item in Redis to what Postgres says about its numbers, and
 // returns how many it repaired and what it cannot repair. An item that does not
 // decide is left to its Load. It reads a chunk at a time, so that neither Redis
-// nor this process notices the size of the item.
-func (s *Service) compareOrders(ctx context.Context, item Item) (repaired int, found []finding, err error) {
+// nor this process notices the size of the item, and rests for so many times as
+// long as the chunk took.
+func (s *Service) compareOrders(ctx context.Context, item Item, rests int) (repaired int, found []finding, err error) {
 	// Redis first: a Load and a change commit in Postgres before Redis has them.
 	st, ok, err := s.State(ctx, item)
 	if err != nil || !ok || !st.Ready() {
@@ -62,7 +69,7 @@ func (s *Service) compareOrders(ctx context.Context, item Item) (repaired int, f
 	if last, ok := s.compared.Load(item); ok && last == now {
 		return 0, nil, nil
 	}
-	c := &comparison{s: s, item: item, epoch: st.Epoch, atRest: true}
+	c := &comparison{s: s, item: item, epoch: st.Epoch, rests: rests, atRest: true}
 	c.found = st.ahead(item.ID, stockOf(rows[at]))
 	if err := c.walk(ctx); err != nil {
 		return c.repaired, nil, err
@@ -92,14 +99,14 @@ func (st State) ahead(itemID int64, row Stock) (found []finding) {
 }
 
 func (c *comparison) walk(ctx context.Context) error {
-	if err := c.s.scanChunks(ctx, c.item.usersKey(c.epoch), c.users); err != nil {
+	if err := c.scan(ctx, c.item.usersKey(c.epoch), c.users); err != nil {
 		return err
 	}
-	if err := c.s.scanChunks(ctx, c.item.holdsKey(c.epoch), c.holds); err != nil {
+	if err := c.scan(ctx, c.item.holdsKey(c.epoch), c.holds); err != nil {
 		return err
 	}
 	if c.item.PerActivity {
-		if err := c.s.scanChunks(ctx, c.item.buyersKey(), c.buyers); err != nil {
+		if err := c.scan(ctx, c.item.buyersKey(), c.buyers); err != nil {
 			return err
 		}
 	}
@@ -110,6 +117,17 @@ func (c *comparison) walk(ctx context.Context) error {
 		return err
 	}
 	return c.examine(ctx)
+}
+
+// scan walks one hash and rests after each chunk.
+func (c *comparison) scan(ctx context.Context, key string, each func(ctx context.Context, pairs []string) error) error {
+	return c.s.scanChunks(ctx, key, func(ctx context.Context, pairs []string) error {
+		began := time.Now()
+		if err := each(ctx, pairs); err != nil {
+			return err
+		}
+		return app.Sleep(ctx, time.Duration(c.rests)*time.Since(began))
+	})
 }
 
 // users compares a chunk of the holders.

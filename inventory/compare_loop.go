@@ -117,7 +117,7 @@ func (c *comparisons) walk(ctx context.Context, item Item) {
 func (s *Service) compareAndTell(ctx context.Context, item Item) (err error) {
 	defer recovered("comparison", item, &err)
 	whole := s.keepers.takeWhole(item)
-	repaired, found, err := s.compareOrders(ctx, item)
+	repaired, found, err := s.compareOrders(ctx, item, restsFor)
 	switch {
 	case errors.Is(err, ErrFenced):
 		err = nil // its Load counts everything

@@ -219,7 +219,7 @@ func TestItemAtRestIsComparedOnce(t *testing.T) {
 	no := b.written(item, 1)
 	look := func() bool {
 		t.Helper()
-		_, _, err := b.compareOrders(t.Context(), item)
+		_, _, err := b.compareOrders(t.Context(), item, 0)
 		mustFail(t, err, nil)
 		_, rests := b.compared.Load(item)
 		return rests

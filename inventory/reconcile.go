@@ -153,7 +153,7 @@ func (s *Service) repair(ctx context.Context, c *cut, list []Difference) error {
 		}
 		for _, sh := range c.shards {
 			s.compared.Delete(sh.item)
-			if _, _, err := s.compareOrders(ctx, sh.item); err != nil {
+			if _, _, err := s.compareOrders(ctx, sh.item, 0); err != nil {
 				return err
 			}
 		}
