@@ -73,6 +73,9 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		}
 	}
 	err := b.connect(ctx)
+	if err == nil && b.server == nil {
+		err = b.compareDeadlines(ctx)
+	}
 	if err == nil {
 		err = b.ensureStreams(ctx)
 	}

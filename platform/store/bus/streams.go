@@ -73,6 +73,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		Discard:     jetstream.DiscardNew,
 		MaxBytes:    b.bounds.grants,
 		Duplicates:  duplicateWindow,
+		Metadata:    map[string]string{deadlineKey: b.cfg.PublishDeadline.String()},
 	}, {
 		Name:        streamEvents,
 		Description: "what modules tell each other after a commit",
