@@ -80,7 +80,11 @@
 // lost ends there.
 //
 // Missing keys, another epoch and another run id (a restart, a failover) all
-// fence an item automatically, inside each decision. Health finds the items whose
+// fence an item automatically, inside each decision. So does a key that was lost
+// alone, by eviction or by hand: users and buyers have a field that nothing
+// removes, and holds has one more than there are grants without an order. Buyers
+// lost alone are complete again when each item of their activity was compared or
+// loaded; until then Postgres refuses a second item. Health finds the items whose
 // state and books contradict each other although neither was restarted: Redis
 // back at an older epoch, or ahead of a Postgres that lost its last commits.
 //

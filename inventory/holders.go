@@ -106,7 +106,7 @@ func (s *Service) Hold(ctx context.Context, item Item, user int64) (no ids.ID, q
 	}
 	for range epochTurns {
 		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch)}
-		r, err := holdScript.run(ctx, s.deps.Redis, 3, keys, epoch, user)
+		r, err := holdScript.run(ctx, s.deps.Redis, 3, keys, epoch, user, weightField)
 		if err != nil {
 			return ids.ID{}, 0, 0, 0, false, err
 		}

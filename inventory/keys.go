@@ -10,7 +10,8 @@ import (
 // 512 then searches that list 512 times: up to four times the cost of a whole
 // decision. One value longer than hash-max-listpack-value (64 by default) keeps
 // the hash unpacked. The same text is a member of the tombstones, for the same
-// reason.
+// reason. Nothing removes the entry from the hashes, so that a decision recognizes
+// one that was lost by its absence.
 const weightField = "#"
 
 var weight = weightField + strings.Repeat("-", 64)

@@ -33,8 +33,8 @@ func (s *model) check(t *rapid.T) {
 			gone[no.String()] = true
 		}
 		s.same(t, it, "state", it.state(s.run, s.now), s.rdb.HGetAll(ctx, it.item.stateKey()).Val())
-		s.same(t, it, "users", users, s.hash(t, it.item.usersKey(it.epoch), true))
-		got := s.hash(t, it.item.holdsKey(it.epoch), true)
+		s.same(t, it, "users", users, s.hash(t, it.item.usersKey(it.epoch), !it.noUsers))
+		got := s.hash(t, it.item.holdsKey(it.epoch), !it.noHolds)
 		for no, value := range got {
 			h, err := parseOpenHold(value)
 			if err != nil || h.at.Before(time.UnixMilli(s.now).Add(-time.Minute)) || h.at.After(time.UnixMilli(s.now).Add(10*time.Minute)) {

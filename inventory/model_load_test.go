@@ -166,6 +166,7 @@ func (s *model) loadBuyers(users map[int64]mark, itemID int64) {
 			delete(s.buyers, user)
 		}
 	}
+	s.noBuyers = false
 	for user, m := range users {
 		s.buyers[user] = specBuyer{no: m.no, item: itemID, closed: m.closed}
 	}

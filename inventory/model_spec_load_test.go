@@ -63,7 +63,7 @@ func (it *specItem) patch(l specLoad) int64 {
 	case it.epoch != l.replaced, it.fenced != l.epoch:
 		return loadLost
 	}
-	it.users, it.gone = maps.Clone(l.users), maps.Clone(l.gone)
+	it.users, it.gone, it.noUsers = maps.Clone(l.users), maps.Clone(l.gone), false
 	return loadDone
 }
 

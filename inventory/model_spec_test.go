@@ -21,6 +21,8 @@ type specItem struct {
 	users                                                               map[int64]mark
 	holds                                                               map[ids.ID]specHold
 	gone                                                                map[ids.ID]bool // true: may be forgotten already
+	// noUsers and noHolds say that the key was lost: an empty one is different.
+	noUsers, noHolds bool
 }
 
 type specHold struct {
@@ -37,8 +39,9 @@ type specBuyer struct {
 
 // spec is a whole Redis: items, some of which share their activity's buyers.
 type spec struct {
-	items  []*specItem
-	buyers map[int64]specBuyer // of the one activity whose items share them
+	items    []*specItem
+	buyers   map[int64]specBuyer // of the one activity whose items share them
+	noBuyers bool                // the key was lost, or nothing wrote it yet
 }
 
 // forget resets the item as if it had never been in Redis.
@@ -72,6 +75,9 @@ func (s *spec) reserve(it *specItem, epoch int64, attempts []Attempt) Decision {
 		d.Gate = Ended
 	case it.paused:
 		d.Gate = Paused
+	case it.noUsers, it.noHolds, it.item.PerActivity && s.noBuyers:
+		d.Gate = Fenced
+		it.fenced = it.epoch + 1
 	default:
 		for _, a := range attempts {
 			d.Results = append(d.Results, s.decide(it, a))
@@ -222,11 +228,11 @@ func (it *specItem) hold(epoch, user int64) (figures [3]int64, text string, seq 
 	switch {
 	case epoch != it.epoch:
 		code = codeOtherEpoch
-	case ok && !m.closed && !open:
+	case ok && !m.closed && !open && !it.noHolds:
 		code, text = 0, m.String()
-	case ok && !m.closed && it.here:
+	case ok && !m.closed && open && it.here:
 		code, text, seq = 0, m.String(), hold.seq
-	case ok && !m.closed, it.fenced != 0, !it.here:
+	case ok && !m.closed, it.fenced != 0, !it.here, it.noUsers:
 		code = 4 // unknown now
 	}
 	return [3]int64{code, it.epoch, it.persisted}, text, seq

@@ -190,7 +190,7 @@ func (s *model) hold(t *rapid.T) {
 	epoch := s.epochFor(t, it)
 	keys := []string{it.item.stateKey(), it.item.usersKey(epoch), it.item.holdsKey(epoch)}
 	for user := int64(1); user <= specUsers; user++ {
-		r, err := holdScript.run(s.t.Context(), s.rdb, 3, keys, epoch, user)
+		r, err := holdScript.run(s.t.Context(), s.rdb, 3, keys, epoch, user, weightField)
 		figures, text, seq := it.hold(epoch, user)
 		s.must(t, "hold", figures[:], r, err)
 		if r[3] != text || r.int(4) != seq {
@@ -250,6 +250,30 @@ func (s *model) restart(t *rapid.T) {
 	it.here = false
 }
 
+// loseKey deletes one of an item's keys and leaves its state.
+func (s *model) loseKey(t *rapid.T) {
+	it := s.pick(t)
+	if !it.loaded || rapid.IntRange(0, 2).Draw(t, "really") > 0 {
+		t.Skip("nothing is loaded, or no loss drawn")
+	}
+	key := it.item.usersKey(it.epoch)
+	switch rapid.IntRange(0, 2).Draw(t, "which") {
+	case 0:
+		it.users, it.noUsers = map[int64]mark{}, true
+	case 1:
+		key = it.item.holdsKey(it.epoch)
+		it.holds, it.noHolds = map[ids.ID]specHold{}, true
+	default:
+		key = it.item.buyersKey()
+		if it.item.PerActivity {
+			s.buyers, s.noBuyers = map[int64]specBuyer{}, true
+		}
+	}
+	if err := s.rdb.Unlink(s.t.Context(), key).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // lose deletes the data and leaves the server.
 func (s *model) lose(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
@@ -258,7 +282,7 @@ func (s *model) lose(t *rapid.T) {
 	if err := s.rdb.FlushDB(s.t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	s.buyers = map[int64]specBuyer{}
+	s.buyers, s.noBuyers = map[int64]specBuyer{}, true
 	for _, it := range s.items {
 		it.forget()
 	}
@@ -272,8 +296,8 @@ func (s *model) lose(t *rapid.T) {
 // and commits before a reserve, twice and after each other, with rebuy on and off, tombstones
 // and their expiry, persists before and after releases, callers of an older and a later epoch,
 // fences for any epoch, Loads that succeed, are overtaken, lose their keys or meet another
-// Redis, settlements that come too early, after an outdated read and in time, restarts and lost
-// data.
+// Redis, settlements that come too early, after an outdated read and in time, restarts, lost
+// data and single lost keys.
 func TestScriptsFollowTheirSpec(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -282,7 +306,7 @@ func TestScriptsFollowTheirSpec(t *testing.T) {
 		t.Repeat(maps.Clone(map[string]func(*rapid.T){
 			"": s.check, "reserve": s.reserve, "reserve again": s.reserve, "and again": s.reserve, "reserve still": s.reserve, "persist": s.persist,
 			"release": s.release, "release more": s.release, "commit": s.commit, "commit more": s.commit, "hold": s.hold, "state": s.readState,
-			"change": s.change, "fence": s.fence, "load": s.load, "load what is fenced": s.loadFenced, "open again": s.loadFenced, "settle": s.settle, "settle again": s.settle, "restart": s.restart, "lose": s.lose,
+			"change": s.change, "fence": s.fence, "load": s.load, "load what is fenced": s.loadFenced, "open again": s.loadFenced, "settle": s.settle, "settle again": s.settle, "restart": s.restart, "lose": s.lose, "lose a key": s.loseKey,
 		}))
 	})
 }

@@ -77,6 +77,8 @@ func (c *reserveCall) fill(item Item, epoch int64, attempts []Attempt) error {
 	for i := range attempts {
 		c.number(attempts[i].User)
 	}
+	c.buf = append(c.buf, weightField...)
+	c.ends = append(c.ends, len(c.buf))
 	for i := range attempts {
 		a := &attempts[i]
 		if a.Quantity < 1 || a.PayWithin < 0 || a.No.IsZero() {

@@ -157,3 +157,40 @@ func TestKeysOfAScriptShareASlot(t *testing.T) {
 		}
 	}
 }
+
+// A hash that was lost alone, by eviction or by hand, looks like one without
+// entries: the item must not sell its units twice, nor call a queued number
+// unknown, and is loaded again.
+func TestLostKeyFencesItsItem(t *testing.T) {
+	t.Parallel()
+	for what, key := range map[string]func(Item, int64) string{
+		"users": Item.usersKey, "holds": Item.holdsKey, "buyers": func(i Item, _ int64) string { return i.buyersKey() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			n := onSale(1, 3)
+			n.PerActivity = true
+			item, epoch := b.loaded(n)
+			written, queued := one(1), one(2)
+			b.reserve(item, epoch, written, queued)
+			b.write(item, epoch, written)
+			b.rdb.Unlink(t.Context(), key(item, epoch))
+			if what != "buyers" {
+				_, _, _, _, _, err := b.Hold(t.Context(), item, queued.User)
+				mustFail(t, err, ErrFenced)
+			}
+			mustBe(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
+			b.mustStand(item, Loading)
+			b.Bind(Peers{Grants: &writingGrants{b: b, item: item}})
+			if what == "holds" { // its message is in the stream
+				b.write(item, epoch, queued)
+			}
+			b.load(item)
+			for _, a := range []Attempt{written, queued} {
+				mustBe(t, "holder", only(t, b.reserve(item, b.state(item).Epoch, a)).Verdict, Repeated)
+			}
+			b.mustBeClean()
+		})
+	}
+}

@@ -8,11 +8,13 @@
 -- ARGV[2] item id
 -- ARGV[3] n, attempts in this batch, at most 512
 -- ARGV[4 .. 3+n]   users
--- ARGV[4+n .. 3+2n] marks: the number's 32 hex digits, followed by ":<quantity>" unless it is 1; for an attempt with
+-- ARGV[4+n] the field of users and buyers that is not a user, see weightField in keys.go
+-- ARGV[5+n .. 4+2n] marks: the number's 32 hex digits, followed by ":<quantity>" unless it is 1; for an attempt with
 --         a payment window shorter than the sale's ":<quantity>:<seconds>", even if the quantity is 1
 --
 -- Returns {gate, epoch, remaining, committed, total, seq, persisted, rel, ms until opening, verdicts, extra…}.
---   gate: 0 open, 1 fenced, 2 not started, 3 ended, 4 paused; only an open gate has verdicts.
+--   gate: 0 open, 1 fenced, 2 not started, 3 ended, 4 paused; only an open gate has verdicts. If one of the keys was
+--   lost and the state was not, the call fences the item for a Load.
 --   verdicts: one letter per attempt, in order: g granted, r repeated, b already bought, n not enough, s sold out,
 --   h all held, f finished, l over limit. Grants are numbered upwards to seq in the order of the letters.
 --   extra: for each r its grant's sequence (0: its order exists), for each b the number held, in order; while that
@@ -54,20 +56,26 @@ end
 local limit, unlimited = tonumber(state[13]), state[14] == '1'
 local n = tonumber(ARGV[3])
 local sub = string.sub
-local marks = redis.call('HMGET', KEYS[2], unpack(ARGV, 4, 3 + n))
+local marks = redis.call('HMGET', KEYS[2], unpack(ARGV, 4, 4 + n))
+local buyers
+if KEYS[5] then
+    buyers = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 4 + n))
+end
+-- A key that was lost alone would look like one without holders. The hashes have one field that nothing removes, and
+-- holds has one more for each grant without an order.
+if not marks[n + 1] or buyers and not buyers[n + 1] or redis.call('HLEN', KEYS[3]) ~= seq - persisted + 1 then
+    redis.call('HSET', KEYS[1], 'fenced', state[1] + 1)
+    return closed(1, 0)
+end
 
 -- There are few or no tombstones during a rush, so they are only looked up if there are any.
 local gone
 if redis.call('EXISTS', KEYS[4]) == 1 then
     local numbers = {}
     for i = 1, n do
-        numbers[i] = sub(ARGV[3 + n + i], 1, 32)
+        numbers[i] = sub(ARGV[4 + n + i], 1, 32)
     end
     gone = redis.call('ZMSCORE', KEYS[4], unpack(numbers))
-end
-local buyers
-if KEYS[5] then
-    buyers = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 3 + n))
 end
 
 -- A grant's sequence is written as hundreds and two digits from this list: formatting every number takes Lua longer
@@ -93,7 +101,7 @@ local taken = {}                        -- what this batch granted: user → ind
 local users, holds, bought = {}, {}, {} -- field, value, … of the HSETs
 local k = 0
 for i = 1, n do
-    local user, mark = ARGV[3 + i], ARGV[3 + n + i]
+    local user, mark = ARGV[3 + i], ARGV[4 + n + i]
     local held = marks[i] or users[taken[user]] or (buyers and buyers[i])
     if held then
         local number, other = sub(mark, 1, 32), sub(held, 1, 32)
