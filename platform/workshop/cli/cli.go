@@ -143,7 +143,16 @@ func (c *Verify) look(ctx context.Context, prove Prover) (found Evidence, err er
 	if err != nil {
 		return found, err
 	}
-	return prove(ctx, stores, c.Item, told)
+	found, err = prove(ctx, stores, c.Item, told)
+	if err != nil {
+		return found, err
+	}
+	// Not for given stores, whose server is not known.
+	if stack, none := ReadStack(c.Data); none == nil && stack.MetricsURL != "" && stores.DatabaseURL == stack.DatabaseURL {
+		found.Checks = append(found.Checks, proof.Run(ctx, []proof.Check{grantsFlow(stack.MetricsURL, proof.Recheck)})...)
+		slices.SortStableFunc(found.Checks, func(a, b proof.Outcome) int { return strings.Compare(a.ID, b.ID) })
+	}
+	return found, nil
 }
 
 // Migrate is `stampede migrate`.

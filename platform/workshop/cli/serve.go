@@ -98,7 +98,8 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 			noticed.say(ctx, notice, "data folder taken over", "detail", notice)
 		}
 		key, err := keepStack(parts.DataDir, Noted{
-			BaseURL: c.Addresses.BaseURL(), DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.Keys.SigningKey,
+			BaseURL: c.Addresses.BaseURL(), MetricsURL: "http://" + c.Addresses.OpsListen + "/metrics",
+			DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.Keys.SigningKey,
 		})
 		stores := Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
 		return Started{Stores: stores, Key: key, Died: parts.Died(), Probes: []alarm.Probe{restarts.probe()}}, err

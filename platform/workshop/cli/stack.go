@@ -21,6 +21,7 @@ const stackFile = "stack.json"
 // Noted is what other commands need to know about a running `stampede run`.
 type Noted struct {
 	BaseURL     string `json:"base_url"`
+	MetricsURL  string `json:"metrics_url,omitempty"`
 	DatabaseURL string `json:"database_url"`
 	RedisURL    string `json:"redis_url"`
 	SigningKey  string `json:"signing_key"`

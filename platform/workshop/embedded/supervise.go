@@ -32,7 +32,7 @@ type pace struct {
 }
 
 var usualPace = pace{
-	checkEvery: time.Second, checkTimeout: 2 * time.Second, retryEvery: 250 * time.Millisecond, hangsAfter: 4 * time.Second,
+	checkEvery: 500 * time.Millisecond, checkTimeout: 2 * time.Second, retryEvery: 250 * time.Millisecond, hangsAfter: 4 * time.Second,
 	firstPause: 500 * time.Millisecond, longestPause: 8 * time.Second, calmAfter: time.Minute,
 	givesUpAfter: 30 * time.Second,
 }
