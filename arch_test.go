@@ -237,7 +237,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		{"platform/attic/old.go", "stampede/platform/base/ids", false},
 		{"main.go", "stampede/platform/workshop/cli", true},
 		{"order/setup_test.go", "stampede/platform/workshop/pgtest", true},
-		{"seckill/internal/seckilltest/yard.go", "stampede/platform/workshop/pgtest", true},
+		{"seckill/internal/seckilltest/bundle.go", "stampede/platform/workshop/pgtest", true},
 		{"payment/pay.go", "stampede/platform/workshop/bench", false},
 		{"platform/identity/identity.go", "stampede/platform/workshop/pgtest", false},
 	} {

@@ -40,6 +40,8 @@ func (s *story) operates(t *testing.T) {
 	s.get(t, "admin/dead-letters", s.operator, 200)
 	s.get(t, "admin/dead-letters/"+letters[0], s.operator, 200)
 	s.post(t, "admin/dead-letters/"+letters[0]+"/redrive", s.operator, "", 200)
+	s.get(t, "admin/reconcile", s.operator, 200)
+	s.post(t, "admin/reconcile", s.operator, `{"dry_run":true}`, 200)
 	s.post(t, "admin/dead-letters/redrive", s.operator, `{"consumer":"contract"}`, 200)
 }
 

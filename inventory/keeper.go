@@ -193,7 +193,7 @@ func (s *Service) keep(ctx context.Context, item Item) {
 			}
 			hints = left
 			if ctx.Err() == nil {
-				s.complain(ctx, item, &out, err)
+				s.warnAndRaise(ctx, item, &out, err)
 			}
 			if app.Sleep(ctx, pause) != nil {
 				k.mu.Lock()
@@ -254,9 +254,9 @@ func (k *keepers) list(item Item) *keeper {
 	return list
 }
 
-// complain logs an outage once, and raises the alarm while it lasts. A fenced
+// warnAndRaise logs an outage once, and raises the alarm while it lasts. A fenced
 // item is about to be loaded, so it gets some time first.
-func (s *Service) complain(ctx context.Context, item Item, out *outage, cause error) {
+func (s *Service) warnAndRaise(ctx context.Context, item Item, out *outage, cause error) {
 	now := time.Now()
 	if out.began.IsZero() {
 		out.began = now

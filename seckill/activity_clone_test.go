@@ -32,7 +32,7 @@ func spring(activity, session, item map[string]any) {
 // the clone, and checks what cloning records.
 func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk(inZone("America/New_York"))
+	d := setup(t).instance(inZone("America/New_York"))
 	s := d.draft(time.Hour, spring)
 	d.do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.item+"/oversell", `{"percent":20,"reason":"contract 7"}`)
 	base := "/api/v1/admin/activities/" + s.activity
@@ -101,7 +101,7 @@ func rules(v any) any {
 // starts_at, sells from the clone, and repeats the request under one key.
 func TestCloneOfAnEndedSaleCanBeSold(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(time.Hour)
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/pause", nil)
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/terminate", nil)
@@ -132,7 +132,7 @@ func TestCloneOfAnEndedSaleCanBeSold(t *testing.T) {
 // own first session, so that repeating it there continues where the copy ended.
 func TestClonedSeriesIsIndependent(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk(inZone("America/New_York"))
+	d := setup(t).instance(inZone("America/New_York"))
 	s := d.draft(time.Hour, spring)
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/sessions/"+s.session+"/repeat", `{"until":"2026-03-09"}`)
 	for _, name := range []string{"whole series", "without its first"} {
@@ -161,7 +161,7 @@ func TestClonedSeriesIsIndependent(t *testing.T) {
 // nothing.
 func TestWrongClones(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.draft(time.Hour)
 	base := "/api/v1/admin/activities/"
 	tr := d.traced(func() {

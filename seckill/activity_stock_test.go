@@ -24,7 +24,7 @@ func (s sale) stockItem(t testing.TB, perActivity bool) inventory.Item {
 
 // settled waits until the item is loaded and its state satisfies want, then returns
 // the state.
-func (d *desk) settled(s sale, perActivity bool, what string, want func(inventory.State) bool) inventory.State {
+func (d *instance) settled(s sale, perActivity bool, what string, want func(inventory.State) bool) inventory.State {
 	d.T.Helper()
 	item := s.stockItem(d.T, perActivity)
 	var st inventory.State
@@ -43,7 +43,7 @@ func (d *desk) settled(s sale, perActivity bool, what string, want func(inventor
 // activity that is already in Redis.
 func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	defer d.Run(d.svc.preheat.Run)()
 	s := d.publish(10 * time.Minute) // within the preheat's lead
 	st := d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Total == 10 })
@@ -94,7 +94,7 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 // Redis keys and views.
 func TestDeletingScheduledThings(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(10 * time.Minute)
 	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestDeletingScheduledThings(t *testing.T) {
 // cannot be moved to an opening that leaves no time to load it.
 func TestOpeningsOfPublishedSessionsLieAhead(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(30 * time.Minute)
 	soon := time.Now().Add(50 * time.Second).UTC()
 	r := d.as(auth.Operator, http.MethodPatch, "/api/v1/admin/sessions/"+s.session, map[string]any{"version": 1, "opens_at": soon})
@@ -151,7 +151,7 @@ func TestOpeningsOfPublishedSessionsLieAhead(t *testing.T) {
 // request itself could not carry the addition to Redis.
 func TestAddedStockReachesRedis(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(-time.Minute)
 	stop := d.Run(d.svc.preheat.Run)
 	st := d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Remaining == 10 })

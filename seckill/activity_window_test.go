@@ -41,7 +41,7 @@ func TestPayWindow(t *testing.T) {
 // can keep, so that no payment fails on it later.
 func TestAShareBecomesADurationWhenItIsPublished(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk(func(cfg *Config, _ *Deps) { cfg.ShortestPayWindow = time.Minute })
+	d := setup(t).instance(func(cfg *Config, _ *Deps) { cfg.ShortestPayWindow = time.Minute })
 	with := func(share float64) sale { // of an hour
 		return d.draft(time.Hour, func(activity, _, _ map[string]any) { activity["payment_window_share"] = share })
 	}

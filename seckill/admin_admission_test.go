@@ -12,8 +12,8 @@ import (
 // whichever instance it was set on.
 func TestTheAdmissionRateIsShown(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	a, b := y.desk(), y.desk()
+	y := setup(t)
+	a, b := y.instance(), y.instance()
 	s := a.publish(time.Hour)
 	path := "/api/v1/admin/items/" + s.item + "/admission"
 	for _, c := range []struct {
@@ -24,7 +24,7 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 		if tr.String() != "[item.admission] and 0 events" {
 			t.Errorf("%s left %v", c.body, tr)
 		}
-		for name, d := range map[string]*desk{"that it was set on": a, "beside it": b} {
+		for name, d := range map[string]*instance{"that it was set on": a, "beside it": b} {
 			if r := d.as(auth.Viewer, http.MethodGet, path, nil); r.status != http.StatusOK || r.body["per_second"] != c.want {
 				t.Errorf("%s on the instance %s: %d %s", c.body, name, r.status, r.raw)
 			}
@@ -47,7 +47,7 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 // a day after its sale and kept while it is on sale.
 func TestAdmissionRatesGoWithTheirItems(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	living, over := d.publish(time.Hour), d.publish(time.Hour)
 	for _, s := range []sale{living, over} {
 		d.do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.item+"/admission", `{"per_second":7}`)

@@ -27,14 +27,14 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// yard is a test shop whose activities operators plan.
-type yard struct{ *seckilltest.Yard }
+// bundle is a test shop whose activities operators plan.
+type bundle struct{ *seckilltest.Bundle }
 
-func newYard(t testing.TB) *yard { t.Helper(); return &yard{seckilltest.New(t)} }
+func setup(t testing.TB) *bundle { t.Helper(); return &bundle{seckilltest.New(t)} }
 
-// desk is one complete instance of the module with an operator using it.
-type desk struct {
-	*yard
+// instance is one complete instance of the module with an operator using it.
+type instance struct {
+	*bundle
 	svc    *Service
 	rt     *httpx.Router
 	clock  *seckilltest.Clock
@@ -45,9 +45,9 @@ type silentWaker struct{}
 
 func (silentWaker) Wake() {}
 
-func (y *yard) desk(change ...func(*Config, *Deps)) *desk {
+func (y *bundle) instance(change ...func(*Config, *Deps)) *instance {
 	y.T.Helper()
-	d := &desk{yard: y, clock: new(seckilltest.Clock), tokens: map[auth.Role]string{}}
+	d := &instance{bundle: y, clock: new(seckilltest.Clock), tokens: map[auth.Role]string{}}
 	cfg := DefaultConfig()
 	cfg.BrowseCacheBytes, cfg.CanPay = 512<<10, true
 	deps := Deps{
@@ -105,7 +105,7 @@ func (r reply) id(t testing.TB, path ...any) string {
 }
 
 // as calls the API in a role; body is JSON text or anything to encode.
-func (d *desk) as(role auth.Role, method, path string, body any, headers ...string) reply {
+func (d *instance) as(role auth.Role, method, path string, body any, headers ...string) reply {
 	d.T.Helper()
 	var in io.Reader
 	switch b := body.(type) {
@@ -139,7 +139,7 @@ func (d *desk) as(role auth.Role, method, path string, body any, headers ...stri
 }
 
 // do calls the API as an operator and requires a status.
-func (d *desk) do(want int, method, path string, body any, headers ...string) reply {
+func (d *instance) do(want int, method, path string, body any, headers ...string) reply {
 	d.T.Helper()
 	r := d.as(auth.Operator, method, path, body, headers...)
 	if r.status != want {
@@ -152,7 +152,7 @@ func (d *desk) do(want int, method, path string, body any, headers ...string) re
 type sale struct{ activity, session, item string }
 
 // draft creates a sale that opens after opensIn and lasts an hour.
-func (d *desk) draft(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
+func (d *instance) draft(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
 	d.T.Helper()
 	now := time.Now().UTC()
 	item := map[string]any{
@@ -171,7 +171,7 @@ func (d *desk) draft(opensIn time.Duration, change ...func(activity, session, it
 }
 
 // publish creates and publishes a sale.
-func (d *desk) publish(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
+func (d *instance) publish(opensIn time.Duration, change ...func(activity, session, item map[string]any)) sale {
 	d.T.Helper()
 	s := d.draft(opensIn, change...)
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
@@ -179,7 +179,7 @@ func (d *desk) publish(opensIn time.Duration, change ...func(activity, session, 
 }
 
 // sql runs a statement for what the API cannot do, such as moving time.
-func (d *desk) sql(statement string, args ...any) {
+func (d *instance) sql(statement string, args ...any) {
 	d.T.Helper()
 	if _, err := d.DB.Exec(d.T.Context(), statement, args...); err != nil {
 		d.T.Fatal(err)
@@ -187,7 +187,7 @@ func (d *desk) sql(statement string, args ...any) {
 }
 
 // number reads one number from the database.
-func (d *desk) number(query string, args ...any) int64 {
+func (d *instance) number(query string, args ...any) int64 {
 	d.T.Helper()
 	var n int64
 	if err := d.DB.QueryRow(d.T.Context(), query, args...).Scan(&n); err != nil {
@@ -204,7 +204,7 @@ type trace struct {
 
 // trace returns the whole audit log, newest first, and the number of change
 // events.
-func (d *desk) trace() (actions []audit.Entry, events int64) {
+func (d *instance) trace() (actions []audit.Entry, events int64) {
 	d.T.Helper()
 	actions, err := audit.List(d.T.Context(), d.DB, audit.Filter{})
 	if err != nil {
@@ -214,7 +214,7 @@ func (d *desk) trace() (actions []audit.Entry, events int64) {
 }
 
 // traced runs fn and returns what it recorded, oldest action first.
-func (d *desk) traced(fn func()) trace {
+func (d *instance) traced(fn func()) trace {
 	d.T.Helper()
 	before, events := d.trace()
 	fn()
@@ -231,7 +231,7 @@ func (tr trace) String() string { return fmt.Sprintf("%v and %d events", tr.acti
 
 // deliver passes the events in the outbox to the module's shared subscription,
 // as the relay and the bus would.
-func (d *desk) deliver() {
+func (d *instance) deliver() {
 	d.T.Helper()
 	rows, err := d.DB.Query(d.T.Context(), `SELECT id, payload FROM platform.outbox WHERE subject = $1 AND sent_at IS NULL`, seckillevent.SubjectChanged)
 	if err != nil {
@@ -260,7 +260,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 }
 
 // forgetBrowse makes the browse answers cached by this instance expire.
-func (d *desk) forgetBrowse() { d.clock.Advance(2 * time.Second) }
+func (d *instance) forgetBrowse() { d.clock.Advance(2 * time.Second) }
 
 // counter counts the statements of a pool.
 type counter struct{ n atomic.Int64 }
@@ -272,7 +272,7 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // counted is a second pool on the same database that counts its statements.
-func (y *yard) counted() (*pgxpool.Pool, *counter) {
+func (y *bundle) counted() (*pgxpool.Pool, *counter) {
 	y.T.Helper()
 	cfg, c := y.DB.Config(), new(counter)
 	cfg.ConnConfig.Tracer = c

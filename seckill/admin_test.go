@@ -14,7 +14,7 @@ import (
 // and checks what each step records.
 func TestASaleFromDraftToEnd(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	var s sale
 	if tr := d.traced(func() { s = d.draft(time.Hour) }); strings.Join(tr.actions, " ") != "activity.create session.create item.create" || tr.events != 0 {
 		t.Errorf("creating a draft left %v", tr)
@@ -62,7 +62,7 @@ func TestASaleFromDraftToEnd(t *testing.T) {
 // TestAuditNamesWhoDidWhat reads the audit log through the API.
 func TestAuditNamesWhoDidWhat(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(time.Hour)
 	r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/audit?limit=1&subject=activity%20"+s.activity, nil)
 	if r.status != http.StatusOK {
@@ -81,7 +81,7 @@ func TestAuditNamesWhoDidWhat(t *testing.T) {
 // TestRoles requests every operator route in every role.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.draft(time.Hour)
 	reads := []string{
 		"/api/v1/admin/activities", "/api/v1/admin/activities/" + s.activity, "/api/v1/admin/sessions", "/api/v1/admin/sessions/" + s.session,
@@ -125,7 +125,7 @@ func TestRoles(t *testing.T) {
 // TestViewsAreWrittenAsTheAPISays checks one row of each kind.
 func TestViewsAreWrittenAsTheAPISays(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.draft(time.Hour, func(activity, session, _ map[string]any) {
 		session["opens_at"] = "2031-01-02T03:04:05.678+08:00"
 		session["closes_at"] = "2031-01-02T04:00:00Z"
@@ -152,7 +152,7 @@ func TestViewsAreWrittenAsTheAPISays(t *testing.T) {
 // TestListsPage pages through each list and expects each row once.
 func TestListsPage(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	if r := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities", nil); string(r.raw) != `{"data":[],"next_cursor":""}`+"\n" {
 		t.Errorf("empty list: %s", r.raw)
 	}
@@ -195,7 +195,7 @@ func TestListsPage(t *testing.T) {
 // TestIdempotencyKey repeats requests that create something.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(time.Hour)
 	path := "/api/v1/admin/items/" + s.item + "/stock"
 	first := d.do(http.StatusOK, http.MethodPost, path, `{"add": 3}`, "Idempotency-Key", "k1")

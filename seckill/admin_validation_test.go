@@ -15,7 +15,7 @@ import (
 // and expects the field and the rule in the answer.
 func TestInvalidDraftsNameTheField(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	price := func(amount any, currency string) map[string]any {
 		return map[string]any{"amount": amount, "currency": currency}
 	}
@@ -89,7 +89,7 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 // value and states the number of flaws, however many and however long they are.
 func TestRefusalsStayShort(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	long := strings.Repeat("长", 5000)
 	now := time.Now().UTC()
 	var items []any
@@ -116,7 +116,7 @@ func TestRefusalsStayShort(t *testing.T) {
 // by name: an empty list would hide the mistake.
 func TestListFiltersThatAreNoIDs(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	for query, field := range map[string]string{
 		"sessions?activity_id=abc": "query.activity_id", "items?activity_id=-1": "query.activity_id", "items?session_id=0": "query.session_id",
 		"items?session_id=9223372036854775808": "query.session_id", "audit?actor=1.5": "query.actor",
@@ -130,7 +130,7 @@ func TestListFiltersThatAreNoIDs(t *testing.T) {
 // TestPublicationChecks lists what prevents a draft from being published.
 func TestPublicationChecks(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk(func(cfg *Config, _ *Deps) { cfg.ShortestPayWindow = time.Minute })
+	d := setup(t).instance(func(cfg *Config, _ *Deps) { cfg.ShortestPayWindow = time.Minute })
 	for name, c := range map[string]struct {
 		spoil func(s sale)
 		want  string
@@ -165,7 +165,7 @@ func TestPublicationChecks(t *testing.T) {
 // the second is refused and the answer gives the current version.
 func TestEditsNeedTheVersionTheyRead(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.draft(time.Hour)
 	for path, body := range map[string]string{
 		"activities/" + s.activity: `"name":"B"`, "sessions/" + s.session: `"name":"B"`, "items/" + s.item: `"title":"B"`,
@@ -187,7 +187,7 @@ func TestEditsNeedTheVersionTheyRead(t *testing.T) {
 // TestPatchChangesOnlyWhatItNames compares a row before and after.
 func TestPatchChangesOnlyWhatItNames(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.draft(time.Hour)
 	path := "/api/v1/admin/items/" + s.item
 	before := d.do(http.StatusOK, http.MethodGet, path, nil).body

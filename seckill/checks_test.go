@@ -14,7 +14,7 @@ import (
 // TestFunnel follows two units through the funnel.
 func TestFunnel(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(-time.Minute)
 	path := "/api/v1/admin/items/" + s.item + "/funnel"
 	r := d.do(http.StatusOK, http.MethodGet, path, nil)
@@ -43,7 +43,7 @@ func TestFunnel(t *testing.T) {
 // report it.
 func TestStockFollowsThePlan(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	check := d.svc.Checks()[0]
 	a, b, c := d.publish(time.Hour), d.publish(time.Hour), d.publish(time.Hour)
 	d.draft(time.Hour)
@@ -70,7 +70,7 @@ func TestStockFollowsThePlan(t *testing.T) {
 // exclusive activities, which the claim at the door prevents.
 func TestExclusiveActivitiesShareNoUser(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	exclusive := func(activity, _, _ map[string]any) { activity["exclusive"] = true }
 	a, b, later, open := d.publish(-time.Minute, exclusive), d.publish(-time.Minute, exclusive), d.publish(24*time.Hour, exclusive), d.publish(-time.Minute)
 	d.sql(`UPDATE seckill.activities SET status = 'running'`)

@@ -36,7 +36,7 @@ func utc(t time.Time) string { return t.UTC().Format(wire.TimeLayout) }
 
 func TestDoorSettingsAreKept(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	from, until := now.Add(-time.Hour), now.Add(time.Hour)
 	s := d.publish(2*time.Hour, guarded(from, until))
@@ -90,7 +90,7 @@ func TestDoorSettingsAreKept(t *testing.T) {
 
 func TestDoorSettingsUnlessGiven(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(2 * time.Hour)
 	if got := entry(d.do(http.StatusOK, http.MethodGet, adminActivities+s.activity, nil).body); got != "none 0 false" {
 		t.Errorf("the activity shows %s", got)
@@ -103,7 +103,7 @@ func TestDoorSettingsUnlessGiven(t *testing.T) {
 
 func TestDoorSettingsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	now := time.Now().UTC()
 	type fields = map[string]any
 	for _, c := range []struct {
@@ -148,7 +148,7 @@ func TestDoorSettingsThatAreRefused(t *testing.T) {
 // TestDoorSettingsFreeze checks that they follow the rules of all other fields.
 func TestDoorSettingsFreeze(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	now := time.Now().UTC()
 	s := d.publish(2*time.Hour, guarded(now.Add(-time.Hour), now.Add(-time.Minute)))
 	edits := []struct {
@@ -178,7 +178,7 @@ func TestDoorSettingsFreeze(t *testing.T) {
 // complete.
 func TestACapIsThereFromTheBeginning(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	now := time.Now().UTC()
 	for _, c := range []struct {
 		name          string
@@ -216,7 +216,7 @@ func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newYard(t).desk(func(c *Config, _ *Deps) { c.TimeZone = "Europe/Berlin" })
+	d := setup(t).instance(func(c *Config, _ *Deps) { c.TimeZone = "Europe/Berlin" })
 	at := func(day, hour, minute int) time.Time {
 		return time.Date(2031, time.March, day, hour, minute, 0, 0, berlin)
 	}

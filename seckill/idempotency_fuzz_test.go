@@ -19,7 +19,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 	f.Add("\xff\xfe", "钥匙")
 	f.Add("'; DROP TABLE x; --", "%00")
 	f.Add("\t", "e\u0301")
-	d := newYard(f).desk()
+	d := setup(f).instance()
 	s := d.publish(time.Hour)
 	path := "/api/v1/admin/items/" + s.item + "/stock"
 	total := func() int64 { return d.number(`SELECT total FROM inventory.stock WHERE item_id = $1`, s.item) }

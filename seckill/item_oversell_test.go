@@ -45,8 +45,8 @@ func TestUnitsOnSale(t *testing.T) {
 // proof includes them.
 func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	d := y.desk()
+	y := setup(t)
+	d := y.instance()
 	s := d.draft(-time.Minute) // 10 units
 	path := "/api/v1/admin/items/" + s.item
 	var r reply
@@ -124,7 +124,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 // and nothing about the agreement.
 func TestShoppersDoNotSeeAgreements(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(time.Hour)
 	tr := d.traced(func() {
 		d.do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.item+"/oversell", `{"percent":50,"reason":"a secret"}`)
@@ -149,7 +149,7 @@ func TestShoppersDoNotSeeAgreements(t *testing.T) {
 // in Redis: up, down, and back to none.
 func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	defer d.Run(d.svc.preheat.Run)()
 	s := d.publish(10 * time.Minute)
 	path := "/api/v1/admin/items/" + s.item + "/oversell"
@@ -197,7 +197,7 @@ func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 // records nothing.
 func TestWrongAgreements(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.draft(time.Hour)
 	free := d.draft(time.Hour, func(_, _, item map[string]any) { item["unlimited"], item["stock"] = true, 0 })
 	most := d.draft(time.Hour, func(_, _, item map[string]any) { item["stock"] = maxStock })

@@ -13,7 +13,7 @@ import (
 // that operators see null, not 0, for everything that is not counted.
 func TestAnItemBecomesUnlimitedAndBack(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.draft(time.Hour)
 	path := "/api/v1/admin/items/" + s.item
 	counts := func(what string, view map[string]any, want any) {

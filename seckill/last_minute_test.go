@@ -13,7 +13,7 @@ import (
 // every read, and that edits really end then.
 func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	for opensIn, want := range map[time.Duration]int{time.Hour: http.StatusOK, 30 * time.Second: http.StatusConflict} {
 		s := d.draft(opensIn)
 		path := "/api/v1/admin/activities/" + s.activity
@@ -46,7 +46,7 @@ func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
 // after it and while a Load is owed, and expects every unit on sale once.
 func TestStockIsAddedInTheLastMinute(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(30 * time.Second)
 	add := func() {
 		t.Helper()

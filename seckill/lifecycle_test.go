@@ -17,7 +17,7 @@ import (
 )
 
 // in creates a sale and brings it into a phase.
-func (d *desk) in(p phase, paused bool) sale {
+func (d *instance) in(p phase, paused bool) sale {
 	d.T.Helper()
 	var s sale
 	if p == phaseDraft {
@@ -58,7 +58,7 @@ const (
 )
 
 // try requests an action on a sale.
-func (d *desk) try(s sale, act action) reply {
+func (d *instance) try(s sale, act action) reply {
 	d.T.Helper()
 	base := "/api/v1/admin/activities/" + s.activity
 	switch act {
@@ -90,7 +90,7 @@ func (d *desk) try(s sale, act action) reply {
 // events.
 func TestEveryTransition(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	const (
 		ok    = ""      // done: recorded, and announced unless it is a draft
 		same  = "same"  // nothing to do: 200 with the activity unchanged
@@ -175,7 +175,7 @@ func TestEveryTransition(t *testing.T) {
 // the rule of their activity.
 func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	for phase, want := range map[phase]string{phaseFrozen: errFrozen.Code, phaseRunning: errNotEditable.Code, phaseEnded: errNotEditable.Code, phaseTerminated: errNotEditable.Code} {
 		s := d.in(phase, false)
 		item := `{"session_id":"` + s.session + `","sku":"b","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
@@ -205,7 +205,7 @@ func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 // by a pause, a resumption or a termination when the operator gets the answer.
 func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(-time.Minute)
 	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 // each transition once.
 func TestOneInstanceMovesAnActivity(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	for range 5 {
 		d.in(phaseEnded, false)
 	}
@@ -267,7 +267,7 @@ func TestOneInstanceMovesAnActivity(t *testing.T) {
 // request.
 func TestLifecycleWorker(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.in(phaseRunning, false)
 	defer d.Run(d.svc.runLifecycle)()
 	eventually(t, "the activity runs", func() bool {

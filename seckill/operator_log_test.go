@@ -15,7 +15,7 @@ import (
 func TestTheLogNamesWhoChangedTheSale(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	d := newYard(t).desk(func(_ *Config, deps *Deps) { deps.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	d := setup(t).instance(func(_ *Config, deps *Deps) { deps.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	s := d.draft(time.Hour)
 	var want []string
 	for _, act := range []action{actPublish, actPublish, actPause, actPause, actResume, actAddStock, actTerminate} {

@@ -17,7 +17,7 @@ import (
 func TestUnpayableItemsAreNotPublished(t *testing.T) {
 	t.Parallel()
 	const said = "No payment provider is set up on this server, so shoppers could not pay for \\\"A phone\\\": give it a sale price of 0"
-	d := newYard(t).desk(func(cfg *Config, _ *Deps) { cfg.CanPay = false })
+	d := setup(t).instance(func(cfg *Config, _ *Deps) { cfg.CanPay = false })
 	refused := func(what, method, path string, body any, location string) {
 		t.Helper()
 		tr := d.traced(func() {
@@ -42,10 +42,10 @@ func TestUnpayableItemsAreNotPublished(t *testing.T) {
 // TestServerWithoutAProviderWarns checks for the warning in the log at start.
 func TestServerWithoutAProviderWarns(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	for canPay, want := range map[bool]int{true: 0, false: 1} {
 		var log bytes.Buffer
-		d := y.desk(func(cfg *Config, deps *Deps) {
+		d := y.instance(func(cfg *Config, deps *Deps) {
 			cfg.CanPay, deps.Log = canPay, slog.New(slog.NewTextHandler(&log, nil))
 		})
 		d.Run(d.svc.runLifecycle)() // started and ended

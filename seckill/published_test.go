@@ -16,7 +16,7 @@ import (
 // and keeps everything else until long after its end.
 func TestCatalogueKnowsWhatIsPublished(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	draft := d.draft(time.Hour)
 	s := d.publish(-time.Minute, func(activity, _, item map[string]any) {
 		activity["one_item_per_user"], activity["limit_per_user"], item["limit_per_user"] = true, 2, 5
@@ -57,9 +57,9 @@ func TestCatalogueKnowsWhatIsPublished(t *testing.T) {
 // when that is lost, by the poll, and that an unchanged plan is not read again.
 func TestCatalogueLearnsOfChanges(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	pool, queries := y.counted()
-	a, b := y.desk(), y.desk(func(_ *Config, deps *Deps) { deps.DB = pool })
+	a, b := y.instance(), y.instance(func(_ *Config, deps *Deps) { deps.DB = pool })
 	c := b.svc.Catalogue
 	stop := b.Run(c.Run)
 	s := a.publish(time.Hour)
@@ -117,7 +117,7 @@ func TestPreheatTimes(t *testing.T) {
 // shown.
 func TestShoppersSeeThePlan(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(-time.Minute, func(activity, _, item map[string]any) {
 		activity["limit_per_user"], item["limit_per_user"], activity["payment_window_share"] = 5, 2, 0.5
 	})
@@ -165,7 +165,7 @@ func TestShoppersSeeThePlan(t *testing.T) {
 	}
 }
 
-func (d *desk) epoch(s sale) int64 {
+func (d *instance) epoch(s sale) int64 {
 	d.T.Helper()
 	st, ok, err := d.Stock.State(d.T.Context(), s.stockItem(d.T, false))
 	if err != nil || !ok {

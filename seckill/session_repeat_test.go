@@ -13,7 +13,7 @@ import (
 )
 
 // openings lists when the sessions of an activity open.
-func (d *desk) openings(s sale) []string {
+func (d *instance) openings(s sale) []string {
 	d.T.Helper()
 	r := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity, nil)
 	var all []string
@@ -27,7 +27,7 @@ func (d *desk) openings(s sale) []string {
 // 10:00 local time, has the item, and can be changed separately.
 func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk(inZone("America/New_York"))
+	d := setup(t).instance(inZone("America/New_York"))
 	s := d.draft(time.Hour, spring)
 	path, body := "/api/v1/admin/sessions/"+s.session+"/repeat", `{"until":"2026-03-09"}`
 	var r reply
@@ -79,7 +79,7 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 // and that the activity's end moves only on request.
 func TestAScheduledSessionRepeats(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	s := d.publish(2 * time.Hour)
 	path := "/api/v1/admin/sessions/" + s.session + "/repeat"
 	until := time.Now().Add(2*time.Hour).In(d.svc.cfg.zone()).AddDate(0, 0, 2).Format(dayLayout)
@@ -121,7 +121,7 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 // records nothing.
 func TestWrongRepetitions(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk(inZone("America/New_York"))
+	d := setup(t).instance(inZone("America/New_York"))
 	s := d.draft(time.Hour, spring)
 	many := d.draft(time.Hour, spring, func(activity, _, _ map[string]any) { activity["ends_at"] = "2026-12-01T00:00:00Z" })
 	for k := range 11 {

@@ -57,7 +57,7 @@ func TestTextsAreLegible(t *testing.T) {
 // turns them into U+FFFD.
 func TestBytesThatAreNotUTF8AreNotKept(t *testing.T) {
 	t.Parallel()
-	d := newYard(t).desk()
+	d := setup(t).instance()
 	now := time.Now().UTC()
 	body := `{"name":"` + "caf\xe9" + `","starts_at":"` + now.Format(time.RFC3339) + `","ends_at":"` + now.Add(time.Hour).Format(time.RFC3339) + `"}`
 	r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/activities", body)

@@ -57,24 +57,24 @@ func (p *plan) Activities(context.Context) ([]Activity, error) {
 
 // window is a shop window on a real Redis and real stock, with its plan.
 type window struct {
-	*seckilltest.Yard
-	svc   *Service
-	plan  *plan
-	shelf *seckilltest.Shelf
-	clock *seckilltest.Clock
-	rt    *httpx.Router
-	items map[int64]*catalogue.Item
-	last  int64 // id
+	*seckilltest.Bundle
+	svc     *Service
+	plan    *plan
+	listing *seckilltest.Listing
+	clock   *seckilltest.Clock
+	rt      *httpx.Router
+	items   map[int64]*catalogue.Item
+	last    int64 // id
 }
 
 func setup(t testing.TB, change ...func(*Deps)) *window {
 	t.Helper()
 	w := &window{
-		Yard: seckilltest.New(t), plan: &plan{activities: map[int64]Activity{}}, shelf: seckilltest.NewShelf(t),
+		Bundle: seckilltest.New(t), plan: &plan{activities: map[int64]Activity{}}, listing: seckilltest.NewListing(t),
 		clock: new(seckilltest.Clock), items: map[int64]*catalogue.Item{},
 	}
 	deps := Deps{
-		Plan: w.plan, Redis: w.Redis, Stock: w.NewStock(), Catalogue: w.shelf.Catalogue, Clock: w.clock,
+		Plan: w.plan, Redis: w.Redis, Stock: w.NewStock(), Catalogue: w.listing.Catalogue, Clock: w.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), CacheBytes: 512 << 10,
 	}
 	for _, f := range change {
@@ -166,7 +166,7 @@ func (w *window) drop(s sale) {
 
 func (w *window) seen(activity int64) {
 	w.T.Helper()
-	w.shelf.Show(slices.Collect(maps.Values(w.items))...)
+	w.listing.Show(slices.Collect(maps.Values(w.items))...)
 	if err := w.svc.Sync(w.T.Context(), activity); err != nil {
 		w.T.Fatal(err)
 	}

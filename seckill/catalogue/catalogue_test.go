@@ -15,7 +15,7 @@ import (
 // TestLookupsAllocateNothing counts the allocations of lookups. Not in parallel,
 // because it counts the allocations of the whole process.
 func TestLookupsAllocateNothing(t *testing.T) {
-	c := seckilltest.NewShelf(t, &catalogue.Item{ID: 7}).Catalogue
+	c := seckilltest.NewListing(t, &catalogue.Item{ID: 7}).Catalogue
 	if got := testing.AllocsPerRun(100, func() { c.Item(7); c.Item(8) }); got != 0 {
 		t.Errorf("a lookup allocates %v times", got)
 	}
@@ -25,27 +25,27 @@ func TestLookupsAllocateNothing(t *testing.T) {
 // replaces the snapshot.
 func TestSnapshotIsReplacedAsAWhole(t *testing.T) {
 	t.Parallel()
-	shelf := seckilltest.NewShelf(t, &catalogue.Item{ID: 9, SessionID: 3, ActivityID: 2}, &catalogue.Item{ID: 7})
-	if items := shelf.Items(); len(items) != 2 || items[0].ID != 7 || items[1].ID != 9 {
+	listing := seckilltest.NewListing(t, &catalogue.Item{ID: 9, SessionID: 3, ActivityID: 2}, &catalogue.Item{ID: 7})
+	if items := listing.Items(); len(items) != 2 || items[0].ID != 7 || items[1].ID != 9 {
 		t.Errorf("items in the order of %+v", items)
 	}
-	if activity, ok := shelf.ActivityOf(3); !ok || activity != 2 {
+	if activity, ok := listing.ActivityOf(3); !ok || activity != 2 {
 		t.Errorf("session 3 is of activity %d, %v", activity, ok)
 	}
-	before := shelf.Reads()
-	if err := shelf.Refresh(t.Context()); err != nil || shelf.Reads() != before {
+	before := listing.Reads()
+	if err := listing.Refresh(t.Context()); err != nil || listing.Reads() != before {
 		t.Errorf("an unchanged plan was read again (%v)", err)
 	}
-	shelf.Plan(&catalogue.Item{ID: 8})
-	shelf.Fail(errors.New("broken on purpose"))
-	if err := shelf.Refresh(t.Context()); err == nil || len(shelf.Items()) != 2 {
-		t.Errorf("a failed refresh (%v) left %d items", err, len(shelf.Items()))
+	listing.Plan(&catalogue.Item{ID: 8})
+	listing.Fail(errors.New("broken on purpose"))
+	if err := listing.Refresh(t.Context()); err == nil || len(listing.Items()) != 2 {
+		t.Errorf("a failed refresh (%v) left %d items", err, len(listing.Items()))
 	}
-	shelf.Fail(nil)
-	if err := shelf.Refresh(t.Context()); err != nil || len(shelf.Items()) != 1 {
-		t.Errorf("after it (%v) there are %d items", err, len(shelf.Items()))
+	listing.Fail(nil)
+	if err := listing.Refresh(t.Context()); err != nil || len(listing.Items()) != 1 {
+		t.Errorf("after it (%v) there are %d items", err, len(listing.Items()))
 	}
-	if _, ok := shelf.Item(7); ok {
+	if _, ok := listing.Item(7); ok {
 		t.Error("an item that was withdrawn is still known")
 	}
 }
@@ -55,27 +55,27 @@ func TestSnapshotIsReplacedAsAWhole(t *testing.T) {
 func TestChangesAreFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shelf := seckilltest.NewShelf(t)
+		listing := seckilltest.NewListing(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- shelf.Run(ctx) }()
+		go func() { ended <- listing.Run(ctx) }()
 		synctest.Wait()
 		known := func(id int64) bool {
 			synctest.Wait()
-			_, ok := shelf.Item(id)
+			_, ok := listing.Item(id)
 			return ok
 		}
 		began := time.Now()
-		shelf.Plan(&catalogue.Item{ID: 7})
+		listing.Plan(&catalogue.Item{ID: 7})
 		for range 3 { // more than the channel holds; the first refresh covers them all
-			if err := shelf.Subscription().Handle(ctx, bus.Msg{}); err != nil {
+			if err := listing.Subscription().Handle(ctx, bus.Msg{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if !known(7) || time.Since(began) != 0 {
 			t.Errorf("with its event known: %v, after %v", known(7), time.Since(began))
 		}
-		shelf.Plan(&catalogue.Item{ID: 8})
+		listing.Plan(&catalogue.Item{ID: 8})
 		if known(8) {
 			t.Error("item 8 was found without an event or a poll")
 		}
@@ -93,7 +93,7 @@ func TestChangesAreFound(t *testing.T) {
 // TestHealNeverWaits checks that requests beyond the buffer are dropped.
 func TestHealNeverWaits(t *testing.T) {
 	t.Parallel()
-	c := seckilltest.NewShelf(t).Catalogue
+	c := seckilltest.NewListing(t).Catalogue
 	for id := range int64(1000) {
 		c.Heal(id)
 	}

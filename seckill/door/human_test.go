@@ -27,10 +27,10 @@ import (
 // humanYard is a door with a human check, its routes, and a catalogue that the test
 // fills.
 type humanYard struct {
-	t     *testing.T
-	svc   *humanCheck
-	shelf *seckilltest.Shelf
-	human *humancheck.Service
+	t       *testing.T
+	svc     *humanCheck
+	listing *seckilltest.Listing
+	human   *humancheck.Service
 	proved
 	rt     *httpx.Router
 	tokens *auth.Tokens
@@ -61,9 +61,9 @@ func newHumanYard(t *testing.T) *humanYard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y.shelf = seckilltest.NewShelf(t)
+	y.listing = seckilltest.NewListing(t)
 	y.svc = &humanCheck{
-		items: y.shelf.Catalogue, human: y.human, limits: ratelimit.New(rdb, log, reg), clock: y.clock, proofs: y.proved,
+		items: y.listing.Catalogue, human: y.human, limits: ratelimit.New(rdb, log, reg), clock: y.clock, proofs: y.proved,
 		pathLead: rush.DefaultConfig().PathLead,
 	}
 	y.tokens = auth.NewTokens(seckilltest.Key, time.Now)
@@ -79,7 +79,7 @@ func (y *humanYard) sale(opensIn time.Duration, change func(*catalogue.Item)) *c
 	if change != nil {
 		change(it)
 	}
-	y.shelf.Show(it)
+	y.listing.Show(it)
 	return it
 }
 
@@ -268,7 +268,7 @@ func TestChallengesForItems(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	y.shelf.Show()
+	y.listing.Show()
 	if _, got := y.challenge(7, ""); got != "404 not-found" {
 		t.Errorf("an unknown item: %s", got)
 	}
@@ -342,9 +342,9 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 	t.Parallel()
 	h, y := newHumanYard(t), seckilltest.New(t)
 	it := y.Item(5, func(i *catalogue.Item) { i.HumanCheck = "pow" })
-	h.shelf.Show(it)
+	h.listing.Show(it)
 	sale, err := rush.New(rush.DefaultConfig(), rush.Deps{
-		Catalogue: h.shelf.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
+		Catalogue: h.listing.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), SigningKey: seckilltest.Key, Admit: h.svc.check,
 	})
 	if err != nil {

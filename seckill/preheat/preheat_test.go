@@ -94,7 +94,7 @@ func TestRedisLostIsHealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 1000 {
-			i.shelf.Heal(item.ID)
+			i.listing.Heal(item.ID)
 		}
 		settled("the healing")
 	}
@@ -158,7 +158,7 @@ func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
 	}
 	terminated := *item
 	terminated.OnSale = false
-	i.shelf.Show(&terminated)
+	i.listing.Show(&terminated)
 	i.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1 WHERE id = $1`, item.ID)
 	i.checked()
 	if n := i.epoch(item); n != 2 {

@@ -17,16 +17,16 @@ import (
 
 // instance is a shop with one preheat on it, and the items that the test plans.
 type instance struct {
-	*seckilltest.Yard
-	svc   *Service
-	shelf *seckilltest.Shelf
-	clock *seckilltest.Clock
-	items []*catalogue.Item
+	*seckilltest.Bundle
+	svc     *Service
+	listing *seckilltest.Listing
+	clock   *seckilltest.Clock
+	items   []*catalogue.Item
 }
 
 func setup(t *testing.T, change ...func(*Deps)) *instance {
 	t.Helper()
-	i := &instance{Yard: seckilltest.New(t), shelf: seckilltest.NewShelf(t), clock: new(seckilltest.Clock)}
+	i := &instance{Bundle: seckilltest.New(t), listing: seckilltest.NewListing(t), clock: new(seckilltest.Clock)}
 	i.svc = i.another(change...)
 	return i
 }
@@ -34,7 +34,7 @@ func setup(t *testing.T, change ...func(*Deps)) *instance {
 // another is the preheat of one more process.
 func (i *instance) another(change ...func(*Deps)) *Service {
 	deps := Deps{
-		DB: i.DB, Stock: i.NewStock(), Catalogue: i.shelf.Catalogue, Clock: i.clock,
+		DB: i.DB, Stock: i.NewStock(), Catalogue: i.listing.Catalogue, Clock: i.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	}
 	for _, f := range change {
@@ -68,7 +68,7 @@ func (i *instance) publish(opensIn time.Duration) *catalogue.Item {
 		i.T.Fatal(err)
 	}
 	i.items = append(i.items, it)
-	i.shelf.Show(i.items...)
+	i.listing.Show(i.items...)
 	return it
 }
 

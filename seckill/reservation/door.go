@@ -8,7 +8,7 @@ import (
 )
 
 // Check is a rush.DoorCheck: if the session requires a reservation, only users
-// who have one pass. Without an answer from Postgres nobody passes.
+// who have one pass. Without an answer from Postgres no shopper passes.
 func (s *Service) Check(ctx context.Context, a *rush.Applicant) error {
 	if a.Item.ReserveUntil.IsZero() {
 		return nil

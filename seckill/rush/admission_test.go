@@ -11,7 +11,7 @@ import (
 
 func TestAdmissionRateIsLiveEverywhere(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1000)
 	a, b := y.instance([]*catalogue.Item{it}), y.instance([]*catalogue.Item{it})
 	a.work()

@@ -43,7 +43,7 @@ var refusing = map[string]struct {
 	"over by the window": {status: 410, code: "ended", how: func(i *instance, it *catalogue.Item) {
 		over := *it
 		over.ClosesAt = time.Now().Add(-time.Minute)
-		i.shelf.Show(&over)
+		i.listing.Show(&over)
 	}},
 	"over by Redis": {status: 410, code: "ended", how: func(i *instance, it *catalogue.Item) {
 		i.change(it, inventory.Change{ClosesAt: new(time.Now().Add(-time.Second))})
@@ -51,9 +51,9 @@ var refusing = map[string]struct {
 	"terminated": {status: 410, code: "ended", how: func(i *instance, it *catalogue.Item) {
 		over := *it
 		over.OnSale = false
-		i.shelf.Show(&over)
+		i.listing.Show(&over)
 	}},
-	"forgotten": {status: 410, code: "ended", unsure: true, how: func(i *instance, _ *catalogue.Item) { i.shelf.Show() }},
+	"forgotten": {status: 410, code: "ended", unsure: true, how: func(i *instance, _ *catalogue.Item) { i.listing.Show() }},
 	"stream unhealthy": {status: 503, code: "unavailable", how: func(i *instance, _ *catalogue.Item) {
 		i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, healthy: func() error { return errors.New("broken on purpose") }}
 	}},
@@ -67,7 +67,7 @@ func TestRepeatedPathIsAnsweredWhileTheSaleRefuses(t *testing.T) {
 	for name, c := range refusing {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := newYard(t)
+			y := setup(t)
 			it := y.Item(10)
 			old, fresh := y.instance([]*catalogue.Item{it}), y.instance([]*catalogue.Item{it})
 			old.buy(1, it)
@@ -121,7 +121,7 @@ func TestRepeatedPathIsAnsweredWhileTheSaleRefuses(t *testing.T) {
 // does not answer it so either.
 func TestUnknownPublicationIsNoProof(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(func() error) error { return errors.New("lost on purpose") }}
@@ -139,7 +139,7 @@ func TestUnknownPublicationIsNoProof(t *testing.T) {
 // bounded, and holders are answered all the same.
 func TestLookupsForStrangersOfAPausedSaleAreBounded(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	holder, _ := i.buy(1, it)
@@ -165,7 +165,7 @@ func TestLookupsForStrangersOfAPausedSaleAreBounded(t *testing.T) {
 // status.
 func TestWithoutRebuyAClosedOrderIsAlreadyBought(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1, func(it *catalogue.Item) { it.Rebuy = false })
 	i := y.instance([]*catalogue.Item{it})
 	p, _ := i.buy(1, it)

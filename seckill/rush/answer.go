@@ -163,7 +163,7 @@ func refuse(w http.ResponseWriter, lang httpx.Language, o outcome, wait time.Dur
 		h["Retry-After"] = r.retry
 	}
 	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body[lang]) // the client may be gone; there is nobody to report an error to
+	_, _ = w.Write(r.body[lang]) // the client may be gone; no reader is left for an error
 }
 
 // bodies pools buffers for the answers that contain a number.

@@ -28,7 +28,7 @@ func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 // nothing.
 func soldOutShop(t testing.TB) (*instance, *http.Request) {
 	t.Helper()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
 	i.buy(1, it)
@@ -76,7 +76,7 @@ func BenchmarkRefusalByFlag(b *testing.B) {
 // BenchmarkRush measures a granted attempt from the handler to the durable
 // message, with many shoppers waiting concurrently.
 func BenchmarkRush(b *testing.B) {
-	y := newYard(b)
+	y := setup(b)
 	it := y.Item(10_000_000)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.MaxWriterLag = 10_000_000 })
 	paths := make([]string, b.N)
@@ -105,7 +105,7 @@ func BenchmarkRush(b *testing.B) {
 
 // BenchmarkIssue measures issuing a path over HTTP, with its access token.
 func BenchmarkIssue(b *testing.B) {
-	y := newYard(b)
+	y := setup(b)
 	it := y.Item(1000)
 	i := y.instance([]*catalogue.Item{it})
 	token, err := auth.NewTokens(seckilltest.Key, time.Now).Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)

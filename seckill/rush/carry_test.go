@@ -14,14 +14,14 @@ import (
 
 // otherRun makes the states of all items name a past run of Redis, as a restart
 // with its data does.
-func (y *yard) otherRun() { y.SetState("run_id", strings.Repeat("0", 40)) }
+func (y *bundle) otherRun() { y.SetState("run_id", strings.Repeat("0", 40)) }
 
 // The server was killed, NATS lost its folder and Redis was restarted with its
 // data: a number that was answered 202 becomes an order before the item sells
 // again, and no unit is given twice.
 func TestLoadPublishesGrantsWhoseMessagesWereLost(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(3)
 	before := y.instance([]*catalogue.Item{it})
 	written, _ := before.buy(1, it)
@@ -58,7 +58,7 @@ func TestLoadPublishesGrantsWhoseMessagesWereLost(t *testing.T) {
 // also from an instance that did not grant it, while a flag refuses strangers.
 func TestClosedNumberKeepsItsAnswerAfterALoad(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	before := y.instance([]*catalogue.Item{it})
 	first, _ := before.buy(1, it)

@@ -20,7 +20,7 @@ func TestNoAttemptIsEarlyAtAnInstanceTenMinutesOff(t *testing.T) {
 	for name, wrong := range seckilltest.WrongClocks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := newYard(t)
+			y := setup(t)
 			it := y.Item(1000)
 			i := y.instance([]*catalogue.Item{it})
 			i.rush.clock = y.OffBy(wrong)
@@ -30,7 +30,7 @@ func TestNoAttemptIsEarlyAtAnInstanceTenMinutesOff(t *testing.T) {
 			y.change(it, inventory.Change{OpensAt: &opens})
 			later := *it
 			later.OpensAt = opens
-			i.shelf.Show(&later)
+			i.listing.Show(&later)
 
 			early, through := 0, 0
 			for user := int64(1); through < 3; user++ {
@@ -61,7 +61,7 @@ func TestNoAttemptIsEarlyAtAnInstanceTenMinutesOff(t *testing.T) {
 // minutes, by Redis's clock, whatever the machine's clock shows.
 func TestPathsAtAnInstanceTenMinutesOff(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	now := y.RedisTime()
 	soon := y.Item(10, func(it *catalogue.Item) { it.OpensAt = now.Add(110 * time.Second) })
 	later := y.Item(10, func(it *catalogue.Item) { it.OpensAt = now.Add(130 * time.Second) })
@@ -98,7 +98,7 @@ func TestNumberFromAMachineTenMinutesOffIsInLine(t *testing.T) {
 	for name, wrong := range seckilltest.WrongClocks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := newYard(t)
+			y := setup(t)
 			it := y.Item(10)
 			// The test cannot set Redis's clock, which decides the sale. It moves what
 			// the instances know of it instead, and with it the window that they show.
@@ -107,7 +107,7 @@ func TestNumberFromAMachineTenMinutesOffIsInLine(t *testing.T) {
 				i.clock.Advance(-wrong)
 				shown := *it
 				shown.OpensAt, shown.ClosesAt = i.clock.Now().Add(-time.Minute), i.clock.Now().Add(time.Minute)
-				i.shelf.Show(&shown)
+				i.listing.Show(&shown)
 			}
 			p, a := issuer.buy(1, it)
 			if a.Status != http.StatusAccepted {

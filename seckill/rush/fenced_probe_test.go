@@ -20,7 +20,7 @@ import (
 // is reported with its own reason.
 func TestEachItemIsJudgedByItself(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	broken, good, gone, fenced := y.Item(10), y.Item(10), y.Item(10), y.Item(10)
 	i := y.instance([]*catalogue.Item{broken, good, gone, fenced})
 	state := func(it *catalogue.Item) string { return fmt.Sprintf("{g:i%d:0}:%d:state", it.ID, it.ID) }
@@ -50,7 +50,7 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 // An item on sale whose keys Redis has lost, and that is not loaded again.
 func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	open := y.Item(10)
 	later := y.Item(10, func(it *catalogue.Item) { it.OpensAt = time.Now().Add(10 * time.Minute) })
 	i := y.instance([]*catalogue.Item{open, later})

@@ -53,7 +53,7 @@ func (i *instance) soldOnce(t *testing.T, it *catalogue.Item, l *lane) {
 // between: the winner's second click would be answered all-held.
 func TestFlagRefusesNoWinnerWhileRedisGrants(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
 	var holdPublication, holdReply atomic.Bool
@@ -111,7 +111,7 @@ func TestFlagRefusesNoWinnerWhileRedisGrants(t *testing.T) {
 // refused from memory.
 func TestFlagSparesUsersOfATimedOutDecision(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
 	var late atomic.Bool

@@ -16,7 +16,7 @@ import (
 // shoppers who were not granted anything are answered immediately.
 func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it})
 	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(func() error) error { return errors.New("broken on purpose") }}
@@ -52,7 +52,7 @@ func (i *instance) streamDown() *atomic.Bool {
 // publication that succeeds carries the grant.
 func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it})
 	down := i.streamDown()
@@ -75,7 +75,7 @@ func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 // holds and the payment window of its own path.
 func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(3, func(it *catalogue.Item) { it.UserLimit = 2 })
 	i := y.instance([]*catalogue.Item{it})
 	down := i.streamDown()

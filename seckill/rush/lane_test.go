@@ -13,7 +13,7 @@ import (
 
 func TestFullLaneIsTooHot(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1000)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.LaneCapacity, c.MinPlaces = 16, 16 })
 	g := i.gate()
@@ -37,7 +37,7 @@ func TestFullLaneIsTooHot(t *testing.T) {
 // users who may hold a unit are not.
 func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(2)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.MinPlaces = 1 })
 	held, a := i.buy(1, it)
@@ -71,7 +71,7 @@ func TestPlacesFollowWhatIsLeft(t *testing.T) {
 
 func TestLaggingWriterIsTooHotForAWhile(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	l := i.rush.lanes.open(it.ID)
@@ -97,7 +97,7 @@ func TestLaggingWriterIsTooHotForAWhile(t *testing.T) {
 
 func TestAttemptOfAClientThatLeftIsDropped(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	g := i.gate()
@@ -124,7 +124,7 @@ func TestAttemptOfAClientThatLeftIsDropped(t *testing.T) {
 // Redis.
 func TestSellOutAnswersWaitingAttemptsFromMemory(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
 	if _, a := i.buy(1, it); a.Status != http.StatusAccepted {

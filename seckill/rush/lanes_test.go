@@ -11,7 +11,7 @@ import (
 // A stop answers the waiting attempts and finishes the batches in progress.
 func TestDrainAnswersEveryAttempt(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	stop := i.work()
@@ -53,11 +53,11 @@ func TestDrainAnswersEveryAttempt(t *testing.T) {
 
 func TestLaneEndsWithItsItem(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it, other := y.Item(10), y.Item(10)
 	i := y.instance([]*catalogue.Item{it, other})
 	l, stays := i.rush.lanes.open(it.ID), i.rush.lanes.open(other.ID)
-	i.shelf.Show(other)
+	i.listing.Show(other)
 	i.work()
 	pgtest.Eventually(t, 5*time.Second, l.hasEnded, "the lane ended")
 	if i.rush.lanes.find(it.ID) != nil || i.rush.lanes.find(other.ID) != stays || stays.hasEnded() {

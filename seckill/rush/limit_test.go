@@ -23,7 +23,7 @@ func repeats(t testing.TB, perSecond int) *ratelimit.Repeats {
 // limit; then it is refused before Redis, only for that user, and only briefly.
 func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	i.rush.repeats = repeats(t, 10)

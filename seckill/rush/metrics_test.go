@@ -10,7 +10,7 @@ import (
 // Many items concurrently, each with its own lane; all counts agree.
 func TestFunnelCountsEveryAnswer(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	items := []*catalogue.Item{y.Item(20), y.Item(30)}
 	i := y.instance(items)
 	const shoppers = 100

@@ -16,7 +16,7 @@ import (
 
 func TestIssue(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	open := y.Item(5, func(it *catalogue.Item) { it.UserLimit = 3 })
 	soon := y.Item(5, func(it *catalogue.Item) { it.OpensAt = it.OpensAt.Add(2 * time.Minute) })
 	later := y.Item(5, func(it *catalogue.Item) { it.OpensAt = it.OpensAt.Add(4 * time.Minute) })
@@ -64,7 +64,7 @@ func TestIssue(t *testing.T) {
 // The route itself: roles, defaults and answers.
 func TestIssueOverHTTP(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(5)
 	i := y.instance([]*catalogue.Item{it})
 	bearer, err := auth.NewTokens(seckilltest.Key, time.Now).Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)

@@ -32,7 +32,7 @@ var signingKeys = map[string][]byte{
 
 // keyedInstance is an instance that was started with these keys, as serve starts
 // one, and its tokens.
-func (y *yard) keyedInstance(k keyed, items ...*catalogue.Item) (*instance, *auth.Tokens) {
+func (y *bundle) keyedInstance(k keyed, items ...*catalogue.Item) (*instance, *auth.Tokens) {
 	y.T.Helper()
 	i := y.signing(signingKeys[k.signs], items, func(cfg *Config) { cfg.PreviousSigningKeys = k.others() })
 	return i, auth.NewTokens(signingKeys[k.signs], time.Now, auth.Previous(k.others()...))
@@ -44,7 +44,7 @@ func (y *yard) keyedInstance(k keyed, items ...*catalogue.Item) (*instance, *aut
 // longer accepted.
 func TestKeysRotateUnderway(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1000)
 	defer y.Write()()
 	var (
@@ -108,7 +108,7 @@ func TestKeysRotateUnderway(t *testing.T) {
 // cause no work in Redis or Postgres.
 func TestBadPathsCostNoRedisCall(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	calls := new(seckilltest.RedisCalls)
 	y.Redis.AddHook(calls)

@@ -13,7 +13,7 @@ import (
 )
 
 // published consumes the grants stream until so many grants were read.
-func (y *yard) published(n int) map[ids.ID]seckillevent.Grant {
+func (y *bundle) published(n int) map[ids.ID]seckillevent.Grant {
 	y.T.Helper()
 	grants := map[ids.ID]seckillevent.Grant{}
 	ctx, cancel := context.WithTimeout(y.T.Context(), 5*time.Second)
@@ -45,7 +45,7 @@ func (y *yard) published(n int) map[ids.ID]seckillevent.Grant {
 // so does the message to the order writer.
 func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10, func(it *catalogue.Item) { it.PayWindow = 24 * time.Hour })
 	i := y.instance([]*catalogue.Item{it})
 	i.rush.deps.ShortestPay = 20 * time.Second // of the providers
@@ -90,7 +90,7 @@ func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
 // although the opening itself is left to Redis within a second of tolerance.
 func TestLaterAdmissionIsStrict(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	later := time.Now().Add(time.Minute).Truncate(time.Millisecond)

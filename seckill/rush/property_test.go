@@ -19,15 +19,15 @@ import (
 // left at the end can be bought.
 func TestNeverOversoldUnderRandomRushAndRelease(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	a, b := y.instance(nil), y.instance(nil)
 	a.work()
 	b.work()
 	rapid.Check(t, func(r *rapid.T) {
 		total := rapid.Int32Range(1, 12).Draw(r, "units")
 		it := y.Item(total, func(it *catalogue.Item) { it.UserLimit = 2 })
-		a.shelf.Show(it)
-		b.shelf.Show(it)
+		a.listing.Show(it)
+		b.listing.Show(it)
 		type step struct {
 			quantity       int32
 			onB, twice     bool
@@ -122,7 +122,7 @@ func resend(i *instance, path string, got answer) answer {
 }
 
 // release gives a number's units back as the end of its order does.
-func release(y *yard, it *catalogue.Item, user int64, no string, quantity int32) {
+func release(y *bundle, it *catalogue.Item, user int64, no string, quantity int32) {
 	data, err := json.Marshal(orderevent.Changed{Orders: []orderevent.Order{{
 		No: parse(y.T, no), UserID: user, ItemID: it.ID, ActivityID: it.ActivityID, Quantity: quantity, Status: orderevent.StatusClosed,
 	}}})

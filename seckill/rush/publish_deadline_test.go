@@ -52,7 +52,7 @@ func (c *clocked) check(t *testing.T, what string, after time.Time, deadline tim
 // sweeper republishes.
 func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(5)
 	i := y.instance([]*catalogue.Item{it}, quick)
 	deadline := i.rush.cfg.PublishDeadline
@@ -96,7 +96,7 @@ func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
 // neither published nor promised.
 func TestAGrantAfterTheDeadlineIsUnknown(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(5)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.PublishDeadline = 100 * time.Millisecond })
 	i.rush.lanes.stock = &faultyStock{stock: i.rush.stock, reserve: func(_ int, decide func() error) error {

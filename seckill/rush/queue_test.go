@@ -13,7 +13,7 @@ import (
 
 func TestQueued(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(100)
 	other := y.Item(100)
 	a, b := y.instance([]*catalogue.Item{it, other}), y.instance([]*catalogue.Item{other, it})
@@ -55,7 +55,7 @@ func TestQueued(t *testing.T) {
 // next.
 func TestPositionNeverRises(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(200)
 	i := y.instance([]*catalogue.Item{it})
 	const shoppers = 60
@@ -96,7 +96,7 @@ func TestPositionNeverRises(t *testing.T) {
 // however many items are on sale; so does a real one after a restart.
 func TestNumberIsLookedUpForItsItemOnly(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	items := make([]*catalogue.Item, 5)
 	for n := range items {
 		items[n] = y.Item(10)
@@ -125,7 +125,7 @@ func TestNumberIsLookedUpForItsItemOnly(t *testing.T) {
 // was planned for it.
 func TestQueuedIsSureAboutATerminatedItem(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	p := i.issue(1, it, 1)
@@ -134,7 +134,7 @@ func TestQueuedIsSureAboutATerminatedItem(t *testing.T) {
 	}
 	terminated := *it
 	terminated.OnSale = false
-	i.shelf.Show(&terminated)
+	i.listing.Show(&terminated)
 	if _, _, ok, err := i.rush.Queued(t.Context(), 1, parse(t, p.OrderNo)); ok || err != nil {
 		t.Fatalf("a number that holds nothing: %t, %v", ok, err)
 	}
@@ -143,7 +143,7 @@ func TestQueuedIsSureAboutATerminatedItem(t *testing.T) {
 // A number whose place is unknown is not reported as out of line.
 func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	p, _ := i.buy(1, it)

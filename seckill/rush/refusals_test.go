@@ -17,7 +17,7 @@ import (
 )
 
 // change makes an operator's change to an item in Postgres and Redis.
-func (y *yard) change(it *catalogue.Item, c inventory.Change) {
+func (y *bundle) change(it *catalogue.Item, c inventory.Change) {
 	y.T.Helper()
 	err := pg.InTx(y.T.Context(), y.DB, func(tx pgx.Tx) error { return y.Stock.Change(y.T.Context(), tx, it.ID, c) })
 	if err == nil {
@@ -32,7 +32,7 @@ func (y *yard) change(it *catalogue.Item, c inventory.Change) {
 // unchanged.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	broken := errors.New("broken on purpose")
 	soon := func(it *catalogue.Item) { it.OpensAt = it.OpensAt.Add(2 * time.Minute) } // in a minute
 	pair := func(it *catalogue.Item) { it.UserLimit = 2 }
@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 			p := i.issue(1, it, 1)
 			later := *it
 			later.OpensAt = time.Now().Add(30 * time.Second)
-			i.shelf.Show(&later)
+			i.listing.Show(&later)
 			return i.send(p.Path)
 		}},
 		"before the opening by Redis": {item: soon, status: 425, code: "not-started", retry: 60, rush: func(i *instance, it *catalogue.Item) answer {
@@ -85,12 +85,12 @@ func TestRefusals(t *testing.T) {
 			p := i.issue(1, it, 1)
 			gone := *it
 			gone.OnSale = false
-			i.shelf.Show(&gone)
+			i.listing.Show(&gone)
 			return i.send(p.Path)
 		}},
 		"gone": {status: 410, code: "ended", rush: func(i *instance, it *catalogue.Item) answer {
 			p := i.issue(1, it, 1)
-			i.shelf.Show()
+			i.listing.Show()
 			return i.send(p.Path)
 		}},
 		"paused": {status: 503, code: "paused", retry: 2, rush: func(i *instance, it *catalogue.Item) answer {
@@ -122,7 +122,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := &yard{y.In(t)}
+			y := &bundle{y.In(t)}
 			it := y.Item(5, func(it *catalogue.Item) {
 				if c.item != nil {
 					c.item(it)

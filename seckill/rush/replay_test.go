@@ -34,7 +34,7 @@ func TestHundredParallelRushesOfOneUserGiveOneGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := newYard(t)
+			y := setup(t)
 			it := y.Item(1000)
 			i := y.instance([]*catalogue.Item{it})
 			all := paths(i, it)
@@ -69,7 +69,7 @@ func TestHundredParallelRushesOfOneUserGiveOneGrant(t *testing.T) {
 // it with the flag up, when the order exists, and when it has ended.
 func TestLostAnswerIsGivenAgain(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(2)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
 	i.work()
@@ -131,7 +131,7 @@ func mustBeUp(t testing.TB, i *instance, it *catalogue.Item, want outcome) {
 
 func TestOneItemPerActivity(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	together := func(it *catalogue.Item) { it.PerActivity = true }
 	one, other := y.Item(5, together), y.Item(5, together)
 	i := y.instance([]*catalogue.Item{one, other})
@@ -148,7 +148,7 @@ func TestOneItemPerActivity(t *testing.T) {
 // within a second, even if that instance has its flag up.
 func TestReturnedUnitIsBoughtThroughAnotherInstance(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	long := func(c *Config) { c.FlagLife, c.FilterEvery = time.Minute, 100*time.Millisecond }
 	a, b := y.instance([]*catalogue.Item{it}, long), y.instance([]*catalogue.Item{it}, long)

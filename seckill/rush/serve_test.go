@@ -11,7 +11,7 @@ import (
 
 func TestSoldOutWhenAllIsPaid(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it})
 	p, a := i.buy(1, it)
@@ -33,7 +33,7 @@ func TestSoldOutWhenAllIsPaid(t *testing.T) {
 // A fenced item requests a Load, and sells again once it is loaded.
 func TestFencedItemIsHealed(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(5)
 	i := y.instance([]*catalogue.Item{it})
 	held, a := i.buy(1, it)
@@ -49,7 +49,7 @@ func TestFencedItemIsHealed(t *testing.T) {
 		t.Fatalf("without its keys: %+v", a)
 	}
 	select {
-	case id := <-i.shelf.Fenced():
+	case id := <-i.listing.Fenced():
 		if err := y.Stock.Load(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}

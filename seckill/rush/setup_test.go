@@ -22,36 +22,36 @@ import (
 	"stampede/seckill/internal/seckilltest"
 )
 
-// yard is a shop whose instances issue paths and take rushes.
-type yard struct{ *seckilltest.Yard }
+// bundle is a shop whose instances issue paths and take rushes.
+type bundle struct{ *seckilltest.Bundle }
 
-func newYard(t testing.TB) *yard { t.Helper(); return &yard{seckilltest.New(t)} }
+func setup(t testing.TB) *bundle { t.Helper(); return &bundle{seckilltest.New(t)} }
 
 // instance is one process of the shop.
 type instance struct {
-	*yard
-	shelf *seckilltest.Shelf
-	rush  *Service
-	rt    *httpx.Router
-	clock *seckilltest.Clock
+	*bundle
+	listing *seckilltest.Listing
+	rush    *Service
+	rt      *httpx.Router
+	clock   *seckilltest.Clock
 }
 
 // instance starts a process that sells the items.
-func (y *yard) instance(items []*catalogue.Item, change ...func(*Config)) *instance {
+func (y *bundle) instance(items []*catalogue.Item, change ...func(*Config)) *instance {
 	y.T.Helper()
 	return y.signing(seckilltest.Key, items, change...)
 }
 
 // signing is instance with a different signing key.
-func (y *yard) signing(key []byte, items []*catalogue.Item, change ...func(*Config)) *instance {
+func (y *bundle) signing(key []byte, items []*catalogue.Item, change ...func(*Config)) *instance {
 	y.T.Helper()
 	cfg := DefaultConfig()
 	for _, f := range change {
 		f(&cfg)
 	}
-	i := &instance{yard: y, shelf: seckilltest.NewShelf(y.T, items...), clock: new(seckilltest.Clock)}
+	i := &instance{bundle: y, listing: seckilltest.NewListing(y.T, items...), clock: new(seckilltest.Clock)}
 	deps := Deps{
-		Catalogue: i.shelf.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
+		Catalogue: i.listing.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
 		Metrics: prometheus.NewRegistry(), SigningKey: key, ShortestPay: 10 * time.Second,
 	}
 	var err error

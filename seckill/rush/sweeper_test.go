@@ -33,7 +33,7 @@ func (i *instance) swept(how string) float64 {
 // and every unit ends up in exactly one order.
 func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it}, quick)
 	lost, storedAfterAll := errors.New("lost"), errors.New("answer lost")
@@ -88,7 +88,7 @@ func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 // again.
 func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it}, quick)
 	for u := range int64(5) {
@@ -118,7 +118,7 @@ func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 // the new stream is as long as the old one.
 func TestSweeperDoesNotWaitForAStreamThatIsGone(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it}, quick)
 	down := i.streamDown()
@@ -146,7 +146,7 @@ func TestSweeperDoesNotWaitForAStreamThatIsGone(t *testing.T) {
 // The order exists but its writer died before it could mark the hold.
 func TestSweeperMarksWrittenOrders(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it}, quick)
 	p, _ := i.buy(1, it)
@@ -162,7 +162,7 @@ func TestSweeperMarksWrittenOrders(t *testing.T) {
 // then raises an alarm.
 func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it}, quick)
 	i.buy(1, it)
@@ -191,7 +191,7 @@ func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 // when the first stops.
 func TestOneInstanceSweeps(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
+	y := setup(t)
 	it := y.Item(10)
 	a, b := y.instance([]*catalogue.Item{it}, quick), y.instance([]*catalogue.Item{it}, quick)
 	stop := a.Run(a.sweeper().Run)

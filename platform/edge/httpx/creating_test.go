@@ -28,6 +28,7 @@ var withoutKey = map[string][]string{
 	},
 	"messages keep their ids, so that their effect happens once": {"redrive-dead-letter", "redrive-dead-letters"},
 	"it stores nothing": {"try-risk-rule"},
+	"it brings Redis to what Postgres says, and the repetition finds nothing to do": {"reconcile"},
 }
 
 // Every POST of the API takes an Idempotency-Key or has a reason not to.

@@ -23,7 +23,7 @@ var WrongClocks = map[string]time.Duration{"ahead": 10 * time.Minute, "behind": 
 
 // OffBy is the clock of an instance on a machine that is off by wrong, after it
 // has synchronized with Redis.
-func (y *Yard) OffBy(wrong time.Duration) *clock.Server {
+func (y *Bundle) OffBy(wrong time.Duration) *clock.Server {
 	y.T.Helper()
 	c := clock.NewServer(y.Redis, slog.New(slog.DiscardHandler))
 	c.Local = func() time.Time { return time.Now().Add(wrong) }
@@ -34,7 +34,7 @@ func (y *Yard) OffBy(wrong time.Duration) *clock.Server {
 }
 
 // RedisTime is the Redis server's time, by which sales open.
-func (y *Yard) RedisTime() time.Time {
+func (y *Bundle) RedisTime() time.Time {
 	y.T.Helper()
 	now, err := y.Redis.Time(y.T.Context()).Result()
 	if err != nil {

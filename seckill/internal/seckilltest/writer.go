@@ -15,7 +15,7 @@ import (
 )
 
 // Write runs a minimal order writer until the returned function is called.
-func (y *Yard) Write() (stop func()) {
+func (y *Bundle) Write() (stop func()) {
 	return y.Run(func(ctx context.Context) error {
 		err := y.Bus.ConsumeGrants(ctx, func(ctx context.Context, batch []bus.Msg) {
 			for _, m := range batch {
@@ -31,7 +31,7 @@ func (y *Yard) Write() (stop func()) {
 
 // SettleAll runs the order writer until there are so many orders and nothing is
 // left to write.
-func (y *Yard) SettleAll(orders int) {
+func (y *Bundle) SettleAll(orders int) {
 	y.T.Helper()
 	stop := y.Write()
 	pgtest.Eventually(y.T, 5*time.Second, func() bool {
@@ -41,7 +41,7 @@ func (y *Yard) SettleAll(orders int) {
 	stop()
 }
 
-func (y *Yard) settle(ctx context.Context, m bus.Msg) {
+func (y *Bundle) settle(ctx context.Context, m bus.Msg) {
 	var b seckillevent.Batch
 	if err := b.Decode(m.Data); err != nil {
 		y.T.Errorf("grant message: %v", err)
@@ -68,7 +68,7 @@ func (y *Yard) settle(ctx context.Context, m bus.Msg) {
 	}
 }
 
-func (y *Yard) move(ctx context.Context, how func(context.Context, pgx.Tx, []inventory.Movement) error, item int64, units int32) {
+func (y *Bundle) move(ctx context.Context, how func(context.Context, pgx.Tx, []inventory.Movement) error, item int64, units int32) {
 	if units == 0 {
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"stampede/seckill/catalogue"
 )
 
-// Shelf is a plan that the test fills, with its catalogue.
-type Shelf struct {
+// Listing is what is published, which the test sets, with its catalogue.
+type Listing struct {
 	*catalogue.Catalogue
 	t testing.TB
 
@@ -24,10 +24,10 @@ type Shelf struct {
 	reads int
 }
 
-// NewShelf returns a catalogue that shows the items.
-func NewShelf(t testing.TB, items ...*catalogue.Item) *Shelf {
+// NewListing returns a catalogue that shows the items.
+func NewListing(t testing.TB, items ...*catalogue.Item) *Listing {
 	t.Helper()
-	s := &Shelf{t: t}
+	s := &Listing{t: t}
 	var err error
 	if s.Catalogue, err = catalogue.New(s, slog.New(slog.DiscardHandler), prometheus.NewRegistry()); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func NewShelf(t testing.TB, items ...*catalogue.Item) *Shelf {
 }
 
 // Show replaces what is published and refreshes the catalogue.
-func (s *Shelf) Show(items ...*catalogue.Item) {
+func (s *Listing) Show(items ...*catalogue.Item) {
 	s.t.Helper()
 	s.Plan(items...)
 	if err := s.Refresh(s.t.Context()); err != nil {
@@ -46,35 +46,35 @@ func (s *Shelf) Show(items ...*catalogue.Item) {
 }
 
 // Plan replaces what is published without refreshing the catalogue.
-func (s *Shelf) Plan(items ...*catalogue.Item) {
+func (s *Listing) Plan(items ...*catalogue.Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items, s.shown = items, s.shown+1
 }
 
 // Fail makes reading the plan fail with err, or succeed again if err is nil.
-func (s *Shelf) Fail(err error) {
+func (s *Listing) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
 }
 
 // Reads is how often the whole plan was read.
-func (s *Shelf) Reads() int {
+func (s *Listing) Reads() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reads
 }
 
 // Fingerprint differs between sets of items.
-func (s *Shelf) Fingerprint(context.Context) (string, error) {
+func (s *Listing) Fingerprint(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strconv.Itoa(s.shown), s.err
 }
 
 // Published are the items.
-func (s *Shelf) Published(ctx context.Context) (catalogue.Published, error) {
+func (s *Listing) Published(ctx context.Context) (catalogue.Published, error) {
 	fingerprint, err := s.Fingerprint(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()

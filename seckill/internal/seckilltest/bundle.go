@@ -30,9 +30,9 @@ import (
 // Key is the signing key of every instance.
 var Key = []byte("0123456789abcdef0123456789abcdef")
 
-// Yard is one shop's Postgres, Redis, NATS and books, with any number of
+// Bundle is one shop's Postgres, Redis, NATS and books, with any number of
 // instances on it.
-type Yard struct {
+type Bundle struct {
 	T      testing.TB
 	DB     *pgxpool.Pool
 	Redis  *redis.Client
@@ -44,9 +44,9 @@ type Yard struct {
 }
 
 // New opens a shop for one test and closes it with the test.
-func New(t testing.TB) *Yard {
+func New(t testing.TB) *Bundle {
 	t.Helper()
-	y := &Yard{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), ids: new(atomic.Int64)}
+	y := &Bundle{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), ids: new(atomic.Int64)}
 	y.Stock = y.NewStock()
 	y.events = map[string]func(context.Context, bus.Msg) error{}
 	for _, s := range y.Stock.Subscriptions() {
@@ -61,7 +61,7 @@ func New(t testing.TB) *Yard {
 }
 
 // In is the same shop for a subtest.
-func (y *Yard) In(t testing.TB) *Yard {
+func (y *Bundle) In(t testing.TB) *Bundle {
 	t.Helper()
 	part := *y
 	part.T = t
@@ -69,7 +69,7 @@ func (y *Yard) In(t testing.TB) *Yard {
 }
 
 // NewStock is the inventory service of one more process.
-func (y *Yard) NewStock(change ...func(*inventory.Config)) *inventory.Service {
+func (y *Bundle) NewStock(change ...func(*inventory.Config)) *inventory.Service {
 	cfg := inventory.DefaultConfig()
 	cfg.PublishDeadline = 10 * time.Millisecond // how long a Load waits for lanes, which are quick here
 	for _, f := range change {
@@ -85,7 +85,7 @@ func (y *Yard) NewStock(change ...func(*inventory.Config)) *inventory.Service {
 }
 
 // Item puts an item on sale with so many units, open since a minute ago.
-func (y *Yard) Item(units int32, change ...func(*catalogue.Item)) *catalogue.Item {
+func (y *Bundle) Item(units int32, change ...func(*catalogue.Item)) *catalogue.Item {
 	y.T.Helper()
 	now := time.Now().Truncate(time.Millisecond)
 	it := &catalogue.Item{
@@ -108,7 +108,7 @@ func (y *Yard) Item(units int32, change ...func(*catalogue.Item)) *catalogue.Ite
 }
 
 // Load loads an item into Redis.
-func (y *Yard) Load(it *catalogue.Item) {
+func (y *Bundle) Load(it *catalogue.Item) {
 	y.T.Helper()
 	if err := y.Stock.Load(y.T.Context(), it.ID); err != nil {
 		y.T.Fatal(err)
@@ -116,7 +116,7 @@ func (y *Yard) Load(it *catalogue.Item) {
 }
 
 // Close closes an unpaid order, which gives its units back.
-func (y *Yard) Close(no ids.ID) {
+func (y *Bundle) Close(no ids.ID) {
 	y.T.Helper()
 	row, _, _ := y.Orders.Get(y.T.Context(), no)
 	y.move(y.T.Context(), y.Stock.Return, row.ItemID, row.Quantity)
@@ -124,12 +124,12 @@ func (y *Yard) Close(no ids.ID) {
 }
 
 // Pay marks an order paid, which makes its units sold.
-func (y *Yard) Pay(no ids.ID) {
+func (y *Bundle) Pay(no ids.ID) {
 	y.T.Helper()
 	y.end(no, orderevent.StatusPaid, orderevent.SubjectPaid)
 }
 
-func (y *Yard) end(no ids.ID, status, subject string) {
+func (y *Bundle) end(no ids.ID, status, subject string) {
 	y.T.Helper()
 	data, err := json.Marshal(orderevent.Changed{Orders: []orderevent.Order{y.Orders.Set(no, status)}})
 	if err != nil {
@@ -141,7 +141,7 @@ func (y *Yard) end(no ids.ID, status, subject string) {
 }
 
 // Deliver passes inventory an event about orders, and returns when it is applied.
-func (y *Yard) Deliver(subject string, data []byte) error {
+func (y *Bundle) Deliver(subject string, data []byte) error {
 	if err := y.events[subject](y.T.Context(), bus.Msg{Subject: subject, Data: data}); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (y *Yard) Deliver(subject string, data []byte) error {
 }
 
 // Run runs a worker until the returned function is called or the test ends.
-func (y *Yard) Run(worker func(context.Context) error) (stop func()) {
+func (y *Bundle) Run(worker func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -165,7 +165,7 @@ func (y *Yard) Run(worker func(context.Context) error) (stop func()) {
 }
 
 // SetState writes a field into every item's state in Redis.
-func (y *Yard) SetState(field string, value any) {
+func (y *Bundle) SetState(field string, value any) {
 	y.T.Helper()
 	for _, key := range y.Redis.Keys(y.T.Context(), "*:state").Val() {
 		if err := y.Redis.HSet(y.T.Context(), key, field, value).Err(); err != nil {
