@@ -58,7 +58,7 @@ func (y *bundle) signing(key []byte, items []*catalogue.Item, change ...func(*Co
 	if i.rush, err = New(cfg, deps); err != nil {
 		y.T.Fatal(err)
 	}
-	y.Stock.Bind(inventory.Peers{Grants: i.rush})
+	y.Grants.Use(i.rush)
 	deps.Stock.Bind(inventory.Peers{Grants: i.rush})
 	i.rt = httpx.NewRouter(auth.NewTokens(key, time.Now), deps.Log, "test", prometheus.NewRegistry())
 	i.rush.Routes(i.rt)

@@ -6,6 +6,7 @@ package seckilltest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ type Bundle struct {
 	Bus    *bus.Bus
 	Stock  *inventory.Service
 	Orders *Orders
+	Grants *Grants
 	events map[string]func(context.Context, bus.Msg) error // inventory's, by subject
 	ids    *atomic.Int64
 }
@@ -46,7 +48,7 @@ type Bundle struct {
 // New opens a shop for one test and closes it with the test.
 func New(t testing.TB) *Bundle {
 	t.Helper()
-	y := &Bundle{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), ids: new(atomic.Int64)}
+	y := &Bundle{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), Grants: new(Grants), ids: new(atomic.Int64)}
 	y.Stock = y.NewStock()
 	y.events = map[string]func(context.Context, bus.Msg) error{}
 	for _, s := range y.Stock.Subscriptions() {
@@ -81,7 +83,26 @@ func (y *Bundle) NewStock(change ...func(*inventory.Config)) *inventory.Service 
 	if err != nil {
 		y.T.Fatal(err)
 	}
+	stock.Bind(inventory.Peers{Grants: y.Grants})
 	return stock
+}
+
+// Grants publishes by the instance that was started last. Safe for concurrent
+// use.
+type Grants struct {
+	by atomic.Pointer[inventory.Grants]
+}
+
+// Use makes g publish.
+func (p *Grants) Use(g inventory.Grants) { p.by.Store(&g) }
+
+// Republish is inventory.Grants's.
+func (p *Grants) Republish(ctx context.Context, itemID int64, holds []inventory.StaleHold) error {
+	g := p.by.Load()
+	if g == nil {
+		return errors.New("seckilltest: no instance was started")
+	}
+	return (*g).Republish(ctx, itemID, holds)
 }
 
 // Item puts an item on sale with so many units, open since a minute ago.
