@@ -14,13 +14,13 @@ type writingGrants struct {
 	fail      error
 }
 
-func (g *writingGrants) Republish(_ context.Context, _ int64, holds []StaleHold) error { //nolint:contextcheck // the bundle has the test's context
+func (g *writingGrants) Republish(_ context.Context, _ int64, holds []StaleHold) error {
 	if g.fail != nil {
 		return g.fail
 	}
 	g.published = append(g.published, holds...)
 	for _, h := range holds {
-		g.b.write(g.item, h.Epoch, Attempt{User: h.User, No: h.No, Quantity: h.Quantity})
+		g.b.write(g.item, h.Epoch, Attempt{User: h.User, No: h.No, Quantity: h.Quantity}) //nolint:contextcheck // the bundle has the test's context
 	}
 	return nil
 }
