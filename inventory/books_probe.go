@@ -84,7 +84,7 @@ type sums struct {
 func (s *Service) differences(ctx context.Context) (map[int64]sums, error) {
 	// Postgres is read twice, around Redis: a movement in between shows as a changed
 	// version.
-	before, err := s.stockOnSale(ctx)
+	before, err := s.stockOnSale(ctx, glanceAtMost)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (s *Service) differences(ctx context.Context) (map[int64]sums, error) {
 		calls[i] = scriptCall{keys: []string{st.item().stateKey()}}
 	}
 	answers := stateScript.tryAll(ctx, s.deps.Redis, calls)
-	after, err := s.stockOnSale(ctx)
+	after, err := s.stockOnSale(ctx, glanceAtMost)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func (s *Service) differences(ctx context.Context) (map[int64]sums, error) {
 	return compared, nil
 }
 
-func (s *Service) stockOnSale(ctx context.Context) ([]Stock, error) {
-	rows, err := inventorydb.New(s.deps.DB).StockOnSale(ctx, glanceAtMost)
+func (s *Service) stockOnSale(ctx context.Context, most int32) ([]Stock, error) {
+	rows, err := inventorydb.New(s.deps.DB).StockOnSale(ctx, most)
 	if err != nil {
 		return nil, fmt.Errorf("inventory: read the items on sale: %w", err)
 	}

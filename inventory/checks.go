@@ -139,7 +139,7 @@ func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
 	for itemID, u := range units {
 		if n := u.Held + u.Sold; n != 0 {
 			found = append(found, proof.Violation{
-				Subject: itemSubject(itemID), Detail: fmt.Sprintf("%d units are in live orders, but the item has no stock row.", n),
+				Subject: ItemSubject(itemID), Detail: fmt.Sprintf("%d units are in live orders, but the item has no stock row.", n),
 			})
 		}
 	}
@@ -148,7 +148,7 @@ func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
 
 // about makes a finding on an item as a whole.
 func about(itemID int64, kind, format string, args ...any) finding {
-	return finding{kind: kind, subject: itemSubject(itemID), detail: fmt.Sprintf(format, args...)}
+	return finding{kind: kind, subject: ItemSubject(itemID), detail: fmt.Sprintf(format, args...)}
 }
 
 // aboutOrder makes a finding on one number of an item.

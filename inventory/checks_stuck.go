@@ -3,11 +3,13 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"stampede/platform/base/app"
+	"stampede/inventory/internal/inventorydb"
+	"stampede/platform/base/clock"
 	"stampede/platform/watch/proof"
 )
 
@@ -20,87 +22,63 @@ const (
 	leftAfter = 15 * time.Minute
 )
 
-// stuckItem is an item on which Redis cannot go on, and why.
-type stuckItem struct {
-	item Item
-	why  string
-}
-
 // checkDeciding is the part of I2 about whole items: one on sale decides, and one whose sale is over has no open hold,
 // which would keep its keys for ever.
 func (s *Service) checkDeciding(ctx context.Context) ([]proof.Violation, error) {
-	stuck, err := s.stuckItems(ctx)
-	for range decidesWithin {
-		if err != nil || len(stuck) == 0 {
+	return proof.Lasting(ctx, s.recheck, decidesWithin, proof.BySubject, func(ctx context.Context) ([]proof.Violation, error) {
+		refusing, err := s.refusing(ctx)
+		if err != nil {
 			return nil, err
 		}
-		if end := app.Sleep(ctx, s.recheck); end != nil {
-			return nil, end
-		}
-		var again []stuckItem
-		if again, err = s.stuckItems(ctx); err == nil {
-			stuck = both(stuck, again)
-		}
+		left, err := s.leftBehind(ctx)
+		return append(refusing, left...), err
+	})
+}
+
+// refusing finds items on sale that Redis does not decide on.
+func (s *Service) refusing(ctx context.Context) (found []proof.Violation, err error) {
+	onSale, err := s.stockOnSale(ctx, math.MaxInt32)
+	if err != nil || len(onSale) == 0 {
+		return nil, err
 	}
-	var found []proof.Violation
-	for _, st := range stuck {
-		found = append(found, proof.Violation{Subject: fmt.Sprintf("item %d", st.item.ID), Detail: st.why})
+	items := make([]Item, len(onSale))
+	for i, st := range onSale {
+		items[i] = st.item()
+	}
+	statuses, err := s.Health(ctx, items)
+	for i, st := range statuses {
+		if st.Unready() {
+			found = append(found, proof.Violation{
+				Subject: ItemSubject(items[i].ID), Detail: "It is on sale and does not sell. " + st.Why(),
+			})
+		}
 	}
 	return found, err
 }
 
-// both returns the items of the second list that are also in the first.
-func both(first, second []stuckItem) (kept []stuckItem) {
-	seen := make(map[Item]bool, len(first))
-	for _, st := range first {
-		seen[st.item] = true
-	}
-	for _, st := range second {
-		if seen[st.item] {
-			kept = append(kept, st)
-		}
-	}
-	return kept
-}
-
-func (s *Service) stuckItems(ctx context.Context) (stuck []stuckItem, err error) {
-	stocks, err := s.allStock(ctx)
+// leftBehind finds items whose sale is over and that have open holds. Settled items have no keys, so they cost nothing.
+func (s *Service) leftBehind(ctx context.Context) (found []proof.Violation, err error) {
+	rows, err := inventorydb.New(s.deps.DB).LoadedStock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("inventory: find loaded items: %w", err)
 	}
-	now, err := s.deps.Redis.Time(ctx).Result()
+	now, err := clock.RedisTime(ctx, s.deps.Redis)
 	if err != nil {
 		return nil, fmt.Errorf("inventory: read Redis's time: %w", err)
 	}
-	var onSale []Item
-	for _, st := range stocks {
-		switch item := st.item(); {
-		case now.Before(st.OpensAt):
-		case now.Before(st.ClosesAt):
-			onSale = append(onSale, item)
-		case now.After(st.ClosesAt.Add(leftAfter)):
-			why, err := s.leftOpen(ctx, item)
-			if err != nil {
-				return nil, err
-			}
-			if why != "" {
-				stuck = append(stuck, stuckItem{item, why})
-			}
+	for _, st := range stocksOf(rows) {
+		if !now.After(st.ClosesAt.Add(leftAfter)) {
+			continue
+		}
+		why, err := s.leftOpen(ctx, st.item())
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			found = append(found, proof.Violation{Subject: ItemSubject(st.ItemID), Detail: why})
 		}
 	}
-	if len(onSale) == 0 {
-		return stuck, nil
-	}
-	statuses, err := s.Health(ctx, onSale)
-	if err != nil {
-		return nil, err
-	}
-	for i, item := range onSale {
-		if statuses[i].Unready() {
-			stuck = append(stuck, stuckItem{item, fmt.Sprintf("It is on sale and refuses every rush: its state in Redis is %s.", statuses[i])})
-		}
-	}
-	return stuck, nil
+	return found, nil
 }
 
 // leftOpen describes the open holds of an item whose sale is over, "" if there are none.
@@ -117,46 +95,18 @@ func (s *Service) leftOpen(ctx context.Context, item Item) (string, error) {
 	return fmt.Sprintf("Its sale is over, and Redis still waits for the orders of %d grants, so that its keys stay.", open), nil
 }
 
-// String names a status for operators.
-func (st Status) String() string {
-	switch st {
-	case Unseen:
-		return "unknown"
-	case Good, Behind:
-		return "loaded"
-	case NotThere:
-		return "missing"
-	case Restarted:
-		return "from before a restart of Redis"
-	case Loading:
-		return "fenced by a Load"
-	case Outdated:
-		return "older than its last Load"
-	default:
-		return fmt.Sprintf("Status(%d)", uint8(st))
-	}
-}
-
 // checkSettled is the part of I2 about settled items: nothing writes their keys again. Keys that came back, from a
 // backup of Redis or a replica that was behind, would let a late request find an old stock.
 func (s *Service) checkSettled(ctx context.Context) ([]proof.Violation, error) {
-	first, err := s.unsettledKeys(ctx)
-	if err != nil || len(first) == 0 {
-		return nil, err
-	}
-	if err := app.Sleep(ctx, s.recheck); err != nil {
-		return nil, err
-	}
-	second, err := s.unsettledKeys(ctx)
-	var found []proof.Violation
-	for itemID, n := range second {
-		if first[itemID] > 0 {
+	return proof.Lasting(ctx, s.recheck, 1, proof.BySubject, func(ctx context.Context) (found []proof.Violation, err error) {
+		keys, err := s.unsettledKeys(ctx)
+		for itemID, n := range keys {
 			found = append(found, proof.Violation{
-				Subject: fmt.Sprintf("item %d", itemID), Detail: fmt.Sprintf("It is settled, and Redis has %d of its keys again.", n),
+				Subject: ItemSubject(itemID), Detail: fmt.Sprintf("It is settled, and Redis has %d of its keys again.", n),
 			})
 		}
-	}
-	return found, err
+		return found, err
+	})
 }
 
 // unsettledKeys counts the keys of settled items in Redis, by item.

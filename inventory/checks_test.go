@@ -100,7 +100,7 @@ func TestBooksClassifyWorkInFlight(t *testing.T) {
 	s.rdb.FlushDB(t.Context())
 	mustBe(t, "without Redis", books(), "total 20 available 14 held 3 sold 3 | remaining 0 committed 0 in flight 0 pending 0 | 0")
 	mustBe(t, "violations without Redis", fmt.Sprint(s.violations("I1"), s.violations("I2"), s.violations("I8")),
-		"[] [{item 1 It is on sale and refuses every rush: its state in Redis is missing.}] []")
+		"[] [{item 1 It is on sale and does not sell. It has no state in Redis.}] []")
 }
 
 func TestWorkInFlightIsNoViolation(t *testing.T) {
@@ -188,7 +188,7 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 		{"a holder who may buy another item", "I2", "user 2 holds units, and does not count as a buyer", func(s *sale) {
 			s.rdb.HDel(s.t.Context(), s.item.buyersKey(), "2")
 		}},
-		{"an item that stays fenced", "I2", "It is on sale and refuses every rush: its state in Redis is fenced by a Load", func(s *sale) {
+		{"an item that stays fenced", "I2", "It is on sale and does not sell. Its Load has not finished.", func(s *sale) {
 			hset(s, s.item.stateKey(), "fenced", s.epoch+1)
 		}},
 		{"a grant that outlives the sale", "I2", "Redis still waits for the orders of 1 grants", func(s *sale) { s.end(s.item) }},

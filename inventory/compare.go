@@ -70,7 +70,6 @@ func (s *Service) compareOrders(ctx context.Context, item Item, rests int) (repa
 		return 0, nil, nil
 	}
 	c := &comparison{s: s, item: item, epoch: st.Epoch, rests: rests, atRest: true}
-	c.found = st.ahead(item.ID, stockOf(rows[at]))
 	if err := c.walk(ctx); err != nil {
 		return c.repaired, nil, err
 	}
@@ -84,18 +83,6 @@ func (s *Service) compareOrders(ctx context.Context, item Item, rests int) (repa
 		s.compared.Store(item, now)
 	}
 	return c.repaired, c.found, nil
-}
-
-// ahead reports a state that knows more than Postgres: Postgres has lost commits.
-// Such an item ignores changes until it is loaded.
-func (st State) ahead(itemID int64, row Stock) (found []finding) {
-	if st.Epoch > row.Epoch {
-		found = append(found, about(itemID, "epoch-ahead", "Redis has the item's Load %d, Postgres only %d: Postgres has lost commits.", st.Epoch, row.Epoch))
-	}
-	if st.Rev > row.Rev {
-		found = append(found, about(itemID, "rev-ahead", "Redis has change %d of the item, Postgres only %d: Postgres has lost commits.", st.Rev, row.Rev))
-	}
-	return found
 }
 
 func (c *comparison) walk(ctx context.Context) error {

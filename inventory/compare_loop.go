@@ -134,5 +134,5 @@ func (s *Service) compareAndTell(ctx context.Context, item Item) (err error) {
 	if n := len(found) - 1; n > 0 {
 		detail += fmt.Sprintf(" There are %d more differences.", n)
 	}
-	return alarmRedisDiffers.Raise(ctx, s.deps.DB, itemSubject(item.ID), detail)
+	return alarmRedisDiffers.Raise(ctx, s.deps.DB, ItemSubject(item.ID), detail)
 }

@@ -185,12 +185,6 @@ func TestComparisonReportsWhatItMustNotRepair(t *testing.T) {
 		"paid in Redis only": {func(b *bundle, item Item, epoch int64) {
 			b.rdb.HSet(b.t.Context(), item.usersKey(epoch), "1", b.written(item, 1).String()+":c")
 		}, "counts it as paid"},
-		"a Load that Postgres lost": {func(b *bundle, _ Item, _ int64) {
-			_, _ = b.db.Exec(b.t.Context(), `UPDATE inventory.stock SET epoch = epoch - 1`)
-		}, "the item's Load 2"},
-		"a change that Postgres lost": {func(b *bundle, item Item, _ int64) {
-			b.rdb.HSet(b.t.Context(), item.stateKey(), "rev", 7)
-		}, "has change 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -39,6 +39,18 @@ const (
 // Unready reports whether the item needs a Load.
 func (st Status) Unready() bool { return st >= NotThere }
 
+// whyUnready is one sentence for each status that is Unready.
+var whyUnready = map[Status]string{
+	NotThere:  "It has no state in Redis.",
+	Restarted: "Redis was restarted or failed over since it was loaded.",
+	Loading:   "Its Load has not finished.",
+	Outdated:  "Redis has lost the last Load and is back at its state before it; every attempt is refused.",
+	Ahead:     "Postgres has lost changes that Redis has, so the item is loaded again.",
+}
+
+// Why tells an operator why the item needs a Load; "" for a status that needs none.
+func (st Status) Why() string { return whyUnready[st] }
+
 // Health returns each item's status, in the order of items. It costs one query and
 // one round trip to each Redis server, and a second query if a state seems to be
 // ahead of Postgres. The error is about items left Unseen; the

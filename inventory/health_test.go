@@ -252,3 +252,13 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 		}
 	}
 }
+
+// An alarm and verify say why an item does not sell, whatever its status.
+func TestEveryUnreadyStatusHasAReason(t *testing.T) {
+	t.Parallel()
+	for st := Unseen; st <= Ahead; st++ {
+		if st.Unready() != (st.Why() != "") {
+			t.Errorf("status %d needs a Load: %v, and the reason is %q", st, st.Unready(), st.Why())
+		}
+	}
+}

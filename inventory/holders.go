@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 )
 
@@ -158,7 +159,7 @@ func (s *Service) StaleHolds(ctx context.Context, item Item, olderThan time.Dura
 	if err != nil || !ok || st.Seq <= st.Persisted {
 		return nil, err
 	}
-	now, err := s.deps.Redis.Time(ctx).Result()
+	now, err := clock.RedisTime(ctx, s.deps.Redis)
 	if err != nil {
 		return nil, fmt.Errorf("inventory: read Redis's time: %w", err)
 	}

@@ -269,13 +269,10 @@ func (s *Service) warnAndRaise(ctx context.Context, item Item, out *outage, caus
 		return
 	}
 	out.alarmed = now
-	if err := alarmReleaseFailing.Raise(ctx, s.deps.DB, itemSubject(item.ID), cause.Error()); err != nil {
+	if err := alarmReleaseFailing.Raise(ctx, s.deps.DB, ItemSubject(item.ID), cause.Error()); err != nil {
 		s.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarmReleaseFailing.Code), "error", err)
 	}
 }
-
-// itemSubject names an item in alarms, findings and the audit log.
-func itemSubject(id int64) string { return fmt.Sprintf("item %d", id) }
 
 // applyHints brings numbers of one item to their ends in Redis, set-wise and in
 // calls of bounded size, and returns those that failed. A panic is an error: it

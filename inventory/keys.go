@@ -16,6 +16,9 @@ const weightField = "#"
 
 var weight = weightField + strings.Repeat("-", 64)
 
+// ItemSubject names an item in alarms, findings and the audit log.
+func ItemSubject(id int64) string { return "item " + strconv.FormatInt(id, 10) }
+
 // RedisKeys are the prefixes of the module's keys.
 var RedisKeys = []string{"{g:"}
 

@@ -79,6 +79,18 @@ func (c *cut) differences() []finding {
 	return found
 }
 
+// ahead reports a state that knows more than Postgres: Postgres has lost commits.
+// The next health check has such an item loaded again.
+func (st State) ahead(itemID int64, row Stock) (found []finding) {
+	if st.Epoch > row.Epoch {
+		found = append(found, about(itemID, "epoch-ahead", "Redis has the item's Load %d, Postgres only %d: Postgres has lost commits.", st.Epoch, row.Epoch))
+	}
+	if st.Rev > row.Rev {
+		found = append(found, about(itemID, "rev-ahead", "Redis has change %d of the item, Postgres only %d: Postgres has lost commits.", st.Rev, row.Rev))
+	}
+	return found
+}
+
 // Reconcile compares an item, or with 0 every item that Redis has keys of, with
 // its orders in Postgres, and returns every difference that lasts for
 // proof.Recheck. With repair it brings to Redis what an order proves, raises an
@@ -184,13 +196,13 @@ func (s *Service) repair(ctx context.Context, c *cut, list []Difference) error {
 	if err := s.record(ctx, c.itemID, repaired, open); err != nil || len(open) == 0 {
 		return err
 	}
-	return alarmRedisDiffers.Raise(ctx, s.deps.DB, itemSubject(c.itemID), detail)
+	return alarmRedisDiffers.Raise(ctx, s.deps.DB, ItemSubject(c.itemID), detail)
 }
 
 // record adds a reconciliation to the audit log.
 func (s *Service) record(ctx context.Context, itemID int64, repaired, open map[string]int) error {
 	return pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, "item.reconcile", itemSubject(itemID), map[string]any{"repaired": repaired, "open": open})
+		return audit.Record(ctx, tx, "item.reconcile", ItemSubject(itemID), map[string]any{"repaired": repaired, "open": open})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"stampede/platform/base/app"
 	"stampede/platform/watch/proof"
 )
 
@@ -22,35 +21,16 @@ func (s *Service) Samples() []proof.Check {
 // sampled examines every item's sums, and suspicious ones again after
 // proof.Recheck.
 func (s *Service) sampled(wrong func(BookRow) string) func(context.Context) ([]proof.Violation, error) {
-	look := func(ctx context.Context) (map[int64]string, []int64, error) {
-		rows, err := s.Books(ctx)
-		found, order := map[int64]string{}, []int64(nil)
-		for _, r := range rows {
-			if why := wrong(r); why != "" {
-				found[r.ItemID], order = why, append(order, r.ItemID)
-			}
-		}
-		return found, order, err
-	}
 	return func(ctx context.Context) ([]proof.Violation, error) {
-		first, _, err := look(ctx)
-		if err != nil || len(first) == 0 {
-			return nil, err
-		}
-		if err := app.Sleep(ctx, s.recheck); err != nil {
-			return nil, err
-		}
-		second, order, err := look(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var violations []proof.Violation
-		for _, id := range order {
-			if first[id] != "" {
-				violations = append(violations, proof.Violation{Subject: fmt.Sprintf("item %d", id), Detail: second[id]})
+		return proof.Lasting(ctx, s.recheck, 1, proof.BySubject, func(ctx context.Context) (found []proof.Violation, err error) {
+			rows, err := s.Books(ctx)
+			for _, r := range rows {
+				if why := wrong(r); why != "" {
+					found = append(found, proof.Violation{Subject: ItemSubject(r.ItemID), Detail: why})
+				}
 			}
-		}
-		return violations, nil
+			return found, err
+		})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/alarm"
 )
 
@@ -55,6 +54,3 @@ func (s *Service) unstuck(ctx context.Context) {
 		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
 	}
 }
-
-// itemSubject is how alarms name an item.
-func itemSubject(item int64) string { return "item " + httpx.FormatID(item) }

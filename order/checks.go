@@ -43,7 +43,7 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	}
 	for _, r := range items {
 		violations = append(violations, proof.Violation{
-			Subject: itemSubject(r.ItemID), Detail: fmt.Sprintf("User %d has %d live orders for it.", r.UserID, r.Live),
+			Subject: inventory.ItemSubject(r.ItemID), Detail: fmt.Sprintf("User %d has %d live orders for it.", r.UserID, r.Live),
 		})
 	}
 	activities, err := q.UsersWithSeveralItems(ctx, violationLimit)
@@ -62,7 +62,7 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	}
 	for _, r := range again {
 		violations = append(violations, proof.Violation{
-			Subject: itemSubject(r.ItemID),
+			Subject: inventory.ItemSubject(r.ItemID),
 			Detail:  fmt.Sprintf("User %d has order %s, placed after the closing of an order that still counts as bought.", r.UserID, r.OrderNo),
 		})
 	}
@@ -81,7 +81,7 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	for _, r := range largest {
 		if limit, ok := limits[r.ItemID]; ok && r.Quantity > limit {
 			violations = append(violations, proof.Violation{
-				Subject: itemSubject(r.ItemID), Detail: fmt.Sprintf("A live order has %d units; a user may have %d.", r.Quantity, limit),
+				Subject: inventory.ItemSubject(r.ItemID), Detail: fmt.Sprintf("A live order has %d units; a user may have %d.", r.Quantity, limit),
 			})
 		}
 	}

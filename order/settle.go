@@ -263,9 +263,9 @@ func compareKeys(a, b inventory.Key) int {
 }
 
 func raiseShortfall(ctx context.Context, tx pgx.Tx, item int64, numbers int) error {
-	return alarmShortfall.Raise(ctx, tx, itemSubject(item), fmt.Sprintf("%d numbers were refused.", numbers))
+	return alarmShortfall.Raise(ctx, tx, inventory.ItemSubject(item), fmt.Sprintf("%d numbers were refused.", numbers))
 }
 
 func raiseNoStock(ctx context.Context, tx pgx.Tx, item int64) error {
-	return alarmNoStock.Raise(ctx, tx, itemSubject(item), "")
+	return alarmNoStock.Raise(ctx, tx, inventory.ItemSubject(item), "")
 }

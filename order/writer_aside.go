@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"stampede/inventory"
 )
 
 // asideMost bounds the memory for messages that are set aside. An item's grants
@@ -118,7 +120,7 @@ func (s *Service) writeAside(ctx context.Context, stop <-chan struct{}, item int
 			if now := time.Now(); now.After(alarmAt) {
 				alarmAt, alarmed = now.Add(s.cfg.MaxRetryDelay), true
 				s.deps.Log.WarnContext(ctx, "orders of an item wait for a locked row", "item_id", item, "messages", len(set))
-				s.raiseAlarm(ctx, itemSubject(item), fmt.Sprintf("At least %d messages wait: another transaction keeps a row locked. Find it in pg_stat_activity.", len(set)))
+				s.raiseAlarm(ctx, inventory.ItemSubject(item), fmt.Sprintf("At least %d messages wait: another transaction keeps a row locked. Find it in pg_stat_activity.", len(set)))
 			}
 			if pause(stop, s.cfg.LockWait/10) {
 				continue

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
@@ -55,7 +56,7 @@ func TestWriterSplitsSetWhenOneItemIsLocked(t *testing.T) {
 	}, "the other items' orders")
 	requireEqual(t, "statuses", s.statuses(append(numbers(a), numbers(c)...)...), []string{"pending_payment", "pending_payment", "pending_payment"})
 	pgtest.Eventually(t, 5*time.Second, func() bool {
-		return s.count(`SELECT count(*) FROM platform.alarms WHERE code = 'writer-stuck' AND subject = $1`, itemSubject(stuck.ItemID)) == 1
+		return s.count(`SELECT count(*) FROM platform.alarms WHERE code = 'writer-stuck' AND subject = $1`, inventory.ItemSubject(stuck.ItemID)) == 1
 	}, "the alarm about the item")
 	for i := range locked {
 		requireEqual(t, "acks while locked", locked[i].acked.Load(), 0)

@@ -7,12 +7,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/inventory"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
-	"stampede/seckill/catalogue"
 )
 
 // admissionRate is how fast an item's line may be entered.
@@ -68,7 +68,7 @@ func (s *Service) setAdmission(ctx context.Context, id int64, in admissionRate) 
 	// The audit log is written first: a rate in force without an entry would be
 	// worse than an entry for a rate that Redis did not store.
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, "item.admission", catalogue.ItemSubject(id), in)
+		return audit.Record(ctx, tx, "item.admission", inventory.ItemSubject(id), in)
 	})
 	if err != nil {
 		return admissionRate{}, err

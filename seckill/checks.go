@@ -10,7 +10,6 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/watch/proof"
-	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -32,28 +31,12 @@ func Checks(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
 // that read no orders.
 func Samples(db *pgxpool.Pool, stock *inventory.Service) []proof.Check {
 	return []proof.Check{{ID: "I2", Name: "stock follows the plan", Run: func(ctx context.Context) ([]proof.Violation, error) {
-		first, err := offPlan(ctx, db, stock)
-		if err != nil || len(first) == 0 {
-			return nil, err
-		}
-		// The plan and the stock are two reads, and a change may commit between them. A violation counts only
-		// if it is still there, in the same words, after a pause.
-		if err := proof.Pause(ctx); err != nil {
-			return nil, err
-		}
-		second, err := offPlan(ctx, db, stock)
-		if err != nil {
-			return nil, err
-		}
-		var found []proof.Violation
-		for _, v := range second {
-			for _, seen := range first {
-				if v == seen {
-					found = append(found, v)
-				}
-			}
-		}
-		return found, nil
+		// The plan and the stock are two reads, and a change may commit between them. A violation counts only if it
+		// is still there, in the same words, after a pause.
+		inWords := func(v proof.Violation) string { return v.Subject + " " + v.Detail }
+		return proof.Lasting(ctx, proof.Recheck, 1, inWords, func(ctx context.Context) ([]proof.Violation, error) {
+			return offPlan(ctx, db, stock)
+		})
 	}}}
 }
 
@@ -94,16 +77,16 @@ func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([
 		delete(total, p.ID)
 		switch {
 		case !ok:
-			found = append(found, proof.Violation{Subject: catalogue.ItemSubject(p.ID), Detail: "The item is published but has no stock row."})
+			found = append(found, proof.Violation{Subject: inventory.ItemSubject(p.ID), Detail: "The item is published but has no stock row."})
 		case !p.Unlimited && have != p.OnSale:
 			found = append(found, proof.Violation{
-				Subject: catalogue.ItemSubject(p.ID),
+				Subject: inventory.ItemSubject(p.ID),
 				Detail:  fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.OnSale, have),
 			})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(total)) {
-		found = append(found, proof.Violation{Subject: catalogue.ItemSubject(id), Detail: "There is a stock row for an item that is not published."})
+		found = append(found, proof.Violation{Subject: inventory.ItemSubject(id), Detail: "There is a stock row for an item that is not published."})
 	}
 	return found, nil
 }

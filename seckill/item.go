@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"strings"
 
+	"stampede/inventory"
 	"stampede/platform/store/pg"
-	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -139,7 +139,7 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 	if err != nil {
 		return out, orTakenSKU(err, location, row.Sku, "insert item")
 	}
-	err = c.record(ctx, "item.create", catalogue.ItemSubject(out.ID), viewItem(&out))
+	err = c.record(ctx, "item.create", inventory.ItemSubject(out.ID), viewItem(&out))
 	return out, err
 }
 

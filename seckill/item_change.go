@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"stampede/inventory"
-	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -43,7 +42,7 @@ func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemVie
 			return err
 		}
 		out = viewItem(&row)
-		return c.record(ctx, "item.edit", catalogue.ItemSubject(id), edited(viewItem(&old), out))
+		return c.record(ctx, "item.edit", inventory.ItemSubject(id), edited(viewItem(&old), out))
 	})
 	return out, err
 }
@@ -84,7 +83,7 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 			return err
 		}
 		c.logDeletion("item", id)
-		return c.record(ctx, "item.delete", catalogue.ItemSubject(id), viewItem(&old))
+		return c.record(ctx, "item.delete", inventory.ItemSubject(id), viewItem(&old))
 	})
 }
 
@@ -137,7 +136,7 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	if err := c.touch(ctx); err != nil {
 		return itemView{}, err
 	}
-	return viewItem(&row), c.record(ctx, "item.add-stock", catalogue.ItemSubject(id), map[string]int32{"added": units, "stock": row.Stock, "on_sale": unitsOnSale(&row)})
+	return viewItem(&row), c.record(ctx, "item.add-stock", inventory.ItemSubject(id), map[string]int32{"added": units, "stock": row.Stock, "on_sale": unitsOnSale(&row)})
 }
 
 // lockItem locks the activity of an item for an action and reads its whole

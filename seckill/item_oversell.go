@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"stampede/seckill/catalogue"
+	"stampede/inventory"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -73,7 +73,7 @@ func (s *Service) setOversell(ctx context.Context, id int64, in oversellAgreemen
 			return err
 		}
 		out = viewItem(&row)
-		return c.record(ctx, "item.oversell", catalogue.ItemSubject(id), map[string]any{
+		return c.record(ctx, "item.oversell", inventory.ItemSubject(id), map[string]any{
 			"reason": in.Reason, "before": agreedOn(&old), "after": agreedOn(&row),
 		})
 	})

@@ -9,7 +9,6 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/identity/humancheck"
-	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -56,7 +55,7 @@ func (c *change) payable(f *flaws, b *branch) {
 		session := &b.sessions[i].session
 		for j := range b.sessions[i].items {
 			item := &b.sessions[i].items[j]
-			f.add(item.SalePrice == 0 || c.s.cfg.CanPay, catalogue.ItemSubject(item.ID), item.SalePrice,
+			f.add(item.SalePrice == 0 || c.s.cfg.CanPay, inventory.ItemSubject(item.ID), item.SalePrice,
 				"No payment provider is set up on this server, so shoppers could not pay for %q: give it a sale price of 0, or start the server with a provider (--sandbox-bank for testing).", item.Title)
 		}
 		window := payWindow(&b.activity, session)

@@ -1,7 +1,6 @@
 package catalogue
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -50,6 +49,3 @@ func (i *Item) ChallengePath() string {
 func (i *Item) DueInRedis(now time.Time) bool {
 	return i.OnSale && !now.Before(i.PreheatAt) && now.Before(i.ClosesAt)
 }
-
-// ItemSubject is an item's name in the audit log, in alarms and in proofs.
-func ItemSubject(id int64) string { return fmt.Sprintf("item %d", id) }

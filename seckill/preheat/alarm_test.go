@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"stampede/inventory"
 	"stampede/platform/store/lease"
-	"stampede/seckill/catalogue"
 )
 
 // A planted constraint on the epoch makes every Load fail in Postgres. In
@@ -29,7 +29,7 @@ func TestLoadThatFailsAgainAndAgainIsAnAlarm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l := i.raised(alarmPreheatFailed.Code); len(l) != 1 || l[0].Subject != catalogue.ItemSubject(item.ID) || l[0].Detail == "" {
+	if l := i.raised(alarmPreheatFailed.Code); len(l) != 1 || l[0].Subject != inventory.ItemSubject(item.ID) || l[0].Detail == "" {
 		t.Errorf("alarms %+v", l)
 	}
 	// Another instance has loaded it, which resets the failures.

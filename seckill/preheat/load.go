@@ -150,7 +150,7 @@ func (s *Service) loadEnded(ctx context.Context, id int64, err error) {
 	if failures < alarmAfter {
 		return
 	}
-	raised := alarmPreheatFailed.Raise(ctx, s.deps.DB, catalogue.ItemSubject(id), fmt.Sprintf("%d Loads failed in a row, last error: %v", failures, err))
+	raised := alarmPreheatFailed.Raise(ctx, s.deps.DB, inventory.ItemSubject(id), fmt.Sprintf("%d Loads failed in a row, last error: %v", failures, err))
 	if raised != nil {
 		s.deps.Log.WarnContext(ctx, "alarm not raised", "code", string(alarmPreheatFailed.Code), "item_id", id, "error", raised)
 	}

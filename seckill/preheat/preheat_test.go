@@ -117,7 +117,7 @@ func TestFailedLoadsRaiseAnAlarm(t *testing.T) {
 		p.loadEnded(t.Context(), id, broken)
 		waits = append(waits, p.record(id).notUntil.Sub(began).Truncate(time.Second))
 		list := i.raised(alarmPreheatFailed.Code)
-		if raised := len(list) == 1 && list[0].Subject == catalogue.ItemSubject(id); raised != (len(waits) >= alarmAfter) {
+		if raised := len(list) == 1 && list[0].Subject == inventory.ItemSubject(id); raised != (len(waits) >= alarmAfter) {
 			t.Errorf("alarms after %d failures: %v", len(waits), list)
 		}
 	}

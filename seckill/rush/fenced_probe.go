@@ -7,7 +7,6 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/watch/alarm"
-	"stampede/seckill/catalogue"
 )
 
 const (
@@ -26,15 +25,6 @@ const (
 // alarm, and hides only the items that it stores.
 func (r *Service) FencedProbe() alarm.Probe {
 	return alarm.Probe{Alarm: alarmItemFenced, Every: fencedEvery, For: fencedFor, Shared: true, Look: r.fencedItems}
-}
-
-// whyFenced is the alarm's detail for an item that needs a Load.
-var whyFenced = map[inventory.Status]string{
-	inventory.NotThere:  "It has no state in Redis.",
-	inventory.Restarted: "Redis was restarted or failed over since it was loaded.",
-	inventory.Loading:   "Its Load has not finished.",
-	inventory.Outdated:  "Redis has lost the last Load and is back at its state before it; every attempt is refused.",
-	inventory.Ahead:     "Postgres has lost changes that Redis has, so the item is loaded again.",
 }
 
 // fencedItems finds items on sale that Redis does not decide, with the reason.
@@ -57,7 +47,7 @@ func (r *Service) fencedItems(ctx context.Context) ([]alarm.Finding, error) {
 	var found []alarm.Finding
 	for i, item := range onSale {
 		if statuses[i].Unready() {
-			found = append(found, alarm.Finding{Subject: catalogue.ItemSubject(item.ID), Detail: whyFenced[statuses[i]]})
+			found = append(found, alarm.Finding{Subject: inventory.ItemSubject(item.ID), Detail: statuses[i].Why()})
 		}
 	}
 	return found, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stampede/inventory"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
@@ -38,8 +39,8 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 		t.Error("no error for the item that cannot be read")
 	}
 	want := []alarm.Finding{
-		{Subject: catalogue.ItemSubject(gone.ID), Detail: "It has no state in Redis."},
-		{Subject: catalogue.ItemSubject(fenced.ID), Detail: "Its Load has not finished."},
+		{Subject: inventory.ItemSubject(gone.ID), Detail: "It has no state in Redis."},
+		{Subject: inventory.ItemSubject(fenced.ID), Detail: "Its Load has not finished."},
 	}
 	slices.SortFunc(found, func(a, b alarm.Finding) int { return strings.Compare(a.Subject, b.Subject) })
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -77,7 +78,7 @@ func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if l := raised(); len(l) != 1 || l[0].Subject != catalogue.ItemSubject(open.ID) {
+	if l := raised(); len(l) != 1 || l[0].Subject != inventory.ItemSubject(open.ID) {
 		t.Errorf("alarms %+v", l)
 	}
 	// An item whose sale is over needs no Load.

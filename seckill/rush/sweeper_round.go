@@ -213,5 +213,5 @@ func (s *sweeper) raiseAlarm(ctx context.Context, item *catalogue.Item, stuck []
 	if len(stuck) == 0 {
 		return nil
 	}
-	return alarmHoldStuck.Raise(ctx, s.db, catalogue.ItemSubject(item.ID), fmt.Sprintf("Order number %s and %d more.", stuck[0].No, len(stuck)-1))
+	return alarmHoldStuck.Raise(ctx, s.db, inventory.ItemSubject(item.ID), fmt.Sprintf("Order number %s and %d more.", stuck[0].No, len(stuck)-1))
 }

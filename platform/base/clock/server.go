@@ -100,7 +100,7 @@ func (s *Server) Sample(ctx context.Context) error {
 	var best *fix
 	for range samplesPerRound {
 		sent := s.Local()
-		t, err := s.ask(ctx)
+		t, err := RedisTime(ctx, s.rdb)
 		if err != nil {
 			if best != nil {
 				break // an earlier answer is still valid
@@ -120,13 +120,13 @@ func (s *Server) Sample(ctx context.Context) error {
 	return nil
 }
 
-// ask queries Redis for its time. In a cluster it asks one node always, the
-// primary of clockKey's slot: the client asks any node, and nodes whose clocks
-// differ would make the estimate jump from sample to sample.
-func (s *Server) ask(ctx context.Context) (time.Time, error) {
-	cluster, ok := s.rdb.(*redis.ClusterClient)
+// RedisTime queries Redis for its time. In a cluster it asks one node always, the
+// primary of clockKey's slot: the client asks any node, and with nodes whose clocks
+// differ the time would jump from call to call.
+func RedisTime(ctx context.Context, rdb redis.UniversalClient) (time.Time, error) {
+	cluster, ok := rdb.(*redis.ClusterClient)
 	if !ok {
-		return s.rdb.Time(ctx).Result()
+		return rdb.Time(ctx).Result()
 	}
 	node, err := cluster.MasterForKey(ctx, clockKey)
 	if err != nil {

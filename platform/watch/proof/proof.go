@@ -5,6 +5,7 @@ package proof
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"stampede/platform/base/app"
@@ -30,6 +31,37 @@ type Check struct {
 // Recheck is how long a check waits before it reports a violation: longer than any
 // release or event is in transit in normal operation.
 const Recheck = 2 * time.Second
+
+// Lasting calls look and, while violations are found, calls it again after each of
+// so many pauses. It returns those whose key every call found, as the last call
+// described them: what is only in flight is gone by then.
+func Lasting(
+	ctx context.Context, pause time.Duration, pauses int, key func(Violation) string, look func(context.Context) ([]Violation, error),
+) ([]Violation, error) {
+	found, err := look(ctx)
+	for range pauses {
+		if err != nil || len(found) == 0 {
+			return nil, err
+		}
+		if err := app.Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+		seen := make(map[string]bool, len(found))
+		for _, v := range found {
+			seen[key(v)] = true
+		}
+		found, err = look(ctx)
+		found = slices.DeleteFunc(found, func(v Violation) bool { return !seen[key(v)] })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// BySubject is a key for checks that describe a subject once, in words that may
+// change from call to call.
+func BySubject(v Violation) string { return v.Subject }
 
 // Pause waits for Recheck, so that work in flight has arrived. It returns ctx's
 // error if ctx ends first.
