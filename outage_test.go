@@ -237,12 +237,19 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 	postgres, databaseURL := postgresLink(t, direct)
 	store, redisURL := redisLink(t, "redis://"+private.Addr+"/0")
 	in := serveInstance(t, databaseURL, redisURL)
-	sale, operator := in.plan(t, 2, 500*time.Millisecond), mint(t, 9, auth.Operator)
+	sale, operator := in.plan(t, 20, 500*time.Millisecond), mint(t, 9, auth.Operator)
 	activity, item := "/api/v1/admin/activities/"+sale.ActivityID, "/api/v1/admin/items/"+sale.ItemID
 	pgtest.Eventually(t, 20*time.Second, func() bool {
 		status, doc := in.call(t, http.MethodGet, item+"/funnel", operator, nil)
 		return status == http.StatusOK && doc["loaded"] == true
 	}, "the item to be loaded")
+	holder, line := newBuyer(t, in, 5001), newBuyer(t, in, 5002)
+	held, code := holder.rush(t, sale.ItemID)
+	if code != "" {
+		t.Fatalf("the first rush: %s", code)
+	}
+	holder.awaitStatus(t, held, "pending_payment", 10*time.Second)
+	queued, path := line.path(t, sale.ItemID)
 
 	readOnly(t, direct, true)
 	in.sweep(t, sale.ItemID, sale.ActivityID)
@@ -258,6 +265,16 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 		name, l := away.name, away.link
 		began := time.Now()
 		l.set(true)
+		if name == "Postgres" {
+			if code := in.send(t, path); code != "" {
+				t.Errorf("a rush while Postgres is away: %s, want 202", code)
+			}
+		} else {
+			holder.awaitStatus(t, held, "pending_payment", 10*time.Second)
+			if status, _, raw := exchange(t, http.MethodPost, in.url+"/api/v1/orders/"+held+"/payments", holder.token, `{}`); status != http.StatusOK {
+				t.Errorf("a payment while Redis is away: %d %s", status, raw)
+			}
+		}
 		statuses := in.sweep(t, sale.ItemID, sale.ActivityID)
 		for _, asked := range []struct{ method, path, says string }{
 			{http.MethodPost, activity + "/pause", "repeat the request until it succeeds"},
@@ -290,6 +307,9 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 			a := list[0].(map[string]any)
 			return strings.Contains(text(a, "detail"), "It lasted ") && text(a, "first_seen") < text(a, "last_seen")
 		}, "the alarm that says how long it lasted")
+		if name == "Postgres" {
+			line.awaitStatus(t, queued, "pending_payment", 10*time.Second)
+		}
 		t.Logf("without %s for %s", name, time.Since(began).Round(time.Millisecond))
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {

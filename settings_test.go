@@ -24,7 +24,7 @@ import (
 )
 
 // TestEffectiveSettings compares a server's default configuration with
-// testdata/settings.golden: every setting of serve, and every module's
+// platform/workshop/cli/testdata/settings.golden: every setting of serve, and every module's
 // configuration as built by main. A changed default needs a line in CHANGELOG.
 func TestEffectiveSettings(t *testing.T) {
 	var lines []string
@@ -58,7 +58,7 @@ func TestEffectiveSettings(t *testing.T) {
 	slices.SortFunc(lines, func(a, b string) int {
 		return cmp.Or(-cmp.Compare(strings.Count(a[:2], "-"), strings.Count(b[:2], "-")), cmp.Compare(a, b))
 	})
-	golden := filepath.Join("testdata", "settings.golden")
+	golden := filepath.Join("platform", "workshop", "cli", "testdata", "settings.golden")
 	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(golden, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,48 @@
+package proof_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stampede/platform/watch/proof"
+)
+
+// What one look does not find was in flight; what all find is reported in the
+// words of the last.
+func TestLastingReportsWhatEveryLookFinds(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		looks [][]proof.Violation
+		fails int // the look that fails, from 1
+		want  []proof.Violation
+		took  time.Duration
+	}{
+		"nothing":      {looks: [][]proof.Violation{nil}},
+		"it passes":    {looks: [][]proof.Violation{{{"a", "1"}}, {{"a", "2"}}, nil}, took: 2 * time.Second},
+		"it lasts":     {looks: [][]proof.Violation{{{"a", "1"}, {"b", "1"}}, {{"a", "2"}, {"c", "1"}}, {{"a", "3"}, {"b", "2"}, {"c", "2"}}}, want: []proof.Violation{{"a", "3"}}, took: 2 * time.Second},
+		"a look fails": {looks: [][]proof.Violation{{{"a", "1"}}, {{"a", "1"}}}, fails: 2, took: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began, n := time.Now(), 0
+				found, err := proof.Lasting(t.Context(), time.Second, 2, proof.BySubject, func(context.Context) ([]proof.Violation, error) {
+					if n++; n == c.fails {
+						return nil, broken
+					}
+					return c.looks[n-1], nil
+				})
+				if errors.Is(err, broken) != (c.fails > 0) || len(found) != len(c.want) || len(found) > 0 && found[0] != c.want[0] {
+					t.Errorf("found %v, error %v; want %v", found, err, c.want)
+				}
+				if took := time.Since(began); took != c.took {
+					t.Errorf("took %s, want %s", took, c.took)
+				}
+			})
+		})
+	}
+}
