@@ -124,7 +124,9 @@ func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *
 				return show(p)
 			})
 		}
-		code = cli.Main(ctx, table(set), all, cli.Streams{Out: in.out, Err: in.err}, serve, set.proveStores, cli.Version(version))
+		program := set.program()
+		program.Serve = serve
+		code = cli.Main(ctx, program, all, cli.Streams{Out: in.out, Err: in.err})
 	}()
 	var once sync.Once
 	in.stop = func() int {

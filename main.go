@@ -95,35 +95,18 @@ var poolWeights = map[string]int32{"seckill": 6, "inventory": 4, "order": 10, "p
 // redisKeys are the prefixes of our keys in Redis.
 var redisKeys = slices.Concat(inventory.RedisKeys, order.RedisKeys, seckill.RedisKeys, identity.RedisKeys)
 
-// commands is the command table.
-type commands struct {
-	Run       cli.Run          `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
-	Serve     cli.Serve        `cmd:"" help:"Serve with existing Postgres and Redis servers."`
-	Migrate   cli.Migrate      `cmd:"" help:"Bring the database to this version's schema."`
-	Config    cli.Config       `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
-	Token     cli.Token        `cmd:"" help:"Mint access tokens with the signing key."`
-	Rush      cli.Rush         `cmd:"" help:"Play shoppers against a running server and report."`
-	Verify    cli.Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
-	Reconcile cli.Reconcile    `cmd:"" help:"Compare Redis with the orders in Postgres, and repair what is provably safe; exits 1 if differences remain."`
-	Bench     cli.Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
-	Version   cli.PrintVersion `cmd:"" help:"Print the version."`
-	BenchPart cli.BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`
-}
-
-// table is the command table with the settings that its commands use.
-func table(set *settings) *commands {
-	all := cli.Settings{Base: &set.Base, Plugins: []any{set}, Practice: set.practice}
-	return &commands{
-		Run: cli.Run{Settings: all}, Serve: cli.Serve{Settings: all}, Config: cli.Config{Settings: all},
-		Reconcile: cli.Reconcile{With: set.reconcile},
-	}
-}
-
 // run runs one command and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set := new(settings)
-	streams := cli.Streams{Out: stdout, Err: stderr}
-	return cli.Main(ctx, table(set), args, streams, set.serve, set.proveStores, cli.Version(version))
+	return cli.Main(ctx, set.program(), args, cli.Streams{Out: stdout, Err: stderr})
+}
+
+// program returns what the commands work with.
+func (s *settings) program() cli.Program {
+	return cli.Program{
+		Settings: cli.Settings{Base: &s.Base, Plugins: []any{s}, Practice: s.practice}, Version: cli.Version(version),
+		Serve: s.serve, Prove: s.proveStores, Reconcile: s.reconcile,
+	}
 }
 
 // server is the wired process.
@@ -275,19 +258,12 @@ func (s *server) openStores(ctx context.Context, stores cli.Stores) error {
 	}
 	s.app.OnStop("lock nodes", func(context.Context) error { return s.locks.Close() })
 	if stores.NATSURL == "" {
-		lock, err := pg.AcquireInstanceLock(ctx, stores.DatabaseURL, s.log)
-		if err != nil {
+		if err := pg.HoldInstanceLock(ctx, stores.DatabaseURL, s.log, s.app, s.end); err != nil {
 			return err
 		}
 		s.singleInstance = true
-		s.app.OnStop("instance lock", lock.Close)
-		s.app.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: lock.Keep(s.end)})
 	}
-	detector, err := rollback.Open(ctx, s.pools["platform"], s.redis, redisKeys, alarm.DatabaseWentBack.Raise, s.log)
-	if err == nil {
-		s.app.Go("rollback detector", app.Worker{Name: "rollback-detector", Run: detector.Run})
-	}
-	return err
+	return rollback.Start(ctx, s.app, s.pools["platform"], s.redis, redisKeys, alarm.DatabaseWentBack.Raise, s.log)
 }
 
 func (s *server) openPools(ctx context.Context, stores cli.Stores) error {

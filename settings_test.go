@@ -76,7 +76,7 @@ func TestEffectiveSettings(t *testing.T) {
 // flagsOf returns a command's flags, parsed without arguments into settings.
 func flagsOf(t *testing.T, command string, set ...*settings) []*kong.Flag {
 	t.Helper()
-	parser, err := kong.New(table(append(set, new(settings))[0]), config.Options(new(config.File)), kong.Vars{"data": "data"})
+	parser, err := kong.New(append(set, new(settings))[0].program().Commands(), config.Options(new(config.File)), kong.Vars{"data": "data"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,25 @@ const (
 	instanceLockAnswer = 3 * time.Second
 )
 
+// HoldInstanceLock takes the lock and keeps it while a runs, or returns
+// ErrInstanceLocked. It calls lost with ErrInstanceLocked when another process has
+// taken the lock, which must stop this one.
+func HoldInstanceLock(ctx context.Context, databaseURL string, log *slog.Logger, a *app.App, lost func(error)) error {
+	l, err := AcquireInstanceLock(ctx, databaseURL, log)
+	if err != nil {
+		return err
+	}
+	a.OnStop("instance lock", l.Close)
+	a.Go("instance lock watch", app.Worker{Name: "instance-lock", Run: func(ctx context.Context) error {
+		err := l.Watch(ctx)
+		if errors.Is(err, ErrInstanceLocked) {
+			lost(err)
+		}
+		return err
+	}})
+	return nil
+}
+
 // AcquireInstanceLock takes the lock or returns ErrInstanceLocked. It waits up
 // to 20 s for a holder that shows no sign of life.
 func AcquireInstanceLock(ctx context.Context, databaseURL string, log *slog.Logger) (*InstanceLock, error) {
@@ -234,18 +253,6 @@ func (l *InstanceLock) ping(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.conn.Ping(ctx)
-}
-
-// Keep returns a worker's Run function: it calls Watch, and calls lost with
-// ErrInstanceLocked, which must stop the process.
-func (l *InstanceLock) Keep(lost func(error)) func(context.Context) error {
-	return func(ctx context.Context) error {
-		err := l.Watch(ctx)
-		if errors.Is(err, ErrInstanceLocked) {
-			lost(err)
-		}
-		return err
-	}
 }
 
 // Close releases the lock.

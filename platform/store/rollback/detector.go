@@ -73,6 +73,16 @@ type Detector struct {
 // Raise raises an alarm about a subject.
 type Raise func(ctx context.Context, db pg.DB, subject, detail string) error
 
+// Start detects a rollback once, as Open does, and then sends heartbeats while a
+// runs.
+func Start(ctx context.Context, a *app.App, db *pgxpool.Pool, rdb redis.UniversalClient, own []string, raise Raise, log *slog.Logger) error {
+	d, err := Open(ctx, db, rdb, own, raise, log)
+	if err == nil {
+		a.Go("rollback detector", app.Worker{Name: "rollback-detector", Run: d.Run})
+	}
+	return err
+}
+
 // Open compares the two before anything else reads Redis. If Postgres went back
 // behind Redis, it raises an alarm and deletes the keys with the prefixes own. It refuses a Redis that
 // was filled from another database, with exit code 37. Several instances may

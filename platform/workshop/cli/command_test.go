@@ -38,18 +38,8 @@ func newTestSettings() Settings {
 
 // carryOut runs one of the commands that start no server.
 func carryOut(ctx context.Context, prove Prover, args ...string) (code int, out, errs string) {
-	var table struct {
-		Serve   Serve   `cmd:""`
-		Config  Config  `cmd:""`
-		Token   Token   `cmd:""`
-		Rush    Rush    `cmd:""`
-		Verify  Verify  `cmd:""`
-		Migrate Migrate `cmd:""`
-	}
-	table.Serve.Settings = newTestSettings()
-	table.Config.Settings = table.Serve.Settings
 	var stdout, stderr bytes.Buffer
-	code = Main(ctx, &table, args, Streams{Out: &stdout, Err: &stderr}, nil, prove, "test")
+	code = Main(ctx, Program{Settings: newTestSettings(), Prove: prove, Version: "test"}, args, Streams{Out: &stdout, Err: &stderr})
 	return code, stdout.String(), stderr.String()
 }
 
@@ -296,16 +286,13 @@ func TestReconcileExitCodes(t *testing.T) {
 		{[]string{"--json"}, 1, nil, false, 1, `"open": 1`},
 		{nil, 0, errors.New("no answer"), false, exitBlind, ""},
 	} {
-		var table struct {
-			Reconcile Reconcile `cmd:""`
-		}
 		repaired := false
-		table.Reconcile.With = func(_ context.Context, _ Stores, _ int64, repair bool) (Differences, error) {
+		reconcile := func(_ context.Context, _ Stores, _ int64, repair bool) (Differences, error) {
 			repaired = repair
 			return report{c.open}, c.err
 		}
 		var out, errs bytes.Buffer
-		code := Main(t.Context(), &table, slices.Concat([]string{"reconcile"}, c.args, stores), Streams{Out: &out, Err: &errs}, nil, nil, "test")
+		code := Main(t.Context(), Program{Settings: newTestSettings(), Reconcile: reconcile}, slices.Concat([]string{"reconcile"}, c.args, stores), Streams{Out: &out, Err: &errs})
 		if code != c.code || repaired != c.repair || !strings.Contains(out.String(), c.out) {
 			t.Errorf("%v: exit %d, repair %t, %q %q", c.args, code, repaired, out.String(), errs.String())
 		}

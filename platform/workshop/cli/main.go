@@ -15,20 +15,20 @@ import (
 	"stampede/platform/workshop/embedded"
 )
 
-// Main parses args into a table of commands, runs one and returns the exit
+// Main parses args into the table of commands, runs one and returns the exit
 // code: 0 success, 1 failure (of verify: a promise is broken), 2 the command
 // line or a setting is wrong, 3 verify could not check, 10 to 29 see
 // platform/workshop/embedded, 30 to 36 a store cannot be used (see
 // exitStoreRefused and the constants below it), 130 interrupted before
 // completion. The first SIGINT or SIGTERM ends ctx, which shuts a server down
 // in order; the second kills the process and its children, with exit code 130.
-func Main(ctx context.Context, table any, args []string, io Streams, serve Server, prove Prover, version Version) int {
+func Main(ctx context.Context, p Program, args []string, io Streams) int {
 	if err := failpoint.Arm(os.Getenv(failpoint.Variable), io.Err); err != nil {
 		tell(io.Err, "", err)
 		return exitUsage
 	}
 	exit, file := -1, new(config.File)
-	parser, err := kong.New(table, kong.Name("stampede"), kong.Writers(io.Out, io.Err), kong.Exit(func(code int) { exit = code }),
+	parser, err := kong.New(p.Commands(), kong.Name("stampede"), kong.Writers(io.Out, io.Err), kong.Exit(func(code int) { exit = code }),
 		kong.Description("A flash-sale system that sells every unit once and can prove it."),
 		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		config.Options(file), kong.Vars{"data": embedded.DefaultDataDir()})
@@ -57,7 +57,7 @@ func Main(ctx context.Context, table any, args []string, io Streams, serve Serve
 	ctx, stop := interruptible(ctx, last, io.Err)
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
-	command.Bind(io, serve, prove, version, file, unknown, flags, last)
+	command.Bind(io, p.Serve, p.Prove, p.Reconcile, p.Version, file, unknown, flags, last)
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil && interrupted(err) {
 			_, _ = fmt.Fprintln(io.Err, "stampede: interrupted before it was done")

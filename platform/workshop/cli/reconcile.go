@@ -22,20 +22,18 @@ type Reconcile struct {
 	Repair bool  `help:"Repair in Redis what an order in Postgres proves; the rest raises an alarm. Recorded in the audit log."`
 	DryRun bool  `help:"With --repair: only show what it would do."`
 	JSON   bool  `name:"json" help:"Print the differences as JSON."`
-
-	With Reconciler `kong:"-"`
 }
 
 // errDiffers makes reconcile exit 1; the table says why.
 var errDiffers = errors.New("the stores differ, see above")
 
 // Run reconciles.
-func (c *Reconcile) Run(ctx context.Context, io Streams) error {
+func (c *Reconcile) Run(ctx context.Context, io Streams, reconcile Reconciler) error {
 	stores, err := c.find(ctx)
 	if err != nil {
 		return blindError{err}
 	}
-	found, err := c.With(ctx, stores, c.Item, c.Repair && !c.DryRun)
+	found, err := reconcile(ctx, stores, c.Item, c.Repair && !c.DryRun)
 	if err == nil {
 		err = printReport(io.Out, found, c.JSON)
 	}
