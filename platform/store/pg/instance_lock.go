@@ -179,9 +179,10 @@ type holder struct {
 }
 
 // try takes the lock or says which session has it; a zero pid means that it was
-// released meanwhile.
+// released meanwhile. A stop does not interrupt it: the session would keep a lock
+// that Close does not know of.
 func (l *InstanceLock) try(ctx context.Context, conn *pgx.Conn) (got bool, by holder, err error) {
-	ctx, cancel := context.WithTimeout(ctx, instanceLockAnswer)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), instanceLockAnswer)
 	defer cancel()
 	got, err = pgdb.New(conn).TryLockInstance(ctx, instanceLockKey)
 	if err != nil || got {
