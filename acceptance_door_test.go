@@ -73,7 +73,7 @@ func openDoor(t *testing.T) *frontDoor {
 	for d.twin = userA + 1; ids.Bucket(d.twin) != ids.Bucket(userA); d.twin++ {
 	}
 	buyer := buyer{d.instance, d.a}
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		d.no, d.path = buyer.path(t, d.sale.ItemID)
 		return d.send(t, d.path) == ""
 	}, "A to be granted a unit")

@@ -109,7 +109,7 @@ func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got 
 		var first got
 		var waiting sync.WaitGroup
 		waiting.Go(func() { first = try(t) })
-		pgtest.Eventually(t, 10*time.Second, func() bool {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
 			var claims int
 			err := d.db.QueryRow(t.Context(), `SELECT count(*) FROM platform.idempotency WHERE response IS NULL`).Scan(&claims)
 			return err == nil && claims == 1

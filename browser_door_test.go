@@ -141,7 +141,7 @@ func slideTo(x int) chromedp.Action {
 func tileAnswer(t *testing.T, rdb *redis.Client) int {
 	t.Helper()
 	var x int
-	pgtest.Eventually(t, 15*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		keys, err := rdb.Keys(t.Context(), "human:slide:*").Result()
 		if err != nil || len(keys) != 1 {
 			return false

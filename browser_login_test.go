@@ -83,7 +83,7 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 // smsCode returns the code that the sandbox's gateway has for a phone.
 func smsCode(t *testing.T, in *instance, phone string) (code string) {
 	t.Helper()
-	pgtest.Eventually(t, 15*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, doc := in.call(t, "GET", "/sandbox/sms?format=json&phone="+url.QueryEscape(phone), "", nil)
 		raw, _ := json.Marshal(doc) // a decoded document can be encoded
 		code = regexp.MustCompile(`[0-9]{6}`).FindString(regexp.MustCompile(`"text":"[^"]*"`).FindString(string(raw)))

@@ -167,7 +167,7 @@ func (s *story) sells(t *testing.T) {
 	sale := s.plan(t, 2, 500*time.Millisecond)
 	s.get(t, "time", "", 200)
 	s.get(t, "sessions", "", 200)
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		status, _ := s.call(t, http.MethodGet, "/api/v1/"+item, "", nil)
 		return status == http.StatusOK
 	}, "the item to be visible")
@@ -182,7 +182,7 @@ func (s *story) sells(t *testing.T) {
 
 	buyers := []buyer{newBuyer(t, s.instance, 3001), newBuyer(t, s.instance, 3002), newBuyer(t, s.instance, 3003)}
 	var numbers, paths []string
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		no, path := buyers[0].path(t, sale.ItemID)
 		numbers, paths = []string{no}, []string{path}
 		return s.send(t, path) == ""

@@ -36,7 +36,7 @@ func (in *instance) opsURL(t *testing.T) string {
 func (in *instance) awaitLoaded(t *testing.T, item string) {
 	t.Helper()
 	operator := mint(t, 1, auth.Operator)
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, doc := in.call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
 		return doc["loaded"] == true
 	}, "the item is loaded")
@@ -46,7 +46,7 @@ func (in *instance) awaitLoaded(t *testing.T, item string) {
 func (in *instance) awaitFree(t *testing.T, item string, units float64) {
 	t.Helper()
 	operator := mint(t, 1, auth.Operator)
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, doc := in.call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
 		books, _ := doc["books"].(map[string]any)
 		return books["remaining"] == units
@@ -332,7 +332,7 @@ func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 			t.Logf("differences:\n%s", strings.Join(last, "\n"))
 		}
 	}()
-	pgtest.Eventually(t, 15*time.Second, func() bool { last = c.differences(t, ops); return len(last) == 0 }, "every counter equals the client log")
+	pgtest.Eventually(t, 30*time.Second, func() bool { last = c.differences(t, ops); return len(last) == 0 }, "every counter equals the client log")
 
 	status, funnel := in.call(t, http.MethodGet, "/api/v1/admin/items/"+sale.ItemID+"/funnel", mint(t, 1, auth.Operator), nil)
 	if status != http.StatusOK {

@@ -43,7 +43,7 @@ func TestLostInstanceLockEndsTheProcess(t *testing.T) {
 	}()
 	// The successor queues for the lock before the holder's connection breaks,
 	// so that the server cannot reacquire it.
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		var waits bool
 		err := other.QueryRow(t.Context(), `SELECT EXISTS (SELECT `+mine+` AND NOT granted)`, lock).Scan(&waits)
 		return err == nil && waits

@@ -82,7 +82,7 @@ func startNginx(t *testing.T, program string, instances ...*instance) (client *h
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		conn, err := dial(t.Context(), "", "")
 		if err == nil {
 			_ = conn.Close()
@@ -182,7 +182,7 @@ func TestBehindNginx(t *testing.T) {
 	}
 	for i, path := range paths {
 		var rushed asked
-		pgtest.Eventually(t, 10*time.Second, func() bool {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
 			rushed = ask(t, client, http.MethodPost, rushName+"/api/v1/rush/"+path, "", "", "Accept-Encoding", "gzip")
 			code := rushed.doc["code"] // the last code is for requesting too often
 			return code != "not-started" && code != "fenced" && code != "rate-limited"

@@ -239,7 +239,7 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 	in := serveInstance(t, databaseURL, redisURL)
 	sale, operator := in.plan(t, 20, 500*time.Millisecond), mint(t, 9, auth.Operator)
 	activity, item := "/api/v1/admin/activities/"+sale.ActivityID, "/api/v1/admin/items/"+sale.ItemID
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		status, doc := in.call(t, http.MethodGet, item+"/funnel", operator, nil)
 		return status == http.StatusOK && doc["loaded"] == true
 	}, "the item to be loaded")
@@ -296,7 +296,7 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 			t.Errorf("only %d operations were called", len(statuses))
 		}
 		code := strings.ToLower(name) + "-unreachable"
-		pgtest.Eventually(t, 15*time.Second, func() bool { return strings.Contains(in.err.String(), "code="+code) }, "the log to report it")
+		pgtest.Eventually(t, 30*time.Second, func() bool { return strings.Contains(in.err.String(), "code="+code) }, "the log to report it")
 		l.set(false)
 		pgtest.Eventually(t, 30*time.Second, func() bool {
 			status, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?code="+code, operator, nil)

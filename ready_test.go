@@ -35,7 +35,7 @@ func (r *killableRedis) start(t *testing.T) {
 	}
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket()})
 	defer func() { _ = client.Close() }()
-	pgtest.Eventually(t, 20*time.Second, func() bool { return client.Ping(t.Context()).Err() == nil }, "redis-server answers")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return client.Ping(t.Context()).Err() == nil }, "redis-server answers")
 }
 
 // kill ends the server; a second call does nothing.
@@ -78,7 +78,7 @@ func TestReadinessNamesTheUnavailableStore(t *testing.T) {
 	}
 	store.kill()
 	var last string
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		status, ok, why, others := readiness()
 		last = why
 		return status == http.StatusServiceUnavailable && !ok && why != "" && others
@@ -87,7 +87,7 @@ func TestReadinessNamesTheUnavailableStore(t *testing.T) {
 		t.Errorf("why: %q", last)
 	}
 	store.start(t)
-	pgtest.Eventually(t, 15*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		status, ok, _, others := readiness()
 		return status == http.StatusOK && ok && others
 	}, "200 again")

@@ -186,7 +186,7 @@ func assertStoresRestarted(t *testing.T, p *process, operator string) {
 			}
 		}
 	}
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, _, raw := exchange(t, http.MethodGet, p.url+"/api/v1/admin/alarms?code=store-restarted", operator, "")
 		return strings.Contains(string(raw), "Postgres exited (signal: killed). It answered again after") &&
 			strings.Contains(string(raw), "Redis exited (signal: killed). It answered again after")

@@ -167,14 +167,14 @@ func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 			t.Logf("steps seen:\n%s", strings.Join(slices.Sorted(maps.Keys(chains)), "\n"))
 		}
 	})
-	pgtest.Eventually(t, 15*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		chains = traces.below(traces.find("rush", "order_no", no), false)
 		return chains["rush > lane batch > reserve"] &&
 			!lacks(chains, written, " > write orders > publish[events.order] > handle notify-push[events.order]")
 	}, "one trace from the rush to the push")
 
 	const callback = "POST /api/v1/payments/{provider}/notify"
-	pgtest.Eventually(t, 15*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		settled := traces.find("settle payment", "order_no", no)
 		if settled == nil {
 			return false
@@ -198,7 +198,7 @@ func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 15*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		for _, e := range report.Entries {
 			if e.Answer != "queued" {
 				continue

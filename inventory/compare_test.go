@@ -71,7 +71,7 @@ func TestLostWorkListLosesNothing(t *testing.T) {
 	b.keepers.of = nil // lost
 	b.work(b.runKeepers)
 	b.work(b.runComparing)
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		x, y := b.state(plain.Item), b.state(once.Item)
 		return x.Remaining == 5 && x.Committed == 1 && y.Remaining == 5 && y.Committed == 1
 	}, "the comparison applies what no event told")

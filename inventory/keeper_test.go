@@ -69,7 +69,7 @@ func TestDeadItemDelaysNoOtherItem(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop(t.Context())
-	pgtest.Eventually(t, 5*time.Second, func() bool { return b.state(healthy).Remaining == 3 }, "the healthy item gets its unit back")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(healthy).Remaining == 3 }, "the healthy item gets its unit back")
 }
 
 // What does not fit on an item's work list marks the item, and takes no memory.
@@ -131,7 +131,7 @@ func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	if err := b.deliver(orderevent.SubjectClosed, closed); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { l := raised(); return len(l) == 1 && l[0].Count > 1 }, "the alarm, twice")
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := raised(); return len(l) == 1 && l[0].Count > 1 }, "the alarm, twice")
 	if l := raised(); l[0].Subject != "item 1" || l[0].Detail == "" {
 		t.Errorf("alarm %+v", l[0])
 	}

@@ -200,13 +200,13 @@ func TestConcurrentLoadsNeverOversell(t *testing.T) {
 	}
 	for round := range rounds {
 		// Let shoppers take some units, not all, before the next Load.
-		pgtest.Eventually(t, 5*time.Second, func() bool { return published.Load() >= uint64(total*round/rounds) }, "shoppers get units")
+		pgtest.Eventually(t, 30*time.Second, func() bool { return published.Load() >= uint64(total*round/rounds) }, "shoppers get units")
 		if round%2 == 1 {
 			b.rdb.FlushDB(t.Context())
 		}
 		b.load(item)
 	}
-	pgtest.Eventually(t, 5*time.Second, func() bool { return b.state(item).Remaining == 0 }, "the item sells out")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Remaining == 0 }, "the item sells out")
 	close(done)
 	rushing.Wait()
 	close(grants)

@@ -145,7 +145,7 @@ func TestLoadDrainsTheBus(t *testing.T) {
 	}
 	loaded := make(chan error, 1)
 	go func() { loaded <- b.Load(t.Context(), item.ID) }()
-	pgtest.Eventually(t, 5*time.Second, func() bool { return b.state(item).Fenced }, "the Load fences")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Fenced }, "the Load fences")
 	select {
 	case err := <-loaded:
 		t.Fatalf("the Load did not wait for the writer: %v", err)

@@ -128,7 +128,7 @@ func TestLoadSeesDecisionsUnderWay(t *testing.T) {
 	g.deciding.RLock()
 	found := make(chan time.Time, 1)
 	go func() { found <- g.since() }()
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		if g.deciding.TryRLock() { // fails once the Load is waiting
 			g.deciding.RUnlock()
 			return false

@@ -51,7 +51,7 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 	go func() {
 		done <- alarm.NewWatch(s.db, slog.New(slog.DiscardHandler), alarm.Sampled(100*time.Millisecond, s.Samples())).Run(ctx)
 	}()
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.BooksBroken.Code})
 		return err == nil && len(l) > 0 && strings.HasSuffix(l[len(l)-1].Subject, " item 1")
 	}, "the alarm")

@@ -228,5 +228,5 @@ func TestOneInstanceSettles(t *testing.T) {
 			b.work(w.Run)
 		}
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return b.keys() == 0 }, "the item is settled")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.keys() == 0 }, "the item is settled")
 }

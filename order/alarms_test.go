@@ -26,7 +26,7 @@ func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 		s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
 	}()
 	var found alarm.Alarm
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarmWriterStuck.Code})
 		if err == nil && len(l) == 1 {
 			found = l[0]
@@ -60,7 +60,7 @@ func TestAlarmOfAnOutageIsRecordedAfterwards(t *testing.T) {
 		defer close(written)
 		s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
 	}()
-	pgtest.Eventually(t, 20*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) > stuckAttempts+1 }, "an alarm that Postgres does not accept")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) > stuckAttempts+1 }, "an alarm that Postgres does not accept")
 	s.exec(`DROP TRIGGER planted ON platform.alarms; DROP TRIGGER planted ON orders.orders`)
 	<-written
 	l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarmWriterStuck.Code})

@@ -30,7 +30,7 @@ func TestCacheIsEmptiedAfterFailover(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- workers[at].Run(ctx) }()
-		pgtest.Eventually(t, 10*time.Second, func() bool {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
 			text, err := s.rdb.Info(ctx, "server").Result()
 			run, _ := s.rdb.Get(ctx, mark).Result()
 			return err == nil && run != "" && strings.Contains(text, "run_id:"+run)

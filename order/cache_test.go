@@ -149,7 +149,7 @@ func ownRedis(t *testing.T) *redis.Client {
 		_ = cmd.Wait()
 		_ = os.RemoveAll(dir)
 	})
-	pgtest.Eventually(t, 10*time.Second, func() bool { return rdb.Ping(t.Context()).Err() == nil }, "redis starts")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return rdb.Ping(t.Context()).Err() == nil }, "redis starts")
 	return rdb
 }
 

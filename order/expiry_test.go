@@ -29,7 +29,7 @@ func TestExpiryClosesOnTime(t *testing.T) {
 	if err := s.db.QueryRow(t.Context(), `SELECT pay_deadline FROM orders.orders WHERE order_no = $1`, m.Grants[0].No).Scan(&due); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return s.statuses(m.Grants[0].No)[0] == "closed/timeout" }, "the order expires")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return s.statuses(m.Grants[0].No)[0] == "closed/timeout" }, "the order expires")
 	if time.Now().Before(due) {
 		t.Error("it expired before its deadline")
 	}
@@ -133,7 +133,7 @@ func TestExpiryDoesNotWaitForAHangingBank(t *testing.T) {
 		t.Error("the sweep waits for the bank")
 	}
 	<-banks.asked
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return slices.Equal(s.statuses(append(numbers(first), numbers(later)...)...),
 			[]string{"pending_payment", "closed/timeout", "closed/timeout", "closed/timeout", "closed/timeout", "closed/timeout"})
 	}, "all but the hanging bank's order are closed")

@@ -191,7 +191,7 @@ func TestListTimeoutAsksToNarrow(t *testing.T) {
 	if err := hold.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer).Code == http.StatusOK
 	}, "the slot is free again")
 }

@@ -49,7 +49,7 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		left, err := s.bus.GrantsBacklog(t.Context())
 		return err == nil && left == 0
 	}, "everything is written")

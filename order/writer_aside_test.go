@@ -51,18 +51,18 @@ func TestWriterSplitsSetWhenOneItemIsLocked(t *testing.T) {
 		s.write(t.Context(), stop, []bus.Msg{others[1].Msg, locked[1].Msg, others[0].Msg, locked[0].Msg})
 		s.write(t.Context(), stop, []bus.Msg{others[2].Msg, locked[2].Msg}) // the next fetch
 	}()
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return others[0].acked.Load() == 1 && others[1].acked.Load() == 1 && others[2].acked.Load() == 1
 	}, "the other items' orders")
 	requireEqual(t, "statuses", s.statuses(append(numbers(a), numbers(c)...)...), []string{"pending_payment", "pending_payment", "pending_payment"})
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return s.count(`SELECT count(*) FROM platform.alarms WHERE code = 'writer-stuck' AND subject = $1`, inventory.ItemSubject(stuck.ItemID)) == 1
 	}, "the alarm about the item")
 	for i := range locked {
 		requireEqual(t, "acks while locked", locked[i].acked.Load(), 0)
 	}
 	release()
-	pgtest.Eventually(t, 5*time.Second, func() bool { return locked[2].acked.Load() == 1 }, "the item's orders")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return locked[2].acked.Load() == 1 }, "the item's orders")
 	requireEqual(t, "statuses of the item, in stream order", s.statuses(append(append(numbers(first), numbers(second)...), numbers(last)...)...),
 		[]string{"pending_payment", "pending_payment", "refused/shortfall"})
 	s.aside.working.Wait()
@@ -113,10 +113,10 @@ func TestLockedItemLeavesTheStreamToTheOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return s.statuses(numbers(last)...)[0] == orderevent.StatusPending }, "the other item's order")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return s.statuses(numbers(last)...)[0] == orderevent.StatusPending }, "the other item's order")
 	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1)
 	release()
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		backlog, err := s.bus.GrantsBacklog(t.Context())
 		return err == nil && backlog == 0
 	}, "the item's orders")

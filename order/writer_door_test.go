@@ -103,7 +103,7 @@ func TestUnitOfBlockedUserReturns(t *testing.T) {
 	workers := app.New(slog.New(slog.DiscardHandler))
 	workers.Go("stock", s.stock.Workers()...)
 	defer func() { _ = workers.Stop(context.Background()) }()
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		state, _, err = s.stock.State(t.Context(), item)
 		return err == nil && state.Remaining == 1
 	}, "the unit is back in Redis")

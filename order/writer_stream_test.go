@@ -24,7 +24,7 @@ func TestWriterWaitsForPostgres(t *testing.T) {
 		defer close(finished)
 		s.write(t.Context(), nil, []bus.Msg{msg.Msg})
 	}()
-	pgtest.Eventually(t, 10*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 2 }, "two attempts fail")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 2 }, "two attempts fail")
 	if msg.acked.Load() != 0 {
 		t.Error("acknowledged although nothing is written")
 	}
@@ -46,7 +46,7 @@ func TestWriterStopsWithoutAcknowledging(t *testing.T) {
 		defer close(finished)
 		s.write(t.Context(), stop, []bus.Msg{msg.Msg, bad.Msg})
 	}()
-	pgtest.Eventually(t, 10*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 1 }, "an attempt fails")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 1 }, "an attempt fails")
 	close(stop)
 	<-finished
 	requireEqual(t, "acks", []int64{msg.acked.Load(), bad.acked.Load()}, []int64{0, 1})
@@ -91,7 +91,7 @@ func TestWriterDrainsTheStream(t *testing.T) {
 			}
 		})
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		backlog, err := s.bus.GrantsBacklog(ctx)
 		return err == nil && backlog == 0
 	}, "the stream is empty")

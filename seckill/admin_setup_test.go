@@ -256,7 +256,7 @@ func (d *instance) deliver() {
 // eventually waits for another goroutine's work.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	pgtest.Eventually(t, 10*time.Second, cond, what)
+	pgtest.Eventually(t, 30*time.Second, cond, what)
 }
 
 // forgetBrowse makes the browse answers cached by this instance expire.

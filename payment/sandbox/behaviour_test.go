@@ -147,7 +147,7 @@ func TestRefundFailsOnRequest(t *testing.T) {
 	r := provider.Return{
 		RefundNo: ids.NewFor(7), PaymentNo: c.PaymentNo, Transaction: paid.Transaction, Amount: 100, Captured: 100, Currency: "CNY", NotifyURL: notifyURL,
 	}
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		got, err := w.client.Refund(t.Context(), r)
 		return err == nil && got.State == provider.Failed
 	}, "the refund fails")
@@ -177,7 +177,7 @@ func TestGivesUpAfterEightAttempts(t *testing.T) {
 			if err := pay(w.create(t, w.charge(notifyURL))); err != nil {
 				t.Fatal(err)
 			}
-			pgtest.Eventually(t, 8*time.Second, func() bool { return w.callbacks(t)[0].status == "given_up" }, "the bank gives up")
+			pgtest.Eventually(t, 30*time.Second, func() bool { return w.callbacks(t)[0].status == "given_up" }, "the bank gives up")
 			if got := w.callbacks(t)[0].attempts; got != 8 || calls.Load() != 8 {
 				t.Errorf("%d attempts noted, %d made, want 8", got, calls.Load())
 			}
@@ -209,7 +209,7 @@ func TestRestartLosesNoCallback(t *testing.T) {
 		t.Fatal("a stopped worker sent a callback")
 	}
 	w = setupOn(t, db, testConfig())
-	pgtest.Eventually(t, 5*time.Second, func() bool { return w.callbacks(t)[0].status == "acknowledged" }, "the next process delivers")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return w.callbacks(t)[0].status == "acknowledged" }, "the next process delivers")
 }
 
 // A process that stops in the middle of a delivery, or with claimed callbacks,

@@ -242,7 +242,7 @@ func TestBlacklistAppliesAtEveryLogin(t *testing.T) {
 	}
 	for _, entry := range entries {
 		var kept []audit.Entry
-		pgtest.Eventually(t, 10*time.Second, func() bool {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
 			var err error
 			if kept, err = audit.List(t.Context(), d.db, audit.Filter{Subject: "blacklist " + entry, Action: "blacklist.refuse"}); err != nil {
 				t.Fatal(err)

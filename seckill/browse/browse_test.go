@@ -95,7 +95,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	}
 	w.flush()
 	defer w.Run(w.svc.Run)()
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, whole, err := w.svc.views.headers(t.Context(), time.Now(), 10)
 		return err == nil && whole
 	}, "the views are rebuilt automatically")

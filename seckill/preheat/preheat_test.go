@@ -86,7 +86,7 @@ func TestRedisLostIsHealed(t *testing.T) {
 	defer i.Run(i.svc.Run)()
 	settled := func(what string) {
 		t.Helper()
-		pgtest.Eventually(t, 10*time.Second, func() bool { return i.isReady(item) }, what)
+		pgtest.Eventually(t, 30*time.Second, func() bool { return i.isReady(item) }, what)
 	}
 	settled("the first load")
 	for range 3 {

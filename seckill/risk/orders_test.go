@@ -75,9 +75,9 @@ func TestClaimFollowsAnOrderThatArrivesBeforeTheCatalogue(t *testing.T) {
 	if err := y.bus.Publish(t.Context(), orderevent.SubjectCreated, ids.New(), payload); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 5*time.Second, func() bool { return plan.asked.Load() > 0 }, "the event is delivered")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return plan.asked.Load() > 0 }, "the event is delivered")
 	plan.now.Store(&y.sale)
-	pgtest.Eventually(t, 5*time.Second, func() bool { return y.count(`SELECT count(*) FROM risk.claim_orders`) == 1 }, "the order holds its claim")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return y.count(`SELECT count(*) FROM risk.claim_orders`) == 1 }, "the order holds its claim")
 	y.exec(`UPDATE risk.claims SET until = clock_timestamp()`) // the path has expired
 	_, err = before.asks(1, second)
 	requireFault(t, "the second activity", err, "one-activity")

@@ -242,7 +242,7 @@ func TestTidyRemovesEndedRows(t *testing.T) {
 	i.unpaid(1, a, 2)
 	y.exec(`UPDATE risk.holds SET closed_at = closed_at - interval '91 days' WHERE order_no = (SELECT min(order_no::text)::uuid FROM risk.holds)`)
 	i.work()
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return y.count(`SELECT count(*) FROM risk.holds`) == 1 && y.count(`SELECT count(*) FROM risk.claims`) == 2
 	}, "what has ended is removed")
 	requireEqual(t, "who keeps a claim", y.count(`SELECT sum(user_id) FROM risk.claims`), 1+3)

@@ -26,7 +26,7 @@ func TestAdmissionRateIsLiveEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, i := range []*instance{a, b} {
-		pgtest.Eventually(t, 5*time.Second, func() bool { return i.rush.lanes.find(it.ID).limiter.Load() != nil }, "the rate took effect")
+		pgtest.Eventually(t, 30*time.Second, func() bool { return i.rush.lanes.find(it.ID).limiter.Load() != nil }, "the rate took effect")
 		refused := 0
 		for k := range int64(10) {
 			if _, got := i.buy(int64(n+1)*100+k, it); got.Code == "too-hot" {
@@ -44,6 +44,6 @@ func TestAdmissionRateIsLiveEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, i := range []*instance{a, b} {
-		pgtest.Eventually(t, 5*time.Second, func() bool { return i.rush.lanes.find(it.ID).limiter.Load() == nil }, "the rate was lifted")
+		pgtest.Eventually(t, 30*time.Second, func() bool { return i.rush.lanes.find(it.ID).limiter.Load() == nil }, "the rate was lifted")
 	}
 }

@@ -63,7 +63,7 @@ func TestClosedNumberKeepsItsAnswerAfterALoad(t *testing.T) {
 	before := y.instance([]*catalogue.Item{it})
 	first, _ := before.buy(1, it)
 	y.Write()
-	pgtest.Eventually(t, 5*time.Second, func() bool { return before.state(it).Persisted == 1 }, "the order written")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return before.state(it).Persisted == 1 }, "the order written")
 	y.Close(parse(t, first.OrderNo))
 	if _, a := before.buy(2, it); a.Status != http.StatusAccepted {
 		t.Fatalf("%+v", a)

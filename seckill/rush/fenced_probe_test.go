@@ -73,7 +73,7 @@ func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- alarm.NewWatch(y.DB, slog.New(slog.DiscardHandler), probe).Run(ctx) }()
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(raised()) > 0 }, "the alarm")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised()) > 0 }, "the alarm")
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

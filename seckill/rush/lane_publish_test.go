@@ -67,7 +67,7 @@ func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 		t.Fatalf("once it can be stored: %+v", a)
 	}
 	y.Write()
-	pgtest.Eventually(t, 5*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the repeated grant")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the repeated grant")
 }
 
 // The number in already-bought is as much a promise as the one in a 202: it
@@ -97,7 +97,7 @@ func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
 		t.Fatalf("once it can be stored: %+v", a)
 	}
 	y.Write()
-	pgtest.Eventually(t, 5*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the number that was named")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the number that was named")
 	if g := y.Orders.Granted(parse(t, first.OrderNo)); g.Quantity != 2 || g.PayWithin != 30 {
 		t.Fatalf("the grant: %+v", g)
 	}

@@ -55,7 +55,7 @@ func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	}
 	again := make(chan answer, 1)
 	go func() { again <- i.send(held.Path) }()
-	pgtest.Eventually(t, 5*time.Second, func() bool { return len(l.queue) == 4 }, "the holder was let in")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(l.queue) == 4 }, "the holder was let in")
 	// A return removes the bound: the number of returned units is not known
 	// here.
 	l.returned(l.epoch.Load(), 99)

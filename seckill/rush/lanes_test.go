@@ -16,7 +16,7 @@ func TestDrainAnswersEveryAttempt(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it})
 	stop := i.work()
 	g := i.gate()
-	pgtest.Eventually(t, 5*time.Second, func() bool { return !i.rush.lanes.draining.Load() }, "working")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return !i.rush.lanes.draining.Load() }, "working")
 	l := i.rush.lanes.open(it.ID)
 	first := busy(t, l, g, 1)
 	var waiting []*attempt
@@ -25,7 +25,7 @@ func TestDrainAnswersEveryAttempt(t *testing.T) {
 	}
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
-	pgtest.Eventually(t, 5*time.Second, l.hasEnded, "the lane ended")
+	pgtest.Eventually(t, 30*time.Second, l.hasEnded, "the lane ended")
 	if o, in := l.enter(waiter(t.Context(), 999), time.Now()); in || o != outDraining {
 		t.Fatalf("entered an ended lane: %v", o)
 	}
@@ -59,7 +59,7 @@ func TestLaneEndsWithItsItem(t *testing.T) {
 	l, stays := i.rush.lanes.open(it.ID), i.rush.lanes.open(other.ID)
 	i.listing.Show(other)
 	i.work()
-	pgtest.Eventually(t, 5*time.Second, l.hasEnded, "the lane ended")
+	pgtest.Eventually(t, 30*time.Second, l.hasEnded, "the lane ended")
 	if i.rush.lanes.find(it.ID) != nil || i.rush.lanes.find(other.ID) != stays || stays.hasEnded() {
 		t.Fatal("the wrong lane ended")
 	}

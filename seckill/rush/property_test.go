@@ -106,7 +106,7 @@ func TestNeverOversoldUnderRandomRushAndRelease(t *testing.T) {
 		}
 		if st.Remaining > 0 {
 			p := b.issue(1000, it, 1)
-			pgtest.Eventually(t, 3*time.Second, func() bool { return b.send(p.Path).Status == http.StatusAccepted }, "the remaining units can be bought")
+			pgtest.Eventually(t, 30*time.Second, func() bool { return b.send(p.Path).Status == http.StatusAccepted }, "the remaining units can be bought")
 		}
 	})
 }

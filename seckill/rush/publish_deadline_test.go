@@ -81,7 +81,7 @@ func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
 	})
 	defer lose()
 	round := uint64(0)
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		round++
 		began = time.Now()
 		if err := s.sweepItem(t.Context(), it, round); err != nil {

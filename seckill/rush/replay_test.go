@@ -60,7 +60,7 @@ func TestHundredParallelRushesOfOneUserGiveOneGrant(t *testing.T) {
 				t.Fatalf("%d grants, %d left", st.Seq, st.Remaining)
 			}
 			y.Write()
-			pgtest.Eventually(t, 5*time.Second, func() bool { return y.Orders.Count() == 1 }, "one order")
+			pgtest.Eventually(t, 30*time.Second, func() bool { return y.Orders.Count() == 1 }, "one order")
 		})
 	}
 }
@@ -97,7 +97,7 @@ func TestLostAnswerIsGivenAgain(t *testing.T) {
 	}
 
 	y.Write()
-	pgtest.Eventually(t, 5*time.Second, func() bool { return i.state(it).Persisted == 2 }, "both orders written")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return i.state(it).Persisted == 2 }, "both orders written")
 	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.State != orderevent.StatusPending || again.Position != 0 {
 		t.Fatalf("with an order: %+v", again)
 	}
@@ -119,7 +119,7 @@ func TestLostAnswerIsGivenAgain(t *testing.T) {
 func mustBeUp(t testing.TB, i *instance, it *catalogue.Item, want outcome) {
 	t.Helper()
 	const stranger = 1 << 40
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		l := i.rush.lanes.find(it.ID)
 		if l == nil {
 			return false
@@ -164,7 +164,7 @@ func TestReturnedUnitIsBoughtThroughAnotherInstance(t *testing.T) {
 		t.Fatalf("first unit: %+v", got)
 	}
 	for range rounds {
-		pgtest.Eventually(t, 5*time.Second, func() bool { return i64(y.Orders.Count()) == user }, "the order")
+		pgtest.Eventually(t, 30*time.Second, func() bool { return i64(y.Orders.Count()) == user }, "the order")
 		user++
 		if _, got := buyer.buy(user, it); got.Code != "all-held" {
 			t.Fatalf("while held: %+v", got)

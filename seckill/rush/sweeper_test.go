@@ -62,7 +62,7 @@ func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 	i.rush.lanes.bus = i.Bus
 	y.Write()
 	i.Run(i.sweeper().Run)
-	pgtest.Eventually(t, 10*time.Second, func() bool { st := i.state(it); return st.Persisted == 4 }, "every hold settled")
+	pgtest.Eventually(t, 30*time.Second, func() bool { st := i.state(it); return st.Persisted == 4 }, "every hold settled")
 	if y.Orders.Count() != 4 {
 		t.Fatalf("%d orders", y.Orders.Count())
 	}
@@ -78,7 +78,7 @@ func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 		}
 	}
 	// The sweeper may count after the writer has already written the orders.
-	pgtest.Eventually(t, 5*time.Second, func() bool { return i.swept("republished") == 2 }, "two counted as published again")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return i.swept("republished") == 2 }, "two counted as published again")
 	if y.Orders.Twice != 0 {
 		t.Fatalf("%d orders were created twice", y.Orders.Twice)
 	}
@@ -96,7 +96,7 @@ func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 	}
 	s := i.sweeper()
 	s.notes = map[int64]map[ids.ID]*note{}
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		stale, err := i.rush.stock.StaleHolds(t.Context(), it.Stock(), i.rush.cfg.StaleHold, 10)
 		return err == nil && len(stale) == 5
 	}, "the holds became stale")
@@ -125,7 +125,7 @@ func TestSweeperDoesNotWaitForAStreamThatIsGone(t *testing.T) {
 	lost, _ := i.buy(1, it)
 	down.Store(false)
 	i.buy(2, it)
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		stale, err := i.rush.stock.StaleHolds(t.Context(), it.Stock(), i.rush.cfg.StaleHold, 10)
 		return err == nil && len(stale) == 2
 	}, "the holds became stale")
@@ -152,7 +152,7 @@ func TestSweeperMarksWrittenOrders(t *testing.T) {
 	p, _ := i.buy(1, it)
 	y.Orders.Set(parse(t, p.OrderNo), "pending_payment")
 	i.Run(i.sweeper().Run)
-	pgtest.Eventually(t, 5*time.Second, func() bool { return i.swept("persisted") == 1 }, "marked persisted")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return i.swept("persisted") == 1 }, "marked persisted")
 	if i.state(it).Persisted != 1 || i.swept("republished") != 0 {
 		t.Fatal("published instead of marked")
 	}
@@ -178,7 +178,7 @@ func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 		})
 	})
 	i.Run(i.sweeper().Run)
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		all, err := alarm.List(t.Context(), y.DB, alarm.Filter{Open: true, Limit: 10})
 		return err == nil && len(all) == 1 && all[0].Code == alarmHoldStuck.Code && all[0].Subject == "item 1"
 	}, "the alarm")
@@ -199,15 +199,15 @@ func TestOneInstanceSweeps(t *testing.T) {
 		_ = y.DB.QueryRow(t.Context(), `SELECT holder FROM platform.leases WHERE name = $1 AND expires_at > clock_timestamp()`, sweepLease).Scan(&name)
 		return name
 	}
-	pgtest.Eventually(t, 5*time.Second, func() bool { return holder() != "" }, "the first leads")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return holder() != "" }, "the first leads")
 	first := holder()
 	b.Run(b.sweeper().Run)
 	p, _ := a.buy(1, it)
 	y.Orders.Set(parse(t, p.OrderNo), "pending_payment")
-	pgtest.Eventually(t, 5*time.Second, func() bool { return a.swept("persisted") == 1 }, "the first sweeps")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return a.swept("persisted") == 1 }, "the first sweeps")
 	if b.swept("persisted") != 0 || holder() != first {
 		t.Fatal("both sweep")
 	}
 	stop()
-	pgtest.Eventually(t, 5*time.Second, func() bool { h := holder(); return h != "" && h != first }, "the second takes over")
+	pgtest.Eventually(t, 30*time.Second, func() bool { h := holder(); return h != "" && h != first }, "the second takes over")
 }

@@ -219,7 +219,7 @@ func TestOpenBreakerSendsNoRequests(t *testing.T) {
 				}
 			}
 			stub.Be(verifiertest.Fine)
-			pgtest.Eventually(t, 10*time.Second, b.verifier.Available, "the breaker has closed")
+			pgtest.Eventually(t, 30*time.Second, b.verifier.Available, "the breaker has closed")
 			w := b.challenge(Verifier, sub).Verifier
 			if w == nil {
 				t.Fatal("no widget when the provider is back")
@@ -243,7 +243,7 @@ func TestAClientThatLeavesIsNoOutage(t *testing.T) {
 		asked := stub.Asked()
 		done := make(chan error)
 		go func() { done <- b.Check(ctx, Verifier, rush(7, 42), "verifier:token") }()
-		pgtest.Eventually(t, 5*time.Second, func() bool { return stub.Asked() > asked }, "the provider got the request")
+		pgtest.Eventually(t, 30*time.Second, func() bool { return stub.Asked() > asked }, "the provider got the request")
 		leave()
 		if got := outcome(<-done); got != "human-check-unavailable" {
 			t.Fatalf("a client that left: %s", got)

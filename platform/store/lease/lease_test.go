@@ -68,7 +68,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 	db := pgtest.DB(t)
 	first, _ := acquire(t, db, "x", "a", 20*time.Millisecond)
 	var second lease.Lease
-	pgtest.Eventually(t, 5*time.Second, func() (ok bool) {
+	pgtest.Eventually(t, 30*time.Second, func() (ok bool) {
 		second, ok = acquire(t, db, "x", "b", 20*time.Millisecond)
 		return ok
 	}, "the lease runs out")
@@ -76,7 +76,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 		t.Fatalf("tokens %d, then %d", first.Token, second.Token)
 	}
 	// It was not acquired since, so it may be renewed after its expiry.
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		var over bool
 		if err := db.QueryRow(t.Context(), `SELECT expires_at <= clock_timestamp() FROM platform.leases`).Scan(&over); err != nil {
 			t.Fatal(err)

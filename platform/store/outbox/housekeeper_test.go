@@ -167,7 +167,7 @@ func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
 	}
 	tidied := make(chan error, 1)
 	go func() { tidied <- outbox.NewHousekeeper(pool, quarter, discard()).Tidy(t.Context()) }()
-	pgtest.Eventually(t, 5*time.Second, func() (waits bool) {
+	pgtest.Eventually(t, 30*time.Second, func() (waits bool) {
 		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
 			AND relation IN ('platform.outbox'::regclass, 'platform.outbox_default'::regclass))`).Scan(&waits)
 		return err == nil && waits

@@ -56,7 +56,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv = start()
-	pgtest.Eventually(t, 20*time.Second, func() bool { return len(got.list()) > 2 }, "the lost event arrives again")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 2 }, "the lost event arrives again")
 	fresh := add(t, pool, "fresh")
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 3 }, "the next event arrives")
 	allSent(t, pool)

@@ -124,7 +124,7 @@ func TestInstanceLockOutlivesItsConnection(t *testing.T) {
 	for range 2 {
 		before := holder(t, url)
 		proxy.forget()
-		pgtest.Eventually(t, 10*time.Second, func() bool { now := holder(t, url); return now != 0 && now != before }, "a new session to take the lock")
+		pgtest.Eventually(t, 30*time.Second, func() bool { now := holder(t, url); return now != 0 && now != before }, "a new session to take the lock")
 	}
 	stop()
 	if err := <-ended; err != nil {

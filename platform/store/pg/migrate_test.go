@@ -70,7 +70,7 @@ func TestMigrationLeavesTheLockQueue(t *testing.T) {
 		migrated <- err
 	}()
 	waits := map[time.Time]bool{}
-	pgtest.Eventually(t, 5*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		var began time.Time
 		if err := tx.QueryRow(t.Context(), `SELECT pg_stat_clear_snapshot()`).Scan(nil); err != nil {
 			return false

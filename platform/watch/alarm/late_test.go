@@ -77,7 +77,7 @@ func TestPostgresThatWasAwayIsAnAlarmAfterwards(t *testing.T) {
 	cut.Store(false)
 	for _, d := range []*alarm.Definition{alarm.PostgresUnreachable, fenced} {
 		var a alarm.Alarm
-		pgtest.Eventually(t, 15*time.Second, func() bool {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
 			if l := raised(t, sees, d); len(l) == 1 {
 				a = l[0]
 			}

@@ -53,12 +53,12 @@ func TestHangingReceiverPausesPosts(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	pgtest.Eventually(t, 10*time.Second, func() bool { return asked.Load() >= 7 }, "two more posts after the first five")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return asked.Load() >= 7 }, "two more posts after the first five")
 	// There is a pause between the fifth and the sixth post, and another one after
 	// that.
 	if took, least := time.Since(began), 5*timeout+2*6*pause; took < least {
 		t.Errorf("a hanging receiver got seven posts within %s, want at least %s", took, least)
 	}
 	answers.Store(true)
-	pgtest.Eventually(t, 10*time.Second, func() bool { return told.Load() >= incidents }, "every incident is posted")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return told.Load() >= incidents }, "every incident is posted")
 }

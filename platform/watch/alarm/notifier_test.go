@@ -108,11 +108,11 @@ func TestEachIncidentIsPostedOnce(t *testing.T) {
 	r := newReceiver(t, 3)
 	raise(t, pool, letter, "inventory-release-closed", "out of memory")
 	stop := r.notify(pool)
-	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted == 1 }, "the alarm is accepted")
+	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted == 1 }, "the alarm is accepted")
 	if refused, _ := r.count(); refused != 3 {
 		t.Errorf("%d attempts were refused, want 3", refused)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return untold(t, pool) == 0 }, "the acceptance is stored")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return untold(t, pool) == 0 }, "the acceptance is stored")
 	stop()
 
 	// Another process continues where it stopped, together with a third.
@@ -120,7 +120,7 @@ func TestEachIncidentIsPostedOnce(t *testing.T) {
 	r.notify(pool)
 	raise(t, pool, letter, "inventory-release-closed", "") // the same incident
 	raise(t, pool, slow, "refund 1", "")
-	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "the other alarm is accepted")
+	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "the other alarm is accepted")
 
 	for _, sql := range []string{
 		`UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '2 hours'`,
@@ -132,9 +132,9 @@ func TestEachIncidentIsPostedOnce(t *testing.T) {
 		}
 	}
 	raise(t, pool, slow, "refund 1", "")
-	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted == 3 }, "the returned alarm is accepted")
+	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted == 3 }, "the returned alarm is accepted")
 	raise(t, pool, failed, "refund 2", "")
-	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted == 4 }, "the last alarm is accepted")
+	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted == 4 }, "the last alarm is accepted")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if first, third := r.accepted[0], r.accepted[2]; first != "1-1 test-letter" || !strings.HasSuffix(third, "-2 test-slow") {
@@ -157,8 +157,8 @@ func TestReceiverThatDoesNotAnswerIsAnAlarm(t *testing.T) {
 	r := newReceiver(t, 6)
 	raise(t, pool, tooFew, "item 1", "")
 	r.notify(pool)
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(list(t, pool, alarm.Filter{Code: alarm.WebhookFailing.Code})) == 1 }, "the alarm about the webhook")
-	pgtest.Eventually(t, 20*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "both are posted eventually")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(list(t, pool, alarm.Filter{Code: alarm.WebhookFailing.Code})) == 1 }, "the alarm about the webhook")
+	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "both are posted eventually")
 }
 
 // A process that dies between its claim and the receiver's answer leaves the
@@ -178,11 +178,11 @@ func TestClaimOfADeadProcessRunsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.notify(pool)
-	pgtest.Eventually(t, 10*time.Second, func() bool { _, accepted := r.count(); return accepted >= 1 }, "the alarm is posted")
+	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted >= 1 }, "the alarm is posted")
 	if took := time.Since(began); took < claimed {
 		t.Errorf("posted after %s although another process had claimed it", took)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return untold(t, pool) < 2 }, "the post is marked")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return untold(t, pool) < 2 }, "the post is marked")
 	if _, accepted := r.count(); accepted != 1 || untold(t, pool) != 1 {
 		t.Errorf("%d alarms were posted and %d were not, want the acknowledged one not posted", accepted, untold(t, pool))
 	}

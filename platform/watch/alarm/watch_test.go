@@ -71,9 +71,9 @@ func TestFindingIsRaisedWhenItHasLasted(t *testing.T) {
 	}
 	began := time.Now()
 	first := watch(t, pool, probe)
-	pgtest.Eventually(t, 10*time.Second, func() bool { return looks.Load() > 0 }, "the first look")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return looks.Load() > 0 }, "the first look")
 	watch(t, pool, probe)
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(raised(t, pool, fenced)) == 1 }, "the alarm")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised(t, pool, fenced)) == 1 }, "the alarm")
 	if took := time.Since(began); took < 240*time.Millisecond {
 		t.Errorf("raised after %s", took)
 	}
@@ -96,7 +96,7 @@ func TestFullStreamOfGrantsIsAnAlarm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pgtest.Eventually(t, 15*time.Second, func() bool { return len(raised(t, pool, alarm.GrantsFull)) == 1 }, "the alarm")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised(t, pool, alarm.GrantsFull)) == 1 }, "the alarm")
 	if l := raised(t, pool, alarm.BusUnhealthy); len(l) != 0 {
 		t.Errorf("a full stream is unhealthy: %+v", l)
 	}
@@ -121,7 +121,7 @@ func TestBusThatIsUnwellIsAnAlarm(t *testing.T) {
 	b := bustest.Open(t, func(c *bus.Config) { c.URL = srv.ClientURL() })
 	watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well})...)
 	stop()
-	pgtest.Eventually(t, 15*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		l := raised(t, pool, alarm.BusUnhealthy)
 		return len(l) == 1 && strings.HasPrefix(l[0].Subject, "instance a on ") && l[0].Detail != ""
 	}, "the alarm")
@@ -137,7 +137,7 @@ func TestRedisThatIsAwayIsAnAlarm(t *testing.T) {
 		probes[i].For /= 10 // the tolerance for a failover is not tested here
 	}
 	watch(t, pool, probes...)
-	pgtest.Eventually(t, 15*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		l := raised(t, pool, alarm.RedisUnreachable)
 		return len(l) == 1 && strings.HasPrefix(l[0].Subject, "instance a on ")
 	}, "the alarm")
@@ -154,7 +154,7 @@ func TestDiskWithoutRoomIsAnAlarm(t *testing.T) {
 	}
 	stop := watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well, StreamDir: dir, StreamBytes: 2 << 20})...)
 	watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well, StreamDir: t.TempDir(), StreamBytes: 1 << 62})...)
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(raised(t, pool, alarm.DiskNearlyFull)) == 1 }, "the alarm")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised(t, pool, alarm.DiskNearlyFull)) == 1 }, "the alarm")
 	if l := raised(t, pool, alarm.DiskNearlyFull); l[0].Subject == "disk of "+dir {
 		t.Errorf("raised about a disk with room: %+v", l)
 	}
@@ -175,7 +175,7 @@ func TestBrokenBooksAreAnAlarm(t *testing.T) {
 			return all, nil
 		}},
 	}))
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(raised(t, pool, alarm.BooksBroken)) == 20 }, "a bounded number of alarms")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised(t, pool, alarm.BooksBroken)) == 20 }, "a bounded number of alarms")
 	for _, a := range raised(t, pool, alarm.BooksBroken) {
 		n, err := strconv.Atoi(strings.TrimPrefix(a.Subject, "I1 item "))
 		if err != nil || n >= 20 || a.Detail != "never oversold: 11 units are in live orders, the total is 10." {

@@ -57,7 +57,7 @@ func TestFailingHandlerLeavesDeadLetterAndAlarm(t *testing.T) {
 		}
 		return list
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "the dead letter is kept")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "the dead letter is kept")
 	l := letters()[0]
 	if l.Consumer != "effect" || l.Subject != "events.a" || l.MessageID != id.String() || string(l.Payload) != "payload" ||
 		!strings.Contains(l.Error, "broken text") || l.Attempts != 2 {
@@ -71,7 +71,7 @@ func TestFailingHandlerLeavesDeadLetterAndAlarm(t *testing.T) {
 	if err := b.Publish(t.Context(), "events.a", ids.New(), nil); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 2 }, "the second dead letter is kept")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 2 }, "the second dead letter is kept")
 	if n := handled.Load(); n != 4 {
 		t.Errorf("handled %d times, want 4", n)
 	}

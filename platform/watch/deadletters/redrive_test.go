@@ -61,7 +61,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 	}
 	again := func() {
 		t.Helper()
-		pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
+		pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
 		l := letters()[0]
 		if l.Consumer != "broken" || l.Subject != "events.order.paid" || l.MessageID != id.String() || string(l.Payload) != "payload" {
 			t.Fatalf("letter %+v", l)
@@ -77,7 +77,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		}
 	}
 	again() // fails again and is stored again
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "it failed again")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "it failed again")
 	repaired.Store(true)
 	again()
 	select {
@@ -141,7 +141,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	if err := b.Publish(t.Context(), "grants.7", ids.New(), []byte("a batch")); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
 	l := letters()[0]
 	if err := deadletters.Redrive(t.Context(), pool, gone, l.ID); err == nil {
 		t.Error("redriven without a bus")

@@ -229,7 +229,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 			redriven.Add(int64(n))
 		})
 	}
-	pgtest.Eventually(t, 10*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%DELETE FROM platform.dead_letters%'`) == 2
 	}, "both desks want the first letter")
 	if err := first.Rollback(t.Context()); err != nil {

@@ -63,7 +63,7 @@ func TestPushesDuringAPaymentDoNotPayAgain(t *testing.T) {
 	for range 5 {
 		winner.heard(statusPending, true, time.Millisecond)
 	}
-	pgtest.Eventually(t, 5*time.Second, func() bool { return len(f.lines[0]) == 0 }, "the poller has received the news")
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(f.lines[0]) == 0 }, "the poller has received the news")
 	close(release)
 	f.winners.Wait()
 	if n := starts.Load(); n != 1 {

@@ -111,7 +111,7 @@ func TestServersEndWithAKilledProcess(t *testing.T) {
 	if err := user.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 20*time.Second, func() bool {
+	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, err := os.Stat(host(t, database))
 		left, readErr := os.ReadDir(temp)
 		return errors.Is(err, fs.ErrNotExist) && readErr == nil && len(left) == 0 && !works(t, database)
