@@ -467,7 +467,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 		return nil, err
 	}
 	s.app.OnStop("readiness", s.set.Stop.Notice)
-	ops.Serve(httpx.Ops(s.registry, s.app.Readiness))
+	ops.Serve(httpx.Ops(ops.Host(), s.registry, s.app.Readiness))
 	public.Serve(s.identity.Router)
 	return parts.Died, nil
 }

@@ -25,6 +25,7 @@ const (
 // separate steps, so that a taken port is reported before anything else starts.
 type Server struct {
 	srv       *http.Server
+	host      string
 	listeners []net.Listener
 	wg        sync.WaitGroup
 	log       *slog.Logger
@@ -39,8 +40,9 @@ func Listen(ctx context.Context, addr string, log *slog.Logger) (*Server, error)
 	if err != nil {
 		return nil, fmt.Errorf("httpx: listen on %s: %w", addr, err)
 	}
+	host, _, _ := net.SplitHostPort(addr) // it could be bound
 	s := &Server{
-		log:       log,
+		log: log, host: host,
 		listeners: []net.Listener{first},
 		srv: &http.Server{
 			ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
@@ -57,6 +59,9 @@ func Listen(ctx context.Context, addr string, log *slog.Logger) (*Server, error)
 
 // Addr is the first bound address.
 func (s *Server) Addr() string { return s.listeners[0].Addr().String() }
+
+// Host is the host that Listen was given, which may be a name or empty.
+func (s *Server) Host() string { return s.host }
 
 // Serve starts serving h and returns immediately. Call it once.
 func (s *Server) Serve(h http.Handler) {

@@ -3,8 +3,12 @@ package httpx
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,9 +31,13 @@ type component struct {
 }
 
 // Ops is the handler of the operations listener: liveness, readiness of each
-// component, metrics and profiles. It never shares an address with shoppers.
-// readiness returns each component's error, nil for a healthy one.
-func Ops(registry *prometheus.Registry, readiness func(context.Context) map[string]error) http.Handler {
+// component, metrics and profiles. It never shares an address with shoppers,
+// answers only GET and HEAD, and refuses requests of web pages, see ownHost. host
+// is the host of --ops-listen. readiness returns each component's error, nil for a
+// healthy one.
+//
+// The profile cmdline is left out: a command line may contain the signing key.
+func Ops(host string, registry *prometheus.Registry, readiness func(context.Context) map[string]error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -53,9 +61,41 @@ func Ops(registry *prometheus.Registry, readiness func(context.Context) map[stri
 	// must not suppress the others, which are needed most then.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin": // not a browser, the address bar, a link of the profiles' index
+		default:
+			http.Error(w, "this address answers no other site's pages", http.StatusForbidden)
+			return
+		}
+		if !ownHost(r.Host, host) {
+			http.Error(w, "ask by IP address, or name this host in --ops-listen", http.StatusMisdirectedRequest)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// privateZones are the top-level domains that the public DNS never delegates.
+var privateZones = []string{"internal", "local", "localhost"}
+
+// ownHost reports whether a Host header can be of a client that meant this
+// machine. A web page whose name is pointed at a private address after it was
+// loaded (DNS rebinding) has a name of the public DNS there. Addresses, names
+// without a dot as in a container network, names in a private zone, and the
+// configured host are our own; a probe may send none.
+func ownHost(header, configured string) bool {
+	host := header
+	if name, _, err := net.SplitHostPort(header); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return !strings.Contains(host, ".") || strings.EqualFold(host, configured) ||
+		slices.Contains(privateZones, host[strings.LastIndexByte(host, '.')+1:])
 }
