@@ -40,7 +40,7 @@ func TestServerDeliversAlarmToWebhook(t *testing.T) {
 	if err := alarm.BooksBroken.Raise(t.Context(), conn, "item 17", "One unit is missing."); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for found := false; !found; {
 		select {
 		case body := <-told:

@@ -213,7 +213,7 @@ func sigkill(t *testing.T, pid string) {
 // shortly returns a context for one query of a store.
 func shortly(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -309,7 +309,7 @@ func get(t *testing.T, url string) int {
 // fetch reads a URL that needs no token.
 func fetch(t *testing.T, url string) (status int, body []byte) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

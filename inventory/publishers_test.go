@@ -162,7 +162,7 @@ func TestOneWaitForAllItemsAfterARestartOfRedis(t *testing.T) {
 			t.Errorf("the change is from %q to %q", c.from, c.to)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for _, item := range []Item{first, second} {
 		if err := b.Load(ctx, item.ID); err != nil {

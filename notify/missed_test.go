@@ -25,7 +25,7 @@ func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
 	}
 	before := b.connect(t, 7)
 	b.service.Subscriptions()[0].Missed()
-	reading, done := context.WithTimeout(t.Context(), 5*time.Second)
+	reading, done := context.WithTimeout(t.Context(), 30*time.Second)
 	defer done()
 	if _, _, err := before.Read(reading); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
 		t.Fatalf("closed with %v, want 1013", err)

@@ -91,7 +91,7 @@ func (b bundle) connect(t *testing.T, user int64) *websocket.Conn {
 
 func read(t *testing.T, conn *websocket.Conn) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_, raw, err := conn.Read(ctx)
 	if err != nil {

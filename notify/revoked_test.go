@@ -68,7 +68,7 @@ func (b bundle) as(t *testing.T, user, login int64) (*websocket.Conn, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_, first, err := conn.Read(ctx)
 	if err == nil && !strings.Contains(string(first), `"hello"`) {

@@ -64,7 +64,7 @@ func FuzzFirstMessage(f *testing.F) {
 	f.Add([]byte("\xff\xfe"), true)
 	f.Add([]byte(strings.Repeat("[", 9<<10)), false)
 	f.Fuzz(func(t *testing.T, message []byte, text bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		conn, _, err := websocket.Dial(ctx, b.url, nil)
 		if err != nil {

@@ -217,7 +217,7 @@ func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
 	if !s.pay(no) {
 		t.Fatal("not paid")
 	}
-	pgtest.Eventually(t, 2*time.Second, func() bool {
+	pgtest.Eventually(t, 3*time.Second, func() bool {
 		o, _, err := s.Get(t.Context(), no)
 		return err == nil && o.Status == orderevent.StatusPaid
 	}, "the payment shows")

@@ -129,7 +129,7 @@ func TestExpiryDoesNotWaitForAHangingBank(t *testing.T) {
 	go func() { defer close(swept); s.sweep(e) }()
 	select {
 	case <-swept:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("the sweep waits for the bank")
 	}
 	<-banks.asked

@@ -50,7 +50,7 @@ func (a *attempt) wait(t *testing.T) verdict {
 	select {
 	case <-a.done:
 		return a.verdict
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("an attempt was never answered")
 		return verdict{}
 	}

@@ -16,7 +16,7 @@ import (
 func (y *bundle) published(n int) map[ids.ID]seckillevent.Grant {
 	y.T.Helper()
 	grants := map[ids.ID]seckillevent.Grant{}
-	ctx, cancel := context.WithTimeout(y.T.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(y.T.Context(), 30*time.Second)
 	defer cancel()
 	err := y.Bus.ConsumeGrants(ctx, func(_ context.Context, batch []bus.Msg) {
 		for _, m := range batch {

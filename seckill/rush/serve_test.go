@@ -53,7 +53,7 @@ func TestFencedItemIsHealed(t *testing.T) {
 		if err := y.Stock.Load(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(10 * time.Second): // the lane requests the check just after it has answered
+	case <-time.After(30 * time.Second): // the lane requests the check just after it has answered
 		t.Fatal("no Load of the item was requested")
 	}
 	if a := i.send(p.Path); a.Status != http.StatusAccepted {

@@ -80,7 +80,7 @@ func subscribe(t testing.TB, b *bus.Bus, dead bus.DeadLetters, subs ...bus.Subsc
 		t.Fatalf("subscribe: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		stop(ctx)
 	})

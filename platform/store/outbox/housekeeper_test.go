@@ -106,7 +106,7 @@ func TestHousekeeperRunsUntilItsContextEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("Run did not return")
 	}
 }
@@ -186,7 +186,7 @@ func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
 		if !pg.LockTimedOut(err) {
 			t.Errorf("tidy: %v, want a lock time-out", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the housekeeper still waits for its lock")
 	}
 	if err := dump.Rollback(t.Context()); err != nil {

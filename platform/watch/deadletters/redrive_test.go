@@ -85,7 +85,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		if m.ID != id || m.Subject != "events.order.paid" || string(m.Data) != "payload" || m.Attempt != 1 {
 			t.Fatalf("redriven as %+v", m)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the redriven message did not arrive")
 	}
 	if n := others.Load(); n != 1 {
@@ -157,7 +157,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 		if m.Subject != "grants.7" || string(m.Data) != "a batch" || m.ID.String() == l.MessageID {
 			t.Errorf("redriven as %s %q under %s", m.Subject, m.Data, m.ID)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the redriven message did not arrive")
 	}
 	if n := len(letters()); n != 0 {

@@ -204,7 +204,7 @@ func TestUnexpectedExitOfAServerIsReported(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != CodeChildEnded || e.Sentence != want {
 			t.Errorf("got %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the exit of Redis was not reported")
 	}
 }

@@ -50,7 +50,7 @@ func assertRestarted(t *testing.T, s *Stack, restarts <-chan Restart, cause stri
 			}
 		case err := <-s.Died():
 			t.Fatalf("given up: %v", err)
-		case <-time.After(20 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatalf("restarted within 20 s: %v", seen)
 		}
 	}
@@ -116,7 +116,7 @@ func TestServerThatCannotStartAgain(t *testing.T) {
 			if !errors.As(err, &e) || e.Code != CodeChildFailed || e.Sentence != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("not given up")
 		}
 	}
