@@ -164,7 +164,7 @@ func TestTheDocumentIsStableAndServed(t *testing.T) {
 func TestReadinessNamesTheComponentAtFault(t *testing.T) {
 	t.Parallel()
 	var redis error
-	h := httpx.Ops("", nil, func(context.Context) map[string]error { return map[string]error{"postgres": nil, "redis": redis} })
+	h := httpx.Ops("example.com", nil, func(context.Context) map[string]error { return map[string]error{"postgres": nil, "redis": redis} })
 	for _, step := range []struct {
 		redis  error
 		status int
@@ -196,7 +196,7 @@ func TestAMetricThatCannotBeReadLeavesTheOthers(t *testing.T) {
 	fine := prometheus.NewCounter(prometheus.CounterOpts{Name: "fine_total", Help: "Fine."})
 	registry.MustRegister(fine, unreadable{prometheus.NewDesc("alarms", "Alarms.", nil, nil)})
 	w := httptest.NewRecorder()
-	httpx.Ops("", registry, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	httpx.Ops("example.com", registry, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "fine_total 0") {
 		t.Errorf("GET /metrics = %d %s", w.Code, w.Body)
 	}
