@@ -35,7 +35,7 @@ CREATE INDEX wechat_union ON account.wechat_identities (union_id) WHERE union_id
 -- code itself is not here, only its HMAC under a key that is not in the
 -- database.
 CREATE TABLE account.sms_codes (
-    phone      text        NOT NULL,
+    phone      text        NOT NULL CHECK (phone ~ '^\+[1-9][0-9]{6,14}$'),
     -- bind adds the phone to an account that has none.
     purpose    text        NOT NULL CHECK (purpose IN ('login', 'register', 'reset', 'erase', 'bind')),
     code_hash  bytea       NOT NULL,

@@ -31,9 +31,10 @@ CREATE TABLE auth.qr_logins (
     poll_hash      bytea       NOT NULL CHECK (octet_length(poll_hash) = 32),
     scan_hash      bytea       CHECK (octet_length(scan_hash) = 32),
     status         text        NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'scanned', 'confirmed', 'denied', 'claimed')),
-    device_kind    text        NOT NULL,
-    device_id      text        NOT NULL,
-    device_name    text        NOT NULL,
+    -- As in account.logins.
+    device_kind    text        NOT NULL CHECK (device_kind IN ('web', 'ios', 'android', 'wechat', 'desktop', 'other')),
+    device_id      text        NOT NULL CHECK (octet_length(device_id) <= 128),
+    device_name    text        NOT NULL CHECK (length(device_name) <= 64),
     address        inet,
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at     timestamptz NOT NULL,

@@ -43,8 +43,7 @@ func newRouter(t *testing.T, with ...httpx.Option) (*httpx.Router, *auth.Tokens)
 // newRouterFor is newRouter with the test's tokens.
 func newRouterFor(t *testing.T, tokens *auth.Tokens, with ...httpx.Option) *httpx.Router {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry(), with...)
+	rt := httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry(), with...)
 	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", Summary: "Echo", Role: auth.Shopper},
 		func(ctx context.Context, in *echoInput) (*echoOutput, error) {
 			switch in.ID {

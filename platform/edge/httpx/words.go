@@ -138,9 +138,18 @@ func plainNumber(sentence string) string {
 // jsonFormat is how bodies are written and read.
 var jsonFormat = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: readJSON}
 
+func init() {
+	// encoding/json finds a struct's field by its name in any case. The schema must
+	// see each member under the name of the field that it sets; process-wide, like
+	// the messages.
+	huma.ValidateStrictCasing = true
+}
+
 // readJSON parses a body, twice for each request: into a tree for the schema check,
-// where numbers keep their digits, and into the handler's input. Its errors are
-// sentences, or begin with the location of the invalid field, see inOurWords.
+// where numbers keep their digits, and into the handler's input. It refuses a body
+// whose two readings could differ: of a repeated name the tree keeps the last value,
+// and a struct merges all of them. Its errors are sentences, or begin with the
+// location of the invalid field, see inOurWords.
 func readJSON(body []byte, into any) error {
 	tree, ok := into.(*any)
 	if !ok {
@@ -154,7 +163,7 @@ func readJSON(body []byte, into any) error {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("The body has extra data after its JSON, from byte %d on.", dec.InputOffset()) //nolint:err113,revive,staticcheck // a sentence for the client
 	}
-	return nil
+	return distinct(body)
 }
 
 // asText reports where a body stops being JSON, without quoting it.

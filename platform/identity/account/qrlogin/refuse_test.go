@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -272,5 +273,23 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 	a = i.confirms(t, phone)
 	if got := overtaken(a, "Claim", func() answer { return i.polled(t, a, "") }); got.body.Status != "expired" || got.body.Tokens != nil {
 		t.Errorf("a claim that was overtaken: %s", got.raw)
+	}
+}
+
+// A device's kind in another case used to pass the schema's list of kinds, whatever
+// its length. The table refuses it too.
+func TestAttackOversizedDeviceIsNotStored(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	huge := strings.Repeat("x", 61<<10)
+	for _, body := range []string{`{"device":{"Kind":"` + huge + `"}}`, `{"device":{"kind":"web","Kind":"` + huge + `"}}`} {
+		i.call(t, http.MethodPost, "", body).is(t, "a kind in another case", http.StatusUnprocessableEntity, "invalid")
+	}
+	i.call(t, http.MethodPost, "", `{"device":{"kind":"web","kind":"ios"}}`).is(t, "two kinds", http.StatusBadRequest, "bad-request")
+	_, err := s.db.Exec(t.Context(), `INSERT INTO auth.qr_logins (id, poll_hash, device_kind, device_id, device_name, expires_at)
+		VALUES (gen_random_uuid(), sha256('x'), $1, '', '', now())`, huge)
+	if !pg.ViolatesCheck(err, "qr_logins_device_kind_check") {
+		t.Errorf("the table stores a kind of %d bytes: %v", len(huge), err)
 	}
 }
