@@ -31,7 +31,7 @@ func (c *rushers) checkAfterCrashes(s *mortal) {
 
 	// Every answered attempt must be known without a further request.
 	ends := func(p *rusher) {
-		if p.told && !c.follow(p, 15*time.Second) {
+		if p.told && !c.follow(p, time.Minute) { // promised for a minute after any fault heals
 			t.Errorf("no outcome for %s", p)
 		}
 	}
@@ -39,7 +39,7 @@ func (c *rushers) checkAfterCrashes(s *mortal) {
 	// Then every shopper retries: an answered one must get the same answer, the
 	// others a final one.
 	c.each(func(p *rusher) {
-		if !within(15*time.Second, func() bool {
+		if !within(time.Minute, func() bool {
 			r := c.rush(p)
 			return p.told || p.final || r.HTTP == http.StatusForbidden
 		}) {

@@ -46,7 +46,7 @@ func TestDeadItemDelaysNoOtherItem(t *testing.T) {
 	healthy, _ := b.loaded(onSale(2, 3))
 	closed := b.closedOrder(healthy, 1)
 	b.breakUsers(dead)
-	broker := bustest.Open(t)
+	broker := bustest.Open(t, func(c *bus.Config) { c.PublishDeadline = time.Minute }) // for 1,100 publishes at once on a busy machine
 	var events []bus.Outgoing
 	publish := func(o orderevent.Order) {
 		t.Helper()
