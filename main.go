@@ -77,7 +77,8 @@ type settings struct {
 
 // Check validates settings that involve two packages.
 func (s *settings) Check() error {
-	return s.Identity.Human.CheckPages(s.Addresses.PublicURL)
+	_, _, err := s.Identity.Requests.Connections(httpx.OpenFiles(), s.Push.MaxSockets)
+	return errors.Join(err, s.Identity.Human.CheckPages(s.Addresses.PublicURL))
 }
 
 // practice sets the additions of run: its shop has no contract with a payment
@@ -440,12 +441,17 @@ func (s *settings) serve(ctx context.Context, io cli.Streams, start cli.Stack, s
 // up binds first, so that a port in use is reported before anything is started,
 // and begins to answer last, when everything is ready.
 func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) error) (<-chan error, error) {
-	public, err := httpx.Listen(ctx, s.set.Addresses.Listen, s.log)
+	bounds, sockets, err := s.set.Identity.Requests.Connections(httpx.OpenFiles(), s.set.Push.MaxSockets)
+	if err != nil {
+		return nil, err
+	}
+	bounds.Metrics, s.set.Push.MaxSockets = s.registry, sockets
+	public, err := httpx.Listen(ctx, s.set.Addresses.Listen, bounds, s.log)
 	if err != nil {
 		return nil, embedded.PortError("--listen", s.set.Addresses.Listen, err)
 	}
 	s.app.OnStop("public address", public.Shutdown)
-	ops, err := httpx.Listen(ctx, s.set.Addresses.OpsListen, s.log)
+	ops, err := httpx.Listen(ctx, s.set.Addresses.OpsListen, httpx.OpsConnections(), s.log)
 	if err != nil {
 		return nil, embedded.PortError("--ops-listen", s.set.Addresses.OpsListen, err)
 	}

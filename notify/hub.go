@@ -38,7 +38,7 @@ func (h *hub) shard(user int64) *shard {
 // add registers a socket; it returns false if the user or the instance has too
 // many or the hub is closing.
 func (h *hub) add(s *socket) bool {
-	if h.count.Add(1) > int64(h.cfg.MaxSockets) {
+	if n := h.count.Add(1); h.cfg.MaxSockets > 0 && n > int64(h.cfg.MaxSockets) {
 		h.count.Add(-1)
 		return false
 	}

@@ -209,7 +209,7 @@ func TestLoopbackIsBoundOnBothFamiliesAndDrains(t *testing.T) {
 		<-release
 		_, _ = io.WriteString(w, "done")
 	})
-	s, err := httpx.Listen(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	s, err := httpx.Listen(t.Context(), "127.0.0.1:0", httpx.Connections{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,14 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Server serves one handler on one or two listeners. Binding and serving are
-// separate steps, so that a taken port is reported before anything else starts.
+// Server serves one handler on one or two listeners, which share their bounds.
+// Binding and serving are separate steps, so that a taken port is reported before
+// anything else starts.
 type Server struct {
 	srv       *http.Server
 	host      string
 	listeners []net.Listener
+	conns     *connections
 	wg        sync.WaitGroup
 	log       *slog.Logger
 }
@@ -34,7 +36,7 @@ type Server struct {
 // Listen binds addr, host:port. A loopback IPv4 address is bound on [::1] too,
 // because browsers resolve localhost to either; without IPv6 that step is skipped.
 // The returned error is the operating system's, wrapped.
-func Listen(ctx context.Context, addr string, log *slog.Logger) (*Server, error) {
+func Listen(ctx context.Context, addr string, bounds Connections, log *slog.Logger) (*Server, error) {
 	var lc net.ListenConfig
 	first, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -43,6 +45,7 @@ func Listen(ctx context.Context, addr string, log *slog.Logger) (*Server, error)
 	host, _, _ := net.SplitHostPort(addr) // it could be bound
 	s := &Server{
 		log: log, host: host,
+		conns:     newConnections(bounds, log),
 		listeners: []net.Listener{first},
 		srv: &http.Server{
 			ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
@@ -54,6 +57,7 @@ func Listen(ctx context.Context, addr string, log *slog.Logger) (*Server, error)
 			s.listeners = append(s.listeners, second)
 		}
 	}
+	s.srv.ConnState = s.conns.track
 	return s, nil
 }
 
@@ -68,7 +72,7 @@ func (s *Server) Serve(h http.Handler) {
 	s.srv.Handler = h
 	for _, l := range s.listeners {
 		s.wg.Go(func() {
-			if err := s.srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			if err := s.srv.Serve(limited{l, s.conns}); err != nil && !errors.Is(err, http.ErrServerClosed) {
 				s.log.Error("listener failed", "address", l.Addr().String(), "error", err)
 			}
 		})

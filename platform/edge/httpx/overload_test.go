@@ -43,7 +43,7 @@ func TestAtThreeTimesTheCapacity(t *testing.T) {
 	rt.Handle(httpx.Critical, http.MethodGet, "/api/v1/orders/{no}", work)
 	rt.Handle(httpx.Sheddable, http.MethodGet, "/api/v1/sessions", work)
 	rt.Handle(httpx.Sheddable, http.MethodGet, "/api/v1/admin/orders", work)
-	srv, err := httpx.Listen(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	srv, err := httpx.Listen(t.Context(), "127.0.0.1:0", httpx.Connections{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func bare(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	ballast := make([]byte, ballastBytes)
 	defer runtime.KeepAlive(ballast)
-	srv, err := httpx.Listen(ctx, "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	srv, err := httpx.Listen(ctx, "127.0.0.1:0", httpx.Connections{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

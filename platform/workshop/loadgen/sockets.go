@@ -11,6 +11,8 @@ import (
 
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
+
+	"stampede/platform/edge/httpx"
 )
 
 // sockets are the WebSockets of the listening shoppers.
@@ -31,7 +33,7 @@ const reservedDescriptors = 512
 // MostSockets returns how many sockets this process's descriptors allow beside
 // that many connections.
 func MostSockets(connections int) int {
-	return max(0, descriptorLimit()-connections-reservedDescriptors)
+	return max(0, httpx.OpenFiles()-connections-reservedDescriptors)
 }
 
 // Listen opens a WebSocket for each of the first n shoppers. They listen until

@@ -1,0 +1,355 @@
+package httpx
+
+import (
+	"cmp"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Connections bound the connections of a Server, WebSockets included; 0 is no limit.
+// A connection above a bound takes the place of the one that has been idle for
+// longest; if none is idle, it is closed. Idle is a connection on which the server
+// waits for the next request, or for the end of a request's header.
+type Connections struct {
+	Total int
+	// OfAddress bounds the connections of one IPv4 address, which a mobile carrier
+	// shares among its customers, and of one IPv6 /56, the network of a household or
+	// an office. A /64, of which each device of a mobile carrier has one, gets half.
+	OfAddress int
+	// Proxies have no bound of their own: a connection of theirs carries many
+	// clients. Neither has this machine.
+	Proxies Proxies
+	// Metrics receives the listener's metrics; nil if there is none.
+	Metrics prometheus.Registerer
+}
+
+const (
+	// writeTimeout is how long a client may take to receive writeStep, in addition
+	// to what the kernel buffers: 1.6 KiB a second is slower than any phone whose
+	// shopper still waits.
+	writeTimeout = 20 * time.Second
+	writeStep    = 32 << 10
+	// rearms is how often within writeTimeout a busy connection's deadline is set
+	// again, which saves most writes that call.
+	rearms = 4
+	// mostEvicted bounds how many connections one search closes. A search looks at
+	// every connection, so it closes some in advance.
+	mostEvicted = 256
+	// searchAgain is the time after a search that found no idle connection in which
+	// another one would only cost time.
+	searchAgain = 10 * time.Millisecond
+	// warnEvery bounds the log lines of a flood.
+	warnEvery = time.Minute
+)
+
+// connections are a server's open connections. Safe for concurrent use.
+type connections struct {
+	bounds  Connections
+	exempt  func(netip.Addr) bool // from the bound of an address
+	patient time.Duration         // writeTimeout except in tests
+	began   time.Time
+	log     *slog.Logger
+	warned  atomic.Int64 // since began
+
+	mu       sync.Mutex
+	all      group
+	networks map[netip.Prefix]*group
+
+	evicted, refused *prometheus.CounterVec // by bound
+}
+
+// group is the connections of one bound.
+type group struct {
+	members map[*conn]struct{}
+	barren  time.Duration // when a search found no idle member, since began
+}
+
+func newConnections(bounds Connections, log *slog.Logger) *connections {
+	l := &connections{
+		bounds: bounds, patient: writeTimeout, began: time.Now(), log: log,
+		all: group{members: map[*conn]struct{}{}, barren: -searchAgain}, networks: map[netip.Prefix]*group{},
+	}
+	l.exempt = func(a netip.Addr) bool { return !a.IsValid() || a.IsLoopback() || bounds.Proxies.trusts(a) }
+	l.warned.Store(int64(-warnEvery))
+	auto := promauto.With(bounds.Metrics)
+	l.evicted = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "stampede_http_connections_evicted_total",
+		Help: "Idle connections closed in favor of new ones, by the bound that was reached: total or address.",
+	}, []string{"bound"})
+	l.refused = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "stampede_http_connections_refused_total",
+		Help: "Connections closed at once because a bound was reached and none was idle, by bound: total or address.",
+	}, []string{"bound"})
+	for _, bound := range []string{byTotal, byAddress} { // exported from the first scrape on, so that the first rate is right
+		l.evicted.WithLabelValues(bound)
+		l.refused.WithLabelValues(bound)
+	}
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stampede_http_connections", Help: "Open connections of shoppers and operators, WebSockets included."},
+		func() float64 { return float64(l.open()) })
+	return l
+}
+
+// The bounds as the metrics' label.
+const (
+	byTotal   = "total"
+	byAddress = "address"
+)
+
+func (l *connections) open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all.members)
+}
+
+// limited is a listener whose connections are bounded.
+type limited struct {
+	net.Listener
+	conns *connections
+}
+
+// Accept returns the next connection that may stay.
+func (l limited) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // net/http looks for a temporary net.Error
+		}
+		if c := l.conns.admit(raw); c != nil {
+			return c, nil
+		}
+		_ = raw.Close()
+	}
+}
+
+// admit returns the connection under its bounds, or nil if there is no place for it.
+func (l *connections) admit(raw net.Conn) *conn {
+	c := &conn{Conn: raw, list: l}
+	c.armed.Store(int64(-l.patient))
+	c.idle.Store(int64(l.now()))
+	if l.bounds.OfAddress > 0 {
+		if addr := addrOf(raw.RemoteAddr()); !l.exempt(addr) {
+			c.networks = networksOf(addr)
+		}
+	}
+	l.mu.Lock()
+	bound, closing, ok := l.seat(c)
+	l.mu.Unlock()
+	if bound != "" {
+		l.report(bound, c, len(closing), ok)
+	}
+	for _, old := range closing {
+		_ = old.Conn.Close() // its goroutine ends with an error from reading
+	}
+	if !ok {
+		return nil
+	}
+	return c
+}
+
+// seat registers a connection if its bounds allow it, and returns the bound that was
+// reached, if any, with the connections that must be closed. The caller holds l.mu.
+func (l *connections) seat(c *conn) (bound string, closing []*conn, ok bool) {
+	for i, prefix := range c.networks {
+		g := l.networks[prefix]
+		if g == nil {
+			continue
+		}
+		old, room := l.makeRoom(g, l.ofNetwork(i))
+		if old != nil || !room {
+			bound, closing = byAddress, append(closing, old...)
+		}
+		if !room {
+			return bound, closing, false
+		}
+	}
+	if l.bounds.Total > 0 {
+		old, room := l.makeRoom(&l.all, l.bounds.Total)
+		if old != nil || !room {
+			bound, closing = byTotal, append(closing, old...)
+		}
+		if !room {
+			return bound, closing, false
+		}
+	}
+	l.all.members[c] = struct{}{}
+	for _, prefix := range c.networks {
+		g := l.networks[prefix]
+		if g == nil {
+			g = &group{members: map[*conn]struct{}{}, barren: -searchAgain}
+			l.networks[prefix] = g
+		}
+		g.members[c] = struct{}{}
+	}
+	return bound, closing, true
+}
+
+// ofNetwork is the bound of a connection's network by its position in networksOf.
+func (l *connections) ofNetwork(i int) int {
+	if i == 0 {
+		return l.bounds.OfAddress
+	}
+	return max(1, l.bounds.OfAddress/2)
+}
+
+// networksOf are the networks whose bounds an address counts towards, the larger one
+// first.
+func networksOf(addr netip.Addr) []netip.Prefix {
+	if addr.Is4() {
+		return []netip.Prefix{netip.PrefixFrom(addr, 32)}
+	}
+	site, _ := addr.Prefix(56)   // fits an IPv6 address
+	subnet, _ := addr.Prefix(64) // as above
+	return []netip.Prefix{site, subnet}
+}
+
+// makeRoom unregisters the connections of a group that have been idle for longest if
+// the group is full, and reports whether there is room then. The caller holds l.mu
+// and closes them.
+func (l *connections) makeRoom(g *group, most int) (closing []*conn, room bool) {
+	if len(g.members) < most {
+		return nil, true
+	}
+	now := l.now()
+	if now-g.barren < searchAgain {
+		return nil, false
+	}
+	type idle struct {
+		c     *conn
+		since int64
+	}
+	var all []idle
+	for c := range g.members {
+		if since := c.idle.Load(); since != busy {
+			all = append(all, idle{c, since})
+		}
+	}
+	slices.SortFunc(all, func(a, b idle) int { return cmp.Compare(a.since, b.since) })
+	want := len(g.members) - most + max(1, min(mostEvicted, most/32))
+	for _, i := range all {
+		if len(closing) == want {
+			break
+		}
+		if i.c.idle.CompareAndSwap(i.since, busy) { // else a request has just arrived
+			l.forget(i.c)
+			closing = append(closing, i.c)
+		}
+	}
+	if room = len(g.members) < most; !room {
+		g.barren = now
+	}
+	return closing, room
+}
+
+// forget unregisters a connection; a second call does nothing. The caller holds l.mu.
+func (l *connections) forget(c *conn) {
+	delete(l.all.members, c)
+	for _, prefix := range c.networks {
+		g := l.networks[prefix]
+		if g == nil {
+			continue
+		}
+		if delete(g.members, c); len(g.members) == 0 {
+			delete(l.networks, prefix)
+		}
+	}
+}
+
+func (l *connections) report(bound string, c *conn, evicted int, ok bool) {
+	l.evicted.WithLabelValues(bound).Add(float64(evicted))
+	if !ok {
+		l.refused.WithLabelValues(bound).Inc()
+	}
+	last, now := l.warned.Load(), l.now()
+	if now-time.Duration(last) >= warnEvery && l.warned.CompareAndSwap(last, int64(now)) {
+		l.log.Warn("connections reached their bound", "bound", bound, "address", c.RemoteAddr().String(), "evicted_idle", evicted, "admitted", ok)
+	}
+}
+
+func (l *connections) now() time.Duration { return time.Since(l.began) }
+
+// track is http.Server's ConnState.
+func (l *connections) track(nc net.Conn, state http.ConnState) {
+	c, ok := nc.(*conn)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateIdle:
+		c.idle.Store(int64(l.now()))
+	case http.StateActive, http.StateHijacked:
+		c.idle.Store(busy)
+	case http.StateNew, http.StateClosed:
+	}
+}
+
+// conn is a bounded connection. Every write has a deadline, which moves with the
+// progress, so that a client that receives nothing keeps neither the connection nor
+// its goroutine.
+type conn struct {
+	net.Conn
+	list     *connections
+	networks []netip.Prefix // whose bounds it counts towards
+	idle     atomic.Int64   // since when, since list.began; busy during a request
+	armed    atomic.Int64   // when the write deadline was set, since list.began
+}
+
+const busy = -1
+
+// Write writes p in steps with a deadline each.
+func (c *conn) Write(p []byte) (n int, err error) {
+	for {
+		if now := c.list.now(); now-time.Duration(c.armed.Load()) >= c.list.patient/rearms {
+			if err := c.Conn.SetWriteDeadline(time.Now().Add(c.list.patient)); err != nil {
+				return n, err //nolint:wrapcheck // as net.Conn's
+			}
+			c.armed.Store(int64(now))
+		}
+		m, err := c.Conn.Write(p[:min(len(p), writeStep)])
+		n, p = n+m, p[m:]
+		if err != nil || len(p) == 0 {
+			return n, err //nolint:wrapcheck // as above
+		}
+	}
+}
+
+// SetWriteDeadline does nothing: Write sets the deadlines, and net/http would
+// otherwise remove it after each request.
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline sets the read deadline.
+func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+// CloseWrite is used by net/http to let a client read the answer to a request whose
+// body was not read.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite() //nolint:wrapcheck // as net.Conn's
+	}
+	return nil
+}
+
+// Close closes and unregisters the connection.
+func (c *conn) Close() error {
+	c.list.mu.Lock()
+	c.list.forget(c)
+	c.list.mu.Unlock()
+	return c.Conn.Close() //nolint:wrapcheck // as above
+}
+
+// addrOf is the address of a connection's end; the zero Addr unless it is TCP.
+func addrOf(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap().WithZone("")
+}

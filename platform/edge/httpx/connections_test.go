@@ -1,0 +1,268 @@
+package httpx
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// serving starts a server with bounds, whose loopback clients count like others.
+func serving(t *testing.T, bounds Connections, h http.Handler) *Server {
+	t.Helper()
+	s, err := Listen(t.Context(), "127.0.0.1:0", bounds, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.conns.exempt = func(netip.Addr) bool { return false }
+	s.conns.patient = 50 * time.Millisecond
+	s.Serve(h)
+	t.Cleanup(func() { _ = s.srv.Close(); s.wg.Wait() })
+	return s
+}
+
+var greets = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+
+// dialFrom connects from an address of the loopback network and sends some bytes.
+func dialFrom(t *testing.T, s *Server, from, bytes string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(t.Context(), "tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.WriteString(c, bytes); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const getRoot = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+// ask sends a request on a connection and returns an error unless it is answered.
+func ask(c net.Conn) error {
+	if _, err := io.WriteString(c, getRoot); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "hello" {
+		return fmt.Errorf("answered %q, %w", body, err)
+	}
+	return nil
+}
+
+// TestAttackIdleConnectionsGiveWay opens many times more connections than the server
+// may have: silent ones, ones with half a header, and ones that have been served.
+func TestAttackIdleConnectionsGiveWay(t *testing.T) {
+	t.Parallel()
+	const most = 20
+	s := serving(t, Connections{Total: most}, greets)
+	for range 3 * most {
+		dialFrom(t, s, "127.0.0.1", "")
+		dialFrom(t, s, "127.0.0.1", "GET / HTTP/1.1\r\nHost:")
+		if err := ask(dialFrom(t, s, "127.0.0.1", "")); err != nil {
+			t.Fatalf("a new client: %v", err)
+		}
+		if n := s.conns.open(); n > most {
+			t.Fatalf("%d connections are open, at most %d may be", n, most)
+		}
+	}
+}
+
+// TestAttackOneAddressLeavesRoom: an address at its bound loses its own idle
+// connections, and no other's.
+func TestAttackOneAddressLeavesRoom(t *testing.T) {
+	t.Parallel()
+	s := serving(t, Connections{Total: 40, OfAddress: 10}, greets)
+	shopper := dialFrom(t, s, "127.0.0.2", "")
+	if err := ask(shopper); err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		if err := ask(dialFrom(t, s, "127.0.0.3", "")); err != nil {
+			t.Fatalf("a new connection of the address: %v", err)
+		}
+	}
+	if n := s.conns.open(); n > 11 {
+		t.Errorf("%d connections are open", n)
+	}
+	if err := ask(shopper); err != nil {
+		t.Errorf("the connection of another address: %v", err)
+	}
+}
+
+// TestAttackBusyConnectionsOfOneAddress: requests that do not end cannot be evicted,
+// so further connections of their address are refused and others are served.
+func TestAttackBusyConnectionsOfOneAddress(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}, 5), make(chan struct{})
+	s := serving(t, Connections{Total: 40, OfAddress: 5}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.RemoteAddr, "127.0.0.3:") {
+			entered <- struct{}{}
+			<-release
+		}
+		greets(w, r)
+	}))
+	t.Cleanup(func() { close(release) })
+	for range 5 {
+		dialFrom(t, s, "127.0.0.3", getRoot)
+	}
+	for range 5 {
+		<-entered
+	}
+	if err := ask(dialFrom(t, s, "127.0.0.3", "")); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a sixth connection of the address is open: %v", err)
+	}
+	if err := ask(dialFrom(t, s, "127.0.0.2", "")); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+}
+
+// TestAttackStalledReader: a client that receives nothing does not keep its handler.
+func TestAttackStalledReader(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	s := serving(t, Connections{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		part := make([]byte, 1<<20) // more than the kernel buffers, in the end
+		for {
+			if _, err := w.Write(part); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}))
+	dialFrom(t, s, "127.0.0.1", getRoot)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the write ended with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the handler still writes")
+	}
+}
+
+// TestASlowReaderMakesProgress: the deadline is per step, so an answer may take
+// longer than it as a whole.
+func TestASlowReaderMakesProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, client := net.Pipe()
+		l := newConnections(Connections{}, slog.New(slog.DiscardHandler))
+		const size = 40 * writeStep
+		go func() {
+			_, _ = l.admit(server).Write(make([]byte, size))
+			_ = server.Close()
+		}()
+		began, read, part := time.Now(), 0, make([]byte, writeStep)
+		for {
+			n, err := io.ReadFull(client, part)
+			if read += n; err != nil {
+				break
+			}
+			<-time.After(writeTimeout / 2)
+		}
+		if read != size || time.Since(began) < 10*writeTimeout {
+			t.Errorf("%d bytes arrived in %s", read, time.Since(began))
+		}
+	})
+}
+
+// remote is a connection of which only the address matters.
+type remote struct {
+	net.Conn
+	addr string
+}
+
+func (r remote) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(r.addr), 1))
+}
+func (r remote) Close() error { return nil }
+
+func TestConnectionsCountNetworks(t *testing.T) {
+	t.Parallel()
+	proxies, err := ParseProxies([]string{"10.0.0.0/8"}, XForwardedFor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		addr func(i int) string
+		want int
+	}{
+		"an IPv4 address":           {func(int) string { return "203.0.113.7" }, 8},
+		"IPv4 addresses":            {func(i int) string { return fmt.Sprintf("203.0.113.%d", i) }, 100},
+		"an IPv4 address over IPv6": {func(int) string { return "::ffff:203.0.113.7" }, 8},
+		"addresses of a /64":        {func(i int) string { return fmt.Sprintf("2001:db8::%x", i) }, 4},
+		"subnets of a /56":          {func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 8},
+		"sites":                     {func(i int) string { return fmt.Sprintf("2001:db8:0:%x00::1", i) }, 100},
+		"a trusted proxy":           {func(int) string { return "10.1.2.3" }, 100},
+		"this machine":              {func(int) string { return "127.0.0.1" }, 100},
+		"this machine, over IPv6":   {func(int) string { return "::1" }, 100},
+	} {
+		l := newConnections(Connections{Total: 1000, OfAddress: 8, Proxies: proxies}, slog.New(slog.DiscardHandler))
+		var open []*conn
+		for i := range 100 {
+			c := l.admit(remote{addr: test.addr(i)})
+			if c == nil {
+				continue
+			}
+			l.track(c, http.StateActive) // cannot be evicted
+			open = append(open, c)
+		}
+		if len(open) != test.want {
+			t.Errorf("%s: %d connections, want %d", name, len(open), test.want)
+		}
+		for _, c := range open {
+			_ = c.Close()
+			_ = c.Close()
+		}
+		if len(l.all.members) != 0 || len(l.networks) != 0 {
+			t.Errorf("%s: %d connections of %d networks are left", name, len(l.all.members), len(l.networks))
+		}
+	}
+}
+
+func TestConnectionsFitTheDescriptors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		files, connections, sockets int
+		total, ofAddress, most      int
+		said                        string
+	}{
+		{files: 1 << 20, total: 65_536, ofAddress: 3000, most: 30_000},
+		{files: 1 << 20, sockets: 100_000, total: 200_000, ofAddress: 3000, most: 100_000},
+		{files: 20_000, total: 18_976, ofAddress: 3000, most: 14_232},
+		{files: 1024, total: 768, ofAddress: 192, most: 576},
+		{files: 20_000, connections: 100, total: 100, ofAddress: 25, most: 75},
+		{files: 4096, sockets: 30_000, said: "--max-sockets=30000 needs 41025 open files, and this process may open 4096"},
+		{files: 4096, connections: 5000, said: "--max-connections=5000 needs 6024 open files"},
+		{files: 4096, connections: 1000, sockets: 800, said: "lower it to 750"},
+	} {
+		set := Settings{ProxyHeader: XForwardedFor, ShoppersPerAddress: 500, MaxConnections: test.connections}
+		c, most, err := set.Connections(test.files, test.sockets)
+		if test.said != "" {
+			if err == nil || !strings.Contains(err.Error(), test.said) {
+				t.Errorf("%+v: %v", test, err)
+			}
+			continue
+		}
+		if err != nil || c.Total != test.total || c.OfAddress != test.ofAddress || most != test.most {
+			t.Errorf("%+v: %+v, %d, %v", test, c, most, err)
+		}
+	}
+}
