@@ -77,7 +77,7 @@ type settings struct {
 
 // Check validates settings that involve two packages.
 func (s *settings) Check() error {
-	_, _, err := s.Identity.Requests.Connections(httpx.OpenFiles(), s.Push.MaxSockets)
+	_, _, err := s.Identity.Requests.Connections(httpx.OpenFiles(), "--max-sockets", s.Push.MaxSockets)
 	return errors.Join(err, s.Identity.Human.CheckPages(s.Addresses.PublicURL))
 }
 
@@ -441,7 +441,7 @@ func (s *settings) serve(ctx context.Context, io cli.Streams, start cli.Stack, s
 // up binds first, so that a port in use is reported before anything is started,
 // and begins to answer last, when everything is ready.
 func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) error) (<-chan error, error) {
-	bounds, sockets, err := s.set.Identity.Requests.Connections(httpx.OpenFiles(), s.set.Push.MaxSockets)
+	bounds, sockets, err := s.set.Identity.Requests.Connections(httpx.OpenFiles(), "--max-sockets", s.set.Push.MaxSockets)
 	if err != nil {
 		return nil, err
 	}

@@ -34,13 +34,13 @@ func TestPackagingOpenFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := config.Defaults[httpx.Settings]()
-	unbounded, _, err := set.Connections(1<<20, 0)
+	unbounded, _, err := set.Connections(1<<20, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	nofile := compose.Services["stampede"].Ulimits.Nofile
 	for where, files := range map[string]int{"the unit": limit, "compose.yaml, soft": nofile.Soft, "compose.yaml, hard": nofile.Hard} {
-		if got, _, err := set.Connections(files, 0); err != nil || got.Total != unbounded.Total {
+		if got, _, err := set.Connections(files, "", 0); err != nil || got.Total != unbounded.Total {
 			t.Errorf("%s: %d open files allow %d connections, want %d; %v", where, files, got.Total, unbounded.Total, err)
 		}
 	}

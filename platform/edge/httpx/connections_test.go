@@ -249,12 +249,12 @@ func TestConnectionsFitTheDescriptors(t *testing.T) {
 		{files: 20_000, total: 18_976, ofAddress: 3000, most: 14_232},
 		{files: 1024, total: 768, ofAddress: 192, most: 576},
 		{files: 20_000, connections: 100, total: 100, ofAddress: 25, most: 75},
-		{files: 4096, sockets: 30_000, said: "--max-sockets=30000 needs 41025 open files, and this process may open 4096"},
+		{files: 4096, sockets: 30_000, said: "--sockets=30000 needs 41025 open files, and this process may open 4096"},
 		{files: 4096, connections: 5000, said: "--max-connections=5000 needs 6024 open files"},
 		{files: 4096, connections: 1000, sockets: 800, said: "lower it to 750"},
 	} {
 		set := Settings{ProxyHeader: XForwardedFor, ShoppersPerAddress: 500, MaxConnections: test.connections}
-		c, most, err := set.Connections(test.files, test.sockets)
+		c, most, err := set.Connections(test.files, "--sockets", test.sockets)
 		if test.said != "" {
 			if err == nil || !strings.Contains(err.Error(), test.said) {
 				t.Errorf("%+v: %v", test, err)

@@ -38,10 +38,10 @@ func OpenFiles() int {
 }
 
 // Connections divides the descriptors of a process that may open files of them and
-// is to hold a number of WebSockets, 0 for as many as usual. It returns the bounds
-// of the public listener and the number of WebSockets, or a sentence for the
-// operator if they do not fit.
-func (s Settings) Connections(files, sockets int) (c Connections, mostSockets int, err error) {
+// is to hold a number of WebSockets, set by a flag, 0 for as many as usual. It
+// returns the bounds of the public listener and the number of WebSockets, or a
+// sentence for the operator if they do not fit.
+func (s Settings) Connections(files int, flag string, sockets int) (c Connections, mostSockets int, err error) {
 	free := files - min(reservedFiles, files/4)
 	c.Total = min(free, cmp.Or(s.MaxConnections, max(commonConnections, 2*sockets)))
 	if c.Total < s.MaxConnections {
@@ -52,11 +52,11 @@ func (s Settings) Connections(files, sockets int) (c Connections, mostSockets in
 	mostSockets = max(1, c.Total*3/4)
 	switch {
 	case sockets > mostSockets && s.MaxConnections > 0:
-		return c, 0, fmt.Errorf("--max-sockets=%d must be at most three quarters of --max-connections=%d, because requests need connections too: lower it to %d",
-			sockets, s.MaxConnections, mostSockets)
+		return c, 0, fmt.Errorf("%s=%d must be at most three quarters of --max-connections=%d, because requests need connections too: lower it to %d",
+			flag, sockets, s.MaxConnections, mostSockets)
 	case sockets > mostSockets:
-		return c, 0, fmt.Errorf("--max-sockets=%d needs %d open files, and this process may open %d: %s or lower it to %d",
-			sockets, sockets*4/3+1+reservedFiles, files, raiseFiles, mostSockets)
+		return c, 0, fmt.Errorf("%s=%d needs %d open files, and this process may open %d: %s or lower it to %d",
+			flag, sockets, sockets*4/3+1+reservedFiles, files, raiseFiles, mostSockets)
 	case sockets == 0:
 		sockets = min(commonSockets, mostSockets)
 	}

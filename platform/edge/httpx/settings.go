@@ -73,7 +73,7 @@ type Settings struct {
 	TrustedProxies []string `env:"STAMPEDE_TRUSTED_PROXIES" help:"Networks of the proxies in front of this server, comma-separated, e.g. 10.0.0.0/8: only they may state a client's address. Empty: the connection's peer is the client."`
 	ProxyHeader    string   `default:"X-Forwarded-For" enum:"X-Forwarded-For,Forwarded" env:"STAMPEDE_PROXY_HEADER" help:"The header in which these proxies state the client's address: X-Forwarded-For or Forwarded." rare:""`
 
-	MaxConnections     int `default:"0" env:"STAMPEDE_MAX_CONNECTIONS" help:"Connections of shoppers and operators, WebSockets included; above it, those idle for longest are closed. 0: twice --max-sockets and at least 65,536, as far as the limit of open files allows." min:"0" max:"10000000" rare:""`
+	MaxConnections     int `default:"0" env:"STAMPEDE_MAX_CONNECTIONS" help:"Connections of shoppers and operators, WebSockets included; above it, those idle for longest are closed. 0: twice the WebSockets and at least 65,536, as far as the limit of open files allows." min:"0" max:"10000000" rare:""`
 	ShoppersPerAddress int `default:"500" env:"STAMPEDE_SHOPPERS_PER_ADDRESS" help:"Shoppers that may share one address, as in mobile networks and offices; the bounds per address are this many times a shopper's. Proxies in --trusted-proxies and this machine have none. 0: no bounds per address." min:"0" max:"1000000" rare:""`
 
 	MaxConcurrent int  `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Concurrent requests of one route, except the rush; further ones wait up to a second. 0: no limit. stampede rush suggests a value." min:"0" max:"1000000"`
