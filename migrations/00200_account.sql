@@ -19,6 +19,8 @@ CREATE TABLE account.users (
 -- The shop's staff, for their list and for the rule that one admin must remain.
 CREATE INDEX users_staff ON account.users (role, id) WHERE role <> 'shopper';
 
+CREATE INDEX users_disabled ON account.users (id) WHERE status = 'disabled';
+
 -- A user's identity in a WeChat app. A payment inside WeChat is made out to the openid.
 CREATE TABLE account.wechat_identities (
     app_id     text        NOT NULL CHECK (length(app_id) BETWEEN 1 AND 64),
@@ -35,14 +37,17 @@ CREATE INDEX wechat_union ON account.wechat_identities (union_id) WHERE union_id
 -- code itself is not here, only its HMAC under a key that is not in the
 -- database.
 CREATE TABLE account.sms_codes (
-    phone      text        NOT NULL CHECK (phone ~ '^\+[1-9][0-9]{6,14}$'),
+    phone          text        NOT NULL CHECK (phone ~ '^\+[1-9][0-9]{6,14}$'),
     -- bind adds the phone to an account that has none.
-    purpose    text        NOT NULL CHECK (purpose IN ('login', 'register', 'reset', 'erase', 'bind')),
-    code_hash  bytea       NOT NULL,
-    attempts   int         NOT NULL DEFAULT 0,
-    sent_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    expires_at timestamptz NOT NULL,
-    used_at    timestamptz,
+    purpose        text        NOT NULL CHECK (purpose IN ('login', 'register', 'reset', 'erase', 'bind')),
+    code_hash      bytea       NOT NULL,
+    -- Wrong attempts from the address that requested the code, and from others.
+    asker          text        NOT NULL CHECK (length(asker) BETWEEN 1 AND 64),
+    attempts       int         NOT NULL DEFAULT 0,
+    other_attempts int         NOT NULL DEFAULT 0,
+    sent_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    expires_at     timestamptz NOT NULL,
+    used_at        timestamptz,
     PRIMARY KEY (phone, purpose)
 );
 CREATE INDEX sms_codes_age ON account.sms_codes (expires_at);

@@ -42,7 +42,7 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Trace   *tracing.Tracer // nil disables tracing
-	// Blocked reports whether a user may no longer have an order; the writer calls
+	// Blocked reports whether a user, listed or disabled, may no longer have an order; the writer calls
 	// it for every grant, so it must answer from memory. nil blocks no user.
 	Blocked func(user int64) bool
 }

@@ -57,7 +57,7 @@ const (
 	ReasonDuplicate   = "duplicate"   // another live order of the user for the item or activity
 	ReasonShortfall   = "shortfall"   // Postgres had no unit left
 	ReasonInterrupted = "interrupted" // granted under an epoch older than Postgres's, or for an item it does not know
-	ReasonBlocked     = "blocked"     // the user was blacklisted between the grant and the order
+	ReasonBlocked     = "blocked"     // the user was blacklisted or disabled between the grant and the order
 	ReasonTimeout     = "timeout"     // not paid in time
 	ReasonCanceled    = "canceled"    // by the shopper
 )

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -108,7 +109,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
 	e.Router = httpx.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics,
 		httpx.Traced(deps.Trace), httpx.Behind(proxies), httpx.Bounded(set.Requests.Bounds()), httpx.Limited(e.Limits),
-		httpx.ReportRefusals(audit.NewRefusals(deps.DB, deps.Log).Record))
+		httpx.ReportRefusals(audit.NewRefusals(deps.DB, deps.Log).Record), httpx.Barring(e.barred))
 	e.Human, err = humancheck.New(humancheck.NewConfig(set.Human, deps.Addresses.PublicURL), humancheck.Deps{
 		Redis: deps.Redis, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		SigningKeys: append([][]byte{deps.Key}, deps.PreviousKeys...),
@@ -117,7 +118,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	e.Blacklist, err = blacklist.New(set.Blacklist, blacklist.Deps{
-		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Phones: account.Phones{DB: deps.DB}, Keep: deps.Keep,
+		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: account.Directory{DB: deps.DB}, Keep: deps.Keep,
 	})
 	if err != nil {
 		return nil, err
@@ -130,6 +131,14 @@ func New(set Settings, deps Deps) (*Service, error) {
 		Log: deps.Log, Metrics: deps.Metrics,
 	})
 	return e, err
+}
+
+// barred reports whether a caller, whose token is valid, may not act as staff: a minted
+// token belongs to no login that could be ended by the listing. Addresses are not
+// looked up, because a listed range may cover the shop's own office.
+func (e *Service) barred(p auth.Principal) bool {
+	_, listed := e.Blacklist.Listed(p.UserID, "", p.Device, netip.Addr{})
+	return listed
 }
 
 // openAccounts builds the accounts with their outside providers.

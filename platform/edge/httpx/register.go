@@ -24,6 +24,7 @@ type API struct {
 	limiter *ratelimit.Limiter // enforces the limits of the routes; nil enforces none
 	classes classes            // the gate reads them too
 	refused func(ctx context.Context, op Op, path string)
+	barred  func(p auth.Principal) bool // from the staff's routes; nil bars no caller
 }
 
 // Op describes one documented route.
@@ -99,6 +100,8 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	})
 }
 
+var errBarred = auth.ErrForbidden.Saying("You may not use the staff's routes at the moment; contact the shop's admin.")
+
 // authorizeFirst refuses before the body is read: an unauthorized caller learns
 // that, and not what is wrong with the request.
 //
@@ -106,6 +109,9 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		err := authorize(ctx.Context(), op.Role)
+		if err == nil && op.Role != auth.Shopper && api.barred != nil && api.barred(auth.From(ctx.Context())) {
+			err = errBarred
+		}
 		if err == nil {
 			next(ctx)
 			return

@@ -54,6 +54,12 @@ func ReportRefusals(hear func(ctx context.Context, op Op, path string)) Option {
 	return func(rt *Router) { rt.API.refused = hear }
 }
 
+// Barring refuses the staff's routes to callers for whom barred reports true, whatever
+// their role. It is called for every such request.
+func Barring(barred func(p auth.Principal) bool) Option {
+	return func(rt *Router) { rt.API.barred = barred }
+}
+
 // NewRouter returns a router that answers 404 and 405 as problems. version is the
 // API document's version. metrics receives the metrics of the routes on Mux and API;
 // two routers on one registry are a programming error, and panic.

@@ -40,10 +40,10 @@ func (s *Service) SetRole(ctx context.Context, user int64, role auth.Role) error
 	})
 }
 
-// Disable keeps a user from logging in and ends all their tokens. reason is for
-// the audit log.
+// Disable keeps a user from logging in and ends all their tokens; grants that the
+// user already has become no orders. reason is for the audit log.
 func (s *Service) Disable(ctx context.Context, user int64, reason string) error {
-	return s.change(ctx, user, func(tx pgx.Tx, u accountdb.AccountUser) error {
+	return s.changeStatus(ctx, user, func(tx pgx.Tx, u accountdb.AccountUser) error {
 		if u.Status == statusDisabled {
 			return nil
 		}
@@ -66,7 +66,7 @@ func (s *Service) Disable(ctx context.Context, user int64, reason string) error 
 
 // Enable lets a disabled user log in again.
 func (s *Service) Enable(ctx context.Context, user int64) error {
-	return s.change(ctx, user, func(tx pgx.Tx, u accountdb.AccountUser) error {
+	return s.changeStatus(ctx, user, func(tx pgx.Tx, u accountdb.AccountUser) error {
 		if u.Status == statusActive {
 			return nil
 		}
@@ -77,9 +77,17 @@ func (s *Service) Enable(ctx context.Context, user int64) error {
 	})
 }
 
-// EndLogins ends all logins and tokens of a user, who may log in again.
+// EndLogins ends all logins and tokens of a user, who may log in again. The user need
+// not have an account: tokens can be minted without one.
 func (s *Service) EndLogins(ctx context.Context, user int64) error {
-	return s.change(ctx, user, func(tx pgx.Tx, _ accountdb.AccountUser) error {
+	return s.inTx(ctx, fmt.Sprintf("end logins of user %d", user), func(tx pgx.Tx) error {
+		switch u, err := accountdb.New(tx).LockUser(ctx, user); {
+		case errors.Is(err, pgx.ErrNoRows):
+		case err != nil:
+			return err
+		case u.Status == statusErased:
+			return errErased
+		}
 		if err := s.endLogins(ctx, tx, user, 0, endedByOperator); err != nil {
 			return err
 		}
@@ -92,7 +100,24 @@ func (s *Service) EndLogins(ctx context.Context, user int64) error {
 
 // change runs do on a locked user and announces its revocations after the commit.
 func (s *Service) change(ctx context.Context, user int64, do func(tx pgx.Tx, u accountdb.AccountUser) error) error {
-	return s.inTx(ctx, fmt.Sprintf("change user %d", user), func(tx pgx.Tx) error {
+	return s.inTx(ctx, fmt.Sprintf("change user %d", user), onUser(ctx, user, do))
+}
+
+// changeStatus is change for what the writer of orders must learn.
+func (s *Service) changeStatus(ctx context.Context, user int64, do func(tx pgx.Tx, u accountdb.AccountUser) error) error {
+	if s.deps.Blacklist == nil {
+		return s.change(ctx, user, do)
+	}
+	if err := s.deps.Blacklist.Change(ctx, onUser(ctx, user, do)); err != nil {
+		return asFault(fmt.Sprintf("change user %d", user), err)
+	}
+	s.deps.Revoke.Tell(ctx)
+	return nil
+}
+
+// onUser returns a transaction that runs do on a locked user.
+func onUser(ctx context.Context, user int64, do func(tx pgx.Tx, u accountdb.AccountUser) error) func(tx pgx.Tx) error {
+	return func(tx pgx.Tx) error {
 		u, err := accountdb.New(tx).LockUser(ctx, user)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
@@ -103,5 +128,5 @@ func (s *Service) change(ctx context.Context, user int64, do func(tx pgx.Tx, u a
 			return errErased
 		}
 		return do(tx, u)
-	})
+	}
 }

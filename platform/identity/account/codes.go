@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/sms"
@@ -34,8 +35,10 @@ const (
 	codeDigits = 6
 	// codeLifetime allows for a message that arrives late.
 	codeLifetime = 5 * time.Minute
-	// codeAttempts per code, at ten codes a day, gives an attacker a chance of 1 in
-	// 20,000 a day to guess a phone's code.
+	// codeAttempts per code for the address that requested it, and as many for all
+	// others together: strangers cannot use up the attempts of the phone's holder. At
+	// ten codes a day an attacker has a chance of 1 in 10,000 a day to guess a
+	// phone's code.
 	codeAttempts = 5
 )
 
@@ -55,7 +58,9 @@ func newCode() string {
 // same whether or not the phone has an account; only the reader of the code learns
 // that. For every purpose, a phone that SMS are not sent to is refused before
 // anything is counted, looked up or stored, because the route is public.
-func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, lang sms.Language, from caller) error {
+//
+// device is the id that the client gives at login, or empty; see admitDevice.
+func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, lang sms.Language, device string, from caller) error {
 	if s.deps.SMS == nil {
 		return errNoSMS
 	}
@@ -63,17 +68,19 @@ func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, la
 		return s.errOutOfReach()
 	}
 	if purpose != ForErase { // a blacklisted user may still delete the account
-		if err := s.keepOut("sms-code", 0, phone, Device{Address: from.Address}); err != nil {
+		if err := s.keepOut("sms-code", 0, phone, Device{ID: device, Address: from.Address}); err != nil {
 			return err
 		}
 	}
 	counts := s.codesSent(phone, from)
-	if err := s.admit(ctx, humancheck.PurposeSMS, from, counts, s.codeAsks(phone, from)); err != nil {
+	err := s.admitDevice(ctx, humancheck.PurposeSMS, from, counts, phone, device, s.codeAsks(phone, purpose, from), s.knownCodeAsks(phone, purpose, from, device))
+	if err != nil {
 		return err
 	}
 	code := newCode()
-	err := accountdb.New(s.deps.DB).PutCode(ctx, accountdb.PutCodeParams{
+	err = accountdb.New(s.deps.DB).PutCode(ctx, accountdb.PutCodeParams{
 		Phone: string(phone), Purpose: string(purpose), CodeHash: s.keys[0].hashCode(phone, purpose, code), LifetimeSeconds: codeLifetime.Seconds(),
+		Asker: ratelimit.AddrKey(from.Address),
 	})
 	if err != nil {
 		return fmt.Errorf("account: store a code: %w", err)
@@ -101,9 +108,10 @@ func (s *Service) errOutOfReach() error {
 // useCode uses a code up in tx and reports whether it was right. It counts a wrong
 // one, so the caller commits in both cases. Of several concurrent callers with the
 // right code, only the first gets true.
-func (s *Service) useCode(ctx context.Context, tx pgx.Tx, phone Phone, purpose Purpose, code string) (bool, error) {
+func (s *Service) useCode(ctx context.Context, tx pgx.Tx, phone Phone, purpose Purpose, code string, from caller) (bool, error) {
 	fits, err := accountdb.New(tx).TryCode(ctx, accountdb.TryCodeParams{
 		Phone: string(phone), Purpose: string(purpose), CodeHashes: s.keys.hashesOf(phone, purpose, code), Most: codeAttempts,
+		Asker: ratelimit.AddrKey(from.Address),
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil

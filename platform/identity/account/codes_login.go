@@ -128,7 +128,7 @@ func (s *Service) byCode(ctx context.Context, phone Phone, purpose Purpose, code
 	var refusal *fault.Error
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		out, refusal = Tokens{}, nil // drops the result of a rolled-back attempt
-		fits, err := s.useCode(ctx, tx, phone, purpose, code)
+		fits, err := s.useCode(ctx, tx, phone, purpose, code, from)
 		if err != nil {
 			return err
 		}

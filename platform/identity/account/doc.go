@@ -25,7 +25,7 @@
 //   - One phone, one account; one WeChat account, one account. The database enforces
 //     this, and the second of two concurrent requests finds the first one's account.
 //   - A code is used once and for its purpose, within five minutes and five
-//     attempts. It is stored as an HMAC.
+//     attempts, which strangers do not use up. It is stored as an HMAC.
 //   - A stranger cannot learn whether a phone has an account: the answers and the
 //     work are the same. The answers that reveal it (phone-taken, phone-unknown,
 //     disabled) require the code or the password first.
@@ -46,12 +46,14 @@
 // address; by user it is checked once the user is authenticated. Then every attempt
 // passes limits by phone and address (platform/edge/ratelimit) and, above thresholds
 // of failures, codes and registrations, a human check (platform/identity/humancheck).
+// What strangers do with a phone's number locks its holder out neither of password nor
+// of code: attempts count per phone and address, codes per purpose, and a device that
+// the user has logged in on before has limits of its own.
 // Redis stores phones only as keyed hashes. A flood of logins takes no more memory
 // than the password hashes that may run concurrently; see package password.
 //
 // # Lifecycle
 //
 // New, Routes, Workers. The one worker deletes old codes and logins; every
-// instance may run it.
 // instance may run it.
 package account

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
@@ -170,6 +172,8 @@ func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
 	}
 	return nil
 }
+
+func (strangers) Change(context.Context, func(tx pgx.Tx) error) error { panic("not called here") }
 
 // laterList is a blacklist that the test replaces; it starts empty.
 type laterList struct{ account.Blacklist }

@@ -37,7 +37,7 @@ func (s *Service) Erase(ctx context.Context, user int64, p Proof) error {
 		return fmt.Errorf("account: read user: %w", err)
 	}
 	if p.Code != "" && phoneIn(u) != "" {
-		_, err = s.byCode(ctx, phoneIn(u), ForErase, p.Code, caller{}, func(tx pgx.Tx) (Tokens, error) {
+		_, err = s.byCode(ctx, phoneIn(u), ForErase, p.Code, caller{Address: httpx.ClientAddr(ctx)}, func(tx pgx.Tx) (Tokens, error) {
 			return Tokens{}, s.erase(ctx, tx, user)
 		})
 		return err

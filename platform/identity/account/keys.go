@@ -72,6 +72,11 @@ func (k keys) phoneKey(phone Phone) string {
 	return "p:" + hex.EncodeToString(mac.Sum(nil)[:tagBytes])
 }
 
+// deviceKey identifies a phone's device in the keys of limits.
+func (k keys) deviceKey(phone Phone, device string) string {
+	return k.phoneKey(Phone(string(phone) + "\x00" + device))
+}
+
 // A refresh token consists of the login's id, the token's number within the login,
 // and a MAC over both and the login's salt. Computing it rather than storing it has
 // three advantages: a lost answer can be repeated, a used token is recognized for as

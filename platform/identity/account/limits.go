@@ -3,12 +3,15 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/humancheck"
 )
 
@@ -36,12 +39,27 @@ func (s *Service) loginAsks(from caller) []ratelimit.Ask {
 	}}
 }
 
-// passwordAsks also limits the attempts on a phone's password. Codes have a separate
-// limit, so that an attacker who guesses a password does not lock the phone's holder
-// out: login by code stays possible.
+// manyAddresses is how many addresses may use up their attempts on one phone: it
+// bounds a guess that is spread over addresses, and none of them alone reaches it.
+const manyAddresses = 4
+
+// passwordAsks also limits the attempts on a phone's password, from one address and
+// from all. Codes have a separate limit, so that an attacker who guesses a password
+// does not lock the phone's holder out: login by code stays possible, and a known
+// device has attempts of its own.
 func (s *Service) passwordAsks(phone Phone, from caller) []ratelimit.Ask {
+	key, n := s.keys[0].phoneKey(phone), s.cfg.LoginPerPhone
+	return append(s.loginAsks(from),
+		ratelimit.Ask{Rule: ratelimit.Rule{Name: "login-phone-address", Count: n, Per: shortWindow}, Key: key + ratelimit.AddrKey(from.Address)},
+		ratelimit.Ask{Rule: ratelimit.Rule{Name: "login-phone", Count: manyAddresses * n, Per: shortWindow}, Key: key},
+	)
+}
+
+// knownPasswordAsks are passwordAsks for a device that the phone's user has logged in
+// on before.
+func (s *Service) knownPasswordAsks(phone Phone, from caller, device string) []ratelimit.Ask {
 	return append(s.loginAsks(from), ratelimit.Ask{
-		Rule: ratelimit.Rule{Name: "login-phone", Count: s.cfg.LoginPerPhone, Per: shortWindow}, Key: s.keys[0].phoneKey(phone),
+		Rule: ratelimit.Rule{Name: "login-device", Count: s.cfg.LoginPerPhone, Per: shortWindow}, Key: s.keys[0].deviceKey(phone, device),
 	})
 }
 
@@ -63,15 +81,54 @@ func (s *Service) registerAsks(from caller) []ratelimit.Ask {
 	})
 }
 
-func (s *Service) codeAsks(phone Phone, from caller) []ratelimit.Ask {
-	l, key := s.cfg.Limits, s.keys[0].phoneKey(phone)
+// codeAsks limits the codes for a phone, for each purpose separately: requests for
+// one do not use up another's.
+func (s *Service) codeAsks(phone Phone, purpose Purpose, from caller) []ratelimit.Ask {
+	return s.codeRules("sms-phone", s.keys[0].phoneKey(phone)+":"+string(purpose), purpose, from)
+}
+
+// knownCodeAsks are codeAsks for a device that the phone's user has logged in on
+// before: strangers who request codes for the phone do not use them up.
+func (s *Service) knownCodeAsks(phone Phone, purpose Purpose, from caller, device string) []ratelimit.Ask {
+	return s.codeRules("sms-device", s.keys[0].deviceKey(phone, device)+":"+string(purpose), purpose, from)
+}
+
+func (s *Service) codeRules(name, key string, purpose Purpose, from caller) []ratelimit.Ask {
+	l := s.cfg.Limits
+	hour, day := l.SMSPerPhoneHour, l.SMSPerPhoneDay
+	if purpose != ForLogin {
+		hour, day = (hour+1)/2, (day+1)/2 // needed rarely; a flood for all purposes stays within three days' codes
+	}
 	return []ratelimit.Ask{
 		// A minute between two codes lets the first one arrive.
-		{Rule: ratelimit.Rule{Name: "sms-phone-minute", Count: min(l.SMSPerPhoneHour, 1), Per: shortWindow}, Key: key},
-		{Rule: ratelimit.Rule{Name: "sms-phone-hour", Count: l.SMSPerPhoneHour, Per: middleWindow}, Key: key},
-		{Rule: ratelimit.Rule{Name: "sms-phone-day", Count: l.SMSPerPhoneDay, Per: longWindow}, Key: key},
+		{Rule: ratelimit.Rule{Name: name + "-minute", Count: min(hour, 1), Per: shortWindow}, Key: key},
+		{Rule: ratelimit.Rule{Name: name + "-hour", Count: hour, Per: middleWindow}, Key: key},
+		{Rule: ratelimit.Rule{Name: name + "-day", Count: day, Per: longWindow}, Key: key},
 		{Rule: ratelimit.Rule{Name: "sms-address", Count: l.SMSPerAddress, Per: middleWindow}, Key: ratelimit.AddrKey(from.Address)},
 	}
+}
+
+// admitDevice is admit for what strangers can use up for a phone. If they did, a
+// device that the phone's user has logged in on passes by known, its own limits. A
+// device's id is only what the client states, but strangers do not know it.
+func (s *Service) admitDevice(ctx context.Context, purpose string, from caller, counts []count, phone Phone, device string, asks, known []ratelimit.Ask) error {
+	err := s.admit(ctx, purpose, from, counts, asks)
+	refused, limited := errors.AsType[*ratelimit.Refused](err)
+	if !limited || device == "" || !strings.Contains(refused.Decision.Rule.Name, "-phone") {
+		return err
+	}
+	if refusal := s.admit(ctx, purpose, from, counts, known); refusal != nil {
+		return refusal // also bounds how often the database is asked
+	}
+	text := string(phone)
+	is, failed := accountdb.New(s.deps.DB).KnowsDevice(ctx, accountdb.KnowsDeviceParams{Phone: &text, DeviceID: device})
+	if failed != nil {
+		return fmt.Errorf("account: known device: %w", failed)
+	}
+	if !is {
+		return err
+	}
+	return nil
 }
 
 // admit guards every attempt: first the limits as cached in memory, then the human

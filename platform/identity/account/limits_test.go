@@ -30,9 +30,15 @@ func TestLimits(t *testing.T) {
 	}{
 		{
 			"logins of a phone",
-			account.Limits{LoginPerPhone: 5},
+			account.Limits{LoginPerPhone: 1},
 			func(b *bundle, n int) answer { return login(b, 1, from(fmt.Sprintf("203.0.113.%d", n))) },
-			func(b *bundle) answer { return login(b, 2) }, 5, "login-phone",
+			func(b *bundle) answer { return login(b, 2) }, 4, "login-phone",
+		},
+		{
+			"logins of a phone from an address",
+			account.Limits{LoginPerPhone: 5},
+			func(b *bundle, _ int) answer { return login(b, 1) },
+			func(b *bundle) answer { return login(b, 1, from("203.0.113.10")) }, 5, "login-phone-address",
 		},
 		{
 			"logins of an address",

@@ -11,13 +11,13 @@ import (
 	"stampede/platform/identity/account/internal/accountdb"
 )
 
-// Phones finds the owner of a phone. It needs only the database, so that the
+// Directory answers questions about accounts. It needs only the database, so that the
 // blacklist, which logins depend on, can be built before the accounts.
-type Phones struct{ DB *pgxpool.Pool }
+type Directory struct{ DB *pgxpool.Pool }
 
 // Owner parses a phone as people write it and returns it in E.164, with its user, or
 // 0 if it has none. A text that is not a phone is a fault.
-func (o Phones) Owner(ctx context.Context, raw string) (phone string, user int64, err error) {
+func (o Directory) Owner(ctx context.Context, raw string) (phone string, user int64, err error) {
 	p, err := ParsePhone(raw)
 	if err != nil {
 		return "", 0, err
@@ -31,4 +31,13 @@ func (o Phones) Owner(ctx context.Context, raw string) (phone string, user int64
 		return "", 0, fmt.Errorf("account: owner of a phone: %w", err)
 	}
 	return phone, u.ID, nil
+}
+
+// Disabled returns the users whose accounts are disabled.
+func (o Directory) Disabled(ctx context.Context, tx pgx.Tx) ([]int64, error) {
+	users, err := accountdb.New(tx).DisabledUsers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("account: disabled users: %w", err)
+	}
+	return users, nil
 }

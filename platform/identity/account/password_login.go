@@ -30,7 +30,8 @@ func (s *Service) LoginByPassword(ctx context.Context, phone Phone, secret strin
 		return Tokens{}, err
 	}
 	failures := s.loginFailures(phone, from)
-	if err := s.admit(ctx, humancheck.PurposeLogin, from, failures, s.passwordAsks(phone, from)); err != nil {
+	err := s.admitDevice(ctx, humancheck.PurposeLogin, from, failures, phone, d.ID, s.passwordAsks(phone, from), s.knownPasswordAsks(phone, from, d.ID))
+	if err != nil {
 		return Tokens{}, err
 	}
 	q, text := accountdb.New(s.deps.DB), string(phone)

@@ -26,6 +26,9 @@ UPDATE account.users SET role = @role, updated_at = clock_timestamp() WHERE id =
 -- name: SetStatus :exec
 UPDATE account.users SET status = @status, updated_at = clock_timestamp() WHERE id = @id;
 
+-- name: DisabledUsers :many
+SELECT id FROM account.users WHERE status = 'disabled';
+
 -- name: LockAdmins :exec
 -- Serializes changes of admins: two who demote each other concurrently would each see the other remain.
 SELECT pg_advisory_xact_lock(hashtext('account.admins'));
@@ -48,17 +51,24 @@ DELETE FROM account.sms_codes WHERE phone = @phone;
 
 -- name: PutCode :exec
 -- Replaces the previous code and resets its attempts; the number of codes sent is limited elsewhere.
-INSERT INTO account.sms_codes (phone, purpose, code_hash, expires_at)
-VALUES (@phone, @purpose, @code_hash, clock_timestamp() + make_interval(secs => @lifetime_seconds::float8))
-ON CONFLICT (phone, purpose) DO UPDATE SET code_hash = excluded.code_hash, expires_at = excluded.expires_at,
-    attempts = 0, sent_at = clock_timestamp(), used_at = NULL;
+INSERT INTO account.sms_codes (phone, purpose, code_hash, asker, expires_at)
+VALUES (@phone, @purpose, @code_hash, @asker, clock_timestamp() + make_interval(secs => @lifetime_seconds::float8))
+ON CONFLICT (phone, purpose) DO UPDATE SET code_hash = excluded.code_hash, asker = excluded.asker, expires_at = excluded.expires_at,
+    attempts = 0, other_attempts = 0, sent_at = clock_timestamp(), used_at = NULL;
 
 -- name: TryCode :one
--- Counts an attempt and uses the code up if it is right. No row: there is no code, or it is used up.
-UPDATE account.sms_codes SET attempts = attempts + 1,
+-- Counts an attempt and uses the code up if it is right. No row: there is no code, or it is used up for this address.
+UPDATE account.sms_codes SET attempts = attempts + (asker = @asker)::int, other_attempts = other_attempts + (asker <> @asker)::int,
     used_at = CASE WHEN code_hash = ANY (@code_hashes::bytea[]) THEN clock_timestamp() END
-WHERE phone = @phone AND purpose = @purpose AND used_at IS NULL AND expires_at > clock_timestamp() AND attempts < @most::int
+WHERE phone = @phone AND purpose = @purpose AND used_at IS NULL AND expires_at > clock_timestamp()
+  AND CASE WHEN asker = @asker THEN attempts ELSE other_attempts END < @most::int
 RETURNING (used_at IS NOT NULL)::boolean AS fits;
+
+-- name: KnowsDevice :one
+-- Whether the phone's user has logged in on a device of this id, within the time that logins are kept.
+SELECT EXISTS (
+    SELECT 1 FROM account.logins l JOIN account.users u ON u.id = l.user_id
+    WHERE u.phone = @phone AND l.device_id = @device_id AND l.device_id <> '');
 
 -- name: LockIdentity :exec
 -- Serializes finding or creating the user of a WeChat identity.

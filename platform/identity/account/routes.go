@@ -31,7 +31,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/sms-codes", ID: "send-sms-code", Tag: "shopper", Status: http.StatusAccepted,
 		Summary: "Send a code to a phone",
-		Description: "The code is valid for its purpose only, once, for five minutes and five attempts; a new code replaces it. " +
+		Description: "The code is valid for its purpose only, once, for five minutes and five attempts from the address that requested it, and five from others; a new code replaces it. " +
 			"The answer is the same whether the phone has an account or not.",
 		Problems: map[int]string{
 			http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: "invalid, sms-refused, sms-country-refused", http.StatusTooManyRequests: "rate-limited",
@@ -157,6 +157,7 @@ type codeInput struct {
 	Body           struct {
 		Phone   string  `json:"phone" maxLength:"32" example:"13800138000"`
 		Purpose Purpose `json:"purpose" enum:"login,register,reset,erase,bind" doc:"What the code will be used for"`
+		Device  string  `json:"device_id,omitempty" maxLength:"128" doc:"device.id of the login. A device that the phone's user has logged in on is not refused because others requested codes for the phone"`
 	} `nameHint:"SMSCodeRequest"`
 }
 
@@ -177,7 +178,7 @@ func (s *Service) sendCode(ctx context.Context, in *codeInput) (*codeOutput, err
 	if in.AcceptLanguage == "" && phone.inChina() || in.AcceptLanguage != "" && httpx.LanguageOf(in.AcceptLanguage) == httpx.Chinese {
 		lang = sms.Chinese
 	}
-	if err := s.SendCode(ctx, phone, in.Body.Purpose, lang, in.caller(ctx)); err != nil {
+	if err := s.SendCode(ctx, phone, in.Body.Purpose, lang, in.Body.Device, in.caller(ctx)); err != nil {
 		return nil, err
 	}
 	out := &codeOutput{CacheControl: httpx.NoStore}

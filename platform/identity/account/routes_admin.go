@@ -51,7 +51,9 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "end-user-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "End all logins of an account", Description: "The user may log in again immediately.", Problems: change,
+		Summary:     "End all logins and tokens of a user",
+		Description: "The user may log in again immediately. Tokens made with `stampede token` end too, also those of a user without an account.",
+		Problems:    change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.EndLogins(ctx, user) })
 	})

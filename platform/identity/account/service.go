@@ -51,6 +51,9 @@ type Blacklist interface {
 	// zero values are not looked up. way names the attempted operation. It reads
 	// memory only.
 	Refuse(way string, user int64, phone, device string, from netip.Addr) error
+	// Change runs fn in a transaction that disables or enables an account, and
+	// announces it to every instance after the commit.
+	Change(ctx context.Context, fn func(tx pgx.Tx) error) error
 }
 
 // Deps are the accounts' dependencies.

@@ -163,9 +163,9 @@ func (b *bundle) post(path string, body any, opts ...option) answer {
 }
 
 // code requests a code and reads it from the phone.
-func (b *bundle) code(phone, purpose string) string {
+func (b *bundle) code(phone, purpose string, opts ...option) string {
 	b.t.Helper()
-	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": purpose}); a.status != http.StatusAccepted {
+	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": purpose}, opts...); a.status != http.StatusAccepted {
 		b.t.Fatalf("sms-codes: %d %s", a.status, a.raw)
 	}
 	return b.phones.code(b.t, phone)

@@ -8,10 +8,14 @@
 // second. Entries end by the clock, without any action. While Postgres is down, the
 // last snapshot stays in force.
 //
+// The snapshot also has the users of disabled accounts: the writer of orders asks for
+// both, so that neither wins with a path that was issued before.
+//
 // A listed user gets no rush path, cannot log in, refresh or scan a QR login, and
 // receives no code except for erasing the account. The answer says only that the
 // item is not available or that the login is refused: a more precise answer would
 // help to get around the list. Access tokens issued before the listing stay valid
-// for up to a quarter of an hour, but the door in front of the rush refuses them.
-// quarter of an hour, in which the door before the rush refuses.
+// until they expire, but the door in front of the rush refuses them, the writer
+// refuses their grants, and the routes of the staff refuse a listed user or device. A
+// listed address does not shut the staff out: a range may cover the shop's own office.
 package blacklist

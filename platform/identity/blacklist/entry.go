@@ -56,7 +56,7 @@ var (
 )
 
 // canonical returns a value in the form in which it is compared. Phones are parsed
-// by Phones.Owner instead.
+// by Accounts.Owner instead.
 func canonical(kind Kind, raw string) (string, error) {
 	switch kind {
 	case User:

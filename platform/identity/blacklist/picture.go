@@ -13,6 +13,8 @@ type picture struct {
 	phones  map[string]*Entry
 	devices map[string]*Entry
 	ranges  map[netip.Prefix]*Entry
+	// disabled are the users with a disabled account, some 20 bytes each.
+	disabled map[int64]struct{}
 	// bits4 and bits6 are the lengths of the ranges, the longest first: an address
 	// costs one lookup per length, however many ranges there are.
 	bits4, bits6 []int
@@ -22,7 +24,7 @@ type picture struct {
 func newPicture(entries []Entry) *picture {
 	p := &picture{
 		users: map[int64]*Entry{}, phones: map[string]*Entry{}, devices: map[string]*Entry{},
-		ranges: map[netip.Prefix]*Entry{}, size: len(entries),
+		ranges: map[netip.Prefix]*Entry{}, disabled: map[int64]struct{}{}, size: len(entries),
 	}
 	for i := range entries {
 		p.add(&entries[i])

@@ -164,10 +164,10 @@ func (s *Service) spell(ctx context.Context, kind Kind, raw string) (value strin
 		value, err = canonical(kind, raw)
 		return value, 0, err
 	}
-	if s.deps.Phones == nil {
+	if s.deps.Accounts == nil {
 		return "", 0, errNoPhone
 	}
-	if value, owner, err = s.deps.Phones.Owner(ctx, raw); err != nil {
+	if value, owner, err = s.deps.Accounts.Owner(ctx, raw); err != nil {
 		return "", 0, unreachable(err)
 	}
 	return value, owner, nil

@@ -29,21 +29,24 @@ const (
 	recordTimeout = 3 * time.Second
 )
 
-// Phones finds the owner of a phone.
-type Phones interface {
+// Accounts knows the accounts; account.Directory implements it.
+type Accounts interface {
 	// Owner parses a phone as people write it and returns its stored form with its
 	// user, or 0 if it has none. A text that is not a phone returns a fault.
 	Owner(ctx context.Context, raw string) (phone string, user int64, err error)
+	// Disabled returns the users whose accounts are disabled.
+	Disabled(ctx context.Context, tx pgx.Tx) ([]int64, error)
 }
 
-// Deps are the list's dependencies; all but Phones are required.
+// Deps are the list's dependencies; all but Accounts are required.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Bus     *bus.Bus
 	Clock   clock.Clock
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	Phones  Phones // nil: phones cannot be listed
+	// Accounts may be nil: phones then cannot be listed, and no account is disabled.
+	Accounts Accounts
 	// Keep is how long records are kept; ended entries are kept at most 30 days.
 	Keep time.Duration
 }
@@ -61,7 +64,7 @@ type Service struct {
 // New returns an empty list; Refresh or the worker fills it.
 func New(set Settings, deps Deps) (*Service, error) {
 	if deps.DB == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
-		return nil, errors.New("blacklist: every dependency but Phones is required")
+		return nil, errors.New("blacklist: every dependency but Accounts is required")
 	}
 	auto := promauto.With(deps.Metrics)
 	failures := auto.NewCounter(prometheus.CounterOpts{
@@ -69,15 +72,15 @@ func New(set Settings, deps Deps) (*Service, error) {
 	})
 	s := &Service{
 		set: set, deps: deps,
-		current: snapshot.New(snapshot.Source[picture]{
-			Name: "blacklist", Table: "platform.blacklist_revision", Read: readPicture, Failures: failures,
-			DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
-		}, newPicture(nil)),
 		refused: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_blacklist_refusals_total", Help: "Logins, refreshes, codes and QR logins refused because of an entry.",
 		}),
 		refusals: refusals{told: map[int64]time.Time{}},
 	}
+	s.current = snapshot.New(snapshot.Source[picture]{
+		Name: "blacklist", Table: "platform.blacklist_revision", Read: s.readPicture, Failures: failures,
+		DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
+	}, newPicture(nil))
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stampede_blacklist_entries", Help: "Blacklist entries in this instance's memory.",
 	}, func() float64 { return float64(s.current.Now().size) })
@@ -105,10 +108,21 @@ func (s *Service) Listed(user int64, phone, device string, addr netip.Addr) (Ent
 	return Entry{}, false
 }
 
-// User reports whether a user is listed by id or by phone. It costs a map lookup.
+// User reports whether a user is listed by id or by phone, or has a disabled
+// account. It costs two map lookups.
 func (s *Service) User(user int64) bool {
-	e := s.current.Now().users[user]
+	p := s.current.Now()
+	if _, disabled := p.disabled[user]; disabled {
+		return true
+	}
+	e := p.users[user]
 	return e != nil && !e.over(s.deps.Clock.Now())
+}
+
+// Change runs fn in a transaction that disables or enables an account. Every
+// instance has the change within a second, this one when Change returns.
+func (s *Service) Change(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	return s.current.Change(ctx, func(tx pgx.Tx) (bool, error) { return true, fn(tx) })
 }
 
 // Refresh reads the list if it has changed since the last time. Call it before
@@ -132,7 +146,7 @@ func (s *Service) tidy(ctx context.Context) error {
 	if err := deleteEnded(ctx, s.deps.DB, min(s.deps.Keep, keepEndedMost)); err != nil {
 		return err
 	}
-	if s.deps.Phones == nil {
+	if s.deps.Accounts == nil {
 		return nil
 	}
 	phones, err := readUnowned(ctx, s.deps.DB)
@@ -140,7 +154,7 @@ func (s *Service) tidy(ctx context.Context) error {
 		return err
 	}
 	for _, phone := range phones {
-		_, user, err := s.deps.Phones.Owner(ctx, phone)
+		_, user, err := s.deps.Accounts.Owner(ctx, phone)
 		if err != nil {
 			return fmt.Errorf("find the owner of a listed phone: %w", err)
 		}

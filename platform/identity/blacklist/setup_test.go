@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -48,6 +49,8 @@ func (p phones) Owner(_ context.Context, raw string) (string, int64, error) {
 	return phone, p[phone], nil
 }
 
+func (phones) Disabled(context.Context, pgx.Tx) ([]int64, error) { return nil, nil }
+
 // bundle is one database with several instances of the list.
 type bundle struct {
 	t   testing.TB
@@ -76,7 +79,7 @@ func (s *bundle) instance(known phones, change ...func(*Settings)) *instance {
 	i := &instance{t: s.t, clock: new(testClock)}
 	deps := Deps{DB: s.db, Bus: s.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Keep: keepEndedMost}
 	if known != nil {
-		deps.Phones = known
+		deps.Accounts = known
 	}
 	var err error
 	if i.Service, err = New(cfg, deps); err != nil {

@@ -24,13 +24,25 @@ func entryOf(row blacklistdb.PlatformBlacklist) Entry {
 	return e
 }
 
-// readPicture reads the entries that are in force or end by the clock.
-func readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
+// readPicture reads the entries that are in force or end by the clock, and the
+// disabled accounts.
+func (s *Service) readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
 	entries, err := collect(blacklistdb.New(tx).EntriesInForce(ctx))
 	if err != nil {
 		return nil, err
 	}
-	return newPicture(entries), nil
+	p := newPicture(entries)
+	if s.deps.Accounts == nil {
+		return p, nil
+	}
+	disabled, err := s.deps.Accounts.Disabled(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, user := range disabled {
+		p.disabled[user] = struct{}{}
+	}
+	return p, nil
 }
 
 // filter narrows a list; the zero value matches every entry.

@@ -2,12 +2,20 @@ package cli
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os/user"
+	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
 )
 
 // Token is `stampede token`: access tokens for external tools, one per line.
@@ -15,10 +23,11 @@ type Token struct {
 	User     int64         `required:"" help:"The first user's id, from 1."`
 	Role     auth.Role     `default:"shopper" enum:"shopper,viewer,operator,admin" help:"shopper, viewer, operator or admin."`
 	Count    int           `default:"1" help:"How many tokens, for this user and the ids that follow, 1 to 10000000."`
-	Lifetime time.Duration `default:"24h" help:"How long each token is valid, as a duration of at most 720h."`
+	Lifetime time.Duration `help:"How long each token is valid, as a duration of at most 720h. Default: 24h for a shopper, 1h for the staff." placeholder:"DURATION"`
 
-	SigningKey string `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key. Default: the one in --data." secret:"" found:""`
-	Data       string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run."`
+	SigningKey  string `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key. Default: the one in --data." secret:"" found:""`
+	DatabaseURL string `env:"STAMPEDE_DATABASE_URL" help:"Postgres of the server, whose audit log records tokens of the staff. Default: the one of --data." secret:"" found:""`
+	Data        string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run."`
 }
 
 // Validate checks the flags before anything is minted. The maximum number of
@@ -31,15 +40,36 @@ func (c *Token) Validate() error {
 		return fmt.Errorf("--count must be between 1 and 10000000, not %d", c.Count)
 	case c.User > math.MaxInt64-int64(c.Count)+1:
 		return fmt.Errorf("--count %d exceeds the largest user id, which is %d", c.Count, int64(math.MaxInt64))
-	case c.Lifetime <= 0:
+	case c.Lifetime < 0:
 		return fmt.Errorf("--lifetime must be a positive duration, not %s", c.Lifetime)
 	}
 	return nil
 }
 
+const (
+	// shopperLifetime is a day of load tests.
+	shopperLifetime = 24 * time.Hour
+	// staffLifetime is one task of an operator at a shell. A token that was copied
+	// from its history is worth little by then.
+	staffLifetime = time.Hour
+)
+
+// lifetime is how long each token is valid.
+func (c *Token) lifetime() time.Duration {
+	switch {
+	case c.Lifetime > 0:
+		return c.Lifetime
+	case c.Role == auth.Shopper:
+		return shopperLifetime
+	default:
+		return staffLifetime
+	}
+}
+
 // Run mints and writes the tokens, and announces a key that it found in the
-// default folder.
-func (c *Token) Run(io Streams, flags given) error {
+// default folder. Tokens of the staff are recorded in the audit log if the database
+// can be reached, and a warning says so if it cannot.
+func (c *Token) Run(ctx context.Context, io Streams, flags given) error {
 	source := flags.keySource(c.SigningKey != "", c.Data)
 	if c.SigningKey == "" {
 		stack, err := ReadStack(c.Data)
@@ -47,6 +77,9 @@ func (c *Token) Run(io Streams, flags given) error {
 			return err
 		}
 		c.SigningKey = stack.SigningKey
+		if c.DatabaseURL == "" {
+			c.DatabaseURL = stack.DatabaseURL
+		}
 	}
 	// serve would refuse this key, so no server will ever accept the tokens.
 	if err := auth.CheckKey(c.SigningKey); err != nil {
@@ -55,7 +88,42 @@ func (c *Token) Run(io Streams, flags given) error {
 	if source != "" {
 		_, _ = fmt.Fprintln(io.Err, source)
 	}
+	if c.Role != auth.Shopper {
+		if err := c.record(ctx); err != nil {
+			_, _ = fmt.Fprintf(io.Err, "The audit log does not record this token: %v\n", err)
+		}
+	}
 	return c.write(io.Out)
+}
+
+// recordWithin bounds the attempt to reach the database: minting also serves an
+// operator whose database is down.
+const recordWithin = 3 * time.Second
+
+var errNoDatabase = errors.New("no database is known; name it with --database-url")
+
+// record writes the minting into the audit log, under the user that the operating
+// system names: the holder of the signing key has no account.
+func (c *Token) record(ctx context.Context) error {
+	if c.DatabaseURL == "" {
+		return errNoDatabase
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+	defer cancel()
+	pool, err := pg.Open(ctx, c.DatabaseURL, "token", 1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	by := "unknown"
+	if u, err := user.Current(); err == nil {
+		by = u.Username
+	}
+	return pg.InTx(ctx, pool, func(tx pgx.Tx) error {
+		return audit.Record(ctx, tx, "token.mint", "user "+strconv.FormatInt(c.User, 10), map[string]any{
+			"role": c.Role, "count": c.Count, "lifetime": c.lifetime().String(), "by": by,
+		})
+	})
 }
 
 // write mints and prints.
@@ -63,7 +131,7 @@ func (c *Token) write(w io.Writer) error {
 	tokens := auth.NewTokens([]byte(c.SigningKey), time.Now)
 	buf := bufio.NewWriter(w) // a system call for each of millions of lines would be most of the work
 	for i := range int64(c.Count) {
-		token, err := tokens.Mint(auth.Principal{UserID: c.User + i, Role: c.Role}, c.Lifetime)
+		token, err := tokens.Mint(auth.Principal{UserID: c.User + i, Role: c.Role}, c.lifetime())
 		if err != nil {
 			return err
 		}

@@ -2,12 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestTokenRefusesKeysThatServeRefuses(t *testing.T) {
@@ -18,9 +23,49 @@ func TestTokenRefusesKeysThatServeRefuses(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		c := Token{User: 7, Role: auth.Shopper, Count: 1, Lifetime: time.Hour, SigningKey: key}
-		err := c.Run(Streams{Out: &out}, given{"signing-key": true})
+		err := c.Run(t.Context(), Streams{Out: &out}, given{"signing-key": true})
 		if errors.Is(err, auth.ErrSigningKey) != refused || (out.Len() == 0) != refused {
 			t.Errorf("key %q: %v, wrote %q; want refused %v", key, err, out.String(), refused)
 		}
+	}
+}
+
+// TestStaffTokensAreShortAndRecorded: a token of the staff lives for an hour unless the
+// operator wants more, and the audit log knows of it.
+func TestStaffTokensAreShortAndRecorded(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
+	for _, c := range []struct {
+		token    Token
+		want     time.Duration
+		recorded int
+	}{
+		{Token{User: 7, Role: auth.Shopper}, 24 * time.Hour, 0},
+		{Token{User: 8, Role: auth.Viewer}, time.Hour, 1},
+		{Token{User: 9, Role: auth.Admin, Lifetime: 2 * time.Hour}, 2 * time.Hour, 1},
+	} {
+		var out, errs bytes.Buffer
+		c.token.Count, c.token.SigningKey, c.token.DatabaseURL = 1, key, db.Config().ConnString()
+		if err := c.token.Run(t.Context(), Streams{Out: &out, Err: &errs}, given{}); err != nil || errs.Len() > 0 {
+			t.Fatalf("%s: %v %s", c.token.Role, err, errs.String())
+		}
+		var claims struct{ Iat, Exp int64 }
+		payload, err := base64.RawURLEncoding.DecodeString(strings.Split(out.String(), ".")[1])
+		if err == nil {
+			err = json.Unmarshal(payload, &claims)
+		}
+		if got := time.Duration(claims.Exp-claims.Iat) * time.Second; err != nil || got != c.want {
+			t.Errorf("a token of a %s lives for %s, %v; want %s", c.token.Role, got, err, c.want)
+		}
+		list, err := audit.List(t.Context(), db, audit.Filter{Action: "token.mint", Subject: fmt.Sprintf("user %d", c.token.User)})
+		if err != nil || len(list) != c.recorded {
+			t.Errorf("%d records of a token of a %s, %v; want %d", len(list), c.token.Role, err, c.recorded)
+		}
+	}
+	var out, errs bytes.Buffer
+	away := Token{User: 1, Role: auth.Operator, Count: 1, SigningKey: key, DatabaseURL: "postgres://127.0.0.1:1/none"}
+	if err := away.Run(t.Context(), Streams{Out: &out, Err: &errs}, given{}); err != nil || out.Len() == 0 || !strings.Contains(errs.String(), "The audit log does not record this token") {
+		t.Errorf("without the database: %v, wrote %q and %q", err, out.String(), errs.String())
 	}
 }

@@ -32,7 +32,7 @@ export class LoginForm extends HTMLElement {
       const ask = el("button", { type: "button", className: "second" }, t("sendCode"));
       ask.onclick = () => this.#try(said, ask, async () => {
         if (!form.phone.reportValidity()) return;
-        const { retry_after } = await withProof((proof) => send("POST", "auth/sms-codes", { proof, body: { phone: form.phone.value, purpose: "login" } }));
+        const { retry_after } = await withProof((proof) => send("POST", "auth/sms-codes", { proof, body: { phone: form.phone.value, purpose: "login", device_id: device().id } }));
         const sandbox = document.body.dataset.sms;
         said.replaceChildren(el("p", { className: "dim" }, t("codeSent"), ...(sandbox ? [" ", el("a", { href: sandbox, target: "_blank" }, t("sandboxSMS"))] : [])));
         form.code.focus();

@@ -51,6 +51,30 @@ func (q *Queries) CreateUser(ctx context.Context, arg CreateUserParams) (Account
 	return i, err
 }
 
+const disabledUsers = `-- name: DisabledUsers :many
+SELECT id FROM account.users WHERE status = 'disabled'
+`
+
+func (q *Queries) DisabledUsers(ctx context.Context) ([]int64, error) {
+	rows, err := q.db.Query(ctx, disabledUsers)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endLogin = `-- name: EndLogin :many
 UPDATE account.logins SET ended_at = clock_timestamp(), ended_why = $1::text
 WHERE id = $2 AND user_id = $3 AND ended_at IS NULL
@@ -252,6 +276,25 @@ func (q *Queries) IdentityOfUser(ctx context.Context, arg IdentityOfUserParams) 
 	var open_id string
 	err := row.Scan(&open_id)
 	return open_id, err
+}
+
+const knowsDevice = `-- name: KnowsDevice :one
+SELECT EXISTS (
+    SELECT 1 FROM account.logins l JOIN account.users u ON u.id = l.user_id
+    WHERE u.phone = $1 AND l.device_id = $2 AND l.device_id <> '')
+`
+
+type KnowsDeviceParams struct {
+	Phone    *string
+	DeviceID string
+}
+
+// Whether the phone's user has logged in on a device of this id, within the time that logins are kept.
+func (q *Queries) KnowsDevice(ctx context.Context, arg KnowsDeviceParams) (bool, error) {
+	row := q.db.QueryRow(ctx, knowsDevice, arg.Phone, arg.DeviceID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const listUsers = `-- name: ListUsers :many
@@ -519,16 +562,17 @@ func (q *Queries) OwnerOfLogin(ctx context.Context, id int64) (int64, error) {
 }
 
 const putCode = `-- name: PutCode :exec
-INSERT INTO account.sms_codes (phone, purpose, code_hash, expires_at)
-VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4::float8))
-ON CONFLICT (phone, purpose) DO UPDATE SET code_hash = excluded.code_hash, expires_at = excluded.expires_at,
-    attempts = 0, sent_at = clock_timestamp(), used_at = NULL
+INSERT INTO account.sms_codes (phone, purpose, code_hash, asker, expires_at)
+VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5::float8))
+ON CONFLICT (phone, purpose) DO UPDATE SET code_hash = excluded.code_hash, asker = excluded.asker, expires_at = excluded.expires_at,
+    attempts = 0, other_attempts = 0, sent_at = clock_timestamp(), used_at = NULL
 `
 
 type PutCodeParams struct {
 	Phone           string
 	Purpose         string
 	CodeHash        []byte
+	Asker           string
 	LifetimeSeconds float64
 }
 
@@ -538,6 +582,7 @@ func (q *Queries) PutCode(ctx context.Context, arg PutCodeParams) error {
 		arg.Phone,
 		arg.Purpose,
 		arg.CodeHash,
+		arg.Asker,
 		arg.LifetimeSeconds,
 	)
 	return err
@@ -659,22 +704,25 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) error {
 }
 
 const tryCode = `-- name: TryCode :one
-UPDATE account.sms_codes SET attempts = attempts + 1,
-    used_at = CASE WHEN code_hash = ANY ($1::bytea[]) THEN clock_timestamp() END
-WHERE phone = $2 AND purpose = $3 AND used_at IS NULL AND expires_at > clock_timestamp() AND attempts < $4::int
+UPDATE account.sms_codes SET attempts = attempts + (asker = $1)::int, other_attempts = other_attempts + (asker <> $1)::int,
+    used_at = CASE WHEN code_hash = ANY ($2::bytea[]) THEN clock_timestamp() END
+WHERE phone = $3 AND purpose = $4 AND used_at IS NULL AND expires_at > clock_timestamp()
+  AND CASE WHEN asker = $1 THEN attempts ELSE other_attempts END < $5::int
 RETURNING (used_at IS NOT NULL)::boolean AS fits
 `
 
 type TryCodeParams struct {
+	Asker      string
 	CodeHashes [][]byte
 	Phone      string
 	Purpose    string
 	Most       int32
 }
 
-// Counts an attempt and uses the code up if it is right. No row: there is no code, or it is used up.
+// Counts an attempt and uses the code up if it is right. No row: there is no code, or it is used up for this address.
 func (q *Queries) TryCode(ctx context.Context, arg TryCodeParams) (bool, error) {
 	row := q.db.QueryRow(ctx, tryCode,
+		arg.Asker,
 		arg.CodeHashes,
 		arg.Phone,
 		arg.Purpose,
