@@ -10,6 +10,10 @@ import (
 	"stampede/inventory/internal/inventorydb"
 )
 
+// bookReads is how often an item is read whose books differ: an operator's change
+// that reaches Redis between the two stores is a difference once.
+const bookReads = 2
+
 // BookRow says where an item's units are at one moment.
 type BookRow struct {
 	ItemID     int64 `json:"item_id,string"`
@@ -96,8 +100,7 @@ func (s *Service) Book(ctx context.Context, itemID int64) (BookRow, bool, error)
 }
 
 // bookRow is an item's row, from memory if nothing of it has moved; bookCache.mu
-// must be held. A settled item has nothing in Redis to read. If there is a
-// difference the item is read again in one step: reading in portions can cause one.
+// must be held. A settled item has nothing in Redis to read.
 func (s *Service) bookRow(ctx context.Context, shards []Stock, settled bool) (row BookRow, err error) {
 	st := shards[0]
 	now := fingerprint{version: st.Version}
@@ -110,8 +113,8 @@ func (s *Service) bookRow(ctx context.Context, shards []Stock, settled bool) (ro
 		return known.row, nil
 	}
 	delete(s.bookCache.rows, st.ItemID)
-	for _, atomic := range []bool{false, true} {
-		c, err := s.readCut(ctx, st.ItemID, atomic)
+	for range bookReads {
+		c, err := s.readCut(ctx, st.ItemID)
 		if err != nil {
 			return BookRow{}, err
 		}

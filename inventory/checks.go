@@ -89,7 +89,7 @@ func (s *Service) confirm(ctx context.Context, stocks []Stock, examine func(*cut
 	suspects := map[int64]map[string]bool{}
 	var order []int64
 	for shards := range perItem(stocks) {
-		c, err := s.readCut(ctx, shards[0].ItemID, false)
+		c, err := s.readCut(ctx, shards[0].ItemID)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (s *Service) confirm(ctx context.Context, stocks []Stock, examine func(*cut
 		return err
 	}
 	for _, itemID := range order {
-		c, err := s.readCut(ctx, itemID, true)
+		c, err := s.readCut(ctx, itemID)
 		if err != nil {
 			return err
 		}
@@ -168,11 +168,7 @@ func (c *cut) oversold() []finding {
 		if !sh.loaded {
 			continue
 		}
-		var marked int64
-		for _, m := range sh.users {
-			marked += int64(m.quantity)
-		}
-		st := sh.state
+		st, marked := sh.state, sh.marked()
 		if !st.Unlimited && (st.Remaining < 0 || marked > st.Total) {
 			found = append(found, about(c.itemID, "redis", "Redis granted %d of %d units and counts %d remaining.", marked, st.Total, st.Remaining))
 		} else if st.Remaining+marked != st.Total {
@@ -204,7 +200,8 @@ func (c *cut) disagreements() []finding {
 				paid += int64(m.quantity)
 			}
 		}
-		if paid != sh.state.Committed {
+		// Units may have been paid for after their mark was read.
+		if paid > sh.state.Committed || paid < min(sh.before.Committed, sh.state.Committed) {
 			found = append(found, about(c.itemID, "committed", "Redis counts %d units as paid for, its marks say %d.", sh.state.Committed, paid))
 		}
 	}

@@ -217,30 +217,6 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 	}
 }
 
-func TestLargeItemsAreReadInPortions(t *testing.T) {
-	t.Parallel()
-	s := midSale(t)
-	st := s.state(s.item)
-	at, portions := shardCut{item: s.item}, shardCut{item: s.item}
-	for _, sh := range []*shardCut{&at, &portions} {
-		sh.users, sh.holds, sh.buyers = map[int64]mark{}, map[ids.ID]openHold{}, map[int64]ids.ID{}
-	}
-	if ok, err := s.readAtOnce(t.Context(), st, &at); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	if ok, err := s.readInPortions(t.Context(), st, &portions); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	mustBe(t, "read in portions", fmt.Sprint(portions), fmt.Sprint(at))
-	// A Load in between is noticed by both.
-	s.load(s.item)
-	for _, read := range []func(context.Context, State, *shardCut) (bool, error){s.readAtOnce, s.readInPortions} {
-		if ok, err := read(t.Context(), st, &at); ok || err != nil {
-			t.Errorf("read across a Load: ok %v, error %v", ok, err)
-		}
-	}
-}
-
 func TestStockMovements(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

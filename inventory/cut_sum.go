@@ -51,6 +51,7 @@ func (c *cut) sum() BookRow {
 	for _, sh := range c.shards {
 		row.RedisRemaining += sh.state.Remaining
 		row.RedisCommitted += sh.state.Committed
+		row.InFlight += sh.unnamed
 		for _, m := range sh.users {
 			marked[m.no] = true
 			if _, ok := c.live[m.no]; ok {

@@ -22,7 +22,12 @@
 //
 // In flight is granted and not written yet; pending is closed or refused in
 // Postgres and not released yet. Books and the checks classify every unit by the
-// number that holds it.
+// number that holds it. They read Postgres at one moment, then the holders by
+// cursor while the item sells, and bring what they read to the moment of the state
+// that they read last: numbers that ended meanwhile have a tombstone, new grants
+// are holds or are counted by the number of marks. So the sums are exact although
+// no command reads more than a chunk; only of units granted during the read to
+// users who may buy several, the state's own count says how many each has.
 //
 // # Two phases
 //

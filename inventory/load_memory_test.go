@@ -12,11 +12,11 @@ import (
 	"stampede/platform/workshop/redistest"
 )
 
-// soldTo is an item whose units were granted to so many users; all their orders
-// are written.
-func (b *bundle) soldTo(holders int32) Item {
+// soldTo creates an item and grants units of it to so many users; all their
+// orders are written.
+func (b *bundle) soldTo(n NewStock, holders int32) Item {
 	b.t.Helper()
-	item, epoch := b.loaded(onSale(1, holders+10))
+	item, epoch := b.loaded(n)
 	for from := int32(0); from < holders; from += MaxBatch {
 		attempts := make([]Attempt, min(MaxBatch, holders-from))
 		nos := make([]ids.ID, len(attempts))
@@ -55,7 +55,7 @@ func TestLoadNeedsNoSecondCopyInRedis(t *testing.T) {
 	rdb := redistest.Start(t).Client
 	b.deps.Redis = rdb
 	empty := b.memory(rdb)
-	item := b.soldTo(holders)
+	item := b.soldTo(onSale(1, holders+10), holders)
 	full := b.memory(rdb)
 	limit := full + (full-empty)/5
 	if err := rdb.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(limit, 10)).Err(); err != nil {

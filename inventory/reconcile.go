@@ -95,7 +95,7 @@ func (st State) ahead(itemID int64, row Stock) (found []finding) {
 // its orders in Postgres, and returns every difference that lasts for
 // proof.Recheck. With repair it brings to Redis what an order proves, raises an
 // alarm for the rest, and records both. Run twice it gives the same answer. It
-// reads whole items, in step for large ones.
+// reads whole items.
 func (s *Service) Reconcile(ctx context.Context, itemID int64, repair bool) (Reconciliation, error) {
 	if !s.reconciling.TryLock() {
 		return Reconciliation{}, ErrReconciling
@@ -169,7 +169,7 @@ func (s *Service) repair(ctx context.Context, c *cut, list []Difference) error {
 				return err
 			}
 		}
-		after, err := s.readCut(ctx, c.itemID, true)
+		after, err := s.readCut(ctx, c.itemID)
 		if err != nil {
 			return err
 		}

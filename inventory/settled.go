@@ -109,7 +109,7 @@ func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
 	if done, err := s.deps.Bus.GrantsDone(ctx, itemID, last); err != nil || !done {
 		return false, err
 	}
-	c, err := s.readCut(ctx, itemID, true)
+	c, err := s.readCut(ctx, itemID)
 	if err != nil || len(c.stocks) == 0 {
 		return false, err
 	}

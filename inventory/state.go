@@ -33,8 +33,9 @@ type State struct {
 // may require one too, see Health.
 func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
 
-// stateFigures is how many integers state.lua returns for a loaded item.
-const stateFigures = 16
+// stateFigures is how many integers state.lua returns for a loaded item; the last
+// one is Redis's time, in ms.
+const stateFigures = 17
 
 // State reads an item's state; ok is false when there is none.
 func (s *Service) State(ctx context.Context, item Item) (st State, ok bool, err error) {
