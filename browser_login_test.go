@@ -36,7 +36,10 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 		chromedp.Evaluate(`document.querySelector("form").code.value = "`+smsCode(t, in, "+8613800138000")+`"`, nil), click("form .end button"),
 		until(`document.querySelector('#confirm[data-state="asked"]')?.textContent.includes("Chrome, Linux")`))
 	do(desktop, t, "see that it was scanned", until(`document.querySelector("qr-login").textContent.includes("Confirm on the phone")`))
-	do(phone, t, "confirm", click("#allow"), until(`document.querySelector('#confirm[data-state="done"]')`))
+	var number string
+	do(desktop, t, "show a number", chromedp.Evaluate(`document.querySelector("qr-login .number").textContent`, &number))
+	do(phone, t, "confirm with the number that the desktop shows",
+		chromedp.Evaluate(`document.querySelector("#confirm input[name=number]").value = "`+number+`"`, nil), click("#allow"), until(`document.querySelector('#confirm[data-state="done"]')`))
 	do(desktop, t, "be logged in", until(`document.querySelector("login-box").textContent.includes("138****8000") && !document.querySelector("dialog")`))
 
 	// The token is made to look old, and both tabs refresh it at the same moment.

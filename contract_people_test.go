@@ -85,7 +85,7 @@ func (s *story) knowsPeople(t *testing.T) {
 		}
 	}
 	post("me/password", me, 204, `{"old_password":%q,"new_password":%q}`, password+"2", password+"3")
-	post("me/phone", me, 401, `{"phone":"13800138556","code":"000000"}`)
+	post("me/phone", me, 401, `{"phone":"13800138556","code":"000000","refresh_token":%q}`, text(mine, "refresh_token"))
 	s.post(t, "me/logout-others", me, "", 204)
 	s.post(t, "auth/logout", text(other, "access_token"), "", 401)
 	post("auth/login/wechat", "", 503, `{"code":"x"}`)
@@ -95,7 +95,13 @@ func (s *story) knowsPeople(t *testing.T) {
 		qr := "auth/qr/" + text(asked, "qr_id")
 		s.get(t, qr+"/image.png", "", 200)
 		scan := s.post(t, qr+"/scan", me, "", 200)
-		post(qr+"/"+end, me, 204, `{"scan_token":%q}`, text(scan, "scan_token"))
+		now := s.ask(t, http.MethodGet, qr, "", "", 200, "QR-Secret", text(asked, "poll_secret"))
+		if end == "confirm" {
+			post(qr+"/confirm", me, 409, `{"scan_token":"x","number":10,"refresh_token":""}`)
+			post(qr+"/confirm", me, 204, `{"scan_token":%q,"number":%v,"refresh_token":%q}`, text(scan, "scan_token"), now["number"], text(mine, "refresh_token"))
+		} else {
+			post(qr+"/deny", me, 204, `{"scan_token":%q}`, text(scan, "scan_token"))
+		}
 		s.ask(t, http.MethodGet, qr, "", "", 200, "QR-Secret", text(asked, "poll_secret"))
 	}
 

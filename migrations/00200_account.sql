@@ -63,6 +63,8 @@ CREATE TABLE account.logins (
     device_name  text        NOT NULL DEFAULT '' CHECK (length(device_name) <= 64),
     address      inet,
     how          text        NOT NULL CHECK (length(how) BETWEEN 1 AND 16),
+    -- The login that confirmed this one, which ends with it.
+    parent_id    bigint      REFERENCES account.logins ON DELETE SET NULL,
     -- Half of a refresh token's secret; the other half is the server's key.
     salt         bytea       NOT NULL CHECK (octet_length(salt) = 16),
     generation   int         NOT NULL DEFAULT 1 CHECK (generation >= 1),
@@ -75,6 +77,7 @@ CREATE TABLE account.logins (
     CONSTRAINT an_end_has_a_reason CHECK ((ended_at IS NULL) = (ended_why IS NULL))
 );
 CREATE INDEX logins_of_user ON account.logins (user_id, id);
+CREATE INDEX logins_of_parent ON account.logins (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX logins_age ON account.logins (least(ended_at, expires_at));
 
 -- +goose Down

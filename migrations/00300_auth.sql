@@ -42,6 +42,8 @@ CREATE TABLE auth.qr_logins (
     user_id        bigint,
     login_id       bigint,
     token_issued   timestamptz,
+    -- The requesting device shows it from the scan on, and the phone has to name it.
+    number         smallint    CHECK (number BETWEEN 10 AND 99),
     CONSTRAINT no_confirm_without_a_scan CHECK (status = 'pending' OR (scan_hash IS NOT NULL AND user_id IS NOT NULL AND login_id IS NOT NULL AND token_issued IS NOT NULL))
 );
 CREATE INDEX qr_logins_age ON auth.qr_logins (expires_at);

@@ -18,10 +18,9 @@
 //   - At most 1,000 connections without a valid token exist at a time, for 10 s
 //     each.
 //   - A push goes to the order's owner only.
-//   - A socket ends with its login: after every revocation the open sockets are
-//     checked against [auth.Revocations], and closed with 1008 within a second.
-//     An expired token does not end a socket, since clients renew tokens every few
-//     minutes while connected; ending the login shuts out a stolen one.
+//   - A socket ends with its token: closed with 1008 within a second after a
+//     revocation and within 20 s after the token's expiry. Its client reconnects with
+//     a new token.
 //
 // # Publishes, consumes
 //

@@ -30,8 +30,8 @@ func document(doc *huma.OpenAPI) {
 			"The server sends JSON text messages: `{\"type\":\"hello\"}` once the token is accepted, then `{\"type\":\"order\",\"order\":{…}}` for each " +
 			"change, where `order` is what GET /api/v1/orders/{no} answers. Take the one with the higher `version` and ignore types that you do not know. " +
 			"A push is a hint: after connecting again, ask for the orders you follow.\n\n" +
-			"Close codes: 1001, the server is restarting, connect again; 1008, the token is missing, late or not valid, its login was ended, or you have too " +
-			"many connections, do not connect again with the same token at once; 1013, you read too slowly or pushes may be missing, ask for your orders and connect again.",
+			"Close codes: 1001, the server is restarting, connect again; 1008, the token is missing, late, not valid or has expired, its login was ended, or you have too " +
+			"many connections, do not connect again with the same token; 1013, you read too slowly or pushes may be missing, ask for your orders and connect again.",
 		Security: []map[string][]string{{}, {httpx.BearerScheme: {}}},
 		Parameters: []*huma.Param{{
 			Name: "Sec-WebSocket-Protocol", In: "header", Description: "Subprotocols that the client offers, comma-separated",

@@ -15,10 +15,14 @@ import (
 // without a revocation there is none.
 const sweepEvery = 250 * time.Millisecond
 
-// closeRevoked closes the sockets of ended logins, until ctx ends.
-func (s *Service) closeRevoked(ctx context.Context) error {
+// closeEnded closes the sockets of ended logins and of expired tokens, until ctx ends.
+// Expiry is looked for in one shard at a time, so in all of them every 16 s.
+func (s *Service) closeEnded(ctx context.Context) error {
 	var swept uint64
+	next := 0
 	return app.Loop{Every: sweepEvery, Do: func(ctx context.Context) error {
+		s.hub.each(next, s.closeExpired)
+		next = (next + 1) % shardCount
 		// Read before the sweep: a revocation that arrives meanwhile causes the next sweep.
 		version := s.deps.Tokens.Revocations().Version()
 		if version == swept {
@@ -30,6 +34,14 @@ func (s *Service) closeRevoked(ctx context.Context) error {
 		swept = version
 		return nil
 	}}.Run(ctx)
+}
+
+// closeExpired closes a socket whose token has expired, with 1008: its client
+// reconnects with a new token, which a thief of the old one does not have.
+func (s *Service) closeExpired(sock *socket) {
+	if s.deps.Tokens.Expired(sock.who) {
+		go sock.closeWith(websocket.StatusPolicyViolation, "the token has expired, reconnect with a new one")
+	}
 }
 
 // ended closes a socket whose login was ended with 1008 and reports whether it

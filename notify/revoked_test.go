@@ -84,7 +84,7 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	b := setup(t, nil, auth.RevokedBy(ended))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- b.service.closeRevoked(ctx) }()
+	go func() { done <- b.service.closeEnded(ctx) }()
 	phone, err := b.as(t, 7, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -111,19 +111,33 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	}
 }
 
-// TestASocketOutlivesItsToken: clients renew the token without reconnecting.
-func TestASocketOutlivesItsToken(t *testing.T) {
+// TestAttackSocketOutlivesItsToken: who copied an access token hears of no order once
+// it has expired.
+func TestAttackSocketOutlivesItsToken(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64
 	b := setupAt(t, func() time.Time { return time.Now().Add(time.Duration(later.Load())) }, nil)
-	conn, err := b.as(t, 7, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.service.closeEnded(ctx) }()
+	const user = 1 // in a shard that is swept early
+	conn, err := b.as(t, user, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	later.Store(int64(24 * time.Hour))
-	b.change(t, orderevent.Order{UserID: 7, Title: "after its token"})
-	if got := read(t, conn); !strings.Contains(got, "after its token") {
+	b.change(t, orderevent.Order{UserID: user, Title: "before"})
+	if got := read(t, conn); !strings.Contains(got, "before") {
 		t.Errorf("pushed %s", got)
+	}
+	later.Store(int64(2 * time.Minute))
+	within, stop := context.WithTimeout(t.Context(), 60*time.Second) // three times the promise
+	defer stop()
+	if _, _, err := conn.Read(within); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("after the token's expiry: %v, want 1008", err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -162,7 +176,7 @@ func TestSocketsAreSweptOnlyAfterRevocation(t *testing.T) {
 	before := ended.asked.Load()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*sweepEvery)
 	defer cancel()
-	if err := b.service.closeRevoked(ctx); err != nil {
+	if err := b.service.closeEnded(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if n := ended.asked.Load() - before; n != 0 {

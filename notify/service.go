@@ -98,7 +98,7 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 // Workers returns the loops that keep idle connections alive and close those of
 // ended logins and those that may have missed a push.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeRevoked}, {Name: "notify-missed", Run: s.closeBehind}}
+	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeEnded}, {Name: "notify-missed", Run: s.closeBehind}}
 }
 
 // Stop closes every socket with 1001 (going away), all concurrently, and gives

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -92,6 +93,7 @@ type told struct {
 	QR     string `json:"qr_id"`
 	Secret string `json:"poll_secret"`
 	Scan   string `json:"scan_token"`
+	Number int
 }
 
 // call makes a request; header lists names and values alternately.
@@ -183,7 +185,8 @@ func TestBlacklistAppliesAtEveryLogin(t *testing.T) {
 	bearer := []string{"Authorization", "Bearer " + li.Access}
 	asked, claimable := d.post("auth/qr", `{"device":{"kind":"web"}}`), d.post("auth/qr", `{"device":{"kind":"web"}}`)
 	scan := d.post("auth/qr/"+claimable.QR+"/scan", "", bearer...)
-	if got := d.post("auth/qr/"+claimable.QR+"/confirm", `{"scan_token":"`+scan.Scan+`"}`, bearer...); got.status != http.StatusNoContent {
+	number := d.call(http.MethodGet, "auth/qr/"+claimable.QR, "", "QR-Secret", claimable.Secret).Number
+	if got := d.post("auth/qr/"+claimable.QR+"/confirm", fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scan.Scan, number, li.Fresh), bearer...); got.status != http.StatusNoContent {
 		t.Fatalf("confirm: %d %s", got.status, got.raw)
 	}
 	login, register := d.code(phone, "login"), d.code(phone, "register")

@@ -52,6 +52,8 @@ type Principal struct {
 	// IssuedAt is when the token was minted, to the microsecond; revocations of a
 	// user's tokens compare it.
 	IssuedAt time.Time
+	// ExpiresAt is when the token expires, to the second.
+	ExpiresAt time.Time
 }
 
 type contextKey struct{}
@@ -167,8 +169,8 @@ type claims struct {
 }
 
 // Mint returns an access token for a user, valid for the lifetime: at most
-// LongestLoginLife for a login's token, else LongestLife. p.IssuedAt is ignored; the
-// token is issued now.
+// LongestLoginLife for a login's token, else LongestLife. p.IssuedAt and
+// p.ExpiresAt are ignored; the token is issued now.
 func (t *Tokens) Mint(p Principal, lifetime time.Duration) (string, error) {
 	if p.UserID <= 0 || !p.Role.Valid() {
 		return "", fmt.Errorf("auth: mint: user %d with role %q is not a principal", p.UserID, p.Role)
@@ -207,13 +209,19 @@ func (t *Tokens) Verify(token string) (Principal, error) {
 	if err != nil || id <= 0 || !c.Role.Valid() {
 		return Principal{}, ErrBadToken.Because(err)
 	}
-	p := Principal{UserID: id, Role: c.Role, Login: c.Login, Device: c.Device, IssuedAt: time.UnixMicro(c.IssuedMicros).UTC()}
+	p := Principal{UserID: id, Role: c.Role, Login: c.Login, Device: c.Device, IssuedAt: time.UnixMicro(c.IssuedMicros).UTC(), ExpiresAt: c.ExpiresAt.UTC()}
 	// exp is truncated to seconds, so the difference never exceeds the lifetime
 	// given to Mint.
 	if c.ExpiresAt.Sub(p.IssuedAt) > p.longestLife() {
 		return Principal{}, ErrBadToken.Because(errTooLong)
 	}
 	return p, nil
+}
+
+// Expired reports whether a principal's token has expired since it was verified; false
+// for a principal without a token.
+func (t *Tokens) Expired(p Principal) bool {
+	return !p.ExpiresAt.IsZero() && t.now().After(p.ExpiresAt.Add(leeway))
 }
 
 var errTooLong = errors.New("auth: the token is valid for longer than revocations are kept")

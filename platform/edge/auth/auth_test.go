@@ -30,7 +30,7 @@ func TestATokenNamesItsHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.IssuedAt = now
+	want.IssuedAt, want.ExpiresAt = now, now.Add(time.Hour).Truncate(time.Second)
 	if got, err := tokens.Verify(s); err != nil || got != want {
 		t.Fatalf("Verify = %+v, %v; want %+v", got, err, want)
 	}

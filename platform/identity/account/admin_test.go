@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -41,7 +42,8 @@ func TestAdminRoutes(t *testing.T) {
 		{"a viewer", auth.Viewer, "GET", "", nil, 200, "139****9000,138****8000"},
 		{"an operator", auth.Operator, "GET", "", nil, 200, "+8613900139000,+8613800138000"},
 		{"by phone", auth.Operator, "GET", "?phone=13800138000", nil, 200, "+8613800138000"},
-		{"by phone in E.164", auth.Viewer, "GET", "?phone=%2B8613800138000", nil, 200, "138****8000"},
+		{"by phone in E.164", auth.Operator, "GET", "?phone=%2B8613800138000", nil, 200, "+8613800138000"},
+		{"a viewer by phone", auth.Viewer, "GET", "?phone=13800138000", nil, 403, "forbidden"},
 		{"by half a phone", auth.Operator, "GET", "?phone=1380013", nil, 422, "invalid"},
 		{"by id", auth.Operator, "GET", "?id=" + user, nil, 200, "+8613800138000"},
 		{"by role", auth.Operator, "GET", "?role=admin", nil, 200, ""},
@@ -219,5 +221,31 @@ func TestFirstAdmin(t *testing.T) {
 	}
 	if a := b.login(phone, secret); b.principal(a).Role != auth.Viewer {
 		t.Errorf("an admin demoted to viewer logged in as %s", b.principal(a).Role)
+	}
+}
+
+// TestAttackUnmaskingPhones: a viewer completes no masked phone by searching, and an
+// operator's searches are bounded and recorded.
+func TestAttackUnmaskingPhones(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(phone, secret)
+	for n := range 20 {
+		if a := b.admin(auth.Viewer, "GET", fmt.Sprintf("?phone=1380013%04d", 7990+n), nil); !a.is(403, "forbidden") {
+			t.Fatalf("a viewer's search: %d %s", a.status, a.raw)
+		}
+	}
+	refused := 0
+	for n := range 130 {
+		if a := b.admin(auth.Operator, "GET", fmt.Sprintf("?phone=1380013%04d", 7900+n), nil); a.is(429, "rate-limited") {
+			refused++
+		}
+	}
+	if refused != 10 {
+		t.Errorf("%d of 130 searches in an hour are refused, want 10", refused)
+	}
+	entries, err := audit.List(t.Context(), b.pool, audit.Filter{Action: "user.search"})
+	if err != nil || len(entries) != 120 || strings.Contains(string(entries[0].Detail), "13800137900") {
+		t.Errorf("%d searches are recorded, %v; want 120 without the phones", len(entries), err)
 	}
 }

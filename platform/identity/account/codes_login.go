@@ -35,7 +35,7 @@ func (s *Service) Register(ctx context.Context, phone Phone, code, secret, name 
 	if err := s.keepOut(byRegister, 0, phone, d); err != nil {
 		return Tokens{}, err
 	}
-	if err := password.Accept(secret, string(phone), name); err != nil {
+	if err := password.Accept(secret, string(phone), name, s.cfg.SMSSignature); err != nil {
 		return Tokens{}, err
 	}
 	if err := s.admit(ctx, humancheck.PurposeRegister, from, s.registrations(from), s.registerAsks(from)); err != nil {
@@ -84,7 +84,7 @@ func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d D
 // ResetPassword sets a new password for the account of a phone proved by a code, and
 // ends all its logins.
 func (s *Service) ResetPassword(ctx context.Context, phone Phone, code, secret string, from caller) error {
-	if err := password.Accept(secret, string(phone)); err != nil {
+	if err := password.Accept(secret, string(phone), s.cfg.SMSSignature); err != nil {
 		return err
 	}
 	if err := s.admit(ctx, humancheck.PurposeLogin, from, s.loginFailures(phone, from), s.loginAsks(from)); err != nil {

@@ -29,6 +29,8 @@
 //   - A stranger cannot learn whether a phone has an account: the answers and the
 //     work are the same. The answers that reveal it (phone-taken, phone-unknown,
 //     disabled) require the code or the password first.
+//   - A login that another one confirmed, by QR code, ends when that one is ended: by
+//     logout, by the user or an operator, or because its refresh token was copied.
 //   - A password change ends the other logins; a reset and a disabling end all. A
 //     login that is being opened at the same time is either ended or refused: both
 //     take the user's row lock.

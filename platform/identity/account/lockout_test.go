@@ -37,7 +37,7 @@ func TestAttackLockingARivalOut(t *testing.T) {
 		for n := range 30 {
 			b.post("login", map[string]any{"phone": phone, "password": "a wrong password", "device": map[string]any{"id": "made-up"}}, from(fmt.Sprintf("203.0.113.%d", 100+n)))
 		}
-		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": "made-up"}}, from("203.0.113.200")); !a.is(429, "rate-limited") || a.doc["rule"] != "login-phone" {
+		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": "made-up"}}, from("203.0.113.200")); !a.is(429, "rate-limited") {
 			t.Errorf("an unknown device: %d %s", a.status, a.raw)
 		}
 		if a := b.post("login", right, from(home)); a.status != 200 {

@@ -73,10 +73,37 @@ var ErrDisabled = fault.New(fault.Forbidden, "account-disabled", fault.Titles{"T
 // one. A login above mostLogins ends the user's least recently used one, so call the
 // revocation service's Tell after the commit.
 func (s *Service) OpenLogin(ctx context.Context, tx pgx.Tx, user int64, d Device, how string) (Tokens, error) {
+	return s.openLogin(ctx, tx, user, 0, d, how)
+}
+
+// ErrConfirmerEnded reports that the confirming login has ended.
+var ErrConfirmerEnded = errors.New("account: the confirming login has ended")
+
+// OpenConfirmed is OpenLogin for a login that another one of the user, the confirmer,
+// has confirmed. It ends when the confirmer is ended, and returns ErrConfirmerEnded if
+// that has already happened.
+func (s *Service) OpenConfirmed(ctx context.Context, tx pgx.Tx, user, confirmer int64, d Device, how string) (Tokens, error) {
+	return s.openLogin(ctx, tx, user, confirmer, d, how)
+}
+
+func (s *Service) openLogin(ctx context.Context, tx pgx.Tx, user, confirmer int64, d Device, how string) (Tokens, error) {
 	q := accountdb.New(tx)
 	u, err := lockActive(ctx, tx, user)
 	if err != nil {
 		return Tokens{}, err
+	}
+	var parent *int64
+	if confirmer != 0 {
+		// Whatever ends the confirmer takes the user's lock first, so that it either
+		// is seen here or sees the new login.
+		l, err := q.LoginState(ctx, accountdb.LoginStateParams{ID: confirmer})
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && (!l.Live || l.UserID != user) {
+			return Tokens{}, ErrConfirmerEnded
+		}
+		if err != nil {
+			return Tokens{}, fmt.Errorf("account: confirming login: %w", err)
+		}
+		parent = &confirmer
 	}
 	if err := s.keepOut(how, user, phoneIn(u), d); err != nil {
 		return Tokens{}, err
@@ -87,7 +114,7 @@ func (s *Service) OpenLogin(ctx context.Context, tx pgx.Tx, user int64, d Device
 	salt := make([]byte, saltBytes)
 	_, _ = rand.Read(salt) // never fails
 	l, err := q.OpenLogin(ctx, accountdb.OpenLoginParams{
-		UserID: user, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Address: addressOf(d.Address), How: how, Salt: salt,
+		UserID: user, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Address: addressOf(d.Address), How: how, Salt: salt, ParentID: parent,
 		LifetimeSeconds: s.cfg.RefreshLifetime.Seconds(),
 	})
 	if err != nil {

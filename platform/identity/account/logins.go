@@ -14,8 +14,9 @@ import (
 
 var errNoLogin = fault.Plain(fault.NotFound, "You have no such login; it may already have ended.")
 
-// endLogin ends one login of a user and revokes its access tokens in tx; it returns
-// errNoLogin if the user has no open login with that id.
+// endLogin ends one login of a user, with those that it confirmed, and revokes their
+// access tokens in tx; it returns errNoLogin if the user has no open login with that
+// id. The caller has locked the user.
 func (s *Service) endLogin(ctx context.Context, tx pgx.Tx, user, login int64, why string) error {
 	ended, err := accountdb.New(tx).EndLogin(ctx, accountdb.EndLoginParams{ID: login, UserID: user, Why: why})
 	switch {
@@ -45,7 +46,14 @@ func (s *Service) revokeLogins(ctx context.Context, tx pgx.Tx, why string, login
 
 // EndLogin is endLogin at the user's request.
 func (s *Service) EndLogin(ctx context.Context, user, login int64, why string) error {
-	return s.inTx(ctx, "end login", func(tx pgx.Tx) error { return s.endLogin(ctx, tx, user, login, why) })
+	return s.inTx(ctx, "end login", func(tx pgx.Tx) error {
+		if _, err := accountdb.New(tx).LockUser(ctx, user); errors.Is(err, pgx.ErrNoRows) {
+			return errNoLogin
+		} else if err != nil {
+			return err
+		}
+		return s.endLogin(ctx, tx, user, login, why)
+	})
 }
 
 // EndOtherLogins ends every login of a user but the current one.

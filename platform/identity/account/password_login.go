@@ -123,7 +123,7 @@ func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, sec
 	if u.Password == nil {
 		return errNoPassword
 	}
-	if err := password.Accept(secret, string(phoneIn(u)), u.Name); err != nil {
+	if err := password.Accept(secret, string(phoneIn(u)), u.Name, s.cfg.SMSSignature); err != nil {
 		return err
 	}
 	if err := s.showPassword(ctx, u, old); err != nil {

@@ -25,7 +25,7 @@ func TestBindPhone(t *testing.T) {
 		want                     string
 	}{
 		{"no token", "", phone, code, 401, "no-token"},
-		{"no account", b.mint(42, auth.Shopper), free, "", 404, "no-account"},
+		{"a minted token", b.mint(42, auth.Shopper), free, "", 403, "proof-required"},
 		{"no phone", li.str("access_token"), "110", code, 422, "invalid"},
 		{"a wrong code", li.str("access_token"), phone, other(code), 401, "wrong-code"},
 		{"a code for another phone", li.str("access_token"), "13600136000", code, 401, "wrong-code"},
@@ -80,5 +80,22 @@ func TestAPhoneIsBoundOnce(t *testing.T) {
 	}
 	if n := b.count(`SELECT count(*) FROM account.users WHERE phone IS NOT NULL`); bound != 1 || n != 1 {
 		t.Errorf("%d requests succeeded, %d accounts have the phone", bound, n)
+	}
+}
+
+// TestAttackStolenTokenAddsAWayIn: a copied access token adds neither the thief's
+// phone nor the thief's WeChat account as a way to log in.
+func TestAttackStolenTokenAddsAWayIn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	stolen, thief := b.loginWeChat("open-li", "").str("access_token"), b.loginWeChat("open-thief", "")
+	const phone = "13700137000"
+	for _, refresh := range []string{"", "rt_made-up", stolen, thief.str("refresh_token")} {
+		if a := b.me(http.MethodPost, "/phone", stolen, map[string]any{"phone": phone, "code": "123456", "refresh_token": refresh}); !a.is(403, "proof-required") {
+			t.Errorf("phone with %.8q: %d %s", refresh, a.status, a.raw)
+		}
+		if a := b.me(http.MethodPost, "/wechat", stolen, map[string]any{"code": b.wechat.Code("open-other", ""), "refresh_token": refresh}); !a.is(403, "proof-required") {
+			t.Errorf("wechat with %.8q: %d %s", refresh, a.status, a.raw)
+		}
 	}
 }

@@ -97,8 +97,8 @@ SELECT open_id FROM account.wechat_identities WHERE user_id = @user_id AND app_i
 SELECT EXISTS (SELECT 1 FROM account.wechat_identities WHERE user_id = @user_id);
 
 -- name: OpenLogin :one
-INSERT INTO account.logins (user_id, device_kind, device_id, device_name, address, how, salt, expires_at)
-VALUES (@user_id, @device_kind, @device_id, @device_name, @address, @how, @salt,
+INSERT INTO account.logins (user_id, device_kind, device_id, device_name, address, how, salt, parent_id, expires_at)
+VALUES (@user_id, @device_kind, @device_id, @device_name, @address, @how, @salt, sqlc.narg('parent_id'),
     clock_timestamp() + make_interval(secs => @lifetime_seconds::float8))
 RETURNING id, expires_at;
 
@@ -112,8 +112,14 @@ WHERE id IN (
 RETURNING id;
 
 -- name: EndLogin :many
+-- Ends a login with those that it confirmed, and theirs.
+WITH RECURSIVE line AS (
+    SELECT l.id FROM account.logins l WHERE l.id = @id AND l.user_id = @user_id AND l.ended_at IS NULL
+    UNION
+    SELECT c.id FROM account.logins c JOIN line ON c.parent_id = line.id
+)
 UPDATE account.logins SET ended_at = clock_timestamp(), ended_why = @why::text
-WHERE id = @id AND user_id = @user_id AND ended_at IS NULL
+WHERE id IN (SELECT line.id FROM line) AND ended_at IS NULL
 RETURNING id;
 
 -- name: EndLoginsExcept :many
@@ -129,6 +135,11 @@ SELECT user_id FROM account.logins WHERE id = @id;
 SELECT *, (rotated_at > clock_timestamp() - make_interval(secs => @grace_seconds::float8))::boolean AS just_rotated,
     (expires_at <= clock_timestamp())::boolean AS expired
 FROM account.logins WHERE id = @id FOR NO KEY UPDATE;
+
+-- name: LoginState :one
+SELECT user_id, generation, salt, (ended_at IS NULL AND expires_at > clock_timestamp())::boolean AS live,
+    (rotated_at > clock_timestamp() - make_interval(secs => @grace_seconds::float8))::boolean AS just_rotated
+FROM account.logins WHERE id = @id;
 
 -- name: RotateLogin :one
 -- A login ends a fixed time after it began, however often it is refreshed.

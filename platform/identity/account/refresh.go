@@ -106,6 +106,30 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 	return out, nil
 }
 
+var errNotHeld = errNoProof.Saying("Send the refresh token of this login. An access token alone opens no other way to log in.")
+
+// Holds returns nil if a refresh token is the current one of the principal's login, or
+// the one before within refreshGrace. An access token, which travels with every request
+// and may have been copied, must not suffice to open another login or a way to one. The refresh token
+// stays unused.
+func (s *Service) Holds(ctx context.Context, p auth.Principal, token string) error {
+	login, generation, ok := readRefreshToken(token)
+	if !ok || login != p.Login {
+		return errNotHeld
+	}
+	l, err := accountdb.New(s.deps.DB).LoginState(ctx, accountdb.LoginStateParams{ID: login, GraceSeconds: refreshGrace.Seconds()})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return errNotHeld
+	case err != nil:
+		return fmt.Errorf("account: read login: %w", err)
+	case !l.Live, l.UserID != p.UserID, !s.keys.signed(token, login, generation, l.Salt),
+		generation != l.Generation && (generation != l.Generation-1 || !l.JustRotated):
+		return errNotHeld
+	}
+	return nil
+}
+
 // asFault passes nil and coded errors through and wraps any other error with the
 // operation.
 func asFault(operation string, err error) error {

@@ -191,7 +191,7 @@ type registerInput struct {
 	Body struct {
 		Phone    string       `json:"phone" maxLength:"32" example:"13800138000"`
 		Code     string       `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
-		Password string       `json:"password" maxLength:"128" doc:"8 to 128 bytes; not the phone, not the name, none of the most common ones"`
+		Password string       `json:"password" maxLength:"128" doc:"8 to 128 characters; not the phone, not the name, not the shop's name, none of the 10,000 most common ones"`
 		Name     string       `json:"name,omitempty" maxLength:"64"`
 		Device   *DeviceInput `json:"device,omitempty"`
 	} `nameHint:"Registration"`

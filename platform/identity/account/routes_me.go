@@ -59,19 +59,19 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/wechat", ID: "link-wechat", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary:     "Add your WeChat account",
-		Description: "You can then log in with it and pay inside WeChat. Repeating it does nothing.",
+		Description: "You can then log in with it and pay inside WeChat. Takes this login's refresh token, because a copied access token must not gain a way to log in. Repeating it does nothing.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wechat-bad-code", http.StatusNotFound: "no-account", http.StatusConflict: "wechat-taken, wechat-linked",
+			http.StatusUnauthorized: "wechat-bad-code", http.StatusForbidden: "proof-required", http.StatusNotFound: "no-account", http.StatusConflict: "wechat-taken, wechat-linked",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "wechat-unavailable",
 		},
 	}, s.linkWeChat)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Add your phone",
-		Description: "For an account without a phone, such as one created by WeChat login. Takes a code of the purpose `bind`. You can then log in with the " +
+		Description: "For an account without a phone, such as one created by WeChat login. Takes a code of the purpose `bind` and this login's refresh token. You can then log in with the " +
 			"phone, by code immediately and by password after `auth/password/reset`. Adding the phone that the account already has does nothing.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "no-account",
+			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: "account-disabled, login-refused, proof-required", http.StatusNotFound: "no-account",
 			http.StatusConflict: "phone-taken, phone-linked", http.StatusUnprocessableEntity: problemsInvalid, http.StatusTooManyRequests: "rate-limited",
 		},
 	}, s.bindPhone)
@@ -138,7 +138,7 @@ func (s *Service) eraseMe(ctx context.Context, in *eraseInput) (*struct{}, error
 type changeInput struct {
 	Body struct {
 		Old string `json:"old_password" maxLength:"128"`
-		New string `json:"new_password" maxLength:"128" doc:"8 to 128 bytes; not the phone, not the name, none of the most common ones"`
+		New string `json:"new_password" maxLength:"128" doc:"8 to 128 characters; not the phone, not the name, not the shop's name, none of the 10,000 most common ones"`
 	} `nameHint:"PasswordChange"`
 }
 
@@ -217,11 +217,15 @@ func (s *Service) logoutOthers(ctx context.Context, _ *struct{}) (*struct{}, err
 
 type linkInput struct {
 	Body struct {
-		Code string `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
+		Code         string `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
+		RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Of this login; it is not used up"`
 	} `nameHint:"WeChatLinking"`
 }
 
 func (s *Service) linkWeChat(ctx context.Context, in *linkInput) (*struct{}, error) {
+	if err := s.Holds(ctx, auth.From(ctx), in.Body.RefreshToken); err != nil {
+		return nil, err
+	}
 	return nil, s.LinkWeChat(ctx, auth.From(ctx).UserID, in.Body.Code)
 }
 
@@ -229,12 +233,17 @@ type bindInput struct {
 	Body struct {
 		Phone string `json:"phone" maxLength:"32" example:"13800138000"`
 		Code  string `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
+
+		RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Of this login; it is not used up"`
 	} `nameHint:"PhoneBinding"`
 }
 
 func (s *Service) bindPhone(ctx context.Context, in *bindInput) (*struct{}, error) {
 	phone, err := ParsePhone(in.Body.Phone)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Holds(ctx, auth.From(ctx), in.Body.RefreshToken); err != nil {
 		return nil, err
 	}
 	return nil, s.BindPhone(ctx, auth.From(ctx).UserID, phone, in.Body.Code, httpx.ClientAddr(ctx))

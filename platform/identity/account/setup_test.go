@@ -40,6 +40,7 @@ var cheap = password.Params{MemoryKiB: 64, Passes: 1, Threads: 1}
 
 // bundle is accounts with their dependencies.
 type bundle struct {
+	held    sync.Map // access token → refresh token
 	t       *testing.T
 	pool    *pgxpool.Pool
 	accts   *account.Service
@@ -154,6 +155,9 @@ func (b *bundle) call(method, path, token string, body any, opts ...option) answ
 		}
 	}
 	b.logs.secret(string(raw), a.raw)
+	if a.str("refresh_token") != "" {
+		b.held.Store(a.str("access_token"), a.str("refresh_token"))
+	}
 	return a
 }
 

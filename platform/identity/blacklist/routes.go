@@ -74,6 +74,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.remove)
 }
 
+// errSearch keeps viewers, who see masked phones, from completing them by trying.
+var errSearch = auth.ErrForbidden.Saying("Viewers cannot search by phone; ask an operator.")
+
 type listInput struct {
 	Kind   Kind   `query:"kind" enum:"user,phone,address,device" doc:"Only entries of this kind"`
 	Value  string `query:"value" maxLength:"128" doc:"Only the entry with this value; requires kind"`
@@ -90,6 +93,9 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[bl
 	if in.Value != "" {
 		if in.Kind == "" {
 			return nil, fault.Plain(fault.Invalid, "value requires kind: user, phone, address or device.")
+		}
+		if in.Kind == Phone && !auth.From(ctx).Role.May(auth.Operator) {
+			return nil, errSearch
 		}
 		if f.value, _, err = s.spell(ctx, in.Kind, in.Value); err != nil {
 			return nil, err

@@ -18,10 +18,14 @@ export function show(main, query) {
   async function scan() {
     try {
       const asked = await call("POST", `auth/qr/${id}/scan`);
+      const number = el("input", { name: "number", required: true, autocomplete: "off", inputMode: "numeric", pattern: "[1-9][0-9]", maxLength: 2 });
       const decide = (verb, after) => async () => {
+        if (verb === "confirm" && !number.reportValidity()) return;
+        // The login's refresh token proves that this is the phone, not a copy of its access token.
+        const proof = verb === "confirm" ? { number: Number(number.value), refresh_token: login()?.refresh } : {};
         for (const b of card.querySelectorAll("button")) b.disabled = true;
         try {
-          await call("POST", `auth/qr/${id}/${verb}`, { body: { scan_token: asked.scan_token } });
+          await call("POST", `auth/qr/${id}/${verb}`, { body: { scan_token: asked.scan_token, ...proof } });
           end(t(after), true);
         } catch (e) {
           end(explain(e));
@@ -34,7 +38,7 @@ export function show(main, query) {
       card.dataset.state = "asked";
       card.replaceChildren(heading, el("p", {}, t("confirmAsk")),
         el("dl", {}, ...rows.flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)])),
-        el("p", { className: "dim" }, t("confirmWarn")),
+        el("p", { className: "dim" }, t("confirmWarn")), el("label", {}, t("confirmNumber"), number),
         el("div", { className: "row end" },
           el("button", { className: "second", id: "deny", onclick: decide("deny", "deniedHere") }, t("deny")),
           el("button", { id: "allow", onclick: decide("confirm", "confirmedHere") }, t("allow"))));

@@ -38,7 +38,7 @@ export class QRLogin extends HTMLElement {
         case "confirmed":
           return keep(now.tokens);
         case "scanned":
-          text.textContent = t("scanned");
+          text.replaceChildren(t("scanned"), el("strong", { className: "number" }, String(now.number)));
           this.firstChild.classList.add("taken");
           knows = "scanned";
           break;

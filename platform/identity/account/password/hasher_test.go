@@ -169,10 +169,12 @@ func TestCosts(t *testing.T) {
 
 func TestAccept(t *testing.T) {
 	t.Parallel()
-	known := []string{"+8613800138000", "Wang Xiaoming"}
+	known := []string{"+8613800138000", "Wang Xiaoming", "Stampede"}
 	for pw, ok := range map[string]bool{
-		"correct horse": true, "12 zeichen ümläut": true, "13800138001": true, "00138000x": true, strings.Repeat("ab", 64): true,
+		"correct horse": true, "12 zeichen ümläut": true, "13800138001": true, "00138000x": true, strings.Repeat("ab", 64): true, strings.Repeat("密码", 64): true, "长长长长长长密码": true,
 		"": false, "seven77": false, strings.Repeat("ab", 65): false, "zzzzzzzzz": false, "password": false, "PassWord": false, "5201314520": false,
+		"四个字符四个字": false, strings.Repeat("密", 9): false, strings.Repeat("密码", 65): false, "qwertyuiop": false, "Chocolate1": false, "thunderbird": false,
+		"stampede": false, "Stampede2026!": false, "123stampede": false, "stampede sells": true, "wang xiaoming1": false,
 		"13800138000": false, "+86 138 0013 8000": false, "00138000": false, "wang xiaoming": false,
 	} {
 		if err := password.Accept(pw, known...); (err == nil) != ok {

@@ -1,44 +1,72 @@
 package password
 
 import (
-	_ "embed" // the list of common passwords
+	"bytes"
+	"compress/gzip"
+	_ "embed" // the lists of common passwords
+	"io"
 	"strings"
+	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"stampede/platform/base/fault"
 )
 
-// Lengths of a password in bytes. Eight characters are NIST's minimum (SP 800-63B);
-// 128 bytes fit any passphrase and keep requests small.
+// Lengths of a password in characters, which are up to four bytes each. Eight are
+// NIST's minimum (SP 800-63B); 128 fit any passphrase and keep requests small.
 const (
-	leastBytes = 8
-	mostBytes  = 128
+	least = 8
+	most  = 128
 )
 
+// commonText is common in Chinese shops and absent from zxcvbn's list.
+//
 //go:embed common.txt
 var commonText string
 
-var common = func() map[string]bool {
-	set := map[string]bool{}
-	for line := range strings.Lines(commonText) {
-		set[strings.TrimSpace(line)] = true
+// zxcvbnText is a gzip of the 10,000 most common passwords of at least 8 characters in
+// the list of zxcvbn (github.com/dropbox/zxcvbn, data/passwords.txt, MIT), in lower
+// case, the most common first. zxcvbn.LICENSE.txt is its license.
+//
+//go:embed zxcvbn.txt.gz
+var zxcvbnText []byte
+
+// common is built at the first password that is set: about a megabyte.
+var common = sync.OnceValue(func() map[string]struct{} {
+	set := map[string]struct{}{}
+	r, err := gzip.NewReader(bytes.NewReader(zxcvbnText))
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(r)
+	}
+	if err != nil {
+		panic("password: the embedded list is damaged: " + err.Error())
+	}
+	for _, list := range []string{commonText, string(text)} {
+		for line := range strings.Lines(list) {
+			set[strings.TrimSpace(line)] = struct{}{}
+		}
 	}
 	return set
-}()
+})
 
 var errWeak = fault.New(fault.Invalid, "weak-password", fault.Titles{"Choose a stronger password", "密码强度不足"}, "Choose another password.")
 
 // Accept returns nil for a password that may be set, else a fault "weak-password"
 // that gives the reason. known are texts that other people know about the user: the
-// phone, the name.
+// phone, the name, the shop's name.
 func Accept(password string, known ...string) error {
 	folded := strings.ToLower(password)
+	n := utf8.RuneCountInString(password)
+	_, size := utf8.DecodeRuneInString(password)
+	_, isCommon := common()[folded]
 	switch {
-	case len(password) < leastBytes || len(password) > mostBytes:
-		return errWeak.Saying("A password has 8 to 128 bytes.")
-	case strings.Count(password, password[:1]) == len(password):
+	case n < least || n > most:
+		return errWeak.Saying("A password has 8 to 128 characters.")
+	case strings.Count(password, password[:size]) == n:
 		return errWeak.Saying("This password is one character repeated. Choose another.")
-	case common[folded]:
+	case isCommon:
 		return errWeak.Saying("This password is one of the most common ones, which are tried first. Choose another.")
 	}
 	for _, k := range known {
@@ -46,12 +74,14 @@ func Accept(password string, known ...string) error {
 			continue
 		}
 		// A number also counts without its country code.
-		if folded == k || digits(password) != "" && strings.HasSuffix(digits(k), digits(password)) && onlyDigits(password) {
-			return errWeak.Saying("A password must not be the phone number or the name. Choose another.")
+		if folded == k || strings.TrimFunc(folded, notLetter) == k || digits(password) != "" && strings.HasSuffix(digits(k), digits(password)) && onlyDigits(password) {
+			return errWeak.Saying("A password must not be the phone number, the name or the shop's name, with or without digits around it. Choose another.")
 		}
 	}
 	return nil
 }
+
+func notLetter(r rune) bool { return !unicode.IsLetter(r) }
 
 func digits(s string) string {
 	return strings.Map(func(r rune) rune {

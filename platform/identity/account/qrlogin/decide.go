@@ -42,7 +42,8 @@ func (s *Service) scan(ctx context.Context, p auth.Principal, id ids.ID) (qrlogi
 		return qrlogindb.ScanRow{}, "", err
 	}
 	token, hash := newSecret()
-	row, err := s.db.Scan(ctx, qrlogindb.ScanParams{ID: id, ScanHash: hash, UserID: &p.UserID, LoginID: &p.Login, TokenIssued: &p.IssuedAt})
+	number := newNumber()
+	row, err := s.db.Scan(ctx, qrlogindb.ScanParams{ID: id, ScanHash: hash, Number: &number, UserID: &p.UserID, LoginID: &p.Login, TokenIssued: &p.IssuedAt})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return row, "", s.whyNotScanned(ctx, id)
 	}
@@ -67,9 +68,16 @@ func (s *Service) whyNotScanned(ctx context.Context, id ids.ID) error {
 	return errTaken
 }
 
+// proof is what a confirmation requires beside the scan token.
+type proof struct {
+	number  int    // that the asking device shows
+	refresh string // the refresh token of the confirming login
+}
+
 // decide lets the user who scanned a code confirm or deny it, with the token of that
-// scan.
-func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token string, decision string) error {
+// scan. A confirmation needs the proof; a wrong number denies the login, so that it
+// cannot be guessed.
+func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token string, decision string, shown proof) error {
 	if err := s.may(ctx, p); err != nil {
 		return err
 	}
@@ -82,6 +90,15 @@ func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token
 	}
 	if err := undecidable(row, p, token); err != nil {
 		return err
+	}
+	var refusal error
+	if decision == confirmed {
+		if err := s.deps.Accounts.Holds(ctx, p, shown.refresh); err != nil {
+			return err
+		}
+		if row.Number == nil || int(*row.Number) != shown.number {
+			decision, refusal = denied, errNumber
+		}
 	}
 	var done int64
 	if decision == confirmed {
@@ -102,7 +119,7 @@ func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token
 		return errDecided
 	}
 	s.changed(ctx, id, decision)
-	return nil
+	return refusal
 }
 
 // undecidable returns why a principal with a scan token may not decide on a row; nil

@@ -4,7 +4,8 @@
 //
 //	desktop  POST auth/qr                 → id, poll secret, picture with the id
 //	phone    POST auth/qr/{id}/scan       → the asking device, its address and time; a scan token
-//	phone    POST auth/qr/{id}/confirm    with the scan token; or deny
+//	desktop  GET  auth/qr/{id}            with the poll secret → scanned, and a number to show
+//	phone    POST auth/qr/{id}/confirm    with scan token, number and refresh token; or deny
 //	desktop  GET  auth/qr/{id}            with the poll secret → confirmed and the tokens, once
 //
 // # Owns
@@ -21,8 +22,13 @@
 //     once.
 //   - Only the user who scanned may confirm or deny, in the same login, with the
 //     scan token. So a user cannot approve a device that was not shown to them.
+//   - A confirmation needs the confirming login's refresh token: an access token,
+//     which travels with every request and lives for minutes, must not become a login
+//     of weeks. It also needs the number that the asking device shows, with one
+//     attempt, so that a user confirms the device that is in front of them and not
+//     one whose code was sent to them.
 //   - A confirmation ends with the login that gave it: no tokens are issued if that
-//     login was ended in the meantime.
+//     login was ended in the meantime, and the new login ends with it later.
 //   - The new login is bound to the asking device, as it described itself.
 //   - Secrets are 256 random bits and stored as SHA-256. An unknown id and a wrong
 //     secret get the same answer.

@@ -21,6 +21,7 @@ import (
 type progress struct {
 	state     string
 	expiresAt time.Time
+	number    int             // with the state scanned
 	tokens    *account.Tokens // with the state confirmed
 }
 
@@ -38,6 +39,9 @@ func (s *Service) poll(ctx context.Context, id ids.ID, secret string, from netip
 		}
 	}
 	p := progress{state: stateOf(row), expiresAt: row.ExpiresAt}
+	if p.state == scanned && row.Number != nil {
+		p.number = int(*row.Number)
+	}
 	if p.state != confirmed {
 		return p, nil
 	}
@@ -118,7 +122,7 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 		} else if ended {
 			return errEnded
 		}
-		tokens, err = s.deps.Accounts.OpenLogin(ctx, tx, who.UserID, account.Device{
+		tokens, err = s.deps.Accounts.OpenConfirmed(ctx, tx, who.UserID, who.Login, account.Device{
 			Kind: row.DeviceKind, ID: row.DeviceID, Name: row.DeviceName, Address: address(row.Address),
 		}, "qr")
 		return err
@@ -131,7 +135,7 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 			return progress{}, unreachable("claim", err)
 		}
 		return progress{state: stateOf(row), expiresAt: row.ExpiresAt}, nil
-	case errors.Is(err, errEnded):
+	case errors.Is(err, errEnded), errors.Is(err, account.ErrConfirmerEnded):
 		p.state = denied
 		return p, nil
 	case errors.As(err, &refused):

@@ -7,11 +7,11 @@ VALUES (@id, @poll_hash, @device_kind, @device_id, @device_name, @address, clock
 RETURNING expires_at;
 
 -- name: State :one
-SELECT id, poll_hash, scan_hash, status, expires_at, expires_at <= clock_timestamp() AS expired, user_id, login_id
+SELECT id, poll_hash, scan_hash, status, expires_at, expires_at <= clock_timestamp() AS expired, user_id, login_id, number
 FROM auth.qr_logins WHERE id = @id;
 
 -- name: Scan :one
-UPDATE auth.qr_logins SET status = 'scanned', scan_hash = @scan_hash, user_id = @user_id, login_id = @login_id, token_issued = @token_issued
+UPDATE auth.qr_logins SET status = 'scanned', scan_hash = @scan_hash, user_id = @user_id, login_id = @login_id, token_issued = @token_issued, number = @number
 WHERE id = @id AND status = 'pending' AND expires_at > clock_timestamp()
 RETURNING device_kind, device_name, address, created_at, expires_at;
 

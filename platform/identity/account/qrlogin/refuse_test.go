@@ -119,7 +119,7 @@ func TestWhatIsRefused(t *testing.T) {
 			return i.decides(t, a, "confirm", mint(0), scanToken)
 		}, 403, "forbidden"},
 		"a confirmation by the desktop": {scannedOne, false, func(a answer, _ string) answer {
-			return i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", `{"scan_token":"`+a.body.PollSecret+`"}`)
+			return i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", `{"scan_token":"`+a.body.PollSecret+`","number":10,"refresh_token":""}`)
 		}, 401, "no-token"},
 		"a second confirmation": {confirmedOne, false, func(a answer, scanToken string) answer {
 			return i.decides(t, a, "confirm", phone, scanToken)

@@ -2,6 +2,7 @@ package qrlogin
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -64,12 +65,23 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.scanRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/confirm", ID: "confirm-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Let the scanned device log in as you", Problems: decision,
-	}, s.decideRoute(confirmed))
+		Summary: "Let the scanned device log in as you",
+		Description: "Takes the number that the asking device shows; a wrong one refuses the login. It also takes the refresh token of this device's login, which stays valid: " +
+			"an access token alone, which may have been copied, lets no device in. The new login ends when this one is ended.",
+		Problems: with(decision, http.StatusForbidden, "proof-required", http.StatusConflict, "qr-wrong-number"),
+	}, s.confirmRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/deny", ID: "deny-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Refuse the scanned device", Problems: decision,
-	}, s.decideRoute(denied))
+	}, s.denyRoute)
+}
+
+// with returns problems with a code added to each of some statuses, given in turn.
+func with(problems map[int]string, forbidden int, first string, conflict int, second string) map[int]string {
+	all := maps.Clone(problems)
+	all[forbidden] += ", " + first
+	all[conflict] += ", " + second
+	return all
 }
 
 // documentImage describes the picture in the API's document, because huma assumes
@@ -128,6 +140,7 @@ type pollOutput struct {
 	Body         struct {
 		Status      string          `json:"status" enum:"pending,scanned,confirmed,denied,expired,claimed"`
 		ExpiresAt   string          `json:"expires_at" format:"date-time"`
+		Number      int             `json:"number,omitempty" doc:"With the status scanned: show it to the user, who types it on the phone" example:"47"`
 		PollAfterMs int64           `json:"poll_after_ms" doc:"Milliseconds until the next poll; 0 when the state is final"`
 		Tokens      *account.Tokens `json:"tokens,omitempty" doc:"With the status confirmed, once"`
 	} `nameHint:"QRLoginState"`
@@ -144,6 +157,7 @@ func (s *Service) pollRoute(ctx context.Context, in *pollInput) (*pollOutput, er
 	}
 	out := &pollOutput{CacheControl: httpx.NoStore}
 	out.Body.Status, out.Body.ExpiresAt, out.Body.Tokens = p.state, httpx.Moment(p.expiresAt), p.tokens
+	out.Body.Number = p.number
 	if p.state == pending || p.state == scanned {
 		out.Body.PollAfterMs = pollAfter.Milliseconds()
 	}
@@ -213,14 +227,29 @@ type decideInput struct {
 	} `nameHint:"QRLoginDecision"`
 }
 
-func (s *Service) decideRoute(decision string) func(context.Context, *decideInput) (*struct{}, error) {
-	return func(ctx context.Context, in *decideInput) (*struct{}, error) {
-		id, err := parse(in.ID)
-		if err != nil {
-			return nil, err
-		}
-		return nil, s.decide(ctx, auth.From(ctx), id, in.Body.ScanToken, decision)
+func (s *Service) denyRoute(ctx context.Context, in *decideInput) (*struct{}, error) {
+	id, err := parse(in.ID)
+	if err != nil {
+		return nil, err
 	}
+	return nil, s.decide(ctx, auth.From(ctx), id, in.Body.ScanToken, denied, proof{})
+}
+
+type confirmInput struct {
+	ID   string `path:"id" doc:"The qr_id"`
+	Body struct {
+		ScanToken    string `json:"scan_token" minLength:"1" maxLength:"64" doc:"From the answer to the scan"`
+		Number       int    `json:"number" minimum:"10" maximum:"99" doc:"That the asking device shows" example:"47"`
+		RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Of this device's login; it is not used up"`
+	} `nameHint:"QRLoginConfirmation"`
+}
+
+func (s *Service) confirmRoute(ctx context.Context, in *confirmInput) (*struct{}, error) {
+	id, err := parse(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.decide(ctx, auth.From(ctx), id, in.Body.ScanToken, confirmed, proof{in.Body.Number, in.Body.RefreshToken})
 }
 
 // parse parses an id; a malformed one counts as unknown.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"math/big"
 
 	"stampede/platform/base/ids"
 )
@@ -28,6 +29,13 @@ func hashOf(text string) []byte {
 
 // fits compares in constant time.
 func fits(text string, hash []byte) bool { return subtle.ConstantTimeCompare(hashOf(text), hash) == 1 }
+
+// newNumber returns two random digits, the first of which is not 0: enough for a user
+// to compare, and one guess is allowed.
+func newNumber() int16 {
+	n, _ := rand.Int(rand.Reader, big.NewInt(90)) // never returns an error
+	return int16(10 + n.Int64())                  //nolint:gosec // below 100
+}
 
 // newID returns 128 random bits: an id derived from the time could be guessed from
 // another one.

@@ -23,7 +23,9 @@ import (
 
 // Accounts opens logins; *account.Service in production.
 type Accounts interface {
-	OpenLogin(ctx context.Context, tx pgx.Tx, user int64, d account.Device, how string) (account.Tokens, error)
+	OpenConfirmed(ctx context.Context, tx pgx.Tx, user, confirmer int64, d account.Device, how string) (account.Tokens, error)
+	// Holds returns nil if a refresh token belongs to the principal's login now.
+	Holds(ctx context.Context, p auth.Principal, refreshToken string) error
 }
 
 // Limiter limits the rate of requests; *ratelimit.Limiter in production.
@@ -93,6 +95,7 @@ var (
 	errTaken      = fault.New(fault.Conflict, "qr-taken", fault.Titles{"This QR code has already been scanned", "二维码已被扫描，请刷新"}, "This QR code has already been scanned; refresh it and scan the new one.")
 	errNotScanned = fault.New(fault.Conflict, "qr-not-scanned", fault.Titles{"Scan the QR code first", "请先扫描二维码"}, "Scan the QR code first, and send the scan_token of that scan.")
 	errDecided    = fault.New(fault.Conflict, "qr-decided", fault.Titles{"This login has already been decided", "该登录请求已处理"}, "This QR login has already been decided.")
+	errNumber     = fault.New(fault.Conflict, "qr-wrong-number", fault.Titles{"The number is wrong, the login was refused", "数字不一致，已拒绝本次登录"}, "The asking device shows another number, so the login was refused. Refresh its QR code and scan the new one.")
 	errMinted     = fault.Plain(fault.Forbidden, "A minted token cannot let another device in; log in with an account.")
 )
 

@@ -42,11 +42,12 @@ type bundle struct {
 	bus    *bus.Bus
 	tokens *auth.Tokens
 	change func(*Config)
+	held   *sync.Map // access token → refresh token
 }
 
 func setup(t *testing.T, change func(*Config)) bundle {
 	t.Helper()
-	return bundle{t: t, db: pgtest.DB(t), bus: bustest.Open(t), tokens: auth.NewTokens(testKey, time.Now), change: change}
+	return bundle{t: t, db: pgtest.DB(t), bus: bustest.Open(t), tokens: auth.NewTokens(testKey, time.Now), change: change, held: new(sync.Map)}
 }
 
 // instance is one process of the shop.
@@ -55,6 +56,7 @@ type instance struct {
 	revoke *revoke.Service
 	acc    *account.Service
 	url    string
+	held   *sync.Map
 }
 
 func (s bundle) start() *instance {
@@ -66,7 +68,7 @@ func (s bundle) start() *instance {
 			s.t.Fatal(err)
 		}
 	}
-	i := &instance{}
+	i := &instance{held: s.held}
 	var err error
 	rdb := pgtest.Redis(s.t)
 	i.revoke = revoke.New(revoke.Deps{DB: s.db, Redis: rdb, Bus: s.bus, Log: log, Metrics: metrics, Clock: clock.System{}})
@@ -116,6 +118,7 @@ func (s bundle) phone(i *instance, role auth.Role) (user int64, token string) {
 		}
 		tokens, err := i.acc.OpenLogin(s.t.Context(), tx, user, account.Device{Kind: "ios", ID: "phone"}, "sms")
 		token = tokens.AccessToken
+		s.held.Store(token, tokens.RefreshToken)
 		return err
 	})
 	if err != nil {
@@ -141,6 +144,7 @@ type answer struct {
 		Device     struct{ Kind, Name string }
 		Status     any // a word in a poll, a number in a problem
 		Code       string
+		Number     int
 		PollAfter  int64 `json:"poll_after_ms"`
 		Tokens     *account.Tokens
 	}
@@ -199,7 +203,28 @@ func (i *instance) scans(t testing.TB, a answer, token string) answer {
 
 func (i *instance) decides(t testing.TB, a answer, decision, token, scanToken string) answer {
 	t.Helper()
-	return i.call(t, http.MethodPost, "/"+a.body.QRID+"/"+decision, `{"scan_token":"`+scanToken+`"}`, "Authorization", "Bearer "+token)
+	body := map[string]any{"scan_token": scanToken}
+	if decision == "confirm" {
+		refresh, _ := i.held.Load(token)
+		body["refresh_token"], _ = refresh.(string)
+		body["number"] = i.shows(t, a)
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.call(t, http.MethodPost, "/"+a.body.QRID+"/"+decision, string(raw), "Authorization", "Bearer "+token)
+}
+
+// shows returns the number that the asking device shows; before the scan it shows
+// none, and 10 stands in.
+func (i *instance) shows(t testing.TB, a answer) (number int) {
+	t.Helper()
+	err := i.deps.DB.QueryRow(t.Context(), `SELECT coalesce(max(number), 10) FROM auth.qr_logins WHERE id::text = $1 OR replace(id::text, '-', '') = $1`, a.body.QRID).Scan(&number)
+	if err != nil {
+		t.Error(err)
+	}
+	return number
 }
 
 // confirms starts, scans and confirms a QR login.

@@ -59,7 +59,7 @@ func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 		return got
 	}
 	var scan answer
-	if got := waits("pending", func() { scan = there.scans(t, a, token) }); got.body.Status != "scanned" || got.body.Tokens != nil {
+	if got := waits("pending", func() { scan = there.scans(t, a, token) }); got.body.Status != "scanned" || got.body.Tokens != nil || got.body.Number != here.shows(t, a) || got.body.Number < 10 {
 		t.Errorf("after the scan: %s", got.raw)
 	}
 	asked, err := time.Parse(time.RFC3339, scan.body.AskedAt)

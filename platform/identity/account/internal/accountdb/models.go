@@ -17,6 +17,7 @@ type AccountLogin struct {
 	DeviceName string
 	Address    *netip.Addr
 	How        string
+	ParentID   *int64
 	Salt       []byte
 	Generation int32
 	RotatedAt  time.Time

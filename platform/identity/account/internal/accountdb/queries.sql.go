@@ -76,8 +76,13 @@ func (q *Queries) DisabledUsers(ctx context.Context) ([]int64, error) {
 }
 
 const endLogin = `-- name: EndLogin :many
+WITH RECURSIVE line AS (
+    SELECT l.id FROM account.logins l WHERE l.id = $2 AND l.user_id = $3 AND l.ended_at IS NULL
+    UNION
+    SELECT c.id FROM account.logins c JOIN line ON c.parent_id = line.id
+)
 UPDATE account.logins SET ended_at = clock_timestamp(), ended_why = $1::text
-WHERE id = $2 AND user_id = $3 AND ended_at IS NULL
+WHERE id IN (SELECT line.id FROM line) AND ended_at IS NULL
 RETURNING id
 `
 
@@ -87,6 +92,7 @@ type EndLoginParams struct {
 	UserID int64
 }
 
+// Ends a login with those that it confirmed, and theirs.
 func (q *Queries) EndLogin(ctx context.Context, arg EndLoginParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, endLogin, arg.Why, arg.ID, arg.UserID)
 	if err != nil {
@@ -354,7 +360,7 @@ func (q *Queries) ListUsers(ctx context.Context, arg ListUsersParams) ([]Account
 }
 
 const liveLogins = `-- name: LiveLogins :many
-SELECT id, user_id, device_kind, device_id, device_name, address, how, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why FROM account.logins WHERE user_id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
+SELECT id, user_id, device_kind, device_id, device_name, address, how, parent_id, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why FROM account.logins WHERE user_id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 ORDER BY last_used_at DESC, id DESC LIMIT $2
 `
 
@@ -380,6 +386,7 @@ func (q *Queries) LiveLogins(ctx context.Context, arg LiveLoginsParams) ([]Accou
 			&i.DeviceName,
 			&i.Address,
 			&i.How,
+			&i.ParentID,
 			&i.Salt,
 			&i.Generation,
 			&i.RotatedAt,
@@ -425,7 +432,7 @@ func (q *Queries) LockIdentity(ctx context.Context, arg LockIdentityParams) erro
 }
 
 const lockLogin = `-- name: LockLogin :one
-SELECT id, user_id, device_kind, device_id, device_name, address, how, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why, (rotated_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS just_rotated,
+SELECT id, user_id, device_kind, device_id, device_name, address, how, parent_id, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why, (rotated_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS just_rotated,
     (expires_at <= clock_timestamp())::boolean AS expired
 FROM account.logins WHERE id = $2 FOR NO KEY UPDATE
 `
@@ -443,6 +450,7 @@ type LockLoginRow struct {
 	DeviceName  string
 	Address     *netip.Addr
 	How         string
+	ParentID    *int64
 	Salt        []byte
 	Generation  int32
 	RotatedAt   time.Time
@@ -467,6 +475,7 @@ func (q *Queries) LockLogin(ctx context.Context, arg LockLoginParams) (LockLogin
 		&i.DeviceName,
 		&i.Address,
 		&i.How,
+		&i.ParentID,
 		&i.Salt,
 		&i.Generation,
 		&i.RotatedAt,
@@ -511,10 +520,42 @@ func (q *Queries) LockUser(ctx context.Context, id int64) (AccountUser, error) {
 	return i, err
 }
 
+const loginState = `-- name: LoginState :one
+SELECT user_id, generation, salt, (ended_at IS NULL AND expires_at > clock_timestamp())::boolean AS live,
+    (rotated_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS just_rotated
+FROM account.logins WHERE id = $2
+`
+
+type LoginStateParams struct {
+	GraceSeconds float64
+	ID           int64
+}
+
+type LoginStateRow struct {
+	UserID      int64
+	Generation  int32
+	Salt        []byte
+	Live        bool
+	JustRotated bool
+}
+
+func (q *Queries) LoginState(ctx context.Context, arg LoginStateParams) (LoginStateRow, error) {
+	row := q.db.QueryRow(ctx, loginState, arg.GraceSeconds, arg.ID)
+	var i LoginStateRow
+	err := row.Scan(
+		&i.UserID,
+		&i.Generation,
+		&i.Salt,
+		&i.Live,
+		&i.JustRotated,
+	)
+	return i, err
+}
+
 const openLogin = `-- name: OpenLogin :one
-INSERT INTO account.logins (user_id, device_kind, device_id, device_name, address, how, salt, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7,
-    clock_timestamp() + make_interval(secs => $8::float8))
+INSERT INTO account.logins (user_id, device_kind, device_id, device_name, address, how, salt, parent_id, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
+    clock_timestamp() + make_interval(secs => $9::float8))
 RETURNING id, expires_at
 `
 
@@ -526,6 +567,7 @@ type OpenLoginParams struct {
 	Address         *netip.Addr
 	How             string
 	Salt            []byte
+	ParentID        *int64
 	LifetimeSeconds float64
 }
 
@@ -543,6 +585,7 @@ func (q *Queries) OpenLogin(ctx context.Context, arg OpenLoginParams) (OpenLogin
 		arg.Address,
 		arg.How,
 		arg.Salt,
+		arg.ParentID,
 		arg.LifetimeSeconds,
 	)
 	var i OpenLoginRow

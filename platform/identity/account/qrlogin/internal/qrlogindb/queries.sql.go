@@ -143,8 +143,8 @@ func (q *Queries) Forget(ctx context.Context, arg ForgetParams) (int64, error) {
 }
 
 const scan = `-- name: Scan :one
-UPDATE auth.qr_logins SET status = 'scanned', scan_hash = $1, user_id = $2, login_id = $3, token_issued = $4
-WHERE id = $5 AND status = 'pending' AND expires_at > clock_timestamp()
+UPDATE auth.qr_logins SET status = 'scanned', scan_hash = $1, user_id = $2, login_id = $3, token_issued = $4, number = $5
+WHERE id = $6 AND status = 'pending' AND expires_at > clock_timestamp()
 RETURNING device_kind, device_name, address, created_at, expires_at
 `
 
@@ -153,6 +153,7 @@ type ScanParams struct {
 	UserID      *int64
 	LoginID     *int64
 	TokenIssued *time.Time
+	Number      *int16
 	ID          ids.ID
 }
 
@@ -170,6 +171,7 @@ func (q *Queries) Scan(ctx context.Context, arg ScanParams) (ScanRow, error) {
 		arg.UserID,
 		arg.LoginID,
 		arg.TokenIssued,
+		arg.Number,
 		arg.ID,
 	)
 	var i ScanRow
@@ -184,7 +186,7 @@ func (q *Queries) Scan(ctx context.Context, arg ScanParams) (ScanRow, error) {
 }
 
 const state = `-- name: State :one
-SELECT id, poll_hash, scan_hash, status, expires_at, expires_at <= clock_timestamp() AS expired, user_id, login_id
+SELECT id, poll_hash, scan_hash, status, expires_at, expires_at <= clock_timestamp() AS expired, user_id, login_id, number
 FROM auth.qr_logins WHERE id = $1
 `
 
@@ -197,6 +199,7 @@ type StateRow struct {
 	Expired   bool
 	UserID    *int64
 	LoginID   *int64
+	Number    *int16
 }
 
 func (q *Queries) State(ctx context.Context, id ids.ID) (StateRow, error) {
@@ -211,6 +214,7 @@ func (q *Queries) State(ctx context.Context, id ids.ID) (StateRow, error) {
 		&i.Expired,
 		&i.UserID,
 		&i.LoginID,
+		&i.Number,
 	)
 	return i, err
 }

@@ -1,0 +1,101 @@
+package qrlogin
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/account"
+)
+
+// TestAttackStolenAccessToken: an access token that was copied, valid for a quarter of
+// an hour, does not become a login of weeks on the thief's device.
+func TestAttackStolenAccessToken(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	_, stolen := s.phone(i, auth.Shopper)
+	_, own := s.phone(i, auth.Shopper) // the thief's account
+	refresh, _ := s.held.Load(own)
+	for name, token := range map[string]string{"no": "", "a made-up": "rt_x", "the thief's own": refresh.(string), "the access": stolen} {
+		a := i.asks(t)
+		scan := i.scans(t, a, stolen)
+		body := fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scan.body.ScanToken, i.polled(t, a, "").body.Number, token)
+		i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", body, "Authorization", "Bearer "+stolen).
+			is(t, "confirm with "+name+" token", http.StatusForbidden, "proof-required")
+		if got := i.polled(t, a, ""); got.body.Status != "scanned" || got.body.Tokens != nil {
+			t.Errorf("with %s token the thief's device is %s", name, got.raw)
+		}
+	}
+}
+
+// TestAttackForwardedCode: a user who is sent the picture of another's device does not
+// see its number, and has one guess.
+func TestAttackForwardedCode(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	_, token := s.phone(i, auth.Shopper)
+	refresh, _ := s.held.Load(token)
+	a := i.asks(t)
+	if a.body.Number != 0 || i.polled(t, a, "").body.Number != 0 {
+		t.Error("the number is shown before the scan")
+	}
+	scan := i.scans(t, a, token)
+	if scan.body.Number != 0 {
+		t.Error("the phone is told the number")
+	}
+	guess := 10 + (i.shows(t, a)-10+1)%90
+	body := fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scan.body.ScanToken, guess, refresh)
+	i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", body, "Authorization", "Bearer "+token).
+		is(t, "a wrong number", http.StatusConflict, "qr-wrong-number")
+	if got := i.polled(t, a, ""); got.body.Status != "denied" {
+		t.Errorf("after a wrong number: %s", got.raw)
+	}
+	i.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "the right number afterwards", http.StatusConflict, "qr-decided")
+}
+
+// TestAttackLoginOutlivesItsConfirmer: what a login let in ends with it, at any depth.
+func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	user, token := s.phone(i, auth.Shopper)
+	phone, err := s.tokens.Verify(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letIn := func(confirmer string) *account.Tokens {
+		t.Helper()
+		a := i.confirms(t, confirmer)
+		got := i.polled(t, a, "")
+		if got.body.Tokens == nil {
+			t.Fatalf("not let in: %s", got.raw)
+		}
+		s.held.Store(got.body.Tokens.AccessToken, got.body.Tokens.RefreshToken)
+		return got.body.Tokens
+	}
+	desktop := letIn(token)
+	tv := letIn(desktop.AccessToken)
+	unclaimed := i.confirms(t, tv.AccessToken)
+	if err := i.acc.EndLogin(t.Context(), user, phone.Login, "logout"); err != nil {
+		t.Fatal(err)
+	}
+	for name, tokens := range map[string]*account.Tokens{"desktop": desktop, "tv": tv} {
+		p, err := s.tokens.Verify(tokens.AccessToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ended, err := i.revoke.Revoked(t.Context(), p); err != nil || !ended {
+			t.Errorf("the %s's access token is valid, %v", name, err)
+		}
+		if _, err := i.acc.Refresh(t.Context(), tokens.RefreshToken, "desk-1", netip.Addr{}); err == nil {
+			t.Errorf("the %s's login is renewed", name)
+		}
+	}
+	if got := i.polled(t, unclaimed, ""); got.body.Status != "denied" || got.body.Tokens != nil {
+		t.Errorf("a confirmation by the tv: %s", got.raw)
+	}
+}
