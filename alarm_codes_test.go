@@ -34,6 +34,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"database-went-back":    {"platform/store/rollback/detector_test.go", "TestDatabaseRollbackUnderARunningServerRaisesAlarm", "DatabaseWentBack"},
 	"disk-nearly-full":      {"platform/watch/alarm/watch_test.go", "TestDiskWithoutRoomIsAnAlarm", "DiskNearlyFull"},
 	"alarm-webhook-failing": {"platform/watch/alarm/notifier_test.go", "TestReceiverThatDoesNotAnswerIsAnAlarm", "WebhookFailing"},
+	"dangerous-setting":     {"attack_machine_test.go", "TestAttackBehindHTTPS", `"dangerous-setting"`},
 	"store-restarted":       {"run_test.go", "assertStoresRestarted", "store-restarted"},
 
 	"payment-mismatch":           {"payment/callback_test.go", "misbehavingBank", `"payment-mismatch"`},

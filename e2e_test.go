@@ -42,6 +42,12 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
+	// A test run by root leaves no account behind.
+	if os.Geteuid() == 0 && os.Getenv("STAMPEDE_RUN_AS") == "" {
+		if err := os.Setenv("STAMPEDE_RUN_AS", "daemon"); err != nil {
+			panic(err)
+		}
+	}
 	pgtest.Main(m, removeBinary)
 }
 
@@ -120,7 +126,7 @@ func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *
 		set := new(settings)
 		serve := func(ctx context.Context, io cli.Streams, start cli.Stack, show func(cli.Parts) error) error {
 			return set.serve(ctx, io, start, func(p cli.Parts) error {
-				in.router = p.Router
+				in.router, in.url = p.Router, set.Addresses.LocalURL()
 				return show(p)
 			})
 		}
@@ -144,7 +150,7 @@ func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *
 			t.Logf("server printed:\n%s%s", in.out, in.err)
 		}
 	})
-	in.url = in.out.await(t, `serves (http://\S+);`, 60*time.Second, ended)
+	in.out.await(t, `serves (\S+);`, 60*time.Second, ended)
 	return in
 }
 

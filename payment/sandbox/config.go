@@ -9,7 +9,7 @@ import (
 
 // Settings say whether the bank is served.
 type Settings struct {
-	SandboxBank bool `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: anyone can pay there without money."`
+	SandboxBank bool `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: anyone can pay there without money." practice:""`
 }
 
 // merchantName is what the bank's page shows.

@@ -151,7 +151,7 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 		DB: deps.DB, Redis: deps.Redis, Tokens: e.Tokens, Limits: e.Limits, Revoke: e.revoked, Human: e.Human, Blacklist: e.Blacklist,
 		Log: deps.Log, Metrics: deps.Metrics,
 	}
-	if parts.SMS, err = e.openSMS(set.SMS, deps); err != nil {
+	if parts.SMS, err = e.openSMS(set.SMS, account.Staff{DB: deps.DB, First: cfg.FirstAdmin}, deps); err != nil {
 		return err
 	}
 	if wx := set.WeChat; wx.WechatAppID != "" {
@@ -171,14 +171,14 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 
 // openSMS returns the sender that the settings name, the sandbox or a real gateway,
 // and nil when none is set.
-func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
+func (e *Service) openSMS(set sms.Settings, staff account.Staff, deps Deps) (sms.Sender, error) {
 	gateway := sms.DefaultGatewayConfig()
 	gateway.Metrics = deps.Metrics
 	switch {
 	case set.SandboxSMS:
 		gateway.URL, gateway.Secret = deps.Addresses.LocalURL()+sandbox.SendPath, auth.Derive(deps.Key, "sandbox-sms")
 		var err error
-		if e.sandbox, err = sandbox.New(gateway.Secret, deps.Clock.Now); err != nil {
+		if e.sandbox, err = sandbox.New(gateway.Secret, deps.Clock.Now, staff.Phones); err != nil {
 			return nil, err
 		}
 	case set.SMSGatewayURL != "":

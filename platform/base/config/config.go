@@ -7,6 +7,7 @@
 //	unit       what a number counts, for the error about a wrong one
 //	rare       shown by --help-all only
 //	secret     printed as set or not set, never in full
+//	practice   for drills: serve refuses it where other machines can reach the server
 //
 // Rules that a bound cannot express go into the struct's method Check() error,
 // which returns one sentence per wrong setting, joined. A flag takes precedence
@@ -18,6 +19,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,6 +105,13 @@ func Check(settings ...any) error {
 		wrong = append(wrong, checks(reflect.ValueOf(s).Elem())...)
 	}
 	return errors.Join(wrong...)
+}
+
+// Tagged returns the flags of settings that have a tag, in their order. settings
+// are pointers to structs.
+func Tagged(tag string, settings ...any) []*kong.Flag {
+	parser := kong.Must(&struct{ kong.Plugins }{settings}, Options(new(File)))
+	return slices.DeleteFunc(parser.Model.Flags, func(f *kong.Flag) bool { return !f.Tag.Has(tag) })
 }
 
 // checks runs the Check methods of a struct and of the structs within it.

@@ -46,9 +46,21 @@ func ParseProxies(networks []string, header string) (Proxies, error) {
 			}
 			prefix = netip.PrefixFrom(addr, addr.BitLen())
 		}
+		if prefix.Bits() < widest(prefix.Addr()) {
+			return Proxies{}, fmt.Errorf("must be the networks of your proxies, at least as narrow as /%d; in %q any client could state any address", widest(prefix.Addr()), n)
+		}
 		p.trusted = append(p.trusted, prefix.Masked())
 	}
 	return p, nil
+}
+
+// widest is the shortest prefix of a network that belongs to one operator: 10.0.0.0/8
+// and fc00::/7 are the largest private ones.
+func widest(addr netip.Addr) int {
+	if addr.Is4() {
+		return 8
+	}
+	return 7
 }
 
 func (p Proxies) trusts(addr netip.Addr) bool {

@@ -67,6 +67,14 @@ func (a Addresses) OnlyHere() bool {
 	return err == nil && !Loopback(host) && Loopback(u.Hostname())
 }
 
+// Exposed reports whether other machines can reach this server, directly or
+// through a proxy.
+func (a Addresses) Exposed() bool {
+	host, _, _ := net.SplitHostPort(a.Listen) // validated by Check
+	u, err := url.Parse(a.BaseURL())
+	return !Loopback(host) || err != nil || !Loopback(u.Hostname())
+}
+
 // Settings limit an instance's concurrent requests, and name the proxies that may
 // state a client's address.
 type Settings struct {

@@ -3,11 +3,16 @@ package account_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/sms/sandbox"
 	"stampede/platform/watch/audit"
 )
 
@@ -221,6 +226,38 @@ func TestFirstAdmin(t *testing.T) {
 	}
 	if a := b.login(phone, secret); b.principal(a).Role != auth.Viewer {
 		t.Errorf("an admin demoted to viewer logged in as %s", b.principal(a).Role)
+	}
+}
+
+// TestAttackSandboxShowsNoCodeOfStaff: the page of a practice server is open to
+// all, and a code is a login. It hides staff also after a promotion.
+func TestAttackSandboxShowsNoCodeOfStaff(t *testing.T) {
+	t.Parallel()
+	const first, colleague, shopper = "13800138009", "13900139000", "13700137000"
+	b := setup(t)
+	gateway, err := sandbox.New([]byte("a secret of at least 32 bytes, ok"), time.Now, account.Staff{DB: b.pool, First: "+86" + first}.Phones)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, phone := range []string{first, colleague, shopper} {
+		gateway.Keep(sandbox.Got{ID: phone, Phone: "+86" + phone, Text: "code 123456"})
+	}
+	mux := chi.NewRouter()
+	gateway.Routes(mux)
+	shows := func(phone string) bool {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, sandbox.Prefix+"?format=json&phone=%2B86"+phone, nil))
+		return strings.Contains(w.Body.String(), "123456")
+	}
+	user := b.register(colleague, secret)
+	if shows(first) || !shows(colleague) || !shows(shopper) {
+		t.Errorf("first admin %v, shoppers %v, %v", shows(first), shows(colleague), shows(shopper))
+	}
+	if a := b.admin(auth.Admin, "POST", "/"+user.str("user_id")+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	if shows(colleague) || !shows(shopper) {
+		t.Errorf("staff %v, shopper %v", shows(colleague), shows(shopper))
 	}
 }
 

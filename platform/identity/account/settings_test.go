@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -51,7 +52,7 @@ func TestSandboxLogin(t *testing.T) {
 	limits := ratelimit.New(pgtest.Redis(t), log, metrics)
 	line := sms.DefaultGatewayConfig()
 	line.URL, line.Secret = srv.URL+sandbox.SendPath, auth.Derive(key, "sandbox-sms")
-	gateway, err := sandbox.New(line.Secret, time.Now)
+	gateway, err := sandbox.New(line.Secret, time.Now, func(context.Context) ([]string, error) { return nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ var message = sms.Message{
 // sent, and is on its page for people and programs.
 func TestSandboxTakesAndShows(t *testing.T) {
 	t.Parallel()
-	g, err := sandbox.New(key, time.Now)
+	g, err := sandbox.New(key, time.Now, func(context.Context) ([]string, error) { return nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

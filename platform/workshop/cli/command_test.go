@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -295,6 +297,33 @@ func TestReconcileExitCodes(t *testing.T) {
 		code := Main(t.Context(), Program{Settings: newTestSettings(), Reconcile: reconcile}, slices.Concat([]string{"reconcile"}, c.args, stores), Streams{Out: &out, Err: &errs})
 		if code != c.code || repaired != c.repair || !strings.Contains(out.String(), c.out) {
 			t.Errorf("%v: exit %d, repair %t, %q %q", c.args, code, repaired, out.String(), errs.String())
+		}
+	}
+}
+
+// TestAttackPlantedStackFile plants links under the names that `run` writes the
+// signing key to.
+func TestAttackPlantedStackFile(t *testing.T) {
+	t.Parallel()
+	for how, plant := range map[string]func(target, name string) error{"symbolic": os.Symlink, "hard": os.Link} {
+		for _, name := range []string{stackFile, stackFile + ".new"} {
+			t.Run(how+" "+name, func(t *testing.T) {
+				t.Parallel()
+				dir, precious := t.TempDir(), filepath.Join(t.TempDir(), "precious")
+				if err := os.WriteFile(precious, []byte(`"keep me"`), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := plant(precious, filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+				_, err := keepStack(dir, Noted{SigningKey: oneKey, DatabaseURL: "postgres://ours/d"})
+				if raw, readErr := os.ReadFile(precious); readErr != nil || string(raw) != `"keep me"` {
+					t.Errorf("the other file was written to: %q, %v", raw, readErr)
+				}
+				if got, readErr := ReadStack(dir); err != nil || readErr != nil || got.SigningKey != oneKey {
+					t.Errorf("the stack was not stored: %v, %v", err, readErr)
+				}
+			})
 		}
 	}
 }

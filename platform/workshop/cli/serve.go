@@ -53,11 +53,13 @@ type Run struct {
 	Data      string        `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Folder for all data. Created if missing; a second start continues with it."`
 	Fresh     bool          `help:"Delete the data and start over, after asking."`
 	Yes       bool          `short:"y" help:"Answer yes to that question."`
+	RunAs     string        `env:"STAMPEDE_RUN_AS" help:"Account that root becomes, and that owns the data. Empty: the data's owner, else stampede, a system account that is added if missing."`
 	DemoEvery time.Duration `default:"3m" env:"STAMPEDE_DEMO_EVERY" help:"Time between two openings of the demo sale, at least 10s."`
 }
 
 // Validate checks the flags before anything is started.
 func (c *Run) Validate() error {
+	c.Drill = true
 	wrong := []error{c.check()}
 	if c.Keys.SigningKey != "" {
 		wrong = append(wrong, auth.CheckKey(c.Keys.SigningKey))
@@ -76,7 +78,8 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		}
 	}
 	c.Practice()
-	unknown.warn(ctx, c.Logs.Logger(io.Err, nil))
+	log := c.Logs.Logger(io.Err, nil)
+	unknown.warn(ctx, log)
 	said, noticed := announce(io.Out, c.Logs.LogFormat), announce(io.Err, c.Logs.LogFormat)
 	steps := 0
 	step := func(name string, took time.Duration) {
@@ -87,7 +90,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 	restarts := &restarts{}
 	start := func(ctx context.Context, a *app.App) (Started, error) {
 		parts, err := embedded.Start(ctx, embedded.Config{
-			DataDir: c.Data, Fresh: c.Fresh, Step: step, Emergency: last.arm, Restarted: restarts.note, Logger: c.Logs.Logger(io.Err, nil),
+			DataDir: c.Data, RunAs: c.RunAs, OwnAccount: true, Fresh: c.Fresh, Step: step, Emergency: last.arm, Restarted: restarts.note, Logger: log,
 		})
 		if err != nil {
 			return Started{}, err
@@ -102,7 +105,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 			DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, SigningKey: c.Keys.SigningKey,
 		})
 		stores := Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
-		return Started{Stores: stores, Key: key, Died: parts.Died(), Probes: []alarm.Probe{restarts.probe()}}, err
+		return Started{Stores: stores, Key: key, Died: parts.Died(), Probes: []alarm.Probe{restarts.probe(), c.dangers(os.Args).probe(ctx, log)}}, err
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery})
@@ -139,7 +142,8 @@ func (c *Serve) Validate() error { return refusal(c.Settings, c.Stores) }
 
 // Run serves with given stores.
 func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Version, unknown unknownVariables) error {
-	unknown.warn(ctx, c.Logs.Logger(io.Err, nil))
+	log := c.Logs.Logger(io.Err, nil)
+	unknown.warn(ctx, log)
 	if c.NATSURL == "" {
 		// The absolute path shows which folder the server was started in.
 		dir, err := filepath.Abs(cmp.Or(c.NATSDir, filepath.Join("data", "nats")))
@@ -157,7 +161,8 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 	// The stores are external: there is nothing to start, nothing to stop and
 	// no report of their death.
 	start := func(ctx context.Context, _ *app.App) (Started, error) {
-		return Started{Stores: c.Stores, Key: c.Keys.SigningKey}, reach(ctx, allOf(c.Stores)...)
+		dangers := c.dangers(os.Args, &c.Stores)
+		return Started{Stores: c.Stores, Key: c.Keys.SigningKey, Probes: []alarm.Probe{dangers.probe(ctx, log)}}, reach(ctx, allOf(c.Stores)...)
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		if err := web.Pages(s.Router, web.Shop); err != nil {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -17,6 +19,7 @@ type Base struct {
 	Keys      auth.Settings      `embed:"" group:"Required (run makes its own):"`
 	Addresses httpx.Addresses    `embed:"" group:"Addresses:"`
 	Logs      telemetry.Settings `embed:"" group:"Logs and traces:"`
+	Drill     bool               `name:"practice" env:"STAMPEDE_PRACTICE" help:"Allow the sandboxes although other machines can reach this server: for a drill without real shoppers. run implies it." group:"Practice:"`
 }
 
 // Settings are a server's settings, defined in main; run, serve and config share them.
@@ -30,7 +33,20 @@ type Settings struct {
 }
 
 // check returns a sentence for each setting that is wrong.
-func (s Settings) check() error { return config.Check(s.Plugins...) }
+func (s Settings) check() error {
+	wrong := []error{config.Check(s.Plugins...)}
+	if s.Addresses.Exposed() && !s.Drill {
+		for _, flag := range s.practising() {
+			wrong = append(wrong, fmt.Errorf("--%s is for drills, and other machines can reach this server: remove it, listen on loopback, or add --practice if no real shopper uses it", flag.Name))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// practising are the flags in use that no real shop has.
+func (s Settings) practising() []*kong.Flag {
+	return slices.DeleteFunc(config.Tagged("practice", s.Plugins...), func(f *kong.Flag) bool { return f.Target.IsZero() })
+}
 
 // refusal returns the errors with which serve refuses its settings before it
 // checks the stores.

@@ -36,9 +36,18 @@ func writeStack(dir string, s Noted) error {
 	if err != nil {
 		return fmt.Errorf("encode stack: %w", err)
 	}
-	name := filepath.Join(dir, stackFile)
-	tmp := name + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("store the stack: %w", err)
+	}
+	defer func() { _ = root.Close() }() // a folder handle has nothing to flush
+	// A file of our own, never one that was there, which could be a link to
+	// another file.
+	const unfinished = stackFile + ".new"
+	if err := root.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("store the stack: %w", err)
+	}
+	f, err := root.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("store the stack: %w", err)
 	}
@@ -48,7 +57,7 @@ func writeStack(dir string, s Noted) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("store the stack: %w", err)
 	}
-	if err := os.Rename(tmp, name); err != nil {
+	if err := root.Rename(unfinished, stackFile); err != nil {
 		return fmt.Errorf("store the stack: %w", err)
 	}
 	return nil

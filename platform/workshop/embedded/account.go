@@ -1,18 +1,24 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// ownName is the account that is added for new data if the machine has none.
+const ownName = "stampede"
 
 // account is the account that runs the servers and owns the data.
 type account struct {
@@ -39,26 +45,97 @@ func accountFor(cfg Config) (account, error) {
 		}
 		return acc, nil
 	}
-	// Data from an earlier start stays with its owner, even if a package has
-	// created a better account since.
-	if info, err := os.Stat(filepath.Join(cfg.DataDir, markerName)); err == nil {
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
-			if owner, err := user.LookupId(strconv.Itoa(int(stat.Uid))); err == nil {
-				if acc, err := lookup(owner.Username); err == nil {
-					return acc, nil
-				}
-			}
-		}
+	if acc, ok := earlierOwner(cfg); ok {
+		return acc, nil
 	}
-	// Homebrew and macOS write system accounts with an underscore. "nobody" exists everywhere, and is the last choice
-	// because other services may share it.
-	candidates := []string{"stampede", "postgres", "_postgres", "nobody"}
+	// Homebrew and macOS write system accounts with an underscore.
+	candidates := []string{ownName, "postgres", "_postgres"}
+	if !cfg.OwnAccount {
+		candidates = append(candidates, shared)
+	}
 	for _, name := range candidates {
 		if acc, err := lookup(name); err == nil && acc.uid != 0 {
 			return acc, nil
 		}
 	}
-	return account{}, fail(CodeNoAccount, nil, candidates[len(candidates)-1])
+	return account{}, fail(CodeNoAccount, nil, ownName)
+}
+
+// shared exists everywhere, and any service may run as it: for data that is
+// deleted soon.
+const shared = "nobody"
+
+// earlierOwner returns the owner of existing data: it stays with that account,
+// even if a package has created a better one since.
+func earlierOwner(cfg Config) (account, bool) {
+	info, err := os.Lstat(filepath.Join(cfg.DataDir, markerName))
+	if err != nil {
+		return account{}, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Uid == 0 {
+		return account{}, false
+	}
+	owner, err := user.LookupId(strconv.Itoa(int(stat.Uid)))
+	if err != nil || cfg.OwnAccount && owner.Username == shared {
+		return account{}, false
+	}
+	acc, err := lookup(owner.Username)
+	return acc, err == nil
+}
+
+// addAccount adds the system account for new data, if this process is root and
+// the machine has none. A system without useradd, or with a read-only /etc,
+// keeps its accounts: accountFor then takes another or refuses.
+func addAccount(ctx context.Context, cfg Config) {
+	if !cfg.OwnAccount || os.Geteuid() != 0 || cfg.RunAs != "" {
+		return
+	}
+	if _, ok := earlierOwner(cfg); ok {
+		return
+	}
+	if _, err := lookup(ownName); err == nil {
+		return
+	}
+	err := cfg.timed(ctx, "add the system account "+ownName, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, addTimeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "/usr/sbin/useradd", "--system", "--user-group", "--no-create-home",
+			"--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin", ownName)
+		cmd.Env = childEnv()
+		if said, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("useradd: %w: %s", err, said)
+		}
+		return nil
+	})
+	if err != nil {
+		cfg.Logger.WarnContext(ctx, "system account not added", "account", ownName, "error", err)
+	}
+}
+
+// addTimeout bounds useradd, which takes a tenth of a second, and up to ten if
+// another program holds the lock on the accounts.
+const addTimeout = 15 * time.Second
+
+// become makes this process the account, on all its threads and for good. It
+// does nothing unless root started the process for another account.
+func (a *account) become() error {
+	if !a.switched {
+		return nil
+	}
+	// The user id goes last: without it, the process may not change its groups.
+	err := syscall.Setgroups(nil)
+	if err == nil {
+		err = syscall.Setgid(a.gid)
+	}
+	if err == nil {
+		err = syscall.Setuid(a.uid)
+	}
+	if err != nil {
+		return fmt.Errorf("become account %s: %w", a.name, err)
+	}
+	a.switched = false
+	return nil
 }
 
 // lookup reads an account from the system's database.

@@ -1,11 +1,13 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -133,28 +135,145 @@ func TestRootGivesTheDataToTheAccount(t *testing.T) {
 	for _, name := range []string{"root", "no-such-account"} {
 		_, err := Start(t.Context(), Config{DataDir: emptyDataDir(t), RunAs: name})
 		assertCondition(t, err, CodeNoAccount, 21, "Postgres refuses to run as root and the account "+strconv.Quote(name)+
-			" does not exist here: name another account, or start as an ordinary user.")
+			" does not exist here: add it with \"useradd --system\", name another with --run-as, or start as an ordinary user.")
 	}
 }
 
-func TestPlantedLinksAreNotFollowedByRoot(t *testing.T) {
+// TestAttackPlantedNamesInTheDataFolder plants links under each name that a
+// start writes to, as a taken-over account would before root starts again.
+func TestAttackPlantedNamesInTheDataFolder(t *testing.T) {
 	t.Parallel()
-	dir := usedDataDir(t)
-	precious := filepath.Join(filepath.Dir(dir), "precious")
-	write(t, filepath.Dir(dir), "precious", "keep me")
-	log := filepath.Join(dir, "log", "redis.log")
-	if err := os.Remove(log); err != nil {
+	acc, err := accountFor(Config{RunAs: "daemon"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(precious, log); err != nil {
+	write := func(dir string) error {
+		d, err := openData(dir, acc, false)
+		if err != nil {
+			return err
+		}
+		err = d.prepare()
+		if err == nil {
+			var log *os.File
+			if _, log, err = d.command("/bin/true", dir, "redis"); err == nil {
+				err = log.Close()
+			}
+		}
+		if err == nil {
+			err = d.disownPidFile()
+		}
+		return errors.Join(err, d.release())
+	}
+	for _, name := range []string{lockName, markerName, "log/redis.log", "postgres/postmaster.pid"} {
+		for how, plant := range map[string]func(target, name string) error{"symbolic": os.Symlink, "hard": os.Link} {
+			for _, place := range []string{"outside", "inside"} {
+				t.Run(name+" "+how+" "+place, func(t *testing.T) {
+					t.Parallel()
+					dir := emptyDataDir(t)
+					if err := write(dir); err != nil {
+						t.Fatal(err)
+					}
+					if err := os.Mkdir(filepath.Join(dir, "postgres"), 0o700); err != nil {
+						t.Fatal(err)
+					}
+					precious := filepath.Join(map[string]string{"outside": filepath.Dir(dir), "inside": dir}[place], "precious")
+					if err := os.WriteFile(precious, []byte("keep me"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					_ = os.Remove(filepath.Join(dir, name)) // not all exist
+					if err := plant(precious, filepath.Join(dir, name)); err != nil {
+						t.Fatal(err)
+					}
+					err := write(dir)
+					if raw, err := os.ReadFile(precious); err != nil || string(raw) != "keep me" {
+						t.Errorf("the other file was written to: %q, %v", raw, err)
+					}
+					info, statErr := os.Stat(precious)
+					if statErr != nil {
+						t.Fatal(statErr)
+					}
+					if place == "outside" && int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+						t.Errorf("the other file was given away")
+					}
+					if how == "hard" && err == nil {
+						t.Error("a file with a second name was accepted")
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestAttackRootKeepsNoPrivileges: the process that serves the public is the
+// account on each of its threads, without root's groups.
+func TestAttackRootKeepsNoPrivileges(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		return // it has none
+	}
+	acc, err := lookup("daemon")
+	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Start(t.Context(), Config{DataDir: dir, Throwaway: true})
-	if err == nil {
-		t.Error("the start followed the link")
-		_ = again.Stop(t.Context())
+	dir := usedDataDir(t) // of another account
+	cmd, line := startHelper(t, testBinary(t), dir, nil, ownEnv+"="+acc.name)
+	if line != "ready" {
+		t.Fatal(line)
 	}
-	if raw, err := os.ReadFile(precious); err != nil || string(raw) != "keep me" {
-		t.Errorf("the file the link leads to was touched: %q, %v", raw, err)
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads { // none on macOS
+		raw, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it has just exited
+		}
+		for field, want := range map[string]string{
+			"Uid": fmt.Sprintf("\t%[1]d\t%[1]d\t%[1]d\t%[1]d", acc.uid), "Gid": fmt.Sprintf("\t%[1]d\t%[1]d\t%[1]d\t%[1]d", acc.gid),
+			"Groups": "\t ", "CapPrm": "\t0000000000000000",
+		} {
+			if !strings.Contains(string(raw), "\n"+field+":"+want+"\n") {
+				t.Errorf("%s: %s is not %q:\n%s", thread, field, want, raw)
+			}
+		}
+	}
+	if p, ok := inspect(cmd.Process.Pid); !ok || p.uid != acc.uid {
+		t.Errorf("the process runs as %+v, want uid %d", p, acc.uid)
+	}
+	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != acc.uid {
+			t.Errorf("%s does not belong to the account", path)
+		}
+		return nil //nolint:nilerr // the servers delete files
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestOwnAccountIsNeverNobody(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		return // it is this user
+	}
+	nobody, err := lookup(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, dir, markerName, "")
+	if err := os.Chown(filepath.Join(dir, markerName), nobody.uid, nobody.gid); err != nil {
+		t.Fatal(err)
+	}
+	if acc, err := accountFor(Config{DataDir: dir}); err != nil || acc.name != shared {
+		t.Errorf("disposable data of nobody: %+v, %v", acc, err)
+	}
+	if acc, err := accountFor(Config{DataDir: dir, OwnAccount: true}); acc.name == shared {
+		t.Errorf("data of nobody: %+v, %v", acc, err)
 	}
 }

@@ -50,9 +50,12 @@ func childEnv() []string {
 // command prepares a program to run as the account in dir, with its output in
 // the named log.
 func (d *dataDir) command(program, dir, logName string, args ...string) (*exec.Cmd, *os.File, error) {
-	log, err := d.root.OpenFile("log/"+logName+".log", os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := d.openPlain("log/"+logName+".log", os.O_APPEND)
 	if err != nil {
 		return nil, nil, dataError(d.path, err)
+	}
+	if err := log.Truncate(0); err != nil {
+		return nil, nil, errors.Join(dataError(d.path, err), log.Close())
 	}
 	// The context is not passed to exec, which would kill the child immediately
 	// instead of letting it shut down.

@@ -40,10 +40,14 @@ type Config struct {
 
 	// RunAs is the account that Postgres and Redis run as, and that owns the data, when this process is root; ignored
 	// otherwise. Defaults to the owner of existing data, else the first that exists of "stampede", "postgres",
-	// "_postgres" and "nobody". No account is ever created: to isolate these
-	// servers, an operator adds a system account "stampede", which is then used
-	// for new data.
+	// "_postgres" and "nobody".
 	RunAs string
+
+	// OwnAccount is for a process that serves the public: started by root, it
+	// adds the system account "stampede" where a new one is needed, never
+	// chooses "nobody", and becomes the account before the first server starts.
+	// The process cannot become root again.
+	OwnAccount bool
 
 	// Logger receives log lines; nil discards them.
 	Logger *slog.Logger

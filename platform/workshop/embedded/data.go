@@ -142,7 +142,7 @@ func (d *dataDir) names() ([]string, error) {
 // the lock however the process ends, so a pid without a lock belongs to a
 // process that did not stop cleanly.
 func (d *dataDir) takeLock() error {
-	lock, err := d.root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := d.openPlain(lockName, 0)
 	if err != nil {
 		return err
 	}
@@ -225,11 +225,11 @@ func (d *dataDir) writeMarker() error {
 	if err != nil {
 		return err
 	}
-	f, err := d.root.OpenFile(markerName, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := d.openPlain(markerName, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(raw, '\n'))
+	_, err = f.WriteAt(append(raw, '\n'), 0)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -240,35 +240,61 @@ func (d *dataDir) writeMarker() error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// giveToAccount makes the account the owner of everything in the folder. It
-// skips the walk if the folder already belongs to the account, and then changes
-// only the new entries.
+// giveToAccount makes the account the owner of everything in the folder, and of
+// the folder last: until then, another account that owned it cannot enter. It
+// refuses a file with a second name, which may be a hard link to a file of
+// another account.
 func (d *dataDir) giveToAccount() error {
 	if !d.acc.switched {
 		return nil
 	}
-	info, err := d.root.Stat(".")
-	if err != nil {
-		return err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if ok && int(stat.Uid) == d.acc.uid {
-		for _, name := range []string{markerName, lockName, "log", "redis", "nats"} {
-			if err := d.root.Lchown(name, d.acc.uid, d.acc.gid); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return fs.WalkDir(d.root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
+	err := fs.WalkDir(d.root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == "." {
 			return err
 		}
 		if entry.Name() == "lost+found" {
 			return fs.SkipDir
 		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if ok && int(stat.Uid) == d.acc.uid && int(stat.Gid) == d.acc.gid {
+			return nil
+		}
+		if !ok || stat.Nlink > 1 && !entry.IsDir() {
+			return fmt.Errorf("%s has a second name: delete or copy it", path)
+		}
 		return d.root.Lchown(path, d.acc.uid, d.acc.gid)
 	})
+	if err != nil {
+		return err
+	}
+	return d.root.Lchown(".", d.acc.uid, d.acc.gid)
+}
+
+// openPlain opens a file in the folder for reading and writing, with more flags
+// if given, and creates it with mode 0600. It follows no symbolic link in the last element and refuses a
+// file with a second name: the account may have planted either to make root
+// write elsewhere.
+func (d *dataDir) openPlain(name string, flags int) (*os.File, error) {
+	folder, err := d.root.Open(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = folder.Close() }() // a folder handle has nothing to flush
+	fd, err := unix.Openat(int(folder.Fd()), filepath.Base(name), flags|unix.O_CREAT|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink != 1 {
+		_ = f.Close() // nothing was written
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.Join(err, errors.New("not a plain file"))}
+	}
+	return f, nil
 }
 
 // enoughSpace refuses a disk that is nearly full, before anything is started on it.

@@ -31,8 +31,10 @@
 // # Accounts
 //
 // Postgres refuses to run as root. Started by root, both servers run as another account (see [Config].RunAs), which
-// owns the data folder. Files below that folder are opened through [os.Root], so that the unprivileged account cannot
-// make root write elsewhere by planting a symbolic link.
+// owns the data folder and all that is in it. With [Config].OwnAccount this process becomes that account, too, so that
+// root does nothing in the account's folder once the first server runs; what root does before, and all that a test run
+// by root does, goes through [os.Root], follows no symbolic link to a file that it writes, and refuses hard links: the
+// account cannot make root write elsewhere by planting one.
 //
 // # Folders
 //

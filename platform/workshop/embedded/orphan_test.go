@@ -14,13 +14,16 @@ import (
 )
 
 // helperEnv turns the test binary into a process that starts a stack on the
-// named folder, prints "ready", and waits.
-const helperEnv = "STAMPEDE_EMBEDDED_TEST_DATA"
+// named folder, prints "ready", and waits. ownEnv names an account that it becomes.
+const (
+	helperEnv = "STAMPEDE_EMBEDDED_TEST_DATA"
+	ownEnv    = "STAMPEDE_EMBEDDED_TEST_OWN_ACCOUNT"
+)
 
 // helper prints one line, "ready" or the error, and runs until it is killed or
 // its standard input ends.
 func helper(dir string) {
-	s, err := Start(context.Background(), Config{DataDir: dir, Throwaway: true})
+	s, err := Start(context.Background(), Config{DataDir: dir, Throwaway: true, RunAs: os.Getenv(ownEnv), OwnAccount: os.Getenv(ownEnv) != ""})
 	if err != nil {
 		fmt.Println(strings.ReplaceAll(err.Error(), "\n", " | ")) //nolint:forbidigo // the test reads it
 		return
@@ -33,13 +36,13 @@ func helper(dir string) {
 }
 
 // startHelper runs the helper as the account of this process, or as cred, and returns its first line.
-func startHelper(t *testing.T, binary, dir string, cred *syscall.Credential) (*exec.Cmd, string) {
+func startHelper(t *testing.T, binary, dir string, cred *syscall.Credential, env ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(binary)
 	cmd.Dir = "/"
 	// It cannot find unpacked servers through its own folder or its working directory.
 	path := strings.Join(append(toolsDirs(), os.Getenv("PATH")), ":")
-	cmd.Env = append(os.Environ(), helperEnv+"="+dir, "PATH="+path)
+	cmd.Env = append(append(os.Environ(), helperEnv+"="+dir, "PATH="+path), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -165,7 +165,13 @@ func (d *dataDir) disownPidFile() error {
 	}
 	_, rest, _ := strings.Cut(string(raw), "\n")
 	// Written in place: the file stays the account's.
-	return dataError(d.path, d.root.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"+rest), 0o600))
+	f, err := d.openPlain(name, 0)
+	if err != nil {
+		return dataError(d.path, err)
+	}
+	own := strconv.Itoa(os.Getpid()) + "\n" + rest
+	_, err = f.WriteAt([]byte(own), 0)
+	return dataError(d.path, errors.Join(err, f.Truncate(int64(len(own))), f.Close()))
 }
 
 // postgresPart describes Postgres. A start of it never creates the cluster: a

@@ -57,6 +57,7 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startBudget)
 	defer cancel()
 
+	addAccount(ctx, cfg)
 	acc, err := accountFor(cfg)
 	if err != nil {
 		return nil, err
@@ -148,7 +149,13 @@ func (s *Stack) prepare(ctx context.Context, cfg Config) error {
 	if err := s.data.enoughSpace(cfg.minFree); err != nil {
 		return err
 	}
-	return s.data.prepare()
+	if err := s.data.prepare(); err != nil {
+		return err
+	}
+	if cfg.OwnAccount {
+		return s.data.acc.become()
+	}
+	return nil
 }
 
 // endOrphans stops servers that an earlier process left running on this data,

@@ -216,3 +216,14 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// TestAttackPresetsBelowTheFloor: no setting stores passwords more cheaply than
+// OWASP recommends.
+func TestAttackPresetsBelowTheFloor(t *testing.T) {
+	t.Parallel()
+	for _, cost := range []password.Cost{password.Interactive, password.Moderate, password.Sensitive, "", "unknown"} {
+		if p := cost.Params(); p.MemoryKiB < password.OWASP.MemoryKiB || p.Passes < password.OWASP.Passes || p.Threads < 1 {
+			t.Errorf("%q costs %+v, less than %+v", cost, p, password.OWASP)
+		}
+	}
+}

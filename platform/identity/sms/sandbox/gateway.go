@@ -2,10 +2,12 @@
 // in memory and shows them on a page, so that users can log in to a demo on one
 // machine. It checks signatures and deduplicates as a real one does.
 //
-// Never serve it from a real shop: everyone can read the codes.
+// Never serve it from a real shop: everyone can read the codes. It shows no
+// message to a phone of staff, since a code is a login.
 package sandbox
 
 import (
+	"context"
 	_ "embed" // the page
 	"encoding/json"
 	"fmt"
@@ -45,18 +47,20 @@ type Got struct {
 // Gateway is the sandbox. Safe for concurrent use.
 type Gateway struct {
 	secret []byte
+	staff  func(ctx context.Context) ([]string, error)
 	now    func() time.Time
 
 	mu   sync.Mutex
 	msgs []Got // oldest first
 }
 
-// New returns a gateway that accepts messages signed with secret.
-func New(secret []byte, now func() time.Time) (*Gateway, error) {
+// New returns a gateway that accepts messages signed with secret. staff returns the
+// phones whose messages it does not show.
+func New(secret []byte, now func() time.Time, staff func(ctx context.Context) ([]string, error)) (*Gateway, error) {
 	if len(secret) < sms.MinSecretBytes {
 		return nil, fmt.Errorf("sandbox: the secret has %d bytes, at least %d are required", len(secret), sms.MinSecretBytes)
 	}
-	return &Gateway{secret: secret, now: now}, nil
+	return &Gateway{secret: secret, now: now, staff: staff}, nil
 }
 
 // Routes mounts the gateway's paths.
@@ -94,12 +98,12 @@ func (g *Gateway) take(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not a message", http.StatusBadRequest)
 		return
 	}
-	g.keep(Got{ID: m.ID, Phone: m.Phone, Text: m.Text, At: g.now().UTC()})
+	g.Keep(Got{ID: m.ID, Phone: m.Phone, Text: m.Text, At: g.now().UTC()})
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// keep stores a message once, however often it arrives.
-func (g *Gateway) keep(m Got) {
+// Keep stores a message once, however often it arrives.
+func (g *Gateway) Keep(m Got) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if slices.ContainsFunc(g.msgs, func(o Got) bool { return o.ID == m.ID }) {
@@ -111,6 +115,9 @@ func (g *Gateway) keep(m Got) {
 	g.msgs = append(g.msgs, m)
 }
 
+// notShown stands for a message to staff.
+const notShown = "To staff: not shown here. Log in with the password, or use a token of `stampede token`. 员工短信不在此显示。"
+
 //go:embed page.html
 var pageSource string
 
@@ -119,6 +126,16 @@ var page = template.Must(template.New("sms").Parse(pageSource))
 // show is GET Prefix[?phone=…&format=json]: a page for people, JSON for programs.
 func (g *Gateway) show(w http.ResponseWriter, r *http.Request) {
 	msgs := g.Messages(r.URL.Query().Get("phone"))
+	staff, err := g.staff(r.Context())
+	if err != nil {
+		http.Error(w, "the phones of staff cannot be read now", http.StatusServiceUnavailable)
+		return
+	}
+	for i := range msgs {
+		if slices.Contains(staff, msgs[i].Phone) {
+			msgs[i].Text = notShown
+		}
+	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/platform/base/config"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/alarm"
+)
+
+// DangerousSetting is the alarm about settings that work and weaken the shop.
+var DangerousSetting = alarm.Define("dangerous-setting", alarm.Warning,
+	"A setting is in force that weakens the shop; the subject names it.",
+	"Read the detail, correct the setting and restart the server. The alarm repeats while the setting is in force.")
+
+// dangers are the dangerous settings in force. They change only with a restart.
+type dangers []alarm.Finding
+
+// dangers finds them. args is this process's command line, which every user of
+// the machine can read; more are settings beside Plugins.
+func (s Settings) dangers(args []string, more ...any) (found dangers) {
+	add := func(flag, detail string) { found = append(found, alarm.Finding{Subject: "--" + flag, Detail: detail}) }
+	if s.Addresses.Exposed() {
+		for _, flag := range s.practising() {
+			add(flag.Name, "Other machines can reach this server, which pays or logs in without proof. Use it for drills only.")
+		}
+	}
+	if public(s.Addresses.OpsListen) {
+		add("ops-listen", "Metrics and profiles are on a public address. Listen on loopback or in a private network.")
+	}
+	if u, err := url.Parse(s.Addresses.PublicURL); err == nil && u.Scheme == "http" && !httpx.Loopback(u.Hostname()) {
+		add("public-url", "Shoppers reach this server over http, so that others can read their tokens. Put a proxy with TLS in front, and begin the URL with https://.")
+	}
+	for _, flag := range config.Tagged("secret", append(more, s.Plugins...)...) {
+		if slices.ContainsFunc(args, func(arg string) bool { return arg == "--"+flag.Name || strings.HasPrefix(arg, "--"+flag.Name+"=") }) {
+			add(flag.Name, "The command line contains this secret, where every user of the machine can read it. Use the variable or the file of --config.")
+		}
+	}
+	return found
+}
+
+// public reports whether an address to listen on is one of the public Internet.
+func public(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false // refused elsewhere
+	}
+	addr, err := netip.ParseAddr(host)
+	if err == nil && !addr.IsUnspecified() {
+		return global(addr)
+	}
+	if host != "" && err != nil {
+		return false // a name that only DNS knows
+	}
+	bound, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(bound, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && global(prefix.Addr())
+	})
+}
+
+// global reports whether an address is reachable from the Internet.
+func global(addr netip.Addr) bool {
+	return addr.IsGlobalUnicast() && !addr.IsPrivate()
+}
+
+// probe logs each danger once, and keeps its alarm up.
+func (d dangers) probe(ctx context.Context, log *slog.Logger) alarm.Probe {
+	for _, found := range d {
+		log.WarnContext(ctx, "dangerous setting", "setting", found.Subject, "detail", found.Detail)
+	}
+	return alarm.Probe{Alarm: DangerousSetting, Every: time.Minute, Look: func(context.Context) ([]alarm.Finding, error) { return d, nil }}
+}
