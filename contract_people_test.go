@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
 
 	"stampede/platform/base/ids"
 )
@@ -106,6 +109,22 @@ func (s *story) knowsPeople(t *testing.T) {
 	}
 
 	user := "admin/users/" + text(account, "id")
+	begun := post("me/totp", me, 201, `{"refresh_token":%q}`, text(mine, "refresh_token"))
+	app := func(at time.Time) string {
+		t.Helper()
+		code, err := totp.GenerateCode(text(begun, "secret"), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code
+	}
+	post("me/totp/confirm", me, 204, `{"code":%q}`, app(time.Now()))
+	post("auth/login", "", 403, `{"phone":%q,"password":%q}`, phone, password+"3")
+	post("auth/login", "", 401, `{"phone":%q,"password":%q,"totp":%q}`, phone, password+"3", app(time.Now().Add(-time.Hour)))
+	s.ask(t, http.MethodDelete, "me/totp", me, fmt.Sprintf(`{"code":%q}`, app(time.Now().Add(30*time.Second))), 204)
+	mine = post("auth/login", "", 200, `{"phone":%q,"password":%q}`, phone, password+"3")
+	post("me/totp", text(mine, "access_token"), 201, `{"refresh_token":%q}`, text(mine, "refresh_token"))
+	s.ask(t, http.MethodDelete, user+"/totp", s.admin, "", 204)
 	s.get(t, "admin/users?phone="+phone, s.admin, 200)
 	s.get(t, user, s.admin, 200)
 	post(user+"/disable", s.operator, 403, `{"reason":"x"}`)

@@ -80,5 +80,30 @@ CREATE INDEX logins_of_user ON account.logins (user_id, id);
 CREATE INDEX logins_of_parent ON account.logins (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX logins_age ON account.logins (least(ended_at, expires_at));
 
+-- The second factor of a user: codes by time (RFC 6238), computed by an authenticator app.
+CREATE TABLE account.totp (
+    user_id      bigint      PRIMARY KEY REFERENCES account.users,
+    -- Sealed with a key that is not in the database.
+    secret       bytea       NOT NULL CHECK (octet_length(secret) BETWEEN 32 AND 128),
+    -- The step of 30 s whose code was used last: no code is valid twice.
+    last_step    bigint      NOT NULL DEFAULT 0,
+    -- NULL until the user has shown a code; before that it protects nothing.
+    confirmed_at timestamptz,
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- Messages to users about their accounts, until they are sent.
+CREATE TABLE account.notes (
+    -- The message's id at the gateway, which sends a repeated one once.
+    id         uuid        PRIMARY KEY,
+    user_id    bigint      NOT NULL REFERENCES account.users,
+    about      text        NOT NULL CHECK (about IN ('device', 'password', 'access', 'role', 'factor')),
+    attempts   int         NOT NULL DEFAULT 0,
+    next_try   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX notes_due ON account.notes (next_try);
+CREATE INDEX notes_of_user ON account.notes (user_id);
+
 -- +goose Down
 DROP SCHEMA account CASCADE;

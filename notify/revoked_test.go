@@ -111,8 +111,8 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	}
 }
 
-// TestAttackSocketOutlivesItsToken: who copied an access token hears of no order once
-// it has expired.
+// TestAttackSocketOutlivesItsToken: a copied access token that has expired receives no
+// more orders.
 func TestAttackSocketOutlivesItsToken(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64

@@ -19,8 +19,10 @@ var withoutKey = map[string][]string{
 	"each is a new attempt by design; an unused one expires and holds nothing": {"issue-rush-path"},
 	"the path is the key: one path is one attempt":                             {"rush"},
 	"the provider's transaction number is the key":                             {"payment-callback", "refund-callback"},
+	"a new secret replaces one that was not confirmed":                         {"start-totp"},
 	"its input is valid once: a code, a scan token, the old password": {
 		"register", "login-sms", "login-wechat", "reset-password", "change-password", "scan-qr-login", "confirm-qr-login", "deny-qr-login",
+		"confirm-totp",
 	},
 	"a repeated refresh token gets the same successor while the answer may have been lost": {"refresh"},
 	"without a login a key would be shared with strangers; a second login or code is harmless, and expires": {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // level is an object or a list that encloses the current token.
@@ -26,7 +27,7 @@ func distinct(body []byte) error {
 	for {
 		token, err := dec.Token()
 		if err != nil {
-			return nil // the end; the body was parsed before
+			return nil //nolint:nilerr // the end: the body was parsed before
 		}
 		var in *level
 		if len(open) > 0 {
@@ -65,16 +66,17 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // twice names the member that is repeated in the innermost level.
 func twice(open []level) error {
-	at := "body"
+	var at strings.Builder
+	at.WriteString("body")
 	for _, l := range open {
 		switch {
 		case l.names == nil:
-			at += "[" + strconv.Itoa(l.index) + "]"
+			at.WriteString("[" + strconv.Itoa(l.index) + "]")
 		case plainName.MatchString(l.name):
-			at += "." + l.name
+			at.WriteString("." + l.name)
 		default:
 			return errors.New("The body has a name twice in one object.") //nolint:err113,revive,staticcheck // a sentence for the client
 		}
 	}
-	return fmt.Errorf("%s is given twice", at) //nolint:err113 // read by inOurWords
+	return fmt.Errorf("%s is given twice", at.String()) //nolint:err113 // read by inOurWords
 }

@@ -11,6 +11,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/sms"
 	"stampede/platform/watch/audit"
 )
 
@@ -34,6 +35,9 @@ func (s *Service) SetRole(ctx context.Context, user int64, role auth.Role) error
 			return err
 		}
 		if err := s.deps.Revoke.User(ctx, tx, "role changed", user); err != nil {
+			return err
+		}
+		if err := s.noteTo(ctx, tx, user, sms.NoteRole); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, "user.role", "user "+httpx.FormatID(user), map[string]any{"from": u.Role, "to": role})

@@ -11,6 +11,7 @@ import (
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/password"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 )
 
@@ -112,6 +113,9 @@ func (s *Service) ResetPassword(ctx context.Context, phone Phone, code, secret s
 		if err := q.SetPassword(ctx, accountdb.SetPasswordParams{ID: u.ID, Password: &phc}); err != nil {
 			return Tokens{}, fmt.Errorf("account: set password: %w", err)
 		}
+		if err := s.noteTo(ctx, tx, u.ID, sms.NotePassword); err != nil {
+			return Tokens{}, err
+		}
 		return Tokens{}, s.endLogins(ctx, tx, u.ID, 0, endedByReset)
 	})
 	if err == nil {
@@ -140,6 +144,9 @@ func (s *Service) byCode(ctx context.Context, phone Phone, purpose Purpose, code
 			out, err = do(tx)
 			return err
 		})
+		if errors.Is(err, errTOTPRequired) || errors.Is(err, errWrongTOTP) {
+			return err // the code stays valid for another attempt with the second factor
+		}
 		if errors.As(err, &refusal) {
 			return nil
 		}

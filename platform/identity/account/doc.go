@@ -2,7 +2,7 @@
 //
 // # What it owns
 //
-// Schema account: users, their WeChat identities, SMS codes, logins. A user is
+// Schema account: users, their WeChat identities, SMS codes, logins, secrets of second factors. A user is
 // identified by a phone, by a WeChat account, or by both; the second can be added
 // later. A password is a third way to log in for users with a phone. Access tokens
 // belong to platform/edge/auth, and ending them before they expire to
@@ -31,6 +31,9 @@
 //     disabled) require the code or the password first.
 //   - A login that another one confirmed, by QR code, ends when that one is ended: by
 //     logout, by the user or an operator, or because its refresh token was copied.
+//   - An admin's tokens have the role shopper until the admin has a second factor
+//     (Settings.AdminWithoutTOTP lifts this for practice). Any user may have one; then
+//     every login needs its code, and adding it ends all logins but the one that did.
 //   - A password change ends the other logins; a reset and a disabling end all. A
 //     login that is being opened at the same time is either ended or refused: both
 //     take the user's row lock.
@@ -56,6 +59,7 @@
 //
 // # Lifecycle
 //
-// New, Routes, Workers. The one worker deletes old codes and logins; every
-// instance may run it.
+// New, Routes, Workers. One worker deletes old codes and logins, the other sends an SMS
+// to a user whose account was logged in to on a new device, or whose password, ways to
+// log in, role or second factor were changed; every instance may run them.
 package account

@@ -86,6 +86,8 @@ func (s *Service) erase(ctx context.Context, tx pgx.Tx, user int64) error {
 		func() error { return s.deps.Revoke.User(ctx, tx, endedByErasure, user) },
 		func() error { return q.EraseLogins(ctx, user) },
 		func() error { return q.EraseIdentities(ctx, user) },
+		func() error { return q.EraseNotes(ctx, user) },
+		func() error { _, err := q.RemoveTOTP(ctx, user); return err },
 		func() error { return q.EraseCodes(ctx, string(phoneIn(u))) },
 		func() error { return q.EraseUser(ctx, user) },
 		func() error {

@@ -20,10 +20,10 @@ const (
 	keepCodes = 10 * time.Minute
 )
 
-// Workers returns the loop that deletes old codes and logins. Several instances may
-// run it: each row is deleted once.
+// Workers returns the loops that delete old codes and logins and send notes. Several
+// instances may run them: each row is deleted or claimed once.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "account-housekeeping", Run: s.keepHouse}}
+	return []app.Worker{{Name: "account-housekeeping", Run: s.keepHouse}, {Name: "account-notes", Run: s.sendNotes}}
 }
 
 // keepHouse runs immediately and then every tidyEvery until ctx ends, then returns

@@ -26,6 +26,7 @@ type Device struct {
 	ID      string     // chosen by the client, up to 128 bytes; may be empty
 	Name    string     // for the user's list of logins, up to 64 characters
 	Address netip.Addr // invalid when it is not known
+	TOTP    string     // the code of the user's second factor; not stored
 }
 
 // Tokens is the answer to a login.
@@ -49,6 +50,7 @@ const (
 	endedByErasure  = "account erased"
 	endedByOperator = "ended by an operator"
 	endedBySurplus  = "more logins than one user may have"
+	endedByTOTP     = "second factor changed"
 )
 
 // Bounds of logins.
@@ -108,7 +110,19 @@ func (s *Service) openLogin(ctx context.Context, tx pgx.Tx, user, confirmer int6
 	if err := s.keepOut(how, user, phoneIn(u), d); err != nil {
 		return Tokens{}, err
 	}
+	if parent == nil { // a confirmer has passed it
+		if err := s.secondFactor(ctx, tx, user, d.TOTP); err != nil {
+			return Tokens{}, err
+		}
+	}
 	if u.Role, err = s.firstAdmin(ctx, tx, u); err != nil {
+		return Tokens{}, err
+	}
+	role, err := s.roleOf(ctx, tx, u)
+	if err != nil {
+		return Tokens{}, err
+	}
+	if err := s.noteDevice(ctx, tx, user, d); err != nil {
 		return Tokens{}, err
 	}
 	salt := make([]byte, saltBytes)
@@ -127,7 +141,7 @@ func (s *Service) openLogin(ctx context.Context, tx pgx.Tx, user, confirmer int6
 	if err := s.revokeLogins(ctx, tx, endedBySurplus, surplus); err != nil {
 		return Tokens{}, err
 	}
-	who := auth.Principal{UserID: user, Role: auth.Role(u.Role), Login: l.ID, Device: d.ID}
+	who := auth.Principal{UserID: user, Role: role, Login: l.ID, Device: d.ID}
 	return s.mint(who, s.keys[0].refreshToken(l.ID, 1, salt), l.ExpiresAt)
 }
 

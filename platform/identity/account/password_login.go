@@ -11,6 +11,7 @@ import (
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/password"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 )
 
@@ -143,6 +144,9 @@ func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, sec
 			return errWrongPassword // changed concurrently
 		}
 		if err := q.SetPassword(ctx, accountdb.SetPasswordParams{ID: user, Password: &phc}); err != nil {
+			return err
+		}
+		if err := s.noteTo(ctx, tx, user, sms.NotePassword); err != nil {
 			return err
 		}
 		return s.endLogins(ctx, tx, user, keep, endedByPassword)

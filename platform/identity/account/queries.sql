@@ -153,6 +153,47 @@ RETURNING generation, expires_at;
 SELECT * FROM account.logins WHERE user_id = @user_id AND ended_at IS NULL AND expires_at > clock_timestamp()
 ORDER BY last_used_at DESC, id DESC LIMIT @most;
 
+-- name: PutTOTP :execrows
+-- Replaces a secret that was never confirmed.
+INSERT INTO account.totp AS t (user_id, secret) VALUES (@user_id, @secret)
+ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_at = clock_timestamp() WHERE t.confirmed_at IS NULL;
+
+-- name: TOTPOf :one
+SELECT secret, last_step, (confirmed_at IS NOT NULL)::boolean AS confirmed, extract(epoch FROM clock_timestamp())::bigint AS now
+FROM account.totp WHERE user_id = @user_id;
+
+-- name: UseTOTP :execrows
+-- Uses a step's code up; no row: it or a later one was used before.
+UPDATE account.totp SET last_step = @step, secret = @secret, confirmed_at = coalesce(confirmed_at, clock_timestamp())
+WHERE user_id = @user_id AND last_step < @step;
+
+-- name: RemoveTOTP :execrows
+DELETE FROM account.totp WHERE user_id = @user_id;
+
+-- name: PutNote :exec
+INSERT INTO account.notes (id, user_id, about) VALUES (@id, @user_id, @about);
+
+-- name: IsNewDevice :one
+-- Whether the user has logged in before, on devices with other ids only.
+SELECT (count(*) > 0 AND count(*) FILTER (WHERE device_id = @device_id) = 0)::boolean AS is_new
+FROM account.logins WHERE user_id = @user_id;
+
+-- name: ClaimNotes :many
+-- The next notes to send, each with its user's phone. A claim ends by itself when the process dies.
+WITH due AS (
+    SELECT id FROM account.notes WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT @most FOR UPDATE SKIP LOCKED
+)
+UPDATE account.notes n SET attempts = n.attempts + 1, next_try = clock_timestamp() + make_interval(secs => @again_seconds::float8) * (n.attempts + 1)
+FROM due, account.users u
+WHERE n.id = due.id AND u.id = n.user_id
+RETURNING n.id, n.user_id, n.about, n.attempts, u.phone;
+
+-- name: RemoveNote :exec
+DELETE FROM account.notes WHERE id = @id;
+
+-- name: EraseNotes :exec
+DELETE FROM account.notes WHERE user_id = @user_id;
+
 -- name: ListUsers :many
 -- All given filters apply together.
 SELECT * FROM account.users

@@ -70,7 +70,11 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 				return err
 			}
 		}
-		who := auth.Principal{UserID: u.ID, Role: auth.Role(u.Role), Login: l.ID, Device: l.DeviceID}
+		role, err := s.roleOf(ctx, tx, u)
+		if err != nil {
+			return err
+		}
+		who := auth.Principal{UserID: u.ID, Role: role, Login: l.ID, Device: l.DeviceID}
 		switch {
 		case generation == l.Generation:
 			next, err := q.RotateLogin(ctx, accountdb.RotateLoginParams{

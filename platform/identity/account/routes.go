@@ -14,6 +14,7 @@ import (
 func (s *Service) Routes(rt *httpx.Router) {
 	s.authRoutes(rt)
 	s.meRoutes(rt)
+	s.totpRoutes(rt)
 	s.adminRoutes(rt)
 }
 
@@ -52,15 +53,15 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Tag: "shopper", Summary: "Log in with phone and password",
 		Description: "A phone without an account gets the same answer as a wrong password. After several failures a human check is required.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-login", http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusUnauthorized: "wrong-login, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
 		},
 	}, s.login)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Tag: "shopper", Summary: "Log in with phone and SMS code",
-		Description: "Takes a code of the purpose `login`. A phone without an account gets one.",
+		Description: "Takes a code of the purpose `login`. A phone without an account gets one. The code stays valid after totp-required and wrong-totp.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusUnauthorized: "wrong-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
 		},
 	}, s.loginSMS)
@@ -68,7 +69,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Tag: "shopper", Summary: "Log in with WeChat",
 		Description: "Takes the code that WeChat gave to the page or mini program. A WeChat account without an account here gets one.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wechat-bad-code", http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusUnauthorized: "wechat-bad-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusConflict: "wechat-linked", http.StatusTooManyRequests: problemsLimits,
 			http.StatusServiceUnavailable: "wechat-unavailable, human-check-unavailable",
 		},
@@ -209,11 +210,13 @@ type loginInput struct {
 		Phone    string       `json:"phone" maxLength:"32" example:"13800138000"`
 		Password string       `json:"password" maxLength:"128"`
 		Device   *DeviceInput `json:"device,omitempty"`
+		TOTP     string       `json:"totp,omitempty" pattern:"^([0-9]{6})?$" doc:"The code of the authenticator app, for an account that has one" example:"123456"`
 	} `nameHint:"PasswordLogin"`
 }
 
 func (s *Service) login(ctx context.Context, in *loginInput) (*httpx.Output[Tokens], error) {
 	return s.enter(ctx, byPassword, in.Body.Phone, in.Body.Device, func(phone Phone, d Device) (Tokens, error) {
+		d.TOTP = in.Body.TOTP
 		return s.LoginByPassword(ctx, phone, in.Body.Password, d, in.caller(ctx))
 	})
 }
@@ -224,11 +227,13 @@ type loginSMSInput struct {
 		Phone  string       `json:"phone" maxLength:"32" example:"13800138000"`
 		Code   string       `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
 		Device *DeviceInput `json:"device,omitempty"`
+		TOTP   string       `json:"totp,omitempty" pattern:"^([0-9]{6})?$" doc:"The code of the authenticator app, for an account that has one" example:"123456"`
 	} `nameHint:"SMSLogin"`
 }
 
 func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*httpx.Output[Tokens], error) {
 	return s.enter(ctx, bySMS, in.Body.Phone, in.Body.Device, func(phone Phone, d Device) (Tokens, error) {
+		d.TOTP = in.Body.TOTP
 		return s.LoginByCode(ctx, phone, in.Body.Code, d, in.caller(ctx))
 	})
 }
@@ -238,6 +243,7 @@ type loginWeChatInput struct {
 	Body struct {
 		Code   string       `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
 		Device *DeviceInput `json:"device,omitempty"`
+		TOTP   string       `json:"totp,omitempty" pattern:"^([0-9]{6})?$" doc:"The code of the authenticator app, for an account that has one" example:"123456"`
 	} `nameHint:"WeChatLogin"`
 }
 
@@ -246,6 +252,7 @@ func (s *Service) loginWeChat(ctx context.Context, in *loginWeChatInput) (*httpx
 	if err != nil {
 		return nil, err
 	}
+	d.TOTP = in.Body.TOTP
 	out, err := s.LoginByWeChat(ctx, in.Body.Code, d, in.caller(ctx))
 	return s.answer(byWeChat, out, err)
 }

@@ -15,6 +15,7 @@ type Settings struct {
 	AccessLifetime   time.Duration `default:"15m" env:"STAMPEDE_ACCESS_LIFETIME" help:"How long an access token is valid; short, because an instance that missed a revocation accepts it until then." min:"1m" max:"24h" rare:""`
 	RefreshLifetime  time.Duration `default:"720h" env:"STAMPEDE_REFRESH_LIFETIME" help:"How long a login lasts without being used; 720h are 30 days." max:"4320h" rare:""`
 	FirstAdminPhone  string        `default:"" env:"STAMPEDE_FIRST_ADMIN_PHONE" help:"Phone that becomes an admin at its next login while the shop has none, e.g. +8613800138000." secret:""`
+	AdminWithoutTOTP bool          `name:"admin-without-totp" env:"STAMPEDE_ADMIN_WITHOUT_TOTP" help:"Let admins act without a second factor; their tokens otherwise have the role shopper until they add one at me/totp. run sets it." rare:""`
 	PasswordCost     password.Cost `default:"interactive" enum:"interactive,moderate,sensitive" env:"STAMPEDE_PASSWORD_COST" help:"Cost of a password hash (argon2id) for an attacker and for the server: interactive (19 MiB of memory, 2 passes), moderate (64 MiB, 3) or sensitive (256 MiB, 3). Passwords are hashed again at login when this changes." rare:""`
 	PasswordParallel int           `default:"0" env:"STAMPEDE_PASSWORD_PARALLEL" help:"Password hashes computed in parallel, each with its own memory; a login that finds all busy waits briefly, then is refused. 0: one per core." min:"0" max:"1000" rare:""`
 

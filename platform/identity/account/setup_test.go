@@ -74,6 +74,7 @@ func setup(t *testing.T, change ...func(*account.Config, *account.Deps)) *bundle
 	t.Cleanup(exchange.CloseIdleConnections)
 	cfg := defaults(t, key)
 	cfg.Password, cfg.PasswordParallel, cfg.Limits = cheap, 4, account.Limits{}
+	cfg.AdminWithoutTOTP = true
 	deps := account.Deps{
 		DB: b.pool, Redis: pgtest.Redis(t), Tokens: b.tokens, Limits: limits, Revoke: b.revoked, SMS: b.phones, Human: b.human, WeChat: exchange,
 		Log: log, Metrics: b.metrics,
@@ -252,6 +253,20 @@ func (p *phones) Send(_ context.Context, m sms.Message) error {
 	}
 	p.sent = append(p.sent, m)
 	return nil
+}
+
+// all returns what was sent so far.
+func (p *phones) all() []sms.Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.sent)
+}
+
+// breaks makes the gateway fail with err; nil repairs it.
+func (p *phones) breaks(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail = err
 }
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)

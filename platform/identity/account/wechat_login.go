@@ -11,6 +11,7 @@ import (
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 )
 
@@ -89,7 +90,10 @@ func (s *Service) LinkWeChat(ctx context.Context, user int64, code string) error
 		if found && owner != user {
 			return errWeChatTaken
 		}
-		return s.putIdentity(ctx, tx, user, who)
+		if err := s.putIdentity(ctx, tx, user, who); err != nil || found {
+			return err
+		}
+		return s.noteTo(ctx, tx, user, sms.NoteAccess)
 	})
 	return asFault("link wechat", err)
 }

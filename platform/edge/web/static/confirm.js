@@ -18,10 +18,9 @@ export function show(main, query) {
   async function scan() {
     try {
       const asked = await call("POST", `auth/qr/${id}/scan`);
-      const number = el("input", { name: "number", required: true, autocomplete: "off", inputMode: "numeric", pattern: "[1-9][0-9]", maxLength: 2 });
+      const number = el("input", { name: "number", required: true, inputMode: "numeric", pattern: "[0-9]{2}", maxLength: 2 });
       const decide = (verb, after) => async () => {
         if (verb === "confirm" && !number.reportValidity()) return;
-        // The login's refresh token proves that this is the phone, not a copy of its access token.
         const proof = verb === "confirm" ? { number: Number(number.value), refresh_token: login()?.refresh } : {};
         for (const b of card.querySelectorAll("button")) b.disabled = true;
         try {

@@ -45,7 +45,7 @@ export class LoginForm extends HTMLElement {
     form.append(said, el("div", { className: "row end" }, go));
     form.onsubmit = (e) => {
       e.preventDefault();
-      const body = { phone: form.phone.value, device: device(), ...(way === "sms" ? { code: form.code.value } : { password: form.password.value }) };
+      const body = { phone: form.phone.value, device: device(), ...(way === "sms" ? { code: form.code.value } : { password: form.password.value }), ...(form.totp && { totp: form.totp.value }) };
       this.#try(said, go, async () => keep(await withProof((proof) => send("POST", way === "sms" ? "auth/login/sms" : "auth/login", { proof, body }))));
     };
     return form;
@@ -59,6 +59,10 @@ export class LoginForm extends HTMLElement {
       pause = (await work()) ?? 0;
     } catch (e) {
       said.replaceChildren(problem(explain(e)));
+      if (e.code === "totp-required" && !said.closest("form").totp) {
+        said.before(field(t("totp"), { name: "totp", autocomplete: "one-time-code", inputMode: "numeric", pattern: "[0-9]{6}", maxLength: 6 }));
+        said.closest("form").totp.focus();
+      }
       pause = e.retryAfter ?? 0;
     }
     setTimeout(() => { button.disabled = false; }, Math.min(pause, 60) * 1000);

@@ -45,7 +45,7 @@ func TestAttackForwardedCode(t *testing.T) {
 	}
 	scan := i.scans(t, a, token)
 	if scan.body.Number != 0 {
-		t.Error("the phone is told the number")
+		t.Error("the answer to the scan has the number")
 	}
 	guess := 10 + (i.shows(t, a)-10+1)%90
 	body := fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scan.body.ScanToken, guess, refresh)

@@ -9,7 +9,59 @@ import (
 	"context"
 	"net/netip"
 	"time"
+
+	"stampede/platform/base/ids"
 )
+
+const claimNotes = `-- name: ClaimNotes :many
+WITH due AS (
+    SELECT id FROM account.notes WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+UPDATE account.notes n SET attempts = n.attempts + 1, next_try = clock_timestamp() + make_interval(secs => $1::float8) * (n.attempts + 1)
+FROM due, account.users u
+WHERE n.id = due.id AND u.id = n.user_id
+RETURNING n.id, n.user_id, n.about, n.attempts, u.phone
+`
+
+type ClaimNotesParams struct {
+	AgainSeconds float64
+	Most         int32
+}
+
+type ClaimNotesRow struct {
+	ID       ids.ID
+	UserID   int64
+	About    string
+	Attempts int32
+	Phone    *string
+}
+
+// The next notes to send, each with its user's phone. A claim ends by itself when the process dies.
+func (q *Queries) ClaimNotes(ctx context.Context, arg ClaimNotesParams) ([]ClaimNotesRow, error) {
+	rows, err := q.db.Query(ctx, claimNotes, arg.AgainSeconds, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimNotesRow
+	for rows.Next() {
+		var i ClaimNotesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.About,
+			&i.Attempts,
+			&i.Phone,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const countOtherAdmins = `-- name: CountOtherAdmins :one
 SELECT count(*) FROM account.users WHERE role = 'admin' AND status = 'active' AND id <> $1
@@ -208,6 +260,15 @@ func (q *Queries) EraseLogins(ctx context.Context, userID int64) error {
 	return err
 }
 
+const eraseNotes = `-- name: EraseNotes :exec
+DELETE FROM account.notes WHERE user_id = $1
+`
+
+func (q *Queries) EraseNotes(ctx context.Context, userID int64) error {
+	_, err := q.db.Exec(ctx, eraseNotes, userID)
+	return err
+}
+
 const eraseUser = `-- name: EraseUser :exec
 UPDATE account.users SET phone = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
 WHERE id = $1
@@ -282,6 +343,24 @@ func (q *Queries) IdentityOfUser(ctx context.Context, arg IdentityOfUserParams) 
 	var open_id string
 	err := row.Scan(&open_id)
 	return open_id, err
+}
+
+const isNewDevice = `-- name: IsNewDevice :one
+SELECT (count(*) > 0 AND count(*) FILTER (WHERE device_id = $1) = 0)::boolean AS is_new
+FROM account.logins WHERE user_id = $2
+`
+
+type IsNewDeviceParams struct {
+	DeviceID string
+	UserID   int64
+}
+
+// Whether the user has logged in before, on devices with other ids only.
+func (q *Queries) IsNewDevice(ctx context.Context, arg IsNewDeviceParams) (bool, error) {
+	row := q.db.QueryRow(ctx, isNewDevice, arg.DeviceID, arg.UserID)
+	var is_new bool
+	err := row.Scan(&is_new)
+	return is_new, err
 }
 
 const knowsDevice = `-- name: KnowsDevice :one
@@ -657,6 +736,61 @@ func (q *Queries) PutIdentity(ctx context.Context, arg PutIdentityParams) (int64
 	return user_id, err
 }
 
+const putNote = `-- name: PutNote :exec
+INSERT INTO account.notes (id, user_id, about) VALUES ($1, $2, $3)
+`
+
+type PutNoteParams struct {
+	ID     ids.ID
+	UserID int64
+	About  string
+}
+
+func (q *Queries) PutNote(ctx context.Context, arg PutNoteParams) error {
+	_, err := q.db.Exec(ctx, putNote, arg.ID, arg.UserID, arg.About)
+	return err
+}
+
+const putTOTP = `-- name: PutTOTP :execrows
+INSERT INTO account.totp AS t (user_id, secret) VALUES ($1, $2)
+ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_at = clock_timestamp() WHERE t.confirmed_at IS NULL
+`
+
+type PutTOTPParams struct {
+	UserID int64
+	Secret []byte
+}
+
+// Replaces a secret that was never confirmed.
+func (q *Queries) PutTOTP(ctx context.Context, arg PutTOTPParams) (int64, error) {
+	result, err := q.db.Exec(ctx, putTOTP, arg.UserID, arg.Secret)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const removeNote = `-- name: RemoveNote :exec
+DELETE FROM account.notes WHERE id = $1
+`
+
+func (q *Queries) RemoveNote(ctx context.Context, id ids.ID) error {
+	_, err := q.db.Exec(ctx, removeNote, id)
+	return err
+}
+
+const removeTOTP = `-- name: RemoveTOTP :execrows
+DELETE FROM account.totp WHERE user_id = $1
+`
+
+func (q *Queries) RemoveTOTP(ctx context.Context, userID int64) (int64, error) {
+	result, err := q.db.Exec(ctx, removeTOTP, userID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const rotateLogin = `-- name: RotateLogin :one
 UPDATE account.logins SET generation = generation + 1, rotated_at = clock_timestamp(), last_used_at = clock_timestamp(), address = $1,
     expires_at = least(clock_timestamp() + make_interval(secs => $2::float8),
@@ -746,6 +880,30 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) error {
 	return err
 }
 
+const tOTPOf = `-- name: TOTPOf :one
+SELECT secret, last_step, (confirmed_at IS NOT NULL)::boolean AS confirmed, extract(epoch FROM clock_timestamp())::bigint AS now
+FROM account.totp WHERE user_id = $1
+`
+
+type TOTPOfRow struct {
+	Secret    []byte
+	LastStep  int64
+	Confirmed bool
+	Now       int64
+}
+
+func (q *Queries) TOTPOf(ctx context.Context, userID int64) (TOTPOfRow, error) {
+	row := q.db.QueryRow(ctx, tOTPOf, userID)
+	var i TOTPOfRow
+	err := row.Scan(
+		&i.Secret,
+		&i.LastStep,
+		&i.Confirmed,
+		&i.Now,
+	)
+	return i, err
+}
+
 const tryCode = `-- name: TryCode :one
 UPDATE account.sms_codes SET attempts = attempts + (asker = $1)::int, other_attempts = other_attempts + (asker <> $1)::int,
     used_at = CASE WHEN code_hash = ANY ($2::bytea[]) THEN clock_timestamp() END
@@ -774,6 +932,26 @@ func (q *Queries) TryCode(ctx context.Context, arg TryCodeParams) (bool, error) 
 	var fits bool
 	err := row.Scan(&fits)
 	return fits, err
+}
+
+const useTOTP = `-- name: UseTOTP :execrows
+UPDATE account.totp SET last_step = $1, secret = $2, confirmed_at = coalesce(confirmed_at, clock_timestamp())
+WHERE user_id = $3 AND last_step < $1
+`
+
+type UseTOTPParams struct {
+	Step   int64
+	Secret []byte
+	UserID int64
+}
+
+// Uses a step's code up; no row: it or a later one was used before.
+func (q *Queries) UseTOTP(ctx context.Context, arg UseTOTPParams) (int64, error) {
+	result, err := q.db.Exec(ctx, useTOTP, arg.Step, arg.Secret, arg.UserID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const userByID = `-- name: UserByID :one

@@ -1,0 +1,247 @@
+package account
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base32"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/hotp"
+	"github.com/pquerna/otp/totp"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/sms"
+	"stampede/platform/watch/audit"
+)
+
+const (
+	// stepSeconds and six digits are what every authenticator app assumes.
+	stepSeconds = 30
+	// skewSteps tolerates a phone's clock that is wrong by up to 30 s.
+	skewSteps = 1
+	// totpSecretBytes is the length that RFC 4226 recommends.
+	totpSecretBytes = 20
+)
+
+// totpRule bounds guesses of a code by a caller who has the password: three of a
+// million codes are valid at a time, which is a chance of 1 in 700 a day.
+var totpRule = ratelimit.Rule{Name: "totp-user", Count: 5, Per: failureWindow}
+
+var (
+	errTOTPRequired = fault.New(fault.Forbidden, "totp-required", fault.Titles{"Enter the code of your authenticator app", "请输入动态验证码"}, "This account has a second factor: send totp, the six digits that its authenticator app shows.")
+	errWrongTOTP    = fault.New(fault.Unauthenticated, "wrong-totp", fault.Titles{"The authenticator code is not valid", "动态验证码错误或已使用"}, "The code of the authenticator app is wrong or was used before. Wait for the next one.")
+	errTOTPSet      = fault.New(fault.Conflict, "totp-set", fault.Titles{"A second factor is already set", "已启用动态验证码"}, "This account has a second factor already. Remove it first, with one of its codes.")
+	errNoTOTP       = fault.Plain(fault.NotFound, "This account has no second factor.")
+)
+
+// roleOf returns the role of a user's tokens: an admin without a second factor has a
+// shopper's, which suffices to add one.
+func (s *Service) roleOf(ctx context.Context, tx pgx.Tx, u accountdb.AccountUser) (auth.Role, error) {
+	role := auth.Role(u.Role)
+	if role != auth.Admin || s.cfg.AdminWithoutTOTP {
+		return role, nil
+	}
+	t, err := accountdb.New(tx).TOTPOf(ctx, u.ID)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows), err == nil && !t.Confirmed:
+		return auth.Shopper, nil
+	case err != nil:
+		return "", fmt.Errorf("account: second factor: %w", err)
+	}
+	return role, nil
+}
+
+// secondFactor checks and uses up a user's code in tx, if the user has a second
+// factor. The caller has locked the user.
+func (s *Service) secondFactor(ctx context.Context, tx pgx.Tx, user int64, code string) error {
+	t, err := accountdb.New(tx).TOTPOf(ctx, user)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows), err == nil && !t.Confirmed:
+		return nil
+	case err != nil:
+		return fmt.Errorf("account: second factor: %w", err)
+	case code == "":
+		return errTOTPRequired
+	}
+	return s.useTOTP(ctx, tx, user, t, code)
+}
+
+// useTOTP checks a code and uses it up in tx; it confirms a new secret.
+func (s *Service) useTOTP(ctx context.Context, tx pgx.Tx, user int64, t accountdb.TOTPOfRow, code string) error {
+	d, err := s.deps.Limits.Take(ctx, ratelimit.Ask{Rule: totpRule, Key: ratelimit.UserKey(user)})
+	if err != nil {
+		return asFault("limits", err)
+	}
+	if err := d.Err(); err != nil {
+		return err
+	}
+	secret, err := s.keys.unseal(user, t.Secret)
+	if err != nil {
+		return err
+	}
+	step, ok := stepOf(secret, code, t.Now/stepSeconds)
+	if !ok {
+		return errWrongTOTP
+	}
+	// Sealed again, so that a rotated signing key can go once every code was used.
+	sealed, err := s.keys[0].seal(user, secret)
+	if err != nil {
+		return err
+	}
+	used, err := accountdb.New(tx).UseTOTP(ctx, accountdb.UseTOTPParams{UserID: user, Step: step, Secret: sealed})
+	if err != nil {
+		return fmt.Errorf("account: use a second factor: %w", err)
+	}
+	if used == 0 {
+		return errWrongTOTP
+	}
+	return nil
+}
+
+// stepOf returns the step near now whose code this is.
+func stepOf(secret []byte, code string, now int64) (step int64, ok bool) {
+	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
+	for step = now - skewSteps; step <= now+skewSteps; step++ {
+		want, err := hotp.GenerateCodeCustom(text, uint64(step), hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}) //nolint:gosec // a time after 1970
+		if err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(code)) == 1 {
+			return step, true
+		}
+	}
+	return 0, false
+}
+
+// aead is AES-256-GCM with the key for second factors.
+func (k keys) aead() (cipher.AEAD, error) {
+	block, err := aes.NewCipher(k.totp)
+	if err != nil {
+		return nil, fmt.Errorf("account: seal: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// seal encrypts a user's secret; it opens for that user only.
+func (k keys) seal(user int64, secret []byte) ([]byte, error) {
+	box, err := k.aead()
+	if err != nil {
+		return nil, err
+	}
+	return box.Seal(nil, nil, secret, []byte(httpx.FormatID(user))), nil //nolint:gosec // the cipher makes its own random nonce
+}
+
+var errSealed = errors.New("account: a second factor was sealed with a signing key that is no longer known; an admin can remove it")
+
+// unseal decrypts a user's secret with any of the keys.
+func (r ring) unseal(user int64, sealed []byte) ([]byte, error) {
+	for _, k := range r {
+		box, err := k.aead()
+		if err != nil {
+			return nil, err
+		}
+		if secret, err := box.Open(nil, nil, sealed, []byte(httpx.FormatID(user))); err == nil {
+			return secret, nil
+		}
+	}
+	return nil, errSealed
+}
+
+// StartTOTP makes a secret for a user's authenticator app and returns it in base32 and
+// as an otpauth URL. It protects nothing until ConfirmTOTP.
+func (s *Service) StartTOTP(ctx context.Context, user int64) (secret, url string, err error) {
+	u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
+	if err != nil {
+		return "", "", fmt.Errorf("account: read user: %w", err)
+	}
+	raw := make([]byte, totpSecretBytes)
+	_, _ = rand.Read(raw) // never fails
+	key, err := totp.Generate(totp.GenerateOpts{
+		Issuer: s.cfg.SMSSignature, AccountName: phoneIn(u).Masked() + " #" + httpx.FormatID(user), Secret: raw,
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("account: make a second factor: %w", err)
+	}
+	sealed, err := s.keys[0].seal(user, raw)
+	if err != nil {
+		return "", "", err
+	}
+	n, err := accountdb.New(s.deps.DB).PutTOTP(ctx, accountdb.PutTOTPParams{UserID: user, Secret: sealed})
+	if err != nil {
+		return "", "", fmt.Errorf("account: store a second factor: %w", err)
+	}
+	if n == 0 {
+		return "", "", errTOTPSet
+	}
+	return key.Secret(), key.URL(), nil
+}
+
+// ConfirmTOTP puts a user's new secret into force with its first code and ends the
+// user's other logins, none of which has shown a code; keep is the current one.
+func (s *Service) ConfirmTOTP(ctx context.Context, user, keep int64, code string) error {
+	return s.changeTOTP(ctx, user, "user.totp-add", func(tx pgx.Tx, t accountdb.TOTPOfRow) error {
+		if t.Confirmed {
+			return errTOTPSet
+		}
+		if err := s.useTOTP(ctx, tx, user, t, code); err != nil {
+			return err
+		}
+		return s.endLogins(ctx, tx, user, keep, endedByTOTP)
+	})
+}
+
+// RemoveTOTP removes a user's second factor with one of its codes. Access tokens end,
+// because an admin's next one has a lesser role.
+func (s *Service) RemoveTOTP(ctx context.Context, user int64, code string) error {
+	return s.changeTOTP(ctx, user, "user.totp-remove", func(tx pgx.Tx, t accountdb.TOTPOfRow) error {
+		if err := s.useTOTP(ctx, tx, user, t, code); err != nil {
+			return err
+		}
+		if _, err := accountdb.New(tx).RemoveTOTP(ctx, user); err != nil {
+			return err
+		}
+		return s.deps.Revoke.User(ctx, tx, endedByTOTP, user)
+	})
+}
+
+// ResetTOTP removes the second factor of a user who has lost it and ends all their
+// logins.
+func (s *Service) ResetTOTP(ctx context.Context, user int64) error {
+	return s.changeTOTP(ctx, user, "user.totp-reset", func(tx pgx.Tx, _ accountdb.TOTPOfRow) error {
+		if _, err := accountdb.New(tx).RemoveTOTP(ctx, user); err != nil {
+			return err
+		}
+		if err := s.endLogins(ctx, tx, user, 0, endedByTOTP); err != nil {
+			return err
+		}
+		return s.deps.Revoke.User(ctx, tx, endedByTOTP, user)
+	})
+}
+
+// changeTOTP runs do on a user who has a second factor, under the user's lock, and
+// records it.
+func (s *Service) changeTOTP(ctx context.Context, user int64, action string, do func(tx pgx.Tx, t accountdb.TOTPOfRow) error) error {
+	return s.change(ctx, user, func(tx pgx.Tx, _ accountdb.AccountUser) error {
+		t, err := accountdb.New(tx).TOTPOf(ctx, user)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errNoTOTP
+		}
+		if err != nil {
+			return err
+		}
+		if err := do(tx, t); err != nil {
+			return err
+		}
+		if err := s.noteTo(ctx, tx, user, sms.NoteFactor); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, action, "user "+httpx.FormatID(user), map[string]any{})
+	})
+}

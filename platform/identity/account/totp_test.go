@@ -1,0 +1,126 @@
+package account_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/account"
+)
+
+// app is an authenticator app. Each call returns a code that was not used before, as
+// far as the tolerated skew reaches: two in a row.
+type app struct {
+	t      *testing.T
+	secret string
+	at     time.Time
+}
+
+func (a *app) code() string {
+	a.t.Helper()
+	code, err := totp.GenerateCode(a.secret, a.at)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.at = a.at.Add(30 * time.Second)
+	return code
+}
+
+// TestAttackStolenAdminPassword: a password alone gives no admin's token, before the
+// admin has a second factor nor afterwards.
+func TestAttackStolenAdminPassword(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.AdminWithoutTOTP = false })
+	user := b.register(phone, secret).str("user_id")
+	b.exec(`UPDATE account.users SET role = 'admin'`)
+	admin, thief := b.login(phone, secret), b.login(phone, secret)
+	if got := b.principal(admin).Role; got != auth.Shopper {
+		t.Fatalf("an admin without a second factor is %s", got)
+	}
+
+	// The access token alone adds no second factor.
+	token := admin.str("access_token")
+	if a := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": token}); !a.is(403, "proof-required") {
+		t.Errorf("start with an access token: %d %s", a.status, a.raw)
+	}
+	begun := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")})
+	if begun.status != 201 {
+		t.Fatalf("start: %d %s", begun.status, begun.raw)
+	}
+	phoneApp := &app{t, begun.str("secret"), time.Now()}
+	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": "000000"}); !a.is(401, "wrong-totp") {
+		t.Errorf("a wrong code: %d %s", a.status, a.raw)
+	}
+	first := phoneApp.code()
+	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first}); a.status != 204 {
+		t.Fatalf("confirm: %d %s", a.status, a.raw)
+	}
+	if a := b.refresh(thief.str("refresh_token")); !a.is(401, "bad-refresh-token") {
+		t.Errorf("a login from before: %d %s", a.status, a.raw)
+	}
+	if a := b.refresh(admin.str("refresh_token")); a.status != 200 || b.principal(a).Role != auth.Admin {
+		t.Errorf("the admin after the refresh: %d %s", a.status, a.raw)
+	}
+	if a := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")}); a.status != 403 && !a.is(409, "totp-set") {
+		t.Errorf("a second one: %d %s", a.status, a.raw)
+	}
+
+	with := func(code string) answer {
+		return b.post("login", map[string]any{"phone": phone, "password": secret, "totp": code})
+	}
+	if a := with(""); !a.is(403, "totp-required") {
+		t.Errorf("the password alone: %d %s", a.status, a.raw)
+	}
+	if a := with(first); !a.is(401, "wrong-totp") {
+		t.Errorf("a code that was used: %d %s", a.status, a.raw)
+	}
+	sms := b.code(phone, "login")
+	if a := b.post("login/sms", map[string]any{"phone": phone, "code": sms}); !a.is(403, "totp-required") {
+		t.Errorf("the SMS code alone: %d %s", a.status, a.raw)
+	}
+	if a := b.post("login/sms", map[string]any{"phone": phone, "code": sms, "totp": phoneApp.code()}); a.status != 200 || b.principal(a).Role != auth.Admin {
+		t.Errorf("both: %d %s", a.status, a.raw)
+	}
+	for range 2 {
+		with("000000")
+	}
+	if a := with(phoneApp.code()); !a.is(429, "rate-limited") {
+		t.Errorf("after five attempts: %d %s", a.status, a.raw)
+	}
+
+	// The lost phone.
+	if a := b.admin(auth.Operator, http.MethodDelete, "/"+user+"/totp", nil); !a.is(403, "forbidden") {
+		t.Errorf("reset by an operator: %d %s", a.status, a.raw)
+	}
+	if a := b.admin(auth.Admin, http.MethodDelete, "/"+user+"/totp", nil); a.status != 204 {
+		t.Errorf("reset: %d %s", a.status, a.raw)
+	}
+	if a := with(""); a.status != 200 || b.principal(a).Role != auth.Shopper {
+		t.Errorf("after the reset: %d %s", a.status, a.raw)
+	}
+}
+
+// A user removes a second factor with its code, and shoppers may have one too.
+func TestSecondFactorIsRemovedWithItsCode(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	li := b.register(phone, secret)
+	token := li.str("access_token")
+	begun := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": li.str("refresh_token")})
+	phoneApp := &app{t, begun.str("secret"), time.Now()}
+	if a := b.me(http.MethodDelete, "/totp", b.mint(42, auth.Shopper), map[string]any{"code": "000000"}); !a.is(404, "not-found") {
+		t.Errorf("none to remove: %d %s", a.status, a.raw)
+	}
+	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": phoneApp.code()}); a.status != 204 {
+		t.Fatalf("confirm: %d %s", a.status, a.raw)
+	}
+	if a := b.me(http.MethodDelete, "/totp", token, map[string]any{"code": phoneApp.code()}); a.status != 204 {
+		t.Errorf("remove: %d %s", a.status, a.raw)
+	}
+	if a := b.login(phone, secret); a.status != 200 {
+		t.Errorf("login without: %d %s", a.status, a.raw)
+	}
+}
