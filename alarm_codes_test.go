@@ -25,7 +25,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowDoesNotBlockOthers", "OutboxRefused"},
 	"outbox-behind":   {"platform/watch/alarm/outbox_test.go", "TestOutboxThatIsBehindIsAnAlarm", "OutboxBehind"},
 
-	"item-fenced":           {"seckill/rush/fenced_probe_test.go", "TestItemOnSaleWithoutStateIsAnAlarm", "alarmItemFenced"},
+	"item-fenced":           {"seckill/preheat/onsale_test.go", "TestItemOnSaleWithoutStateIsAnAlarm", "alarmItemFenced"},
 	"preheat-failed":        {"seckill/preheat/alarm_test.go", "TestLoadThatFailsAgainAndAgainIsAnAlarm", "alarmPreheatFailed"},
 	"redis-unreachable":     {"platform/watch/alarm/watch_test.go", "TestRedisThatIsAwayIsAnAlarm", "RedisUnreachable"},
 	"postgres-unreachable":  {"platform/watch/alarm/late_test.go", "TestPostgresThatWasAwayIsAnAlarmAfterwards", "PostgresUnreachable"},

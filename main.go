@@ -209,6 +209,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	}
 	s.app.OnStop("bus", s.bus.Close)
 	s.app.OnReady("nats", s.bus.Healthy)
+	s.app.OnReady("orders", s.bus.GrantsMoving)
 	s.relay = outbox.New(s.pools["platform"], s.bus, alarm.OutboxRefused.Raise, s.log, s.registry)
 	s.clock = clock.NewServer(s.redis, s.log)
 	s.registry.MustRegister(telemetry.NewPools(s.pools, s.redis), s.clock)
@@ -277,7 +278,7 @@ func (s *server) openPools(ctx context.Context, stores cli.Stores) error {
 		s.pools[name] = pool
 		s.app.OnStop("pool "+name, func(ctx context.Context) error { return pg.Close(ctx, pool) })
 	}
-	s.app.OnReady("postgres", s.pools["platform"].Ping)
+	s.app.OnReady("postgres", func(ctx context.Context) error { return pg.Writable(ctx, s.pools["platform"]) })
 	var err error
 	if s.redis, err = redisx.Open(ctx, stores.RedisURL); err != nil {
 		return err
@@ -352,6 +353,7 @@ func (s *server) openDoors(key []byte) error {
 	if err != nil {
 		return err
 	}
+	s.app.OnReady("items", s.seckill.Preheat.Deciding)
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.order.Bind(order.Peers{Queue: s.seckill.Rush, Payments: s.payment, Sales: s.seckill})
 	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Announced: s.order.Announced, Log: s.log, Metrics: s.registry})
@@ -405,7 +407,7 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 		parts.StreamDir, parts.StreamBytes = s.natsDir, (s.set.Bus.GrantsMaxMiB+s.set.Bus.EventsMaxMiB)<<20
 	}
 	samples := slices.Concat(s.inventory.Samples(), seckill.Samples(s.pools["seckill"], s.inventory))
-	probes = append(probes, s.seckill.Rush.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples))
+	probes = append(probes, s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples))
 	workers, err := alarm.Workers(pool, s.set.Alarms, parts, s.log, s.registry, probes...)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (d *instance) settled(s sale, perActivity bool, what string, want func(inve
 func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance()
-	defer d.Run(d.svc.preheat.Run)()
+	defer d.Run(d.svc.Preheat.Run)()
 	s := d.publish(10 * time.Minute) // within the preheat's lead
 	st := d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Total == 10 })
 	epoch := st.Epoch
@@ -153,7 +153,7 @@ func TestAddedStockReachesRedis(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance()
 	s := d.publish(-time.Minute)
-	stop := d.Run(d.svc.preheat.Run)
+	stop := d.Run(d.svc.Preheat.Run)
 	st := d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Remaining == 10 })
 	eventually(t, "the Load to be noted", func() bool {
 		return d.number(`SELECT load_wanted - load_done FROM seckill.items WHERE id = $1`, s.item) == 0
@@ -169,6 +169,6 @@ func TestAddedStockReachesRedis(t *testing.T) {
 	d.deliver()
 	d.settled(s, false, "the same", reached(15))
 	d.sql(`UPDATE inventory.stock SET total = total + 3, available = available + 3, rev = rev + 1 WHERE item_id = $1`, s.item)
-	defer d.Run(d.svc.preheat.Run)()
+	defer d.Run(d.svc.Preheat.Run)()
 	d.settled(s, false, "a change that only Postgres knew", reached(18))
 }

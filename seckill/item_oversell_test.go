@@ -150,7 +150,7 @@ func TestShoppersDoNotSeeAgreements(t *testing.T) {
 func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance()
-	defer d.Run(d.svc.preheat.Run)()
+	defer d.Run(d.svc.Preheat.Run)()
 	s := d.publish(10 * time.Minute)
 	path := "/api/v1/admin/items/" + s.item + "/oversell"
 	d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Total == 10 })

@@ -60,7 +60,7 @@ func TestStockIsAddedInTheLastMinute(t *testing.T) {
 	add()
 	d.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1`)
 	add()
-	defer d.Run(d.svc.preheat.Run)()
+	defer d.Run(d.svc.Preheat.Run)()
 	eventually(t, "the Load is done", func() bool { return d.number(`SELECT count(*) FROM seckill.items WHERE load_wanted > load_done`) == 0 })
 	d.settled(s, false, "13 units on sale", func(st inventory.State) bool { return st.Total == 13 && st.Remaining == 13 })
 	if n := d.number(`SELECT total FROM inventory.stock WHERE item_id = $1`, item.ID); n != 13 {

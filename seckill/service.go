@@ -55,8 +55,8 @@ type Service struct {
 	deps      Deps
 	Catalogue *catalogue.Catalogue
 	Rush      *rush.Service
+	Preheat   *preheat.Service
 	browse    *browse.Service
-	preheat   *preheat.Service
 }
 
 // NewCatalogue returns the catalogue of what is published in db. It is empty until
@@ -81,7 +81,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Plan: newPublishedPlan(cfg, deps.DB), Redis: deps.Redis, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		CacheBytes: cfg.BrowseCacheBytes,
 	})
-	s.preheat = preheat.New(preheat.Deps{
+	s.Preheat = preheat.New(preheat.Deps{
 		DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 	})
 	var err error
@@ -115,6 +115,6 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "seckill-lifecycle", Run: s.runLifecycle},
 		{Name: "seckill-housekeeping", Run: s.runHousekeeping},
 		{Name: "seckill-views", Run: s.browse.Run},
-		{Name: "seckill-preheat", Run: s.preheat.Run},
+		{Name: "seckill-preheat", Run: s.Preheat.Run},
 	}, s.Rush.Workers()...)
 }

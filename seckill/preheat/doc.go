@@ -9,7 +9,9 @@
 // the one it was loaded into, back at an older Load, or edited after the preheat
 // (seckill.items, load_wanted above load_done). A rush that finds an item fenced
 // requests the same check immediately (Catalogue.Heal). A change that is only
-// missing in Redis is applied without a Load.
+// missing in Redis is applied without a Load. What the last check found about
+// items on sale is also the instance's readiness component and the alarm
+// item-fenced.
 //
 // # Who loads it
 //

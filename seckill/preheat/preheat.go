@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,6 +15,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/base/clock"
+	"stampede/platform/watch/alarm"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
 )
@@ -43,6 +45,7 @@ type Deps struct {
 type Service struct {
 	deps Deps
 
+	last  atomic.Pointer[look] // nil before the first check
 	mu    sync.Mutex
 	items map[int64]*record // by item; trimmed to what the catalogue knows
 	queue queue
@@ -87,6 +90,11 @@ func (s *Service) Run(ctx context.Context) error {
 // does not delay the others.
 func (s *Service) check(ctx context.Context) {
 	defer s.startLoads(ctx)
+	found := new(look)
+	defer func() {
+		found.at = time.Now()
+		s.last.Store(found)
+	}()
 	now := s.deps.Clock.Now()
 	var due []*catalogue.Item
 	var dueIDs []int64
@@ -102,21 +110,26 @@ func (s *Service) check(ctx context.Context) {
 	if len(due) == 0 {
 		return
 	}
-	look, cancel := context.WithTimeout(ctx, checkTimeout)
+	within, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	owed, err := seckilldb.New(s.deps.DB).LoadsOwed(look, dueIDs)
+	owed, err := seckilldb.New(s.deps.DB).LoadsOwed(within, dueIDs)
 	if err != nil {
-		s.warn(ctx, fmt.Errorf("seckill: read owed loads: %w", err))
+		found.err = fmt.Errorf("seckill: read owed loads: %w", err)
+		s.warn(ctx, found.err)
 		return // without Postgres nothing can be loaded either
 	}
-	standings, failed := s.deps.Stock.Health(look, stock)
+	standings, failed := s.deps.Stock.Health(within, stock)
+	found.err = failed
 	for i, item := range due {
 		switch standings[i] {
 		case inventory.Unseen:
 			continue // nor could it be loaded
 		case inventory.Behind:
-			failed = errors.Join(failed, s.deps.Stock.Apply(look, item.ID))
+			failed = errors.Join(failed, s.deps.Stock.Apply(within, item.ID))
 		default:
+		}
+		if standings[i].Unready() && !now.Before(item.OpensAt) {
+			found.fenced = append(found.fenced, alarm.Finding{Subject: inventory.ItemSubject(item.ID), Detail: standings[i].Why()})
 		}
 		if standings[i].Unready() || slices.Contains(owed, item.ID) {
 			s.enqueue(item, false)

@@ -49,7 +49,7 @@ func (a *App) OnStop(name string, fn func(ctx context.Context) error) {
 	a.stops = append(a.stops, stop{name, fn})
 }
 
-// OnReady registers a component's readiness check. The context ends with the
+// OnReady registers a component's check for Readiness. The context ends with the
 // probe, and the check must return then.
 func (a *App) OnReady(name string, fn func(ctx context.Context) error) {
 	a.mu.Lock()
@@ -57,11 +57,13 @@ func (a *App) OnReady(name string, fn func(ctx context.Context) error) {
 	a.checks = append(a.checks, check{name, fn})
 }
 
-// Readiness checks all components concurrently, so that a hanging one does not
-// make the others look unready, and returns each one's error, nil if it is
-// ready. A draining process is not ready regardless of its components, so that
-// a load balancer sends no new clients.
-func (a *App) Readiness(ctx context.Context) map[string]error {
+// Readiness reports whether a load balancer should send clients here, and each
+// component's error, nil if it is well. Only a draining process is not ready: the
+// components are shared with the other instances, and a fault of one would take
+// all instances out at once, while each can still answer with 503 and Retry-After
+// and serve what needs no such component. All are checked concurrently, so that a
+// hanging one does not make the others look faulty.
+func (a *App) Readiness(ctx context.Context) (ready bool, components map[string]error) {
 	a.mu.Lock()
 	checks := slices.Clone(a.checks)
 	a.mu.Unlock()
@@ -87,7 +89,7 @@ func (a *App) Readiness(ctx context.Context) map[string]error {
 	if a.draining.Load() {
 		states["process"] = errDraining
 	}
-	return states
+	return states["process"] == nil, states
 }
 
 // Readiness errors that do not come from a component's own check.

@@ -46,7 +46,7 @@ func TestListenerOutlivesReadiness(t *testing.T) {
 		stopped := make(chan error)
 		go func() { stopped <- a.Stop(t.Context()) }()
 		synctest.Wait()
-		if !errors.Is(a.Readiness(t.Context())["process"], errDraining) || len(closed) > 0 {
+		if ready, _ := a.Readiness(t.Context()); ready || len(closed) > 0 {
 			t.Error("at first the process must be draining and still accept requests")
 		}
 		if err := <-stopped; err != nil {
@@ -58,34 +58,31 @@ func TestListenerOutlivesReadiness(t *testing.T) {
 	})
 }
 
-func TestReadinessNamesEachComponentAndEndsWithDrain(t *testing.T) {
+// A fault of a shared store must not take every instance out of the load balancer.
+func TestReadinessEndsOnlyWithDrain(t *testing.T) {
 	t.Parallel()
 	a := New(quiet())
 	a.OnReady("postgres", func(context.Context) error { return nil })
-	bad := errors.New("connection refused")
 	var redis error
 	a.OnReady("redis", func(context.Context) error { return redis })
+	bad := errors.New("connection refused")
 	for _, step := range []struct {
-		redis error
-		want  map[string]error
-	}{
-		{nil, map[string]error{"postgres": nil, "redis": nil, "process": nil}},
-		{bad, map[string]error{"postgres": nil, "redis": bad, "process": nil}},
-	} {
+		redis, process error
+	}{{nil, nil}, {bad, nil}, {bad, errDraining}, {nil, errDraining}} {
 		redis = step.redis
-		if got := a.Readiness(t.Context()); !maps.Equal(got, step.want) {
-			t.Errorf("Readiness() = %v, want %v", got, step.want)
+		if step.process != nil {
+			a.Drain()
 		}
-	}
-	redis = nil
-	a.Drain()
-	if got := a.Readiness(t.Context()); !errors.Is(got["process"], errDraining) || got["redis"] != nil {
-		t.Errorf("Readiness() = %v, want the process draining", got)
+		ready, got := a.Readiness(t.Context())
+		want := map[string]error{"postgres": nil, "redis": step.redis, "process": step.process}
+		if ready != (step.process == nil) || !maps.Equal(got, want) {
+			t.Errorf("Readiness() = %v, %v, want %v", ready, got, want)
+		}
 	}
 }
 
 // A component that hangs until the probe times out does not make the others
-// look unready.
+// look faulty.
 func TestReadinessNamesOnlyTheHangingComponent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -94,9 +91,9 @@ func TestReadinessNamesOnlyTheHangingComponent(t *testing.T) {
 		a.OnReady("redis", func(ctx context.Context) error { return ctx.Err() })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		got := a.Readiness(ctx)
+		_, got := a.Readiness(ctx)
 		if !errors.Is(got["postgres"], errNoAnswer) || got["redis"] != nil {
-			t.Errorf("Readiness() = %v, want only postgres unready", got)
+			t.Errorf("Readiness() = %v, want an error of postgres alone", got)
 		}
 		<-time.After(time.Minute) // the bubble's clock; the check ends
 	})

@@ -162,17 +162,19 @@ func TestTheDocumentIsStableAndServed(t *testing.T) {
 
 func TestReadinessNamesTheComponentAtFault(t *testing.T) {
 	t.Parallel()
-	var redis error
-	h := httpx.Ops("example.com", nil, func(context.Context) map[string]error { return map[string]error{"postgres": nil, "redis": redis} })
+	ready, components := true, map[string]error{"postgres": nil}
+	h := httpx.Ops("example.com", nil, func(context.Context) (bool, map[string]error) { return ready, components })
 	for _, step := range []struct {
+		ready  bool
 		redis  error
 		status int
 		body   string
 	}{
-		{nil, http.StatusOK, `{"ready":true,"components":{"postgres":{"ok":true},"redis":{"ok":true}}}`},
-		{errors.New("refused"), http.StatusServiceUnavailable, `{"ready":false,"components":{"postgres":{"ok":true},"redis":{"ok":false,"why":"refused"}}}`},
+		{true, nil, http.StatusOK, `{"ready":true,"degraded":false,"components":{"postgres":{"ok":true},"redis":{"ok":true}}}`},
+		{true, errors.New("refused"), http.StatusOK, `{"ready":true,"degraded":true,"components":{"postgres":{"ok":true},"redis":{"ok":false,"why":"refused"}}}`},
+		{false, errors.New("refused"), http.StatusServiceUnavailable, `{"ready":false,"degraded":true,"components":{"postgres":{"ok":true},"redis":{"ok":false,"why":"refused"}}}`},
 	} {
-		redis = step.redis
+		ready, components["redis"] = step.ready, step.redis
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
 		if w.Code != step.status || strings.TrimSpace(w.Body.String()) != step.body {

@@ -19,9 +19,11 @@ import (
 // usually wait.
 const readinessTimeout = 900 * time.Millisecond
 
-// readyDocument is the answer of /readyz.
+// readyDocument is the answer of /readyz, 503 unless Ready.
 type readyDocument struct {
-	Ready      bool                 `json:"ready"`
+	Ready bool `json:"ready"`
+	// Degraded says that a component is not well.
+	Degraded   bool                 `json:"degraded"`
 	Components map[string]component `json:"components"`
 }
 
@@ -33,21 +35,22 @@ type component struct {
 // Ops is the handler of the operations listener: liveness, readiness of each
 // component, metrics and profiles. It never shares an address with shoppers,
 // answers only GET and HEAD, and refuses requests of web pages, see ownHost. host
-// is the host of --ops-listen. readiness returns each component's error, nil for a
-// healthy one.
+// is the host of --ops-listen. readiness reports whether clients should be sent
+// here, and each component's error, nil for a healthy one.
 //
 // The profile cmdline is left out: a command line may contain the signing key.
-func Ops(host string, registry *prometheus.Registry, readiness func(context.Context) map[string]error) http.Handler {
+func Ops(host string, registry *prometheus.Registry, readiness func(context.Context) (ready bool, components map[string]error)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readinessTimeout)
 		defer cancel()
-		doc := readyDocument{Ready: true, Components: map[string]component{}}
-		for name, err := range readiness(ctx) {
+		ready, components := readiness(ctx)
+		doc := readyDocument{Ready: ready, Components: map[string]component{}}
+		for name, err := range components {
 			c := component{OK: err == nil}
 			if err != nil {
-				c.Why, doc.Ready = err.Error(), false
+				c.Why, doc.Degraded = err.Error(), true
 			}
 			doc.Components[name] = c
 		}

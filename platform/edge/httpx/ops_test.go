@@ -39,7 +39,7 @@ func askOps(t *testing.T, method, url, host, site string) (status int, body stri
 
 func opsServer(t *testing.T) string {
 	t.Helper()
-	healthy := func(context.Context) map[string]error { return nil }
+	healthy := func(context.Context) (bool, map[string]error) { return true, nil }
 	srv := httptest.NewServer(httpx.Ops("ops.sale.example.com", prometheus.NewRegistry(), healthy))
 	t.Cleanup(srv.Close)
 	return srv.URL

@@ -24,6 +24,7 @@ type Bus struct {
 	m      *metrics
 	// grantsAckWait is the constant of the same name, except in tests.
 	grantsAckWait time.Duration
+	stalledAfter  time.Duration // likewise
 
 	reconnected signal // wakes consumers whose pull was lost with the old connection
 
@@ -36,9 +37,10 @@ type Bus struct {
 	keptFor    atomic.Value // the name of the consumer that the trimmer logged last
 
 	verdict atomic.Pointer[verdict]
-	suspect atomic.Bool   // a publish timed out, or the server was restarted: probe before trusting
-	stale   atomic.Bool   // the streams may be missing and must be ensured
-	look    chan struct{} // requests an immediate check by the monitor; buffers one request
+	backlog atomic.Pointer[backlog] // nil until the streams were seen
+	suspect atomic.Bool             // a publish timed out, or the server was restarted: probe before trusting
+	stale   atomic.Bool             // the streams may be missing and must be ensured
+	look    chan struct{}           // requests an immediate check by the monitor; buffers one request
 
 	background sync.WaitGroup
 	end        context.CancelFunc // ends the background goroutines
@@ -57,6 +59,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		bounds:        bounds{grants: cfg.GrantsMaxMiB << 20, events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes},
 		m:             newMetrics(cfg.Metrics),
 		grantsAckWait: grantsAckWait,
+		stalledAfter:  stalledAfter,
 		look:          make(chan struct{}, 1),
 	}
 	if cfg.URL == "" {

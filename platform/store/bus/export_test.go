@@ -10,6 +10,19 @@ import (
 // SetGrantsAckWait shortens a test's wait for an abandoned batch.
 func SetGrantsAckWait(b *Bus, d time.Duration) { b.grantsAckWait = d }
 
+// StoodStill returns how long nothing has left GRANTS at the last of several looks,
+// one a second, each of the stream's last sequence and its number of messages.
+func StoodStill(looks ...[2]uint64) time.Duration {
+	var l *backlog
+	for i, s := range looks {
+		l = l.next(jetstream.StreamState{LastSeq: s[0], Msgs: s[1]}, time.Unix(int64(i), 0))
+	}
+	return l.at.Sub(l.since)
+}
+
+// SetStalledAfter shortens the time after which waiting grants stand still.
+func SetStalledAfter(b *Bus, d time.Duration) { b.stalledAfter = d }
+
 // Trim runs one round of the trimmer.
 func Trim(ctx context.Context, b *Bus) error { return b.trim(ctx) }
 

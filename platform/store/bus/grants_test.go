@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,6 +47,45 @@ func TestGrantsArriveInBatches(t *testing.T) {
 		n, err := b.GrantsBacklog(t.Context())
 		return err == nil && n == 0
 	})
+}
+
+// A backlog is normal; one of which nothing is written is not.
+func TestGrantsThatStandStillAreNoticed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what  string
+		looks [][2]uint64
+		want  time.Duration
+	}{
+		{"empty", [][2]uint64{{9, 0}, {9, 0}, {9, 0}}, 0},
+		{"first message", [][2]uint64{{9, 0}, {9, 0}, {10, 1}}, 0},
+		{"still", [][2]uint64{{9, 0}, {10, 1}, {12, 3}, {12, 3}}, 2 * time.Second},
+		{"growing, but written", [][2]uint64{{10, 3}, {20, 12}, {30, 21}}, 0},
+		{"still again", [][2]uint64{{10, 3}, {10, 3}, {10, 2}, {11, 3}}, time.Second},
+		{"a new stream", [][2]uint64{{10, 3}, {10, 3}, {1, 1}}, 0},
+	} {
+		if got := bus.StoodStill(c.looks...); got != c.want {
+			t.Errorf("%s: stood still for %s, want %s", c.what, got, c.want)
+		}
+	}
+	b := bustest.Open(t)
+	bus.SetStalledAfter(b, 100*time.Millisecond)
+	if err := b.GrantsMoving(t.Context()); err != nil {
+		t.Error("without grants:", err)
+	}
+	mustPublish(t, b, "grants.1", "x")
+	eventually(t, 30*time.Second, "a grant that stands still", func() bool {
+		err := b.GrantsMoving(t.Context())
+		return err != nil && strings.Contains(err.Error(), "1 messages wait for the order writer")
+	})
+	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			if err := m.Ack(); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+		}
+	})
+	eventually(t, 30*time.Second, "it was written", func() bool { return b.GrantsMoving(t.Context()) == nil })
 }
 
 func TestAbandonedGrantsAreRedelivered(t *testing.T) {

@@ -25,6 +25,9 @@ const (
 	// ensureTimeout bounds ensuring three streams, which takes milliseconds, in
 	// a cluster some hundred milliseconds.
 	ensureTimeout = 2 * time.Second
+	// stalledAfter is how long messages may wait on GRANTS while none leaves it:
+	// longer than the order writer retries through a failover of Postgres.
+	stalledAfter = 10 * time.Second
 	// fullPercent leaves room for the batches in flight when intake stops.
 	fullPercent = 95
 	// probeSubject belongs to GRANTS because a write error belongs to a stream.
@@ -63,6 +66,37 @@ func (b *Bus) Healthy(context.Context) error {
 		return ErrUnhealthy.Because(fmt.Errorf("bus: no health check for %s", age))
 	}
 	return v.err
+}
+
+// backlog is what the monitor last saw of GRANTS. It is immutable.
+type backlog struct {
+	messages uint64
+	done     uint64 // messages that have left the stream
+	at       time.Time
+	since    time.Time // since when none has left, although some waited
+}
+
+// next is the look after l, nil before the first.
+func (l *backlog) next(s jetstream.StreamState, now time.Time) *backlog {
+	n := &backlog{messages: s.Msgs, done: s.LastSeq - min(s.LastSeq, s.Msgs), at: now, since: now}
+	if l != nil && l.messages > 0 && n.messages > 0 && l.done == n.done {
+		n.since = l.since
+	}
+	return n
+}
+
+// GrantsMoving returns an error if messages wait on GRANTS and none has left it
+// for a while: the order writer of no instance makes progress. It costs as much as
+// Healthy.
+func (b *Bus) GrantsMoving(context.Context) error {
+	last := b.backlog.Load()
+	if last == nil {
+		return nil // Healthy says why there was no look
+	}
+	if still := last.at.Sub(last.since); still >= b.stalledAfter {
+		return fmt.Errorf("bus: %d messages wait for the order writer, and none has left the queue for %s", last.messages, still.Round(time.Second))
+	}
+	return nil
 }
 
 // unhealthy is Healthy for publishers to any stream: a full GRANTS does not
@@ -167,6 +201,7 @@ func (b *Bus) examine(ctx context.Context) error {
 	}
 	info := grants.CachedInfo()
 	b.m.setBacklog(info.State.Msgs, info.State.Bytes)
+	b.backlog.Store(b.backlog.Load().next(info.State, time.Now()))
 	if limit := info.Config.MaxBytes; limit > 0 && info.State.Bytes >= uint64(limit)/100*fullPercent {
 		return ErrFull.Because(fmt.Errorf("bus: %s contains %d of %d bytes", streamGrants, info.State.Bytes, limit))
 	}

@@ -50,6 +50,22 @@ func Close(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
+// errReadOnly is what Writable returns for a standby or a read-only database.
+var errReadOnly = errors.New("pg: reads only: a standby, or default_transaction_read_only is on")
+
+// Writable pings Postgres and returns an error unless it takes writes. A pool's
+// connections may differ while an address moves from one server to another.
+func Writable(ctx context.Context, db DB) error {
+	var readOnly string
+	if err := db.QueryRow(ctx, `SHOW transaction_read_only`).Scan(&readOnly); err != nil {
+		return fmt.Errorf("pg: ping: %w", err)
+	}
+	if readOnly == "on" {
+		return errReadOnly
+	}
+	return nil
+}
+
 // Beginner is a pool, a connection or a transaction.
 type Beginner interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)

@@ -2,6 +2,7 @@ package pg_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,6 +39,28 @@ func TestCloseDoesNotOutlastItsContext(t *testing.T) {
 		t.Error("Close waited for the connection")
 	}
 	held.Release()
+}
+
+// A database that reads only answers a ping.
+func TestReadOnlyPostgresIsNotWritable(t *testing.T) {
+	t.Parallel()
+	pool, err := pg.Open(t.Context(), pgtest.DatabaseURL(t), "test", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for _, readOnly := range []bool{false, true, false} {
+		if _, err := pool.Exec(t.Context(), fmt.Sprintf("SET default_transaction_read_only = %t", readOnly)); err != nil {
+			t.Fatal(err)
+		}
+		if err := pg.Writable(t.Context(), pool); (err != nil) != readOnly || pool.Ping(t.Context()) != nil {
+			t.Errorf("read-only %t: %v", readOnly, err)
+		}
+	}
+	pool.Close()
+	if err := pg.Writable(t.Context(), pool); err == nil {
+		t.Error("a closed pool is writable")
+	}
 }
 
 // TestSessionsAreBounded: every connection has the profile, and what the URL

@@ -1,0 +1,126 @@
+package preheat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stampede/inventory"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
+	"stampede/seckill/catalogue"
+)
+
+// One item's state in Redis cannot be read; the others are still checked, and each
+// is reported with its own reason.
+func TestEachItemIsJudgedByItself(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	broken, good, gone, fenced := i.publish(-time.Minute), i.publish(-time.Minute), i.publish(-time.Minute), i.publish(-time.Minute)
+	if err := i.svc.Deciding(t.Context()); err == nil {
+		t.Error("the items are not checked yet")
+	}
+	i.checked()
+	i.checked()
+	if err := i.svc.Deciding(t.Context()); err != nil {
+		t.Errorf("loaded items: %v", err)
+	}
+	state := func(it *catalogue.Item) string { return fmt.Sprintf("{g:i%d:0}:%d:state", it.ID, it.ID) }
+	for _, err := range []error{
+		i.Redis.Del(t.Context(), state(broken), state(gone)).Err(),
+		i.Redis.Set(t.Context(), state(broken), "not a hash", 0).Err(),
+		i.Redis.HSet(t.Context(), state(fenced), "fenced", 99).Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.checked()
+	found, err := i.svc.FencedProbe().Look(t.Context())
+	if err == nil {
+		t.Error("no error for the item that cannot be read")
+	}
+	want := []alarm.Finding{
+		{Subject: inventory.ItemSubject(gone.ID), Detail: "It has no state in Redis."},
+		{Subject: inventory.ItemSubject(fenced.ID), Detail: "Its Load has not finished."},
+	}
+	slices.SortFunc(found, func(a, b alarm.Finding) int { return strings.Compare(a.Subject, b.Subject) })
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if err := i.svc.Deciding(t.Context()); err == nil || !strings.Contains(err.Error(), "2 items on sale do not sell, for example item ") {
+		t.Errorf("fenced items: %v", err)
+	}
+	// They were loaded again; the broken one is still unknown.
+	i.checked()
+	if err := i.svc.Deciding(t.Context()); err == nil || strings.Contains(err.Error(), "do not sell") {
+		t.Errorf("an item that cannot be read: %v", err)
+	}
+	if !i.isReady(good) {
+		t.Error("a good item was touched")
+	}
+	i.svc.last.Store(&look{at: time.Now().Add(-lookExpires - time.Second)})
+	if err := i.svc.Deciding(t.Context()); err == nil || !strings.Contains(err.Error(), "were checked 11s ago") {
+		t.Errorf("an old check: %v", err)
+	}
+}
+
+// An item on sale whose keys Redis has lost, and that is not loaded again.
+func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	open := i.publish(-time.Minute)
+	i.publish(10 * time.Minute)
+	i.checked()
+	i.svc.check(t.Context())
+	probe := i.svc.FencedProbe()
+	if found, err := probe.Look(t.Context()); err != nil || len(found) != 0 {
+		t.Fatalf("loaded items: %+v, %v", found, err)
+	}
+	if err := i.Redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	i.checked()
+	probe.For, probe.Every = 0, 20*time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- alarm.NewWatch(i.DB, slog.New(slog.DiscardHandler), probe).Run(ctx) }()
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(i.raised(alarmItemFenced.Code)) > 0 }, "the alarm")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if l := i.raised(alarmItemFenced.Code); len(l) != 1 || l[0].Subject != inventory.ItemSubject(open.ID) {
+		t.Errorf("alarms %+v", l)
+	}
+	// An item whose sale is over needs no Load.
+	if err := i.Redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	i.clock.Advance(365 * 24 * time.Hour)
+	i.checked()
+	if err := i.svc.Deciding(t.Context()); err != nil {
+		t.Errorf("ended items: %v", err)
+	}
+}
+
+// While Postgres does not answer, it is not known which items decide.
+func TestUncheckedItemsAreNotCalledWell(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	i.publish(-time.Minute)
+	i.checked()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	i.svc.check(ctx)
+	if err := i.svc.Deciding(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
