@@ -119,7 +119,7 @@ func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *
 		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
 		"--signing-key=" + testKey, "--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank", "--log-level=warn",
 		"--max-conns=28",
-		"--paths-per-minute=0", "--rushes-per-second=0", // tests are quicker than people
+		"--paths-per-minute=0", "--rushes-per-second=0", "--units-return-within=0s", // tests are quicker than people
 	}, args...)
 	go func() {
 		defer close(ended)

@@ -43,7 +43,7 @@ var (
 
 // hurried lets shoppers retry immediately, and with an already answered path,
 // as often as a crash requires.
-var hurried = []string{"--paths-per-minute=0", "--rushes-per-second=0"}
+var hurried = []string{"--paths-per-minute=0", "--rushes-per-second=0", "--units-return-within=0s"}
 
 // runShop is `stampede run`, whose Postgres and Redis die with it and start over.
 func runShop(t *testing.T) *mortal {

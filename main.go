@@ -347,7 +347,7 @@ func (s *server) openDoors(key []byte) error {
 	}
 	s.seckill, err = seckill.New(saleCfg, seckill.Deps{
 		Catalogue: items, DB: s.pools["seckill"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Orders: s.order,
-		Admit: s.door.Admit, OverLimit: s.door.OverLimit, Outbox: s.relay, Clock: s.clock, SigningKey: key,
+		Admit: s.door.Admit, OverLimit: s.door.OverLimit, Paused: s.door.Paused, Outbox: s.relay, Clock: s.clock, SigningKey: key,
 		Log: s.log, Metrics: s.registry, Trace: s.trace,
 	})
 	if err != nil {
@@ -356,7 +356,7 @@ func (s *server) openDoors(key []byte) error {
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.order.Bind(order.Peers{Queue: s.seckill.Rush, Payments: s.payment, Sales: s.seckill})
-	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Announced: s.order.Announced, Log: s.log, Metrics: s.registry})
+	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry})
 	return err
 }
 

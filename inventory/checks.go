@@ -235,6 +235,7 @@ func (c *cut) orphans() []finding {
 				continue
 			}
 			switch status := c.status[m.no]; {
+			case c.returning[m.no]:
 			case ended(status):
 				found = append(found, aboutOrder(c.itemID, m.no, "ended", "user %d still holds %d units in Redis, the order is %s.", user, m.quantity, status))
 			case status == "" && !waiting:

@@ -140,6 +140,10 @@ func (c *comparison) users(ctx context.Context, pairs []string) error {
 	if err != nil {
 		return fmt.Errorf("inventory: read orders of item %d: %w", c.item.ID, err)
 	}
+	returning, err := c.s.closedWithin(ctx, status, c.s.mayReturn)
+	if err != nil {
+		return err
+	}
 	var hints []hint
 	var unknown []suspect
 	for user, m := range marks {
@@ -148,6 +152,8 @@ func (c *comparison) users(ctx context.Context, pairs []string) error {
 		switch {
 		case is == "":
 			unknown = append(unknown, suspect{no: m.no, user: user})
+		case returning[m.no]:
+			c.atRest = false
 		case ended(is):
 			hints = append(hints, hint{no: m.no, user: user, epoch: c.epoch, status: is})
 		case is != orderevent.StatusPending && !m.paid:

@@ -9,7 +9,8 @@ import (
 
 // Settings are an operator's settings about stock.
 type Settings struct {
-	SettleAfter time.Duration `default:"15m" env:"STAMPEDE_SETTLE_AFTER" help:"How long after its sale an item's keys stay in Redis at least: until then late questions and the last returns are answered from there." min:"1m" max:"720h" rare:""`
+	UnitsReturnWithin time.Duration `default:"20s" env:"STAMPEDE_UNITS_RETURN_WITHIN" help:"Units of an order that was closed unpaid are on sale again at a random moment within this time, so that the client that closed it cannot be the first to know; 0 is at once." min:"0s" max:"1m" rare:""`
+	SettleAfter       time.Duration `default:"15m" env:"STAMPEDE_SETTLE_AFTER" help:"How long after its sale an item's keys stay in Redis at least: until then late questions and the last returns are answered from there." min:"1m" max:"720h" rare:""`
 }
 
 const (
@@ -46,7 +47,10 @@ func NewConfig(set Settings, publishDeadline time.Duration) Config {
 	return Config{Settings: set, PublishDeadline: publishDeadline, LeaseTTL: leaseTTL}
 }
 
-// DefaultConfig is the configuration without any settings.
+// DefaultConfig is the configuration without any settings, except that units of
+// closed orders return at once.
 func DefaultConfig() Config {
-	return NewConfig(config.Defaults[Settings](), config.Defaults[bus.Settings]().PublishDeadline)
+	set := config.Defaults[Settings]()
+	set.UnitsReturnWithin = 0
+	return NewConfig(set, config.Defaults[bus.Settings]().PublishDeadline)
 }

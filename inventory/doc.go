@@ -145,6 +145,13 @@
 // a while raises an alarm; items never wait for each other. An item that is fenced
 // waits for its Load, unless its sale is over and no Load is under way.
 //
+// Units of a closed order do not return within milliseconds but at a random
+// moment within UnitsReturnWithin, none before a quarter of it. A client that
+// closes its order cannot be the first to know, and by then every instance knows
+// that its user has to pause. Until then the units are release pending in the
+// books; no check calls their mark an orphan. A Load, a stop and a full list of
+// waiting units return them early.
+//
 // Losing a work list loses nothing. Within a minute one instance (by a lease per
 // item) walks an item's keys in Redis by cursor, compares them with the orders in
 // chunks, and applies by the same scripts what no event has: releases, commits,

@@ -47,7 +47,11 @@ func (s *Service) onEnded(_ context.Context, m bus.Msg) error {
 		byItem[item] = append(byItem[item], hint{no: o.No, user: o.UserID, epoch: o.Epoch, status: o.Status})
 	}
 	for item, hints := range byItem {
-		if err := s.note(item, hints); err != nil { //nolint:contextcheck // a keeper outlives its event
+		now, err := s.postpone(item, hints)
+		if err == nil && len(now) > 0 {
+			err = s.note(item, now) //nolint:contextcheck // a keeper outlives its event
+		}
+		if err != nil {
 			return bus.Expected(err)
 		}
 	}

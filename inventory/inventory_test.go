@@ -119,6 +119,18 @@ func (o *orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, e
 	return found, nil
 }
 
+func (o *orders) ClosedWithin(_ context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	recent := map[ids.ID]bool{}
+	for _, no := range nos {
+		if r, ok := o.all[no]; ok && r.Status == orderevent.StatusClosed && time.Since(r.UpdatedAt) < within {
+			recent[no] = true
+		}
+	}
+	return recent, nil
+}
+
 // quietBus is a bus without grants on it that records broadcasts.
 type quietBus struct {
 	mu       sync.Mutex

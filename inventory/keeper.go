@@ -56,6 +56,8 @@ type keepers struct {
 	stopped bool
 	idle    chan struct{} // closed when every list is empty; nil unless AwaitKeepers waits
 	working sync.WaitGroup
+	later   returns       // ends that wait for their time
+	sooner  chan struct{} // wakes the worker for a new one; buffers one
 
 	alarmAfter time.Duration // failingAfter; tests shorten it
 	alarmEvery time.Duration // failingEvery; tests shorten it
@@ -79,14 +81,19 @@ func (s *Service) note(item Item, hints []hint) error {
 	if k.stopped {
 		return errStopping
 	}
-	list := k.list(item)
+	s.onList(item, hints) //nolint:contextcheck // see startKeeper
+	return nil
+}
+
+// onList is note while keepers.mu is held and the keepers are not stopping.
+func (s *Service) onList(item Item, hints []hint) {
+	list := s.keepers.list(item)
 	room := max(0, mostHints-len(list.waiting)-list.taken)
 	if room < len(hints) {
 		list.whole, hints = true, hints[:room]
 	}
 	list.waiting = append(list.waiting, hints...)
-	s.startKeeper(item, list) //nolint:contextcheck // see there
-	return nil
+	s.startKeeper(item, list)
 }
 
 // startKeeper starts the item's goroutine if there is work and the worker runs.
@@ -129,6 +136,9 @@ func (k *keepers) endKeeper(item Item, list *keeper) {
 
 // busy reports whether any list has entries or is being worked off; mu is held.
 func (k *keepers) busy() bool {
+	if len(k.later) > 0 {
+		return true
+	}
 	for _, list := range k.of {
 		if list.working || len(list.waiting) > 0 {
 			return true
@@ -147,9 +157,12 @@ func (s *Service) runKeepers(ctx context.Context) error {
 		s.startKeeper(item, list) //nolint:contextcheck // see there
 	}
 	k.mu.Unlock()
-	<-ctx.Done()
+	s.returnLater(ctx)
 	k.mu.Lock()
-	k.ctx, k.stopped = nil, true
+	for _, r := range k.later {
+		s.onList(r.item, []hint{r.hint}) //nolint:contextcheck // see there
+	}
+	k.later, k.ctx, k.stopped = nil, nil, true
 	k.mu.Unlock()
 	k.working.Wait()
 	return nil

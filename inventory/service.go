@@ -49,6 +49,9 @@ type Books interface {
 	LiveUnits(ctx context.Context) (map[int64]Units, error)
 	// Statuses returns the status of each number that has an order row.
 	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
+	// ClosedWithin returns those of the orders that were closed that recently, by
+	// Postgres's clock.
+	ClosedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error)
 }
 
 // Units are an item's units in live orders.
@@ -94,6 +97,10 @@ type Service struct {
 	// recheck is proof.Recheck; tests shorten it and the three below.
 	recheck                               time.Duration
 	compareTick, compareEvery, differsFor time.Duration
+	// mayReturn is for how long after an order's closing a comparison leaves its
+	// units to their random moment, and mustReturn after how long every check
+	// expects them to be back.
+	mayReturn, mustReturn time.Duration
 	// failpoint replaces the fail points between the steps of a Load, for tests
 	// that end one of several Services in a process.
 	failpoint func(step string) error
@@ -104,8 +111,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Metrics), holder: ids.New().String(), recheck: proof.Recheck,
 	}
-	s.keepers.alarmAfter, s.keepers.alarmEvery = failingAfter, failingEvery
-	s.compareTick, s.compareEvery, s.differsFor = compareTick, compareEvery, differsFor
+	s.keepers.alarmAfter, s.keepers.alarmEvery, s.keepers.sooner = failingAfter, failingEvery, make(chan struct{}, 1)
+	s.compareTick, s.compareEvery, s.differsFor = compareTick, compareEvery, differsFor+cfg.UnitsReturnWithin
+	if cfg.UnitsReturnWithin > 0 {
+		s.mayReturn, s.mustReturn = cfg.UnitsReturnWithin+returnSlack, mostReturnWithin+returnSlack
+	}
 	return s, nil
 }
 

@@ -13,7 +13,7 @@ CREATE TABLE seckill.activities (
     payment_window_seconds int         NOT NULL DEFAULT 900 CHECK (payment_window_seconds BETWEEN 10 AND 604800),
     -- A share of the session's length replaces the duration if set.
     payment_window_share   double precision CHECK (payment_window_share > 0 AND payment_window_share <= 1),
-    rebuy_after_close      boolean     NOT NULL DEFAULT true,
+    rebuy_after_close      boolean     NOT NULL DEFAULT false,
     paused                 boolean     NOT NULL DEFAULT false,
     -- Counts edits of this row, for the version check of an operator's edit.
     version                int         NOT NULL DEFAULT 1,

@@ -17,7 +17,7 @@
 //   - One user holds at most [Config.MaxPerUser] sockets on an instance.
 //   - At most 1,000 connections without a valid token exist at a time, for 10 s
 //     each.
-//   - A push goes to the order's owner only.
+//   - A push about an order goes to its owner only.
 //   - A socket ends with its token: closed with 1008 within a second after a
 //     revocation and within 20 s after the token's expiry. Its client reconnects with
 //     a new token.
@@ -25,7 +25,10 @@
 // # Publishes, consumes
 //
 // It publishes nothing. It consumes events.order.* with one ephemeral consumer
-// per instance, because a user may be connected to any of them.
+// per instance, because a user may be connected to any of them, and
+// inventoryevent.Returned, of which it tells every socket, at most every two
+// seconds: a shopper who was too late hears of returned units as soon as a program
+// that polls.
 //
 // # Lifecycle
 //

@@ -47,7 +47,7 @@ func setupAt(t testing.TB, now func() time.Time, change func(*Config), with ...a
 	}
 	log := slog.New(slog.DiscardHandler)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), now, with...)
-	s, err := New(cfg, Deps{Tokens: tokens, Log: log, Metrics: prometheus.NewRegistry()})
+	s, err := New(cfg, Deps{Tokens: tokens, Broadcasts: make(broadcasts), Log: log, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ func document(doc *huma.OpenAPI) {
 			"or in the Authorization header, which browsers cannot set. It is never in the query string.\n\n" +
 			"The server sends JSON text messages: `{\"type\":\"hello\"}` once the token is accepted, then `{\"type\":\"order\",\"order\":{…}}` for each " +
 			"change, where `order` is what GET /api/v1/orders/{no} answers. Take the one with the higher `version` and ignore types that you do not know. " +
+			"`{\"type\":\"returned\",\"items\":[\"42\"]}` says, to every socket and at most every two seconds, which items have units again that others held. " +
 			"A push is a hint: after connecting again, ask for the orders you follow.\n\n" +
 			"Close codes: 1001, the server is restarting, connect again; 1008, the token is missing, late, not valid or has expired, its login was ended, or you have too " +
 			"many connections, do not connect again with the same token; 1013, you read too slowly or pushes may be missing, ask for your orders and connect again.",
@@ -46,6 +47,7 @@ func document(doc *huma.OpenAPI) {
 			"server": []*huma.Schema{
 				object(map[string]*huma.Schema{"type": constant("hello")}, "type"),
 				object(map[string]*huma.Schema{"type": constant("order"), "order": order}, "type", "order"),
+				object(map[string]*huma.Schema{"type": constant("returned"), "items": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}, "type", "items"),
 			},
 		}},
 	})

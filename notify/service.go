@@ -19,9 +19,16 @@ import (
 	"stampede/platform/store/bus"
 )
 
+// Broadcasts are what instances tell each other without storage; *bus.Bus has
+// them.
+type Broadcasts interface {
+	OnBroadcast(subject string, fn func(data []byte)) (stop func(), err error)
+}
+
 // Deps are the module's dependencies.
 type Deps struct {
-	Tokens *auth.Tokens
+	Tokens     *auth.Tokens
+	Broadcasts Broadcasts
 	// Announced is called with changed orders before they are pushed; it may be nil.
 	Announced func(orders []orderevent.Order)
 	Log       *slog.Logger
@@ -34,8 +41,11 @@ type Service struct {
 	deps Deps
 	hub  *hub
 	// unnamed counts the connections that have shown no valid token.
-	unnamed atomic.Int64
-	gap     chan struct{} // a request to close the sockets that may have missed a push; buffers one
+	unnamed  atomic.Int64
+	returned returned
+	// returnedEvery is the constant; tests shorten it.
+	returnedEvery time.Duration
+	gap           chan struct{} // a request to close the sockets that may have missed a push; buffers one
 }
 
 type metrics struct {
@@ -52,7 +62,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		pushed:  auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
 		slow:    auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
 	}
-	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m), gap: make(chan struct{}, 1)}, nil
+	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m), gap: make(chan struct{}, 1), returnedEvery: returnedEvery}, nil
 }
 
 // message is what a client receives.
@@ -95,10 +105,10 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 	return nil
 }
 
-// Workers returns the loops that keep idle connections alive and close those of
-// ended logins and those that may have missed a push.
+// Workers returns the loops that keep idle connections alive, close those of
+// ended logins and those that may have missed a push, and announce returned units.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeEnded}, {Name: "notify-missed", Run: s.closeBehind}}
+	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeEnded}, {Name: "notify-missed", Run: s.closeBehind}, {Name: "notify-returned", Run: s.announceReturned}}
 }
 
 // Stop closes every socket with 1001 (going away), all concurrently, and gives

@@ -52,6 +52,9 @@ const (
 // greeting is the first message on every socket; it carries no order.
 var greeting = []byte(`{"type":"hello"}`)
 
+// aboutOrder begins the messages that count as pushes.
+var aboutOrder = []byte(`{"type":"order"`)
+
 // enqueue adds a message and starts a writer unless one is running. A full queue
 // closes the socket with a status that tells the client to poll and reconnect.
 func (s *socket) enqueue(message []byte) {
@@ -110,7 +113,7 @@ func (s *socket) flush() {
 			}
 			return
 		}
-		if !bytes.Equal(message, greeting) {
+		if bytes.HasPrefix(message, aboutOrder) {
 			s.hub.gauges.pushed.Inc()
 		}
 	}

@@ -38,6 +38,24 @@ func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, 
 	return statuses, nil
 }
 
+// ClosedWithin returns those of the orders that were closed within a duration
+// before Postgres's time.
+func (r Reader) ClosedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
+	recent := make(map[ids.ID]bool)
+	for len(nos) > 0 {
+		part := nos[:min(statusLimit, len(nos))]
+		nos = nos[len(part):]
+		rows, err := orderdb.New(r.DB).ClosedWithin(ctx, orderdb.ClosedWithinParams{OrderNos: part, Buckets: bucketsOf(part), Within: within})
+		if err != nil {
+			return nil, fmt.Errorf("order: read recent closings: %w", err)
+		}
+		for _, no := range rows {
+			recent[no] = true
+		}
+	}
+	return recent, nil
+}
+
 // LiveUnits sums the units of every item's live orders.
 func (r Reader) LiveUnits(ctx context.Context) (map[int64]inventory.Units, error) {
 	rows, err := orderdb.New(r.DB).LiveUnits(ctx)

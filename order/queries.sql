@@ -15,6 +15,12 @@ CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.no AND bucket
 SELECT o.order_no, o.status FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT order_no, status FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
 
+-- name: ClosedWithin :many
+-- Those of the orders that were closed that recently.
+SELECT o.order_no FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT order_no, status, updated_at FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+WHERE o.status = 'closed' AND o.updated_at > clock_timestamp() - @within::interval;
+
 -- name: MarkPaid :one
 -- The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
 WITH paid AS (

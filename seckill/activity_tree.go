@@ -103,11 +103,17 @@ func payWindow(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession) time.D
 	return min(max(share.Truncate(time.Second), minPayWindow), maxPayWindow)
 }
 
+// mayRebuy is whether a user may buy the item again after an unpaid order of it
+// was closed. Where units are unlimited, holding them keeps none from others.
+func mayRebuy(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) bool {
+	return a.RebuyAfterClose || i.Unlimited
+}
+
 // newStock is the stock row that inventory should have for an item.
 func newStock(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) inventory.NewStock {
 	return inventory.NewStock{
 		Item:  inventory.Item{ID: i.ID, ActivityID: a.ID, PerActivity: a.OneItemPerUser},
-		Total: unitsOnSale(i), Unlimited: i.Unlimited, UserLimit: userLimit(a, i), Rebuy: a.RebuyAfterClose,
+		Total: unitsOnSale(i), Unlimited: i.Unlimited, UserLimit: userLimit(a, i), Rebuy: mayRebuy(a, i),
 		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
 	}
 }

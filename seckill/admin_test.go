@@ -141,7 +141,7 @@ func TestViewsAreWrittenAsTheAPISays(t *testing.T) {
 		t.Errorf("session: %s", r.raw)
 	}
 	r = d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity, nil)
-	if v, ok := r.body["payment_window_share"]; !ok || v != nil || r.body["payment_window_seconds"] != 900.0 || r.body["rebuy_after_close"] != true {
+	if v, ok := r.body["payment_window_share"]; !ok || v != nil || r.body["payment_window_seconds"] != 900.0 || r.body["rebuy_after_close"] != false {
 		t.Errorf("activity: %s", r.raw)
 	}
 	if r := d.as(auth.Operator, http.MethodGet, "/api/v1/admin/activities/nonsense", nil); r.status != 404 || r.text("code") != "not-found" {

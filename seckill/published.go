@@ -89,7 +89,7 @@ func (p *publishedPlan) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillS
 		ListPrice: i.ListPrice, SalePrice: i.SalePrice, Currency: i.Currency, Total: unitsOnSale(i), Unlimited: i.Unlimited,
 		UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
 		PayWindow: payWindow(a, s), Paused: a.Paused, OnSale: a.Status == statusScheduled || a.Status == statusRunning,
-		PreheatAt: p.preheatAt(s.OpensAt), Rebuy: a.RebuyAfterClose, HumanCheck: humancheck.Kind(a.HumanCheck), HumanCheckRate: a.HumanCheckRate,
+		PreheatAt: p.preheatAt(s.OpensAt), Rebuy: mayRebuy(a, i), HumanCheck: humancheck.Kind(a.HumanCheck), HumanCheckRate: a.HumanCheckRate,
 		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt), ReserveCap: s.ReservationCap,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,6 +48,7 @@ type Deps struct {
 	// admitted.
 	Admit     rush.DoorCheck
 	OverLimit func(user int64)
+	Paused    func(user, activity int64, now time.Time) time.Duration // see rush.Deps
 }
 
 // Service is the seckill module. Safe for concurrent use.
@@ -88,7 +90,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
 		Catalogue: items, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
 		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
-		Admit: deps.Admit, OverLimit: deps.OverLimit,
+		Admit: deps.Admit, OverLimit: deps.OverLimit, Paused: deps.Paused,
 	})
 	if err != nil {
 		return nil, err

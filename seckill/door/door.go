@@ -101,6 +101,11 @@ func (d *Service) Admit(ctx context.Context, a *rush.Applicant) error {
 // It does not block.
 func (d *Service) OverLimit(user int64) { d.risk.Refused(user) }
 
+// Paused is rush.Deps' Paused.
+func (d *Service) Paused(user, activity int64, now time.Time) time.Duration {
+	return d.risk.Paused(user, activity, now)
+}
+
 // Load reads the blacklist and the rules. Call it before serving.
 func (d *Service) Load(ctx context.Context) error { return d.risk.Refresh(ctx) }
 

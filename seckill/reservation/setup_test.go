@@ -332,6 +332,10 @@ type noOrders struct{}
 
 func (noOrders) Statuses(context.Context, []ids.ID) (map[ids.ID]string, error) { return nil, nil }
 
+func (noOrders) ClosedWithin(context.Context, []ids.ID, time.Duration) (map[ids.ID]bool, error) {
+	return nil, nil
+}
+
 func (noOrders) Get(context.Context, ids.ID) (o orderevent.Order, ok bool, err error) {
 	return o, false, nil
 }

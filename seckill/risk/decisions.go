@@ -16,6 +16,8 @@ const (
 	resultLater       = "later"
 	resultUnlucky     = "refused-by-chance"
 	resultRefused     = "refused"
+	resultPaused      = "paused"
+	resultDryRun      = "dry-run" // restricted nothing
 )
 
 const (

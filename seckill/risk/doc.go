@@ -1,9 +1,10 @@
 // Package risk decides at the door, from what the shop knows about a shopper,
 // whether the shopper gets a rush path and how good a one. It is called when a
-// path is issued and never by the rush itself: its decision travels in the path.
+// path is issued; its decision travels in the path. The rush itself asks only
+// whether its user has to pause.
 // It owns the schema risk.
 //
-// # Three checks
+// # Four checks
 //
 //   - The blacklist (platform/identity/blacklist) refuses listed users. The order writer
 //     checks it again, for users listed after the grant.
@@ -11,6 +12,10 @@
 //     orders at the same time, or keep being refused. The actions are graded: less time
 //     to pay, later admission, a chance, no path. All rules that apply to a user apply
 //     together.
+//   - A pause follows an order that was closed unpaid: in that activity the user gets
+//     no path for UnpaidPause, four times as long after each further closing, and
+//     then half the time to pay for each. A path issued before is refused by the
+//     rush, which asks Paused; like the rules it reads only memory.
 //   - The participation claim lets a user take part in one exclusive activity at a time.
 //     It is a row in Postgres whose primary key is the user.
 //
@@ -29,6 +34,14 @@
 //   - refusals_per_minute: counters in Redis, one hash for each minute, which
 //     instances add to twice a second. Redis may lose them: they matter for a
 //     minute.
+//
+// Pauses are derived from risk.holds too, and kept apart from the marks: a rush
+// needs them, and each closing changes them. A broadcast makes every instance read
+// what was written since its last read; without it an instance reads once a second.
+// All of the last day are read at the start and every five minutes.
+//
+// A new shop has two rules about unpaid holds, which restrict no user for a week:
+// during its dry run a rule only records decisions.
 //
 // A mark ends when its user falls below the threshold, and a rule at its
 // expiry. While Postgres is unavailable the last snapshot stays in force.

@@ -17,7 +17,7 @@ import (
 // errNotAvailable is all that a shopper refused by the blacklist or a rule learns.
 var errNotAvailable = fault.New(fault.Forbidden, "not-available", fault.Titles{"Not available to you right now", "暂时无法参与该活动"}, "This item is not available to you right now.")
 
-// Door is the check of blacklist and rules, a rush.DoorCheck. It reads only
+// Door is the check of blacklist, pauses and rules, a rush.DoorCheck. It reads only
 // memory, so it belongs before the checks that cost more.
 func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
 	if s.deps.Blacklist != nil {
@@ -25,6 +25,9 @@ func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
 			s.decide(a, 0, ruleNote{Blacklist: e.ID, Kind: string(e.Kind)}, inputs{}, resultRefused)
 			return errNotAvailable
 		}
+	}
+	if err := s.pause(a); err != nil {
+		return err
 	}
 	marks := s.current.Now().marks[a.User]
 	if len(marks) == 0 {
@@ -39,6 +42,10 @@ func (s *Service) apply(_ context.Context, a *rush.Applicant, marks []mark) erro
 	refused := false
 	for _, m := range marks {
 		if m.rule.over(a.Now) || !m.until.After(a.Now) {
+			continue
+		}
+		if a.Now.Before(m.rule.DryRun) {
+			s.decide(a, m.rule.ID, noteOf(m.rule), inputs{Count: m.count, Until: m.until}, resultDryRun)
 			continue
 		}
 		result := ""
@@ -105,7 +112,7 @@ const codeProofAsked = "human-check-required"
 
 func counts(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
-	return ok && f.Code != codeProofAsked && !errors.Is(f, errNotAvailable) && (f.Kind == fault.Forbidden || f.Kind == fault.TooMany)
+	return ok && f.Code != codeProofAsked && !errors.Is(f, errNotAvailable) && !errors.Is(f, rush.ErrCoolingDown) && (f.Kind == fault.Forbidden || f.Kind == fault.TooMany)
 }
 
 // ruleNote is the part of a decision that describes the rule or blacklist

@@ -16,7 +16,7 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_risk_decisions_total", Help: "Decisions that restricted a shopper's rush path, by result: short-window, later, refused-by-chance, refused.",
+			Name: "stampede_risk_decisions_total", Help: "Decisions that restricted a shopper's rush path, by result: short-window, later, refused-by-chance, refused, paused; dry-run restricted nothing yet.",
 		}, []string{"result"}),
 		elsewhere: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_risk_one_activity_refusals_total", Help: "Rush paths refused because the shopper takes part in another exclusive activity.",
@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "stampede_risk_refresh_failures_total", Help: "Times the risk rules could not be read from Postgres.",
 		}),
 	}
-	for _, result := range [...]string{resultShortWindow, resultLater, resultUnlucky, resultRefused} {
+	for _, result := range [...]string{resultShortWindow, resultLater, resultUnlucky, resultRefused, resultPaused, resultDryRun} {
 		m.decisions.WithLabelValues(result) // visible from the start, as 0
 	}
 	for _, c := range [...]prometheus.Collector{m.decisions, m.elsewhere, m.lost, m.refreshFailures} {

@@ -122,9 +122,13 @@ func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) er
 	for _, o := range orders {
 		rows.OrderNos, rows.Users, rows.Items = append(rows.OrderNos, o.No), append(rows.Users, o.UserID), append(rows.Items, o.ItemID)
 		rows.Reasons, rows.At = append(rows.Reasons, o.Reason), append(rows.At, o.UpdatedAt)
+		rows.Activities = append(rows.Activities, o.ActivityID)
 	}
 	if err := riskdb.New(s.deps.DB).PutHolds(ctx, rows); err != nil {
 		return fmt.Errorf("record unpaid closings: %w", err)
+	}
+	if err := s.deps.Bus.Broadcast(subjectUnpaid, nil); err != nil {
+		s.deps.Log.WarnContext(ctx, "broadcast of unpaid closings failed, instances read them within a second", "error", err)
 	}
 	rules, err := activeRules(ctx, s.deps.DB)
 	if err != nil {

@@ -2,6 +2,7 @@ package risk
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,9 @@ func (p *picture) has(kind Kind, now time.Time) bool {
 
 // Refresh reads rules and marks if they have changed. Call it before serving:
 // until then no rule applies.
-func (s *Service) Refresh(ctx context.Context) error { return s.current.Refresh(ctx) }
+func (s *Service) Refresh(ctx context.Context) error {
+	return errors.Join(s.current.Refresh(ctx), s.readUnpaid(ctx, pausePeriod))
+}
 
 // readPicture reads a consistent snapshot of rules and marks.
 func (s *Service) readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {

@@ -72,11 +72,19 @@ WHERE e.order_no = ANY (@order_nos::uuid[]) AND NOT e.live
   AND c.user_id = e.user_id AND c.activity_id = e.activity_id AND c.order_no = e.order_no AND c.paths = 1;
 
 -- name: PutHolds :exec
-INSERT INTO risk.holds (order_no, user_id, item_id, reason, closed_at)
-SELECT e.no, e.usr, e.item, e.reason, e.at
+INSERT INTO risk.holds (order_no, user_id, item_id, activity_id, reason, closed_at)
+SELECT e.no, e.usr, e.item, e.activity, e.reason, e.at
 FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@users::bigint[]) AS usr, unnest(@items::bigint[]) AS item,
-             unnest(@reasons::text[]) AS reason, unnest(@at::timestamptz[]) AS at) e
+             unnest(@activities::bigint[]) AS activity, unnest(@reasons::text[]) AS reason, unnest(@at::timestamptz[]) AS at) e
 ORDER BY e.no ON CONFLICT DO NOTHING;
+
+-- name: Unpaid :many
+-- Per user and activity, the unpaid closings of the last period, for the users of whom something was written
+-- since; the latest first.
+SELECT h.user_id, h.activity_id, count(*) AS closings, max(h.closed_at)::timestamptz AS latest FROM risk.holds h
+WHERE h.closed_at > clock_timestamp() - @period::interval
+  AND (h.user_id, h.activity_id) IN (SELECT n.user_id, n.activity_id FROM risk.holds n WHERE n.noted_at > clock_timestamp() - @since::interval)
+GROUP BY 1, 2 ORDER BY 4 DESC LIMIT @at_most;
 
 -- name: ForgetHolds :exec
 DELETE FROM risk.holds WHERE order_no = ANY (@order_nos::uuid[]);
@@ -110,15 +118,15 @@ SELECT * FROM risk.rules WHERE @before::bigint = 0 OR id < @before ORDER BY id D
 
 -- name: InsertRule :one
 -- Returns no row if there are too many rules.
-INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at)
-SELECT @kind, @threshold, @window_seconds, @action, @amount, @note, sqlc.narg('expires_at')
+INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until)
+SELECT @kind, @threshold, @window_seconds, @action, @amount, @note, sqlc.narg('expires_at'), sqlc.narg('dry_run_until')
 WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < @at_most::int
 RETURNING *;
 
 -- name: UpdateRule :one
 -- Replaces everything in a rule except its kind.
 UPDATE risk.rules SET threshold = @threshold, window_seconds = @window_seconds, action = @action, amount = @amount, note = @note,
-    expires_at = @expires_at, updated_at = clock_timestamp()
+    expires_at = @expires_at, dry_run_until = @dry_run_until, updated_at = clock_timestamp()
 WHERE id = @id AND kind = @kind RETURNING *;
 
 -- name: RemoveRule :one

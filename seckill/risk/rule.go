@@ -42,6 +42,7 @@ type Rule struct {
 	Amount    float64 // by action
 	Note      string
 	ExpiresAt time.Time // zero: never expires
+	DryRun    time.Time // until then the rule only records decisions; zero: it restricts at once
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }

@@ -22,6 +22,7 @@ type riskRuleDraft struct {
 	Amount        float64    `json:"amount,omitempty" doc:"short_window: seconds to pay, 10 to 65535; later: milliseconds after the opening, 1 to 600000; chance: above 0 and below 1; none: nothing" example:"60"`
 	Note          string     `json:"note,omitempty" maxLength:"500" doc:"For operators; never shown to a shopper"`
 	ExpiresAt     *time.Time `json:"expires_at,omitempty" doc:"When the rule expires; never if omitted"`
+	DryRunUntil   *time.Time `json:"dry_run_until,omitempty" doc:"Until then the rule restricts no user; whom it would have restricted is in the decisions, as dry-run"`
 }
 
 // riskRule is a rule as operators see it.
@@ -34,6 +35,7 @@ type riskRule struct {
 	Amount        float64 `json:"amount" doc:"short_window: seconds to pay; later: milliseconds after the opening; chance: the probability of a path; none: 0"`
 	Note          string  `json:"note,omitempty" doc:"Why the rule exists, in its author's words"`
 	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time" doc:"Missing for a rule without an end"`
+	DryRunUntil   string  `json:"dry_run_until,omitempty" format:"date-time" doc:"Until then the rule only records decisions, as dry-run"`
 	InForce       bool    `json:"in_force" doc:"false once it has expired"`
 	CreatedAt     string  `json:"created_at" format:"date-time"`
 	UpdatedAt     string  `json:"updated_at" format:"date-time"`
@@ -47,6 +49,9 @@ func (s *Service) view(r Rule) riskRule {
 	}
 	if !r.ExpiresAt.IsZero() {
 		v.ExpiresAt = httpx.Moment(r.ExpiresAt)
+	}
+	if !r.DryRun.IsZero() {
+		v.DryRunUntil = httpx.Moment(r.DryRun)
 	}
 	return v
 }
@@ -62,6 +67,9 @@ func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	}
 	if in.ExpiresAt != nil {
 		r.ExpiresAt = *in.ExpiresAt
+	}
+	if in.DryRunUntil != nil {
+		r.DryRun = *in.DryRunUntil
 	}
 	err := r.check(s.deps.Clock.Now())
 	return r, err

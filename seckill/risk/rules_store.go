@@ -19,6 +19,9 @@ func ruleOf(row riskdb.RiskRule) Rule {
 	if row.ExpiresAt != nil {
 		r.ExpiresAt = *row.ExpiresAt
 	}
+	if row.DryRunUntil != nil {
+		r.DryRun = *row.DryRunUntil
+	}
 	return r
 }
 
@@ -51,7 +54,7 @@ func rulesOf(rows []riskdb.RiskRule, err error) ([]Rule, error) {
 func insertRule(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
 	return oneRule(riskdb.New(tx).InsertRule(ctx, riskdb.InsertRuleParams{
 		Kind: string(r.Kind), Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: string(r.Action),
-		Amount: r.Amount, Note: r.Note, ExpiresAt: moment(r.ExpiresAt), AtMost: maxRules,
+		Amount: r.Amount, Note: r.Note, ExpiresAt: moment(r.ExpiresAt), DryRunUntil: moment(r.DryRun), AtMost: maxRules,
 	}))
 }
 
@@ -60,7 +63,7 @@ func insertRule(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
 func updateRule(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
 	return oneRule(riskdb.New(tx).UpdateRule(ctx, riskdb.UpdateRuleParams{
 		ID: r.ID, Kind: string(r.Kind), Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: string(r.Action),
-		Amount: r.Amount, Note: r.Note, ExpiresAt: moment(r.ExpiresAt),
+		Amount: r.Amount, Note: r.Note, ExpiresAt: moment(r.ExpiresAt), DryRunUntil: moment(r.DryRun),
 	}))
 }
 

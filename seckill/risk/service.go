@@ -70,6 +70,7 @@ type Service struct {
 	current  *snapshot.Replica[picture]
 	queue    chan decision
 	refusals refusals
+	unpaid   unpaid
 }
 
 // New returns the service without rules; Refresh or the worker reads them.
@@ -85,6 +86,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	s := &Service{
 		set: set, deps: deps, metrics: m, chanceKey: auth.Derive(deps.SigningKey, "risk-chance"), holder: ids.New().String(),
 		queue: make(chan decision, maxQueued), refusals: refusals{pending: map[int64]int64{}},
+		unpaid: unpaid{of: map[taking]closings{}},
 	}
 	s.current = snapshot.New(snapshot.Source[picture]{
 		Name: "risk", Table: "risk.revision", Read: s.readPicture, Failures: m.refreshFailures, DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
@@ -96,6 +98,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{
 		{Name: "risk-rules", Run: s.current.Run},
+		{Name: "risk-unpaid", Run: s.followUnpaid},
 		{Name: "risk-decisions", Run: s.storeDecisions},
 		{Name: "risk-count", Run: s.keepCounting},
 	}

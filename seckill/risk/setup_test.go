@@ -73,7 +73,9 @@ type bundle struct {
 
 func setup(t testing.TB) *bundle {
 	t.Helper()
-	return &bundle{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: bustest.Open(t), open: openOrders{}}
+	y := &bundle{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: bustest.Open(t), open: openOrders{}}
+	y.exec(`DELETE FROM risk.rules`) // tests bring their own
+	return y
 }
 
 // activity plans an activity that runs for another hour, with one item.
@@ -104,6 +106,7 @@ func (y *bundle) instance(change ...func(*Settings, *Deps)) *instance {
 	y.t.Helper()
 	i := &instance{bundle: y, clock: new(testClock)}
 	cfg := config.Defaults[Settings]()
+	cfg.UnpaidPause = 0 // tests of rules close orders
 	deps := Deps{
 		DB: y.db, Redis: y.rdb, Bus: y.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 		Items: y.sale, Orders: y.open, SigningKey: testKey, Keep: 90 * 24 * time.Hour,

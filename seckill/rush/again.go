@@ -19,13 +19,13 @@ const strangerRate = 500
 
 func newStrangerLimit() *rate.Limiter { return rate.NewLimiter(strangerRate, strangerRate) }
 
-// again checks whether an attempt about to be refused because of its item was
-// granted before: then it is a repetition and gets the first answer again,
-// whatever the state of the sale, and the refusal would be wrong. It returns the
-// verdict to answer with.
+// again checks whether an attempt about to be refused because of its item, or of
+// its user's pause, was granted before: then it is a repetition and gets the first
+// answer again, whatever the state of the sale, and the refusal would be wrong. It
+// returns the verdict to answer with.
 func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, refused verdict) verdict {
 	switch refused.outcome {
-	case outEnded, outPaused, outFenced, outUnavailable:
+	case outEnded, outPaused, outFenced, outUnavailable, outCoolingDown:
 	default:
 		return refused // decided on the attempt itself, or before anything could be granted
 	}

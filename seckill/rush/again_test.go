@@ -161,6 +161,35 @@ func TestLookupsForStrangersOfAPausedSaleAreBounded(t *testing.T) {
 	}
 }
 
+// A pause refuses new attempts only: a number that was granted gets its first
+// answer again.
+func TestPauseRefusesNewAttemptsOnly(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it, free := y.Item(2), y.Item(0, func(it *catalogue.Item) { it.Unlimited = true })
+	i := y.instance([]*catalogue.Item{it, free})
+	p, _ := i.buy(1, it)
+	ahead := i.issue(1, free, 1)
+	i.rush.deps.Paused = func(user, activity int64, _ time.Time) time.Duration {
+		if user == 1 && activity == it.ActivityID {
+			return time.Minute
+		}
+		return 0
+	}
+	if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
+		t.Errorf("the number that was granted: %+v", a)
+	}
+	if _, a := i.buy(1, it); a.Status != http.StatusTooManyRequests || a.Code != "cooling-down" || a.RetryAfter != "60" {
+		t.Errorf("a new attempt: %+v", a)
+	}
+	if a := i.send(ahead.Path); a.Status != http.StatusAccepted {
+		t.Errorf("an item without a limited stock: %+v", a)
+	}
+	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
+		t.Errorf("another user: %+v", a)
+	}
+}
+
 // Without rebuy a closed order is the last one, and its path answers with its
 // status.
 func TestWithoutRebuyAClosedOrderIsAlreadyBought(t *testing.T) {

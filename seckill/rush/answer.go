@@ -35,6 +35,7 @@ const (
 	outTooHot
 	outAdmissionRate // too-hot as well, by the rate that an operator set
 	outRateLimited
+	outCoolingDown
 	outFenced
 	outPaused
 	outUnavailable
@@ -84,6 +85,7 @@ var refusals = [outcomes]*fault.Error{
 	outTooHot:        fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "This attempt was not taken; the same path may be sent again.").After(time.Second),
 	outAdmissionRate: fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "This attempt was not taken; the same path may be sent again.").After(time.Second),
 	outRateLimited:   fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"}, "You are sending rushes too fast; the same path may be sent again.").After(time.Second),
+	outCoolingDown:   fault.New(fault.TooMany, "cooling-down", fault.Titles{"A pause after an order that was not paid", "您有订单未付款已关闭，请稍后再试"}, "An order of yours in this activity was closed unpaid, so your next attempt has to wait. If you rushed with this path before, query your order by its number."),
 	outFenced:        fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"}, "The item is being loaded; the same path may be sent again.").After(time.Second),
 	outPaused:        fault.New(fault.Unavailable, "paused", fault.Titles{"The sale is paused", "抢购已暂停"}, "The shop has paused this sale; the same path may be sent again.").After(2 * time.Second),
 	outUnavailable:   fault.Plain(fault.Unavailable, "Grants cannot be stored right now, so this attempt was not taken; the same path may be sent again.").After(2 * time.Second),

@@ -19,6 +19,7 @@ import (
 var (
 	ErrItemUnknown = fault.Plain(fault.NotFound, "There is no such item; GET /api/v1/sessions lists what is on sale.")
 	ErrSaleEnded   = refusals[outEnded].Saying("The sale of this item has ended.")
+	ErrCoolingDown = refusals[outCoolingDown].Saying("An order of yours in this activity was closed unpaid, so your next attempt has to wait; the pause grows with each such order.")
 	errOverLimit   = refusals[outOverLimit].Saying("Request at most the number of units in limit.")
 )
 
@@ -149,6 +150,7 @@ func (r *Service) registerIssue(api httpx.API) {
 			http.StatusForbidden:           "no-reservation-held, human-check-required, human-check-failed, not-available",
 			http.StatusConflict:            "one-activity",
 			http.StatusServiceUnavailable:  "unavailable, human-check-unavailable",
+			http.StatusTooManyRequests:     "cooling-down",
 		},
 	}, func(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
 		out, err := r.issue(ctx, in)

@@ -78,6 +78,11 @@ func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 	if wait, ok := r.repeats.Allow(t.user, ms); !ok {
 		return verdict{outcome: outRateLimited, wait: wait}
 	}
+	if r.deps.Paused != nil && !item.Unlimited {
+		if wait := r.deps.Paused(t.user, item.ActivityID, now); wait > 0 {
+			return verdict{outcome: outCoolingDown, wait: wait}
+		}
+	}
 	return verdict{}
 }
 

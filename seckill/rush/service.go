@@ -58,6 +58,10 @@ type Deps struct {
 	// OverLimit is called for users who request paths more often than the limits
 	// allow, and so never reach Admit. It must not block; nil is allowed.
 	OverLimit func(user int64)
+	// Paused returns how long a user has to wait for the next attempt in an
+	// activity, 0 for most users. Paths issued before the pause are refused by it. It
+	// is called for every rush: it must read only memory. nil means no user waits.
+	Paused func(user, activity int64, now time.Time) time.Duration
 }
 
 // Service issues paths and takes rushes. Safe for concurrent use.

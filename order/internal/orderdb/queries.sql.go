@@ -244,6 +244,39 @@ func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]Close
 	return items, nil
 }
 
+const closedWithin = `-- name: ClosedWithin :many
+SELECT o.order_no FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT order_no, status, updated_at FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+WHERE o.status = 'closed' AND o.updated_at > clock_timestamp() - $3::interval
+`
+
+type ClosedWithinParams struct {
+	OrderNos []ids.ID
+	Buckets  []int16
+	Within   time.Duration
+}
+
+// Those of the orders that were closed that recently.
+func (q *Queries) ClosedWithin(ctx context.Context, arg ClosedWithinParams) ([]ids.ID, error) {
+	rows, err := q.db.Query(ctx, closedWithin, arg.OrderNos, arg.Buckets, arg.Within)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ids.ID
+	for rows.Next() {
+		var order_no ids.ID
+		if err := rows.Scan(&order_no); err != nil {
+			return nil, err
+		}
+		items = append(items, order_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endedOrdersOfItem = `-- name: EndedOrdersOfItem :many
 SELECT order_no, updated_at FROM orders.orders
 WHERE item_id = $1 AND status IN ('closed', 'refused', 'refunded')

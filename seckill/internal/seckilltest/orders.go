@@ -78,6 +78,11 @@ func (o *Orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, e
 	return known, nil
 }
 
+// ClosedWithin returns none: units of closed orders return at once here.
+func (o *Orders) ClosedWithin(context.Context, []ids.ID, time.Duration) (map[ids.ID]bool, error) {
+	return nil, nil
+}
+
 // Get returns an order.
 func (o *Orders) Get(_ context.Context, no ids.ID) (orderevent.Order, bool, error) {
 	o.mu.Lock()

@@ -33,6 +33,7 @@ export class Buyer {
   reserved; // true or false once it is known
   pushed; // the last status from a push
   #hears; #timer; #socket; #retry = 0; #gone = false;
+  #late = false; // refused because others held every unit
 
   // no is the number to show, where the address names one.
   constructor(item, hears, no) {
@@ -157,6 +158,7 @@ export class Buyer {
           // An unclear outcome is resolved by the number; any other refusal is final for it.
           if (e.code === "unknown" || e instanceof TypeError) this.#poll(order_no, 1000);
           else localStorage.removeItem(this.#key);
+          this.#late = e.code === "all-held";
           throw e;
         }
         await wait(300 + Math.random() * 700);
@@ -222,6 +224,10 @@ export class Buyer {
     socket.onopen = () => { this.#retry = 0; };
     socket.onmessage = (e) => {
       const m = JSON.parse(e.data);
+      if (m.type === "returned" && this.#late && m.items.includes(this.item.id)) {
+        this.#late = false;
+        this.#hears.step(t("step_returned"), "wait", "door");
+      }
       if (m.type !== "order") return;
       this.#heard(m.order, "via_push");
       this.pushed = m.order.status;

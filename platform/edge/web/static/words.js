@@ -12,7 +12,7 @@ const zh = {
   total: "总库存", remaining: "剩余", held: "待支付", sold: "已售", difference: "差额", books: "账本",
   prove: "核对账本", proving: "正在核对……", proof: "证明：每一件商品都有着落", proveHint: "随时可核对，抢购进行中也可以。", check: "检查项", verdict: "结论", ok: "通过", violated: "违反",
   figures: "每秒应答 {per_second} · p99：拒绝 {refusal} 毫秒、订单可见 {visible} 毫秒、推送 {push} 毫秒",
-  step_early: "开抢前两分钟领取抢购链接，请勿关闭本页", step_path: "领取抢购链接", step_wait: "等待开抢", step_rush: "发出抢购请求", step_line: "排队中，第 {n} 位", step_next: "排队中，正在生成订单", step_pay: "打开支付页面", step_reserved: "预约成功",
+  step_early: "开抢前两分钟领取抢购链接，请勿关闭本页", step_path: "领取抢购链接", step_wait: "等待开抢", step_rush: "发出抢购请求", step_line: "排队中，第 {n} 位", step_next: "排队中，正在生成订单", step_pay: "打开支付页面", step_reserved: "预约成功", step_returned: "有商品释放，可再次抢购",
   step_pending_payment: "订单已生成，请尽快支付", step_paid: "支付成功", step_completed: "订单已完成", step_closed: "订单已关闭", step_refused: "未抢到",
   step_refunding: "退款中", step_refunded: "已退款", step_refund_failed: "退款失败，商家会处理",
   reason_duplicate: "您已有该商品的订单", reason_shortfall: "库存不足", reason_interrupted: "系统中断，未能保留资格", "reason_not-available": "暂时无法参与", reason_timeout: "超时未支付", reason_canceled: "已取消",
@@ -41,7 +41,7 @@ const en = {
   total: "total", remaining: "remaining", held: "held", sold: "sold", difference: "difference", books: "The books",
   prove: "Prove the books", proving: "Proving …", proof: "The proof: every unit is accounted for", proveHint: "At any moment, also in the middle of a rush.", check: "check", verdict: "verdict", ok: "ok", violated: "violated",
   figures: "{per_second} answers/s · p99: refusal {refusal} ms, order visible {visible} ms, push {push} ms",
-  step_early: "rush links are issued two minutes before the opening; please stay on this page", step_path: "got a rush link", step_wait: "waiting for the opening", step_rush: "sent the attempt", step_line: "number {n} in line", step_next: "in line, your order is being written", step_pay: "open the page to pay", step_reserved: "reserved",
+  step_early: "rush links are issued two minutes before the opening; please stay on this page", step_path: "got a rush link", step_wait: "waiting for the opening", step_rush: "sent the attempt", step_line: "number {n} in line", step_next: "in line, your order is being written", step_pay: "open the page to pay", step_reserved: "reserved", step_returned: "units are back, try again",
   step_pending_payment: "order written, please pay", step_paid: "paid", step_completed: "order completed", step_closed: "order closed", step_refused: "no luck",
   step_refunding: "being refunded", step_refunded: "refunded", step_refund_failed: "the refund failed; the shop will handle it",
   reason_duplicate: "you have an order for this item", reason_shortfall: "nothing was left", reason_interrupted: "a system failure interrupted the sale and your place was lost", "reason_not-available": "not available to you", reason_timeout: "not paid in time", reason_canceled: "canceled",
@@ -60,7 +60,8 @@ const en = {
 };
 // What can be done about a refusal, by code; the server's title says what happened.
 const next = {
-  "all-held": ["可稍后再抢。", "Try again in a while."],
+  "all-held": ["有商品释放时会在此提示。", "This page says when units come back."],
+  "cooling-down": ["请先支付已有订单，或稍后再来。", "The pause grows with each unpaid order."],
   "sold-out": ["每一件都已付款。", "Every unit is paid for."],
   "not-enough": ["请减少数量。", "Ask for fewer."],
   "already-bought": ["请查看您的订单。", "Your order:"],

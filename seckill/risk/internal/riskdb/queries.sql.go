@@ -13,7 +13,7 @@ import (
 )
 
 const activeRules = `-- name: ActiveRules :many
-SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp() ORDER BY id LIMIT $1
+SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp() ORDER BY id LIMIT $1
 `
 
 func (q *Queries) ActiveRules(ctx context.Context, atMost int32) ([]RiskRule, error) {
@@ -34,6 +34,7 @@ func (q *Queries) ActiveRules(ctx context.Context, atMost int32) ([]RiskRule, er
 			&i.Amount,
 			&i.Note,
 			&i.ExpiresAt,
+			&i.DryRunUntil,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -168,10 +169,10 @@ func (q *Queries) InsertDecisions(ctx context.Context, arg InsertDecisionsParams
 }
 
 const insertRule = `-- name: InsertRule :one
-INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at)
-SELECT $1, $2, $3, $4, $5, $6, $7
-WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < $8::int
-RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at
+INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8
+WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < $9::int
+RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at
 `
 
 type InsertRuleParams struct {
@@ -182,6 +183,7 @@ type InsertRuleParams struct {
 	Amount        float64
 	Note          string
 	ExpiresAt     *time.Time
+	DryRunUntil   *time.Time
 	AtMost        int32
 }
 
@@ -195,6 +197,7 @@ func (q *Queries) InsertRule(ctx context.Context, arg InsertRuleParams) (RiskRul
 		arg.Amount,
 		arg.Note,
 		arg.ExpiresAt,
+		arg.DryRunUntil,
 		arg.AtMost,
 	)
 	var i RiskRule
@@ -207,6 +210,7 @@ func (q *Queries) InsertRule(ctx context.Context, arg InsertRuleParams) (RiskRul
 		&i.Amount,
 		&i.Note,
 		&i.ExpiresAt,
+		&i.DryRunUntil,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -245,19 +249,20 @@ func (q *Queries) PutClaimOrders(ctx context.Context, arg PutClaimOrdersParams) 
 }
 
 const putHolds = `-- name: PutHolds :exec
-INSERT INTO risk.holds (order_no, user_id, item_id, reason, closed_at)
-SELECT e.no, e.usr, e.item, e.reason, e.at
+INSERT INTO risk.holds (order_no, user_id, item_id, activity_id, reason, closed_at)
+SELECT e.no, e.usr, e.item, e.activity, e.reason, e.at
 FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::bigint[]) AS usr, unnest($3::bigint[]) AS item,
-             unnest($4::text[]) AS reason, unnest($5::timestamptz[]) AS at) e
+             unnest($4::bigint[]) AS activity, unnest($5::text[]) AS reason, unnest($6::timestamptz[]) AS at) e
 ORDER BY e.no ON CONFLICT DO NOTHING
 `
 
 type PutHoldsParams struct {
-	OrderNos []ids.ID
-	Users    []int64
-	Items    []int64
-	Reasons  []string
-	At       []time.Time
+	OrderNos   []ids.ID
+	Users      []int64
+	Items      []int64
+	Activities []int64
+	Reasons    []string
+	At         []time.Time
 }
 
 func (q *Queries) PutHolds(ctx context.Context, arg PutHoldsParams) error {
@@ -265,6 +270,7 @@ func (q *Queries) PutHolds(ctx context.Context, arg PutHoldsParams) error {
 		arg.OrderNos,
 		arg.Users,
 		arg.Items,
+		arg.Activities,
 		arg.Reasons,
 		arg.At,
 	)
@@ -383,7 +389,7 @@ func (q *Queries) RemoveOldHolds(ctx context.Context, arg RemoveOldHoldsParams) 
 }
 
 const removeRule = `-- name: RemoveRule :one
-DELETE FROM risk.rules WHERE id = $1 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at
+DELETE FROM risk.rules WHERE id = $1 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at
 `
 
 // Its marks are deleted with it.
@@ -399,6 +405,7 @@ func (q *Queries) RemoveRule(ctx context.Context, id int64) (RiskRule, error) {
 		&i.Amount,
 		&i.Note,
 		&i.ExpiresAt,
+		&i.DryRunUntil,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -417,7 +424,7 @@ func (q *Queries) RuleExists(ctx context.Context, id int64) (bool, error) {
 }
 
 const rules = `-- name: Rules :many
-SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at FROM risk.rules WHERE $1::bigint = 0 OR id < $1 ORDER BY id DESC LIMIT $2
+SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at FROM risk.rules WHERE $1::bigint = 0 OR id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type RulesParams struct {
@@ -443,6 +450,7 @@ func (q *Queries) Rules(ctx context.Context, arg RulesParams) ([]RiskRule, error
 			&i.Amount,
 			&i.Note,
 			&i.ExpiresAt,
+			&i.DryRunUntil,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -496,6 +504,53 @@ func (q *Queries) TakeClaim(ctx context.Context, arg TakeClaimParams) (int64, er
 	return activity_id, err
 }
 
+const unpaid = `-- name: Unpaid :many
+SELECT h.user_id, h.activity_id, count(*) AS closings, max(h.closed_at)::timestamptz AS latest FROM risk.holds h
+WHERE h.closed_at > clock_timestamp() - $1::interval
+  AND (h.user_id, h.activity_id) IN (SELECT n.user_id, n.activity_id FROM risk.holds n WHERE n.noted_at > clock_timestamp() - $2::interval)
+GROUP BY 1, 2 ORDER BY 4 DESC LIMIT $3
+`
+
+type UnpaidParams struct {
+	Period time.Duration
+	Since  time.Duration
+	AtMost int32
+}
+
+type UnpaidRow struct {
+	UserID     int64
+	ActivityID int64
+	Closings   int64
+	Latest     time.Time
+}
+
+// Per user and activity, the unpaid closings of the last period, for the users of whom something was written
+// since; the latest first.
+func (q *Queries) Unpaid(ctx context.Context, arg UnpaidParams) ([]UnpaidRow, error) {
+	rows, err := q.db.Query(ctx, unpaid, arg.Period, arg.Since, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnpaidRow
+	for rows.Next() {
+		var i UnpaidRow
+		if err := rows.Scan(
+			&i.UserID,
+			&i.ActivityID,
+			&i.Closings,
+			&i.Latest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const unpaidHits = `-- name: UnpaidHits :many
 SELECT user_id, count(*) AS count, ((array_agg(closed_at ORDER BY closed_at DESC))[$1::int] + $2::interval)::timestamptz AS until
 FROM risk.holds
@@ -545,8 +600,8 @@ func (q *Queries) UnpaidHits(ctx context.Context, arg UnpaidHitsParams) ([]Unpai
 
 const updateRule = `-- name: UpdateRule :one
 UPDATE risk.rules SET threshold = $1, window_seconds = $2, action = $3, amount = $4, note = $5,
-    expires_at = $6, updated_at = clock_timestamp()
-WHERE id = $7 AND kind = $8 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at
+    expires_at = $6, dry_run_until = $7, updated_at = clock_timestamp()
+WHERE id = $8 AND kind = $9 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at
 `
 
 type UpdateRuleParams struct {
@@ -556,6 +611,7 @@ type UpdateRuleParams struct {
 	Amount        float64
 	Note          string
 	ExpiresAt     *time.Time
+	DryRunUntil   *time.Time
 	ID            int64
 	Kind          string
 }
@@ -569,6 +625,7 @@ func (q *Queries) UpdateRule(ctx context.Context, arg UpdateRuleParams) (RiskRul
 		arg.Amount,
 		arg.Note,
 		arg.ExpiresAt,
+		arg.DryRunUntil,
 		arg.ID,
 		arg.Kind,
 	)
@@ -582,6 +639,7 @@ func (q *Queries) UpdateRule(ctx context.Context, arg UpdateRuleParams) (RiskRul
 		&i.Amount,
 		&i.Note,
 		&i.ExpiresAt,
+		&i.DryRunUntil,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)

@@ -1,0 +1,76 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"stampede/inventory/inventoryevent"
+)
+
+// broadcasts calls its listener with the payloads that a test sends.
+type broadcasts chan []byte
+
+func (b broadcasts) OnBroadcast(subject string, fn func([]byte)) (stop func(), err error) {
+	if subject != inventoryevent.SubjectReturned {
+		return func() {}, nil
+	}
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case data := <-b:
+				fn(data)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done) }, nil
+}
+
+func TestReturnedUnitsAreAnnouncedToEverySocket(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	news := make(broadcasts)
+	b.service.deps.Broadcasts, b.service.returnedEvery = news, 10*time.Millisecond
+	first, second := b.connect(t, 1), b.connect(t, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- b.service.announceReturned(ctx) }()
+	raw, err := json.Marshal(inventoryevent.Returned{ItemID: 42, Epoch: 1, Rel: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	news <- []byte(`{`) // is ignored
+	news <- raw
+	within, done := context.WithTimeout(t.Context(), 30*time.Second)
+	defer done()
+	for _, conn := range []*websocket.Conn{first, second} {
+		if _, message, err := conn.Read(within); err != nil || string(message) != `{"type":"returned","items":["42"]}` {
+			t.Errorf("%s, %v", message, err)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// What does not fit in a message takes no memory.
+func TestReturnedItemsAreBounded(t *testing.T) {
+	t.Parallel()
+	var r returned
+	for id := range int64(3 * mostReturned) {
+		r.add(id)
+	}
+	if n := len(r.take()); n != mostReturned {
+		t.Errorf("%d items in a message", n)
+	}
+	if n := len(r.take()); n != 0 {
+		t.Errorf("%d items again", n)
+	}
+}

@@ -1,0 +1,122 @@
+package risk
+
+import (
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
+	"stampede/seckill/rush"
+)
+
+func withPause(set *Settings, _ *Deps) { set.UnpaidPause = time.Minute }
+
+// A pause is per user and activity, grows with each unpaid closing, and is the
+// same on every instance and after a restart.
+func TestUnpaidClosingsPauseTheirUser(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item, other := y.activity("sale", false), y.activity("another sale", false)
+	i := y.instance(withPause)
+	for _, c := range []struct {
+		user, closings int64
+		pause          time.Duration
+	}{{1, 1, time.Minute}, {2, 2, 4 * time.Minute}, {3, 3, 16 * time.Minute}, {4, 9, 24 * time.Hour}} {
+		i.unpaid(c.user, item, int(c.closings))
+		again := y.instance(withPause)
+		a := again.applicant(c.user, item)
+		err := again.Door(t.Context(), a)
+		requireFault(t, "a path during the pause", err, "cooling-down")
+		if wait := fault.From(err).RetryAfter; wait > c.pause || wait < c.pause-30*time.Second {
+			t.Errorf("after %d closings the pause is %s, want %s", c.closings, wait, c.pause)
+		}
+		if counts(err) {
+			t.Error("a pause counts as a refusal for the rules")
+		}
+		if wait := again.Paused(c.user, item.ActivityID, a.Now); wait == 0 {
+			t.Error("a rush with a path issued before is not refused")
+		}
+		requireFault(t, "another activity", again.Door(t.Context(), again.applicant(c.user, other)), "")
+	}
+	requireFault(t, "another user", i.Door(t.Context(), i.applicant(9, item)), "")
+}
+
+func TestPausedAllocatesNothing(t *testing.T) {
+	s := &Service{unpaid: unpaid{of: map[taking]closings{{1, 2}: {count: 1}}}}
+	s.unpaid.some.Store(true)
+	now := time.Now()
+	if n := testing.AllocsPerRun(100, func() { s.Paused(1, 2, now); s.Paused(3, 2, now) }); n != 0 {
+		t.Errorf("%v allocations for a rush", n)
+	}
+}
+
+func TestPauseEndsInAShorterWindow(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item := y.activity("sale", false)
+	y.instance(withPause).unpaid(1, item, 2)
+	i := y.instance(withPause)
+	after := func(pause time.Duration) *rush.Applicant {
+		a := i.applicant(1, item)
+		a.Now = a.Now.Add(pause)
+		return a
+	}
+	requireFault(t, "just before the end", i.Door(t.Context(), after(3*time.Minute)), "cooling-down")
+	a := after(5 * time.Minute)
+	requireFault(t, "after it", i.Door(t.Context(), a), "")
+	requireEqual(t, "time to pay", a.PayWithin, item.PayWindow/4)
+	free := *item
+	free.Unlimited = true
+	a = i.applicant(1, &free)
+	requireFault(t, "an item without a limited stock", i.Door(t.Context(), a), "")
+	requireEqual(t, "time to pay", a.PayWithin, item.PayWindow)
+}
+
+// A running instance hears of a closing, and forgets one that was paid after all
+// when it reads all of them again.
+func TestPausesFollowTheOrders(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item := y.activity("sale", false)
+	i, other := y.instance(withPause), y.instance(withPause)
+	other.work()
+	i.unpaid(1, item, 1)
+	pgtest.Eventually(t, inForce, func() bool { return other.Paused(1, item.ActivityID, time.Now()) > 0 }, "the other instance to pause the user")
+	o := order(1, item, [16]byte{}, orderevent.StatusPaid, 3)
+	if err := y.db.QueryRow(t.Context(), `SELECT order_no FROM risk.holds`).Scan(&o.No); err != nil {
+		t.Fatal(err)
+	}
+	i.tell(orderevent.SubjectPaid, o)
+	i.refresh()
+	requireFault(t, "paid after all", i.Door(t.Context(), i.applicant(1, item)), "")
+}
+
+// A rule in its dry run restricts no user and records whom it would have
+// restricted. A new shop begins with such rules.
+func TestDryRunOfARule(t *testing.T) {
+	t.Parallel()
+	var defaults, dry int
+	if err := pgtest.DB(t).QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE kind = 'unpaid_holds' AND dry_run_until > clock_timestamp() + interval '6 days') FROM risk.rules`).
+		Scan(&defaults, &dry); err != nil || defaults != 2 || dry != 2 {
+		t.Errorf("a new shop has %d rules, %d of them in a dry run; %v", defaults, dry, err)
+	}
+	y := setup(t)
+	item := y.activity("sale", false)
+	i := y.instance()
+	stop := i.work()
+	id := i.addRule(`{"kind":"unpaid_holds","threshold":1,"action":"none","dry_run_until":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`)
+	i.unpaid(1, item, 1)
+	requireFault(t, "during the dry run", i.Door(t.Context(), i.applicant(1, item)), "")
+	after := i.applicant(1, item)
+	after.Now = after.Now.Add(2 * time.Hour)
+	requireFault(t, "after it", i.Door(t.Context(), after), "not-available")
+	stop()
+	_, doc := i.call(auth.Viewer, "GET", "/decisions?rule_id="+id, "")
+	var results []any
+	for _, d := range doc["data"].([]any) { //nolint:errcheck,forcetypeassert // a list, or the test is broken
+		results = append(results, d.(map[string]any)["result"]) //nolint:errcheck,forcetypeassert // likewise
+	}
+	requireEqual(t, "decisions", results, []any{"refused", "dry-run"})
+}
