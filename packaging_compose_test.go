@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestPackagingCompose(t *testing.T) {
@@ -84,7 +85,7 @@ func TestPackagingComposeOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "stampede "+said[1])
-	cmd.Env = []string{"PATH=" + filepath.Dir(program), "STAMPEDE_SIGNING_KEY=" + testKey}
+	cmd.Env = []string{"PATH=" + filepath.Dir(program), "STAMPEDE_SIGNING_KEY=" + testKey, "STAMPEDE_DATABASE_URL=" + pgtest.DatabaseURL(t)}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", said[0], err, out)
