@@ -170,41 +170,31 @@ func (c *comparison) users(ctx context.Context, pairs []string) error {
 
 // holds compares a chunk of the grants that wait for their order row.
 func (c *comparison) holds(ctx context.Context, pairs []string) error {
-	open := make(map[ids.ID]openHold, len(pairs)/2)
-	nos := make([]ids.ID, 0, len(pairs)/2)
-	for i := 0; i < len(pairs); i += 2 {
-		no, err := ids.Parse(pairs[i])
-		if err != nil {
-			return fmt.Errorf("inventory: hold of item %d: %w", c.item.ID, err)
-		}
-		h, err := parseOpenHold(pairs[i+1])
+	holds := make([]StaleHold, len(pairs)/2)
+	user := make(map[ids.ID]int64, len(holds))
+	for i := range holds {
+		h, _, err := readHold(c.item, c.epoch, pairs[2*i], pairs[2*i+1])
 		if err != nil {
 			return err
 		}
-		open[no], nos = h, append(nos, no)
+		holds[i], user[h.No] = h, h.User
 	}
-	c.atRest = c.atRest && len(nos) == 0
-	status, err := c.s.deps.Books.Statuses(ctx, nos)
+	c.atRest = c.atRest && len(holds) == 0
+	open, status, err := c.s.CloseWritten(ctx, c.item, holds)
 	if err != nil {
-		return fmt.Errorf("inventory: read orders of item %d: %w", c.item.ID, err)
-	}
-	var hints []hint
-	var written []ids.ID
-	var unknown []suspect
-	for no, h := range open {
-		switch is := status[no]; {
-		case is == "":
-			unknown = append(unknown, suspect{no: no, user: h.user})
-		case ended(is):
-			hints = append(hints, hint{no: no, user: h.user, epoch: c.epoch, status: is})
-		default:
-			written = append(written, no)
-		}
-	}
-	if err := errors.Join(c.apply(ctx, hints), c.suspect(ctx, unknown)); err != nil || len(written) == 0 {
 		return err
 	}
-	return c.s.Persisted(ctx, c.item, c.epoch, written)
+	var hints []hint
+	for no, is := range status {
+		if ended(is) {
+			hints = append(hints, hint{no: no, user: user[no], epoch: c.epoch, status: is})
+		}
+	}
+	unknown := make([]suspect, len(open))
+	for i, h := range open {
+		unknown[i] = suspect{no: h.No, user: h.User}
+	}
+	return errors.Join(c.apply(ctx, hints), c.suspect(ctx, unknown))
 }
 
 // buyers compares a chunk of the activity's buyers.

@@ -181,16 +181,52 @@ func (s *Service) StaleHolds(ctx context.Context, item Item, olderThan time.Dura
 // Redis made each, to each until it returns false.
 func (s *Service) openHolds(ctx context.Context, item Item, epoch int64, each func(h StaleHold, at time.Time) (bool, error)) error {
 	return s.scan(ctx, item.holdsKey(epoch), func(field, value string) (bool, error) {
-		h, err := parseOpenHold(value)
+		h, at, err := readHold(item, epoch, field, value)
 		if err != nil {
 			return false, err
 		}
-		no, err := ids.Parse(field)
-		if err != nil {
-			return false, fmt.Errorf("inventory: hold of item %d: %w", item.ID, err)
-		}
-		return each(StaleHold{No: no, User: h.user, Quantity: h.quantity, PayWithin: h.within, Seq: h.seq, Epoch: epoch}, h.at)
+		return each(h, at)
 	})
+}
+
+// readHold reads an entry of the holds hash, and when Redis made the grant.
+func readHold(item Item, epoch int64, field, value string) (StaleHold, time.Time, error) {
+	h, err := parseOpenHold(value)
+	if err != nil {
+		return StaleHold{}, time.Time{}, err
+	}
+	no, err := ids.Parse(field)
+	if err != nil {
+		return StaleHold{}, time.Time{}, fmt.Errorf("inventory: hold of item %d: %w", item.ID, err)
+	}
+	return StaleHold{No: no, User: h.user, Quantity: h.quantity, PayWithin: h.within, Seq: h.seq, Epoch: epoch}, h.at, nil
+}
+
+// CloseWritten closes the holds of one epoch whose order row is written, whatever
+// its status. It returns the others, in a part of holds' array, and the statuses.
+func (s *Service) CloseWritten(ctx context.Context, item Item, holds []StaleHold) (open []StaleHold, status map[ids.ID]string, err error) {
+	if len(holds) == 0 {
+		return nil, nil, nil
+	}
+	nos, epoch := make([]ids.ID, len(holds)), holds[0].Epoch
+	for i, h := range holds {
+		nos[i] = h.No
+	}
+	if status, err = s.deps.Books.Statuses(ctx, nos); err != nil {
+		return nil, nil, fmt.Errorf("inventory: read orders of item %d: %w", item.ID, err)
+	}
+	written, open := nos[:0], holds[:0]
+	for _, h := range holds {
+		if _, ok := status[h.No]; ok {
+			written = append(written, h.No)
+		} else {
+			open = append(open, h)
+		}
+	}
+	if len(written) == 0 {
+		return open, status, nil
+	}
+	return open, status, s.Persisted(ctx, item, epoch, written)
 }
 
 // Ended returns numbers of the item that have ended, as long as their paths may

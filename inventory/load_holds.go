@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"stampede/platform/base/ids"
 )
 
 // settleRounds is how often a Load publishes a hold again whose grant has left
@@ -60,28 +58,11 @@ func (s *Service) settleOnce(ctx context.Context, item Item, epoch int64, publis
 	settle := func() error {
 		// A Load that follows this one waits as long for what it publishes.
 		by := time.Now().Add(s.cfg.PublishDeadline)
-		nos := make([]ids.ID, len(chunk))
-		for i, h := range chunk {
-			nos[i] = h.No
-		}
-		known, err := s.deps.Books.Statuses(ctx, nos)
+		open, _, err := s.CloseWritten(ctx, item, chunk)
 		if err != nil {
 			return err
 		}
-		written, open := nos[:0], chunk[:0]
-		for _, h := range chunk {
-			if _, ok := known[h.No]; ok {
-				written = append(written, h.No)
-			} else {
-				open = append(open, h)
-			}
-		}
 		chunk = chunk[:0]
-		if len(written) > 0 {
-			if err := s.Persisted(ctx, item, epoch, written); err != nil {
-				return err
-			}
-		}
 		left += len(open)
 		if len(open) == 0 || !publish {
 			return nil

@@ -24,7 +24,7 @@ type stock interface {
 	Ended(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]ids.ID, error)
 	Hold(ctx context.Context, item inventory.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error)
 	StaleHolds(ctx context.Context, item inventory.Item, olderThan time.Duration, limit int) ([]inventory.StaleHold, error)
-	Persisted(ctx context.Context, item inventory.Item, epoch int64, nos []ids.ID) error
+	CloseWritten(ctx context.Context, item inventory.Item, holds []inventory.StaleHold) (open []inventory.StaleHold, status map[ids.ID]string, err error)
 }
 
 // grantStream is what lanes and the sweeper use of the bus.

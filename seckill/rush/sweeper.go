@@ -27,7 +27,6 @@ import (
 type sweeper struct {
 	cfg       Config
 	db        *pgxpool.Pool
-	orders    Orders
 	catalogue *catalogue.Catalogue
 	stock     stock
 	bus       grantStream
@@ -56,7 +55,7 @@ const (
 
 func newSweeper(cfg Config, deps Deps, st stock, stream grantStream, m *metrics) *sweeper {
 	return &sweeper{
-		cfg: cfg, db: deps.DB, orders: deps.Orders, catalogue: deps.Catalogue, stock: st, bus: stream,
+		cfg: cfg, db: deps.DB, catalogue: deps.Catalogue, stock: st, bus: stream,
 		again: republisher{stream, m, deps.Log}, metrics: m, log: deps.Log, holder: ids.New().String(), quiet: rate.Sometimes{Interval: time.Second},
 	}
 }

@@ -1,7 +1,6 @@
 package rush
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,24 +51,14 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 	if err != nil {
 		return err
 	}
-	nos := make([]ids.ID, len(stale))
-	for i, h := range stale {
-		nos[i] = h.No
-	}
-	known, err := s.orders.Statuses(ctx, nos)
+	open, _, err := s.stock.CloseWritten(ctx, item.Stock(), stale)
 	if err != nil {
-		return fmt.Errorf("query orders: %w", err)
+		return fmt.Errorf("close written holds: %w", err)
 	}
-	if err := s.persisted(ctx, item, stale, known); err != nil {
-		return err
-	}
+	s.metrics.swept.WithLabelValues("persisted").Add(float64(len(stale) - len(open)))
 
 	var fresh, lost, stuck []inventory.StaleHold
-	for _, h := range stale {
-		if _, ok := known[h.No]; ok {
-			delete(notes, h.No)
-			continue
-		}
+	for _, h := range open {
 		n := notes[h.No]
 		switch {
 		case n == nil:
@@ -91,7 +80,7 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 	}
 	for no, n := range notes {
 		if n.round != round {
-			delete(notes, no) // settled by another instance or the writer meanwhile
+			delete(notes, no) // written, or settled by another instance
 		}
 	}
 	return s.raiseAlarm(ctx, item, stuck)
@@ -124,23 +113,6 @@ func (s *sweeper) done(ctx context.Context, item *catalogue.Item, notes map[ids.
 	return done, nil
 }
 
-// persisted marks the holds whose order row was found.
-func (s *sweeper) persisted(ctx context.Context, item *catalogue.Item, stale []inventory.StaleHold, known map[ids.ID]string) error {
-	byEpoch := make(map[int64][]ids.ID)
-	for _, h := range stale {
-		if _, ok := known[h.No]; ok {
-			byEpoch[h.Epoch] = append(byEpoch[h.Epoch], h.No)
-		}
-	}
-	for epoch, nos := range byEpoch {
-		if err := s.stock.Persisted(ctx, item.Stock(), epoch, nos); err != nil {
-			return fmt.Errorf("mark holds persisted: %w", err)
-		}
-		s.metrics.swept.WithLabelValues("persisted").Add(float64(len(nos)))
-	}
-	return nil
-}
-
 // distinct drops repetitions: Redis may return a hold twice while the hash grows.
 func distinct(stale []inventory.StaleHold) []inventory.StaleHold {
 	seen := make(map[ids.ID]bool, len(stale))
@@ -155,17 +127,10 @@ func distinct(stale []inventory.StaleHold) []inventory.StaleHold {
 // row, until the deadline that started before they were read: a Load waits as
 // long for them. The rest is read again in the next round.
 func (s *sweeper) republish(ctx context.Context, item *catalogue.Item, lost []inventory.StaleHold, notes map[ids.ID]*note, by time.Time) error {
-	// A message has one epoch. Nearly always there is only one.
-	slices.SortStableFunc(lost, func(a, b inventory.StaleHold) int { return cmp.Compare(a.Epoch, b.Epoch) })
-	for len(lost) > 0 {
-		n := 1
-		for n < len(lost) && n < inventory.MaxBatch && lost[n].Epoch == lost[0].Epoch {
-			n++
-		}
-		if err := s.republishBatch(ctx, item, lost[:n], notes, by); err != nil {
+	for batch := range slices.Chunk(lost, inventory.MaxBatch) { // of one epoch, as StaleHolds returns them
+		if err := s.republishBatch(ctx, item, batch, notes, by); err != nil {
 			return err
 		}
-		lost = lost[n:]
 	}
 	return nil
 }
