@@ -163,15 +163,15 @@ func TestRushGoesThroughTheDoor(t *testing.T) {
 		code int
 		says string
 	}{
-		"with work":          {askingSale{human: "pow", opensIn: time.Second}, 0, "proofs of work            20  of 16 bits"},
-		"with a reservation": {askingSale{human: "pow", reserve: true, opensIn: 10 * time.Second}, 0, "reserved                  20"},
+		"with work":          {askingSale{human: "pow", opensIn: time.Second}, 0, "proofs of work             6  of 16 bits"},
+		"with a reservation": {askingSale{human: "pow", reserve: true, opensIn: 10 * time.Second}, 0, "reserved                   6"},
 		"with a slide":       {askingSale{human: "slide"}, 1, "a check of kind slide, which a program cannot pass"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting for an opening
 			var out, errs bytes.Buffer
 			code := run(t.Context(), []string{
-				"rush", "--item=" + in.planAsked(t, c.sale), "--shoppers=20", "--conns=16", "--sockets=0", "--pay=50%", "--url=" + in.url, "--signing-key=" + testKey,
+				"rush", "--item=" + in.planAsked(t, c.sale), "--shoppers=6", "--conns=16", "--sockets=0", "--pay=50%", "--url=" + in.url, "--signing-key=" + testKey,
 				"--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir(),
 			}, &out, &errs)
 			if code != c.code || !strings.Contains(out.String()+errs.String(), c.says) {

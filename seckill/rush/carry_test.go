@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
@@ -33,7 +34,7 @@ func TestLoadPublishesGrantsWhoseMessagesWereLost(t *testing.T) {
 
 	y.Bus = bustest.Open(t)
 	y.otherRun()
-	y.Stock = y.NewStock()
+	y.Stock = y.NewStock(func(c *inventory.Config) { c.SingleInstance, c.PublishDeadline = true, time.Minute })
 	after := y.instance([]*catalogue.Item{it})
 	y.Write()
 	y.Load(it)
