@@ -7,10 +7,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -87,5 +90,75 @@ func TestAttackIdleSockets(t *testing.T) {
 	}
 	if open > most {
 		t.Errorf("%d idle connections are open, at most %d connections may be", open, most)
+	}
+}
+
+// TestAttackPlaces plays many more slow clients than the server has places. Shoppers
+// and operators are served nevertheless.
+func TestAttackPlaces(t *testing.T) {
+	t.Parallel()
+	in := attacked{serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--max-in-flight=8", "--max-concurrent=4")}
+	shopper, operator := mint(t, 1, auth.Shopper), mint(t, 2, auth.Operator)
+	const many = 16
+	half := func(path, token string) string {
+		return "POST " + path + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token +
+			"\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+	}
+	for range many {
+		// The document has some 300 kB; a connection's buffers hold a few of them.
+		in.hostile(t, strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+		in.hostile(t, strings.Repeat("GET /api/v1/admin/alarms HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+		in.hostile(t, half("/api/v1/auth/login", "none"))
+		in.hostile(t, half("/api/v1/items/1/rush-path", shopper))
+		in.hostile(t, half("/api/v1/payments/sandbox/notify", "none"))
+	}
+	for range 3 {
+		for _, honest := range []struct {
+			method, path, token, body string
+			want                      int
+		}{
+			{http.MethodGet, "/", "", "", http.StatusOK},
+			{http.MethodGet, "/api/v1/sessions", "", "", http.StatusOK},
+			{http.MethodGet, "/api/v1/admin/alarms", operator, "", http.StatusOK},
+			{http.MethodGet, "/api/v1/orders", shopper, "", http.StatusOK},
+			{http.MethodPost, "/api/v1/auth/login", "", `{"phone":"13800138000","password":"not this one"}`, http.StatusUnauthorized},
+			{http.MethodPost, "/api/v1/items/1/rush-path", shopper, `{"quantity":1}`, http.StatusNotFound},
+		} {
+			if status, said := in.honest(t, honest.method, in.url+honest.path, honest.token, honest.body); status != honest.want {
+				t.Errorf("%s %s: %d %.300s", honest.method, honest.path, status, said)
+			}
+		}
+	}
+}
+
+// TestAttackEverNewKeys starts payments with a new Idempotency-Key each, and reads
+// order lists: a user's requests are limited, another's are not.
+func TestAttackEverNewKeys(t *testing.T) {
+	t.Parallel()
+	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t))
+	hostile, honest := mint(t, 1, auth.Shopper), mint(t, 2, auth.Shopper)
+	no := ids.NewFor(1).String()
+	for path, call := range map[string]func(token string, i int) int{
+		"payments": func(token string, i int) int {
+			status, _, _ := exchange(t, http.MethodPost, in.url+"/api/v1/orders/"+no+"/payments", token, `{}`, "Idempotency-Key", strconv.Itoa(i))
+			return status
+		},
+		"order lists": func(token string, _ int) int {
+			status, _, _ := exchange(t, http.MethodGet, in.url+"/api/v1/orders", token, "")
+			return status
+		},
+	} {
+		refused := 0
+		for i := range 60 {
+			if call(hostile, i) == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Errorf("%s: 60 requests of one user at once were answered", path)
+		}
+		if status := call(honest, 0); status == http.StatusTooManyRequests {
+			t.Errorf("%s: another user is refused too", path)
+		}
 	}
 }

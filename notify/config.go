@@ -22,6 +22,9 @@ const authTimeout = 5 * time.Second
 // offer a valid token with the handshake, as browsers do, need no such place.
 const maxUnnamed = 1000
 
+// unnamedOfAddress is the part of these that one address gets at most: one in four.
+const unnamedOfAddress = 4
+
 // Config is the settings plus values that only tests change.
 type Config struct {
 	Settings

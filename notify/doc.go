@@ -16,7 +16,7 @@
 //     event stream each open socket is closed with 1013.
 //   - One user holds at most [Config.MaxPerUser] sockets on an instance.
 //   - At most 1,000 connections without a valid token exist at a time, for 10 s
-//     each.
+//     each, and at most 250 of one address.
 //   - A push about an order goes to its owner only.
 //   - A socket ends with its token: closed with 1008 within a second after a
 //     revocation and within 20 s after the token's expiry. Its client reconnects with

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -37,11 +36,10 @@ type Deps struct {
 
 // Service pushes changes of shoppers' orders.
 type Service struct {
-	cfg  Config
-	deps Deps
-	hub  *hub
-	// unnamed counts the connections that have shown no valid token.
-	unnamed  atomic.Int64
+	cfg      Config
+	deps     Deps
+	hub      *hub
+	unnamed  unnamed
 	returned returned
 	// returnedEvery is the constant; tests shorten it.
 	returnedEvery time.Duration
@@ -62,7 +60,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		pushed:  auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
 		slow:    auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
 	}
-	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m), gap: make(chan struct{}, 1), returnedEvery: returnedEvery}, nil
+	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m), unnamed: unnamed{most: cfg.MaxUnnamed, of: map[string]int64{}}, gap: make(chan struct{}, 1), returnedEvery: returnedEvery}, nil
 }
 
 // message is what a client receives.

@@ -45,13 +45,14 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 // was refused or the connection closed. It checks the token after the upgrade,
 // because the token may come as the first message.
 func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
+	client := httpx.ClientAddr(r.Context())
 	_, offered := offeredToken(r)
 	if named := offered || auth.From(r.Context()).UserID != 0; !named {
-		if !s.enterUnnamed() {
+		if !s.unnamed.enter(client) {
 			httpx.WriteProblem(w, r, errUnnamed)
 			return nil
 		}
-		defer s.unnamed.Add(-1)
+		defer s.unnamed.leave(client)
 	}
 	conn, err := websocket.Accept(&problems{ResponseWriter: w, request: r}, r, &websocket.AcceptOptions{
 		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.OriginPatterns,
@@ -69,11 +70,11 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 			return nil
 		}
 		if offered {
-			if !s.enterUnnamed() {
+			if !s.unnamed.enter(client) {
 				_ = conn.CloseNow() // without the reason, which the client may take 5 s to acknowledge
 				return nil
 			}
-			defer s.unnamed.Add(-1)
+			defer s.unnamed.leave(client)
 		}
 		refuseToken(conn)
 		return nil
@@ -94,17 +95,6 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 		return nil
 	}
 	return sock
-}
-
-// enterUnnamed takes one of the places for connections without a valid token,
-// which no bound per user covers; false if there is none. The caller gives it
-// back.
-func (s *Service) enterUnnamed() bool {
-	if s.unnamed.Add(1) <= s.cfg.MaxUnnamed {
-		return true
-	}
-	s.unnamed.Add(-1)
-	return false
 }
 
 // authenticate reads the token from the Authorization header, the subprotocol

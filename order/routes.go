@@ -28,7 +28,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Problems: map[int]string{http.StatusNotFound: "not-entered, not-found", http.StatusServiceUnavailable: "unknown"},
 	}, s.follow)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/orders", ID: "list-orders", Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
+		Method: http.MethodGet, Path: "/api/v1/orders", ID: "list-orders", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary:  "Your orders, newest first",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.listOwn)

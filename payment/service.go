@@ -91,7 +91,7 @@ func (s *Service) Window() (shortest time.Duration, canPay bool) {
 // Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Start paying: where to pay, and until when",
 		Description: "Send the shopper to `pay_url`. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
 			"provider closes it there first. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
@@ -101,7 +101,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 	}, s.start)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Cancel an unpaid order",
 		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
 			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, can be " +

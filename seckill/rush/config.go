@@ -30,6 +30,11 @@ func (s Settings) pathLimits() []httpx.Limit {
 	}
 }
 
+// rushLimit is what repeats enforces, for the document.
+func (s Settings) rushLimit() httpx.Limit {
+	return httpx.Limit{Rule: ratelimit.Rule{Name: "rush", Count: s.RushesPerSecond, Per: time.Second}, Of: httpx.OfUser}
+}
+
 const (
 	// PathLifetime is how long a path can be used, from the opening or from when
 	// it was issued, whichever is later; inventory remembers finished numbers for

@@ -1,8 +1,11 @@
 package httpx
 
 import (
+	"context"
 	"net/http"
 	"strings"
+
+	"stampede/platform/edge/auth"
 )
 
 // Class is how much a refusal of the request costs a shopper when the server cannot
@@ -24,31 +27,55 @@ const (
 	// Held is a connection that stays open for the client. It has separate bounds
 	// and takes no place among requests.
 	Held
+	// Static is answered from memory without any work: it takes no place either.
+	Static
 )
 
 func (c Class) String() string {
-	return [...]string{"by-rule", "critical", "normal", "sheddable", "held"}[c]
+	return [...]string{"by-rule", "critical", "normal", "sheddable", "held", "static"}[c]
 }
 
 // route is a method and a registered path pattern. The pattern is chosen by the
 // server, unlike the path itself, which the client chose.
 type route struct{ method, pattern string }
 
-// classes maps the registered routes to their classes.
-type classes map[route]Class
+// declared is what the middleware must know of a route before its handler runs.
+type declared struct {
+	class    Class
+	role     auth.Role // of Op; empty is public
+	operator bool      // for operators
+	maxBody  int64
+	load     Load
+	number   uint32 // of the route, for its rates
+	limits   []Limit
+	weigh    func(context.Context) error // refuses by the limits before the body is read; nil if there are none
+}
 
-// of returns the class of a route. GET's handler serves HEAD.
-func (known classes) of(method, pattern string) Class {
+// routes are the registered routes.
+type routes map[route]declared
+
+// add registers a route.
+func (known routes) add(method, pattern string, d declared) {
+	d.number = uint32(len(known)) + 1 //nolint:gosec // some hundred
+	known[route{method, pattern}] = d
+}
+
+// of returns what is known of a route. GET's handler serves HEAD.
+func (known routes) of(method, pattern string) declared {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	if c := known[route{method, pattern}]; c != ByRule {
-		return c
+	d := known[route{method, pattern}]
+	if d.class == ByRule {
+		d.class = Normal
+		if method == http.MethodGet && !strings.HasPrefix(pattern, "/api/") {
+			d.class = Sheddable
+		}
 	}
-	if method == http.MethodGet && !strings.HasPrefix(pattern, "/api/") {
-		return Sheddable
+	if d.maxBody == 0 {
+		d.maxBody = defaultMaxBody
 	}
-	return Normal
+	return d
 }
 
 // class returns the class that the operation is registered with.
@@ -62,9 +89,11 @@ func (op *Op) class() Class {
 // Handle registers a route without documentation by Register: a callback whose
 // signature covers the raw body, a WebSocket, a stream.
 func (rt *Router) Handle(class Class, method, pattern string, h http.HandlerFunc) {
-	rt.API.classes[route{method, pattern}] = class
+	rt.API.routes.add(method, pattern, declared{class: class})
 	rt.Mux.Method(method, pattern, h)
 }
 
 // ClassOf returns the class of a route of Mux or API.
-func (rt *Router) ClassOf(method, pattern string) Class { return rt.API.classes.of(method, pattern) }
+func (rt *Router) ClassOf(method, pattern string) Class {
+	return rt.API.routes.of(method, pattern).class
+}

@@ -67,6 +67,12 @@ func (p Proxies) trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.trusted, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
+// shared reports whether an address is that of many clients: a trusted proxy, or
+// this machine with a proxy or a load generator on it.
+func (p Proxies) shared(addr netip.Addr) bool {
+	return !addr.IsValid() || addr.IsLoopback() || p.trusts(addr)
+}
+
 // client returns the address that a request came from. Proxies append to the header,
 // so only its right end is trustworthy: it is read from the right, past the
 // addresses of trusted proxies, and the first other address is the client. The

@@ -78,7 +78,7 @@ func newConnections(bounds Connections, log *slog.Logger) *connections {
 		bounds: bounds, patient: writeTimeout, began: time.Now(), log: log,
 		all: group{members: map[*conn]struct{}{}, barren: -searchAgain}, networks: map[netip.Prefix]*group{},
 	}
-	l.exempt = func(a netip.Addr) bool { return !a.IsValid() || a.IsLoopback() || bounds.Proxies.trusts(a) }
+	l.exempt = bounds.Proxies.shared
 	l.warned.Store(int64(-warnEvery))
 	auto := promauto.With(bounds.Metrics)
 	l.evicted = auto.NewCounterVec(prometheus.CounterOpts{

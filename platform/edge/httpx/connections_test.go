@@ -17,7 +17,7 @@ import (
 )
 
 // serving starts a server with bounds, whose loopback clients count like others.
-func serving(t *testing.T, bounds Connections, h http.Handler) *Server {
+func serving(t *testing.T, bounds Connections, h http.Handler, change ...func(*connections)) *Server {
 	t.Helper()
 	s, err := Listen(t.Context(), "127.0.0.1:0", bounds, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -25,6 +25,9 @@ func serving(t *testing.T, bounds Connections, h http.Handler) *Server {
 	}
 	s.conns.exempt = func(netip.Addr) bool { return false }
 	s.conns.patient = 50 * time.Millisecond
+	for _, c := range change {
+		c(s.conns)
+	}
 	s.Serve(h)
 	t.Cleanup(func() { _ = s.srv.Close(); s.wg.Wait() })
 	return s

@@ -39,6 +39,7 @@ var problemsPage = template.Must(template.New("problems").Parse(`<!doctype html>
 // Document returns the OpenAPI 3.1 document as indented JSON with sorted keys:
 // the same bytes for the same routes, so that a committed copy can be compared.
 func (rt *Router) Document() ([]byte, error) {
+	rt.documentRates()
 	raw, err := json.Marshal(rt.API.Huma.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("httpx: encode OpenAPI: %w", err)
@@ -80,7 +81,10 @@ func (rt *Router) ServeDocs() error {
 	rt.static("/docs/start.js", "text/javascript; charset=utf-8", docsScript)
 	rt.static("/docs/problems", "text/html; charset=utf-8", problems.String())
 	files := http.StripPrefix(ui, http.FileServerFS(swagger.FS))
-	rt.Mux.Get(ui+"*", func(w http.ResponseWriter, r *http.Request) {
+	rt.Handle(Static, http.MethodGet, ui+"*", func(w http.ResponseWriter, r *http.Request) {
+		// The largest is 1.4 MB: a client that sends a hundred requests at once and
+		// reads slowly gets one.
+		w.Header().Set("Connection", "close")
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // a year, the longest that caches honor
 		files.ServeHTTP(w, r)
 	})
@@ -105,7 +109,7 @@ func uiFolder() (string, error) {
 // it, and revalidates it by its hash.
 func (rt *Router) static(path, contentType, body string) {
 	tag := fmt.Sprintf(`"%x"`, xxhash.Sum64String(body))
-	rt.Mux.Get(path, func(w http.ResponseWriter, r *http.Request) {
+	rt.Handle(Static, http.MethodGet, path, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", contentType)
 		h.Set("Cache-Control", "no-cache")

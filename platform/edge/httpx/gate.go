@@ -1,9 +1,7 @@
 package httpx
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -32,6 +30,10 @@ type Bounds struct {
 	FixedWait bool
 }
 
+// operatorPlaces are places in addition to Bounds, which only operators get: a sale
+// that shoppers overload can still be paused. A shop has some ten operators.
+const operatorPlaces = 64
+
 // tenths is each class's share of Bounds.InFlight.
 var tenths = [Held]int{Critical: 10, Normal: 8, Sheddable: 5}
 
@@ -55,10 +57,13 @@ const (
 // consists mostly of these. A free place goes to the first request in a queue that
 // fits, critical ones first.
 type gate struct {
-	bounds  Bounds  // set before serving
-	classes classes // set before serving
+	bounds Bounds // set before serving
+	routes routes // set before serving
+	rater  *rater
+	bodies bodies
 
 	mu       sync.Mutex
+	staff    int // operators in operatorPlaces
 	inFlight [Held]int
 	ofRoute  map[string]int // by pattern; bounded by the number of routes
 	lines    [Sheddable][]*waiter
@@ -74,12 +79,13 @@ type waiter struct {
 	in    chan struct{}
 }
 
-func newGate(metrics prometheus.Registerer, known classes) *gate {
+func newGate(metrics prometheus.Registerer, known routes) *gate {
 	auto := promauto.With(metrics)
-	g := &gate{classes: known, ofRoute: map[string]int{}, shed: auto.NewCounterVec(prometheus.CounterOpts{
+	g := &gate{routes: known, rater: newRater(), ofRoute: map[string]int{}, shed: auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_http_shed_total",
 		Help: "Requests refused because too many were in flight, by class: critical (callbacks and orders), normal, sheddable (browsing and operators' reads).",
 	}, []string{"class"})}
+	g.bodies.timeout, g.bodies.unbounded = bodyTimeout, Proxies{}.shared
 	for c := Critical; c < Held; c++ {
 		g.shed.WithLabelValues(c.String()) // exported from the first scrape on, so that the first rate is right
 		auto.NewGaugeFunc(prometheus.GaugeOpts{
@@ -101,50 +107,82 @@ func comeBack() time.Duration { return time.Second + rand.N(2*time.Second) } //n
 // admit is the middleware.
 func (g *gate) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pattern := chi.RouteContext(r.Context()).RoutePattern()
+		known := g.routes.of(r.Method, pattern)
+		if known.class == Static {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := g.rater.take(r.Context(), known.loadOf(r.Method), known.number); err != nil {
+			WriteProblem(w, r, err)
+			return
+		}
+		if known.class == Held {
+			next.ServeHTTP(w, r)
+			return
+		}
+		allowed := known.role != "" && authorize(r.Context(), known.role) == nil
+		operator := allowed && known.operator
+		if allowed || known.role == "" { // otherwise the handler refuses without the body
+			if known.weigh != nil {
+				if err := known.weigh(r.Context()); err != nil {
+					WriteProblem(w, r, err)
+					return
+				}
+			}
+			if err := g.bodies.first(w, r, known.maxBody, operator); err != nil {
+				g.refuse(w, r, known.class, err)
+				return
+			}
+		}
 		if g.bounds == (Bounds{}) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		route := chi.RouteContext(r.Context()).RoutePattern()
-		c := g.classes.of(r.Method, route)
-		if c == Held {
-			next.ServeHTTP(w, r)
+		leave, ok := g.place(r.Context(), known.class, pattern, operator)
+		if !ok {
+			g.refuse(w, r, known.class, errOverloaded.After(comeBack()))
 			return
 		}
-		if c == Critical {
-			bodyFirst(r)
-		}
-		if !g.enter(r.Context(), c, route) {
-			g.shed.WithLabelValues(c.String()).Inc()
-			WriteProblem(w, r, errOverloaded.After(comeBack()))
-			return
-		}
-		defer g.leave(c, route)
-		next.ServeHTTP(w, r)
+		answer := holdAnswer(w, leave)
+		defer answer.drop()
+		next.ServeHTTP(answer, r)
+		answer.send()
 	})
 }
 
-// bodyFirst reads up to the route's maximum body into memory before the request gets
-// a place: otherwise some hundred connections that send slowly would hold the places
-// that callbacks need. The handler deals with a longer or failed body.
-func bodyFirst(r *http.Request) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return
-	}
-	start, err := io.ReadAll(io.LimitReader(r.Body, defaultMaxBody+1))
-	rest := io.Reader(r.Body)
-	if err != nil {
-		rest = failing{err}
-	}
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(start), rest), r.Body}
+func (g *gate) refuse(w http.ResponseWriter, r *http.Request, c Class, err error) {
+	g.shed.WithLabelValues(c.String()).Inc()
+	WriteProblem(w, r, err)
 }
 
-type failing struct{ err error }
+// place takes a place for a request, for an operator's first one of operatorPlaces.
+// leave gives it back.
+func (g *gate) place(ctx context.Context, c Class, route string, operator bool) (leave func(), ok bool) {
+	if operator && g.enterStaff() {
+		return g.leaveStaff, true
+	}
+	if !g.enter(ctx, c, route) {
+		return nil, false
+	}
+	return func() { g.leave(c, route) }, true
+}
 
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
+func (g *gate) enterStaff() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.staff >= operatorPlaces {
+		return false
+	}
+	g.staff++
+	return true
+}
+
+func (g *gate) leaveStaff() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.staff--
+}
 
 // fits reports whether there is a place for a request. The caller holds g.mu.
 func (g *gate) fits(c Class, route string) bool {

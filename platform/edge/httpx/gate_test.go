@@ -196,10 +196,13 @@ func TestAStandingLineIsShort(t *testing.T) {
 
 func TestClasses(t *testing.T) {
 	t.Parallel()
-	known := classes{
-		{"GET", "/api/v1/things"}: (&Op{Method: "GET"}).class(), {"GET", "/api/v1/things/{id}"}: (&Op{Method: "GET", Class: Sheddable}).class(),
-		{"GET", "/api/v1/admin/things"}: (&Op{Method: "GET", Tag: operatorTag}).class(), {"POST", "/api/v1/admin/things"}: (&Op{Method: "POST", Tag: operatorTag}).class(),
-		{"GET", "/live"}: Held,
+	op := func(method, tag string, c Class) declared {
+		return declared{class: (&Op{Method: method, Tag: tag, Class: c}).class()}
+	}
+	known := routes{
+		{"GET", "/api/v1/things"}: op("GET", "", ByRule), {"GET", "/api/v1/things/{id}"}: op("GET", "", Sheddable),
+		{"GET", "/api/v1/admin/things"}: op("GET", operatorTag, ByRule), {"POST", "/api/v1/admin/things"}: op("POST", operatorTag, ByRule),
+		{"GET", "/live"}: {class: Held}, {"GET", "/page"}: {class: Static},
 	}
 	for asked, want := range map[route]Class{
 		{"GET", "/api/v1/things"}:        Normal,
@@ -208,11 +211,36 @@ func TestClasses(t *testing.T) {
 		{"POST", "/api/v1/admin/things"}: Normal,
 		{"GET", "/api/v1/else"}:          Normal,
 		{"GET", "/live"}:                 Held,
+		{"HEAD", "/page"}:                Static,
 		{"GET", "/"}:                     Sheddable,
 		{"POST", "/"}:                    Normal,
 	} {
-		if got := known.of(asked.method, asked.pattern); got != want {
+		if got := known.of(asked.method, asked.pattern).class; got != want {
 			t.Errorf("%v is %s, want %s", asked, got, want)
 		}
 	}
+}
+
+func TestOperatorsHavePlacesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := bounded(Bounds{InFlight: 1})
+		mustEnter(t, g, Critical, "POST notify")
+		began := time.Now()
+		var leaves []func()
+		for range operatorPlaces {
+			leave, ok := g.place(t.Context(), Sheddable, "GET admin", true)
+			if !ok || time.Since(began) != 0 {
+				t.Fatal("an operator was refused or waited")
+			}
+			leaves = append(leaves, leave)
+		}
+		if _, ok := g.place(t.Context(), Sheddable, "GET admin", true); ok {
+			t.Error("operators exceeded their places")
+		}
+		leaves[0]()
+		if _, ok := g.place(t.Context(), Sheddable, "GET admin", true); !ok {
+			t.Error("a free place was not given to an operator")
+		}
+	})
 }

@@ -3,8 +3,6 @@ package httpx
 import (
 	"context"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
 )
@@ -44,18 +42,15 @@ func asks(ctx context.Context, limits []Limit) []ratelimit.Ask {
 	return all
 }
 
-// weigh refuses a subject that is over a limit, by memory alone: a flood is refused
-// before its bodies are read.
-//
-//nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
-func weigh(limiter *ratelimit.Limiter, op Op) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) {
-		if err := limiter.Look(asks(ctx.Context(), op.Limits)...).Err(); err != nil {
-			op.refused(ctx.Context())
-			refuseEarly(ctx, err)
-			return
+// weigh returns the refusal of a subject that is over a limit, by memory alone: a
+// flood is refused before its bodies are read.
+func weigh(limiter *ratelimit.Limiter, op Op) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := limiter.Look(asks(ctx, op.Limits)...).Err()
+		if err != nil {
+			op.refused(ctx)
 		}
-		next(ctx)
+		return err
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // refusals documents what a route may answer other than success: the codes it names,
 // and those of the checks in front of every handler.
-func (api API) refusals(op Op, takesBody, takesKey, limited bool) map[string]*huma.Response {
+func (api API) refusals(op Op, takesBody, takesKey bool) map[string]*huma.Response {
 	codes := map[int][]string{
 		http.StatusUnprocessableEntity: {"invalid"}, // at least for an unknown query parameter
 		http.StatusInternalServerError: {"internal"},
@@ -28,9 +28,7 @@ func (api API) refusals(op Op, takesBody, takesKey, limited bool) map[string]*hu
 		add(http.StatusUnauthorized, "no-token", "bad-token")
 		add(http.StatusForbidden, "forbidden")
 	}
-	if limited {
-		add(http.StatusTooManyRequests, "rate-limited")
-	}
+	add(http.StatusTooManyRequests, "rate-limited")
 	if takesBody {
 		add(http.StatusBadRequest, "bad-request")
 		add(http.StatusRequestTimeout, "too-slow")

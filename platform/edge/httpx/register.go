@@ -22,7 +22,7 @@ type API struct {
 	Huma    huma.API
 	Log     *slog.Logger
 	limiter *ratelimit.Limiter // enforces the limits of the routes; nil enforces none
-	classes classes            // the gate reads them too
+	routes  routes             // the gate reads them too
 	refused func(ctx context.Context, op Op, path string)
 	barred  func(p auth.Principal) bool // from the staff's routes; nil bars no caller
 }
@@ -37,6 +37,7 @@ type Op struct {
 	Role         auth.Role // who may call; empty is public
 	Status       int       // on success; 0 is 200
 	Class        Class
+	Load         Load
 	// Away is the detail of the 503 "unavailable" when the handler could not reach a
 	// store; empty is a general sentence.
 	Away string
@@ -58,10 +59,10 @@ const defaultMaxBody = 64 << 10
 // become problem documents in the caller's language.
 func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, error)) {
 	op.Class = op.class()
-	api.classes[route{op.Method, op.Path}] = op.Class
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = defaultMaxBody
 	}
+	known := declared{class: op.Class, role: op.Role, operator: op.Tag == operatorTag, maxBody: op.MaxBodyBytes, load: op.Load, limits: op.Limits}
 	hop := huma.Operation{
 		Method: op.Method, Path: op.Path, OperationID: op.ID, Summary: op.Summary, Description: op.Description,
 		DefaultStatus: op.Status, MaxBodyBytes: op.MaxBodyBytes,
@@ -71,7 +72,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	}
 	limited := len(op.Limits) > 0 && api.limiter != nil
 	_, takesBody := reflect.TypeFor[I]().FieldByName("Body") // huma looks for this field
-	hop.Responses = api.refusals(op, takesBody, takesKey(reflect.TypeFor[I]()), limited)
+	hop.Responses = api.refusals(op, takesBody, takesKey(reflect.TypeFor[I]()))
 	if op.Role != "" {
 		hop.Security = []map[string][]string{{BearerScheme: {}}}
 		hop.Middlewares = huma.Middlewares{authorizeFirst(api, op)}
@@ -80,8 +81,9 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		for _, l := range op.Limits {
 			api.limiter.Expect(l.Rule)
 		}
-		hop.Middlewares = append(hop.Middlewares, weigh(api.limiter, op))
+		known.weigh = weigh(api.limiter, op)
 	}
+	api.routes.add(op.Method, op.Path, known)
 	sentence := cmp.Or(op.Away, elsewhere)
 	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (out *O, err error) {
 		if limited {

@@ -1,5 +1,11 @@
 // Package httpx is the HTTP edge: the router, problem documents, the OpenAPI
 // document and the listeners. It knows no module; modules register with it.
+//
+// A request passes, in this order: its connection ([Connections]), the token, the
+// rates of its route ([Load]), the limits of its route as known in memory, its body,
+// a place among the requests in flight ([Bounds]), and the handler. The place is
+// given back before the answer is sent, so a client that sends or receives slowly
+// holds its connection and nothing else. The rush passes only its connection.
 package httpx
 
 import (
@@ -28,6 +34,7 @@ type Router struct {
 	API    API
 	direct direct
 	gate   *gate
+	rater  *rater
 	trace  *tracing.Tracer // nil is off
 	// proxies may state the client's address.
 	proxies Proxies
@@ -40,13 +47,26 @@ type Option func(*Router)
 func Traced(t *tracing.Tracer) Option { return func(rt *Router) { rt.trace = t } }
 
 // Behind sets the proxies that may state the client's address.
-func Behind(p Proxies) Option { return func(rt *Router) { rt.proxies = p } }
+func Behind(p Proxies) Option {
+	return func(rt *Router) { rt.proxies, rt.gate.bodies.unbounded, rt.rater.shared = p, p.shared, p.shared }
+}
 
 // Bounded sets how many requests on Mux and API are handled concurrently.
 func Bounded(b Bounds) Option { return func(rt *Router) { rt.gate.bounds = b } }
 
+// Shoppers sets how many shoppers may share an address, from which the bounds per
+// address follow; 0 is no bound.
+func Shoppers(ofAddress int) Option {
+	return func(rt *Router) {
+		rt.gate.bodies.ofAddress = ofAddress
+		rt.rater.shoppers(ofAddress)
+	}
+}
+
 // Limited makes l enforce the limits of the routes.
-func Limited(l *ratelimit.Limiter) Option { return func(rt *Router) { rt.API.limiter = l } }
+func Limited(l *ratelimit.Limiter) Option {
+	return func(rt *Router) { rt.API.limiter, rt.rater.limiter = l, l }
+}
 
 // ReportRefusals calls hear for every caller whose role may not call a route, with
 // the escaped path of the request, before the answer is sent.
@@ -76,9 +96,10 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	rt := &Router{Bare: root}
 	// Middleware that logs a request comes after identify, so that it can log its
 	// id.
-	rt.API.classes = classes{}
-	rt.gate = newGate(metrics, rt.API.classes)
-	mux := root.With(newTraffic(metrics).measure, secure, rt.gate.admit, rt.identify(tokens), rt.traced, logged(log), recoverPanics(log))
+	rt.API.routes = routes{}
+	rt.gate = newGate(metrics, rt.API.routes)
+	rt.rater = rt.gate.rater
+	mux := root.With(newTraffic(metrics).measure, secure, rt.identify(tokens), rt.gate.admit, rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)
 	cfg.Info.Description = "A flash-sale system: reserve, rush, queue, order, pay, get notified. " +
@@ -98,6 +119,7 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	for _, option := range with {
 		option(rt)
 	}
+	rt.rater.expect()
 	return rt
 }
 
@@ -146,15 +168,16 @@ func methodsOf(mux *chi.Mux, r *http.Request) []string {
 type direct struct {
 	method, prefix string
 	handler        http.Handler
+	limits         []Limit // which the handler enforces
 }
 
 // Direct registers the rush on Bare and lets its requests bypass the router: finding
 // the route would cost a tenth of a refusal. prefix is the path up to its last
-// segment, which the handler parses itself. There is one such route; call Direct
-// before serving.
-func (rt *Router) Direct(method, prefix string, h http.Handler) {
+// segment, which the handler parses itself; limits are for the document, the handler
+// enforces them. There is one such route; call Direct before serving.
+func (rt *Router) Direct(method, prefix string, h http.Handler, limits ...Limit) {
 	rt.Bare.Method(method, prefix+"{segment}", h) // for other methods and for listing the routes
-	rt.direct = direct{method, prefix, h}
+	rt.direct = direct{method, prefix, h, limits}
 }
 
 // ServeHTTP answers a request.

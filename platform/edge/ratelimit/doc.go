@@ -38,6 +38,9 @@
 // bytes and expires when its subject's quota is full again. Keys are hashes, so that
 // no phone or address can be read from Redis.
 //
+// [Limiter.TakeHere] uses the table alone, for limits that each instance keeps for
+// itself: it is cheap enough for every request.
+//
 // Repeats is the same algorithm for the rush itself: memory only, one atomic word
 // per user.
 package ratelimit

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,7 @@ type Limiter struct {
 	store  batch.Coalescer[take]
 	log    *slog.Logger
 	table  table
+	seed   maphash.Seed // of TakeHere
 	began  time.Time
 	// localUntil is when Redis is called again, since began; in the past while it
 	// answers.
@@ -56,7 +58,7 @@ func SingleInstance(single bool) Option { return func(l *Limiter) { l.single = s
 func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registerer, with ...Option) *Limiter {
 	auto := promauto.With(metrics)
 	l := &Limiter{
-		redis: rdb, log: log, began: time.Now(),
+		redis: rdb, log: log, seed: maphash.MakeSeed(), began: time.Now(),
 		refusals: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_ratelimit_refusals_total", Help: "Requests refused by a rate limit, by rule and by where it was decided: memory or Redis.",
 		}, []string{"rule", "by"}),

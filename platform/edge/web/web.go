@@ -43,9 +43,9 @@ func Pages(rt *httpx.Router, page string) error {
 		if err != nil {
 			return fmt.Errorf("web: read %s: %w", name, err)
 		}
-		rt.Mux.Get("/static/"+name, serve(name, body, keepStatic))
+		rt.Handle(httpx.Static, http.MethodGet, "/static/"+name, serve(name, body, keepStatic))
 		if name == page {
-			rt.Mux.Get("/", serve(name, body, keepPage))
+			rt.Handle(httpx.Static, http.MethodGet, "/", serve(name, body, keepPage))
 			page = ""
 		}
 	}

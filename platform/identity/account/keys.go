@@ -41,15 +41,26 @@ func (r ring) hashesOf(phone Phone, purpose Purpose, code string) [][]byte {
 	return all
 }
 
-// signed reports whether a refresh token belongs to the given login and number,
-// under any of the keys.
-func (r ring) signed(token string, login int64, generation int32, salt []byte) bool {
+// refreshClaim is what a refresh token says.
+type refreshClaim struct {
+	login      int64
+	generation int32
+	salt       []byte
+}
+
+// read returns what a refresh token says if any of the keys made it. It needs no
+// store, so that a made-up token costs neither a query nor a lock.
+func (r ring) read(token string) (refreshClaim, bool) {
+	c, ok := readRefreshToken(token)
+	if !ok {
+		return c, false
+	}
 	for _, k := range r {
-		if subtle.ConstantTimeCompare([]byte(k.refreshToken(login, generation, salt)), []byte(token)) == 1 {
-			return true
+		if subtle.ConstantTimeCompare([]byte(k.refreshToken(c.login, c.generation, c.salt)), []byte(token)) == 1 {
+			return c, true
 		}
 	}
-	return false
+	return c, false
 }
 
 // hashCode returns the stored form of a code. A code has a million values, so only
@@ -79,12 +90,12 @@ func (k keys) deviceKey(phone Phone, device string) string {
 }
 
 // A refresh token consists of the login's id, the token's number within the login,
-// and a MAC over both and the login's salt. Computing it rather than storing it has
+// the login's salt, and a MAC over these. Computing it rather than storing it has
 // three advantages: a lost answer can be repeated, a used token is recognized for as
 // long as its login lives, and a login is one row.
 const (
-	refreshPrefix     = "rt_" // identifies it to people and secret scanners; no JWT begins with it
-	refreshHeadBytes  = 8 + 4 // login, number
+	refreshPrefix     = "rt_"             // identifies it to people and secret scanners; no JWT begins with it
+	refreshHeadBytes  = 8 + 4 + saltBytes // login, number, salt
 	refreshTokenBytes = refreshHeadBytes + sha256.Size
 )
 
@@ -93,23 +104,22 @@ func (k keys) refreshToken(login int64, generation int32, salt []byte) string {
 	raw := make([]byte, 0, refreshTokenBytes)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(login))
 	raw = binary.BigEndian.AppendUint32(raw, uint32(generation))
+	raw = append(raw, salt...)
 	mac := hmac.New(sha256.New, k.refresh)
 	mac.Write(raw)
-	mac.Write(salt)
 	return refreshPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(raw))
 }
 
-// readRefreshToken returns the login and number that a token claims; only signed
-// verifies the claim.
-func readRefreshToken(token string) (login int64, generation int32, ok bool) {
+// readRefreshToken returns what a token claims; only ring.read verifies the claim.
+func readRefreshToken(token string) (c refreshClaim, ok bool) {
 	text, ok := strings.CutPrefix(token, refreshPrefix)
 	if !ok || len(text) != base64.RawURLEncoding.EncodedLen(refreshTokenBytes) {
-		return 0, 0, false
+		return c, false
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return 0, 0, false
+		return c, false
 	}
-	login, generation = int64(binary.BigEndian.Uint64(raw)), int32(binary.BigEndian.Uint32(raw[8:]))
-	return login, generation, login > 0 && generation > 0
+	c = refreshClaim{int64(binary.BigEndian.Uint64(raw)), int32(binary.BigEndian.Uint32(raw[8:])), raw[12:refreshHeadBytes]}
+	return c, c.login > 0 && c.generation > 0
 }

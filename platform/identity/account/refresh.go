@@ -1,16 +1,19 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/store/pg"
 )
@@ -22,6 +25,10 @@ import (
 // the one who uses it second, after the grace, ends the login.
 // this, ends the login.
 const refreshGrace = 10 * time.Second
+
+// refreshesPerMinute of one login let a few tabs renew at the same moment, and each
+// repeat it. A refresh locks the user's row.
+const refreshesPerMinute = 30
 
 // Why a refresh token is refused.
 var (
@@ -35,13 +42,23 @@ var (
 // successor, and repeated later, or after its successor was used, it ends the login.
 // A blacklisted user is refused but keeps the token until the entry ends.
 func (s *Service) Refresh(ctx context.Context, token, device string, from netip.Addr) (Tokens, error) {
-	login, generation, ok := readRefreshToken(token)
+	claim, ok := s.keys.read(token)
 	if !ok {
 		return Tokens{}, ErrBadRefresh
 	}
+	login, generation := claim.login, claim.generation
+	d, err := s.deps.Limits.Take(ctx, ratelimit.Ask{
+		Rule: ratelimit.Rule{Name: "refresh-login", Count: refreshesPerMinute, Per: shortWindow}, Key: "l:" + strconv.FormatInt(login, 10),
+	})
+	if err == nil {
+		err = d.Err()
+	}
+	if err != nil {
+		return Tokens{}, asFault("limits", err)
+	}
 	var out Tokens
 	var reused bool
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		out, reused = Tokens{}, false // drops the result of a rolled-back attempt
 		q := accountdb.New(tx)
 		owner, err := q.OwnerOfLogin(ctx, login)
@@ -60,7 +77,7 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 			return err
 		}
 		switch {
-		case !s.keys.signed(token, login, generation, l.Salt),
+		case !bytes.Equal(claim.salt, l.Salt),
 			l.EndedAt != nil, l.Expired, u.Status != statusActive, l.DeviceID != device:
 			return ErrBadRefresh
 		}
@@ -117,17 +134,18 @@ var errNotHeld = errNoProof.Saying("Send the refresh token of this login. An acc
 // and may have been copied, must not suffice to open another login or a way to one. The refresh token
 // stays unused.
 func (s *Service) Holds(ctx context.Context, p auth.Principal, token string) error {
-	login, generation, ok := readRefreshToken(token)
-	if !ok || login != p.Login {
+	claim, ok := s.keys.read(token)
+	if !ok || claim.login != p.Login {
 		return errNotHeld
 	}
+	login, generation := claim.login, claim.generation
 	l, err := accountdb.New(s.deps.DB).LoginState(ctx, accountdb.LoginStateParams{ID: login, GraceSeconds: refreshGrace.Seconds()})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errNotHeld
 	case err != nil:
 		return fmt.Errorf("account: read login: %w", err)
-	case !l.Live, l.UserID != p.UserID, !s.keys.signed(token, login, generation, l.Salt),
+	case !l.Live, l.UserID != p.UserID, !bytes.Equal(claim.salt, l.Salt),
 		generation != l.Generation && (generation != l.Generation-1 || !l.JustRotated):
 		return errNotHeld
 	}

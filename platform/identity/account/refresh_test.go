@@ -17,14 +17,14 @@ func (b *bundle) refresh(token string, device ...string) answer {
 	return b.post("refresh", body)
 }
 
-// A hundred concurrent refreshes with one token count as one whose answer a hundred
+// Twenty concurrent refreshes with one token count as one whose answer twenty
 // clients get: one successor, one live login.
 func TestParallelRefreshesHaveOneSuccessor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	login := b.register(phone, secret)
 	next := map[string]bool{}
-	for _, a := range all(100, func(int) answer { return b.refresh(login.str("refresh_token")) }) {
+	for _, a := range all(20, func(int) answer { return b.refresh(login.str("refresh_token")) }) {
 		if a.status != http.StatusOK {
 			t.Errorf("%d %s", a.status, a.raw)
 		}
@@ -159,5 +159,42 @@ func TestKeysAreReplaced(t *testing.T) {
 	gone := setup(t, func(c *account.Config, d *account.Deps) { c.SigningKey, d.DB = newer, a.pool })
 	if x := gone.refresh(token); !x.is(401, "bad-refresh-token") {
 		t.Errorf("a removed key: %d %s", x.status, x.raw)
+	}
+}
+
+// TestAttackMadeUpRefreshTokensTakeNoLock: while the user's row is locked, a token
+// whose MAC is wrong is refused at once, and so is each request above the login's
+// limit.
+func TestAttackMadeUpRefreshTokensTakeNoLock(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	token := b.register(phone, secret).str("refresh_token")
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT 1 FROM account.users FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE account.logins IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	// The third character from the end is in the MAC, and all of its bits count.
+	other := map[bool]string{true: "B", false: "A"}[token[len(token)-3] == 'A']
+	made := token[:len(token)-3] + other + token[len(token)-2:]
+	if a := b.refresh(made); !a.is(http.StatusUnauthorized, "bad-refresh-token") {
+		t.Errorf("a made-up token while the rows are locked: %d %s", a.status, a.raw)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for _, a := range all(40, func(int) answer { return b.refresh(token) }) {
+		if a.is(http.StatusTooManyRequests, "rate-limited") {
+			refused++
+		}
+	}
+	if refused < 5 {
+		t.Errorf("%d of 40 refreshes of one login were refused", refused)
 	}
 }

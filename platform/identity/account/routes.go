@@ -30,7 +30,7 @@ const (
 
 func (s *Service) authRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/sms-codes", ID: "send-sms-code", Tag: "shopper", Status: http.StatusAccepted,
+		Method: http.MethodPost, Path: authPath + "/sms-codes", ID: "send-sms-code", Load: httpx.Costly, Tag: "shopper", Status: http.StatusAccepted,
 		Summary: "Send a code to a phone",
 		Description: "The code is valid for its purpose only, once, for five minutes and five attempts from the address that requested it, and five from others; a new code replaces it. " +
 			"The answer is the same whether the phone has an account or not.",
@@ -40,7 +40,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		},
 	}, s.sendCode)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/register", ID: "register", Tag: "shopper", Status: http.StatusCreated,
+		Method: http.MethodPost, Path: authPath + "/register", ID: "register", Load: httpx.Costly, Tag: "shopper", Status: http.StatusCreated,
 		Summary:     "Make an account with a phone and a password",
 		Description: "Takes a code of the purpose `register`. The account is logged in.",
 		Problems: map[int]string{
@@ -50,7 +50,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		},
 	}, s.register)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Tag: "shopper", Summary: "Log in with phone and password",
+		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and password",
 		Description: "A phone without an account gets the same answer as a wrong password. After several failures a human check is required.",
 		Problems: map[int]string{
 			http.StatusUnauthorized: "wrong-login, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
@@ -58,7 +58,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		},
 	}, s.login)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Tag: "shopper", Summary: "Log in with phone and SMS code",
+		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and SMS code",
 		Description: "Takes a code of the purpose `login`. A phone without an account gets one. The code stays valid after totp-required and wrong-totp.",
 		Problems: map[int]string{
 			http.StatusUnauthorized: "wrong-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
@@ -66,7 +66,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		},
 	}, s.loginSMS)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Tag: "shopper", Summary: "Log in with WeChat",
+		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with WeChat",
 		Description: "Takes the code that WeChat gave to the page or mini program. A WeChat account without an account here gets one.",
 		Problems: map[int]string{
 			http.StatusUnauthorized: "wechat-bad-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
@@ -75,7 +75,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		},
 	}, s.loginWeChat)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/password/reset", ID: "reset-password", Tag: "shopper", Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: authPath + "/password/reset", ID: "reset-password", Load: httpx.Costly, Tag: "shopper", Status: http.StatusNoContent,
 		Summary:     "Set a new password with an SMS code",
 		Description: "Takes a code of the purpose `reset`. All logins of the account end.",
 		Problems: map[int]string{
@@ -85,7 +85,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		},
 	}, s.resetPassword)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/refresh", ID: "refresh", Tag: "shopper", Summary: "Exchange a refresh token for new tokens",
+		Method: http.MethodPost, Path: authPath + "/refresh", ID: "refresh", Load: httpx.Costly, Tag: "shopper", Summary: "Exchange a refresh token for new tokens",
 		Description: "A refresh token is valid for one use. Repeated within 10 s, for example because the answer was lost, it gets the same successor; " +
 			"repeated later, or after its successor was used, it ends the login, because it may have been copied.",
 		Problems: map[int]string{

@@ -27,7 +27,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 		Summary: "Your account", Problems: map[int]string{http.StatusNotFound: "no-account"},
 	}, s.me)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodDelete, Path: mePath, ID: "erase-me", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Method: http.MethodDelete, Path: mePath, ID: "erase-me", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Delete your account permanently",
 		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id and no other personal data. " +
 			"Requires one of: the password, a code of the purpose `erase`, a WeChat code.",
@@ -37,7 +37,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 		},
 	}, s.eraseMe)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: mePath + "/password", ID: "change-password", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: mePath + "/password", ID: "change-password", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Change the password", Description: "Your other logins end.",
 		Problems: map[int]string{
 			http.StatusForbidden: "wrong-password", http.StatusNotFound: "no-account", http.StatusConflict: "no-password",
@@ -45,7 +45,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 		},
 	}, s.changePassword)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: mePath + "/logins", ID: "list-logins", Tag: "shopper", Role: auth.Shopper,
+		Method: http.MethodGet, Path: mePath + "/logins", ID: "list-logins", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
 		Summary: "Your logins, the most recently used first", Description: "At most 20; beyond that the least recently used login ends.",
 	}, s.listLogins)
 	httpx.Register(rt.API, httpx.Op{
@@ -53,11 +53,11 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 		Summary: "End one of your logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
 	}, s.endOwnLogin)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: mePath + "/logout-others", ID: "logout-others", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: mePath + "/logout-others", ID: "logout-others", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "End all your logins but this one", Problems: map[int]string{http.StatusNotFound: "no-account"},
 	}, s.logoutOthers)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: mePath + "/wechat", ID: "link-wechat", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: mePath + "/wechat", ID: "link-wechat", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary:     "Add your WeChat account",
 		Description: "You can then log in with it and pay inside WeChat. Takes this login's refresh token, because a copied access token must not gain a way to log in. Repeating it does nothing.",
 		Problems: map[int]string{
@@ -66,7 +66,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 		},
 	}, s.linkWeChat)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
+		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Add your phone",
 		Description: "For an account without a phone, such as one created by WeChat login. Takes a code of the purpose `bind` and this login's refresh token. You can then log in with the " +
 			"phone, by code immediately and by password after `auth/password/reset`. Adding the phone that the account already has does nothing.",

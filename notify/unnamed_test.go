@@ -1,0 +1,37 @@
+package notify
+
+import (
+	"net/netip"
+	"testing"
+)
+
+// TestAttackSocketsWithoutTokenOfOneAddress: an address takes a quarter of the places
+// at most, an IPv6 /64 too, and gives them back.
+func TestAttackSocketsWithoutTokenOfOneAddress(t *testing.T) {
+	t.Parallel()
+	u := unnamed{most: 8, of: map[string]int64{}}
+	for i, test := range []struct {
+		addr string
+		want bool
+	}{
+		{"203.0.113.7", true},
+		{"203.0.113.7", true},
+		{"203.0.113.7", false},
+		{"2001:db8::1", true},
+		{"2001:db8::2", true},
+		{"2001:db8::3", false},
+		{"203.0.113.8", true},
+		{"127.0.0.1", true},
+		{"127.0.0.1", true},
+		{"127.0.0.1", true},
+		{"203.0.113.9", false},
+	} {
+		if got := u.enter(netip.MustParseAddr(test.addr)); got != test.want {
+			t.Errorf("%d, %s: %v", i, test.addr, got)
+		}
+	}
+	u.leave(netip.MustParseAddr("203.0.113.7"))
+	if !u.enter(netip.MustParseAddr("203.0.113.7")) || u.all != 8 {
+		t.Errorf("a place was not given back; %d are taken", u.all)
+	}
+}

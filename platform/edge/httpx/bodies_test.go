@@ -1,0 +1,271 @@
+package httpx
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/edge/auth"
+)
+
+// gated is a real server with a router, whose loopback clients count like others.
+type gated struct {
+	*Server
+	rt     *Router
+	tokens *auth.Tokens
+}
+
+func gatedBy(t *testing.T, bounds Bounds, routes func(*Router)) gated {
+	t.Helper()
+	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
+	rt := NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry(), Bounded(bounds))
+	rt.gate.bodies.unbounded = func(netip.Addr) bool { return false }
+	routes(rt)
+	// No client is cut off before the end of its test.
+	return gated{serving(t, Connections{}, rt, func(l *connections) { l.patient = writeTimeout }), rt, tokens}
+}
+
+// code sends a request on a connection of its own and returns the answer's status.
+func (g gated) code(t *testing.T, method, path, token, body string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.Addr()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+type named struct {
+	Body struct{ Name string }
+}
+
+func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+// TestAttackSlowReadersHoldNoPlace: as many clients as there are places do not read
+// their long answers, and many more pipeline requests for short ones.
+func TestAttackSlowReadersHoldNoPlace(t *testing.T) {
+	t.Parallel()
+	const places = 3
+	entered := make(chan struct{}, 100)
+	g := gatedBy(t, Bounds{InFlight: places}, func(rt *Router) {
+		rt.Handle(Critical, http.MethodGet, "/api/v1/long", func(w http.ResponseWriter, _ *http.Request) {
+			entered <- struct{}{}
+			_, _ = w.Write(make([]byte, 64<<20))
+		})
+		rt.Handle(Critical, http.MethodGet, "/api/v1/short", ok)
+		rt.Handle(Static, http.MethodGet, "/file", greets)
+	})
+	for range places {
+		dialFrom(t, g.Server, "127.0.0.1", "GET /api/v1/long HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-entered
+	}
+	for range 3 {
+		if code := g.code(t, http.MethodGet, "/api/v1/short", "", ""); code != http.StatusNoContent {
+			t.Errorf("another request: %d", code)
+		}
+	}
+}
+
+// TestAttackShoppersLeaveOperatorsPlaces: with every place taken an operator is
+// served, on operators' routes only, and a shopper's token takes no operator's place.
+func TestAttackShoppersLeaveOperatorsPlaces(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}, 1), make(chan struct{})
+	g := gatedBy(t, Bounds{InFlight: 1}, func(rt *Router) {
+		rt.Handle(Critical, http.MethodGet, "/api/v1/hangs", func(http.ResponseWriter, *http.Request) {
+			entered <- struct{}{}
+			<-release
+		})
+		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", Tag: operatorTag, Role: auth.Operator},
+			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+	})
+	t.Cleanup(func() { close(release) })
+	dialFrom(t, g.Server, "127.0.0.1", "GET /api/v1/hangs HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-entered
+	for role, want := range map[auth.Role]int{auth.Operator: http.StatusNoContent, auth.Shopper: http.StatusServiceUnavailable} {
+		token, err := g.tokens.Mint(auth.Principal{UserID: 1, Role: role}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := g.code(t, http.MethodPost, "/api/v1/admin/pause", token, `{"Name":"x"}`); code != want {
+			t.Errorf("%s: %d, want %d", role, code, want)
+		}
+	}
+}
+
+// half is a request whose body does not arrive.
+const half = "POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+
+// TestAttackHalfSentBodies: many more unfinished requests than places, of a public
+// route and of one of each class, leave the places free.
+func TestAttackHalfSentBodies(t *testing.T) {
+	t.Parallel()
+	g := gatedBy(t, Bounds{InFlight: 4, OfRoute: 1}, func(rt *Router) {
+		rt.gate.bodies.timeout = time.Hour
+		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
+			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+		rt.Handle(Sheddable, http.MethodPost, "/api/v1/plain", ok)
+	})
+	for range 20 {
+		dialFrom(t, g.Server, "127.0.0.1", half)
+		dialFrom(t, g.Server, "127.0.0.1", strings.ReplaceAll(half, "login", "plain"))
+		if code := g.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`); code != http.StatusNoContent {
+			t.Fatalf("a whole request: %d", code)
+		}
+		if code := g.code(t, http.MethodPost, "/api/v1/plain", "", "x"); code != http.StatusNoContent {
+			t.Fatalf("a whole request of the other route: %d", code)
+		}
+	}
+}
+
+// answeredOn reads an answer's status.
+func answeredOn(t *testing.T, c net.Conn) int {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// TestAttackBodiesOfOneAddress: an address has a bound of unfinished bodies, and
+// another address is not affected. An unfinished body is answered after a time.
+func TestAttackBodiesOfOneAddress(t *testing.T) {
+	t.Parallel()
+	g := gatedBy(t, Bounds{InFlight: 4}, func(rt *Router) {
+		rt.gate.bodies.ofAddress, rt.gate.bodies.timeout = 3, time.Hour
+		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
+			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+	})
+	b := &g.rt.gate.bodies
+	for range b.ofAddress {
+		dialFrom(t, g.Server, "127.0.0.3", half)
+	}
+	unfinished := func() int {
+		b.small.mu.Lock()
+		defer b.small.mu.Unlock()
+		return b.small.all
+	}
+	for deadline := time.Now().Add(30 * time.Second); unfinished() < b.ofAddress; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the bodies are not being read")
+		}
+	}
+	if got := answeredOn(t, dialFrom(t, g.Server, "127.0.0.3", half)); got != http.StatusServiceUnavailable {
+		t.Errorf("one body more of the address: %d", got)
+	}
+	if code := g.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`); code != http.StatusNoContent {
+		t.Errorf("another address: %d", code)
+	}
+
+	late := gatedBy(t, Bounds{InFlight: 4}, func(rt *Router) {
+		rt.gate.bodies.timeout = 20 * time.Millisecond
+		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
+			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+	})
+	if got := answeredOn(t, dialFrom(t, late.Server, "127.0.0.3", half)); got != http.StatusRequestTimeout {
+		t.Errorf("a body that stopped: %d", got)
+	}
+}
+
+func TestLargeBodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := &bodies{unbounded: func(netip.Addr) bool { return false }, timeout: bodyTimeout}
+	from := func(addr string) *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 2*smallBody)))
+		return r.WithContext(context.WithValue(r.Context(), requestKey{}, request{client: netip.MustParseAddr(addr)}))
+	}
+	network := netip.MustParsePrefix("203.0.113.7/32")
+	for range mostLargeOfAddress {
+		b.large.enter(network, 0, 0)
+	}
+	for name, test := range map[string]struct {
+		addr    string
+		trusted bool
+		refused bool
+	}{
+		"the address":          {"203.0.113.7", false, true},
+		"an operator there":    {"203.0.113.7", true, false},
+		"another address":      {"203.0.113.8", false, false},
+		"the address, in IPv6": {"::ffff:203.0.113.8", false, false},
+	} {
+		r := from(test.addr)
+		if err := b.first(httptest.NewRecorder(), r, defaultMaxBody, test.trusted); (err != nil) != test.refused {
+			t.Errorf("%s: %v", name, err)
+		} else if whole, _ := io.ReadAll(r.Body); err == nil && len(whole) != 2*smallBody {
+			t.Errorf("%s: %d bytes arrived", name, len(whole))
+		}
+	}
+	if b.large.all != mostLargeOfAddress || b.small.all != 0 || len(b.small.of) != 0 {
+		t.Errorf("%d large and %d small bodies are counted", b.large.all, b.small.all)
+	}
+}
+
+// order notes what happens first.
+type order struct {
+	*httptest.ResponseRecorder
+	left *bool
+	t    *testing.T
+}
+
+func (o order) Write(p []byte) (int, error) {
+	if !*o.left {
+		o.t.Error("bytes were sent before the place was given back")
+	}
+	return o.ResponseRecorder.Write(p)
+}
+
+func TestAnAnswerLeavesItsPlaceFirst(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]http.HandlerFunc{
+		"short": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTeapot)
+			_, _ = io.WriteString(w, "tea")
+		},
+		"long": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 3*mostHeldBytes)) },
+		"in parts": func(w http.ResponseWriter, _ *http.Request) {
+			for range 3 * mostHeldBytes >> 10 {
+				_, _ = w.Write(make([]byte, 1<<10))
+			}
+		},
+		"a stream": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "one")
+			_ = http.NewResponseController(w).Flush()
+			_, _ = io.WriteString(w, "two")
+		},
+		"nothing": func(http.ResponseWriter, *http.Request) {},
+	} {
+		plain, held := httptest.NewRecorder(), httptest.NewRecorder()
+		h(plain, nil)
+		left := 0
+		isLeft := false
+		a := holdAnswer(order{held, &isLeft, t}, func() { left++; isLeft = true })
+		h(a, nil)
+		a.send()
+		a.drop()
+		if left != 1 || plain.Code != held.Code || plain.Body.String() != held.Body.String() || plain.Flushed != held.Flushed {
+			t.Errorf("%s: left %d times, %d with %d bytes, want %d with %d", name, left, held.Code, held.Body.Len(), plain.Code, plain.Body.Len())
+		}
+	}
+}
