@@ -13,7 +13,7 @@
 //     and a deadline of 5 s per write. A socket that exceeds either is closed with
 //     status 1013 (try again later) and counted; its client polls and reconnects.
 //   - A client that may have missed a push learns it: after an interruption of the
-//     event stream each open socket is closed with 1013.
+//     event stream each open socket is closed with 1013, a thousand a second.
 //   - One user holds at most [Config.MaxPerUser] sockets on an instance.
 //   - At most 1,000 connections without a valid token exist at a time, for 10 s
 //     each, and at most 250 of one address.

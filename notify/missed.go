@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -17,10 +18,14 @@ func (s *Service) missed() {
 	}
 }
 
+// reconnectEvery spreads the clients that connect again: 1,000 a second, a
+// handshake and a poll each.
+const reconnectEvery = time.Millisecond
+
 // closeBehind closes, after each gap, the sockets that were open, with 1013:
-// their clients ask for their orders and connect again. It takes the shards as
-// slowly as pings do: 30,000 clients then connect again at 1,000 a second. A
-// gap during a sweep causes another one. It runs until ctx ends.
+// their clients ask for their orders and connect again. It pauses after each
+// shard for as long as its clients need. A gap during a sweep causes another
+// one. It runs until ctx ends.
 func (s *Service) closeBehind(ctx context.Context) error {
 	for {
 		select {
@@ -37,13 +42,10 @@ func (s *Service) closeBehind(ctx context.Context) error {
 			s.hub.each(i, func(sock *socket) { behind[i] = append(behind[i], sock) })
 		}
 		for i := range behind {
-			if len(behind[i]) == 0 {
-				continue
-			}
 			for _, sock := range behind[i] {
 				go sock.closeWith(websocket.StatusTryAgainLater, "pushes may be missing; poll and reconnect")
 			}
-			if app.Sleep(ctx, pingStep) != nil {
+			if app.Sleep(ctx, time.Duration(len(behind[i]))*reconnectEvery) != nil {
 				break
 			}
 		}

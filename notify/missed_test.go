@@ -2,12 +2,15 @@ package notify
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"stampede/order/orderevent"
@@ -38,6 +41,35 @@ func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
 	if n := testutil.ToFloat64(b.service.hub.gauges.slow); n != 0 {
 		t.Errorf("%v sockets count as slow", n)
 	}
+}
+
+// TestGapIsToldAtOnce: a few sockets need no pauses, and a second gap, as while a
+// server restarts, must not wait for them.
+func TestGapIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns := make([]*stuck, 200)
+		for i := range conns {
+			conns[i] = &stuck{}
+			s.hub.add(&socket{user: int64(i), conn: conns[i], hub: s.hub})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = s.closeBehind(ctx) }()
+		s.missed()
+		time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
+		synctest.Wait()
+		for i, c := range conns {
+			if c.status() != websocket.StatusTryAgainLater {
+				t.Fatalf("socket %d has status %d after a second", i, c.status())
+			}
+		}
+		cancel()
+		synctest.Wait()
+	})
 }
 
 func TestChangesAreAnnouncedBeforeTheyArePushed(t *testing.T) {

@@ -42,6 +42,11 @@ type Bus struct {
 	stale   atomic.Bool             // the streams may be missing and must be ensured
 	look    chan struct{}           // requests an immediate check by the monitor; buffers one request
 
+	// oldest is the sequence of the oldest grant at the last check, and oldestSince
+	// when it became that. The monitor owns them.
+	oldest      uint64
+	oldestSince time.Time
+
 	background sync.WaitGroup
 	end        context.CancelFunc // ends the background goroutines
 	closing    sync.Once

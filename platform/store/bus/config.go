@@ -40,6 +40,8 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Trace traces messages from their publisher to their consumers; nil is off.
 	Trace *tracing.Tracer
+
+	skippedAfter time.Duration // the constant, if 0; tests shorten it
 }
 
 // smallestStreamBytes is below any sensible bound: one batch of 64 messages of

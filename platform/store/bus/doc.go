@@ -34,6 +34,8 @@
 // acknowledgement every third of the ack wait, so a slow handler is not
 // mistaken for a dead one. A single instance takes back its predecessor's
 // unacknowledged messages at its start, without waiting for the ack wait.
+// Consumers per instance acknowledge nothing and count instead: one that finds a
+// message missing starts again after the last one that it has.
 //
 // EVENTS keeps what a shared consumer has not handled. Consumers of a version
 // that no longer runs are deleted when an instance subscribes, and when the
@@ -46,7 +48,8 @@
 // second; after a publish times out it distrusts the stream until a probe
 // message is stored. The same goroutine restarts the embedded server, with
 // back-off, once its folder is writable again; the connection and all consumers
-// survive the restart.
+// survive the restart. A grant that its consumer skipped in such a moment, which
+// no restart delivers, is found by its staying the oldest, and delivered again.
 //
 // # Lifecycle
 //

@@ -10,6 +10,9 @@ import (
 // SetGrantsAckWait shortens a test's wait for an abandoned batch.
 func SetGrantsAckWait(b *Bus, d time.Duration) { b.grantsAckWait = d }
 
+// SkippedAfter shortens a test's wait for a message that its consumer skipped.
+func SkippedAfter(d time.Duration) func(*Config) { return func(c *Config) { c.skippedAfter = d } }
+
 // StoodStill returns how long nothing has left GRANTS at the last of several looks,
 // one a second, each of the stream's last sequence and its number of messages.
 func StoodStill(looks ...[2]uint64) time.Duration {

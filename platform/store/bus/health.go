@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ const (
 	stalledAfter = 10 * time.Second
 	// fullPercent leaves room for the batches in flight when intake stops.
 	fullPercent = 95
+	// skippedAfter is how long the oldest grant stays the same before its consumer
+	// is asked about it: a message is removed within milliseconds of its ack.
+	skippedAfter = 2 * time.Second
 	// probeSubject belongs to GRANTS because a write error belongs to a stream.
 	// The grants consumer drops messages on it.
 	probeSubject = prefixGrants + "probe"
@@ -201,9 +205,44 @@ func (b *Bus) examine(ctx context.Context) error {
 	}
 	info := grants.CachedInfo()
 	b.m.setBacklog(info.State.Msgs, info.State.Bytes)
+	if err := b.redeliverSkipped(ask, grants, info.State); err != nil {
+		b.cfg.Log.WarnContext(ctx, "oldest grant not compared with its consumer", "error", err)
+	}
 	b.backlog.Store(b.backlog.Load().next(info.State, time.Now()))
 	if limit := info.Config.MaxBytes; limit > 0 && info.State.Bytes >= uint64(limit)/100*fullPercent {
 		return ErrFull.Because(fmt.Errorf("bus: %s contains %d of %d bytes", streamGrants, info.State.Bytes, limit))
+	}
+	return nil
+}
+
+// redeliverSkipped deletes the consumer of GRANTS when it counts the oldest
+// message as acknowledged and the stream has kept it, as after a write error: a
+// full disk. No restart would deliver such a message, and everything that waits
+// for the stream to be empty, as a Load does, would wait for ever. The consumer
+// is created again by those that use it, and delivers everything that is left.
+func (b *Bus) redeliverSkipped(ctx context.Context, grants jetstream.Stream, state jetstream.StreamState) error {
+	now := time.Now()
+	if state.Msgs == 0 || state.FirstSeq != b.oldest {
+		b.oldest, b.oldestSince = state.FirstSeq, now
+		return nil
+	}
+	if now.Sub(b.oldestSince) < cmp.Or(b.cfg.skippedAfter, skippedAfter) {
+		return nil
+	}
+	b.oldestSince = now
+	consumer, err := grants.Consumer(ctx, grantsConsumer)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("bus: get consumer %s: %w", grantsConsumer, err)
+	}
+	if consumer.CachedInfo().AckFloor.Stream < state.FirstSeq {
+		return nil // it is being written
+	}
+	b.cfg.Log.ErrorContext(ctx, "consumer of grants skipped a message, delivering what is left again", "sequence", state.FirstSeq)
+	if err := grants.DeleteConsumer(ctx, grantsConsumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return fmt.Errorf("bus: delete consumer %s: %w", grantsConsumer, err)
 	}
 	return nil
 }

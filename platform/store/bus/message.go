@@ -44,7 +44,7 @@ func (m Msg) Keep() {
 type held struct {
 	Msg
 	raw     jetstream.Msg
-	at      time.Time // when the stream stored it, by the server's clock
+	order   uint64 // its consumer's own number, from 1 without gaps
 	settled atomic.Bool
 	keep    atomic.Bool
 }
@@ -59,7 +59,7 @@ func hold(raw jetstream.Msg) *held {
 	}
 	h.restore()
 	if meta, err := raw.Metadata(); err == nil {
-		h.Seq, h.Attempt, h.at = meta.Sequence.Stream, int(min(meta.NumDelivered, 1<<30)), meta.Timestamp //nolint:gosec // bounded
+		h.Seq, h.order, h.Attempt = meta.Sequence.Stream, meta.Sequence.Consumer, int(min(meta.NumDelivered, 1<<30)) //nolint:gosec // bounded
 	}
 	h.Ack = func() error {
 		if h.settled.Swap(true) {

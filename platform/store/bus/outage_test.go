@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"stampede/platform/base/config"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
@@ -21,8 +24,8 @@ import (
 // Everything that depends on the connection resumes after the server was away.
 func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 	t.Parallel()
-	nats := startOutside(t)
-	b := openOutside(t, nats.addr())
+	server := startOutside(t)
+	b := openOutside(t, server.addr())
 	grants, shared, own, heard := make(chan string, 100), make(chan string, 100), make(chan string, 100), make(chan string, 100)
 	missed := make(chan struct{}, 100)
 	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
@@ -50,12 +53,12 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 
 	for _, round := range []string{"before", "after", "after twice"} {
 		if round != "before" {
-			nats.stop()
+			server.stop()
 			eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
 			if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("server down")); !errors.Is(err, bus.ErrUnhealthy) {
 				t.Fatalf("publish without a server: %v, want ErrUnhealthy", err)
 			}
-			nats.start()
+			server.start()
 			eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
 			receive(t, 5*time.Second, "the notice that messages may be missing", missed)
 		} else if len(missed) > 0 {
@@ -78,8 +81,8 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 // An external server that lost everything gets its streams and consumers back.
 func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	t.Parallel()
-	nats := startOutside(t)
-	b := openOutside(t, nats.addr())
+	server := startOutside(t)
+	b := openOutside(t, server.addr())
 	shared, own := make(chan string, 100), make(chan string, 100)
 	to := func(ch chan string) func(context.Context, bus.Msg) error {
 		return func(_ context.Context, m bus.Msg) error { ch <- string(m.Data); return nil }
@@ -94,12 +97,12 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	}
 	away := func(loss func() error) {
 		t.Helper()
-		nats.stop()
+		server.stop()
 		if err := loss(); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
-		nats.start()
+		server.start()
 		eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
 	}
 	// EventsCreated tells a loss from a restart, so that lost messages can be
@@ -112,7 +115,7 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	if again := b.EventsCreated(); !again.Equal(made) {
 		t.Errorf("after a restart EVENTS was created %s, want still %s", again, made)
 	}
-	away(func() error { return os.RemoveAll(nats.opts.StoreDir) })
+	away(func() error { return os.RemoveAll(server.opts.StoreDir) })
 	if again := b.EventsCreated(); !again.After(made) {
 		t.Errorf("after the loss EVENTS was created %s, want later than %s", again, made)
 	}
@@ -122,6 +125,105 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 			t.Fatalf("%s: got %q", what, got)
 		}
 	}
+}
+
+// A message that was sent to an instance and did not arrive there, as from a
+// server that is stopping, comes again. Another client takes it here.
+func TestPerInstanceConsumerMissesNothing(t *testing.T) {
+	t.Parallel()
+	server := startOutside(t)
+	b := openOutside(t, server.addr())
+	own := make(chan string, 100)
+	subscribe(t, b, noDeadLetters(t), bus.Subscription{
+		Name: "push", Filter: "events.a", PerInstance: true,
+		Handle: func(_ context.Context, m bus.Msg) error { own <- string(m.Data); return nil },
+	})
+	nc, err := nats.Connect(server.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := js.Stream(t.Context(), "EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range events.ConsumerNames(t.Context()).Name() {
+		if err := nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.EVENTS."+name, taken.Subject, []byte(`{"batch":1,"expires":60000000000}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, data := range []string{"1", "2", "3"} {
+		mustPublish(t, b, "events.a", data)
+	}
+	if _, err := taken.NextMsg(30 * time.Second); err != nil {
+		t.Fatalf("the message that does not arrive: %v", err)
+	}
+	for _, want := range []string{"1", "2", "3"} {
+		if got := receive(t, 30*time.Second, want, own); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestSkippedGrantIsDelivered brings a grant back that was acknowledged, as a
+// write error does while its order is not written: no restart delivers it.
+func TestSkippedGrantIsDelivered(t *testing.T) {
+	t.Parallel()
+	server := startOutside(t)
+	b := openOutside(t, server.addr(), bus.SkippedAfter(100*time.Millisecond))
+	got := make(chan string, 100)
+	take := func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			got <- string(m.Data)
+			if err := m.Ack(); err != nil {
+				t.Logf("ack: %v", err)
+			}
+		}
+	}
+	taken := func(want string) {
+		t.Helper()
+		stop := consumeGrants(t, b, take)
+		defer stop()
+		if data := receive(t, 30*time.Second, want, got); data != want {
+			t.Fatalf("got %q, want %q", data, want)
+		}
+		eventually(t, 30*time.Second, "the ack", func() bool {
+			left, err := b.GrantsBacklog(t.Context())
+			return err == nil && left == 0
+		})
+	}
+	away := func() {
+		server.stop()
+		eventually(t, 30*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
+	}
+	again := func() {
+		server.start()
+		eventually(t, 30*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
+	}
+	mustPublish(t, b, "grants.1", "before")
+	taken("before") // creates the consumer
+	mustPublish(t, b, "grants.1", "skipped")
+	messages, kept := filepath.Join(server.opts.StoreDir, "jetstream", "$G", "streams", "GRANTS", "msgs"), filepath.Join(t.TempDir(), "msgs")
+	away()
+	if err := os.CopyFS(kept, os.DirFS(messages)); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	taken("skipped")
+	away()
+	if err := errors.Join(os.RemoveAll(messages), os.Rename(kept, messages)); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	taken("skipped")
 }
 
 // After a write error JetStream stops answering. The monitor restarts it once
@@ -191,14 +293,14 @@ func TestBusRecoversFromABrokenStore(t *testing.T) {
 // the message is stored once.
 func TestPublishRepeatsUntilAnswered(t *testing.T) {
 	t.Parallel()
-	nats := startOutside(t)
-	link := startLink(t, nats.addr())
+	server := startOutside(t)
+	link := startLink(t, server.addr())
 	b := openOutside(t, link.addr(), func(c *bus.Config) { c.PublishDeadline = 4 * time.Second })
 
 	link.muteAnswers(true)
 	published := make(chan error, 1)
 	go func() { published <- b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")) }()
-	watch := openOutside(t, nats.addr())
+	watch := openOutside(t, server.addr())
 	eventually(t, 3*time.Second, "the message is stored", func() bool {
 		n, err := watch.GrantsBacklog(t.Context())
 		return err == nil && n == 1
@@ -218,8 +320,8 @@ func TestPublishRepeatsUntilAnswered(t *testing.T) {
 
 func TestPublishWithoutAnAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
-	nats := startOutside(t)
-	link := startLink(t, nats.addr())
+	server := startOutside(t)
+	link := startLink(t, server.addr())
 	b := openOutside(t, link.addr(), func(c *bus.Config) { c.PublishDeadline = 1500 * time.Millisecond })
 	link.muteAnswers(true)
 	if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")); !errors.Is(err, bus.ErrUnknown) {
@@ -238,9 +340,9 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 	if _, err := bus.Open(t.Context(), cfg); err == nil {
 		t.Error("a bus without a logger was opened")
 	}
-	nats := startOutside(t)
-	nats.stop()
-	cfg.URL, cfg.Log = "nats://"+nats.addr(), discard()
+	server := startOutside(t)
+	server.stop()
+	cfg.URL, cfg.Log = "nats://"+server.addr(), discard()
 	if _, err := bus.Open(t.Context(), cfg); err == nil {
 		t.Error("a bus without a server was opened")
 	}

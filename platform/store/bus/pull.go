@@ -86,38 +86,47 @@ func (p *puller) fetchOne(ctx context.Context) (*held, error) {
 		}
 		return nil, nil
 	}
+	connection := p.bus.nc.Stats().Reconnects
 	wait, cancel := context.WithTimeout(ctx, pullWait)
 	defer cancel()
 	fetch, err := p.consumer.Fetch(1, jetstream.FetchContext(wait))
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case raw := <-fetch.Messages():
-		if raw != nil {
-			return hold(raw), nil
+	for {
+		select {
+		case raw := <-fetch.Messages():
+			if raw != nil {
+				return hold(raw), nil
+			}
+			if err := fetch.Error(); err != nil && wait.Err() == nil {
+				return nil, err
+			}
+			return nil, nil
+		case <-again:
+			// The signal follows the new connection, on which this request may have been
+			// sent already: ending it would lose the message that answers it.
+			again = p.bus.reconnected.wait()
+			if p.bus.nc.Stats().Reconnects == connection {
+				continue
+			}
+			cancel()
+			// A message that arrived at the same moment is still returned.
+			if raw := <-fetch.Messages(); raw != nil {
+				return hold(raw), nil
+			}
+			return nil, nil
 		}
-		if err := fetch.Error(); err != nil && wait.Err() == nil {
-			return nil, err
-		}
-		return nil, nil
-	case <-again:
-		cancel()
-		// A message that arrived at the same moment is still returned.
-		if raw := <-fetch.Messages(); raw != nil {
-			return hold(raw), nil
-		}
-		return nil, nil
 	}
 }
 
-// recover waits a little, then recreates the consumer if the server no longer knows it.
+// recover waits a little, then creates the consumer again if the server no longer knows it or has skipped a message.
 func (p *puller) recover(ctx context.Context, cause error) {
 	if app.Sleep(ctx, pullPause) != nil {
 		return
 	}
 	gone := errors.Is(cause, nats.ErrNoResponders) || errors.Is(cause, jetstream.ErrConsumerDeleted) ||
-		errors.Is(cause, jetstream.ErrConsumerNotFound) || errors.Is(cause, jetstream.ErrNoHeartbeat)
+		errors.Is(cause, jetstream.ErrConsumerNotFound) || errors.Is(cause, jetstream.ErrNoHeartbeat) || errors.Is(cause, errGap)
 	if !gone || !p.bus.nc.IsConnected() {
 		return
 	}

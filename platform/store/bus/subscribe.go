@@ -168,7 +168,11 @@ type consumer struct {
 	dead DeadLetters
 	pull *puller
 	most int
-	last time.Time // when the stream stored the last message seen, per instance
+
+	// Of a consumer per instance, which acknowledges nothing:
+	stream time.Time // when the stream was created of which seen is a sequence
+	seen   uint64    // the last message, before which none is missing
+	due    uint64    // the consumer's own number of the next message
 }
 
 func (c *consumer) run(pulling, handling context.Context) {
@@ -187,10 +191,29 @@ func (c *consumer) run(pulling, handling context.Context) {
 				_ = h.Nak(0)
 				continue
 			}
+			if c.sub.PerInstance && !c.follows(h) {
+				c.pull.recover(pulling, errGap)
+				break
+			}
 			c.take(handling, h)
 		}
 		stop()
 	}
+}
+
+// errGap means that a message was sent to this instance and did not arrive, as
+// happens while a server stops: its answer comes after the end of the request.
+var errGap = errors.New("bus: a message is missing")
+
+// follows reports whether no message is missing before h. If one is, h is not
+// handled: it comes again, after the missing one, from the consumer that is
+// created next.
+func (c *consumer) follows(h *held) bool {
+	if h.order != c.due {
+		return false
+	}
+	c.due, c.seen = h.order+1, h.Seq
+	return true
 }
 
 // take handles one message and settles it.
@@ -198,7 +221,6 @@ func (c *consumer) take(ctx context.Context, h *held) {
 	err := c.handle(ctx, h.Msg)
 	switch {
 	case c.sub.PerInstance:
-		c.last = h.at
 		if err == nil {
 			c.count("handled")
 			return
@@ -311,29 +333,35 @@ func backoff(attempt int) time.Duration {
 }
 
 // ephemeral creates the consumer of one instance: at first for new messages
-// only, and when it is recreated, from the message after the last one seen. It
-// goes by time because the sequence of a recreated stream starts from 1 again.
+// only, and when it is created again, from the message after the last one seen.
+// A stream that was lost and created again starts anew, so all of it is new.
 func (c *consumer) ephemeral(ctx context.Context) (jetstream.Consumer, error) {
-	cfg := jetstream.ConsumerConfig{
+	stream, err := c.bus.js.Stream(ctx, streamEvents)
+	if err != nil {
+		return nil, fmt.Errorf("bus: get stream info of %s: %w", streamEvents, err)
+	}
+	info := stream.CachedInfo()
+	seen := min(c.seen, info.State.LastSeq) // a stream may have lost its end
+	switch {
+	case c.stream.IsZero():
+		seen = info.State.LastSeq
+	case !c.stream.Equal(info.Created):
+		seen = 0
+	}
+	made, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		FilterSubject: c.sub.Filter,
 		AckPolicy:     jetstream.AckNonePolicy,
-		DeliverPolicy: jetstream.DeliverNewPolicy,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:   seen + 1,
 		MemoryStorage: true,
 		Replicas:      1,
 		// The server removes it this long after the instance has gone; a live
 		// instance pulls well before that.
 		InactiveThreshold: 2 * pullWait,
-	}
-	if !c.last.IsZero() {
-		from := c.last.Add(1)
-		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &from
-	}
-	made, err := c.bus.js.CreateConsumer(ctx, streamEvents, cfg)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("bus: create per-instance consumer %s: %w", c.sub.Name, err)
 	}
-	if c.last.IsZero() {
-		c.last = made.CachedInfo().Created
-	}
+	c.stream, c.seen, c.due = info.Created, seen, 1
 	return made, nil
 }

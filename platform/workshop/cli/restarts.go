@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -30,7 +31,7 @@ func (r *restarts) note(done embedded.Restart) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.due = append(r.due, alarm.Finding{Subject: done.Server, Detail: fmt.Sprintf(
-		"%s %s. It answered again after %.1f s; its log until then is %s.", done.Server, done.Cause, done.Down.Seconds(), done.Log)})
+		"%s %s. It answered again after %.1f s; its log until then is %s.", done.Server, done.Cause, done.Down.Seconds(), cmp.Or(done.Log, "gone"))})
 }
 
 // probe finds each restart once.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +79,12 @@ func postgresSettings(cfg Config, sockets string) map[string]string {
 		"log_checkpoints":         "off",
 		"log_min_error_statement": "panic",
 		"lc_messages":             "C",
+	}
+	if runtime.GOOS == "linux" { // the others lack it
+		// A start after a crash first syncs the whole cluster. With one call for its
+		// file system that takes some 0.1 s, also when other programs write to the
+		// same disk; its 1,700 files one by one take 1 to 4 s.
+		settings["recovery_init_sync_method"] = "syncfs"
 	}
 	if cfg.Throwaway {
 		// Commits still reach the kernel, so that killing Postgres loses nothing; only killing the machine does.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,9 +147,13 @@ func TestDataSurvivesAStop(t *testing.T) {
 func TestServersAreSafeAndPrivate(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{DataDir: emptyDataDir(t)})
+	initSync := "fsync"
+	if runtime.GOOS == "linux" {
+		initSync = "syncfs"
+	}
 	for setting, want := range map[string]string{
 		"listen_addresses": "", "data_checksums": "on", "server_encoding": "UTF8", "fsync": "on",
-		"synchronous_commit": "on", "full_page_writes": "on", "max_connections": "100",
+		"synchronous_commit": "on", "full_page_writes": "on", "max_connections": "100", "recovery_init_sync_method": initSync,
 	} {
 		if got := query(t, s, "SELECT current_setting('"+setting+"')"); got != want {
 			t.Errorf("Postgres: %s = %q, want %q", setting, got, want)

@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"syscall"
 	"time"
@@ -20,8 +22,9 @@ type pace struct {
 	retryEvery time.Duration
 	// hangsAfter is how long checks fail before a running server is killed, at least two of them: one alone may have
 	// failed because this process or the machine was suspended. A synced write to a cheap disk, behind which Redis
-	// answers nothing, takes a second or two; and a restart with the Loads that follow it needs some of the ten seconds
-	// in which a sale should go on.
+	// answers nothing, takes a second or two; and a restart with the Loads that follow it needs most of the ten seconds
+	// in which a sale should go on. It is less than two checks that time out and the pause between them, so that these
+	// two suffice.
 	hangsAfter time.Duration
 	// pauses between two starts of one server: the first start is immediate, then firstPause, doubled up to
 	// longestPause. A server that has run for calmAfter starts immediately again.
@@ -32,7 +35,7 @@ type pace struct {
 }
 
 var usualPace = pace{
-	checkEvery: 500 * time.Millisecond, checkTimeout: 2 * time.Second, retryEvery: 250 * time.Millisecond, hangsAfter: 4 * time.Second,
+	checkEvery: 500 * time.Millisecond, checkTimeout: 1500 * time.Millisecond, retryEvery: 250 * time.Millisecond, hangsAfter: 3 * time.Second,
 	firstPause: 500 * time.Millisecond, longestPause: 8 * time.Second, calmAfter: time.Minute,
 	givesUpAfter: 30 * time.Second,
 }
@@ -41,7 +44,7 @@ var usualPace = pace{
 type Restart struct {
 	Server string // "Postgres" or "Redis"
 	Cause  string // completes the sentence that begins with Server
-	Log    string // the path of the earlier process's log
+	Log    string // the path of the earlier process's log; empty if it was deleted
 	// Down is how long the server did not answer, from its exit or its first failed health check.
 	Down time.Duration
 }
@@ -200,9 +203,13 @@ func (c *child) kill(ctx context.Context) bool {
 	return c.signalAndWait(ctx, syscall.SIGKILL, sternPatience)
 }
 
-// keepLog renames a server's log, which its next start would truncate, and returns its new path.
+// keepLog renames a server's log, which its next start would truncate, and returns its new path; none if the log was
+// deleted.
 func (d *dataDir) keepLog(name string) (string, error) {
 	const kept = ".log.old"
 	err := d.root.Rename("log/"+name+".log", "log/"+name+kept)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
 	return d.path + "/log/" + name + kept, dataError(d.path, err)
 }

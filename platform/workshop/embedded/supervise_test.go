@@ -1,12 +1,14 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -45,7 +47,7 @@ func assertRestarted(t *testing.T, s *Stack, restarts <-chan Restart, cause stri
 			if !strings.Contains(r.Cause, cause) || r.Down <= 0 || r.Down > 10*time.Second {
 				t.Errorf("got %+v, want the cause %q", r, cause)
 			}
-			if _, err := os.Stat(r.Log); err != nil {
+			if _, err := os.Stat(r.Log); err != nil && r.Log != "" {
 				t.Errorf("the earlier log: %v", err)
 			}
 		case err := <-s.Died():
@@ -65,6 +67,9 @@ func assertRestarted(t *testing.T, s *Stack, restarts <-chan Restart, cause stri
 func TestKilledServersAreRestarted(t *testing.T) {
 	t.Parallel()
 	s, restarts := supervised(t)
+	if err := os.Remove(filepath.Join(s.DataDir, "log", "redis.log")); err != nil { // by an operator who needs the space
+		t.Fatal(err)
+	}
 	for _, name := range []string{"Postgres", "Redis"} {
 		if err := childOf(t, s, name).cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -88,6 +93,23 @@ func TestHangingServersAreRestarted(t *testing.T) {
 		}
 	}
 	assertRestarted(t, s, restarts, "did not answer for ")
+}
+
+// TestHangIsFoundInTime: of the ten seconds in which a sale goes on, the start and
+// the Loads need six.
+func TestHangIsFoundInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hangs := part{check: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		began := time.Now() // the server hangs immediately after a check
+		cause, _ := (&Stack{cfg: Config{pace: usualPace}}).lost(t.Context(), hangs, &child{done: make(chan struct{})})
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("found after %s: %s", took, cause)
+		}
+	})
 }
 
 // TestServerThatCannotStartAgain: an error that lasts ends the stack with its
