@@ -61,18 +61,21 @@ func (s *Service) Register(ctx context.Context, phone Phone, code, secret, name 
 }
 
 // LoginByCode logs in with a phone and a code; a phone without an account gets one,
-// without a password.
+// without a password, and that counts as a registration from the caller's address.
 func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d Device, from caller) (Tokens, error) {
 	if err := s.keepOut(bySMS, 0, phone, d); err != nil {
 		return Tokens{}, err
 	}
-	if err := s.admit(ctx, humancheck.PurposeLogin, from, s.loginFailures(phone, from), s.loginAsks(from)); err != nil {
+	if err := s.admit(ctx, humancheck.PurposeLogin, from, append(s.loginFailures(phone, from), s.registrations(from)...), s.loginAsks(from)); err != nil {
 		return Tokens{}, err
 	}
-	return s.byCode(ctx, phone, ForLogin, code, from, func(tx pgx.Tx) (Tokens, error) {
+	created := false
+	out, err := s.byCode(ctx, phone, ForLogin, code, from, func(tx pgx.Tx) (Tokens, error) {
 		q, text := accountdb.New(tx), string(phone)
 		u, err := q.CreateUser(ctx, accountdb.CreateUserParams{Phone: &text})
-		if errors.Is(err, pgx.ErrNoRows) {
+		if created = err == nil; created {
+			err = s.takeRegistration(ctx, from)
+		} else if errors.Is(err, pgx.ErrNoRows) {
 			u, err = q.UserByPhone(ctx, &text)
 		}
 		if err != nil {
@@ -80,6 +83,10 @@ func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d D
 		}
 		return s.OpenLogin(ctx, tx, u.ID, d, bySMS)
 	})
+	if err == nil && created {
+		s.note(ctx, middleWindow, s.registrations(from))
+	}
+	return out, err
 }
 
 // ResetPassword sets a new password for the account of a phone proved by a code, and

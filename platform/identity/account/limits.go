@@ -76,9 +76,23 @@ func (s *Service) takeOwn(ctx context.Context, user int64) error {
 }
 
 func (s *Service) registerAsks(from caller) []ratelimit.Ask {
-	return append(s.loginAsks(from), ratelimit.Ask{
+	return append(s.loginAsks(from), s.registerAsk(from))
+}
+
+// registerAsk limits the accounts that are created from an address, by any method.
+func (s *Service) registerAsk(from caller) ratelimit.Ask {
+	return ratelimit.Ask{
 		Rule: ratelimit.Rule{Name: "register-address", Count: s.cfg.RegisterPerAddress, Per: middleWindow}, Key: ratelimit.AddrKey(from.Address),
-	})
+	}
+}
+
+// takeRegistration counts an account that is created without the register route.
+func (s *Service) takeRegistration(ctx context.Context, from caller) error {
+	d, err := s.deps.Limits.Take(ctx, s.registerAsk(from))
+	if err != nil {
+		return asFault("limits", err)
+	}
+	return d.Err()
 }
 
 // codeAsks limits the codes for a phone, for each purpose separately: requests for

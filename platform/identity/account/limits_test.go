@@ -100,6 +100,32 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A first login by code creates an account, and counts as a registration: otherwise
+// one person could have as many accounts as codes. Users who have an account are not
+// affected, also behind the same address.
+func TestAttackAccountsByFirstLogins(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.Limits = account.Limits{RegisterPerAddress: 2} })
+	login := func(n int, opts ...option) answer {
+		return b.post("login/sms", map[string]any{"phone": phoneNo(n), "code": b.code(phoneNo(n), "login")}, opts...)
+	}
+	for n := range 5 {
+		a := login(n, from("203.0.113.9"))
+		switch {
+		case n < 2 && a.status != 200:
+			t.Errorf("account %d: %d %s", n+1, a.status, a.raw)
+		case n >= 2 && (!a.is(429, "rate-limited") || a.doc["rule"] != "register-address"):
+			t.Errorf("account %d: %d %s", n+1, a.status, a.raw)
+		}
+	}
+	if a := login(1, from("203.0.113.9")); a.status != 200 {
+		t.Errorf("a user with an account: %d %s", a.status, a.raw)
+	}
+	if a := login(3, from("203.0.113.10")); a.status != 200 {
+		t.Errorf("another address: %d %s", a.status, a.raw)
+	}
+}
+
 // Guessing a phone's password does not lock its holder out.
 func TestGuessingDoesNotLockTheHolderOut(t *testing.T) {
 	t.Parallel()

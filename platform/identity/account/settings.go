@@ -29,7 +29,7 @@ type Limits struct {
 	SMSPerPhoneHour    int `name:"sms-per-phone-hour" default:"5" env:"STAMPEDE_SMS_PER_PHONE_HOUR" help:"SMS codes for one phone per hour, at least a minute apart; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
 	SMSPerPhoneDay     int `name:"sms-per-phone-day" default:"10" env:"STAMPEDE_SMS_PER_PHONE_DAY" help:"SMS codes for one phone per day; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
 	SMSPerAddress      int `name:"sms-per-address" default:"20" env:"STAMPEDE_SMS_PER_ADDRESS" help:"SMS codes requested from one address per hour; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
-	RegisterPerAddress int `default:"5" env:"STAMPEDE_REGISTER_PER_ADDRESS" help:"Registrations from one address per hour; 0: no limit." min:"0" max:"1000000" rare:""`
+	RegisterPerAddress int `default:"20" env:"STAMPEDE_REGISTER_PER_ADDRESS" help:"Accounts created from one address per hour, by registration or by a first login with an SMS code; 0: no limit." min:"0" max:"1000000" rare:""`
 
 	CheckAfterFailures        int `default:"3" env:"STAMPEDE_CHECK_AFTER_FAILURES" help:"Failed logins of one phone in 15 minutes after which the human check is required." min:"0" max:"1000000" rare:""`
 	CheckAfterAddress         int `default:"10" env:"STAMPEDE_CHECK_AFTER_ADDRESS" help:"Failed logins from one address in 15 minutes after which the human check is required." min:"0" max:"1000000" rare:""`

@@ -11,7 +11,7 @@ import (
 // its kind; AuthHumanCheck sets it for logins.
 type Settings struct {
 	AuthHumanCheck      Kind   `default:"none" enum:"none,pow,slide,verifier" env:"STAMPEDE_AUTH_HUMAN_CHECK" help:"Human check for logins, registrations and SMS codes above the thresholds of --check-after-…: none, pow, slide or verifier."`
-	HumanCheckStrength  string `default:"normal" enum:"low,normal,high" env:"STAMPEDE_HUMAN_CHECK_STRENGTH" help:"How hard checks are. A proof of work takes a desktop browser 0.05 s (low), 0.2 s (normal) or 0.8 s (high), a phone five times as long; one in 11, 17 or 22 guesses at a slide captcha succeeds."`
+	HumanCheckStrength  string `default:"normal" enum:"low,normal,high" env:"STAMPEDE_HUMAN_CHECK_STRENGTH" help:"How hard checks are. A proof of work takes a desktop browser 0.05 s (low), 0.2 s (normal) or 0.8 s (high), a phone five times as long; one in 11, 17 or 22 blind guesses at a slide captcha succeeds, and nearly every one of a program that was written for it."`
 	ChallengesPerMinute int    `default:"20" env:"STAMPEDE_CHALLENGES_PER_MINUTE" help:"Challenges that one user, or one address before a login, gets per minute; 0: no limit." min:"0" max:"6000" rare:""`
 
 	VerifierURL     string        `default:"" env:"STAMPEDE_VERIFIER_URL" help:"The siteverify URL of a service such as Cloudflare Turnstile, e.g. https://challenges.cloudflare.com/turnstile/v0/siteverify (http:// on this machine only). Empty: no verifier."`
