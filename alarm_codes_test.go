@@ -18,6 +18,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"hold-stuck":           {"seckill/rush/sweeper_test.go", "TestSweeperRaisesAnAlarmForWhatStaysLost", "alarmHoldStuck"},
 
 	"newer-grants":    {"order/newer_test.go", "TestWriterLeavesGrantsOfANewerVersion", `"newer-grants"`},
+	"newer-events":    {"platform/watch/deadletters/keep_test.go", "TestNewerEventsRaiseAnAlarmAndAreNotKept", `"newer-events"`},
 	"writer-stuck":    {"order/alarms_test.go", "TestWriterThatIsStuckAsksForAPerson", "alarmWriterStuck"},
 	"dead-letter":     {"platform/watch/deadletters/keep_test.go", "TestFailingHandlerLeavesDeadLetterAndAlarm", `"dead-letter"`},
 	"release-failing": {"inventory/keeper_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},

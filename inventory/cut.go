@@ -35,11 +35,12 @@ func (s *Service) readCut(ctx context.Context, itemID int64) (*cut, error) {
 			return err
 		}
 		c.stocks = stocksOf(rows)
-		live, _, err := s.deps.Holds.Holds(ctx, tx, itemID)
-		for _, h := range live {
-			c.live[h.No] = h
-		}
-		return err
+		return s.deps.Holds.Live(ctx, tx, itemID, func(part []Held) error {
+			for _, h := range part {
+				c.live[h.No] = h
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("inventory: read books of item %d: %w", itemID, err)

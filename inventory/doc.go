@@ -64,11 +64,12 @@
 //	          long publishing may take is in publishers.go
 //	settle    an open hold that is left in Redis has lost its message: it is
 //	          published again under its own epoch, and waited for
-//	count     one transaction: lock the stock rows, raise their epoch, read live
-//	          orders; from its commit on the writer refuses older grants
-//	write     bring the keys in Redis to what was read, in place and only where
-//	          they differ; then give them the new epoch's names and replace the
-//	          state, which opens the item
+//	count     lock the stock rows and raise their epoch: from then on the writer
+//	          refuses older grants
+//	write     read the stock rows and the orders in one snapshot, in chunks, and
+//	          bring the keys in Redis to that, in place and only where they
+//	          differ; then give them the new epoch's names and replace the state,
+//	          which opens the item
 //	apply     operator changes made meanwhile
 //
 // It may end at any step: the item stays fenced and the next Load starts over.
@@ -76,8 +77,9 @@
 // changes nothing: patch.lua and load.lua write for the Load that fenced the item
 // last. The state is only written to the Redis that was fenced, and only while
 // that has all the keys written before; after a failover the Load starts over.
-// A Load needs no second copy of its item in Redis, and reads and writes it in
-// chunks. The drain has no time limit; as long as the order writer is
+// A Load needs no second copy of its item in Redis, and its memory does not depend
+// on the number of orders. It may take as long as it makes progress; one that
+// makes none for 30 s is ended and started over. As long as the order writer is
 // behind the item stays fenced, because opening it would end the attempts of
 // shoppers whose answer was "queued". For the same reason a Load that finds its
 // item's old state counts nothing while that has an open hold without an order

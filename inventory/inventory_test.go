@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -57,35 +59,65 @@ func live(status string) bool {
 	return status == orderevent.StatusPending || status == orderevent.StatusPaid
 }
 
-func (o *orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (held []Held, gone []Tombstone, err error) {
+// of returns the item's orders that fit, as rows.
+func (o *orders) of(itemID int64, fits func(*orderevent.Order) bool) (rows []orderevent.Order) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.all {
-		switch {
-		case r.ItemID != itemID:
-		case live(r.Status):
-			held = append(held, Held{No: r.No, User: r.UserID, Quantity: r.Quantity, Paid: r.Status == orderevent.StatusPaid})
-		case time.Since(r.UpdatedAt) < 4*time.Minute:
-			gone = append(gone, Tombstone{No: r.No, Until: r.UpdatedAt.Add(4 * time.Minute)})
+		if r.ItemID == itemID && fits(r) {
+			rows = append(rows, *r)
 		}
 	}
-	return held, gone, nil
+	return rows
 }
 
-func (o *orders) Closed(_ context.Context, _ pgx.Tx, itemID int64) ([]Closed, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	last := map[int64]ids.ID{}
-	for _, r := range o.all {
-		if r.ItemID == itemID && r.Status == orderevent.StatusClosed && r.No.String() > last[r.UserID].String() {
-			last[r.UserID] = r.No
+// inParts passes what of makes of rows to each in parts of at most partRows.
+func inParts[T any](rows []orderevent.Order, of func(orderevent.Order) T, each func([]T) error) error {
+	const partRows = 700
+	for part := range slices.Chunk(rows, partRows) {
+		var out []T
+		for _, r := range part {
+			out = append(out, of(r))
+		}
+		if err := each(out); err != nil {
+			return err
 		}
 	}
-	var closed []Closed
-	for user, no := range last {
-		closed = append(closed, Closed{No: no, User: user})
+	return nil
+}
+
+func (o *orders) live(itemID int64) []orderevent.Order {
+	return o.of(itemID, func(r *orderevent.Order) bool { return live(r.Status) })
+}
+
+func (o *orders) closed(itemID int64) (last []orderevent.Order) {
+	of, held := map[int64]orderevent.Order{}, map[int64]bool{}
+	for _, r := range o.live(itemID) {
+		held[r.UserID] = true
 	}
-	return closed, nil
+	for _, r := range o.of(itemID, func(r *orderevent.Order) bool { return r.Status == orderevent.StatusClosed }) {
+		if !held[r.UserID] && r.No.String() > of[r.UserID].No.String() {
+			of[r.UserID] = r
+		}
+	}
+	return slices.Collect(maps.Values(of))
+}
+
+func (o *orders) Live(_ context.Context, _ pgx.Tx, itemID int64, each func([]Held) error) error {
+	return inParts(o.live(itemID), func(r orderevent.Order) Held {
+		return Held{No: r.No, User: r.UserID, Quantity: r.Quantity, Paid: r.Status == orderevent.StatusPaid}
+	}, each)
+}
+
+func (o *orders) Ended(_ context.Context, _ pgx.Tx, itemID int64, each func([]Tombstone) error) error {
+	ended := o.of(itemID, func(r *orderevent.Order) bool { return !live(r.Status) && time.Since(r.UpdatedAt) < 4*time.Minute })
+	return inParts(ended, func(r orderevent.Order) Tombstone {
+		return Tombstone{No: r.No, Until: r.UpdatedAt.Add(4 * time.Minute)}
+	}, each)
+}
+
+func (o *orders) Closed(_ context.Context, _ pgx.Tx, itemID int64, each func([]Closed) error) error {
+	return inParts(o.closed(itemID), func(r orderevent.Order) Closed { return Closed{No: r.No, User: r.UserID} }, each)
 }
 
 func (o *orders) LiveUnits(context.Context) (map[int64]Units, error) {
@@ -163,6 +195,8 @@ func (b *quietBus) GrantsLast(context.Context) (uint64, error) {
 	}
 	return 0, nil
 }
+
+func (*quietBus) GrantsHandled(context.Context) (uint64, error) { return 0, nil }
 
 func (b *quietBus) GrantsDone(_ context.Context, _ int64, upTo uint64) (bool, error) {
 	return b.done == nil || b.done(upTo), nil

@@ -20,6 +20,14 @@ var ErrBusy = fault.New(fault.Conflict, "load-busy", fault.Titles{"The item is b
 // errLeaseLost ends a Load whose lease expired before it could be renewed.
 var errLeaseLost = errors.New("inventory: the lease on the load expired")
 
+// loadStall is for how long a Load may make no progress before it is ended, to be
+// started over: longer than any single step, and at least twice the publish
+// deadline. A Load that goes on takes the time that it needs.
+const loadStall = 30 * time.Second
+
+// errStalled ends a Load that has made no progress for loadStall.
+var errStalled = errors.New("inventory: the load makes no progress")
+
 // errKeysLost ends a Load whose keys are not all in the Redis in which it is
 // about to open the item: another server has taken over since the fence, or
 // another Load freed them.
@@ -44,10 +52,12 @@ func (s *Service) Load(ctx context.Context, itemID int64) error {
 // work's.
 func (s *Service) LoadWith(ctx context.Context, itemID int64, work func(ctx context.Context, load func(context.Context) error) error) error {
 	started, loaded := time.Now(), false
+	ctx, alive, end := watch(ctx, s.stall)
+	defer end()
 	err := s.underLease(ctx, itemID, func(ctx context.Context, itemID, token int64) error {
 		return work(ctx, func(ctx context.Context) error {
 			loaded = true
-			return s.load(ctx, itemID, token)
+			return s.load(ctx, itemID, token, alive)
 		})
 	})
 	switch {
@@ -60,6 +70,14 @@ func (s *Service) LoadWith(ctx context.Context, itemID int64, work func(ctx cont
 		s.metrics.loadTime.Observe(time.Since(started).Seconds())
 	}
 	return err
+}
+
+// watch returns a context that ends with errStalled when alive has not been called
+// for as long as stall. end frees its timer.
+func watch(ctx context.Context, stall time.Duration) (watched context.Context, alive, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(stall, func() { cancel(errStalled) })
+	return ctx, func() { timer.Reset(stall) }, func() { timer.Stop(); cancel(nil) }
 }
 
 // loadLease is the lease on writing an item into Redis, or removing it there.
@@ -94,7 +112,7 @@ func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx co
 		}
 	}()
 	err = work(ctx, itemID, l.Token)
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errLeaseLost) {
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errLeaseLost) || errors.Is(cause, errStalled)) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	cancel(nil)
@@ -111,11 +129,13 @@ func (s *Service) underLease(ctx context.Context, itemID int64, work func(ctx co
 
 // load is one Load under its lease: fence, drain, settle, count, write, apply.
 // Wherever it returns, the item is fenced or open, and a Load from the beginning is safe.
-func (s *Service) load(ctx context.Context, itemID, token int64) error {
+func (s *Service) load(ctx context.Context, itemID, token int64, alive func()) error {
 	f, err := s.fence(ctx, itemID, token)
 	if err != nil {
 		return err
 	}
+	f.alive = alive
+	alive()
 	if err := s.reached("fenced"); err != nil {
 		return err
 	}
@@ -128,17 +148,28 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 	if err := s.reached("drained"); err != nil {
 		return err
 	}
-	books, err := s.readBooks(ctx, itemID, f.epoch)
-	if err != nil {
+	if err := s.raiseEpoch(ctx, itemID, f.epoch); err != nil {
 		return err
 	}
 	if err := s.reached("counted"); err != nil {
 		return err
 	}
-	for _, st := range books.stocks {
-		if err := s.write(ctx, f, st, books); err != nil {
+	writers, err := s.rewrite(ctx, itemID, f)
+	if err != nil {
+		return err
+	}
+	if err := s.compare(ctx, itemID, writers); err != nil {
+		return err
+	}
+	if err := s.reached("written"); err != nil {
+		return err
+	}
+	holders := 0
+	for _, w := range writers {
+		if err := w.open(ctx); err != nil {
 			return err
 		}
+		holders += w.users - 1
 	}
 	// A change committed after the books were read may have been applied to the
 	// replaced state only.
@@ -146,7 +177,7 @@ func (s *Service) load(ctx context.Context, itemID, token int64) error {
 		return err
 	}
 	s.announce(ctx, inventoryevent.SubjectLoaded, inventoryevent.Loaded{ItemID: itemID, Epoch: f.epoch})
-	s.deps.Log.InfoContext(ctx, "item loaded", "item_id", itemID, "epoch", f.epoch, "live_orders", len(books.live))
+	s.deps.Log.InfoContext(ctx, "item loaded", "item_id", itemID, "epoch", f.epoch, "holders", holders)
 	return nil
 }
 
@@ -169,6 +200,7 @@ type fenced struct {
 	run   map[Key]string
 	quiet quiet
 	since time.Time // when the last grant may have been made, if busy
+	alive func()    // says that the Load goes on, see watch
 }
 
 // fence stops the item and fixes the epoch that this Load will write: the
@@ -261,29 +293,43 @@ func (s *Service) drain(ctx context.Context, itemID int64, f fenced) error {
 		if err := s.awaitPublishers(ctx, itemID, f); err != nil {
 			return err
 		}
+		f.alive()
 	}
-	return s.awaitWriter(ctx, itemID)
+	return s.awaitWriter(ctx, itemID, f)
 }
 
 // awaitWriter waits until the order writer has acknowledged every grant of the
-// item that is in the stream now.
-func (s *Service) awaitWriter(ctx context.Context, itemID int64) error {
+// item that is in the stream now. The Load goes on for as long as the writer does.
+func (s *Service) awaitWriter(ctx context.Context, itemID int64, f fenced) error {
 	last, err := s.deps.Bus.GrantsLast(ctx)
 	if err != nil {
-		return fmt.Errorf("inventory: load item %d: %w", itemID, err)
+		return loading(itemID, err)
 	}
+	var before uint64
 	// The pause doubles from 10 ms, a writer's batch, to 250 ms, which is not
 	// noticeable in a Load.
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		done, err := s.deps.Bus.GrantsDone(ctx, itemID, last)
+		if done, err := s.deps.Bus.GrantsDone(ctx, itemID, last); err != nil || done {
+			return loading(itemID, err)
+		}
+		handled, err := s.deps.Bus.GrantsHandled(ctx)
 		if err != nil {
-			return fmt.Errorf("inventory: load item %d: %w", itemID, err)
+			return loading(itemID, err)
 		}
-		if done {
-			return nil
+		if handled > before {
+			f.alive()
 		}
+		before = handled
 		if err := app.Sleep(ctx, pause); err != nil {
 			return fmt.Errorf("inventory: load item %d: wait for the order writer: %w", itemID, err)
 		}
 	}
+}
+
+// loading says of an error which item was being loaded; nil remains nil.
+func loading(itemID int64, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("inventory: load item %d: %w", itemID, err)
 }

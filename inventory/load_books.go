@@ -34,68 +34,144 @@ type Closed struct {
 	User int64
 }
 
-// itemBooks is an item in Postgres at one moment.
-type itemBooks struct {
-	stocks []Stock
-	live   []Held
-	recent []Tombstone
-	closed []Closed // only if a user may buy only once
-}
+// shardOf returns the index of the stock counter that a user's units come from.
+func shardOf(bucket int16, stocks int) int { return int(bucket) % stocks }
 
-// shardOf is the stock counter that a user's units come from.
-func (b itemBooks) shardOf(user int64) Stock { return b.stocks[int(ids.Bucket(user))%len(b.stocks)] }
-
-// readBooks moves the item to the epoch and reads its books in one transaction:
-// from its commit on the order writer refuses grants of older epochs, so that
-// only closings can change what was read, which the new epoch will get as
-// releases.
-func (s *Service) readBooks(ctx context.Context, itemID, epoch int64) (itemBooks, error) {
-	var b itemBooks
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+// raiseEpoch moves the item to the epoch in Postgres: from then on the order
+// writer refuses grants of older epochs, so that only closings can change what
+// a later snapshot has, which the new epoch will get as releases.
+func (s *Service) raiseEpoch(ctx context.Context, itemID, epoch int64) error {
+	return pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		q := inventorydb.New(tx)
 		rows, err := q.LockStockOfItem(ctx, itemID)
 		if err != nil {
 			return fmt.Errorf("inventory: lock stock of item %d: %w", itemID, err)
 		}
-		if len(rows) == 0 {
-			return fmt.Errorf("inventory: load item %d: %w", itemID, ErrNoStock)
-		}
-		b.stocks = stocksOf(rows)
-		for _, st := range b.stocks {
+		for _, st := range rows {
 			raised, err := q.RaiseEpoch(ctx, inventorydb.RaiseEpochParams{ItemID: itemID, Shard: st.Shard, Epoch: epoch})
 			if err != nil {
 				return fmt.Errorf("inventory: raise epoch of item %d: %w", itemID, err)
 			}
 			if raised == 0 {
-				return fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", itemID, epoch, st.Epoch, ErrBusy)
+				return overtaken(itemID, epoch, st.Epoch)
 			}
 		}
-		if b.live, b.recent, err = s.deps.Holds.Holds(ctx, tx, itemID); err != nil {
-			return fmt.Errorf("inventory: read holds of item %d: %w", itemID, err)
+		return nil
+	})
+}
+
+func overtaken(itemID, epoch, by int64) error {
+	return fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", itemID, epoch, by, ErrBusy)
+}
+
+// rewrite brings the keys in Redis to what the books say, as of one snapshot, and
+// returns a writer per stock row, each ready to open its part. It reads and writes
+// in chunks, so that its memory does not depend on how many orders there are, and
+// keeps a connection and the snapshot meanwhile, but no lock. Half of the module's
+// connections may be used for that; other Loads wait.
+func (s *Service) rewrite(ctx context.Context, itemID int64, f fenced) (writers []*loadWriter, err error) {
+	for waiting := true; waiting; {
+		select {
+		case s.writing <- struct{}{}:
+			waiting = false
+		case <-time.After(s.stall / 3):
+			f.alive() // the Loads that write are watched themselves
+		case <-ctx.Done():
+			return nil, loading(itemID, fmt.Errorf("wait for other loads: %w", ctx.Err()))
 		}
-		if b.closed = nil; !b.stocks[0].Rebuy {
-			if b.closed, err = s.deps.Holds.Closed(ctx, tx, itemID); err != nil {
-				return fmt.Errorf("inventory: read closed orders of item %d: %w", itemID, err)
+	}
+	defer func() { <-s.writing }()
+	f.alive()
+	err = pgx.BeginTxFunc(ctx, s.deps.DB, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		rows, err := inventorydb.New(tx).StockOfItem(ctx, itemID)
+		if err != nil {
+			return fmt.Errorf("inventory: read stock of item %d: %w", itemID, err)
+		}
+		if len(rows) == 0 {
+			return loading(itemID, ErrNoStock)
+		}
+		for _, st := range stocksOf(rows) {
+			if st.Epoch != f.epoch {
+				return overtaken(itemID, f.epoch, st.Epoch)
+			}
+			writers = append(writers, s.newLoadWriter(st, f, func(each func(user int64, m mark) error) error {
+				return s.eachMark(ctx, tx, st, each)
+			}))
+		}
+		return s.rewriteIn(ctx, tx, writers)
+	})
+	return writers, err
+}
+
+func (s *Service) rewriteIn(ctx context.Context, tx pgx.Tx, writers []*loadWriter) error {
+	of := func(bucket int16) *loadWriter { return writers[shardOf(bucket, len(writers))] }
+	item := writers[0].item.ID
+	for _, w := range writers {
+		if err := w.begin(ctx); err != nil {
+			return err
+		}
+	}
+	err := s.eachMark(ctx, tx, writers[0].stock, func(user int64, m mark) error { return of(ids.Bucket(user)).mark(ctx, user, m) })
+	if err != nil {
+		return err
+	}
+	err = s.deps.Holds.Ended(ctx, tx, item, func(part []Tombstone) error {
+		for _, g := range part {
+			if err := of(g.No.Bucket()).bury(ctx, g); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return itemBooks{}, err
+		return fmt.Errorf("inventory: load item %d: read ended orders: %w", item, err)
 	}
-	return b, s.compare(ctx, itemID, b)
+	for _, w := range writers {
+		if err := w.finish(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachMark passes every user to each who has a mark by the books, once.
+func (s *Service) eachMark(ctx context.Context, tx pgx.Tx, st Stock, each func(user int64, m mark) error) error {
+	err := s.deps.Holds.Live(ctx, tx, st.ItemID, func(part []Held) error {
+		for _, h := range part {
+			if err := each(h.User, mark{no: h.No, quantity: h.Quantity, paid: h.Paid}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("inventory: load item %d: read live orders: %w", st.ItemID, err)
+	}
+	if st.Rebuy {
+		return nil
+	}
+	err = s.deps.Holds.Closed(ctx, tx, st.ItemID, func(part []Closed) error {
+		for _, c := range part {
+			if err := each(c.User, mark{no: c.No, closed: true}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("inventory: load item %d: read closed orders: %w", st.ItemID, err)
+	}
+	return nil
 }
 
 // compare raises an alarm if the row and the orders differ. The item is loaded
 // nevertheless, from the row, which CHECKs guard.
-func (s *Service) compare(ctx context.Context, itemID int64, b itemBooks) error {
+func (s *Service) compare(ctx context.Context, itemID int64, writers []*loadWriter) error {
 	var offered, available, live int64
-	for _, st := range b.stocks {
-		offered += int64(st.offered())
-		available += int64(st.Available)
-	}
-	for _, h := range b.live {
-		live += int64(h.Quantity)
+	for _, w := range writers {
+		offered += int64(w.stock.offered())
+		available += int64(w.stock.Available)
+		live += w.live
 	}
 	if available+live == offered {
 		return nil

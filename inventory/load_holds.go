@@ -30,7 +30,7 @@ func (s *Service) settleHolds(ctx context.Context, f fenced) error {
 		}
 		for round := range settleRounds + 1 {
 			last := round == settleRounds
-			left, err := s.settleOnce(ctx, item, old, !last)
+			left, err := s.settleOnce(ctx, f, item, !last)
 			if err != nil {
 				return fmt.Errorf("inventory: load item %d: settle holds: %w", item.ID, err)
 			}
@@ -42,7 +42,7 @@ func (s *Service) settleHolds(ctx context.Context, f fenced) error {
 					"item_id", item.ID, "epoch", old, "holds", left)
 				break
 			}
-			if err := s.awaitWriter(ctx, item.ID); err != nil {
+			if err := s.awaitWriter(ctx, item.ID, f); err != nil {
 				return err
 			}
 		}
@@ -50,12 +50,14 @@ func (s *Service) settleHolds(ctx context.Context, f fenced) error {
 	return nil
 }
 
-// settleOnce reads an epoch's open holds in chunks: those with an order row are
+// settleOnce reads the replaced epoch's open holds in chunks: those with an order row are
 // closed, the others are published again if publish is set. It returns how many
 // others there were.
-func (s *Service) settleOnce(ctx context.Context, item Item, epoch int64, publish bool) (left int, err error) {
+func (s *Service) settleOnce(ctx context.Context, f fenced, item Item, publish bool) (left int, err error) {
+	epoch := f.old[Key{ItemID: item.ID, Shard: item.Shard}]
 	var chunk []StaleHold
 	settle := func() error {
+		defer f.alive()
 		// A Load that follows this one waits as long for what it publishes.
 		by := time.Now().Add(s.cfg.PublishDeadline)
 		open, _, err := s.CloseWritten(ctx, item, chunk)

@@ -231,7 +231,7 @@ func TestReturnsWaitForTheLastLoad(t *testing.T) {
 	item, end := b.heldPastTheEnd()
 	var closed orderevent.Order
 	b.failpoint = func(step string) error {
-		if step == "counted" {
+		if step == "written" {
 			closed = end()
 			mustFail(t, b.release(t.Context(), item, []orderevent.Order{closed}), ErrFenced)
 		}
@@ -269,7 +269,7 @@ func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
 	b.mustRelease(b.close(b.written(item, 2))) // now Redis has the script cached
 	counted, asked, ended := make(chan orderevent.Order), make(chan struct{}), make(chan error, 1)
 	b.failpoint = func(step string) error {
-		if step == "counted" {
+		if step == "written" {
 			counted <- end()
 			<-asked
 		}

@@ -98,7 +98,7 @@ func TestChangeDuringLoadIsNotLost(t *testing.T) {
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 3))
 	b.failpoint = func(step string) error {
-		if step != "counted" {
+		if step != "written" {
 			return nil
 		}
 		b.inTx(func(tx pgx.Tx) error {

@@ -4,57 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-
-	"stampede/platform/base/ids"
 )
-
-// write brings one stock row's part of Redis to what the books say: first the
-// keys that the state will name, then the state, which opens the item under the
-// new epoch and only if it is a higher one. With a state in Redis the keys are
-// those of its epoch, changed in place where they differ and renamed at the end,
-// so that a Load needs no second copy of its item. The fence keeps them from
-// being read meanwhile; a Load that ends half way leaves them to the next one,
-// which compares again.
-func (s *Service) write(ctx context.Context, f fenced, st Stock, b itemBooks) error {
-	item, old := st.item(), f.old[st.Key]
-	var committed int64
-	want := make(map[int64]wanted)
-	for _, c := range b.closed {
-		if b.shardOf(c.User).Key == st.Key {
-			want[c.User] = wanted{mark: mark{no: c.No, closed: true}}
-		}
-	}
-	for _, h := range b.live { // after the closed ones: a hold replaces a closed mark
-		if b.shardOf(h.User).Key != st.Key {
-			continue
-		}
-		want[h.User] = wanted{mark: mark{no: h.No, quantity: h.Quantity, paid: h.Paid}}
-		if h.Paid {
-			committed += int64(h.Quantity)
-		}
-	}
-	w := loadWriter{s, item, f.epoch, old}
-	tombstones, err := w.writeHolders(ctx, want, b.recent)
-	if err != nil {
-		return err
-	}
-	if item.PerActivity {
-		if err := w.writeBuyers(ctx, want); err != nil {
-			return err
-		}
-	}
-	if err := s.reached("written"); err != nil {
-		return err
-	}
-	r, err := w.open(ctx, st.Rev, st.offered(), st.Available, committed,
-		st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy),
-		f.run[st.Key], len(want)+1, tombstones)
-	if err := w.ended(r, err); err != nil {
-		return err
-	}
-	s.epochs.Store(item, f.epoch)
-	return nil
-}
 
 // The codes of patch.lua and load.lua.
 const (
@@ -63,32 +13,73 @@ const (
 	loadLost    = 3
 )
 
-// wanted is a mark that the books ask for; there is set while Redis is known to
-// have it.
-type wanted struct {
-	mark
-	there bool
-}
+// sweepAfter is the part of a hash's size by which a Load lets it grow before it
+// looks for what to remove. The rest of what a Load may need beyond its item, a
+// fifth, is for buffers and rehashing.
+const sweepAfter = 0.1
 
-// loadWriter writes the keys of one stock counter for a Load.
+// loadWriter brings the keys of one stock counter to what the books say, for a
+// Load. First the keys that the state will name, then the state, which opens the
+// item under the new epoch and only if it is a higher one. With a state in Redis
+// the keys are those of its epoch, changed in place where they differ and renamed
+// at the end, so that a Load needs no second copy of its item. The fence keeps
+// them from being read meanwhile; a Load that ends half way leaves them to the
+// next one, which compares again.
 type loadWriter struct {
 	*Service
+	stock      Stock
 	item       Item
-	epoch, old int64 // the one to be written, and the one to be replaced or 0
+	epoch, old int64  // the one to be written, and the one to be replaced or 0
+	run        string // the run id of the Redis that was fenced
+	alive      func() // is called with every chunk
+	// books passes every user with a mark by the books, also of the item's other
+	// stock counters.
+	books func(each func(user int64, m mark) error) error
+
+	marks   []userMark // read from the books and not compared yet
+	changed *chunks    // fields of users to be written
+	buried  *chunks    // members of gone
+	// What the keys must have in the end.
+	users, tombstones int
+	committed, live   int64 // units paid for, and units in all
+	size, added       int64 // entries of users in the beginning, and new ones since
+	swept             bool  // since it grew
 }
 
-// open runs load.lua; figures are its arguments from rev on.
-func (w loadWriter) open(ctx context.Context, figures ...any) (reply, error) {
+type userMark struct{ user, text string }
+
+func (s *Service) newLoadWriter(st Stock, f fenced, books func(each func(user int64, m mark) error) error) *loadWriter {
+	w := &loadWriter{
+		Service: s, stock: st, item: st.item(), epoch: f.epoch, old: f.old[st.Key], run: f.run[st.Key], alive: f.alive, books: books,
+		marks: make([]userMark, 0, scanCount),
+	}
+	w.changed, w.buried = w.chunked("HSET", w.item.usersKey(w.at())), w.chunked("ZADD", w.item.tombstonesKey(w.at()))
+	return w
+}
+
+// open is the last step.
+func (w *loadWriter) open(ctx context.Context) error {
+	if err := w.ended(w.openState(ctx)); err != nil {
+		return err
+	}
+	w.epochs.Store(w.item, w.epoch)
+	return nil
+}
+
+// openState runs load.lua.
+func (w *loadWriter) openState(ctx context.Context) (reply, error) {
+	st := w.stock
 	keys := append([]string{w.item.stateKey()}, w.item.epochKeys(w.epoch)...)
 	if w.old > 0 {
 		keys = append(keys, w.item.epochKeys(w.old)...)
 	}
-	args := append([]any{w.epoch, w.old}, figures...)
-	return loadScript.run(ctx, w.deps.Redis, 3, keys, append(args, weightField, weight)...)
+	return loadScript.run(ctx, w.deps.Redis, 3, keys, w.epoch, w.old, st.Rev, st.offered(), st.Available, w.committed,
+		st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy),
+		w.run, w.users, w.tombstones, weightField, weight)
 }
 
 // at is the epoch in whose keys the Load works.
-func (w loadWriter) at() int64 {
+func (w *loadWriter) at() int64 {
 	if w.old > 0 {
 		return w.old
 	}
@@ -98,7 +89,8 @@ func (w loadWriter) at() int64 {
 // do runs one command on a key, unless a later Load has fenced the item. Without
 // a state only this Load knows the keys, and a plain command takes Redis half the
 // time.
-func (w loadWriter) do(ctx context.Context, command, key string, args ...any) error {
+func (w *loadWriter) do(ctx context.Context, command, key string, args ...any) error {
+	defer w.alive()
 	if w.old == 0 {
 		if err := w.deps.Redis.Do(ctx, append([]any{command, key}, args...)...).Err(); err != nil {
 			return fmt.Errorf("inventory: load item %d: write %s: %w", w.item.ID, key, err)
@@ -110,12 +102,12 @@ func (w loadWriter) do(ctx context.Context, command, key string, args ...any) er
 }
 
 // ended returns why a script refused to go on with the Load; nil if it did.
-func (w loadWriter) ended(r reply, err error) error {
+func (w *loadWriter) ended(r reply, err error) error {
 	switch {
 	case err != nil:
 		return err
 	case r.int(0) == loadRefused:
-		return fmt.Errorf("inventory: load item %d: epoch %d was overtaken by %d: %w", w.item.ID, w.epoch, r.int(1), ErrBusy)
+		return overtaken(w.item.ID, w.epoch, r.int(1))
 	case r.int(0) == loadLost:
 		return fmt.Errorf("inventory: load item %d: %w", w.item.ID, errKeysLost)
 	default:
@@ -123,85 +115,213 @@ func (w loadWriter) ended(r reply, err error) error {
 	}
 }
 
-// writeHolders writes the holders, the users who may not buy again, and the
-// numbers that have ended, and returns how many entries the last key must have
-// then. All live orders have rows, so there are no open holds. What is replaced
-// is freed first.
-func (w loadWriter) writeHolders(ctx context.Context, want map[int64]wanted, recent []Tombstone) (tombstones int, err error) {
-	gone := w.item.tombstonesKey(w.at())
-	if err := w.do(ctx, "UNLINK", gone); err != nil {
-		return 0, err
+// begin frees the tombstones, which finish replaces, and writes the entry of
+// users that is no user.
+func (w *loadWriter) begin(ctx context.Context) error {
+	if err := w.do(ctx, "UNLINK", w.item.tombstonesKey(w.at())); err != nil {
+		return err
 	}
-	every := func(string) (bool, error) { return true, nil }
-	if err := w.patch(ctx, w.item.usersKey(w.at()), want, mark.String, every); err != nil {
-		return 0, err
+	users := w.item.usersKey(w.at())
+	size, err := w.deps.Redis.HLen(ctx, users).Result()
+	if err != nil {
+		return fmt.Errorf("inventory: count holders of item %d: %w", w.item.ID, err)
 	}
-	if len(recent) == 0 {
-		return 0, nil
-	}
-	if err := w.do(ctx, "ZADD", gone, "inf", weight); err != nil {
-		return 0, err
-	}
-	numbers := make(map[ids.ID]struct{}, len(recent))
-	members := w.chunked("ZADD", gone)
-	for _, g := range recent {
-		numbers[g.No] = struct{}{}
-		if err := members.add(ctx, g.Until.UnixMilli(), g.No.String()); err != nil {
-			return 0, err
-		}
-	}
-	return len(numbers) + 1, members.flush(ctx)
+	w.size, w.users = size, 1
+	return w.do(ctx, "HSET", users, weightField, weight)
 }
 
-// writeBuyers brings this item's entries among the activity's buyers to what the
-// books say.
-func (w loadWriter) writeBuyers(ctx context.Context, want map[int64]wanted) error {
-	entry := func(m mark) string { return m.buyer(w.item.ID) }
-	return w.patch(ctx, w.item.buyersKey(), want, entry, func(value string) (bool, error) {
-		_, _, ours, err := parseBuyer(value, w.item.ID)
-		return ours, err
-	})
+// mark gives a user a mark. Each user has one.
+func (w *loadWriter) mark(ctx context.Context, user int64, m mark) error {
+	w.users++
+	w.live += int64(m.quantity)
+	if m.paid {
+		w.committed += int64(m.quantity)
+	}
+	if w.marks = append(w.marks, userMark{strconv.FormatInt(user, 10), m.String()}); len(w.marks) < scanCount {
+		return nil
+	}
+	return w.flushMarks(ctx)
 }
 
-// patch changes a hash of users so that it has the wanted entries, as text
-// returns them, and no other one of those for which ours returns true. It reads
-// and writes in chunks.
-func (w loadWriter) patch(ctx context.Context, key string, want map[int64]wanted, text func(mark) string, ours func(value string) (bool, error)) error {
-	stale, changed := w.chunked("HDEL", key), w.chunked("HSET", key)
-	err := w.scan(ctx, key, func(field, value string) (bool, error) {
-		if mine, err := ours(value); err != nil || !mine {
-			return true, err
+// flushMarks writes those of the marks that Redis does not have.
+func (w *loadWriter) flushMarks(ctx context.Context) error {
+	if len(w.marks) == 0 {
+		return nil
+	}
+	there := make([]any, len(w.marks))
+	if w.size > 0 {
+		var err error
+		if there, err = w.values(ctx, w.item.usersKey(w.at()), w.marks); err != nil {
+			return err
 		}
-		user, err := strconv.ParseInt(field, 10, 64)
+	}
+	for i, m := range w.marks {
+		if there[i] == m.text {
+			continue
+		}
+		if there[i] == nil {
+			w.added++
+		}
+		if err := w.changed.add(ctx, m.user, m.text); err != nil {
+			return err
+		}
+	}
+	w.marks = w.marks[:0]
+	if !w.swept && float64(w.added) > sweepAfter*float64(w.size) && w.size > 0 {
+		return w.sweep(ctx)
+	}
+	return nil
+}
+
+// values reads the users' entries of a hash, nil for a user without one.
+func (w *loadWriter) values(ctx context.Context, key string, of []userMark) ([]any, error) {
+	fields := make([]string, len(of))
+	for i, m := range of {
+		fields[i] = m.user
+	}
+	values, err := w.deps.Redis.HMGet(ctx, key, fields...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("inventory: load item %d: read %s: %w", w.item.ID, key, err)
+	}
+	w.alive()
+	return values, nil
+}
+
+// bury writes the tombstone of a number.
+func (w *loadWriter) bury(ctx context.Context, g Tombstone) error {
+	if w.tombstones == 0 {
+		w.tombstones++
+		if err := w.buried.add(ctx, "inf", weight); err != nil {
+			return err
+		}
+	}
+	w.tombstones++
+	return w.buried.add(ctx, g.Until.UnixMilli(), g.No.String())
+}
+
+// finish writes what is left, and removes what the books do not have. All live
+// orders have rows, so there are no open holds.
+func (w *loadWriter) finish(ctx context.Context) error {
+	if err := w.flushMarks(ctx); err != nil {
+		return err
+	}
+	if err := w.changed.flush(ctx); err != nil {
+		return err
+	}
+	if err := w.buried.flush(ctx); err != nil {
+		return err
+	}
+	for range sweeps {
+		// Every mark of the books is there, so equal numbers prove that there is no
+		// other.
+		size, err := w.deps.Redis.HLen(ctx, w.item.usersKey(w.at())).Result()
 		if err != nil {
-			return false, fmt.Errorf("inventory: user %q of %s: %w", field, key, err)
+			return fmt.Errorf("inventory: count holders of item %d: %w", w.item.ID, err)
 		}
-		m, ok := want[user]
-		if !ok {
-			return true, stale.add(ctx, field)
+		if size <= int64(w.users) {
+			break
 		}
-		m.there = text(m.mark) == value
-		want[user] = m
-		return true, nil
+		if err := w.sweep(ctx); err != nil {
+			return err
+		}
+	}
+	if !w.item.PerActivity {
+		return nil
+	}
+	return w.writeBuyers(ctx)
+}
+
+// sweeps bounds how often finish looks for users whom the books do not have. A
+// sweep of ten million misses one in two hundred; the state is not written while
+// one is left.
+const sweeps = 10
+
+// sweep removes users whom the books do not have, almost all of them: it reads
+// the books into a filter of bounded size and then removes who is not in it.
+func (w *loadWriter) sweep(ctx context.Context) error {
+	w.swept = true
+	known := newUserFilter(max(w.size, int64(w.users)))
+	if err := w.books(func(user int64, _ mark) error { known.add(user); return nil }); err != nil {
+		return err
+	}
+	w.alive()
+	key := w.item.usersKey(w.at())
+	stale := w.chunked("HDEL", key)
+	err := w.scanChunks(ctx, key, func(ctx context.Context, pairs []string) error {
+		w.alive()
+		for i := 0; i < len(pairs); i += 2 {
+			user, err := strconv.ParseInt(pairs[i], 10, 64)
+			if err != nil {
+				return fmt.Errorf("inventory: user %q of %s: %w", pairs[i], key, err)
+			}
+			if known.has(user) {
+				continue
+			}
+			if err := stale.add(ctx, pairs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := stale.flush(ctx); err != nil {
+	return stale.flush(ctx)
+}
+
+// writeBuyers brings this item's entries among the activity's buyers in line with
+// the users, which Redis has by now. What is replaced is freed first.
+func (w *loadWriter) writeBuyers(ctx context.Context) error {
+	users, buyers := w.item.usersKey(w.at()), w.item.buyersKey()
+	stale, changed := w.chunked("HDEL", buyers), w.chunked("HSET", buyers)
+	err := w.scanChunks(ctx, buyers, func(ctx context.Context, pairs []string) error {
+		var ours []userMark
+		for i := 0; i < len(pairs); i += 2 {
+			if _, _, mine, err := parseBuyer(pairs[i+1], w.item.ID); err != nil {
+				return err
+			} else if mine {
+				ours = append(ours, userMark{user: pairs[i]})
+			}
+		}
+		if len(ours) == 0 {
+			return nil
+		}
+		marks, err := w.values(ctx, users, ours)
+		for i, m := range marks {
+			if m == nil && err == nil {
+				err = stale.add(ctx, ours[i].user)
+			}
+		}
+		return err
+	})
+	if err == nil {
+		err = stale.flush(ctx)
+	}
+	if err == nil {
+		err = changed.add(ctx, weightField, weight)
+	}
+	if err != nil {
 		return err
 	}
-	if err := changed.add(ctx, weightField, weight); err != nil {
+	err = w.scanChunks(ctx, users, func(ctx context.Context, pairs []string) error {
+		want := make([]userMark, 0, len(pairs)/2)
+		for i := 0; i < len(pairs); i += 2 {
+			m, err := parseMark(pairs[i+1])
+			if err != nil {
+				return err
+			}
+			want = append(want, userMark{pairs[i], m.buyer(w.item.ID)})
+		}
+		entries, err := w.values(ctx, buyers, want)
+		for i, entry := range entries {
+			if err == nil && entry != want[i].text {
+				err = changed.add(ctx, want[i].user, want[i].text)
+			}
+		}
 		return err
-	}
-	for user, m := range want {
-		if m.there {
-			m.there = false // for the next hash
-			want[user] = m
-			continue
-		}
-		if err := changed.add(ctx, user, text(m.mark)); err != nil {
-			return err
-		}
+	})
+	if err != nil {
+		return err
 	}
 	return changed.flush(ctx)
 }
@@ -210,12 +330,12 @@ func (w loadWriter) patch(ctx context.Context, key string, want map[int64]wanted
 // soon as it has enough of them, so that neither Redis nor this process holds
 // more than one chunk.
 type chunks struct {
-	w            loadWriter
+	w            *loadWriter
 	command, key string
 	args         []any
 }
 
-func (w loadWriter) chunked(command, key string) *chunks {
+func (w *loadWriter) chunked(command, key string) *chunks {
 	return &chunks{w: w, command: command, key: key, args: make([]any, 0, 2*scanCount)}
 }
 

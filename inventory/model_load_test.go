@@ -124,33 +124,51 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 	if len(l.gone) > 0 {
 		tombstones = len(l.gone) + 1
 	}
-	w := loadWriter{s.Service, item, l.epoch, l.replaced}
-	want := make(map[int64]wanted, len(l.users))
-	for user, m := range l.users {
-		want[user] = wanted{mark: m}
-	}
-	written, err := w.writeHolders(ctx, want, recent)
-	if err == nil && item.PerActivity {
-		err = w.writeBuyers(ctx, want)
-	}
-	refused := map[int64]error{loadDone: nil, loadRefused: ErrBusy, loadLost: errKeysLost}[it.patch(l)]
-	if !errors.Is(err, refused) || err == nil && written != tombstones {
-		t.Fatalf("wrote %d tombstones, %v, want %d, %v", written, err, tombstones, refused)
-	}
-	if err == nil && item.PerActivity {
-		s.loadBuyers(l.users, item.ID)
-	}
-	size := len(l.users) + 1
-	if !l.whole {
-		size++ // as if an entry were lost
-	}
 	run := s.run
 	if !l.thisRun {
 		run = otherRun
 	}
 	opens, closes := l.with.window.bounds(s.now)
-	r, err := w.open(ctx, l.with.rev, l.with.total, l.remaining, l.committed,
-		opens, closes, l.with.limit, flag(l.with.paused), flag(l.unlimited), flag(l.with.rebuy), run, size, tombstones)
+	key := Key{ItemID: item.ID, Shard: item.Shard}
+	w := s.newLoadWriter(Stock{
+		Key: key, ActivityID: item.ActivityID, PerActivity: item.PerActivity, Rev: l.with.rev, Total: int32(l.with.total),
+		Available: int32(l.remaining), OpensAt: time.UnixMilli(opens), ClosesAt: time.UnixMilli(closes), UserLimit: int32(l.with.limit),
+		Paused: l.with.paused, Unlimited: l.unlimited, Rebuy: l.with.rebuy,
+	}, fenced{epoch: l.epoch, old: map[Key]int64{key: l.replaced}, run: map[Key]string{key: run}, alive: func() {}},
+		func(each func(int64, mark) error) error {
+			for user, m := range l.users {
+				if err := each(user, m); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	err := w.begin(ctx)
+	for user, m := range l.users {
+		if err == nil {
+			err = w.mark(ctx, user, m)
+		}
+	}
+	for _, g := range recent {
+		if err == nil {
+			err = w.bury(ctx, g)
+		}
+	}
+	if err == nil {
+		err = w.finish(ctx)
+	}
+	refused := map[int64]error{loadDone: nil, loadRefused: ErrBusy, loadLost: errKeysLost}[it.patch(l)]
+	if !errors.Is(err, refused) || err == nil && w.tombstones != tombstones {
+		t.Fatalf("wrote %d tombstones, %v, want %d, %v", w.tombstones, err, tombstones, refused)
+	}
+	if err == nil && item.PerActivity {
+		s.loadBuyers(l.users, item.ID)
+	}
+	w.users, w.tombstones, w.committed = len(l.users)+1, tombstones, l.committed
+	if !l.whole {
+		w.users++ // as if an entry were lost
+	}
+	r, err := w.openState(ctx)
 	hadState := it.loaded
 	answer := it.load(l)
 	s.must(t, "load", answer, r, err)

@@ -31,15 +31,22 @@ type Bus interface {
 	Broadcast(subject string, data []byte) error
 	GrantsLast(ctx context.Context) (uint64, error)
 	GrantsDone(ctx context.Context, itemID int64, upTo uint64) (bool, error)
+	GrantsHandled(ctx context.Context) (uint64, error)
 }
 
-// Holds reads, inside Load's transaction, which numbers hold an item's units.
-// order implements it.
+// Holds reads an item's orders in the snapshot that a Load has of them. What may
+// be many is passed in chunks, each valid until the function returns; the
+// function's error ends the reading and is returned. order implements it.
 type Holds interface {
-	Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []Held, recent []Tombstone, err error)
-	// Closed reads the orders that were closed unpaid, the last one of each user.
-	// It is only called for items that a user may buy only once.
-	Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]Closed, error)
+	// Live passes the live orders: one per user.
+	Live(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Held) error) error
+	// Ended passes the numbers that ended so recently that their paths may still be
+	// used.
+	Ended(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Tombstone) error) error
+	// Closed passes the orders that were closed unpaid, the last one of each user
+	// without a live order. It is only called for items that a user may buy only
+	// once.
+	Closed(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Closed) error) error
 }
 
 // Books reads what the orders say about units, for the checks. order implements
@@ -94,6 +101,8 @@ type Service struct {
 	reconciling sync.Mutex // one Reconcile at a time: it reads whole items
 	compared    sync.Map   // Item → fingerprint of items at rest that a comparison found right
 	bookCache   bookCache
+	writing     chan struct{} // a place for each Load that may keep a connection while it writes
+	stall       time.Duration // loadStall; tests shorten it
 	// recheck is proof.Recheck; tests shorten it and the three below.
 	recheck                               time.Duration
 	compareTick, compareEvery, differsFor time.Duration
@@ -110,6 +119,7 @@ type Service struct {
 func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Metrics), holder: ids.New().String(), recheck: proof.Recheck,
+		stall: max(loadStall, 2*cfg.PublishDeadline), writing: make(chan struct{}, max(1, deps.DB.Config().MaxConns/2)),
 	}
 	s.keepers.alarmAfter, s.keepers.alarmEvery, s.keepers.sooner = failingAfter, failingEvery, make(chan struct{}, 1)
 	s.compareTick, s.compareEvery, s.differsFor = compareTick, compareEvery, differsFor+cfg.UnitsReturnWithin

@@ -69,19 +69,64 @@ func (r Reader) LiveUnits(ctx context.Context) (map[int64]inventory.Units, error
 	return units, nil
 }
 
-// Closed returns the item's orders that were closed by timeout or by their
-// shopper, with their users. It is used for items that a user may buy only
-// once. Orders refused by the system are not included.
-func (Reader) Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]inventory.Closed, error) {
-	rows, err := orderdb.New(tx).ClosedOrdersOfItem(ctx, itemID)
-	if err != nil {
-		return nil, fmt.Errorf("order: read closed orders of item %d: %w", itemID, err)
+// cursor passes a query to Postgres as a cursor's: the first call of a generated
+// method declares it, and each call returns the next rows.
+type cursor struct {
+	pgx.Tx
+	name string // empty before the first call
+}
+
+// cursorRows is how many rows a call returns: some hundred kilobytes, of which
+// the reader works off a thousand at a time.
+const cursorRows = 4000
+
+// Query returns the next rows.
+func (c *cursor) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	// No statement is prepared for later: the name is used once.
+	const mode = pgx.QueryExecModeDescribeExec
+	if c.name == "" {
+		name := "c" + ids.New().String()
+		if _, err := c.Exec(ctx, "DECLARE "+name+" NO SCROLL CURSOR FOR "+sql, append([]any{mode}, args...)...); err != nil {
+			return nil, err
+		}
+		c.name = name
 	}
-	closed := make([]inventory.Closed, len(rows))
-	for i, r := range rows {
-		closed[i] = inventory.Closed{No: r.OrderNo, User: r.UserID}
+	return c.Tx.Query(ctx, fmt.Sprintf("FETCH %d FROM %s", cursorRows, c.name), mode)
+}
+
+// inChunks passes the rows of a query to each, as of converts them; each may read
+// other queries in the same way.
+func inChunks[Row, T any](ctx context.Context, tx pgx.Tx, query func(*orderdb.Queries) ([]Row, error), of func(Row) T, each func([]T) error) error {
+	c := &cursor{Tx: tx}
+	q := orderdb.New(c)
+	var part []T
+	for {
+		rows, err := query(q)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			_, err := tx.Exec(ctx, "CLOSE "+c.name, pgx.QueryExecModeDescribeExec)
+			return err
+		}
+		part = part[:0]
+		for _, r := range rows {
+			part = append(part, of(r))
+		}
+		if err := each(part); err != nil {
+			return err
+		}
 	}
-	return closed, nil
+}
+
+// Live passes the item's live orders to each.
+func (Reader) Live(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inventory.Held) error) error {
+	return inChunks(ctx, tx, func(q *orderdb.Queries) ([]orderdb.LiveOrdersOfItemRow, error) {
+		rows, err := q.LiveOrdersOfItem(ctx, itemID)
+		return rows, wrap("read live orders", err)
+	}, func(r orderdb.LiveOrdersOfItemRow) inventory.Held {
+		return inventory.Held{No: r.OrderNo, User: r.UserID, Quantity: r.Quantity, Paid: r.Status != orderevent.StatusPending}
+	}, each)
 }
 
 // tombstoneFor is how long after its end a number is still passed to Load, which
@@ -89,26 +134,32 @@ func (Reader) Closed(ctx context.Context, tx pgx.Tx, itemID int64) ([]inventory.
 // slow requests get another 60 s; the rest is margin for the Load itself.
 const tombstoneFor = 240 * time.Second
 
-// Holds returns the item's live orders, and the numbers that ended so recently
-// that their paths may still be used. It reads in the transaction of a Load, which
-// has locked the item's stock rows, so that no order is added or ended meanwhile.
-func (Reader) Holds(ctx context.Context, tx pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Tombstone, err error) {
-	q := orderdb.New(tx)
-	rows, err := q.LiveOrdersOfItem(ctx, itemID)
-	if err != nil {
-		return nil, nil, fmt.Errorf("order: read live orders of item %d: %w", itemID, err)
+// Ended passes the numbers that ended so recently that their paths may still be
+// used.
+func (Reader) Ended(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inventory.Tombstone) error) error {
+	return inChunks(ctx, tx, func(q *orderdb.Queries) ([]orderdb.EndedOrdersOfItemRow, error) {
+		rows, err := q.EndedOrdersOfItem(ctx, orderdb.EndedOrdersOfItemParams{ItemID: itemID, WithinSeconds: tombstoneFor.Seconds()})
+		return rows, wrap("read ended orders", err)
+	}, func(r orderdb.EndedOrdersOfItemRow) inventory.Tombstone {
+		return inventory.Tombstone{No: r.OrderNo, Until: r.UpdatedAt.Add(tombstoneFor)}
+	}, each)
+}
+
+// Closed passes the item's orders that were closed by timeout or by their shopper,
+// the last one of each user without a live order. Orders refused by the system are
+// not included.
+func (Reader) Closed(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inventory.Closed) error) error {
+	return inChunks(ctx, tx, func(q *orderdb.Queries) ([]orderdb.ClosedOrdersOfItemRow, error) {
+		rows, err := q.ClosedOrdersOfItem(ctx, itemID)
+		return rows, wrap("read closed orders", err)
+	}, func(r orderdb.ClosedOrdersOfItemRow) inventory.Closed {
+		return inventory.Closed{No: r.OrderNo, User: r.UserID}
+	}, each)
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
 	}
-	live = make([]inventory.Held, len(rows))
-	for i, r := range rows {
-		live[i] = inventory.Held{No: r.OrderNo, User: r.UserID, Quantity: r.Quantity, Paid: r.Status != orderevent.StatusPending}
-	}
-	ended, err := q.EndedOrdersOfItem(ctx, orderdb.EndedOrdersOfItemParams{ItemID: itemID, WithinSeconds: tombstoneFor.Seconds()})
-	if err != nil {
-		return nil, nil, fmt.Errorf("order: read ended orders of item %d: %w", itemID, err)
-	}
-	recent = make([]inventory.Tombstone, len(ended))
-	for i, r := range ended {
-		recent[i] = inventory.Tombstone{No: r.OrderNo, Until: r.UpdatedAt.Add(tombstoneFor)}
-	}
-	return live, recent, nil
+	return fmt.Errorf("order: %s: %w", what, err)
 }

@@ -156,23 +156,23 @@ func TestClientLog(t *testing.T) {
 	waiting, forgotten, invented := ids.NewFor(4), ids.NewFor(5), ids.NewFor(6)
 	l := &line{positions: map[ids.ID]int64{waiting: 1}}
 	honest := []ClientEntry{
-		{won.No, 1, AnswerQueued},
-		{won.No, 1, AnswerWon},
-		{won.No, 1, AnswerAlreadyBought},
-		{lost.No, 3, AnswerQueued},
-		{waiting, 4, AnswerQueued},
-		{ids.NewFor(7), 7, "sold-out"},
+		{won.No, 1, AnswerQueued, ""},
+		{won.No, 1, AnswerWon, ""},
+		{won.No, 1, AnswerAlreadyBought, ""},
+		{lost.No, 3, AnswerQueued, ""},
+		{waiting, 4, AnswerQueued, ""},
+		{ids.NewFor(7), 7, "sold-out", ""},
 	}
 	for range 2 * statusLimit { // more than one query reads
-		honest = append(honest, ClientEntry{won.No, 1, AnswerWon})
+		honest = append(honest, ClientEntry{won.No, 1, AnswerWon, ""})
 	}
 	checks := s.CheckClientLog(l, slices.Values(honest))
 	requireViolation(t, s.violations(checks, "I6"))
 	requireViolation(t, s.violations(checks, "I9"))
 
 	lies := append(slices.Clone(honest),
-		ClientEntry{forgotten, 5, AnswerQueued}, ClientEntry{won.No, 8, AnswerAlreadyBought},
-		ClientEntry{invented, 6, AnswerWon}, ClientEntry{lost.No, 3, AnswerWon}, ClientEntry{won.No, 2, AnswerWon})
+		ClientEntry{forgotten, 5, AnswerQueued, ""}, ClientEntry{won.No, 8, AnswerAlreadyBought, ""},
+		ClientEntry{invented, 6, AnswerWon, ""}, ClientEntry{lost.No, 3, AnswerWon, ""}, ClientEntry{won.No, 2, AnswerWon, ""})
 	checks = s.CheckClientLog(l, slices.Values(lies))
 	requireViolation(t, s.violations(checks, "I6"),
 		forgotten.String()+`: User 5 was answered "queued"`, won.No.String()+`: User 8 was answered "already-bought"; the order is user 1's`)
@@ -213,15 +213,16 @@ func TestBooksAndHolds(t *testing.T) {
 	var live []inventory.Held
 	var gone []inventory.Tombstone
 	s.inTx(func(tx pgx.Tx) (err error) {
-		live, gone, err = Reader{}.Holds(t.Context(), tx, b.ItemID)
-		return err
+		if err := (Reader{}).Live(t.Context(), tx, b.ItemID, func(part []inventory.Held) error { live = append(live, part...); return nil }); err != nil {
+			return err
+		}
+		return Reader{}.Ended(t.Context(), tx, b.ItemID, func(part []inventory.Tombstone) error { gone = append(gone, part...); return nil })
 	})
 	slices.SortFunc(live, func(a, b inventory.Held) int { return int(a.User - b.User) })
 	requireEqual(t, "holds", live, []inventory.Held{{No: nos[0], User: 1, Quantity: 1, Paid: true}, {No: nos[2], User: 3, Quantity: 1}})
 	var closed []inventory.Closed
 	s.inTx(func(tx pgx.Tx) (err error) {
-		closed, err = Reader{}.Closed(t.Context(), tx, b.ItemID)
-		return err
+		return Reader{}.Closed(t.Context(), tx, b.ItemID, func(part []inventory.Closed) error { closed = append(closed, part...); return nil })
 	})
 	requireEqual(t, "closed, not refused", closed, []inventory.Closed{{No: nos[1], User: 2}})
 	if len(gone) != 1 || gone[0].No != nos[1] {
@@ -230,4 +231,28 @@ func TestBooksAndHolds(t *testing.T) {
 	if left := time.Until(gone[0].Until); left < 200*time.Second || left > 241*time.Second {
 		t.Errorf("the number is kept for %s more", left)
 	}
+}
+
+// A Load reads the orders of an item in chunks, and may read them again while it
+// does.
+func TestOrdersOfAnItemArriveInChunks(t *testing.T) {
+	t.Parallel()
+	const orders = 2*cursorRows + 1
+	s := setup(t)
+	b := s.item(orders)
+	s.placeMany(b.ItemID, orders)
+	users, again := map[int64]bool{}, 0
+	s.inTx(func(tx pgx.Tx) error {
+		return Reader{}.Live(t.Context(), tx, b.ItemID, func(part []inventory.Held) error {
+			if len(part) > cursorRows {
+				t.Errorf("a chunk of %d", len(part))
+			}
+			for _, h := range part {
+				users[h.User] = true
+			}
+			return Reader{}.Live(t.Context(), tx, b.ItemID, func(part []inventory.Held) error { again += len(part); return nil })
+		})
+	})
+	requireEqual(t, "users", len(users), orders)
+	requireEqual(t, "read meanwhile", again, 3*orders)
 }

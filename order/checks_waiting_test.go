@@ -79,3 +79,32 @@ func TestLogOfAShopperWhoHadBought(t *testing.T) {
 	}
 	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(log)), "I6"), unknown.String()+`: User 1 was answered "already-bought"`)
 }
+
+// A push shows a status that the order has or had.
+func TestLogOfAShopperWhoGotPushes(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := s.placed(s.item(4), 1, 2, 3)
+	no := numbers(m)
+	if !s.pay(no[0]) {
+		t.Fatal("not paid")
+	}
+	s.exec(`UPDATE orders.orders SET status = 'refunding' WHERE order_no = $1`, no[0])
+	unknown := ids.NewFor(1)
+	right := []proof.ClientRecord{
+		{OrderNo: no[0], UserID: 1, Pushed: orderevent.StatusPaid},
+		{OrderNo: no[0], UserID: 1, Pushed: orderevent.StatusPending},
+		{OrderNo: no[1], UserID: 2, Pushed: orderevent.StatusPending},
+		{OrderNo: no[2], UserID: 3},
+	}
+	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(right)), "I9"))
+	wrong := append(right, []proof.ClientRecord{
+		{OrderNo: no[1], UserID: 2, Pushed: orderevent.StatusPaid},
+		{OrderNo: no[0], UserID: 1, Pushed: orderevent.StatusClosed},
+		{OrderNo: no[0], UserID: 4, Pushed: orderevent.StatusPaid},
+		{OrderNo: unknown, UserID: 1, Pushed: orderevent.StatusPaid},
+	}...)
+	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(wrong)), "I9"),
+		no[1].String()+`: User 2 was pushed "paid"; the order is "pending_payment"`, no[0].String()+`: User 1 was pushed "closed"`,
+		"the order is user 1's", "Postgres has no order")
+}

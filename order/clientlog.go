@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
+	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
@@ -15,6 +17,7 @@ const (
 	AnswerQueued        = "queued"         // 202, or "queued" by a poll
 	AnswerAlreadyBought = "already-bought" // 409 with this number
 	AnswerWon           = "won"            // a poll or a push said pending_payment or paid
+	AnswerPushed        = "pushed"         // a push said Status
 )
 
 // ClientEntry is one answer that a client received. Only the answers above
@@ -23,6 +26,7 @@ type ClientEntry struct {
 	No     ids.ID
 	User   int64
 	Answer string
+	Status string // for AnswerPushed
 }
 
 // FromLog returns the entries of a client's log: the answer to each attempt
@@ -38,13 +42,17 @@ func FromLog(log []proof.ClientRecord) iter.Seq[ClientEntry] {
 			if won && !yield(ClientEntry{No: t.OrderNo, User: t.UserID, Answer: AnswerWon}) {
 				return
 			}
+			if t.Pushed != "" && !yield(ClientEntry{No: t.OrderNo, User: t.UserID, Answer: AnswerPushed, Status: t.Pushed}) {
+				return
+			}
 		}
 	}
 }
 
 // CheckClientLog returns I6 and I9 for the answers that clients received: every
 // number answered "queued" or "already-bought" has an order, a refusal, or
-// still waits; and every "won" has a committed order of the same user. entries
+// still waits; every "won" has a committed order of the same user; and a pushed
+// status is one that the order has or had. entries
 // is read once per check and may be long; queue is seckill.
 func (s *Service) CheckClientLog(queue Queue, entries iter.Seq[ClientEntry]) []proof.Check {
 	return []proof.Check{
@@ -53,6 +61,9 @@ func (s *Service) CheckClientLog(queue Queue, entries iter.Seq[ClientEntry]) []p
 		}},
 		{ID: "I9", Name: "every \"won\" has a committed order", Run: func(ctx context.Context) ([]proof.Violation, error) {
 			return s.checkWon(ctx, entries)
+		}},
+		{ID: "I9", Name: "every push shows what was committed", Run: func(ctx context.Context) ([]proof.Violation, error) {
+			return s.checkPushed(ctx, entries)
 		}},
 	}
 }
@@ -121,10 +132,48 @@ func (s *Service) checkWon(ctx context.Context, entries iter.Seq[ClientEntry]) (
 	return violations, nil
 }
 
+// checkPushed compares the last push that each shopper received with the order's
+// present status and its earlier ones.
+func (s *Service) checkPushed(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
+	suspects, err := s.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerPushed },
+		func(e ClientEntry, row orderevent.Order, found bool) string {
+			switch {
+			case !found:
+				return fmt.Sprintf("User %d was pushed %q; Postgres has no order.", e.User, e.Status)
+			case row.UserID != e.User:
+				return fmt.Sprintf("User %d was pushed %q; the order is user %d's.", e.User, e.Status, row.UserID)
+			case row.Status == e.Status, e.Status == orderevent.StatusPending && row.Status != orderevent.StatusRefused:
+				return "" // an order that was not refused began unpaid
+			default:
+				return fmt.Sprintf("User %d was pushed %q; the order is %q and never was that.", e.User, e.Status, row.Status)
+			}
+		})
+	if err != nil {
+		return nil, err
+	}
+	var violations []proof.Violation
+	for _, sus := range suspects {
+		if sus.own {
+			past, err := orderdb.New(s.deps.DB).HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: sus.entry.No.Bucket(), OrderNo: sus.entry.No})
+			if err != nil {
+				return nil, fmt.Errorf("order: read the history of %s: %w", sus.entry.No, err)
+			}
+			if slices.ContainsFunc(past, func(h orderdb.HistoryOfOrderRow) bool { return h.Status == sus.entry.Status }) {
+				continue
+			}
+		}
+		if len(violations) < violationLimit {
+			violations = append(violations, proof.Violation{Subject: "order " + sus.entry.No.String(), Detail: sus.detail})
+		}
+	}
+	return violations, nil
+}
+
 // suspect is an entry that differs from what is committed.
 type suspect struct {
 	entry  ClientEntry
 	detail string
+	own    bool // there is an order, the user's
 }
 
 // judgeLog compares the relevant entries with their rows, a query per
@@ -146,7 +195,7 @@ func (s *Service) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], r
 		for _, e := range part {
 			row, found := rows[e.No]
 			if detail := judge(e, row, found); detail != "" {
-				suspects = append(suspects, suspect{entry: e, detail: detail})
+				suspects = append(suspects, suspect{entry: e, detail: detail, own: found && row.UserID == e.User})
 			}
 		}
 		part = part[:0]

@@ -111,11 +111,13 @@ WHERE item_id = @item_id AND status IN ('closed', 'refused', 'refunded')
   AND updated_at > statement_timestamp() - make_interval(secs => @within_seconds::float8);
 
 -- name: ClosedOrdersOfItem :many
--- The users whose order of the item was closed unpaid, with the last one of each, for items that a user may
--- buy only once.
-SELECT DISTINCT ON (user_id) user_id, order_no FROM orders.orders
-WHERE item_id = @item_id AND status = 'closed'
-ORDER BY user_id, order_no DESC;
+-- The users without a live order of the item whose order of it was closed unpaid, with the last one of each, for
+-- items that a user may buy only once.
+SELECT DISTINCT ON (c.user_id) c.user_id, c.order_no FROM orders.orders c
+WHERE c.item_id = @item_id AND c.status = 'closed' AND NOT EXISTS (
+    SELECT FROM orders.orders o WHERE o.item_id = c.item_id AND o.user_id = c.user_id AND o.bucket = c.bucket
+      AND o.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed'))
+ORDER BY c.user_id, c.order_no DESC;
 
 -- name: LiveUnits :many
 -- The units of every item's live orders, unpaid and paid.

@@ -73,6 +73,7 @@ func TestExclusiveActivitiesShareNoUser(t *testing.T) {
 	d := setup(t).instance()
 	exclusive := func(activity, _, _ map[string]any) { activity["exclusive"] = true }
 	a, b, later, open := d.publish(-time.Minute, exclusive), d.publish(-time.Minute, exclusive), d.publish(24*time.Hour, exclusive), d.publish(-time.Minute)
+	terminated := d.publish(-time.Minute, exclusive)
 	d.sql(`UPDATE seckill.activities SET status = 'running'`)
 	order := func(user int64, s sale, status string) {
 		t.Helper()
@@ -86,12 +87,18 @@ func TestExclusiveActivitiesShareNoUser(t *testing.T) {
 	order(2, b, "paid")
 	order(3, a, "pending_payment")
 	order(3, b, "refunding")
+	order(4, terminated, "paid")
+	order(4, b, "paid")
+	order(5, terminated, "paid")
+	d.sql(`UPDATE seckill.activities SET status = 'terminated', updated_at = clock_timestamp() WHERE id = $1`, terminated.activity)
+	order(5, b, "paid") // after its end
 	for _, c := range d.svc.Checks() {
 		if c.ID != "I3" {
 			continue
 		}
 		found, err := c.Run(t.Context())
-		want := fmt.Sprintf("[{user 3 The user has live orders of the exclusive activities %s and %s.}]", a.activity, b.activity)
+		const said = "{user %d The user has live orders of the exclusive activities %s and %s.}"
+		want := fmt.Sprintf("["+said+" "+said+"]", 3, a.activity, b.activity, 4, b.activity, terminated.activity)
 		if err != nil || fmt.Sprint(found) != want {
 			t.Errorf("found %v, error %v, want %s", found, err, want)
 		}

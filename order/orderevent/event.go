@@ -64,7 +64,8 @@ const (
 
 // Changed is the payload of every SubjectAll event. One transaction's orders
 // may be spread over several events, so that each stays far below the broker's
-// largest message.
+// largest message. A layout that older versions would misread gets a number, see
+// bus.Subscription.Layout.
 type Changed struct {
 	Orders []Order `json:"orders"`
 }

@@ -17,9 +17,6 @@ var alarmPreheatFailed = alarm.Define("preheat-failed", alarm.Critical,
 	"Check the health of Redis, NATS and Postgres and the log line \"item not loaded\". Loading is retried automatically.")
 
 const (
-	// loadTimeout bounds one Load: its drain waits for the publish deadline and
-	// the item's backlog. A Load that takes longer is retried.
-	loadTimeout = 30 * time.Second
 	// A failed Load of an item is retried after retryLeast; each further delay is
 	// twice as long, up to retryMost.
 	retryLeast = time.Second
@@ -82,8 +79,6 @@ func (s *Service) mayHeal(id int64) bool {
 // has raised load_wanted and is owed another Load. inventory.ErrBusy means that
 // another instance is loading the item.
 func (s *Service) load(ctx context.Context, item *catalogue.Item) error {
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
 	return s.deps.Stock.LoadWith(ctx, item.ID, func(ctx context.Context, load func(context.Context) error) error {
 		needed, wanted, err := s.needed(ctx, item)
 		if err != nil || !needed {

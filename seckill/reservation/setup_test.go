@@ -340,10 +340,14 @@ func (noOrders) Get(context.Context, ids.ID) (o orderevent.Order, ok bool, err e
 	return o, false, nil
 }
 
-func (noOrders) Holds(context.Context, pgx.Tx, int64) ([]inventory.Held, []inventory.Tombstone, error) {
-	return nil, nil, nil
+func (noOrders) Live(context.Context, pgx.Tx, int64, func([]inventory.Held) error) error { return nil }
+
+func (noOrders) Ended(context.Context, pgx.Tx, int64, func([]inventory.Tombstone) error) error {
+	return nil
 }
 
-func (noOrders) Closed(context.Context, pgx.Tx, int64) ([]inventory.Closed, error) { return nil, nil }
+func (noOrders) Closed(context.Context, pgx.Tx, int64, func([]inventory.Closed) error) error {
+	return nil
+}
 
 func (noOrders) LiveUnits(context.Context) (map[int64]inventory.Units, error) { return nil, nil }

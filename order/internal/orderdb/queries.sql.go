@@ -212,9 +212,11 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 }
 
 const closedOrdersOfItem = `-- name: ClosedOrdersOfItem :many
-SELECT DISTINCT ON (user_id) user_id, order_no FROM orders.orders
-WHERE item_id = $1 AND status = 'closed'
-ORDER BY user_id, order_no DESC
+SELECT DISTINCT ON (c.user_id) c.user_id, c.order_no FROM orders.orders c
+WHERE c.item_id = $1 AND c.status = 'closed' AND NOT EXISTS (
+    SELECT FROM orders.orders o WHERE o.item_id = c.item_id AND o.user_id = c.user_id AND o.bucket = c.bucket
+      AND o.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed'))
+ORDER BY c.user_id, c.order_no DESC
 `
 
 type ClosedOrdersOfItemRow struct {
@@ -222,8 +224,8 @@ type ClosedOrdersOfItemRow struct {
 	OrderNo ids.ID
 }
 
-// The users whose order of the item was closed unpaid, with the last one of each, for items that a user may
-// buy only once.
+// The users without a live order of the item whose order of it was closed unpaid, with the last one of each, for
+// items that a user may buy only once.
 func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]ClosedOrdersOfItemRow, error) {
 	rows, err := q.db.Query(ctx, closedOrdersOfItem, itemID)
 	if err != nil {

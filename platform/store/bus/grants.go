@@ -96,6 +96,16 @@ func (b *Bus) GrantsBacklog(ctx context.Context) (messages uint64, err error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
+// GrantsHandled returns how many messages have left GRANTS since it was created.
+func (b *Bus) GrantsHandled(ctx context.Context) (uint64, error) {
+	s, err := b.js.Stream(ctx, streamGrants)
+	if err != nil {
+		return 0, fmt.Errorf("bus: get stream info of %s: %w", streamGrants, err)
+	}
+	state := s.CachedInfo().State
+	return state.LastSeq - state.Msgs, nil
+}
+
 // GrantsDone reports whether every message of an item up to and including the
 // sequence upTo has been acknowledged. A work queue contains exactly the
 // unacknowledged messages, so the first stored message of the subject decides.

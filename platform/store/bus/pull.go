@@ -159,13 +159,6 @@ func (b *Bus) newPuller(ctx context.Context, create func(ctx context.Context) (j
 // durable returns the function that creates a consumer shared by all instances.
 func (b *Bus) durable(stream, name string, ackWait time.Duration, filters ...string) func(ctx context.Context) (jetstream.Consumer, error) {
 	return func(ctx context.Context) (jetstream.Consumer, error) {
-		most := 0 // the server's default
-		if stream == streamGrants {
-			// The grants of an item whose stock row is locked wait in the order
-			// writer, unacknowledged, and must not keep the other items' from it.
-			// The bounds of GRANTS and of an item's grants in line bound them.
-			most = -1
-		}
 		c, err := b.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
 			Durable:        name,
 			FilterSubjects: filters,
@@ -173,8 +166,11 @@ func (b *Bus) durable(stream, name string, ackWait time.Duration, filters ...str
 			AckWait:        ackWait,
 			// The server never gives up on a message: the subscription decides
 			// that and keeps a dead letter.
-			MaxDeliver:    -1,
-			MaxAckPending: most,
+			MaxDeliver: -1,
+			// Messages that wait unacknowledged must not keep the others from a
+			// consumer: grants of an item whose stock row is locked, events that fail
+			// or are of a newer version. The streams bound them.
+			MaxAckPending: -1,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("bus: create consumer %s on %s: %w", name, stream, err)

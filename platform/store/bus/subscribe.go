@@ -60,6 +60,9 @@ type Subscription struct {
 	// Parallel is how many messages this instance handles at once; 0 means 1,
 	// which keeps their order except for retries.
 	Parallel int
+	// Layout is the newest layout of events that Handle reads, 0 means 1: JSON.
+	// Newer events wait on the stream for a version that reads them; see layout.go.
+	Layout int
 	// Handle performs the effect. nil acknowledges; after an error the message
 	// is redelivered with a back-off of 100 ms doubling to 30 s. ctx ends after
 	// 30 s. A panic counts as an error; an error marked by Expected is not
@@ -69,7 +72,8 @@ type Subscription struct {
 }
 
 // DeadLetters keeps a message that a consumer has given up on, with an alarm.
-// While it fails, the message is not acknowledged and is redelivered.
+// While it fails, the message is not acknowledged and is redelivered. With the
+// cause ErrNewer it raises an alarm only.
 // platform/watch/deadletters has one.
 type DeadLetters func(ctx context.Context, consumer string, m Msg, cause error) error
 
@@ -169,6 +173,8 @@ type consumer struct {
 	pull *puller
 	most int
 
+	reported time.Time // when the last event of a newer version was reported
+
 	// Of a consumer per instance, which acknowledges nothing:
 	stream time.Time // when the stream was created of which seen is a sequence
 	seen   uint64    // the last message, before which none is missing
@@ -218,6 +224,10 @@ func (c *consumer) follows(h *held) bool {
 
 // take handles one message and settles it.
 func (c *consumer) take(ctx context.Context, h *held) {
+	if layoutOf(h.Data) > max(c.sub.Layout, 1) {
+		c.leave(ctx, h)
+		return
+	}
 	err := c.handle(ctx, h.Msg)
 	switch {
 	case c.sub.PerInstance:

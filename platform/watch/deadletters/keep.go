@@ -2,6 +2,7 @@ package deadletters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,6 +20,10 @@ import (
 var alarmDeadLetter = alarm.Define("dead-letter", alarm.Critical,
 	"A consumer gave up on a message after all its attempts. The message is kept.",
 	"Read the dead letter's error, repair its cause, then redrive the dead letter.")
+
+var alarmNewerEvents = alarm.Define("newer-events", alarm.Critical,
+	"A consumer received events in the layout of a newer version and left them on the stream. What they announce waits.",
+	"Start an instance of the newer version, or finish the upgrade; it handles the events. They are kept for four days.")
 
 // errorBytes bounds the stored error, which may include a panic's stack.
 const errorBytes = 8 << 10
@@ -45,9 +50,13 @@ func Keep(ctx context.Context, pool *pgxpool.Pool, consumer string, m bus.Msg, c
 	return nil
 }
 
-// Keeper is Keep in the form that the bus calls.
+// Keeper is Keep in the form that the bus calls. Of events that stay on the stream
+// for a newer version it raises an alarm only.
 func Keeper(pool *pgxpool.Pool) bus.DeadLetters {
 	return func(ctx context.Context, consumer string, m bus.Msg, cause error) error {
+		if errors.Is(cause, bus.ErrNewer) {
+			return alarmNewerEvents.Raise(ctx, pool, consumer, m.Subject+": "+cause.Error())
+		}
 		return Keep(ctx, pool, consumer, m, cause)
 	}
 }

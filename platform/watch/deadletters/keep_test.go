@@ -3,6 +3,7 @@ package deadletters_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,5 +91,22 @@ func TestKeepMayBeRepeated(t *testing.T) {
 	var n int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.dead_letters`).Scan(&n); err != nil || n != 3 {
 		t.Fatalf("%d dead letters, %v; want 3", n, err)
+	}
+}
+
+func TestNewerEventsRaiseAnAlarmAndAreNotKept(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	cause := fmt.Errorf("%w: layout 2", bus.ErrNewer)
+	if err := deadletters.Keeper(pool)(t.Context(), "effect", bus.Msg{ID: ids.New(), Subject: "events.a"}, cause); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.dead_letters`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d dead letters, %v; want none", n, err)
+	}
+	alarms, err := alarm.List(t.Context(), pool, alarm.Filter{Open: true, Limit: 10})
+	if err != nil || len(alarms) != 1 || alarms[0].Code != "newer-events" || alarms[0].Subject != "effect" {
+		t.Errorf("alarms %+v, %v", alarms, err)
 	}
 }

@@ -8,4 +8,5 @@ type ClientRecord struct {
 	UserID  int64  `json:"user_id,string"`
 	Answer  string `json:"answer"`           // to the attempt: "queued" or a refusal's code
 	Status  string `json:"status,omitempty"` // the last status received by poll or push
+	Pushed  string `json:"pushed,omitempty"` // the last one received by push
 }

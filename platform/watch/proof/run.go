@@ -75,9 +75,6 @@ func Write(w io.Writer, outcomes []Outcome) error {
 			fmt.Fprintf(&b, "      %s: %s\n", v.Subject, v.Detail)
 		}
 	}
-	if !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.ID == "I6" }) {
-		b.WriteString("I6  is not checked without --client-log, what shoppers were told\n")
-	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -26,32 +26,19 @@ const (
 	metricsTimeout = 5 * time.Second
 )
 
-// grantsFlow is the part of I7 that a server with an embedded NATS knows: the
-// order writer processes what waits on GRANTS.
+// grantsFlow is the part of I7 that only a server knows: the order writer processes
+// what waits on GRANTS.
 func grantsFlow(metricsURL string, recheck time.Duration) proof.Check {
 	return proof.Check{ID: "I7", Name: "grants are being written", Run: func(ctx context.Context) ([]proof.Violation, error) {
-		before, handled, err := readFlow(ctx, metricsURL)
-		if err != nil || before == 0 {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(recheck):
-		}
-		left, later, err := readFlow(ctx, metricsURL)
-		if err != nil || left < before || later > handled {
-			return nil, err
-		}
-		return []proof.Violation{{
-			Subject: "grants", Detail: fmt.Sprintf("%.0f messages wait for the order writer and none was handled within %s.", left, recheck),
-		}}, nil
+		return proof.Flow(ctx, "grants", recheck, func(ctx context.Context) (waiting, handled uint64, err error) {
+			return readFlow(ctx, metricsURL)
+		})
 	}}
 }
 
 // readFlow scrapes how many messages wait on GRANTS and how many the order writer
 // has handled.
-func readFlow(ctx context.Context, metricsURL string) (backlog, handled float64, err error) {
+func readFlow(ctx context.Context, metricsURL string) (backlog, handled uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, metricsURL, nil)
@@ -74,11 +61,11 @@ func readFlow(ctx context.Context, metricsURL string) (backlog, handled float64,
 		return 0, 0, fmt.Errorf("read the server's metrics: %s has no %s", metricsURL, backlogMetric)
 	}
 	for _, m := range waiting.GetMetric() {
-		backlog += m.GetGauge().GetValue()
+		backlog += uint64(m.GetGauge().GetValue())
 	}
 	for _, m := range families[handledMetric].GetMetric() {
 		if slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == grantsReader }) {
-			handled += m.GetCounter().GetValue()
+			handled += uint64(m.GetCounter().GetValue())
 		}
 	}
 	return backlog, handled, nil

@@ -38,7 +38,7 @@ func TestGrantsFlowFindsBacklog(t *testing.T) {
 			}))
 			defer server.Close()
 			found, err := grantsFlow(server.URL, time.Millisecond).Run(t.Context())
-			if (err != nil) != c.fails || (len(found) == 1) != c.violated || c.violated && !strings.HasPrefix(found[0].Detail, "3 messages wait for the order writer") {
+			if (err != nil) != c.fails || (len(found) == 1) != c.violated || c.violated && !strings.HasPrefix(found[0].Detail, "3 messages wait") {
 				t.Errorf("found %v, error %v", found, err)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -173,6 +174,27 @@ func TestVerifyJSON(t *testing.T) {
 			len(got.Checks) != 1 || got.Checks[0].Error != c.check.Error || len(got.Checks[0].Violations) != len(c.check.Violations) {
 			t.Errorf("exit %d, want %d, with\n%s", code, c.code, out)
 		}
+	}
+}
+
+// TestVerifySaysWhatItDidNotLookAt: what waits in NATS is known to a server only.
+func TestVerifySaysWhatItDidNotLookAt(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, "# TYPE stampede_bus_grants_messages gauge\nstampede_bus_grants_messages 3\n")
+	}))
+	defer server.Close()
+	prove := func(context.Context, Stores, int64, []proof.ClientRecord) (Evidence, error) {
+		return Evidence{WriteBooks: func(io.Writer) error { return nil }}, nil
+	}
+	verify := []string{"verify", "--data=" + t.TempDir(), "--database-url=" + pgtest.DatabaseURL(t), "--redis-url=" + pgtest.RedisURL(t)}
+	const blind = "are not looked at without --metrics-url"
+	if code, out, _ := carryOut(t.Context(), prove, verify...); code != 0 || !strings.Contains(out, blind) {
+		t.Errorf("exit %d with\n%s", code, out)
+	}
+	code, out, _ := carryOut(t.Context(), prove, append(verify, "--metrics-url="+server.URL)...)
+	if code != 1 || strings.Contains(out, blind) || !strings.Contains(out, "grants: 3 messages wait and none was handled") {
+		t.Errorf("with a server whose writer stands still: exit %d with\n%s", code, out)
 	}
 }
 

@@ -82,6 +82,7 @@ func (c *Crowd) Entries(first int64) []proof.ClientRecord {
 		s := &c.shoppers[i]
 		entries[i] = proof.ClientRecord{OrderNo: s.no, UserID: first + int64(i), Answer: c.tally.name(s.answer)}
 		if s.trail != nil {
+			entries[i].Pushed = s.trail.lastPush()
 			if status, _, _ := s.trail.state(); status != gone {
 				entries[i].Status = status
 			}

@@ -28,6 +28,7 @@ type trail struct {
 	visible  time.Duration
 	pushed   time.Duration
 	status   string      // the last known status
+	told     string      // the last one that was pushed
 	wake     chan *trail // the poller's; nil while none follows
 }
 
@@ -42,6 +43,9 @@ func (t *trail) heard(status string, push bool, at time.Duration) {
 	}
 	if t.visible == 0 {
 		t.visible = at
+	}
+	if push {
+		t.told = status
 	}
 	if push && t.pushed == 0 {
 		t.pushed = at
@@ -72,6 +76,13 @@ func (t *trail) state() (status string, visible, pushed time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.status, t.visible, t.pushed
+}
+
+// lastPush is the status that was pushed last, "" without one.
+func (t *trail) lastPush() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.told
 }
 
 // untold is above every place in line, so that the first place never counts as

@@ -91,32 +91,49 @@ func (o *Orders) Get(_ context.Context, no ids.ID) (orderevent.Order, bool, erro
 	return row, ok, nil
 }
 
-// Holds is what a Load queries: who holds units of an item, and who held some a moment ago.
-func (o *Orders) Holds(_ context.Context, _ pgx.Tx, itemID int64) (live []inventory.Held, recent []inventory.Tombstone, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, row := range o.all {
-		switch {
-		case row.ItemID != itemID:
-		case row.Status == orderevent.StatusPending || row.Status == orderevent.StatusPaid:
+// Live is what a Load queries: who holds units of an item.
+func (o *Orders) Live(_ context.Context, _ pgx.Tx, itemID int64, each func([]inventory.Held) error) error {
+	var live []inventory.Held
+	for _, row := range o.of(itemID) {
+		if row.Status == orderevent.StatusPending || row.Status == orderevent.StatusPaid {
 			live = append(live, inventory.Held{No: row.No, User: row.UserID, Quantity: row.Quantity, Paid: row.Status == orderevent.StatusPaid})
-		default:
-			recent = append(recent, inventory.Tombstone{No: row.No, Until: row.UpdatedAt.Add(4 * time.Minute)})
 		}
 	}
-	return live, recent, nil
+	return each(live)
+}
+
+// Ended are the numbers of an item that held units a moment ago.
+func (o *Orders) Ended(_ context.Context, _ pgx.Tx, itemID int64, each func([]inventory.Tombstone) error) error {
+	var ended []inventory.Tombstone
+	for _, row := range o.of(itemID) {
+		if row.Status != orderevent.StatusPending && row.Status != orderevent.StatusPaid {
+			ended = append(ended, inventory.Tombstone{No: row.No, Until: row.UpdatedAt.Add(4 * time.Minute)})
+		}
+	}
+	return each(ended)
 }
 
 // Closed are the orders of an item that were closed unpaid.
-func (o *Orders) Closed(_ context.Context, _ pgx.Tx, itemID int64) (closed []inventory.Closed, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, row := range o.all {
-		if row.ItemID == itemID && row.Status == orderevent.StatusClosed {
+func (o *Orders) Closed(_ context.Context, _ pgx.Tx, itemID int64, each func([]inventory.Closed) error) error {
+	var closed []inventory.Closed
+	for _, row := range o.of(itemID) {
+		if row.Status == orderevent.StatusClosed {
 			closed = append(closed, inventory.Closed{No: row.No, User: row.UserID})
 		}
 	}
-	return closed, nil
+	return each(closed)
+}
+
+// of returns the item's orders.
+func (o *Orders) of(itemID int64) (rows []orderevent.Order) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, row := range o.all {
+		if row.ItemID == itemID {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // LiveUnits is what inventory's books query: the units of live orders by item.
