@@ -5,6 +5,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 SQLC_VERSION := v1.31.1
 # The newest version that Go 1.26 can build from modules on the public proxy.
 GORELEASER_VERSION := v2.15.1
+GOVULNCHECK_VERSION := v1.9.0
 
 BIN := .tools/bin
 # The version is part of the name, so that a new version is installed and an old one is never
@@ -12,6 +13,7 @@ BIN := .tools/bin
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 SQLC := $(BIN)/sqlc-$(SQLC_VERSION)
 GORELEASER := $(BIN)/goreleaser-$(GORELEASER_VERSION)
+GOVULNCHECK := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
 
 ARGS ?=
 BENCH ?= .
@@ -22,7 +24,7 @@ FUZZTIME ?= 10s
 ROUNDS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long lint fmt bench gobench fuzz kill generate check-generated check-release release load build clean
+.PHONY: vulnerabilities help run test long lint fmt bench gobench fuzz kill generate notices check-generated check-release release load build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +45,13 @@ lint: $(GOLANGCI_LINT) ## Check formatting, go vet and golangci-lint
 	$(GOLANGCI_LINT) run --timeout 15m ./...
 	@if ! $(MAKE) -s $(GORELEASER); then echo "goreleaser cannot be built here, .goreleaser.yaml was not checked"; \
 		else $(MAKE) -s check-release; fi
+	@$(MAKE) -s vulnerabilities
+
+# govulncheck exits with 3 for findings, and with 1 where its database, https://vuln.go.dev, is out of reach.
+vulnerabilities:
+	@if ! $(MAKE) -s $(GOVULNCHECK); then echo "govulncheck cannot be built here: known vulnerabilities were not checked"; exit 0; fi; \
+		status=0; $(GOVULNCHECK) ./... || status=$$?; case $$status in 0) ;; 3) exit 1 ;; \
+		*) echo "the vulnerability database cannot be reached here: known vulnerabilities were not checked" ;; esac
 
 fmt: $(GOLANGCI_LINT) ## Format the code as lint wants it
 	$(GOLANGCI_LINT) fmt ./...
@@ -81,6 +90,10 @@ generate: $(SQLC) ## Regenerate the sqlc code and the OpenAPI document
 	$(SQLC) generate -f platform/store/pg/sqlc.yaml
 	STAMPEDE_UPDATE_OPENAPI=1 go test -count=1 -run TestServedRoutes .
 
+notices: ## Write the licences of every module in the program to .tools/THIRD_PARTY_NOTICES.txt
+	@.ci/setup go
+	@.ci/notices > .tools/THIRD_PARTY_NOTICES.txt
+
 check-generated: generate ## Generate and fail if that leaves changes that are not committed
 	@if [ -n "$$(git status --porcelain)" ]; then \
 		git status --short; git --no-pager diff --stat; \
@@ -117,6 +130,12 @@ $(SQLC):
 	@mkdir -p $(BIN)/new
 	GOBIN=$(CURDIR)/$(BIN)/new go install github.com/sqlc-dev/sqlc/cmd/sqlc@$(SQLC_VERSION)
 	@mv $(BIN)/new/sqlc $@
+
+$(GOVULNCHECK):
+	@.ci/setup go
+	@mkdir -p $(BIN)/new
+	GOBIN=$(CURDIR)/$(BIN)/new go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	@mv $(BIN)/new/govulncheck $@
 
 $(GORELEASER):
 	@.ci/setup go

@@ -25,6 +25,7 @@ func TestPackagingCompose(t *testing.T) {
 			Environment map[string]string
 			Ports       []string
 		}
+		Configs map[string]struct{ Content string }
 	}
 	if err := yaml.Unmarshal([]byte(text), &compose); err != nil {
 		t.Fatalf("compose.yaml: %v", err)
@@ -60,6 +61,11 @@ func TestPackagingCompose(t *testing.T) {
 	for _, want := range []string{"--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"} {
 		if !strings.Contains(redis, want) {
 			t.Errorf("redis runs without %s", want)
+		}
+	}
+	for name, rule := range map[string]string{"redis": "requirepass ${REDIS_PASSWORD:?", "nats": `authorization { user: stampede, password: "${NATS_PASSWORD:?`} {
+		if !strings.Contains(compose.Configs[name].Content, rule) {
+			t.Errorf("%s accepts clients without a password", name)
 		}
 	}
 	if !strings.Contains(text, "sync_interval: always") {

@@ -30,8 +30,10 @@ func FuzzIdempotencyKey(f *testing.F) {
 			return // the stock is limited, and an empty key promises nothing
 		}
 		run++
-		// Keys last for a day, so each run uses different ones.
-		key, other = strconv.Itoa(run)+key, strconv.Itoa(run)+other
+		// Keys last for a day, so each run uses different ones. The separator keeps
+		// run 1 with "1k" apart from run 11 with "k".
+		prefix := strconv.Itoa(run) + ":"
+		key, other = prefix+key, prefix+other
 		before := total()
 		first := d.as(auth.Operator, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", key)
 		again := d.as(auth.Operator, http.MethodPost, path, `{"add": 1}`, "Idempotency-Key", key)

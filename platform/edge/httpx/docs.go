@@ -25,7 +25,7 @@ const docsPage = `<!doctype html><html lang="en"><meta charset="utf-8"><title>St
 <script src="/docs/start.js"></script>
 `
 
-const docsScript = `SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", deepLinking: true, persistAuthorization: true});
+const docsScript = `SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", deepLinking: true});
 `
 
 var problemsPage = template.Must(template.New("problems").Parse(`<!doctype html><html lang="en"><meta charset="utf-8">

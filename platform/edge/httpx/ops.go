@@ -34,7 +34,7 @@ type component struct {
 
 // Ops is the handler of the operations listener: liveness, readiness of each
 // component, metrics and profiles. It never shares an address with shoppers,
-// answers only GET and HEAD, and refuses requests of web pages, see ownHost. host
+// answers only GET and HEAD, and refuses requests of web pages, see OwnHost. host
 // is the host of --ops-listen. readiness reports whether clients should be sent
 // here, and each component's error, nil for a healthy one.
 //
@@ -74,7 +74,7 @@ func Ops(host string, registry *prometheus.Registry, readiness func(context.Cont
 			http.Error(w, "this address answers no other site's pages", http.StatusForbidden)
 			return
 		}
-		if !ownHost(r.Host, host) {
+		if !OwnHost(r.Host, host) {
 			http.Error(w, "ask by IP address, or name this host in --ops-listen", http.StatusMisdirectedRequest)
 			return
 		}
@@ -85,12 +85,12 @@ func Ops(host string, registry *prometheus.Registry, readiness func(context.Cont
 // privateZones are the top-level domains that the public DNS never delegates.
 var privateZones = []string{"internal", "local", "localhost"}
 
-// ownHost reports whether a Host header can be of a client that meant this
+// OwnHost reports whether a Host header can be of a client that meant this
 // machine. A web page whose name is pointed at a private address after it was
 // loaded (DNS rebinding) has a name of the public DNS there. Addresses, names
 // without a dot as in a container network, names in a private zone, and the
 // configured host are our own; a probe may send none.
-func ownHost(header, configured string) bool {
+func OwnHost(header, configured string) bool {
 	host := header
 	if name, _, err := net.SplitHostPort(header); err == nil {
 		host = name

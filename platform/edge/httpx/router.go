@@ -38,6 +38,7 @@ type Router struct {
 	trace  *tracing.Tracer // nil is off
 	// proxies may state the client's address.
 	proxies Proxies
+	overTLS bool // clients reach the server with https only
 }
 
 // Option adds a feature to a Router; without options it has none of them.
@@ -49,6 +50,12 @@ func Traced(t *tracing.Tracer) Option { return func(rt *Router) { rt.trace = t }
 // Behind sets the proxies that may state the client's address.
 func Behind(p Proxies) Option {
 	return func(rt *Router) { rt.proxies, rt.gate.bodies.unbounded, rt.rater.shared = p, p.shared, p.shared }
+}
+
+// At sets the URL at which clients reach the server; with https://, every answer
+// makes browsers use nothing else (HSTS).
+func At(publicURL string) Option {
+	return func(rt *Router) { rt.overTLS = strings.HasPrefix(publicURL, "https://") }
 }
 
 // Bounded sets how many requests on Mux and API are handled concurrently.
@@ -86,20 +93,20 @@ func Barring(barred func(p auth.Principal) bool) Option {
 func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer, with ...Option) *Router {
 	root := chi.NewRouter()
 	root.Use(headAsGet)
-	root.NotFound(func(w http.ResponseWriter, r *http.Request) {
+	rt := &Router{Bare: root}
+	root.NotFound(rt.secured(func(w http.ResponseWriter, r *http.Request) {
 		writeNamed(w, r, 0, fault.Plain(fault.NotFound, "This path does not exist; /docs lists the routes."))
-	})
-	root.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+	}))
+	root.MethodNotAllowed(rt.secured(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", strings.Join(methodsOf(root, r), ", ")) // required by RFC 9110
 		writeNamed(w, r, http.StatusMethodNotAllowed, errMethod)
-	})
-	rt := &Router{Bare: root}
+	}))
 	// Middleware that logs a request comes after identify, so that it can log its
 	// id.
 	rt.API.routes = routes{}
 	rt.gate = newGate(metrics, rt.API.routes)
 	rt.rater = rt.gate.rater
-	mux := root.With(newTraffic(metrics).measure, secure, rt.identify(tokens), rt.gate.admit, rt.traced, logged(log), recoverPanics(log))
+	mux := root.With(newTraffic(metrics).measure, rt.secure, rt.identify(tokens), rt.gate.admit, rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)
 	cfg.Info.Description = "A flash-sale system: reserve, rush, queue, order, pay, get notified. " +

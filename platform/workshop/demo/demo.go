@@ -11,11 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
 	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/web"
@@ -104,10 +107,31 @@ func New(deps Deps) (*Service, error) {
 // Routes adds the live page and its API.
 func (s *Service) Routes(rt *httpx.Router) error {
 	rt.Handle(httpx.Held, http.MethodGet, "/demo/live", s.live)
-	rt.Mux.Post("/demo/me", s.me)
-	rt.Mux.Post("/demo/shoppers", s.shoppers)
-	rt.Mux.Post("/demo/prove", s.prove)
+	for path, h := range map[string]http.HandlerFunc{"/demo/me": s.me, "/demo/shoppers": s.shoppers, "/demo/prove": s.prove} {
+		rt.Mux.Post(path, s.ownPage(h))
+	}
 	return web.Pages(rt, web.Live)
+}
+
+var errForeignPage = fault.Plain(fault.Forbidden, "Only this server's own pages may ask this, with a JSON body.")
+
+// ownPage admits JSON of this server's pages, and of programs. Other sites' pages can
+// send no JSON without asking, and a page whose name was pointed here has that name
+// as its host.
+func (s *Service) ownPage(next http.HandlerFunc) http.HandlerFunc {
+	foreign := http.NewCrossOriginProtection()
+	own := ""
+	if u, err := url.Parse(s.deps.BaseURL); err == nil {
+		own = u.Hostname()
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if err != nil || kind != "application/json" || foreign.Check(r) != nil || !httpx.OwnHost(r.Host, own) {
+			httpx.WriteProblem(w, r, errForeignPage)
+			return
+		}
+		next(w, r)
+	}
 }
 
 // Workers returns the loop that plans the sales.

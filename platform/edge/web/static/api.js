@@ -99,7 +99,7 @@ export async function bearer() {
   if (!guests) return undefined;
   if (!guest()) {
     // One request for all concurrent callers: the socket and the attempt belong to one shopper.
-    welcoming ??= send("POST", guests).then((made) => localStorage.setItem(guestKey, JSON.stringify(made))).finally(() => { welcoming = undefined; });
+    welcoming ??= send("POST", guests, { body: {} }).then((made) => localStorage.setItem(guestKey, JSON.stringify(made))).finally(() => { welcoming = undefined; });
     await welcoming;
   }
   return guest().token;

@@ -97,7 +97,7 @@ async function prove() {
   proving = $("prove").disabled = true;
   $("outcomes").replaceChildren(el("p", { className: "dim" }, t("proving")));
   try {
-    const { ok, outcomes } = await call("POST", "/demo/prove");
+    const { ok, outcomes } = await call("POST", "/demo/prove", { body: {} });
     const verdict = (o) => o.error || (o.violations.length > 0 ? `${t("violated")}: ${o.violations.slice(0, 3).map((v) => `${v.subject} ${v.detail}`).join("; ")}` : t("ok"));
     const good = (o) => !o.error && o.violations.length === 0;
     $("outcomes").replaceChildren(el("div", { className: "scroll" }, el("table", {},

@@ -2,8 +2,7 @@ package wechat
 
 import (
 	"errors"
-
-	"stampede/platform/edge/httpx"
+	"strings"
 )
 
 // Settings configure the WeChat app for logins.
@@ -19,8 +18,8 @@ func (s Settings) Check() error {
 	if (s.WechatAppID == "") != (s.WechatAppSecret == "") {
 		return errors.New("--wechat-app-id and --wechat-app-secret belong together: give both or neither")
 	}
-	if s.WechatAppID != "" && !httpx.Private(s.WechatURL) {
-		return errors.New("--wechat-url must begin with https://, or http:// and a loopback address: the app's secret is sent there")
+	if s.WechatAppID != "" && !strings.HasPrefix(s.WechatURL, "https://") {
+		return errors.New("--wechat-url must begin with https://: the app's secret is sent there")
 	}
 	return nil
 }

@@ -1,0 +1,85 @@
+package demo
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/proof"
+)
+
+// TestAttackDemoRoutesFromAnotherSite: any page that the operator visits could
+// start crowds, and one whose name is pointed at this machine could get tokens.
+func TestAttackDemoRoutesFromAnotherSite(t *testing.T) {
+	t.Parallel()
+	log, tokens := slog.New(slog.DiscardHandler), auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now)
+	s, err := New(Deps{
+		BaseURL: "http://demo.example.com", Tokens: tokens, Log: log,
+		Books: func(context.Context, int64) (Books, error) { return Books{}, nil },
+		Prove: func(context.Context) []proof.Outcome { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
+	if err := s.Routes(rt); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(rt)
+	t.Cleanup(srv.Close)
+	ask := func(path, host, kind, header, value string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("Content-Type", kind)
+		if header != "" {
+			req.Header.Set(header, value)
+		}
+		resp, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		raw, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(raw)
+	}
+	const json = "application/json"
+	for _, path := range []string{"/demo/me", "/demo/shoppers", "/demo/prove"} {
+		for _, c := range []struct{ host, kind, header, value string }{
+			{"", "text/plain", "", ""},
+			{"", "", "", ""},
+			{"", "application/x-www-form-urlencoded", "", ""},
+			{"", json, "Sec-Fetch-Site", "cross-site"},
+			{"", json, "Sec-Fetch-Site", "same-site"},
+			{"", json, "Origin", "https://evil.example"},
+			{"", json, "Origin", "null"},
+			{"evil.example:8080", json, "Origin", "http://evil.example:8080"},
+			{"evil.example:8080", json, "Sec-Fetch-Site", "same-origin"},
+		} {
+			if status, body := ask(path, c.host, c.kind, c.header, c.value); status != http.StatusForbidden {
+				t.Errorf("POST %s %+v = %d %.80s, want 403", path, c, status, body)
+			}
+		}
+	}
+	for _, c := range []struct{ host, header, value string }{
+		{"", "", ""}, {"demo.example.com", "Sec-Fetch-Site", "same-origin"}, {"demo.example.com", "Origin", "https://demo.example.com"}, {"192.168.1.7:8080", "", ""},
+	} {
+		if status, body := ask("/demo/me", c.host, json+"; charset=utf-8", c.header, c.value); status != http.StatusOK {
+			t.Errorf("POST /demo/me %+v = %d %s, want 200", c, status, body)
+		}
+	}
+}
