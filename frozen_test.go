@@ -107,7 +107,6 @@ func freezeInTransaction(t *testing.T, c *rushers, conn *pgx.Conn, pid int, othe
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = tx.Rollback(t.Context()) }() // a no-op after the one below
 		if _, err := tx.Exec(t.Context(), `SELECT 1 FROM inventory.stock WHERE item_id = $1::text::bigint FOR UPDATE`, c.sale.ItemID); err != nil {
 			t.Fatal(err)
 		}

@@ -91,7 +91,7 @@ func (s *Service) returnLater(ctx context.Context) {
 		case <-s.keepers.sooner:
 		case <-timer.C:
 		}
-		if next, waits := s.returnDue(time.Now()); waits {
+		if next, waits := s.returnDue(time.Now()); waits { //nolint:contextcheck // see startKeeper
 			timer.Reset(time.Until(next))
 		}
 	}

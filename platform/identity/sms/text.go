@@ -57,7 +57,7 @@ const (
 
 // noteTexts are the texts after the signature.
 var noteTexts = map[Language]map[Note]string{ //nolint:gosec // sentences, no credentials
-	Chinese: {
+	Chinese: { //nolint:gosec // as above
 		NoteDevice:   "您的账号刚刚在一台新设备上登录。如非本人操作，请立即重置密码，所有登录将随之退出。",
 		NotePassword: "您的账号密码已被修改。如非本人操作，请立即重置密码并联系客服。",
 		NoteAccess:   "您的账号新增了一种登录方式。如非本人操作，请立即联系客服。",
