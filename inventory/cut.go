@@ -3,10 +3,12 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory/internal/inventorydb"
+	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 )
 
@@ -24,6 +26,7 @@ type cut struct {
 	// returning are those of them whose orders were closed a moment ago, see
 	// returning.go.
 	returning map[ids.ID]bool
+	at        time.Time // Redis's time of the reading; zero if every counter is loaded
 }
 
 // readCut reads an item.
@@ -61,6 +64,9 @@ func (s *Service) readCut(ctx context.Context, itemID int64) (*cut, error) {
 		}
 	}
 	if !c.loaded() {
+		if c.at, err = clock.RedisTime(ctx, s.deps.Redis); err != nil {
+			return nil, fmt.Errorf("inventory: read Redis's time: %w", err)
+		}
 		return c, nil
 	}
 	for no := range c.live {

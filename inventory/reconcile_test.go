@@ -108,6 +108,24 @@ func TestReconcileLeavesWhatNeedsADecision(t *testing.T) {
 	s.reconciling.Unlock()
 }
 
+// Redis was restarted: an item on sale waits for its Load, one whose sale is over
+// does not.
+func TestReconcileWaitsForNoLoadOfAClosedItem(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, _ := b.loaded(onSale(1, 5))
+	b.rdb.HSet(t.Context(), item.stateKey(), "run_id", otherRun)
+	for _, want := range []int{1, 0} {
+		r, err := b.Reconcile(t.Context(), 0, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustBe(t, "items", r.Items, 1)
+		mustBe(t, "differences", len(r.Differences), want)
+		b.end(item)
+	}
+}
+
 // After a sale, an item that does not agree with its orders is reconciled before
 // its keys may go.
 func TestEndedItemIsReconciled(t *testing.T) {

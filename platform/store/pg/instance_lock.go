@@ -247,9 +247,10 @@ func (l *InstanceLock) Watch(ctx context.Context) error {
 }
 
 // ping checks the connection and is the holder's sign of life. A connection
-// that does not answer in time is closed by it.
+// that does not answer in time is closed by it. A stop does not interrupt it, which
+// would close the connection too, and Close could not release the lock.
 func (l *InstanceLock) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, instanceLockAnswer)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), instanceLockAnswer)
 	defer cancel()
 	l.mu.Lock()
 	defer l.mu.Unlock()

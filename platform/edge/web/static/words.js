@@ -90,6 +90,7 @@ const checks = {
   "every queued number reaches an end": "每个排队号都有结果",
   "no grants are given up": "没有被放弃的抢购资格消息",
   "every committed event is sent": "已提交的事件全部发出",
+  "grants are being written": "抢购资格持续写成订单",
   "no orphan in Redis": "Redis 中没有无主的预扣",
   "no shopper is shown an order that is not committed": "不向任何人展示未落库的订单",
 };
