@@ -197,6 +197,8 @@ func TestStartWaitsForBusyBackendOfAKilledPostgres(t *testing.T) {
 // childOf is one of the stack's servers.
 func childOf(t *testing.T, s *Stack, name string) *child {
 	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, c := range s.children {
 		if c.name == name {
 			return c
