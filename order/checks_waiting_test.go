@@ -2,6 +2,7 @@ package order
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -98,12 +99,12 @@ func TestLogOfAShopperWhoGotPushes(t *testing.T) {
 		{OrderNo: no[2], UserID: 3},
 	}
 	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(right)), "I9"))
-	wrong := append(right, []proof.ClientRecord{
+	wrong := slices.Concat(right, []proof.ClientRecord{
 		{OrderNo: no[1], UserID: 2, Pushed: orderevent.StatusPaid},
 		{OrderNo: no[0], UserID: 1, Pushed: orderevent.StatusClosed},
 		{OrderNo: no[0], UserID: 4, Pushed: orderevent.StatusPaid},
 		{OrderNo: unknown, UserID: 1, Pushed: orderevent.StatusPaid},
-	}...)
+	})
 	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(wrong)), "I9"),
 		no[1].String()+`: User 2 was pushed "paid"; the order is "pending_payment"`, no[0].String()+`: User 1 was pushed "closed"`,
 		"the order is user 1's", "Postgres has no order")
