@@ -24,7 +24,6 @@ type Bus struct {
 	m      *metrics
 	// grantsAckWait is the constant of the same name, except in tests.
 	grantsAckWait time.Duration
-	stalledAfter  time.Duration // likewise
 
 	reconnected signal // wakes consumers whose pull was lost with the old connection
 
@@ -41,11 +40,6 @@ type Bus struct {
 	suspect atomic.Bool             // a publish timed out, or the server was restarted: probe before trusting
 	stale   atomic.Bool             // the streams may be missing and must be ensured
 	look    chan struct{}           // requests an immediate check by the monitor; buffers one request
-
-	// oldest is the sequence of the oldest grant at the last check, and oldestSince
-	// when it became that. The monitor owns them.
-	oldest      uint64
-	oldestSince time.Time
 
 	background sync.WaitGroup
 	end        context.CancelFunc // ends the background goroutines
@@ -64,7 +58,6 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		bounds:        bounds{grants: cfg.GrantsMaxMiB << 20, events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes},
 		m:             newMetrics(cfg.Metrics),
 		grantsAckWait: grantsAckWait,
-		stalledAfter:  stalledAfter,
 		look:          make(chan struct{}, 1),
 	}
 	if cfg.URL == "" {

@@ -41,7 +41,7 @@ type Config struct {
 	// Trace traces messages from their publisher to their consumers; nil is off.
 	Trace *tracing.Tracer
 
-	skippedAfter time.Duration // the constant, if 0; tests shorten it
+	stalledAfter, skippedAfter time.Duration // the constants, if 0; tests shorten them
 }
 
 // smallestStreamBytes is below any sensible bound: one batch of 64 messages of

@@ -13,6 +13,9 @@ func SetGrantsAckWait(b *Bus, d time.Duration) { b.grantsAckWait = d }
 // SkippedAfter shortens a test's wait for a message that its consumer skipped.
 func SkippedAfter(d time.Duration) func(*Config) { return func(c *Config) { c.skippedAfter = d } }
 
+// StalledAfter shortens the time after which waiting grants stand still.
+func StalledAfter(d time.Duration) func(*Config) { return func(c *Config) { c.stalledAfter = d } }
+
 // StoodStill returns how long nothing has left GRANTS at the last of several looks,
 // one a second, each of the stream's last sequence and its number of messages.
 func StoodStill(looks ...[2]uint64) time.Duration {
@@ -22,9 +25,6 @@ func StoodStill(looks ...[2]uint64) time.Duration {
 	}
 	return l.at.Sub(l.since)
 }
-
-// SetStalledAfter shortens the time after which waiting grants stand still.
-func SetStalledAfter(b *Bus, d time.Duration) { b.stalledAfter = d }
 
 // Trim runs one round of the trimmer.
 func Trim(ctx context.Context, b *Bus) error { return b.trim(ctx) }

@@ -102,9 +102,11 @@ func (b *Bus) GrantsHandled(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("bus: get stream info of %s: %w", streamGrants, err)
 	}
-	state := s.CachedInfo().State
-	return state.LastSeq - state.Msgs, nil
+	return handled(s.CachedInfo().State), nil
 }
+
+// handled is how many messages have left a stream from which they leave in any order.
+func handled(s jetstream.StreamState) uint64 { return s.LastSeq - min(s.LastSeq, s.Msgs) }
 
 // GrantsDone reports whether every message of an item up to and including the
 // sequence upTo has been acknowledged. A work queue contains exactly the

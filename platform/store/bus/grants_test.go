@@ -68,8 +68,7 @@ func TestGrantsThatStandStillAreNoticed(t *testing.T) {
 			t.Errorf("%s: stood still for %s, want %s", c.what, got, c.want)
 		}
 	}
-	b := bustest.Open(t)
-	bus.SetStalledAfter(b, 100*time.Millisecond)
+	b := bustest.Open(t, bus.StalledAfter(100*time.Millisecond))
 	if err := b.GrantsMoving(t.Context()); err != nil {
 		t.Error("without grants:", err)
 	}

@@ -74,17 +74,25 @@ func (b *Bus) Healthy(context.Context) error {
 
 // backlog is what the monitor last saw of GRANTS. It is immutable.
 type backlog struct {
-	messages uint64
-	done     uint64 // messages that have left the stream
-	at       time.Time
-	since    time.Time // since when none has left, although some waited
+	messages    uint64
+	handled     uint64 // messages that have left the stream
+	oldest      uint64 // the first message's sequence
+	at          time.Time
+	since       time.Time // since when none has left, although some waited
+	oldestSince time.Time // since when the oldest is the same
 }
 
 // next is the look after l, nil before the first.
 func (l *backlog) next(s jetstream.StreamState, now time.Time) *backlog {
-	n := &backlog{messages: s.Msgs, done: s.LastSeq - min(s.LastSeq, s.Msgs), at: now, since: now}
-	if l != nil && l.messages > 0 && n.messages > 0 && l.done == n.done {
+	n := &backlog{messages: s.Msgs, handled: handled(s), oldest: s.FirstSeq, at: now, since: now, oldestSince: now}
+	if l == nil || l.messages == 0 || n.messages == 0 {
+		return n
+	}
+	if l.handled == n.handled {
 		n.since = l.since
+	}
+	if l.oldest == n.oldest {
+		n.oldestSince = l.oldestSince
 	}
 	return n
 }
@@ -97,7 +105,7 @@ func (b *Bus) GrantsMoving(context.Context) error {
 	if last == nil {
 		return nil // Healthy says why there was no look
 	}
-	if still := last.at.Sub(last.since); still >= b.stalledAfter {
+	if still := last.at.Sub(last.since); still >= cmp.Or(b.cfg.stalledAfter, stalledAfter) {
 		return fmt.Errorf("bus: %d messages wait for the order writer, and none has left the queue for %s", last.messages, still.Round(time.Second))
 	}
 	return nil
@@ -205,10 +213,11 @@ func (b *Bus) examine(ctx context.Context) error {
 	}
 	info := grants.CachedInfo()
 	b.m.setBacklog(info.State.Msgs, info.State.Bytes)
-	if err := b.redeliverSkipped(ask, grants, info.State); err != nil {
+	look := b.backlog.Load().next(info.State, time.Now())
+	b.backlog.Store(look)
+	if err := b.redeliverSkipped(ask, grants, look); err != nil {
 		b.cfg.Log.WarnContext(ctx, "oldest grant not compared with its consumer", "error", err)
 	}
-	b.backlog.Store(b.backlog.Load().next(info.State, time.Now()))
 	if limit := info.Config.MaxBytes; limit > 0 && info.State.Bytes >= uint64(limit)/100*fullPercent {
 		return ErrFull.Because(fmt.Errorf("bus: %s contains %d of %d bytes", streamGrants, info.State.Bytes, limit))
 	}
@@ -220,16 +229,10 @@ func (b *Bus) examine(ctx context.Context) error {
 // full disk. No restart would deliver such a message, and everything that waits
 // for the stream to be empty, as a Load does, would wait for ever. The consumer
 // is created again by those that use it, and delivers everything that is left.
-func (b *Bus) redeliverSkipped(ctx context.Context, grants jetstream.Stream, state jetstream.StreamState) error {
-	now := time.Now()
-	if state.Msgs == 0 || state.FirstSeq != b.oldest {
-		b.oldest, b.oldestSince = state.FirstSeq, now
+func (b *Bus) redeliverSkipped(ctx context.Context, grants jetstream.Stream, look *backlog) error {
+	if look.at.Sub(look.oldestSince) < cmp.Or(b.cfg.skippedAfter, skippedAfter) {
 		return nil
 	}
-	if now.Sub(b.oldestSince) < cmp.Or(b.cfg.skippedAfter, skippedAfter) {
-		return nil
-	}
-	b.oldestSince = now
 	consumer, err := grants.Consumer(ctx, grantsConsumer)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
@@ -237,10 +240,10 @@ func (b *Bus) redeliverSkipped(ctx context.Context, grants jetstream.Stream, sta
 	if err != nil {
 		return fmt.Errorf("bus: get consumer %s: %w", grantsConsumer, err)
 	}
-	if consumer.CachedInfo().AckFloor.Stream < state.FirstSeq {
+	if consumer.CachedInfo().AckFloor.Stream < look.oldest {
 		return nil // it is being written
 	}
-	b.cfg.Log.ErrorContext(ctx, "consumer of grants skipped a message, delivering what is left again", "sequence", state.FirstSeq)
+	b.cfg.Log.ErrorContext(ctx, "consumer of grants skipped a message, delivering what is left again", "sequence", look.oldest)
 	if err := grants.DeleteConsumer(ctx, grantsConsumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return fmt.Errorf("bus: delete consumer %s: %w", grantsConsumer, err)
 	}
