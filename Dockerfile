@@ -6,8 +6,9 @@
 #   docker build -t stampede-demo --target demo .     brings both, for trying it out:
 #   docker run --rm -p 127.0.0.1:8080:8080 stampede-demo
 
+# Base images are named by version and by the digest of that version's index, so that a moved tag changes no build.
 # The builder runs on the machine's own platform and cross-compiles, so that an arm64 image needs no emulation.
-FROM --platform=$BUILDPLATFORM golang:1.26.8-bookworm AS build
+FROM --platform=$BUILDPLATFORM golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 WORKDIR /src
 # Only given where modules come from a module proxy of one's own (build argument GOPROXY).
 ARG GOPROXY
@@ -28,7 +29,7 @@ ARG TARGETARCH
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w" -o /out/stampede .
 
 # Everything at once, for a demo or a test machine: PostgreSQL and Redis run inside as private child processes.
-FROM debian:bookworm-slim AS demo
+FROM debian:bookworm-20261005-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d65c06ccc587 AS demo
 # postgresql-common comes first, so that it can be told not to create a cluster: stampede makes its own.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates postgresql-common redis-server tzdata wget \
@@ -52,7 +53,7 @@ CMD ["run", "--listen", ":8080"]
 
 # The default target: the program, certificates for calling providers, time zones for business dates, and BusyBox's
 # wget for health checks.
-FROM alpine:3.22 AS serve
+FROM alpine:3.22.6@sha256:5291449c3df73caf6ed85e649dec1b9e818b39a5d8c871e97afc13e9cd5e8fa8 AS serve
 RUN apk add --no-cache ca-certificates tzdata \
     && addgroup -g 10001 stampede \
     && adduser -D -H -h /var/lib/stampede -s /sbin/nologin -u 10001 -G stampede stampede \

@@ -38,6 +38,33 @@ func packagingStages(t *testing.T) (stages map[string]string, last string) {
 	return stages, last
 }
 
+// digest ends the reference of an image that a moved tag cannot replace.
+var digest = regexp.MustCompile(`:[\w.-]+@sha256:[0-9a-f]{64}$`)
+
+// TestPackagingImagesArePinned checks that every base image has a version and a
+// digest. The server of NATS, which one instance does not need, has its version
+// only.
+func TestPackagingImagesArePinned(t *testing.T) {
+	t.Parallel()
+	lines := regexp.MustCompile(`(?m)^(?:FROM (?:--platform=\S+ )?|\s+image: )(\S+)`)
+	images := 0
+	for _, file := range []string{"Dockerfile", "compose.yaml"} {
+		for _, line := range lines.FindAllStringSubmatch(packagingRead(t, file), -1) {
+			image := line[1]
+			if image == "stampede" || strings.HasPrefix(image, "nats:") {
+				continue
+			}
+			images++
+			if !digest.MatchString(image) {
+				t.Errorf("%s: the image %s has no digest", file, image)
+			}
+		}
+	}
+	if images != 5 {
+		t.Errorf("%d images were found, not the Dockerfile's three and PostgreSQL's and Redis'", images)
+	}
+}
+
 func TestPackagingDockerfile(t *testing.T) {
 	t.Parallel()
 	stages, last := packagingStages(t)
