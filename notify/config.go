@@ -29,7 +29,7 @@ const unnamedOfAddress = 4
 type Config struct {
 	Settings
 	AuthTimeout time.Duration // authTimeout
-	MaxUnnamed  int64         // maxUnnamed
+	MaxUnnamed  int           // maxUnnamed
 }
 
 // NewConfig returns the configuration for settings.

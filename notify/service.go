@@ -15,6 +15,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/ratelimit"
 	"stampede/platform/store/bus"
 )
 
@@ -39,7 +40,7 @@ type Service struct {
 	cfg      Config
 	deps     Deps
 	hub      *hub
-	unnamed  unnamed
+	unnamed  ratelimit.Places // connections without a valid token, which no bound per user covers
 	returned returned
 	// returnedEvery is the constant; tests shorten it.
 	returnedEvery time.Duration
@@ -60,7 +61,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		pushed:  auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
 		slow:    auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
 	}
-	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m), unnamed: unnamed{most: cfg.MaxUnnamed, of: map[string]int64{}}, gap: make(chan struct{}, 1), returnedEvery: returnedEvery}, nil
+	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m), gap: make(chan struct{}, 1), returnedEvery: returnedEvery}, nil
 }
 
 // message is what a client receives.

@@ -9,7 +9,7 @@ import (
 // at most, an IPv6 /64 too, and gives them back.
 func TestAttackSocketsWithoutTokenOfOneAddress(t *testing.T) {
 	t.Parallel()
-	u := unnamed{most: 8, of: map[string]int64{}}
+	s := setup(t, func(c *Config) { c.MaxUnnamed = 8 }).service
 	for i, test := range []struct {
 		addr string
 		want bool
@@ -26,12 +26,12 @@ func TestAttackSocketsWithoutTokenOfOneAddress(t *testing.T) {
 		{"127.0.0.1", true},
 		{"203.0.113.9", false},
 	} {
-		if got := u.enter(netip.MustParseAddr(test.addr)); got != test.want {
+		if got := s.enterUnnamed(netip.MustParseAddr(test.addr)); got != test.want {
 			t.Errorf("%d, %s: %v", i, test.addr, got)
 		}
 	}
-	u.leave(netip.MustParseAddr("203.0.113.7"))
-	if !u.enter(netip.MustParseAddr("203.0.113.7")) || u.all != 8 {
-		t.Errorf("a place was not given back; %d are taken", u.all)
+	s.unnamed.Leave(netip.MustParseAddr("203.0.113.7"))
+	if !s.enterUnnamed(netip.MustParseAddr("203.0.113.7")) || s.unnamed.Taken() != 8 {
+		t.Errorf("a place was not given back; %d are taken", s.unnamed.Taken())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -48,11 +49,11 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 	client := httpx.ClientAddr(r.Context())
 	_, offered := offeredToken(r)
 	if named := offered || auth.From(r.Context()).UserID != 0; !named {
-		if !s.unnamed.enter(client) {
+		if !s.enterUnnamed(client) {
 			httpx.WriteProblem(w, r, errUnnamed)
 			return nil
 		}
-		defer s.unnamed.leave(client)
+		defer s.unnamed.Leave(client)
 	}
 	conn, err := websocket.Accept(&problems{ResponseWriter: w, request: r}, r, &websocket.AcceptOptions{
 		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.OriginPatterns,
@@ -70,11 +71,11 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 			return nil
 		}
 		if offered {
-			if !s.unnamed.enter(client) {
+			if !s.enterUnnamed(client) {
 				_ = conn.CloseNow() // without the reason, which the client may take 5 s to acknowledge
 				return nil
 			}
-			defer s.unnamed.leave(client)
+			defer s.unnamed.Leave(client)
 		}
 		refuseToken(conn)
 		return nil
@@ -95,6 +96,16 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 		return nil
 	}
 	return sock
+}
+
+// enterUnnamed takes a place for a connection without a valid token. This machine has
+// no bound of its own: a proxy may run on it.
+func (s *Service) enterUnnamed(client netip.Addr) bool {
+	ofAddress := max(1, s.cfg.MaxUnnamed/unnamedOfAddress)
+	if client.IsLoopback() {
+		ofAddress = 0
+	}
+	return s.unnamed.Enter(client, ofAddress, s.cfg.MaxUnnamed)
 }
 
 // authenticate reads the token from the Authorization header, the subprotocol

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
-	"sync"
 	"time"
+
+	"stampede/platform/edge/ratelimit"
 )
 
 const (
@@ -31,64 +31,29 @@ var errTooManyBodies = errOverloaded.Saying("Too many requests of this address a
 type bodies struct {
 	// ofAddress bounds the unfinished bodies of one address; 0 is no bound.
 	ofAddress int
-	unbounded func(netip.Addr) bool // addresses of many clients
-	timeout   time.Duration         // bodyTimeout except in tests
+	timeout   time.Duration // bodyTimeout except in tests
 
-	small, large tally
-}
-
-// tally counts by address.
-type tally struct {
-	mu  sync.Mutex
-	all int
-	of  map[netip.Prefix]int
-}
-
-// enter counts one unless a bound is reached; 0 is none.
-func (t *tally) enter(of netip.Prefix, mostOf, most int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if most > 0 && t.all >= most || mostOf > 0 && t.of[of] >= mostOf {
-		return false
-	}
-	if t.of == nil {
-		t.of = map[netip.Prefix]int{}
-	}
-	t.all++
-	t.of[of]++
-	return true
-}
-
-func (t *tally) leave(of netip.Prefix) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.all--
-	if t.of[of]--; t.of[of] == 0 {
-		delete(t.of, of)
-	}
+	small, large ratelimit.Places
 }
 
 // first reads up to most bytes of a request's body, and one more, into memory. The
-// handler deals with a longer body, and with one that failed or was late. An error
-// means that the request was refused.
-func (b *bodies) first(w http.ResponseWriter, r *http.Request, most int64, trusted bool) error {
+// handler deals with a longer body, and with one that failed or was late. Bounds per
+// address do not apply to a shared one, and those of large bodies to no trusted client.
+// An error means that the request was refused.
+func (b *bodies) first(w http.ResponseWriter, r *http.Request, most int64, shared, trusted bool) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
 	client := ClientAddr(r.Context())
-	mostOf, mostLargeOf, of := b.ofAddress, mostLargeOfAddress, netip.Prefix{}
-	if client.IsValid() {
-		networks := networksOf(client)
-		of = networks[len(networks)-1]
-	}
-	if !client.IsValid() || b.unbounded(client) {
+	mostOf, mostLargeOf := b.ofAddress, mostLargeOfAddress
+	if shared {
 		mostOf, mostLargeOf = 0, 0
 	}
-	if !b.small.enter(of, mostOf, 0) {
+	if !b.small.Enter(client, mostOf, 0) {
 		unread(w)
 		return errTooManyBodies.After(comeBack())
 	}
-	defer b.small.leave(of)
+	defer b.small.Leave(client)
 	// A recorder in a test has no deadlines.
 	deadline := http.NewResponseController(w)
 	_ = deadline.SetReadDeadline(time.Now().Add(b.timeout))
@@ -96,26 +61,25 @@ func (b *bodies) first(w http.ResponseWriter, r *http.Request, most int64, trust
 	_, err := io.CopyN(&start, r.Body, min(smallBody, most+1))
 	if err == nil && most >= smallBody {
 		if !trusted {
-			if !b.large.enter(of, mostLargeOf, mostLarge) {
+			if !b.large.Enter(client, mostLargeOf, mostLarge) {
 				unread(w)
 				return errTooManyBodies.After(comeBack())
 			}
-			defer b.large.leave(of)
+			defer b.large.Leave(client)
 		}
 		_, err = io.CopyN(&start, r.Body, most+1-smallBody)
 	}
 	rest := io.Reader(r.Body)
-	switch {
-	case err == nil, errors.Is(err, io.EOF):
+	if errors.Is(err, io.EOF) {
 		_ = deadline.SetReadDeadline(time.Time{})
-	default:
+	} else { // net/http reads on when it closes the body, so the deadline stays
 		unread(w)
-		rest = failing{err}
+		if err != nil {
+			rest = failing{err}
+		}
 	}
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(&start, rest), r.Body}
+	// net/http closes the body, after the answer; huma would before, and wait for the rest.
+	r.Body = io.NopCloser(io.MultiReader(&start, rest))
 	return nil
 }
 

@@ -3,12 +3,14 @@ package httpx
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 )
 
 // gated is a real server with a router, whose loopback clients count like others.
@@ -29,7 +32,7 @@ func gatedBy(t *testing.T, bounds Bounds, routes func(*Router)) gated {
 	t.Helper()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
 	rt := NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry(), Bounded(bounds))
-	rt.gate.bodies.unbounded = func(netip.Addr) bool { return false }
+	rt.gate.shared = func(netip.Addr) bool { return false }
 	routes(rt)
 	// No client is cut off before the end of its test.
 	return gated{serving(t, Connections{}, rt, func(l *connections) { l.patient = writeTimeout }), rt, tokens}
@@ -150,7 +153,8 @@ func answeredOn(t *testing.T, c net.Conn) int {
 }
 
 // TestAttackBodiesOfOneAddress: an address has a bound of unfinished bodies, and
-// another address is not affected. An unfinished body is answered after a time.
+// another address is not affected. Unfinished bodies are answered after a time, in which
+// they hold no place.
 func TestAttackBodiesOfOneAddress(t *testing.T) {
 	t.Parallel()
 	g := gatedBy(t, Bounds{InFlight: 4}, func(rt *Router) {
@@ -162,16 +166,7 @@ func TestAttackBodiesOfOneAddress(t *testing.T) {
 	for range b.ofAddress {
 		dialFrom(t, g.Server, "127.0.0.3", half)
 	}
-	unfinished := func() int {
-		b.small.mu.Lock()
-		defer b.small.mu.Unlock()
-		return b.small.all
-	}
-	for deadline := time.Now().Add(30 * time.Second); unfinished() < b.ofAddress; <-time.After(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the bodies are not being read")
-		}
-	}
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.small.Taken() == b.ofAddress }, "the bodies are being read")
 	if got := answeredOn(t, dialFrom(t, g.Server, "127.0.0.3", half)); got != http.StatusServiceUnavailable {
 		t.Errorf("one body more of the address: %d", got)
 	}
@@ -179,26 +174,51 @@ func TestAttackBodiesOfOneAddress(t *testing.T) {
 		t.Errorf("another address: %d", code)
 	}
 
-	late := gatedBy(t, Bounds{InFlight: 4}, func(rt *Router) {
+	late := gatedBy(t, Bounds{OfRoute: 1}, func(rt *Router) {
 		rt.gate.bodies.timeout = 20 * time.Millisecond
 		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
 			func(context.Context, *named) (*struct{}, error) { return nil, nil })
 	})
-	if got := answeredOn(t, dialFrom(t, late.Server, "127.0.0.3", half)); got != http.StatusRequestTimeout {
-		t.Errorf("a body that stopped: %d", got)
+	for _, c := range []net.Conn{dialFrom(t, late.Server, "127.0.0.3", half), dialFrom(t, late.Server, "127.0.0.3", half)} {
+		if got := answeredOn(t, c); got != http.StatusRequestTimeout {
+			t.Errorf("a body that stopped: %d", got)
+		}
+	}
+	if code := late.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`); code != http.StatusNoContent {
+		t.Errorf("a whole request after bodies that stopped: %d", code)
+	}
+}
+
+// TestAttackTooLongBodyThatStops: a client that sends more than a route reads, and
+// then nothing, keeps neither its answer waiting nor its connection.
+func TestAttackTooLongBodyThatStops(t *testing.T) {
+	t.Parallel()
+	g := gatedBy(t, Bounds{InFlight: 4}, func(rt *Router) {
+		rt.gate.bodies.timeout = 200 * time.Millisecond
+		rt.Handle(Critical, http.MethodPost, "/api/v1/plain", ok)
+		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
+			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+	})
+	for path, want := range map[string]int{"/api/v1/plain": http.StatusNoContent, "/api/v1/login": http.StatusRequestEntityTooLarge} {
+		c := dialFrom(t, g.Server, "127.0.0.1", "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", defaultMaxBody+1))
+		if got := answeredOn(t, c); got != want {
+			t.Errorf("%s: answered with %d", path, got)
+		}
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is still open", path)
+		}
 	}
 }
 
 func TestLargeBodiesAreBounded(t *testing.T) {
 	t.Parallel()
-	b := &bodies{unbounded: func(netip.Addr) bool { return false }, timeout: bodyTimeout}
+	b := &bodies{timeout: bodyTimeout}
 	from := func(addr string) *http.Request {
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 2*smallBody)))
 		return r.WithContext(context.WithValue(r.Context(), requestKey{}, request{client: netip.MustParseAddr(addr)}))
 	}
-	network := netip.MustParsePrefix("203.0.113.7/32")
 	for range mostLargeOfAddress {
-		b.large.enter(network, 0, 0)
+		b.large.Enter(netip.MustParseAddr("203.0.113.7"), 0, 0)
 	}
 	for name, test := range map[string]struct {
 		addr    string
@@ -211,61 +231,58 @@ func TestLargeBodiesAreBounded(t *testing.T) {
 		"the address, in IPv6": {"::ffff:203.0.113.8", false, false},
 	} {
 		r := from(test.addr)
-		if err := b.first(httptest.NewRecorder(), r, defaultMaxBody, test.trusted); (err != nil) != test.refused {
+		if err := b.first(httptest.NewRecorder(), r, defaultMaxBody, false, test.trusted); (err != nil) != test.refused {
 			t.Errorf("%s: %v", name, err)
 		} else if whole, _ := io.ReadAll(r.Body); err == nil && len(whole) != 2*smallBody {
 			t.Errorf("%s: %d bytes arrived", name, len(whole))
 		}
 	}
-	if b.large.all != mostLargeOfAddress || b.small.all != 0 || len(b.small.of) != 0 {
-		t.Errorf("%d large and %d small bodies are counted", b.large.all, b.small.all)
+	if large, small := b.large.Taken(), b.small.Taken(); large != mostLargeOfAddress || small != 0 {
+		t.Errorf("%d large and %d small bodies are counted", large, small)
 	}
 }
 
-// order notes what happens first.
-type order struct {
+// wire fails its test when bytes are sent before the place was given back.
+type wire struct {
 	*httptest.ResponseRecorder
-	left *bool
+	left *int
 	t    *testing.T
 }
 
-func (o order) Write(p []byte) (int, error) {
-	if !*o.left {
-		o.t.Error("bytes were sent before the place was given back")
+func (w wire) Write(p []byte) (int, error) {
+	if *w.left == 0 {
+		w.t.Error("bytes were sent before the place was given back")
 	}
-	return o.ResponseRecorder.Write(p)
+	return w.ResponseRecorder.Write(p)
+}
+
+func (w wire) WriteHeader(status int) {
+	if early := status < http.StatusOK; (*w.left == 0) != early {
+		w.t.Errorf("status %d was sent, and the place was left %d times", status, *w.left)
+	}
+	w.ResponseRecorder.WriteHeader(status)
 }
 
 func TestAnAnswerLeavesItsPlaceFirst(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]http.HandlerFunc{
-		"short": func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusTeapot)
+		"a status": ok,
+		"only text": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "tea")
+			_, _ = io.WriteString(w, "pot")
 		},
-		"long": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 3*mostHeldBytes)) },
-		"in parts": func(w http.ResponseWriter, _ *http.Request) {
-			for range 3 * mostHeldBytes >> 10 {
-				_, _ = w.Write(make([]byte, 1<<10))
-			}
-		},
-		"a stream": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "one")
-			_ = http.NewResponseController(w).Flush()
-			_, _ = io.WriteString(w, "two")
+		"after hints": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			greets(w, r)
 		},
 		"nothing": func(http.ResponseWriter, *http.Request) {},
 	} {
-		plain, held := httptest.NewRecorder(), httptest.NewRecorder()
-		h(plain, nil)
 		left := 0
-		isLeft := false
-		a := holdAnswer(order{held, &isLeft, t}, func() { left++; isLeft = true })
+		a := &leaving{wire{httptest.NewRecorder(), &left, t}, func() { left++ }}
 		h(a, nil)
-		a.send()
-		a.drop()
-		if left != 1 || plain.Code != held.Code || plain.Body.String() != held.Body.String() || plain.Flushed != held.Flushed {
-			t.Errorf("%s: left %d times, %d with %d bytes, want %d with %d", name, left, held.Code, held.Body.Len(), plain.Code, plain.Body.Len())
+		a.gone()
+		if left != 1 {
+			t.Errorf("%s: left %d times", name, left)
 		}
 	}
 }

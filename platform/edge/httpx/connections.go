@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"stampede/platform/edge/ratelimit"
 )
 
 // Connections bound the connections of a Server, WebSockets included; 0 is no limit.
@@ -204,11 +206,10 @@ func (l *connections) ofNetwork(i int) int {
 // first.
 func networksOf(addr netip.Addr) []netip.Prefix {
 	if addr.Is4() {
-		return []netip.Prefix{netip.PrefixFrom(addr, 32)}
+		return []netip.Prefix{ratelimit.Network(addr)}
 	}
-	site, _ := addr.Prefix(56)   // fits an IPv6 address
-	subnet, _ := addr.Prefix(64) // as above
-	return []netip.Prefix{site, subnet}
+	site, _ := addr.Prefix(56) // fits an IPv6 address
+	return []netip.Prefix{site, ratelimit.Network(addr)}
 }
 
 // makeRoom unregisters the connections of a group that have been idle for longest if

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -59,8 +60,9 @@ const (
 type gate struct {
 	bounds Bounds // set before serving
 	routes routes // set before serving
-	rater  *rater
+	rater  rater
 	bodies bodies
+	shared func(netip.Addr) bool // addresses of many clients, without bounds of their own
 
 	mu       sync.Mutex
 	staff    int // operators in operatorPlaces
@@ -81,11 +83,11 @@ type waiter struct {
 
 func newGate(metrics prometheus.Registerer, known routes) *gate {
 	auto := promauto.With(metrics)
-	g := &gate{routes: known, rater: newRater(), ofRoute: map[string]int{}, shed: auto.NewCounterVec(prometheus.CounterOpts{
+	g := &gate{routes: known, rater: newRater(), shared: Proxies{}.shared, ofRoute: map[string]int{}, shed: auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_http_shed_total",
 		Help: "Requests refused because too many were in flight, by class: critical (callbacks and orders), normal, sheddable (browsing and operators' reads).",
 	}, []string{"class"})}
-	g.bodies.timeout, g.bodies.unbounded = bodyTimeout, Proxies{}.shared
+	g.bodies.timeout = bodyTimeout
 	for c := Critical; c < Held; c++ {
 		g.shed.WithLabelValues(c.String()) // exported from the first scrape on, so that the first rate is right
 		auto.NewGaugeFunc(prometheus.GaugeOpts{
@@ -113,7 +115,8 @@ func (g *gate) admit(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if err := g.rater.take(r.Context(), known.loadOf(r.Method), known.number); err != nil {
+		shared := g.shared(ClientAddr(r.Context()))
+		if err := g.rater.take(r.Context(), known.loadOf(r.Method), known.number, shared); err != nil {
 			WriteProblem(w, r, err)
 			return
 		}
@@ -130,7 +133,7 @@ func (g *gate) admit(next http.Handler) http.Handler {
 					return
 				}
 			}
-			if err := g.bodies.first(w, r, known.maxBody, operator); err != nil {
+			if err := g.bodies.first(w, r, known.maxBody, shared, operator); err != nil {
 				g.refuse(w, r, known.class, err)
 				return
 			}
@@ -144,12 +147,47 @@ func (g *gate) admit(next http.Handler) http.Handler {
 			g.refuse(w, r, known.class, errOverloaded.After(comeBack()))
 			return
 		}
-		answer := holdAnswer(w, leave)
-		defer answer.drop()
+		answer := &leaving{ResponseWriter: w, leave: leave}
+		defer answer.gone()
 		next.ServeHTTP(answer, r)
-		answer.send()
 	})
 }
+
+// leaving gives a request's place back before the first byte of its answer is sent: a
+// client that receives slowly holds no place. Handlers write when they need no store
+// any more.
+type leaving struct {
+	http.ResponseWriter
+	leave func() // nil once it was called
+}
+
+func (a *leaving) gone() {
+	if a.leave != nil {
+		a.leave()
+		a.leave = nil
+	}
+}
+
+// WriteHeader gives the place back, except for an interim answer such as 103.
+func (a *leaving) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		a.gone()
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write gives the place back.
+func (a *leaving) Write(p []byte) (int, error) {
+	a.gone()
+	return a.ResponseWriter.Write(p) //nolint:wrapcheck // as http.ResponseWriter's
+}
+
+// SetReadDeadline does nothing: the body is in memory, and huma's deadline would give a
+// client that stopped more time.
+func (a *leaving) SetReadDeadline(time.Time) error { return nil }
+
+// Unwrap supports http.ResponseController.
+func (a *leaving) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (g *gate) refuse(w http.ResponseWriter, r *http.Request, c Class, err error) {
 	g.shed.WithLabelValues(c.String()).Inc()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"go.opentelemetry.io/otel/attribute"
 
 	"stampede/platform/base/fault"
@@ -143,10 +144,13 @@ func logged(log *slog.Logger) func(http.Handler) http.Handler {
 	}
 }
 
-// statusSoFar is the status written to measure's or the gate's writer; nothing
-// written becomes 200.
+// statusSoFar is the status written to measure's writer, maybe through the gate's;
+// nothing written becomes 200.
 func statusSoFar(w http.ResponseWriter) int {
-	if answer, ok := w.(interface{ Status() int }); ok && answer.Status() != 0 {
+	if gated, ok := w.(*leaving); ok {
+		w = gated.ResponseWriter
+	}
+	if answer, ok := w.(middleware.WrapResponseWriter); ok && answer.Status() != 0 {
 		return answer.Status()
 	}
 	return http.StatusOK

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net/http"
-	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,14 +92,12 @@ func (d declared) loadOf(method string) Load {
 // rater enforces the rates of a router.
 type rater struct {
 	limiter *ratelimit.Limiter // nil enforces none
-	shared  func(netip.Addr) bool
 
 	user, address, total [loadKinds]ratelimit.Rule
 }
 
 // newRater returns the rates without those of addresses.
-func newRater() *rater {
-	r := &rater{shared: Proxies{}.shared}
+func newRater() (r rater) {
 	for l := Read; l < loadKinds; l++ {
 		r.user[l] = ratelimit.Rule{Name: l.String() + "-user", Count: rates[l].user, Per: rateWindow}
 		r.total[l] = ratelimit.Rule{Name: l.String() + "-total", Count: rates[l].total, Per: rateWindow}
@@ -119,26 +117,24 @@ func (r *rater) expect() {
 	if r.limiter == nil {
 		return
 	}
-	for l := Read; l < loadKinds; l++ {
-		for _, rule := range []ratelimit.Rule{r.user[l], r.address[l], r.total[l]} {
-			if rule.On() {
-				r.limiter.Expect(rule)
-			}
+	for _, rule := range slices.Concat(r.user[Read:], r.address[Read:], r.total[Read:]) {
+		if rule.On() {
+			r.limiter.Expect(rule)
 		}
 	}
 }
 
 // take counts a request, or returns its refusal.
-func (r *rater) take(ctx context.Context, load Load, number uint32) error {
+func (r *rater) take(ctx context.Context, load Load, number uint32, shared bool) error {
 	if r.limiter == nil {
 		return nil
 	}
 	var room [3]ratelimit.Here
 	asks := room[:0]
-	if client := ClientAddr(ctx); r.address[load].On() && !r.shared(client) {
-		asks = append(asks, ratelimit.Here{Rule: &r.address[load], Route: number, Subject: networkKey(client)})
+	if !shared {
+		asks = append(asks, ratelimit.Here{Rule: &r.address[load], Route: number, Subject: ratelimit.Network(ClientAddr(ctx)).Addr().As16()})
 	}
-	if user := auth.From(ctx).UserID; user != 0 && r.user[load].On() {
+	if user := auth.From(ctx).UserID; user != 0 {
 		var key [16]byte
 		key[0] = 1                                        // no IPv6 network begins with it
 		binary.BigEndian.PutUint64(key[8:], uint64(user)) //nolint:gosec // bits of an id
@@ -146,15 +142,6 @@ func (r *rater) take(ctx context.Context, load Load, number uint32) error {
 	}
 	asks = append(asks, ratelimit.Here{Rule: &r.total[load], Route: number})
 	return r.limiter.TakeHere(asks...) //nolint:wrapcheck // a fault
-}
-
-// networkKey identifies an address, or an IPv6 address's /64.
-func networkKey(addr netip.Addr) [16]byte {
-	key := addr.As16()
-	if addr.Is6() && !addr.Is4In6() {
-		clear(key[8:])
-	}
-	return key
 }
 
 // rateLimit is one limit of a route in the document.
@@ -199,9 +186,9 @@ func (rt *Router) limitsOf(method, path string) []rateLimit {
 	if rt.direct.handler == nil || method != rt.direct.method || !strings.HasPrefix(path, rt.direct.prefix) {
 		known := rt.API.routes.of(method, path)
 		load := known.loadOf(method)
-		add(rt.rater.user[load], "user", "instance")
-		add(rt.rater.address[load], "address", "instance")
-		add(rt.rater.total[load], "total", "instance")
+		add(rt.gate.rater.user[load], "user", "instance")
+		add(rt.gate.rater.address[load], "address", "instance")
+		add(rt.gate.rater.total[load], "total", "instance")
 		own, scope = known.limits, "shop"
 	}
 	for _, l := range own {

@@ -111,7 +111,7 @@ func TestAttackRatesOfARoute(t *testing.T) {
 	t.Run("the total", func(t *testing.T) {
 		t.Parallel()
 		send, _, rt := rated(t, 10)
-		rt.rater.total[Costly].Count = 100
+		rt.gate.rater.total[Costly].Count = 100
 		if n, rule := allowed(many, refresh(send, "", "127.0.0.1:1", `{"Name":"x"}`)); n < 100 || rule != "costly-total" {
 			t.Errorf("%d allowed, refused by %q", n, rule)
 		}

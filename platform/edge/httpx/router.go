@@ -34,7 +34,6 @@ type Router struct {
 	API    API
 	direct direct
 	gate   *gate
-	rater  *rater
 	trace  *tracing.Tracer // nil is off
 	// proxies may state the client's address.
 	proxies Proxies
@@ -49,7 +48,7 @@ func Traced(t *tracing.Tracer) Option { return func(rt *Router) { rt.trace = t }
 
 // Behind sets the proxies that may state the client's address.
 func Behind(p Proxies) Option {
-	return func(rt *Router) { rt.proxies, rt.gate.bodies.unbounded, rt.rater.shared = p, p.shared, p.shared }
+	return func(rt *Router) { rt.proxies, rt.gate.shared = p, p.shared }
 }
 
 // At sets the URL at which clients reach the server; with https://, every answer
@@ -66,13 +65,13 @@ func Bounded(b Bounds) Option { return func(rt *Router) { rt.gate.bounds = b } }
 func Shoppers(ofAddress int) Option {
 	return func(rt *Router) {
 		rt.gate.bodies.ofAddress = ofAddress
-		rt.rater.shoppers(ofAddress)
+		rt.gate.rater.shoppers(ofAddress)
 	}
 }
 
 // Limited makes l enforce the limits of the routes.
 func Limited(l *ratelimit.Limiter) Option {
-	return func(rt *Router) { rt.API.limiter, rt.rater.limiter = l, l }
+	return func(rt *Router) { rt.API.limiter, rt.gate.rater.limiter = l, l }
 }
 
 // ReportRefusals calls hear for every caller whose role may not call a route, with
@@ -105,7 +104,6 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	// id.
 	rt.API.routes = routes{}
 	rt.gate = newGate(metrics, rt.API.routes)
-	rt.rater = rt.gate.rater
 	mux := root.With(newTraffic(metrics).measure, rt.secure, rt.identify(tokens), rt.gate.admit, rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)
@@ -126,7 +124,7 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	for _, option := range with {
 		option(rt)
 	}
-	rt.rater.expect()
+	rt.gate.rater.expect()
 	return rt
 }
 

@@ -81,16 +81,23 @@ func UserKey(user int64) string { return "u:" + strconv.FormatInt(user, 10) }
 // of a /64 has 2⁶⁴ addresses.
 const homePrefix = 64
 
-// AddrKey is the subject of a client's address: an IPv4 address, or an IPv6
-// address's /64. Unknown addresses share one subject.
+// Network is what counts as one address: an IPv4 address, or an IPv6 address's /64;
+// the zero Prefix for an unknown address.
+func Network(addr netip.Addr) netip.Prefix {
+	addr = addr.Unmap().WithZone("")
+	prefix, _ := addr.Prefix(min(homePrefix, addr.BitLen())) // fits
+	return prefix
+}
+
+// AddrKey is the subject of a client's address, see Network. Unknown addresses share
+// one subject.
 func AddrKey(addr netip.Addr) string {
-	addr = addr.Unmap()
-	switch {
-	case !addr.IsValid():
+	switch network := Network(addr); {
+	case !network.IsValid():
 		return "a:unknown"
-	case addr.Is4():
-		return "a:" + addr.String()
+	case network.IsSingleIP():
+		return "a:" + network.Addr().String()
+	default:
+		return "a:" + network.String()
 	}
-	prefix, _ := addr.WithZone("").Prefix(homePrefix) // 64 bits fit any IPv6 address
-	return "a:" + prefix.String()
 }
