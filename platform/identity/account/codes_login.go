@@ -74,7 +74,7 @@ func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d D
 		q, text := accountdb.New(tx), string(phone)
 		u, err := q.CreateUser(ctx, accountdb.CreateUserParams{Phone: &text})
 		if created = err == nil; created {
-			err = s.takeRegistration(ctx, from)
+			err = s.take(ctx, s.registerAsk(from))
 		} else if errors.Is(err, pgx.ErrNoRows) {
 			u, err = q.UserByPhone(ctx, &text)
 		}
@@ -108,14 +108,11 @@ func (s *Service) ResetPassword(ctx context.Context, phone Phone, code, secret s
 		if errors.Is(err, pgx.ErrNoRows) {
 			return Tokens{}, errPhoneUnknown
 		}
-		if err == nil {
-			u, err = q.LockUser(ctx, u.ID)
-		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return Tokens{}, fmt.Errorf("account: user of a phone: %w", err)
-		case u.Status != statusActive:
-			return Tokens{}, ErrDisabled
+		}
+		if _, err := lockActive(ctx, tx, u.ID); err != nil {
+			return Tokens{}, err
 		}
 		if err := q.SetPassword(ctx, accountdb.SetPasswordParams{ID: u.ID, Password: &phc}); err != nil {
 			return Tokens{}, fmt.Errorf("account: set password: %w", err)

@@ -66,13 +66,9 @@ func (s *Service) knownPasswordAsks(phone Phone, from caller, device string) []r
 // takeOwn limits how often a logged-in user may prove something: a stolen access
 // token must not allow the password to be guessed.
 func (s *Service) takeOwn(ctx context.Context, user int64) error {
-	d, err := s.deps.Limits.Take(ctx, ratelimit.Ask{
+	return s.take(ctx, ratelimit.Ask{
 		Rule: ratelimit.Rule{Name: "proof-user", Count: s.cfg.LoginPerPhone, Per: shortWindow}, Key: ratelimit.UserKey(user),
 	})
-	if err != nil {
-		return asFault("limits", err)
-	}
-	return d.Err()
 }
 
 func (s *Service) registerAsks(from caller) []ratelimit.Ask {
@@ -84,15 +80,6 @@ func (s *Service) registerAsk(from caller) ratelimit.Ask {
 	return ratelimit.Ask{
 		Rule: ratelimit.Rule{Name: "register-address", Count: s.cfg.RegisterPerAddress, Per: middleWindow}, Key: ratelimit.AddrKey(from.Address),
 	}
-}
-
-// takeRegistration counts an account that is created without the register route.
-func (s *Service) takeRegistration(ctx context.Context, from caller) error {
-	d, err := s.deps.Limits.Take(ctx, s.registerAsk(from))
-	if err != nil {
-		return asFault("limits", err)
-	}
-	return d.Err()
 }
 
 // codeAsks limits the codes for a phone, for each purpose separately: requests for
@@ -156,6 +143,11 @@ func (s *Service) admit(ctx context.Context, purpose string, from caller, counts
 	if err := s.checkHuman(ctx, purpose, from, counts); err != nil {
 		return err
 	}
+	return s.take(ctx, asks...)
+}
+
+// take returns the refusal of the first exhausted rule.
+func (s *Service) take(ctx context.Context, asks ...ratelimit.Ask) error {
 	d, err := s.deps.Limits.Take(ctx, asks...)
 	if err != nil {
 		return asFault("limits", err)

@@ -254,6 +254,14 @@ func TestHumanCheckAboveThresholds(t *testing.T) {
 	if a := b.post("register", map[string]any{"phone": phoneNo(40), "code": "000000", "password": secret}, from("203.0.113.30")); !a.is(403, "human-check-required") {
 		t.Errorf("the fifth registration: %d %s", a.status, a.raw)
 	}
+	// So does an account that is created by a login.
+	for n := range 5 {
+		code := b.code(phoneNo(50+n), "login", from(fmt.Sprintf("203.0.113.%d", 60+n)))
+		a := b.post("login/sms", map[string]any{"phone": phoneNo(50 + n), "code": code}, from("203.0.113.50"))
+		if n < 4 && a.status != 200 || n == 4 && !a.is(403, "human-check-required") {
+			t.Errorf("first login %d: %d %s", n+1, a.status, a.raw)
+		}
+	}
 }
 
 // Without Redis the counts are unknown, and the check is required.
@@ -275,7 +283,7 @@ func TestUnknownCountsRequireTheCheck(t *testing.T) {
 func TestGatewayFails(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.phones.fail = sms.ErrUnavailable
+	b.phones.breaks(func() error { return sms.ErrUnavailable })
 	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": "login"}); !a.is(503, "sms-unavailable") {
 		t.Errorf("%d %s", a.status, a.raw)
 	}

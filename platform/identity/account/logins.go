@@ -47,9 +47,8 @@ func (s *Service) revokeLogins(ctx context.Context, tx pgx.Tx, why string, login
 // EndLogin is endLogin at the user's request.
 func (s *Service) EndLogin(ctx context.Context, user, login int64, why string) error {
 	return s.inTx(ctx, "end login", func(tx pgx.Tx) error {
-		if _, err := accountdb.New(tx).LockUser(ctx, user); errors.Is(err, pgx.ErrNoRows) {
-			return errNoLogin
-		} else if err != nil {
+		// Without an account there is no login either.
+		if _, err := accountdb.New(tx).LockUser(ctx, user); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		return s.endLogin(ctx, tx, user, login, why)
@@ -60,9 +59,7 @@ func (s *Service) EndLogin(ctx context.Context, user, login int64, why string) e
 func (s *Service) EndOtherLogins(ctx context.Context, user, keep int64) error {
 	return s.inTx(ctx, "end other logins", func(tx pgx.Tx) error {
 		// The lock keeps a login that is being opened from slipping through.
-		if _, err := accountdb.New(tx).LockUser(ctx, user); errors.Is(err, pgx.ErrNoRows) {
-			return errNoAccount
-		} else if err != nil {
+		if _, err := lockActive(ctx, tx, user); err != nil {
 			return err
 		}
 		return s.endLogins(ctx, tx, user, keep, endedByUser)

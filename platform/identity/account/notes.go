@@ -19,8 +19,6 @@ import (
 const (
 	// notesEvery is how late a note is; its reader cannot act faster anyway.
 	notesEvery = 2 * time.Second
-	// notesAtOnce bounds a run, whose messages are sent one after the other.
-	notesAtOnce = 20
 	// noteAgain is the pause after the first failed attempt, and grows by itself with
 	// each. It is longer than the sender's time-out, so that no note is sent twice
 	// at the same time.
@@ -71,19 +69,23 @@ func (s *Service) sendNotes(ctx context.Context) error {
 	return app.Loop{Every: notesEvery, Do: s.sendDue, Log: s.deps.Log, Failed: "sending notes to users failed"}.Run(ctx)
 }
 
-// sendDue sends a few notes. One that the gateway refuses, that has no phone to go to
+// sendDue sends the due notes. One that the gateway refuses, that has no phone to go to
 // or that has failed too often is dropped.
 func (s *Service) sendDue(ctx context.Context) error {
 	if s.deps.SMS == nil {
 		return nil
 	}
 	q := accountdb.New(s.deps.DB)
-	due, err := q.ClaimNotes(ctx, accountdb.ClaimNotesParams{AgainSeconds: noteAgain.Seconds(), Most: notesAtOnce})
-	if err != nil {
-		return fmt.Errorf("account: claim notes: %w", err)
-	}
-	for _, n := range due {
-		err := s.sendNote(ctx, n)
+	for {
+		// One by one: a claim must not end while earlier notes are being sent.
+		n, err := q.ClaimNote(ctx, noteAgain.Seconds())
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("account: claim a note: %w", err)
+		}
+		err = s.sendNote(ctx, n)
 		if refused, coded := errors.AsType[*fault.Error](err); err != nil && n.Attempts < noteAttempts && (!coded || refused.Kind == fault.Unavailable) {
 			continue // the claim's end is the next attempt
 		}
@@ -94,10 +96,9 @@ func (s *Service) sendDue(ctx context.Context) error {
 			return fmt.Errorf("account: remove a note: %w", err)
 		}
 	}
-	return nil
 }
 
-func (s *Service) sendNote(ctx context.Context, n accountdb.ClaimNotesRow) error {
+func (s *Service) sendNote(ctx context.Context, n accountdb.ClaimNoteRow) error {
 	if n.Phone == nil || !s.cfg.SMSReach.Covers(*n.Phone) {
 		return nil
 	}

@@ -2,13 +2,13 @@ package account_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"stampede/platform/edge/auth"
-	"stampede/platform/identity/account"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 )
@@ -30,20 +30,33 @@ func TestUsersAreNotifiedOfChanges(t *testing.T) {
 			t.Fatalf("login on %s: %d %s", device, a.status, a.raw)
 		}
 	}
-	user := b.register(phone, secret).str("user_id")
+	li := b.register(phone, secret)
+	user, token := li.str("user_id"), li.str("access_token")
 	on("laptop") // the registration gave no id
 	on("laptop")
 	on("tablet")
 	on("a program's third id") // more than two messages a day
+	if a := b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}); a.status != 204 {
+		t.Fatalf("wechat: %d %s", a.status, a.raw)
+	}
+	if a := b.me(http.MethodPost, "/password", token, map[string]any{"old_password": secret, "new_password": secret + "1"}); a.status != 204 {
+		t.Fatalf("password: %d %s", a.status, a.raw)
+	}
+	if a := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": li.str("refresh_token")}); a.status != 201 {
+		t.Fatalf("second factor: %d %s", a.status, a.raw)
+	}
+	if a := b.admin(auth.Admin, http.MethodDelete, "/"+user+"/totp", nil); a.status != 204 {
+		t.Fatalf("reset of the second factor: %d %s", a.status, a.raw)
+	}
 	if a := b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset"), "password": secret + "2"}); a.status != 204 {
 		t.Fatalf("reset: %d %s", a.status, a.raw)
 	}
 	if a := b.admin(auth.Admin, http.MethodPost, "/"+user+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
 		t.Fatalf("role: %d %s", a.status, a.raw)
 	}
-	want := map[string]int{
-		sms.NoteText(sms.Chinese, "Stampede", sms.NoteDevice): 2, sms.NoteText(sms.Chinese, "Stampede", sms.NotePassword): 1,
-		sms.NoteText(sms.Chinese, "Stampede", sms.NoteRole): 1,
+	want := map[string]int{}
+	for about, n := range map[sms.Note]int{sms.NoteDevice: 2, sms.NotePassword: 2, sms.NoteAccess: 1, sms.NoteFactor: 1, sms.NoteRole: 1} {
+		want[sms.NoteText(sms.Chinese, "Stampede", about)] = n
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(`SELECT count(*) FROM account.notes`) == 0 }, "every note is sent")
 	got := map[string]int{}
@@ -52,13 +65,8 @@ func TestUsersAreNotifiedOfChanges(t *testing.T) {
 			got[m.Text]++
 		}
 	}
-	for text, n := range want {
-		if got[text] != n {
-			t.Errorf("%d messages %q, want %d", got[text], text, n)
-		}
-	}
-	if len(got) != len(want) {
-		t.Errorf("sent %v", got)
+	if !maps.Equal(got, want) {
+		t.Errorf("sent %v, want %v", got, want)
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -66,22 +74,42 @@ func TestUsersAreNotifiedOfChanges(t *testing.T) {
 	}
 }
 
-// A gateway that is down gets a note again, and one that refuses it does not.
+// A gateway that is down gets a note again, a few times; one that refuses it does not.
+// No note is claimed before its turn, so that no instance sends it twice.
 func TestNotesAreRetried(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(_ *account.Config, _ *account.Deps) {})
+	b := setup(t)
 	user := b.register(phone, secret).str("user_id")
-	b.exec(`INSERT INTO account.notes (id, user_id, about) VALUES (gen_random_uuid(), $1::bigint, 'role')`, user)
-	b.phones.breaks(sms.ErrUnavailable)
-	if err := b.accts.SendDue(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := b.count(`SELECT count(*) FROM account.notes WHERE attempts = 1 AND next_try > now() + interval '20 s'`); n != 1 {
-		t.Errorf("%d notes wait for another attempt, want 1", n)
-	}
-	b.exec(`UPDATE account.notes SET next_try = now()`)
-	b.phones.breaks(nil)
-	if err := b.accts.SendDue(t.Context()); err != nil || b.count(`SELECT count(*) FROM account.notes`) != 0 {
-		t.Errorf("the second attempt: %v", err)
+	for _, c := range []struct {
+		name          string
+		attempts      int
+		answers       error
+		waiting, sent int
+	}{
+		{"down", 0, sms.ErrUnavailable, 2, 0},
+		{"up again", 1, nil, 0, 2},
+		{"refused", 0, sms.ErrRefused, 0, 0},
+		{"down for the last attempt", 6, sms.ErrUnavailable, 0, 0},
+	} {
+		before := len(b.phones.all())
+		b.exec(`DELETE FROM account.notes`)
+		b.exec(`INSERT INTO account.notes (id, user_id, about, attempts) SELECT gen_random_uuid(), $1::bigint, 'role', $2 FROM generate_series(1, 2)`, user, c.attempts)
+		turns := 0
+		b.phones.breaks(func() error {
+			turns++
+			if n := b.count(`SELECT count(*) FROM account.notes WHERE next_try <= now()`); n != 2-turns {
+				t.Errorf("%s: at attempt %d, %d notes are unclaimed", c.name, turns, n)
+			}
+			return c.answers
+		})
+		if err := b.accts.SendDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.count(`SELECT count(*) FROM account.notes WHERE next_try > now() + interval '20 s'`); n != c.waiting {
+			t.Errorf("%s: %d notes wait for another attempt, want %d", c.name, n, c.waiting)
+		}
+		if n := len(b.phones.all()) - before; n != c.sent || turns != 2 || b.count(`SELECT count(*) FROM account.notes`) != c.waiting {
+			t.Errorf("%s: %d of %d attempts sent a note, want %d", c.name, n, turns, c.sent)
+		}
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account/internal/accountdb"
 )
 
@@ -35,33 +33,6 @@ func (o Directory) Owner(ctx context.Context, raw string) (phone string, user in
 	return phone, u.ID, nil
 }
 
-// Staff finds the phones of staff. It needs only the database, so that the sender of
-// SMS, which the accounts depend on, can be built before them.
-type Staff struct {
-	DB    *pgxpool.Pool
-	First Phone // of the first admin, "" if none is set
-}
-
-// mostStaff bounds the phones of each role; a shop has dozens.
-const mostStaff = 10_000
-
-// Phones returns the phones of all accounts that are not shoppers', and of the first
-// admin, who may not have one yet.
-func (s Staff) Phones(ctx context.Context) ([]string, error) {
-	phones := []string{string(s.First)}
-	for _, role := range []auth.Role{auth.Viewer, auth.Operator, auth.Admin} {
-		name := string(role)
-		users, err := accountdb.New(s.DB).ListUsers(ctx, accountdb.ListUsersParams{Before: math.MaxInt64, Role: &name, Most: mostStaff})
-		if err != nil {
-			return nil, fmt.Errorf("account: phones of staff: %w", err)
-		}
-		for _, u := range users {
-			phones = append(phones, string(phoneIn(u)))
-		}
-	}
-	return phones, nil
-}
-
 // Disabled returns the users whose accounts are disabled.
 func (o Directory) Disabled(ctx context.Context, tx pgx.Tx) ([]int64, error) {
 	users, err := accountdb.New(tx).DisabledUsers(ctx)
@@ -69,4 +40,21 @@ func (o Directory) Disabled(ctx context.Context, tx pgx.Tx) ([]int64, error) {
 		return nil, fmt.Errorf("account: disabled users: %w", err)
 	}
 	return users, nil
+}
+
+// Staff finds the phones of staff. It needs only the database, so that the sender of
+// SMS, which the accounts depend on, can be built before them.
+type Staff struct {
+	DB    *pgxpool.Pool
+	First Phone // of the first admin, "" if none is set
+}
+
+// Phones returns the phones of all accounts that are not shoppers', and of the first
+// admin, who may not have one yet.
+func (s Staff) Phones(ctx context.Context) ([]string, error) {
+	phones, err := accountdb.New(s.DB).StaffPhones(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("account: phones of staff: %w", err)
+	}
+	return append(phones, string(s.First)), nil
 }

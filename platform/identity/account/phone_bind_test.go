@@ -88,7 +88,8 @@ func TestAPhoneIsBoundOnce(t *testing.T) {
 func TestAttackStolenTokenAddsAWayIn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	stolen, thief := b.loginWeChat("open-li", "").str("access_token"), b.loginWeChat("open-thief", "")
+	li, thief := b.loginWeChat("open-li", ""), b.loginWeChat("open-thief", "")
+	stolen := li.str("access_token")
 	const phone = "13700137000"
 	for _, refresh := range []string{"", "rt_made-up", stolen, thief.str("refresh_token")} {
 		if a := b.me(http.MethodPost, "/phone", stolen, map[string]any{"phone": phone, "code": "123456", "refresh_token": refresh}); !a.is(403, "proof-required") {
@@ -98,4 +99,23 @@ func TestAttackStolenTokenAddsAWayIn(t *testing.T) {
 			t.Errorf("wechat with %.8q: %d %s", refresh, a.status, a.raw)
 		}
 	}
+
+	proves := func(when, refresh string, want bool) {
+		t.Helper()
+		a := b.me(http.MethodPost, "/phone", stolen, map[string]any{"phone": phone, "code": "123456", "refresh_token": refresh})
+		if !a.is(401, "wrong-code") && want || !a.is(403, "proof-required") && !want {
+			t.Errorf("%s: %d %s", when, a.status, a.raw)
+		}
+	}
+	used := li.str("refresh_token")
+	proves("the login's token", used, true)
+	next := b.refresh(used).str("refresh_token")
+	proves("a repeat", used, true)
+	proves("the new token", next, true)
+	b.exec(`UPDATE account.logins SET rotated_at = rotated_at - interval '11 s'`)
+	proves("a used token", used, false)
+	b.exec(`UPDATE account.logins SET expires_at = now()`)
+	proves("the token of an expired login", next, false)
+	b.exec(`UPDATE account.logins SET expires_at = now() + interval '1 h', salt = substr(sha256('another'), 1, 16)`)
+	proves("the token of another database", next, false)
 }

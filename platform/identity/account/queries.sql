@@ -26,6 +26,9 @@ UPDATE account.users SET role = @role, updated_at = clock_timestamp() WHERE id =
 -- name: SetStatus :exec
 UPDATE account.users SET status = @status, updated_at = clock_timestamp() WHERE id = @id;
 
+-- name: StaffPhones :many
+SELECT phone::text FROM account.users WHERE role <> 'shopper' AND phone IS NOT NULL;
+
 -- name: DisabledUsers :many
 SELECT id FROM account.users WHERE status = 'disabled';
 
@@ -178,10 +181,10 @@ INSERT INTO account.notes (id, user_id, about) VALUES (@id, @user_id, @about);
 SELECT (count(*) > 0 AND count(*) FILTER (WHERE device_id = @device_id) = 0)::boolean AS is_new
 FROM account.logins WHERE user_id = @user_id;
 
--- name: ClaimNotes :many
--- The next notes to send, each with its user's phone. A claim ends by itself when the process dies.
+-- name: ClaimNote :one
+-- The next note to send, with its user's phone. The claim ends by itself when the process dies.
 WITH due AS (
-    SELECT id FROM account.notes WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT @most FOR UPDATE SKIP LOCKED
+    SELECT id FROM account.notes WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE account.notes n SET attempts = n.attempts + 1, next_try = clock_timestamp() + make_interval(secs => @again_seconds::float8) * (n.attempts + 1)
 FROM due, account.users u

@@ -23,7 +23,6 @@ import (
 // simultaneously, must not be logged out. It covers a client's timeout and one
 // retry. A thief gains nothing: thief and shopper then hold the same successor, and
 // the one who uses it second, after the grace, ends the login.
-// this, ends the login.
 const refreshGrace = 10 * time.Second
 
 // refreshesPerMinute of one login let a few tabs renew at the same moment, and each
@@ -47,14 +46,11 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 		return Tokens{}, ErrBadRefresh
 	}
 	login, generation := claim.login, claim.generation
-	d, err := s.deps.Limits.Take(ctx, ratelimit.Ask{
+	err := s.take(ctx, ratelimit.Ask{
 		Rule: ratelimit.Rule{Name: "refresh-login", Count: refreshesPerMinute, Per: shortWindow}, Key: "l:" + strconv.FormatInt(login, 10),
 	})
-	if err == nil {
-		err = d.Err()
-	}
 	if err != nil {
-		return Tokens{}, asFault("limits", err)
+		return Tokens{}, err
 	}
 	var out Tokens
 	var reused bool
@@ -138,15 +134,14 @@ func (s *Service) Holds(ctx context.Context, p auth.Principal, token string) err
 	if !ok || claim.login != p.Login {
 		return errNotHeld
 	}
-	login, generation := claim.login, claim.generation
-	l, err := accountdb.New(s.deps.DB).LoginState(ctx, accountdb.LoginStateParams{ID: login, GraceSeconds: refreshGrace.Seconds()})
+	l, err := accountdb.New(s.deps.DB).LoginState(ctx, accountdb.LoginStateParams{ID: claim.login, GraceSeconds: refreshGrace.Seconds()})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errNotHeld
 	case err != nil:
 		return fmt.Errorf("account: read login: %w", err)
 	case !l.Live, l.UserID != p.UserID, !bytes.Equal(claim.salt, l.Salt),
-		generation != l.Generation && (generation != l.Generation-1 || !l.JustRotated):
+		claim.generation != l.Generation && (claim.generation != l.Generation-1 || !l.JustRotated):
 		return errNotHeld
 	}
 	return nil

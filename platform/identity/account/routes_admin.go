@@ -169,11 +169,7 @@ func (s *Service) searched(ctx context.Context, raw string) (Phone, error) {
 	if err != nil {
 		return "", err
 	}
-	d, err := s.deps.Limits.Take(ctx, ratelimit.Ask{Rule: searchRule, Key: ratelimit.UserKey(who.UserID)})
-	if err != nil {
-		return "", asFault("limits", err)
-	}
-	if err := d.Err(); err != nil {
+	if err := s.take(ctx, ratelimit.Ask{Rule: searchRule, Key: ratelimit.UserKey(who.UserID)}); err != nil {
 		return "", err
 	}
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {

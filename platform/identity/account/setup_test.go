@@ -242,14 +242,16 @@ func (b *bundle) figure(name string) float64 {
 type phones struct {
 	mu   sync.Mutex
 	sent []sms.Message
-	fail error
+	fail func() error
 }
 
 func (p *phones) Send(_ context.Context, m sms.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fail != nil {
-		return p.fail
+		if err := p.fail(); err != nil {
+			return err
+		}
 	}
 	p.sent = append(p.sent, m)
 	return nil
@@ -262,11 +264,11 @@ func (p *phones) all() []sms.Message {
 	return slices.Clone(p.sent)
 }
 
-// breaks makes the gateway fail with err; nil repairs it.
-func (p *phones) breaks(err error) {
+// breaks makes the gateway answer what fail returns.
+func (p *phones) breaks(fail func() error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fail = err
+	p.fail = fail
 }
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)

@@ -4,14 +4,10 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
-	"crypto/subtle"
-	"encoding/base32"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/hotp"
 	"github.com/pquerna/otp/totp"
 
@@ -29,8 +25,6 @@ const (
 	stepSeconds = 30
 	// skewSteps tolerates a phone's clock that is wrong by up to 30 s.
 	skewSteps = 1
-	// totpSecretBytes is the length that RFC 4226 recommends.
-	totpSecretBytes = 20
 )
 
 // totpRule bounds guesses of a code by a caller who has the password: three of a
@@ -51,25 +45,29 @@ func (s *Service) roleOf(ctx context.Context, tx pgx.Tx, u accountdb.AccountUser
 	if role != auth.Admin || s.cfg.AdminWithoutTOTP {
 		return role, nil
 	}
-	t, err := accountdb.New(tx).TOTPOf(ctx, u.ID)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows), err == nil && !t.Confirmed:
-		return auth.Shopper, nil
-	case err != nil:
-		return "", fmt.Errorf("account: second factor: %w", err)
+	t, err := totpOf(ctx, tx, u.ID)
+	if err != nil || !t.Confirmed {
+		return auth.Shopper, err
 	}
 	return role, nil
+}
+
+// totpOf returns a user's second factor, the zero value if there is none.
+func totpOf(ctx context.Context, tx pgx.Tx, user int64) (accountdb.TOTPOfRow, error) {
+	t, err := accountdb.New(tx).TOTPOf(ctx, user)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return t, nil
+	}
+	return t, asFault("second factor", err)
 }
 
 // secondFactor checks and uses up a user's code in tx, if the user has a second
 // factor. The caller has locked the user.
 func (s *Service) secondFactor(ctx context.Context, tx pgx.Tx, user int64, code string) error {
-	t, err := accountdb.New(tx).TOTPOf(ctx, user)
+	t, err := totpOf(ctx, tx, user)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows), err == nil && !t.Confirmed:
-		return nil
-	case err != nil:
-		return fmt.Errorf("account: second factor: %w", err)
+	case err != nil || !t.Confirmed:
+		return err
 	case code == "":
 		return errTOTPRequired
 	}
@@ -78,11 +76,7 @@ func (s *Service) secondFactor(ctx context.Context, tx pgx.Tx, user int64, code 
 
 // useTOTP checks a code and uses it up in tx; it confirms a new secret.
 func (s *Service) useTOTP(ctx context.Context, tx pgx.Tx, user int64, t accountdb.TOTPOfRow, code string) error {
-	d, err := s.deps.Limits.Take(ctx, ratelimit.Ask{Rule: totpRule, Key: ratelimit.UserKey(user)})
-	if err != nil {
-		return asFault("limits", err)
-	}
-	if err := d.Err(); err != nil {
+	if err := s.take(ctx, ratelimit.Ask{Rule: totpRule, Key: ratelimit.UserKey(user)}); err != nil {
 		return err
 	}
 	secret, err := s.keys.unseal(user, t.Secret)
@@ -108,12 +102,10 @@ func (s *Service) useTOTP(ctx context.Context, tx pgx.Tx, user int64, t accountd
 	return nil
 }
 
-// stepOf returns the step near now whose code this is.
+// stepOf returns the step near now whose code this is; secret is in base32.
 func stepOf(secret []byte, code string, now int64) (step int64, ok bool) {
-	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 	for step = now - skewSteps; step <= now+skewSteps; step++ {
-		want, err := hotp.GenerateCodeCustom(text, uint64(step), hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}) //nolint:gosec // a time after 1970
-		if err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(code)) == 1 {
+		if hotp.Validate(code, uint64(step), string(secret)) { //nolint:gosec // a time after 1970
 			return step, true
 		}
 	}
@@ -161,15 +153,11 @@ func (s *Service) StartTOTP(ctx context.Context, user int64) (secret, url string
 	if err != nil {
 		return "", "", fmt.Errorf("account: read user: %w", err)
 	}
-	raw := make([]byte, totpSecretBytes)
-	_, _ = rand.Read(raw) // never fails
-	key, err := totp.Generate(totp.GenerateOpts{
-		Issuer: s.cfg.SMSSignature, AccountName: phoneIn(u).Masked() + " #" + httpx.FormatID(user), Secret: raw,
-	})
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: s.cfg.SMSSignature, AccountName: phoneIn(u).Masked() + " #" + httpx.FormatID(user)})
 	if err != nil {
 		return "", "", fmt.Errorf("account: make a second factor: %w", err)
 	}
-	sealed, err := s.keys[0].seal(user, raw)
+	sealed, err := s.keys[0].seal(user, []byte(key.Secret()))
 	if err != nil {
 		return "", "", err
 	}
@@ -229,12 +217,12 @@ func (s *Service) ResetTOTP(ctx context.Context, user int64) error {
 // records it.
 func (s *Service) changeTOTP(ctx context.Context, user int64, action string, do func(tx pgx.Tx, t accountdb.TOTPOfRow) error) error {
 	return s.change(ctx, user, func(tx pgx.Tx, _ accountdb.AccountUser) error {
-		t, err := accountdb.New(tx).TOTPOf(ctx, user)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return errNoTOTP
-		}
+		t, err := totpOf(ctx, tx, user)
 		if err != nil {
 			return err
+		}
+		if t.Secret == nil {
+			return errNoTOTP
 		}
 		if err := do(tx, t); err != nil {
 			return err

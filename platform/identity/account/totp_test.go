@@ -51,6 +51,9 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 		t.Fatalf("start: %d %s", begun.status, begun.raw)
 	}
 	phoneApp := &app{t, begun.str("secret"), time.Now()}
+	if a := b.login(phone, secret); a.status != 200 || b.principal(a).Role != auth.Shopper {
+		t.Errorf("a login before the confirmation: %d %s", a.status, a.raw)
+	}
 	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": "000000"}); !a.is(401, "wrong-totp") {
 		t.Errorf("a wrong code: %d %s", a.status, a.raw)
 	}
@@ -61,11 +64,15 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 	if a := b.refresh(thief.str("refresh_token")); !a.is(401, "bad-refresh-token") {
 		t.Errorf("a login from before: %d %s", a.status, a.raw)
 	}
-	if a := b.refresh(admin.str("refresh_token")); a.status != 200 || b.principal(a).Role != auth.Admin {
-		t.Errorf("the admin after the refresh: %d %s", a.status, a.raw)
+	admin = b.refresh(admin.str("refresh_token"))
+	if admin.status != 200 || b.principal(admin).Role != auth.Admin {
+		t.Errorf("the admin after the refresh: %d %s", admin.status, admin.raw)
 	}
-	if a := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")}); a.status != 403 && !a.is(409, "totp-set") {
+	if a := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")}); !a.is(409, "totp-set") {
 		t.Errorf("a second one: %d %s", a.status, a.raw)
+	}
+	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first}); !a.is(409, "totp-set") {
+		t.Errorf("a second confirmation: %d %s", a.status, a.raw)
 	}
 
 	with := func(code string) answer {
@@ -98,6 +105,9 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 	if a := b.admin(auth.Admin, http.MethodDelete, "/"+user+"/totp", nil); a.status != 204 {
 		t.Errorf("reset: %d %s", a.status, a.raw)
 	}
+	if a := b.refresh(admin.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.whyUser(b.principal(admin).UserID) == "" {
+		t.Errorf("a login from before the reset: %d %s", a.status, a.raw)
+	}
 	if a := with(""); a.status != 200 || b.principal(a).Role != auth.Shopper {
 		t.Errorf("after the reset: %d %s", a.status, a.raw)
 	}
@@ -119,6 +129,9 @@ func TestSecondFactorIsRemovedWithItsCode(t *testing.T) {
 	}
 	if a := b.me(http.MethodDelete, "/totp", token, map[string]any{"code": phoneApp.code()}); a.status != 204 {
 		t.Errorf("remove: %d %s", a.status, a.raw)
+	}
+	if b.revoked.whyUser(b.principal(li).UserID) == "" {
+		t.Error("the access tokens of before the removal are valid")
 	}
 	if a := b.login(phone, secret); a.status != 200 {
 		t.Errorf("login without: %d %s", a.status, a.raw)

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +35,7 @@ func (s Settings) dangers(args []string, more ...any) (found dangers) {
 	if public(s.Addresses.OpsListen) {
 		add("ops-listen", "Metrics and profiles are on a public address. Listen on loopback or in a private network.")
 	}
-	if u, err := url.Parse(s.Addresses.PublicURL); err == nil && u.Scheme == "http" && !httpx.Loopback(u.Hostname()) {
+	if u := s.Addresses.PublicURL; u != "" && !httpx.Private(u) {
 		add("public-url", "Shoppers reach this server over http, so that others can read their tokens. Put a proxy with TLS in front, and begin the URL with https://.")
 	}
 	for _, flag := range config.Tagged("secret", append(more, s.Plugins...)...) {
@@ -48,16 +48,10 @@ func (s Settings) dangers(args []string, more ...any) (found dangers) {
 
 // public reports whether an address to listen on is one of the public Internet.
 func public(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false // refused elsewhere
-	}
-	addr, err := netip.ParseAddr(host)
-	if err == nil && !addr.IsUnspecified() {
-		return global(addr)
-	}
-	if host != "" && err != nil {
-		return false // a name that only DNS knows
+	host, _, _ := net.SplitHostPort(listen) // validated by Check
+	addr, err := netip.ParseAddr(cmp.Or(host, "::"))
+	if err != nil || !addr.IsUnspecified() {
+		return err == nil && global(addr) // only DNS knows a name
 	}
 	bound, err := net.InterfaceAddrs()
 	return err == nil && slices.ContainsFunc(bound, func(a net.Addr) bool {

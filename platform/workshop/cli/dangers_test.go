@@ -48,8 +48,9 @@ func TestAttackDangersAreNamed(t *testing.T) {
 		if got := strings.Join(flags, " "); got != c.want {
 			t.Errorf("%+v, %s: found %q, want %q", c.addresses, c.args, got, c.want)
 		}
+		probe := found.probe(t.Context(), slog.New(slog.DiscardHandler))
 		for range 3 { // every minute
-			if again, err := found.probe(t.Context(), slog.New(slog.DiscardHandler)).Look(t.Context()); err != nil || !slices.Equal(again, found) {
+			if again, err := probe.Look(t.Context()); err != nil || !slices.Equal(again, found) {
 				t.Errorf("the alarm is over: %v, %v", again, err)
 			}
 		}

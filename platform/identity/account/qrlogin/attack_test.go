@@ -1,13 +1,16 @@
 package qrlogin
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"net/netip"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
+	"stampede/platform/store/pg"
 )
 
 // TestAttackStolenAccessToken: an access token that was copied, valid for a quarter of
@@ -18,12 +21,10 @@ func TestAttackStolenAccessToken(t *testing.T) {
 	i := s.start()
 	_, stolen := s.phone(i, auth.Shopper)
 	_, own := s.phone(i, auth.Shopper) // the thief's account
-	refresh, _ := s.held.Load(own)
-	for name, token := range map[string]string{"no": "", "a made-up": "rt_x", "the thief's own": refresh.(string), "the access": stolen} {
+	for name, token := range map[string]string{"no": "", "a made-up": "rt_x", "the thief's own": i.refreshOf(own), "the access": stolen} {
 		a := i.asks(t)
 		scan := i.scans(t, a, stolen)
-		body := fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scan.body.ScanToken, i.polled(t, a, "").body.Number, token)
-		i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", body, "Authorization", "Bearer "+stolen).
+		i.confirmsWith(t, a, stolen, scan.body.ScanToken, token, i.polled(t, a, "").body.Number).
 			is(t, "confirm with "+name+" token", http.StatusForbidden, "proof-required")
 		if got := i.polled(t, a, ""); got.body.Status != "scanned" || got.body.Tokens != nil {
 			t.Errorf("with %s token the thief's device is %s", name, got.raw)
@@ -38,7 +39,6 @@ func TestAttackForwardedCode(t *testing.T) {
 	s := setup(t, nil)
 	i := s.start()
 	_, token := s.phone(i, auth.Shopper)
-	refresh, _ := s.held.Load(token)
 	a := i.asks(t)
 	if a.body.Number != 0 || i.polled(t, a, "").body.Number != 0 {
 		t.Error("the number is shown before the scan")
@@ -48,8 +48,7 @@ func TestAttackForwardedCode(t *testing.T) {
 		t.Error("the answer to the scan has the number")
 	}
 	guess := 10 + (i.shows(t, a)-10+1)%90
-	body := fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scan.body.ScanToken, guess, refresh)
-	i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", body, "Authorization", "Bearer "+token).
+	i.confirmsWith(t, a, token, scan.body.ScanToken, i.refreshOf(token), guess).
 		is(t, "a wrong number", http.StatusConflict, "qr-wrong-number")
 	if got := i.polled(t, a, ""); got.body.Status != "denied" {
 		t.Errorf("after a wrong number: %s", got.raw)
@@ -58,6 +57,7 @@ func TestAttackForwardedCode(t *testing.T) {
 }
 
 // TestAttackLoginOutlivesItsConfirmer: what a login let in ends with it, at any depth.
+// The confirmer has shown the second factor.
 func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
@@ -65,6 +65,9 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	user, token := s.phone(i, auth.Shopper)
 	phone, err := s.tokens.Verify(token)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.Exec(t.Context(), `INSERT INTO account.totp (user_id, secret, confirmed_at) VALUES ($1, sha256('x'), now())`, user); err != nil {
 		t.Fatal(err)
 	}
 	letIn := func(confirmer string) *account.Tokens {
@@ -94,6 +97,13 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 		if _, err := i.acc.Refresh(t.Context(), tokens.RefreshToken, "desk-1", netip.Addr{}); err == nil {
 			t.Errorf("the %s's login is renewed", name)
 		}
+	}
+	err = pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { // as a poll would that missed the revocation
+		_, err := i.acc.OpenConfirmed(t.Context(), tx, user, phone.Login, account.Device{Kind: "web"}, "qr")
+		return err
+	})
+	if !errors.Is(err, account.ErrConfirmerEnded) {
+		t.Errorf("a login by an ended confirmer: %v", err)
 	}
 	if got := i.polled(t, unclaimed, ""); got.body.Status != "denied" || got.body.Tokens != nil {
 		t.Errorf("a confirmation by the tv: %s", got.raw)

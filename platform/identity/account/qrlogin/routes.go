@@ -2,7 +2,6 @@ package qrlogin
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -49,9 +48,12 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.imageRoute)
 	documentImage(rt.API.Huma.OpenAPI(), base+"/{id}/image.png")
 
-	decision := map[int]string{
-		http.StatusForbidden: "login-refused", http.StatusNotFound: "not-found", http.StatusConflict: "qr-not-scanned, qr-decided", http.StatusGone: "qr-expired",
-		http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
+	decision := func(alsoForbidden, alsoConflict string) map[int]string {
+		return map[int]string{
+			http.StatusForbidden: "login-refused" + alsoForbidden, http.StatusNotFound: "not-found",
+			http.StatusConflict: "qr-not-scanned, qr-decided" + alsoConflict, http.StatusGone: "qr-expired",
+			http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
+		}
 	}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/scan", ID: "scan-qr-login", Tag: "shopper", Role: auth.Shopper,
@@ -68,20 +70,12 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Let the scanned device log in as you",
 		Description: "Takes the number that the asking device shows; a wrong one refuses the login. It also takes the refresh token of this device's login, which stays valid: " +
 			"an access token alone, which may have been copied, lets no device in. The new login ends when this one is ended.",
-		Problems: with(decision, http.StatusForbidden, "proof-required", http.StatusConflict, "qr-wrong-number"),
+		Problems: decision(", proof-required", ", qr-wrong-number"),
 	}, s.confirmRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/deny", ID: "deny-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Refuse the scanned device", Problems: decision,
+		Summary: "Refuse the scanned device", Problems: decision("", ""),
 	}, s.denyRoute)
-}
-
-// with returns problems with a code added to each of some statuses, given in turn.
-func with(problems map[int]string, forbidden int, first string, conflict int, second string) map[int]string {
-	all := maps.Clone(problems)
-	all[forbidden] += ", " + first
-	all[conflict] += ", " + second
-	return all
 }
 
 // documentImage describes the picture in the API's document, because huma assumes

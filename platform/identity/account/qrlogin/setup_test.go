@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -203,24 +204,30 @@ func (i *instance) scans(t testing.TB, a answer, token string) answer {
 
 func (i *instance) decides(t testing.TB, a answer, decision, token, scanToken string) answer {
 	t.Helper()
-	body := map[string]any{"scan_token": scanToken}
 	if decision == "confirm" {
-		refresh, _ := i.held.Load(token)
-		body["refresh_token"], _ = refresh.(string)
-		body["number"] = i.shows(t, a)
+		return i.confirmsWith(t, a, token, scanToken, i.refreshOf(token), i.shows(t, a))
 	}
-	raw, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i.call(t, http.MethodPost, "/"+a.body.QRID+"/"+decision, string(raw), "Authorization", "Bearer "+token)
+	return i.call(t, http.MethodPost, "/"+a.body.QRID+"/"+decision, `{"scan_token":"`+scanToken+`"}`, "Authorization", "Bearer "+token)
+}
+
+func (i *instance) confirmsWith(t testing.TB, a answer, token, scanToken, refresh string, number int) answer {
+	t.Helper()
+	body := fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scanToken, number, refresh)
+	return i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", body, "Authorization", "Bearer "+token)
+}
+
+// refreshOf returns the refresh token of an access token's login, "" without one.
+func (i *instance) refreshOf(token string) string {
+	refresh, _ := i.held.Load(token)
+	text, _ := refresh.(string)
+	return text
 }
 
 // shows returns the number that the asking device shows; before the scan it shows
 // none, and 10 stands in.
 func (i *instance) shows(t testing.TB, a answer) (number int) {
 	t.Helper()
-	err := i.deps.DB.QueryRow(t.Context(), `SELECT coalesce(max(number), 10) FROM auth.qr_logins WHERE id::text = $1 OR replace(id::text, '-', '') = $1`, a.body.QRID).Scan(&number)
+	err := i.deps.DB.QueryRow(t.Context(), `SELECT coalesce(max(number), 10) FROM auth.qr_logins WHERE replace(id::text, '-', '') = $1`, a.body.QRID).Scan(&number)
 	if err != nil {
 		t.Error(err)
 	}

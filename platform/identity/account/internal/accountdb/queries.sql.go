@@ -13,9 +13,9 @@ import (
 	"stampede/platform/base/ids"
 )
 
-const claimNotes = `-- name: ClaimNotes :many
+const claimNote = `-- name: ClaimNote :one
 WITH due AS (
-    SELECT id FROM account.notes WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED
+    SELECT id FROM account.notes WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE account.notes n SET attempts = n.attempts + 1, next_try = clock_timestamp() + make_interval(secs => $1::float8) * (n.attempts + 1)
 FROM due, account.users u
@@ -23,12 +23,7 @@ WHERE n.id = due.id AND u.id = n.user_id
 RETURNING n.id, n.user_id, n.about, n.attempts, u.phone
 `
 
-type ClaimNotesParams struct {
-	AgainSeconds float64
-	Most         int32
-}
-
-type ClaimNotesRow struct {
+type ClaimNoteRow struct {
 	ID       ids.ID
 	UserID   int64
 	About    string
@@ -36,31 +31,18 @@ type ClaimNotesRow struct {
 	Phone    *string
 }
 
-// The next notes to send, each with its user's phone. A claim ends by itself when the process dies.
-func (q *Queries) ClaimNotes(ctx context.Context, arg ClaimNotesParams) ([]ClaimNotesRow, error) {
-	rows, err := q.db.Query(ctx, claimNotes, arg.AgainSeconds, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ClaimNotesRow
-	for rows.Next() {
-		var i ClaimNotesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.UserID,
-			&i.About,
-			&i.Attempts,
-			&i.Phone,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// The next note to send, with its user's phone. The claim ends by itself when the process dies.
+func (q *Queries) ClaimNote(ctx context.Context, againSeconds float64) (ClaimNoteRow, error) {
+	row := q.db.QueryRow(ctx, claimNote, againSeconds)
+	var i ClaimNoteRow
+	err := row.Scan(
+		&i.ID,
+		&i.UserID,
+		&i.About,
+		&i.Attempts,
+		&i.Phone,
+	)
+	return i, err
 }
 
 const countOtherAdmins = `-- name: CountOtherAdmins :one
@@ -878,6 +860,30 @@ type SetStatusParams struct {
 func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) error {
 	_, err := q.db.Exec(ctx, setStatus, arg.Status, arg.ID)
 	return err
+}
+
+const staffPhones = `-- name: StaffPhones :many
+SELECT phone::text FROM account.users WHERE role <> 'shopper' AND phone IS NOT NULL
+`
+
+func (q *Queries) StaffPhones(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, staffPhones)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var phone string
+		if err := rows.Scan(&phone); err != nil {
+			return nil, err
+		}
+		items = append(items, phone)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const tOTPOf = `-- name: TOTPOf :one
