@@ -3,9 +3,7 @@ package inventory
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
 )
@@ -60,6 +58,7 @@ func (r BookRow) difference() string {
 // finding is a suspected violation. Found twice with the same kind and subject,
 // with proof.Recheck in between, it is a violation.
 type finding struct {
+	itemID  int64
 	kind    string
 	subject string
 	detail  string
@@ -67,58 +66,40 @@ type finding struct {
 
 func (f finding) key() string { return f.kind + " " + f.subject }
 
-// prove examines every item, and those with findings again after a pause in
-// which work in flight can finish. What both passes found is a violation.
-func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) ([]proof.Violation, error) {
+// prove examines every item and returns what lasts.
+func (s *Service) prove(ctx context.Context, examine func(*cut) []finding) (violations []proof.Violation, err error) {
 	stocks, err := s.allStock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var violations []proof.Violation
-	err = s.confirm(ctx, stocks, examine, func(_ *cut, found []finding) {
-		for _, f := range found {
-			violations = append(violations, proof.Violation{Subject: f.subject, Detail: f.detail})
-		}
-	})
+	found, err := s.lasting(ctx, stocks, examine)
+	for _, f := range found {
+		violations = append(violations, proof.Violation{Subject: f.subject, Detail: f.detail})
+	}
 	return violations, err
 }
 
-// confirm examines items twice, with a pause in between for those with findings,
-// and passes those that both passes made to each, item by item.
-func (s *Service) confirm(ctx context.Context, stocks []Stock, examine func(*cut) []finding, each func(*cut, []finding)) error {
-	suspects := map[int64]map[string]bool{}
-	var order []int64
+// lasting examines items, and those with findings again after a pause in which
+// work in flight can finish. It returns what both found, item by item.
+func (s *Service) lasting(ctx context.Context, stocks []Stock, examine func(*cut) []finding) ([]finding, error) {
+	var suspects []int64
 	for shards := range perItem(stocks) {
-		c, err := s.readCut(ctx, shards[0].ItemID)
-		if err != nil {
-			return err
-		}
-		keys := map[string]bool{}
-		for _, f := range examine(c) {
-			keys[f.key()] = true
-		}
-		if len(keys) > 0 {
-			suspects[c.itemID] = keys
-			order = append(order, c.itemID)
-		}
+		suspects = append(suspects, shards[0].ItemID)
 	}
-	if len(order) == 0 {
-		return nil
-	}
-	if err := app.Sleep(ctx, s.recheck); err != nil {
-		return err
-	}
-	for _, itemID := range order {
-		c, err := s.readCut(ctx, itemID)
-		if err != nil {
-			return err
+	return proof.Lasting(ctx, s.recheck, 1, finding.key, func(ctx context.Context) (found []finding, err error) {
+		items := suspects
+		suspects = nil
+		for _, itemID := range items {
+			c, err := s.readCut(ctx, itemID)
+			if err != nil {
+				return nil, err
+			}
+			if here := examine(c); len(here) > 0 {
+				found, suspects = append(found, here...), append(suspects, itemID)
+			}
 		}
-		found := slices.DeleteFunc(examine(c), func(f finding) bool { return !suspects[itemID][f.key()] })
-		if len(found) > 0 {
-			each(c, found)
-		}
-	}
-	return nil
+		return found, nil
+	})
 }
 
 // withoutStock finds live orders for items that have no stock row.
@@ -148,13 +129,13 @@ func (s *Service) withoutStock(ctx context.Context) ([]proof.Violation, error) {
 
 // about makes a finding on an item as a whole.
 func about(itemID int64, kind, format string, args ...any) finding {
-	return finding{kind: kind, subject: ItemSubject(itemID), detail: fmt.Sprintf(format, args...)}
+	return finding{itemID: itemID, kind: kind, subject: ItemSubject(itemID), detail: fmt.Sprintf(format, args...)}
 }
 
 // aboutOrder makes a finding on one number of an item.
 func aboutOrder(itemID int64, no ids.ID, kind, format string, args ...any) finding {
 	return finding{
-		kind: kind, subject: "order " + no.String(), detail: fmt.Sprintf("Item %d: ", itemID) + fmt.Sprintf(format, args...),
+		itemID: itemID, kind: kind, subject: "order " + no.String(), detail: fmt.Sprintf("Item %d: ", itemID) + fmt.Sprintf(format, args...),
 	}
 }
 
@@ -235,7 +216,7 @@ func (c *cut) orphans() []finding {
 				continue
 			}
 			switch status := c.status[m.no]; {
-			case c.returning[m.no]:
+			case status == statusReturning:
 			case ended(status):
 				found = append(found, aboutOrder(c.itemID, m.no, "ended", "user %d still holds %d units in Redis, the order is %s.", user, m.quantity, status))
 			case status == "" && !waiting:

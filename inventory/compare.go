@@ -136,11 +136,7 @@ func (c *comparison) users(ctx context.Context, pairs []string) error {
 			marks[user], nos = m, append(nos, m.no)
 		}
 	}
-	status, err := c.s.deps.Books.Statuses(ctx, nos)
-	if err != nil {
-		return fmt.Errorf("inventory: read orders of item %d: %w", c.item.ID, err)
-	}
-	returning, err := c.s.closedWithin(ctx, status, c.s.mayReturn)
+	status, err := c.s.statuses(ctx, c.item.ID, nos, c.s.cfg.UnitsReturnWithin)
 	if err != nil {
 		return err
 	}
@@ -152,7 +148,7 @@ func (c *comparison) users(ctx context.Context, pairs []string) error {
 		switch {
 		case is == "":
 			unknown = append(unknown, suspect{no: m.no, user: user})
-		case returning[m.no]:
+		case is == statusReturning:
 			c.atRest = false
 		case ended(is):
 			hints = append(hints, hint{no: m.no, user: user, epoch: c.epoch, status: is})

@@ -23,10 +23,7 @@ type cut struct {
 	// status has every number that Redis holds without a live order, and every
 	// live order that Redis does not hold; without a row it is "".
 	status map[ids.ID]string
-	// returning are those of them whose orders were closed a moment ago, see
-	// returning.go.
-	returning map[ids.ID]bool
-	at        time.Time // Redis's time of the reading; zero if every counter is loaded
+	at     time.Time // Redis's time of the reading; zero if every counter is loaded
 }
 
 // readCut reads an item.
@@ -75,12 +72,7 @@ func (s *Service) readCut(ctx context.Context, itemID int64) (*cut, error) {
 		}
 	}
 	if len(unsure) > 0 {
-		if c.status, err = s.deps.Books.Statuses(ctx, unsure); err != nil {
-			return nil, fmt.Errorf("inventory: read orders of item %d: %w", itemID, err)
-		}
-		if c.returning, err = s.closedWithin(ctx, c.status, s.mustReturn); err != nil {
-			return nil, err
-		}
+		c.status, err = s.statuses(ctx, itemID, unsure, mostReturnWithin)
 	}
-	return c, nil
+	return c, err
 }

@@ -18,7 +18,7 @@ func (c *cut) loaded() bool {
 // ended reports whether orders of a status no longer hold units.
 func ended(status string) bool {
 	switch status {
-	case orderevent.StatusClosed, orderevent.StatusRefused, orderevent.StatusRefunded:
+	case orderevent.StatusClosed, orderevent.StatusRefused, orderevent.StatusRefunded, statusReturning:
 		return true
 	default:
 		return false

@@ -117,24 +117,3 @@ func TestOrderClosedBeforeItsItemIsRead(t *testing.T) {
 	mustBe(t, "remaining after the event", b.state(item).Remaining, 3)
 	b.mustBeClean()
 }
-
-func TestUserFilterHasEveryUserAndFewOthers(t *testing.T) {
-	t.Parallel()
-	const users = 10_000
-	f := newUserFilter(users)
-	for user := range int64(users) {
-		f.add(user)
-	}
-	others := 0
-	for user := range int64(2 * users) {
-		switch has := f.has(user); {
-		case user < users && !has:
-			t.Fatalf("user %d is missing", user)
-		case user >= users && has:
-			others++
-		}
-	}
-	if others > users/100 {
-		t.Errorf("%d of %d others seem to be there", others, users)
-	}
-}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"stampede/platform/base/bloom"
 )
 
 // The codes of patch.lua and load.lua.
@@ -231,17 +233,22 @@ func (w *loadWriter) finish(ctx context.Context) error {
 	return w.writeBuyers(ctx)
 }
 
-// sweeps bounds how often finish looks for users whom the books do not have. A
-// sweep of ten million misses one in two hundred; the state is not written while
-// one is left.
-const sweeps = 10
+const (
+	// sweeps bounds how often finish looks for users whom the books do not have. A
+	// sweep of ten million misses one in five hundred; the state is not written while
+	// one is left.
+	sweeps = 10
+	// The filter of a sweep has room for sweepRoom times the users, so that few
+	// sweeps miss one, and takes 16 MiB at most, as for sweepMost users.
+	sweepRoom, sweepMost = 3, 13_000_000
+)
 
 // sweep removes users whom the books do not have, almost all of them: it reads
 // the books into a filter of bounded size and then removes who is not in it.
 func (w *loadWriter) sweep(ctx context.Context) error {
 	w.swept = true
-	known := newUserFilter(max(w.size, int64(w.users)))
-	if err := w.books(func(user int64, _ mark) error { known.add(user); return nil }); err != nil {
+	known := bloom.New(int(min(sweepRoom*max(w.size, int64(w.users)), sweepMost)))
+	if err := w.books(func(user int64, _ mark) error { known.Add(user); return nil }); err != nil {
 		return err
 	}
 	w.alive()
@@ -254,7 +261,7 @@ func (w *loadWriter) sweep(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("inventory: user %q of %s: %w", pairs[i], key, err)
 			}
-			if known.has(user) {
+			if known.Has(user) {
 				continue
 			}
 			if err := stale.add(ctx, pairs[i]); err != nil {

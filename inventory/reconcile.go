@@ -120,22 +120,20 @@ func (s *Service) Reconcile(ctx context.Context, itemID int64, repair bool) (Rec
 
 func (s *Service) reconcile(ctx context.Context, stocks []Stock, repair bool) (Reconciliation, error) {
 	done := Reconciliation{Differences: []Difference{}}
-	for range perItem(stocks) {
-		done.Items++
-	}
-	first := map[int64][]Difference{}
-	var order []*cut
-	err := s.confirm(ctx, stocks, (*cut).differences, func(c *cut, found []finding) {
-		first[c.itemID] = differencesOf(c.itemID, found)
-		order = append(order, c)
-	})
+	found, err := s.lasting(ctx, stocks, (*cut).differences)
 	if err != nil {
 		return done, err
 	}
-	for _, c := range order {
-		list := first[c.itemID]
-		if repair {
-			if err := s.repair(ctx, c, list); err != nil {
+	for shards := range perItem(stocks) {
+		done.Items++
+		here := 0
+		for here < len(found) && found[here].itemID == shards[0].ItemID {
+			here++
+		}
+		list := differencesOf(found[:here])
+		found = found[here:]
+		if repair && len(list) > 0 {
+			if err := s.repair(ctx, shards, list); err != nil {
 				return done, err
 			}
 		}
@@ -144,11 +142,11 @@ func (s *Service) reconcile(ctx context.Context, stocks []Stock, repair bool) (R
 	return done, nil
 }
 
-func differencesOf(itemID int64, found []finding) []Difference {
+func differencesOf(found []finding) []Difference {
 	list := make([]Difference, len(found))
 	for i, f := range found {
 		kind := kindOf[f.kind]
-		list[i] = Difference{ItemID: itemID, Kind: f.kind, Subject: f.subject, Detail: f.detail, Cause: kind.cause, Repair: repairNone}
+		list[i] = Difference{ItemID: f.itemID, Kind: f.kind, Subject: f.subject, Detail: f.detail, Cause: kind.cause, Repair: repairNone}
 		if kind.safe {
 			list[i].Repair = repairPossible
 		}
@@ -161,18 +159,19 @@ func differencesOf(itemID int64, found []finding) []Difference {
 
 // repair repairs an item's differences as a comparison does, and marks in list
 // those that are gone.
-func (s *Service) repair(ctx context.Context, c *cut, list []Difference) error {
+func (s *Service) repair(ctx context.Context, shards []Stock, list []Difference) error {
+	itemID := shards[0].ItemID
 	if slices.ContainsFunc(list, func(d Difference) bool { return d.Repair == repairPossible }) {
-		if err := s.Apply(ctx, c.itemID); err != nil {
+		if err := s.Apply(ctx, itemID); err != nil {
 			return err
 		}
-		for _, sh := range c.shards {
-			s.compared.Delete(sh.item)
-			if _, _, err := s.compareOrders(ctx, sh.item, 0); err != nil {
+		for _, st := range shards {
+			s.compared.Delete(st.item())
+			if _, _, err := s.compareOrders(ctx, st.item(), 0); err != nil {
 				return err
 			}
 		}
-		after, err := s.readCut(ctx, c.itemID)
+		after, err := s.readCut(ctx, itemID)
 		if err != nil {
 			return err
 		}
@@ -196,10 +195,10 @@ func (s *Service) repair(ctx context.Context, c *cut, list []Difference) error {
 		open[d.Kind]++
 		detail = cmp.Or(detail, d.Detail)
 	}
-	if err := s.record(ctx, c.itemID, repaired, open); err != nil || len(open) == 0 {
+	if err := s.record(ctx, itemID, repaired, open); err != nil || len(open) == 0 {
 		return err
 	}
-	return alarmRedisDiffers.Raise(ctx, s.deps.DB, ItemSubject(c.itemID), detail)
+	return alarmRedisDiffers.Raise(ctx, s.deps.DB, ItemSubject(itemID), detail)
 }
 
 // record adds a reconciliation to the audit log.

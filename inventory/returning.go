@@ -113,24 +113,32 @@ func (s *Service) returnDue(now time.Time) (next time.Time, waits bool) {
 	return time.Time{}, false
 }
 
-// closedWithin returns which of the orders were closed so recently that their
-// units may still wait for their return.
-func (s *Service) closedWithin(ctx context.Context, status map[ids.ID]string, within time.Duration) (map[ids.ID]bool, error) {
-	if within == 0 {
-		return nil, nil
+// statusReturning is the status of a closed order whose units may still wait for
+// their return.
+const statusReturning = "returning"
+
+// statuses returns the status of each number that has an order row. Units may wait
+// for so long after the closing of their order, unless they return at once.
+func (s *Service) statuses(ctx context.Context, itemID int64, nos []ids.ID, wait time.Duration) (map[ids.ID]string, error) {
+	status, err := s.deps.Books.Statuses(ctx, nos)
+	if err != nil {
+		return nil, fmt.Errorf("inventory: read orders of item %d: %w", itemID, err)
 	}
 	var closed []ids.ID
 	for no, is := range status {
-		if is == orderevent.StatusClosed {
+		if is == orderevent.StatusClosed && s.cfg.UnitsReturnWithin > 0 {
 			closed = append(closed, no)
 		}
 	}
 	if len(closed) == 0 {
-		return nil, nil
+		return status, nil
 	}
-	recent, err := s.deps.Books.ClosedWithin(ctx, closed, within)
+	recent, err := s.deps.Books.ClosedWithin(ctx, closed, wait+returnSlack)
 	if err != nil {
-		return nil, fmt.Errorf("inventory: read when orders were closed: %w", err)
+		return nil, fmt.Errorf("inventory: read when orders of item %d were closed: %w", itemID, err)
 	}
-	return recent, nil
+	for no := range recent {
+		status[no] = statusReturning
+	}
+	return status, nil
 }

@@ -13,7 +13,6 @@ import (
 // returnsWithin makes units of closed orders return within a time.
 func (b *bundle) returnsWithin(within time.Duration) {
 	b.cfg.UnitsReturnWithin = within
-	b.mayReturn, b.mustReturn = within+returnSlack, mostReturnWithin+returnSlack
 }
 
 // The units of a closed order return by themselves, later than the closing; until

@@ -106,10 +106,6 @@ type Service struct {
 	// recheck is proof.Recheck; tests shorten it and the three below.
 	recheck                               time.Duration
 	compareTick, compareEvery, differsFor time.Duration
-	// mayReturn is for how long after an order's closing a comparison leaves its
-	// units to their random moment, and mustReturn after how long every check
-	// expects them to be back.
-	mayReturn, mustReturn time.Duration
 	// failpoint replaces the fail points between the steps of a Load, for tests
 	// that end one of several Services in a process.
 	failpoint func(step string) error
@@ -123,9 +119,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.keepers.alarmAfter, s.keepers.alarmEvery, s.keepers.sooner = failingAfter, failingEvery, make(chan struct{}, 1)
 	s.compareTick, s.compareEvery, s.differsFor = compareTick, compareEvery, differsFor+cfg.UnitsReturnWithin
-	if cfg.UnitsReturnWithin > 0 {
-		s.mayReturn, s.mustReturn = cfg.UnitsReturnWithin+returnSlack, mostReturnWithin+returnSlack
-	}
 	return s, nil
 }
 

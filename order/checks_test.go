@@ -1,12 +1,16 @@
 package order
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
@@ -230,6 +234,48 @@ func TestBooksAndHolds(t *testing.T) {
 	}
 	if left := time.Until(gone[0].Until); left < 200*time.Second || left > 241*time.Second {
 		t.Errorf("the number is kept for %s more", left)
+	}
+}
+
+// closing is a Reader before whose first answer an order is closed.
+type closing struct {
+	Reader
+	once *sync.Once
+	how  func()
+}
+
+func (c closing) Live(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inventory.Held) error) error {
+	c.once.Do(c.how)
+	return c.Reader.Live(ctx, tx, itemID, each)
+}
+
+// A Load has the stock and the orders as of one moment: an order that is closed
+// between the two reads is a hold that its event releases.
+func TestLoadReadsOneSnapshot(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := s.item(3)
+	no := s.placed(b, 1, 2).Grants[0].No
+	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
+		DB: s.db, Redis: s.rdb, Bus: s.bus, Books: Reader{DB: s.db}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		Holds: closing{once: new(sync.Once), how: func() {
+			if _, err := s.Claim(t.Context(), no, 1); err != nil {
+				t.Error(err)
+			}
+			if closed, err := s.CloseClaimed(t.Context(), []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 1 {
+				t.Errorf("closed %v, %v", closed, err)
+			}
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stock.Load(t.Context(), b.ItemID); err != nil {
+		t.Fatal(err)
+	}
+	row, _, err := s.stock.Book(t.Context(), b.ItemID)
+	if err != nil || row.RedisRemaining != 1 || row.ReleasePending != 1 || row.Difference != 0 {
+		t.Errorf("%+v, %v", row, err)
 	}
 }
 

@@ -148,9 +148,13 @@ func (s *Service) readUnpaid(ctx context.Context, since time.Duration) error {
 	}
 	for _, r := range rows {
 		key := taking{r.UserID, r.ActivityID}
-		if _, has := u.of[key]; has || len(u.of) < s.set.MaxOffenders {
-			u.of[key] = closings{count: r.Closings, latest: r.Latest}
+		if _, has := u.of[key]; !has && len(u.of) >= s.set.MaxOffenders {
+			for earlier := range u.of { // any one, until all are read again
+				delete(u.of, earlier)
+				break
+			}
 		}
+		u.of[key] = closings{count: r.Closings, latest: r.Latest}
 	}
 	u.some.Store(len(u.of) > 0)
 	return nil

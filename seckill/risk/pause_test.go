@@ -93,6 +93,24 @@ func TestPausesFollowTheOrders(t *testing.T) {
 	requireFault(t, "paid after all", i.Door(t.Context(), i.applicant(1, item)), "")
 }
 
+// A new closing replaces an earlier one where the setting bounds them.
+func TestNewClosingsPauseWhenTooManyAreKnown(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item := y.activity("sale", false)
+	i := y.instance(withPause, func(set *Settings, _ *Deps) { set.MaxOffenders = 1 })
+	i.unpaid(1, item, 1)
+	i.refresh()
+	i.unpaid(2, item, 1)
+	y.exec(`UPDATE risk.holds SET noted_at = noted_at - interval '1 hour' WHERE user_id = 1`)
+	if err := i.readUnpaid(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if i.Paused(2, item.ActivityID, time.Now()) == 0 || len(i.Service.unpaid.of) != 1 {
+		t.Errorf("pauses of %v", i.Service.unpaid.of)
+	}
+}
+
 // A rule in its dry run restricts no user and records whom it would have
 // restricted. A new shop begins with such rules.
 func TestDryRunOfARule(t *testing.T) {

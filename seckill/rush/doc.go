@@ -67,7 +67,7 @@
 // attempts still in line are answered draining.
 //
 // The flag (flag.go) is a promise about all users except the holders in its
-// filter (filter.go), which has only false positives. A decision raises it and
+// filter (platform/base/bloom), which has only false positives. A decision raises it and
 // a newer count of returns ends it, in whatever order the two arrive. All of
 // its state that refusals do not read belongs to the worker that holds
 // deciding.

@@ -9,6 +9,7 @@ import (
 	"github.com/coocood/freecache"
 
 	"stampede/inventory"
+	"stampede/platform/base/bloom"
 	"stampede/platform/base/ids"
 )
 
@@ -42,7 +43,7 @@ type soldOut struct {
 	// holders has every user who was ever seen holding a unit, and the ended
 	// numbers, see numberKey; it is replaced only by a filter that has at least the
 	// present ones. nil until the first holder.
-	holders atomic.Pointer[holderFilter]
+	holders atomic.Pointer[bloom.Filter]
 
 	// The rest belongs to the worker that holds lane.deciding, as do remember,
 	// cover and raise.
@@ -124,7 +125,7 @@ const flagBytes = 1 + 8
 // all other attempts.
 func (f *soldOut) mayHold(user int64, no ids.ID) bool {
 	h := f.holders.Load()
-	return h != nil && (h.has(user) || h.has(numberKey(no)))
+	return h != nil && (h.Has(user) || h.Has(numberKey(no)))
 }
 
 // numberKey is a number's entry in the filter of holders: its random part. The
@@ -158,16 +159,20 @@ func (f *soldOut) remember(epoch, total int64, grants []grant) {
 	h := f.holders.Load()
 	if h == nil {
 		f.size = f.capacityFor(total)
-		h = newHolderFilter(f.size)
+		h = bloom.New(f.size)
 		f.holders.Store(h)
 	}
 	for _, g := range grants {
-		if h.add(g.user) {
+		if h.Add(g.user) {
 			f.added++
 		}
 		f.covered.add(epoch, g.seq)
 	}
 }
+
+// minFilterHolders keeps the smallest filter from filling up with an item whose
+// few units change hands often.
+const minFilterHolders = 1024
 
 // capacityFor is the number of users to size a filter for, given an item's
 // units: twice the units, because returned units find new holders.
@@ -219,11 +224,11 @@ func (f *soldOut) cover(ctx context.Context, d *inventory.Decision, read users, 
 	}
 	target, size := f.holders.Load(), f.capacityFor(max(d.Total, int64(len(holders))))
 	if target == nil || f.crowded() || size > f.size {
-		target = newHolderFilter(size)
+		target = bloom.New(size)
 		f.size, f.added = size, 0
 	}
 	for _, u := range holders {
-		if target.add(u) {
+		if target.Add(u) {
 			f.added++
 		}
 	}

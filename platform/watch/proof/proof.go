@@ -32,12 +32,12 @@ type Check struct {
 // release or event is in transit in normal operation.
 const Recheck = 2 * time.Second
 
-// Lasting calls look and, while violations are found, calls it again after each of
-// so many pauses. It returns those whose key every call found, as the last call
-// described them: what is only in flight is gone by then.
-func Lasting(
-	ctx context.Context, pause time.Duration, pauses int, key func(Violation) string, look func(context.Context) ([]Violation, error),
-) ([]Violation, error) {
+// Lasting calls look and, while it finds anything, calls it again after each of so
+// many pauses. It returns those findings whose key every call found, as the last
+// call described them: what is only in flight is gone by then.
+func Lasting[T any](
+	ctx context.Context, pause time.Duration, pauses int, key func(T) string, look func(context.Context) ([]T, error),
+) ([]T, error) {
 	found, err := look(ctx)
 	for range pauses {
 		if err != nil || len(found) == 0 {
@@ -51,7 +51,7 @@ func Lasting(
 			seen[key(v)] = true
 		}
 		found, err = look(ctx)
-		found = slices.DeleteFunc(found, func(v Violation) bool { return !seen[key(v)] })
+		found = slices.DeleteFunc(found, func(v T) bool { return !seen[key(v)] })
 	}
 	if err != nil {
 		return nil, err

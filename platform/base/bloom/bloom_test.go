@@ -1,22 +1,24 @@
-package rush
+package bloom_test
 
 import (
 	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"stampede/platform/base/bloom"
 )
 
 func TestFilterNeverDeniesAHolder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
-		f := newHolderFilter(rapid.IntRange(0, 4000).Draw(r, "size"))
+		f := bloom.New(rapid.IntRange(1, 4000).Draw(r, "size"))
 		users := rapid.SliceOf(rapid.Int64()).Draw(r, "users")
 		for _, u := range users {
-			f.add(u)
+			f.Add(u)
 		}
 		for _, u := range users {
-			if !f.has(u) {
+			if !f.Has(u) {
 				r.Fatalf("user %d was added and is denied", u)
 			}
 		}
@@ -28,13 +30,13 @@ func TestFilterNeverDeniesAHolder(t *testing.T) {
 func TestFilterRarelyClaimsAStranger(t *testing.T) {
 	t.Parallel()
 	const holders = 50_000
-	f := newHolderFilter(holders)
+	f := bloom.New(holders)
 	for u := range int64(holders) {
-		f.add(u + 1)
+		f.Add(u + 1)
 	}
 	claimed := 0
 	for u := range int64(holders) {
-		if f.has(holders + 1 + u) {
+		if f.Has(holders + 1 + u) {
 			claimed++
 		}
 	}
@@ -45,19 +47,19 @@ func TestFilterRarelyClaimsAStranger(t *testing.T) {
 
 func TestFilterKeepsWhatIsAddedAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	f := newHolderFilter(0)
+	f := bloom.New(800)
 	var wg sync.WaitGroup
 	for w := range int64(4) {
 		wg.Go(func() {
 			for u := range int64(200) {
-				f.add(w*1000 + u)
+				f.Add(w*1000 + u)
 			}
 		})
 	}
 	wg.Wait()
 	for w := range int64(4) {
 		for u := range int64(200) {
-			if !f.has(w*1000 + u) {
+			if !f.Has(w*1000 + u) {
 				t.Fatalf("user %d was lost", w*1000+u)
 			}
 		}
@@ -65,9 +67,9 @@ func TestFilterKeepsWhatIsAddedAtTheSameTime(t *testing.T) {
 }
 
 func BenchmarkFilterHas(b *testing.B) {
-	f := newHolderFilter(100_000)
+	f := bloom.New(100_000)
 	b.ReportAllocs()
 	for u := int64(0); b.Loop(); u++ {
-		f.has(u)
+		f.Has(u)
 	}
 }
