@@ -15,8 +15,11 @@ CREATE TABLE payments.payments (
     -- real, so the row follows it and the money is refunded.
     status       text        NOT NULL CHECK (status IN ('created', 'captured', 'closed')),
     provider_txn text        NOT NULL DEFAULT '',
-    -- Empty until the provider has answered the creation.
-    pay_url      text        NOT NULL DEFAULT '',
+    -- The way to pay, in the provider's word; empty for 'free'.
+    method       text        NOT NULL DEFAULT '',
+    -- What the shopper needs to pay (provider.Handoff), and the provider's own
+    -- reference, which later calls need. Empty until the creation is answered.
+    handoff      jsonb       NOT NULL DEFAULT '{}',
     -- Never later than the order's pay_deadline, so that the provider itself
     -- refuses money for a dead order.
     expires_at   timestamptz NOT NULL,

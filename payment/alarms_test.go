@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/payment/provider"
 	"stampede/platform/base/ids"
 )
 
@@ -16,7 +17,7 @@ func TestProviderThatKeepsFailingAsksForAPerson(t *testing.T) {
 	ask := func(times int, wantErr bool) {
 		t.Helper()
 		for range times {
-			if _, err := p.Query(t.Context(), ids.NewFor(1)); (err != nil) != wantErr {
+			if _, err := p.Query(t.Context(), provider.Payment{No: ids.NewFor(1)}); (err != nil) != wantErr {
 				t.Fatalf("query: %v", err)
 			}
 		}

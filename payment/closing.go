@@ -83,11 +83,19 @@ func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (pa
 		s.raise(ctx, alarmProviderMissing, p.Provider, "")
 		return false, fmt.Errorf("%w: %s of payment %s", errNoProvider, p.Provider, p.PaymentNo)
 	}
-	st, err := prov.Close(ctx, p.PaymentNo)
+	st, err := prov.Close(ctx, named(p))
 	if err != nil {
 		return false, fmt.Errorf("payment: close %s: %w", p.PaymentNo, err)
 	}
+	if st.State == provider.Missing {
+		st.State = provider.Closed // there is nothing to close; money that still arrives is late
+	}
 	return s.follow(ctx, p, st)
+}
+
+// named is the payment as its provider knows it.
+func named(p paymentdb.PaymentsPayment) provider.Payment {
+	return provider.Payment{No: p.PaymentNo, Ref: p.Handoff.Ref}
 }
 
 // follow updates our books to the provider's answer to our query about a

@@ -139,7 +139,7 @@ func closeOpenSortsOrders(t *testing.T, s *bundle) {
 	_, paid := s.startPayment(nos[2], users[2])
 	s.payAt(paid, sandbox.Never)
 	gone := s.instance(options{}, s.client, s.clientOf("bank2", "http://127.0.0.1:1"))
-	if _, err := gone.begin(t.Context(), nos[3], users[3], "bank2"); err == nil {
+	if _, err := gone.begin(t.Context(), nos[3], users[3], way{Provider: "bank2"}); err == nil {
 		t.Fatal("a bank that is not there took a payment")
 	}
 	groups, err := gone.OpenOf(t.Context(), nos)

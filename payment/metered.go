@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"stampede/payment/provider"
-	"stampede/platform/base/ids"
 )
 
 // metered is a provider whose calls are bounded in time and counted.
@@ -40,18 +39,18 @@ func measured[T any](ctx context.Context, p metered, call string, ask func(conte
 }
 
 // Create implements provider.Provider.
-func (p metered) Create(ctx context.Context, c provider.Charge) (payURL string, err error) {
-	return measured(ctx, p, "create", func(ctx context.Context) (string, error) { return p.Provider.Create(ctx, c) })
+func (p metered) Create(ctx context.Context, c provider.Charge) (provider.Handoff, error) {
+	return measured(ctx, p, "create", func(ctx context.Context) (provider.Handoff, error) { return p.Provider.Create(ctx, c) })
 }
 
 // Query implements provider.Provider.
-func (p metered) Query(ctx context.Context, no ids.ID) (provider.Status, error) {
-	return measured(ctx, p, "query", func(ctx context.Context) (provider.Status, error) { return p.Provider.Query(ctx, no) })
+func (p metered) Query(ctx context.Context, of provider.Payment) (provider.Status, error) {
+	return measured(ctx, p, "query", func(ctx context.Context) (provider.Status, error) { return p.Provider.Query(ctx, of) })
 }
 
 // Close implements provider.Provider.
-func (p metered) Close(ctx context.Context, no ids.ID) (provider.Status, error) {
-	return measured(ctx, p, "close", func(ctx context.Context) (provider.Status, error) { return p.Provider.Close(ctx, no) })
+func (p metered) Close(ctx context.Context, of provider.Payment) (provider.Status, error) {
+	return measured(ctx, p, "close", func(ctx context.Context) (provider.Status, error) { return p.Provider.Close(ctx, of) })
 }
 
 // Refund implements provider.Provider.

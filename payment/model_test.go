@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/order/orderevent"
+	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 )
@@ -29,8 +30,8 @@ func TestAnyCourseOfEvents(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"start": func(*rapid.T) {
-				if p, err := s.begin(t.Context(), no, user, "sandbox"); err == nil {
-					urls = append(urls, p.PayUrl)
+				if p, err := s.begin(t.Context(), no, user, way{Provider: "sandbox"}); err == nil {
+					urls = append(urls, p.Handoff.URL)
 				}
 			},
 			"pay": func(rt *rapid.T) {
@@ -110,7 +111,7 @@ func (s *bundle) settleEverything(no ids.ID) {
 			s.t.Fatal(err)
 		}
 		for _, no := range nos {
-			st, err := s.client.Query(s.t.Context(), no)
+			st, err := s.client.Query(s.t.Context(), provider.Payment{No: no})
 			if err != nil {
 				s.t.Fatal(err)
 			}

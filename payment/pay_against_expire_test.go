@@ -31,11 +31,11 @@ func TestPayAgainstExpire(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range nos {
 			wg.Go(func() {
-				p, err := s.begin(t.Context(), nos[i], users[i], "sandbox")
+				p, err := s.begin(t.Context(), nos[i], users[i], way{Provider: "sandbox"})
 				if err != nil {
 					t.Errorf("start: %v", err)
 				}
-				urls[i] = p.PayUrl
+				urls[i] = p.Handoff.URL
 			})
 		}
 		wg.Wait()

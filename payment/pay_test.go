@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 )
 
@@ -26,6 +28,7 @@ func TestPaying(t *testing.T) {
 		{"start after an unreported end", startAfterUnreportedEnd},
 		{"start without a provider", startWithoutAProvider},
 		{"another provider closes the older payment", anotherProviderClosesTheOlderPayment},
+		{"the first provider whose window fits", theFirstProviderWhoseWindowFits},
 		{"a free order is paid by asking", aFreeOrderIsPaidByAsking},
 		{"start under a key", startUnderAKey},
 		{"start under a key without the bank", startUnderAKeyWithoutTheBank},
@@ -146,7 +149,7 @@ func startWithoutTheBank(t *testing.T, s *bundle) {
 	if a := s.post(user, path, ""); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
 		t.Fatalf("%d %v", a.status, a.body)
 	}
-	row := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE status = 'created' AND pay_url = '' AND order_no = $1`, no)
+	row := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE status = 'created' AND handoff = '{}' AND order_no = $1`, no)
 	s.bank.shut.Store(false)
 	if a := s.post(user, path, ""); a.status != http.StatusOK || a.text("payment_no") != row.String() {
 		t.Errorf("once the bank is back: %d %v, want payment %s", a.status, a.body, row)
@@ -192,8 +195,8 @@ func startInTheLastMoment(t *testing.T, s *bundle) {
 func startAfterUnreportedEnd(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	first, _ := s.startPayment(no, user)
-	s.exec(`UPDATE payments.payments SET pay_url = '' WHERE order_no = $1`, no) // as if our process had died before it received the answer
-	if _, err := s.client.Close(t.Context(), first); err != nil {
+	s.exec(`UPDATE payments.payments SET handoff = '{}' WHERE order_no = $1`, no) // as if our process had died before it received the answer
+	if _, err := s.client.Close(t.Context(), provider.Payment{No: first}); err != nil {
 		t.Fatal(err)
 	}
 	second, _ := s.startPayment(no, user)
@@ -204,7 +207,7 @@ func startAfterUnreportedEnd(t *testing.T, s *bundle) {
 	no, user = s.one(100)
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Never)
-	s.exec(`UPDATE payments.payments SET pay_url = '' WHERE order_no = $1`, no)
+	s.exec(`UPDATE payments.payments SET handoff = '{}' WHERE order_no = $1`, no)
 	if a := s.askToPay(no, user); a.status != http.StatusConflict || a.text("code") != "order-not-payable" {
 		t.Errorf("%d %v", a.status, a.body)
 	}
@@ -216,28 +219,59 @@ func anotherProviderClosesTheOlderPayment(t *testing.T, s *bundle) {
 	_, other := s.openBankBeside()
 	both := s.instance(options{}, s.client, other)
 	no, user := s.one(100)
-	first, err := both.begin(t.Context(), no, user, "sandbox")
+	first, err := both.begin(t.Context(), no, user, way{Provider: "sandbox"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := both.begin(t.Context(), no, user, "bank2")
+	second, err := both.begin(t.Context(), no, user, way{Provider: "bank2"})
 	if err != nil || second.PaymentNo == first.PaymentNo || second.Provider != "bank2" {
 		t.Fatalf("%+v, %v", second, err)
 	}
-	if st, err := s.client.Query(t.Context(), first.PaymentNo); err != nil || st.State != provider.Closed {
+	if st, err := s.client.Query(t.Context(), provider.Payment{No: first.PaymentNo}); err != nil || st.State != provider.Closed {
 		t.Errorf("the older payment is %s at its bank, %v", st.State, err)
 	}
-	if a, _ := s.tryPost(0, first.PayUrl, `{}`); a.status != http.StatusConflict {
+	if a, _ := s.tryPost(0, first.Handoff.URL, `{}`); a.status != http.StatusConflict {
 		t.Errorf("the older payment took money: %+v", a)
 	}
 	// And back to the first bank, after the second payment was captured without a
 	// callback.
-	s.payAt(second.PayUrl, sandbox.Never)
-	if _, err := both.begin(t.Context(), no, user, "sandbox"); err == nil {
+	s.payAt(second.Handoff.URL, sandbox.Never)
+	if _, err := both.begin(t.Context(), no, user, way{Provider: "sandbox"}); err == nil {
 		t.Error("a paid order got another payment")
 	}
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
+}
+
+// slow is a provider that needs half an hour for a payment.
+type slow struct{ provider.Provider }
+
+func (p slow) Profile() provider.Profile {
+	profile := p.Provider.Profile()
+	profile.MinWindow = 30 * time.Minute
+	return profile
+}
+
+func theFirstProviderWhoseWindowFits(t *testing.T, s *bundle) {
+	both := s.instance(options{}, slow{s.client}, s.clientOf("bank2", s.bankAt))
+	if window, canPay := both.Window(); window != s.client.Profile().MinWindow || !canPay {
+		t.Errorf("shortest window %v, %t", window, canPay)
+	}
+	no, user := s.one(100) // the order's window is ten minutes
+	p, err := both.begin(t.Context(), no, user, way{Method: "page"})
+	if err != nil || p.Provider != "bank2" || p.Method != "page" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, by := range []way{{Provider: "bank3"}, {Method: "cash"}, {Provider: "bank2", Method: "cash"}} {
+		_, err := both.begin(t.Context(), no, user, by)
+		if refusal, ok := errors.AsType[*fault.Error](err); !ok || refusal.Kind != fault.Invalid {
+			t.Errorf("%+v: %v", by, err)
+		}
+	}
+	other, user := s.one(100)
+	if _, err := both.begin(t.Context(), other, user, way{Provider: "sandbox"}); !errors.Is(err, order.ErrNotPayable) {
+		t.Errorf("a provider that needs longer: %v", err)
+	}
 }
 
 // openBankBeside is the same bank under another name.
@@ -250,17 +284,17 @@ func (s *bundle) openBankBeside() (*gate, *sandbox.Client) {
 func startWithoutAProvider(t *testing.T, s *bundle) {
 	none := s.instance(options{})
 	no, user := s.one(100)
-	if _, err := none.begin(t.Context(), no, user, none.first); !errors.Is(err, errNoWay) {
+	if _, err := none.begin(t.Context(), no, user, way{}); !errors.Is(err, errNoWay) {
 		t.Errorf("%v, want errNoWay", err)
 	}
 	no, user = s.one(0)
-	if p, err := none.begin(t.Context(), no, user, none.first); err != nil || p.Status != statusCaptured {
+	if p, err := none.begin(t.Context(), no, user, way{}); err != nil || p.Status != statusCaptured {
 		t.Errorf("for nothing: %+v, %v", p, err)
 	}
 	// A payment that was started before the shop lost its provider stays unchanged.
 	no, user = s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
-	if _, err := none.begin(t.Context(), no, user, none.first); !errors.Is(err, errUnavailable) || s.paymentStatus(paymentNo) != "created" {
+	if _, err := none.begin(t.Context(), no, user, way{}); !errors.Is(err, errUnavailable) || s.paymentStatus(paymentNo) != "created" {
 		t.Errorf("%v, the payment is %s", err, s.paymentStatus(paymentNo))
 	}
 	s.booksAreRight()

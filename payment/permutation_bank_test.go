@@ -33,23 +33,23 @@ func newPromptBank() *promptBank {
 }
 
 func (b *promptBank) Profile() provider.Profile {
-	return provider.Profile{Name: "prompt", Merchant: merchantNo}
+	return provider.Profile{Name: "prompt", Merchant: merchantNo, Methods: []provider.Method{"page"}}
 }
 
-func (b *promptBank) Create(_ context.Context, c provider.Charge) (string, error) {
+func (b *promptBank) Create(_ context.Context, c provider.Charge) (provider.Handoff, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p, ok := b.payments[c.PaymentNo]; ok && p.state != provider.Open {
-		return "", provider.ErrClosed
+		return provider.Handoff{}, provider.ErrClosed
 	}
 	b.payments[c.PaymentNo] = &banked{state: provider.Open, amount: c.Amount}
-	return "http://bank.invalid/" + c.PaymentNo.String(), nil
+	return provider.Handoff{URL: "http://bank.invalid/" + c.PaymentNo.String()}, nil
 }
 
-func (b *promptBank) Query(_ context.Context, no ids.ID) (provider.Status, error) {
+func (b *promptBank) Query(_ context.Context, of provider.Payment) (provider.Status, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.status(no), nil
+	return b.status(of.No), nil
 }
 
 // status requires mu.
@@ -65,7 +65,8 @@ func (b *promptBank) status(no ids.ID) provider.Status {
 	}
 }
 
-func (b *promptBank) Close(_ context.Context, no ids.ID) (provider.Status, error) {
+func (b *promptBank) Close(_ context.Context, of provider.Payment) (provider.Status, error) {
+	no := of.No
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p, ok := b.payments[no]; !ok || p.state == provider.Open {
@@ -84,10 +85,10 @@ func (b *promptBank) Refund(_ context.Context, r provider.Return) (provider.Refu
 		return known, nil
 	}
 	st := provider.RefundStatus{
-		State: provider.Succeeded, Merchant: merchantNo, RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Transaction: "back " + r.RefundNo.String(),
+		State: provider.Succeeded, Merchant: merchantNo, RefundNo: r.RefundNo, PaymentNo: r.Payment.No, Transaction: "back " + r.RefundNo.String(),
 		Amount: r.Amount, Currency: r.Currency, At: time.Now(),
 	}
-	if b.payments[r.PaymentNo].refuses {
+	if b.payments[r.Payment.No].refuses {
 		st.State, st.Transaction = provider.Failed, ""
 	}
 	b.refunds[r.RefundNo] = st

@@ -62,7 +62,7 @@ func (w *walk) happens(what happening, group []*account) {
 	switch what {
 	case started:
 		w.each(group, func(a *account) error {
-			p, err := w.begin(ctx, a.no, a.user, "prompt")
+			p, err := w.begin(ctx, a.no, a.user, way{Provider: "prompt"})
 			if errors.Is(err, order.ErrNotPayable) || errors.Is(err, order.ErrClosing) {
 				return nil
 			}

@@ -14,14 +14,14 @@ SELECT * FROM payments.payments WHERE payment_no = @payment_no AND bucket = @buc
 
 -- name: StartPayment :one
 -- Opens a payment unless so little time is left that the provider would refuse it.
-INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, amount, currency, status, expires_at, next_query)
-SELECT @bucket, @payment_no, @order_no, @user_id, @provider, @amount, @currency, 'created', @expires_at::timestamptz,
+INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, method, amount, currency, status, expires_at, next_query)
+SELECT @bucket, @payment_no, @order_no, @user_id, @provider, @method, @amount, @currency, 'created', @expires_at::timestamptz,
        clock_timestamp() + interval '1 millisecond' * @query_after_ms::bigint
 WHERE @expires_at::timestamptz > clock_timestamp() + interval '1 millisecond' * @least_window_ms::bigint
 RETURNING *;
 
--- name: NotePayURL :execrows
-UPDATE payments.payments SET pay_url = @pay_url, updated_at = clock_timestamp()
+-- name: NoteHandoff :execrows
+UPDATE payments.payments SET handoff = @handoff, updated_at = clock_timestamp()
 WHERE payment_no = @payment_no AND bucket = @bucket AND status = 'created';
 
 -- name: CapturePayment :execrows
@@ -63,6 +63,12 @@ ON CONFLICT ON CONSTRAINT one_refund_per_capture DO NOTHING;
 
 -- name: Refund :one
 SELECT * FROM payments.refunds WHERE refund_no = @refund_no AND bucket = @bucket;
+
+-- name: CaptureToRefund :one
+-- The capture that a refund belongs to: the provider's reference of its payment, and all that it took.
+SELECT p.handoff, l.amount AS captured
+FROM payments.payments p JOIN payments.ledger l USING (payment_no)
+WHERE p.payment_no = @payment_no AND p.bucket = @bucket AND l.provider = @provider AND l.kind = 'capture' AND l.provider_txn = @capture_txn;
 
 -- name: ClaimRefunds :many
 -- Claims refunds that are due to be requested or queried, and sets the next attempt.

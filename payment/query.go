@@ -115,7 +115,7 @@ func (s *Service) ask(ctx context.Context, p paymentdb.PaymentsPayment, closeIt 
 		s.raise(ctx, alarmProviderMissing, p.Provider, "")
 		return errNoProvider
 	}
-	st, err := prov.Query(ctx, p.PaymentNo)
+	st, err := prov.Query(ctx, named(p))
 	if err != nil {
 		return err
 	}

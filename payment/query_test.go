@@ -32,7 +32,7 @@ func queries(t *testing.T, s *bundle) {
 	s.exec(`UPDATE payments.payments SET next_query = now() WHERE payment_no = $1`, open)
 	ask()
 	s.paymentIs(open, "closed")
-	if st, err := s.client.Query(t.Context(), open); err != nil || st.State != provider.Closed {
+	if st, err := s.client.Query(t.Context(), provider.Payment{No: open}); err != nil || st.State != provider.Closed {
 		t.Errorf("at the bank it is %s, %v", st.State, err)
 	}
 	// Expired, never created at the bank: closed.

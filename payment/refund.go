@@ -57,8 +57,13 @@ func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) err
 		s.raise(ctx, alarmProviderMissing, r.Provider, "")
 		return errNoProvider
 	}
+	of, err := s.q.CaptureToRefund(ctx, paymentdb.CaptureToRefundParams{PaymentNo: r.PaymentNo, Bucket: r.Bucket, Provider: r.Provider, CaptureTxn: r.CaptureTxn})
+	if err != nil {
+		return fmt.Errorf("payment: read the capture of refund %s: %w", r.RefundNo, err)
+	}
 	st, err := prov.Refund(ctx, provider.Return{
-		RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Transaction: r.CaptureTxn, Amount: r.Amount, Captured: r.Amount, Currency: r.Currency,
+		RefundNo: r.RefundNo, Payment: provider.Payment{No: r.PaymentNo, Ref: of.Handoff.Ref}, Transaction: r.CaptureTxn,
+		Amount: r.Amount, Captured: of.Captured, Currency: r.Currency,
 		Reason: r.Reason, NotifyURL: s.refundNotifyURL(r.Provider),
 	})
 	if errors.Is(err, provider.ErrRefused) {

@@ -211,7 +211,7 @@ func refundCallbackInAnotherSum(t *testing.T, s *bundle) {
 func providerNoLongerConfigured(t *testing.T, s *bundle) {
 	both := s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt))
 	no, user := s.one(100)
-	if _, err := both.begin(t.Context(), no, user, "bank2"); err != nil {
+	if _, err := both.begin(t.Context(), no, user, way{Provider: "bank2"}); err != nil {
 		t.Fatal(err)
 	}
 	closable, err := s.CloseOpen(t.Context(), []ids.ID{no})

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,15 +58,17 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 		if r.Amount != row.Amount || r.Currency != row.Currency || r.PaymentNo != row.PaymentNo {
 			return errMismatch
 		}
+		// A provider without numbers for refunds makes each of ours once, so ours names the movement.
+		txn := cmp.Or(r.Transaction, r.RefundNo.String())
 		n, err := q.RecordMoney(ctx, paymentdb.RecordMoneyParams{
-			Provider: name, Kind: kindRefund, ProviderTxn: r.Transaction, PaymentNo: row.PaymentNo, OrderNo: row.OrderNo,
+			Provider: name, Kind: kindRefund, ProviderTxn: txn, PaymentNo: row.PaymentNo, OrderNo: row.OrderNo,
 			RefundNo: someID(row.RefundNo), Amount: r.Amount, Currency: r.Currency,
 		})
 		if err != nil {
 			return err
 		}
 		if n == 0 { // recorded before
-			_, err := s.moved(ctx, q, name, kindRefund, r.Transaction, r.PaymentNo)
+			_, err := s.moved(ctx, q, name, kindRefund, txn, r.PaymentNo)
 			return err
 		}
 		n, err = q.SucceedRefund(ctx, paymentdb.SucceedRefundParams{RefundNo: row.RefundNo, Bucket: row.Bucket})

@@ -28,7 +28,7 @@ type Deps struct {
 	DB     *pgxpool.Pool // the module's own pool: callbacks are answered while the rush uses every other connection
 	Orders *order.Service
 	Outbox Waker
-	// Providers are the ways to pay; the first is used when a shopper names none.
+	// Providers are the ways to pay, the preferred first.
 	// Without any, payment requests get payment-unavailable.
 	Providers []provider.Provider
 	// BaseURL is where providers reach this process, without a trailing slash.
@@ -44,7 +44,6 @@ type Service struct {
 	deps    Deps
 	q       *paymentdb.Queries
 	named   map[string]provider.Provider
-	first   string
 	metrics *metrics
 
 	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
@@ -62,11 +61,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
 		refundNow: make(chan struct{}, 1),
 	}
-	if len(deps.Providers) > 0 {
-		s.first = deps.Providers[0].Profile().Name
-	}
 	for _, p := range deps.Providers {
-		name := p.Profile().Name
+		profile := p.Profile()
+		name := profile.Name
+		if len(profile.Methods) == 0 {
+			return nil, fmt.Errorf("payment: provider %q has no method", name)
+		}
 		if _, twice := s.named[name]; twice || name == "" || name == free {
 			return nil, fmt.Errorf("payment: provider name %q is empty, reserved or used twice", name)
 		}
@@ -78,12 +78,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Window is the shortest payment window that every provider accepts; publishing
-// an activity compares the activity's window with it. canPay is false without a
-// provider.
+// Window is the shortest payment window that a provider accepts; publishing an
+// activity compares the activity's window with it. Providers that need longer are
+// not offered for it. canPay is false without a provider.
 func (s *Service) Window() (shortest time.Duration, canPay bool) {
-	for _, p := range s.deps.Providers {
-		shortest = max(shortest, p.Profile().MinWindow)
+	for i, p := range s.deps.Providers {
+		if w := p.Profile().MinWindow; i == 0 || w < shortest {
+			shortest = w
+		}
 	}
 	return shortest, len(s.deps.Providers) > 0
 }
@@ -93,8 +95,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Start paying: where to pay, and until when",
-		Description: "Send the shopper to `pay_url`. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
-			"provider closes it there first. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
+		Description: "Send the shopper to `pay_url`, show `qr_code`, or pass `jsapi` to the provider's app, whichever the method gives. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
+			"provider or method closes it there first. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-payable, order-closing, idempotency-in-flight",
 			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "payment-unavailable, unknown",

@@ -87,7 +87,11 @@ func (s *Service) settle(ctx context.Context, name string, c provider.Capture, f
 		if from == asked {
 			break // this is the answer to a query
 		}
-		if st, askErr := s.named[name].Query(ctx, c.PaymentNo); askErr == nil && st.State == provider.Captured {
+		p, askErr := s.q.Payment(ctx, paymentdb.PaymentParams{PaymentNo: c.PaymentNo, Bucket: c.PaymentNo.Bucket()})
+		if askErr != nil {
+			break
+		}
+		if st, askErr := s.named[name].Query(ctx, named(p)); askErr == nil && st.State == provider.Captured {
 			return s.settle(ctx, name, st.Capture, asked)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,26 +47,36 @@ var errNoWay = errUnavailable.After(0).Saying("Nothing can be paid here yet: the
 type startInput struct {
 	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Body *struct {
-		Provider string `json:"provider,omitempty" maxLength:"32" doc:"How to pay; the shop's first provider when left out" example:"sandbox"`
+		Provider string          `json:"provider,omitempty" maxLength:"32" doc:"How to pay; the shop's first provider that fits when left out" example:"sandbox"`
+		Method   provider.Method `json:"method,omitempty" maxLength:"32" doc:"The provider's way to pay; its first when left out" example:"page"`
 	} `required:"false" nameHint:"PaymentRequest"`
 	idempotency.Header
 }
 
+// way is how a shopper wants to pay; empty fields leave the choice to the shop.
+type way struct {
+	Provider string
+	Method   provider.Method
+}
+
 // startRequest is all that distinguishes two requests under one key.
 type startRequest struct {
-	OrderNo  ids.ID
-	Provider string
+	OrderNo ids.ID
+	way
 }
 
 // startedPayment is a shopper's view of a payment.
 type startedPayment struct {
-	PaymentNo ids.ID           `json:"payment_no"`
-	OrderNo   ids.ID           `json:"order_no"`
-	Provider  string           `json:"provider" example:"sandbox"`
-	Status    string           `json:"status" enum:"created,captured" doc:"captured only for an order that costs nothing"`
-	PayURL    string           `json:"pay_url,omitempty" doc:"Where the shopper pays"`
-	Amount    orderevent.Money `json:"amount"`
-	ExpiresAt string           `json:"expires_at" format:"date-time" doc:"The provider takes no money from then on"`
+	PaymentNo ids.ID            `json:"payment_no"`
+	OrderNo   ids.ID            `json:"order_no"`
+	Provider  string            `json:"provider" example:"sandbox"`
+	Method    provider.Method   `json:"method,omitempty" example:"page"`
+	Status    string            `json:"status" enum:"created,captured" doc:"captured only for an order that costs nothing"`
+	PayURL    string            `json:"pay_url,omitempty" doc:"Where to send the shopper's browser"`
+	QRCode    string            `json:"qr_code,omitempty" doc:"The text of the QR code that the shopper scans with the provider's app"`
+	JSAPI     map[string]string `json:"jsapi,omitempty" doc:"The parameters of the payment call inside the provider's app"`
+	Amount    orderevent.Money  `json:"amount"`
+	ExpiresAt string            `json:"expires_at" format:"date-time" doc:"The provider takes no money from then on"`
 }
 
 // start is POST orders/{no}/payments.
@@ -74,19 +85,28 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
 	}
-	name := s.first
-	if in.Body != nil && in.Body.Provider != "" {
-		name = in.Body.Provider
+	var by way
+	if in.Body != nil {
+		by = way{in.Body.Provider, in.Body.Method}
+	}
+	offers, err := s.offers(by)
+	if err != nil {
+		return nil, err
+	}
+	request := startRequest{no, by}
+	if len(offers) > 0 { // naming what the shop would choose is the same request
+		request.way = way{offers[0].Name, offers[0].Method}
 	}
 	// Starting a payment is idempotent anyway, since a repeated request returns the open one. The key adds that the
 	// answer stays the same even if that payment has ended meanwhile.
-	doc, err := idempotency.Around(ctx, s.deps.DB, s.deps.Log, in.Key, "payment.start", startRequest{no, name}, func(ctx context.Context) (startedPayment, error) {
-		p, err := s.begin(ctx, no, auth.From(ctx).UserID, name)
+	doc, err := idempotency.Around(ctx, s.deps.DB, s.deps.Log, in.Key, "payment.start", request, func(ctx context.Context) (startedPayment, error) {
+		p, err := s.begin(ctx, no, auth.From(ctx).UserID, by)
 		if err != nil {
 			return startedPayment{}, honest(err)
 		}
 		return startedPayment{
-			PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Status: p.Status, PayURL: p.PayUrl,
+			PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Method: p.Method, Status: p.Status,
+			PayURL: p.Handoff.URL, QRCode: p.Handoff.QR, JSAPI: p.Handoff.JSAPI,
 			Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency}, ExpiresAt: orderevent.Time(p.ExpiresAt),
 		}, nil
 	})
@@ -96,69 +116,107 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	return httpx.Answer(doc), nil
 }
 
+// offer is one way to pay that the shop has.
+type offer struct {
+	provider.Profile
+	provider.Method
+}
+
+// offers returns the shop's ways to pay that a shopper's choice leaves, the preferred
+// first.
+func (s *Service) offers(by way) ([]offer, error) {
+	var all []offer
+	for _, p := range s.deps.Providers {
+		profile := p.Profile()
+		if by.Provider != "" && by.Provider != profile.Name {
+			continue
+		}
+		if by.Method == "" {
+			all = append(all, offer{profile, profile.Methods[0]})
+		} else if slices.Contains(profile.Methods, by.Method) {
+			all = append(all, offer{profile, by.Method})
+		}
+	}
+	switch {
+	case len(all) > 0 || by == way{}:
+		return all, nil
+	case s.named[by.Provider] == nil && by.Provider != "":
+		return nil, fault.Plainf(fault.Invalid, "There is no payment provider %q here.", by.Provider)
+	default:
+		return nil, fault.Plainf(fault.Invalid, "There is no way %q to pay here.", by.Method)
+	}
+}
+
 // startAttempts bounds how often another open payment is closed first; each
 // time a concurrent request has to have been faster.
 const startAttempts = 3
 
 // begin returns the order's open payment at the provider, or opens one. It fails as
 // order's Missing says, with its ErrNotPayable or ErrClosing, with an invalid
-// provider, or with payment-unavailable, after at most callTimeout plus the time for
-// Postgres.
-func (s *Service) begin(ctx context.Context, no ids.ID, user int64, name string) (paymentdb.PaymentsPayment, error) {
-	prov, ok := s.named[name]
-	if !ok && (name != "" || len(s.named) > 0) {
-		return paymentdb.PaymentsPayment{}, fault.Plainf(fault.Invalid, "There is no payment provider %q here.", name)
-	}
-	var profile provider.Profile
-	if ok {
-		profile = prov.Profile()
+// provider or method, or with payment-unavailable, after at most callTimeout plus the
+// time for Postgres.
+func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (paymentdb.PaymentsPayment, error) {
+	offers, err := s.offers(by)
+	if err != nil {
+		return paymentdb.PaymentsPayment{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+bookTimeout)
 	defer cancel()
 	for range startAttempts {
-		p, title, err := s.open(ctx, no, user, profile)
+		p, title, err := s.open(ctx, no, user, offers)
 		if errors.Is(err, order.ErrNotFound) {
 			err = s.deps.Orders.Missing(ctx, no, user)
 		}
-		if err != nil || p.Status == statusCaptured || p.Provider == name && p.PayUrl != "" {
+		if err != nil || p.Status == statusCaptured {
 			return p, err
 		}
-		if p.Provider == name {
-			p.PayUrl, err = prov.Create(ctx, provider.Charge{
-				PaymentNo: p.PaymentNo, Title: title, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
-				NotifyURL: s.notifyURL(name), ReturnURL: s.returnURL(p.OrderNo),
-			})
-			switch {
-			case err == nil:
-				n, err := s.q.NotePayURL(ctx, paymentdb.NotePayURLParams{PayUrl: p.PayUrl, PaymentNo: p.PaymentNo, Bucket: p.Bucket})
-				if err != nil {
-					return p, fmt.Errorf("payment: note pay URL of %s: %w", p.PaymentNo, err)
-				}
-				if n == 1 {
-					return p, nil
-				}
-				// It ended while the provider created it. A provider that forgets closings
-				// of numbers it did not know now has an open payment.
-			case errors.Is(err, provider.ErrClosed):
-				// It has ended at the provider and our row has not been updated.
-			case errors.Is(err, provider.ErrRefused) && time.Until(p.ExpiresAt) < profile.MinWindow:
-				// The last moment to pay passed in transit; the order says so.
-			case errors.Is(err, provider.ErrRefused):
-				s.deps.Log.ErrorContext(ctx, "provider refuses a payment", "provider", name, "payment_no", p.PaymentNo, "error", err)
-				_, closeErr := s.closeOne(ctx, p) // if this fails, the payment expires
-				return p, errUnavailable.Because(errors.Join(err, closeErr))
-			default:
-				// The row stays open: the next request creates the same number again.
-				return p, errUnavailable.Because(err)
+		wanted := (by.Provider == "" || by.Provider == p.Provider) && (by.Method == "" || by.Method == p.Method)
+		if prov, here := s.named[p.Provider]; wanted && here {
+			if p.Handoff.Given() {
+				return p, nil
+			}
+			created, err := s.create(ctx, prov, &p, title)
+			if err != nil || created {
+				return p, err
 			}
 		}
-		// The shopper cannot pay this payment. It is closed at its provider before
-		// another one is opened; if it was paid, the order is now paid and says so.
+		// The shopper cannot or will not pay this payment. It is closed at its provider
+		// before another one is opened; if it was paid, the order is now paid and says so.
 		if _, err := s.closeOne(ctx, p); err != nil {
 			return p, errUnavailable.Because(err)
 		}
 	}
 	return paymentdb.PaymentsPayment{}, order.ErrClosing
+}
+
+// create opens a payment of ours at its provider and notes the handoff. created is
+// false if it can no longer be paid and has to be closed. On an error the shopper may
+// try again: the next request creates the same number.
+func (s *Service) create(ctx context.Context, prov provider.Provider, p *paymentdb.PaymentsPayment, title string) (created bool, err error) {
+	p.Handoff, err = prov.Create(ctx, provider.Charge{
+		PaymentNo: p.PaymentNo, Method: p.Method, Title: title, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
+		NotifyURL: s.notifyURL(p.Provider), ReturnURL: s.returnURL(p.OrderNo),
+	})
+	switch {
+	case err == nil:
+		// No row is noted if the payment ended while the provider created it. A provider that forgets closings of
+		// numbers it did not know now has an open payment.
+		n, err := s.q.NoteHandoff(ctx, paymentdb.NoteHandoffParams{Handoff: p.Handoff, PaymentNo: p.PaymentNo, Bucket: p.Bucket})
+		if err != nil {
+			return false, fmt.Errorf("payment: note the handoff of %s: %w", p.PaymentNo, err)
+		}
+		return n == 1, nil
+	case errors.Is(err, provider.ErrClosed):
+		return false, nil // it has ended at the provider and our row has not been updated
+	case errors.Is(err, provider.ErrRefused) && time.Until(p.ExpiresAt) < prov.Profile().MinWindow:
+		return false, nil // the last moment to pay passed in transit; the order says so
+	case errors.Is(err, provider.ErrRefused):
+		s.deps.Log.ErrorContext(ctx, "provider refuses a payment", "provider", p.Provider, "payment_no", p.PaymentNo, "error", err)
+		_, closeErr := s.closeOne(ctx, *p) // if this fails, the payment expires
+		return false, errUnavailable.Because(errors.Join(err, closeErr))
+	default:
+		return false, errUnavailable.Because(err)
+	}
 }
 
 // returnURL is where the shopper's browser goes after paying. It names the order: the
@@ -173,11 +231,11 @@ func (s *Service) returnURL(no ids.ID) string {
 // statusCaptured is a payment row's status once its money has moved.
 const statusCaptured = "captured"
 
-// open returns the order's open payment, at any provider, or writes a new one,
-// in one transaction that locks the order's row, so that neither a closing nor
-// another request can intervene. An order of zero amount is paid there, even if
-// profile is of no provider.
-func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provider.Profile) (p paymentdb.PaymentsPayment, title string, err error) {
+// open returns the order's open payment, at any provider, or writes a new one by the
+// first offer whose shortest window still fits, in one transaction that locks the
+// order's row, so that neither a closing nor another request can intervene. An order
+// of zero amount is paid there and needs no offer.
+func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offer) (p paymentdb.PaymentsPayment, title string, err error) {
 	var done settled
 	made := false
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -195,24 +253,8 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provi
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("payment: read open payment of %s: %w", no, err)
 		}
-		arg := paymentdb.StartPaymentParams{
-			Bucket: no.Bucket(), PaymentNo: ids.NewFor(user), OrderNo: no, UserID: user, Provider: profile.Name, Amount: o.Amount(), Currency: o.Currency,
-			ExpiresAt: o.PayDeadline, QueryAfterMs: s.cfg.QueryAfter.Milliseconds(), LeastWindowMs: profile.MinWindow.Milliseconds(),
-		}
-		switch {
-		case o.Amount() == 0:
-			arg.Provider, arg.LeastWindowMs = free, 0
-		case profile.Name == "":
-			return errNoWay
-		}
-		p, err = q.StartPayment(ctx, arg)
-		if errors.Is(err, pgx.ErrNoRows) {
-			// The provider's shortest window no longer fits before the deadline, and its
-			// expiry must never be later than ours.
-			return order.ErrNotPayable.With("order_status", o.Status)
-		}
-		if err != nil {
-			return fmt.Errorf("payment: start for %s: %w", no, err)
+		if p, err = s.openRow(ctx, q, no, o, offers); err != nil {
+			return err
 		}
 		made = true
 		if p.Provider == free {
@@ -230,4 +272,30 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, profile provi
 		s.announce(ctx, free, provider.Capture{PaymentNo: p.PaymentNo}, done)
 	}
 	return p, title, err
+}
+
+// openRow writes an order's payment by the first offer whose shortest window fits
+// before the deadline: a provider's expiry must never be later than ours.
+func (s *Service) openRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, o orderevent.Order, offers []offer) (paymentdb.PaymentsPayment, error) {
+	if o.Amount() == 0 {
+		offers = []offer{{Profile: provider.Profile{Name: free}}}
+	}
+	if len(offers) == 0 {
+		return paymentdb.PaymentsPayment{}, errNoWay
+	}
+	for _, by := range offers {
+		p, err := q.StartPayment(ctx, paymentdb.StartPaymentParams{
+			Bucket: no.Bucket(), PaymentNo: ids.NewFor(o.UserID), OrderNo: no, UserID: o.UserID, Provider: by.Name, Method: by.Method,
+			Amount: o.Amount(), Currency: o.Currency, ExpiresAt: o.PayDeadline,
+			QueryAfterMs: s.cfg.QueryAfter.Milliseconds(), LeastWindowMs: by.MinWindow.Milliseconds(),
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			err = fmt.Errorf("payment: start for %s: %w", no, err)
+		}
+		return p, err
+	}
+	return paymentdb.PaymentsPayment{}, order.ErrNotPayable.With("order_status", o.Status)
 }

@@ -1,9 +1,9 @@
-// Package provider is Stampede's interface to a company that moves money: the
-// sandbox bank today, WeChat Pay and Alipay by the same five calls and one kind
-// of message. An implementation speaks its company's protocol on one side and
-// these types on the other; it keeps no state and does not touch our database.
-// payment/providertest holds the conformance suite that each of them has to
-// pass.
+// Package provider is Stampede's interface to a company that moves money. An
+// implementation speaks its company's protocol on one side and these types on the
+// other. It keeps no state and does not touch our database: what a later call
+// needs of an earlier answer, such as the id of a checkout session, it returns as
+// Handoff.Ref and gets back as Payment.Ref. payment/providertest holds the
+// conformance suite that each of them has to pass.
 package provider
 
 import (
@@ -23,16 +23,18 @@ import (
 // except where a method documents a specific error.
 type Provider interface {
 	Profile() Profile
-	// Create opens a payment and returns where the shopper pays it. A repeated
-	// call for an open payment returns the same. ErrClosed: the number is
-	// closed or captured already; ErrRefused: it can never be created as asked.
-	Create(ctx context.Context, c Charge) (payURL string, err error)
+	// Create opens a payment and returns what the shopper needs to pay it. A
+	// repeated call for an open payment opens no second one: however many handoffs
+	// there are, they take money once. ErrClosed: the number is closed or captured
+	// already; ErrRefused: it can never be created as asked.
+	Create(ctx context.Context, c Charge) (Handoff, error)
 	// Query returns the state of a payment.
-	Query(ctx context.Context, paymentNo ids.ID) (Status, error)
-	// Close makes sure that a payment can no longer be paid and returns its state
-	// afterwards: Closed, or Captured if the money was faster. A number that the
-	// provider has never seen is Closed too.
-	Close(ctx context.Context, paymentNo ids.ID) (Status, error)
+	Query(ctx context.Context, p Payment) (Status, error)
+	// Close ends a payment and returns its state afterwards: Closed if it can no
+	// longer be paid, Captured if the money was faster, or Missing. Some providers
+	// first learn of a payment when the shopper opens its page; until then they have
+	// nothing to close, and take money until its expiry.
+	Close(ctx context.Context, p Payment) (Status, error)
 	// Refund requests a refund or, if the number was requested before, returns its
 	// state. ErrRefused: this refund can never be made.
 	Refund(ctx context.Context, r Return) (RefundStatus, error)
@@ -50,15 +52,41 @@ type Provider interface {
 type Profile struct {
 	Name     string // in routes, rows and metrics: lower case, "sandbox"
 	Merchant string // our number at the provider, compared with what each callback names
+	// Methods are the ways to pay that it offers here, at least one; the first is
+	// used when a shopper names none.
+	Methods []Method
 	// MinWindow is the shortest time between creating a payment and its expiry
 	// that the provider accepts; an activity with a shorter payment window
 	// cannot offer this provider.
 	MinWindow time.Duration
 }
 
+// Method is a way to pay, in the provider's own word: "native" and "jsapi" at
+// WeChat Pay, "page" and "wap" at Alipay. Lower case.
+type Method string
+
+// Payment names a payment to its provider.
+type Payment struct {
+	No  ids.ID
+	Ref string // Handoff.Ref of its creation; empty if that was never answered
+}
+
+// Handoff is what the shopper's device needs to pay. The method says which of URL,
+// QR and JSAPI is set.
+type Handoff struct {
+	Ref   string            `json:"ref,omitempty"`   // the provider's own name of the payment, if later calls need it
+	URL   string            `json:"url,omitempty"`   // where to send the browser
+	QR    string            `json:"qr,omitempty"`    // the text of a QR code for the shopper's phone
+	JSAPI map[string]string `json:"jsapi,omitempty"` // the parameters of the payment call inside the provider's app
+}
+
+// Given reports whether the provider has answered the creation.
+func (h Handoff) Given() bool { return h.URL != "" || h.QR != "" || len(h.JSAPI) > 0 }
+
 // Charge is a payment to be made.
 type Charge struct {
 	PaymentNo ids.ID
+	Method    Method // one of Profile.Methods
 	Title     string
 	Amount    int64 // minor units, above 0
 	Currency  string
@@ -104,7 +132,7 @@ type Capture struct {
 // Return is a refund to be made, of a whole capture or of a part of it.
 type Return struct {
 	RefundNo    ids.ID
-	PaymentNo   ids.ID
+	Payment     Payment
 	Transaction string // of the capture
 	Amount      int64  // minor units, above 0
 	Captured    int64  // the whole capture; some providers require both
@@ -123,8 +151,9 @@ const (
 	Failed // permanently: the money stays with us until an operator refunds it another way
 )
 
-// RefundStatus is a refund as the provider reports it. Transaction and At are
-// set if State is Succeeded.
+// RefundStatus is a refund as the provider reports it. At is set if State is
+// Succeeded, and Transaction too unless the provider gives refunds no number of its
+// own: RefundNo then names the movement.
 type RefundStatus struct {
 	State       RefundState
 	Merchant    string

@@ -1,9 +1,11 @@
 package providertest
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ type shop struct {
 	t        *testing.T
 	url      string
 	messages chan message
+	refs     sync.Map // of ids.ID to Handoff.Ref
 }
 
 // message is a callback that waits for its answer: the outcome of handling it.
@@ -76,10 +79,14 @@ func (s *shop) next() message {
 }
 
 // acknowledgeAll answers every further callback until the test ends.
-func (s *shop) acknowledgeAll() {
+func (s *shop) acknowledgeAll() { s.each(func(message) {}) }
+
+// each reads and acknowledges every further callback until the test ends.
+func (s *shop) each(read func(message)) {
 	for {
 		select {
 		case m := <-s.messages:
+			read(m)
 			m.answer <- nil
 		case <-s.t.Context().Done():
 			return
@@ -87,32 +94,68 @@ func (s *shop) acknowledgeAll() {
 	}
 }
 
-func (s *shop) charge(window time.Duration) provider.Charge {
+func (s *shop) charge() provider.Charge {
 	return provider.Charge{
-		PaymentNo: ids.NewFor(7), Title: "一分钱的 “mug”, with <angle> brackets & more", Amount: 1299, Currency: s.Currency,
-		ExpiresAt: time.Now().Add(window), NotifyURL: s.url,
+		PaymentNo: ids.NewFor(7), Method: s.Provider.Profile().Methods[0], Title: "一分钱的 “mug”, with <angle> brackets & more", Amount: 1299, Currency: s.Currency,
+		ExpiresAt: time.Now().Add(s.Provider.Profile().MinWindow + time.Minute), NotifyURL: s.url,
 	}
 }
 
 func (s *shop) refundOf(c provider.Charge, captured provider.Capture) provider.Return {
 	return provider.Return{
-		RefundNo: ids.NewFor(7), PaymentNo: c.PaymentNo, Transaction: captured.Transaction, Amount: c.Amount, Captured: captured.Amount,
+		RefundNo: ids.NewFor(7), Payment: s.known(c.PaymentNo), Transaction: captured.Transaction, Amount: c.Amount, Captured: captured.Amount,
 		Currency: c.Currency, Reason: "late", NotifyURL: s.url,
 	}
 }
 
-func (s *shop) create(c provider.Charge) string {
+// create opens a payment and keeps its reference, as the shop's row does.
+func (s *shop) create(c provider.Charge) provider.Handoff {
 	s.t.Helper()
-	url, err := s.Provider.Create(s.t.Context(), c)
-	if err != nil || url == "" {
-		s.t.Fatalf("create: %q, %v", url, err)
+	h, err := s.Provider.Create(s.t.Context(), c)
+	if err != nil || !h.Given() {
+		s.t.Fatalf("create: %+v, %v", h, err)
 	}
-	return url
+	s.refs.Store(c.PaymentNo, h.Ref)
+	return h
 }
 
-func (s *shop) pay(url string) {
+// open makes sure that the company knows the payment.
+func (s *shop) open(h provider.Handoff) {
 	s.t.Helper()
-	if err := s.Pay(url); err != nil {
+	if s.Open == nil {
+		return
+	}
+	if err := s.Open(h); err != nil {
+		s.t.Fatalf("open: %v", err)
+	}
+}
+
+// takesNoMore tries to create a number that has ended and to pay it: the company
+// refuses one or the other.
+func (s *shop) takesNoMore(c provider.Charge) {
+	s.t.Helper()
+	before := s.query(c.PaymentNo)
+	h, err := s.Provider.Create(s.t.Context(), c)
+	if err == nil {
+		_ = s.Pay(h)
+	} else if !errors.Is(err, provider.ErrClosed) {
+		s.t.Errorf("creating a number that has ended gave %v, want ErrClosed", err)
+	}
+	if after := s.query(c.PaymentNo); after != before {
+		s.t.Errorf("after another creation the payment is %+v, was %+v", after, before)
+	}
+}
+
+// known is a payment as the shop's row names it.
+func (s *shop) known(no ids.ID) provider.Payment {
+	ref, _ := s.refs.Load(no)
+	text, _ := ref.(string)
+	return provider.Payment{No: no, Ref: text}
+}
+
+func (s *shop) pay(h provider.Handoff) {
+	s.t.Helper()
+	if err := s.Pay(h); err != nil {
 		s.t.Fatalf("pay: %v", err)
 	}
 }
@@ -120,7 +163,7 @@ func (s *shop) pay(url string) {
 // query and close use Error, not Fatal: tests call them from goroutines.
 func (s *shop) query(no ids.ID) provider.Status {
 	s.t.Helper()
-	got, err := s.Provider.Query(s.t.Context(), no)
+	got, err := s.Provider.Query(s.t.Context(), s.known(no))
 	if err != nil {
 		s.t.Errorf("query: %v", err)
 	}
@@ -129,7 +172,7 @@ func (s *shop) query(no ids.ID) provider.Status {
 
 func (s *shop) close(no ids.ID) provider.Status {
 	s.t.Helper()
-	got, err := s.Provider.Close(s.t.Context(), no)
+	got, err := s.Provider.Close(s.t.Context(), s.known(no))
 	if err != nil {
 		s.t.Errorf("close: %v", err)
 	}
@@ -141,6 +184,14 @@ func (s *shop) isCaptureOf(got provider.Capture, c provider.Charge) {
 	if got.PaymentNo != c.PaymentNo || got.Amount != c.Amount || got.Currency != c.Currency || got.Transaction == "" ||
 		got.At.IsZero() || got.Merchant != s.Provider.Profile().Merchant {
 		s.t.Errorf("wrong capture: %+v, charged %+v", got, c)
+	}
+}
+
+func (s *shop) isRefundOf(got provider.RefundStatus, r provider.Return) {
+	s.t.Helper()
+	if got.State != provider.Succeeded || got.RefundNo != r.RefundNo || got.PaymentNo != r.Payment.No || got.Amount != r.Amount ||
+		got.Currency != r.Currency || got.Merchant != s.Provider.Profile().Merchant || got.At.IsZero() {
+		s.t.Errorf("wrong refund: %+v", got)
 	}
 }
 

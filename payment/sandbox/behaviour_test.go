@@ -36,11 +36,11 @@ func (w *bundle) charge(notifyURL string) provider.Charge {
 
 func (w *bundle) create(t *testing.T, c provider.Charge) string {
 	t.Helper()
-	url, err := w.client.Create(t.Context(), c)
+	h, err := w.client.Create(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return url
+	return h.URL
 }
 
 type callbackRow struct {
@@ -111,7 +111,7 @@ func TestBehaviours(t *testing.T) {
 					t.Errorf("callback is due %v after the capture", r.wait)
 				}
 			}
-			got, err := w.client.Query(t.Context(), c.PaymentNo)
+			got, err := w.client.Query(t.Context(), provider.Payment{No: c.PaymentNo})
 			if err != nil || got.State != provider.Captured || got.Capture.Amount != tt.truth {
 				t.Errorf("query: %+v, %v; want captured %d", got, err, tt.truth)
 			}
@@ -145,7 +145,7 @@ func TestRefundFailsOnRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := provider.Return{
-		RefundNo: ids.NewFor(7), PaymentNo: c.PaymentNo, Transaction: paid.Transaction, Amount: 100, Captured: 100, Currency: "CNY", NotifyURL: notifyURL,
+		RefundNo: ids.NewFor(7), Payment: provider.Payment{No: c.PaymentNo}, Transaction: paid.Transaction, Amount: 100, Captured: 100, Currency: "CNY", NotifyURL: notifyURL,
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		got, err := w.client.Refund(t.Context(), r)

@@ -82,9 +82,12 @@ func NewClient(cfg ClientConfig, clk clock.Clock) (*Client, error) {
 	return c, nil
 }
 
+// methodPage is the bank's only way to pay: its page in the shopper's browser.
+const methodPage provider.Method = "page"
+
 // Profile implements provider.Provider.
 func (c *Client) Profile() provider.Profile {
-	return provider.Profile{Name: c.cfg.Name, Merchant: c.cfg.Merchant, MinWindow: minWindow}
+	return provider.Profile{Name: c.cfg.Name, Merchant: c.cfg.Merchant, Methods: []provider.Method{methodPage}, MinWindow: minWindow}
 }
 
 // call makes the header fields of a request.
@@ -93,7 +96,7 @@ func (c *Client) call(op string) call {
 }
 
 // Create implements provider.Provider.
-func (c *Client) Create(ctx context.Context, ch provider.Charge) (string, error) {
+func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Handoff, error) {
 	head := c.call(opCreate)
 	var r paymentReply
 	err := c.exchange(ctx, "/v1/payments", head.Nonce, createCall{
@@ -101,18 +104,18 @@ func (c *Client) Create(ctx context.Context, ch provider.Charge) (string, error)
 		ExpiresAt: ch.ExpiresAt, NotifyURL: ch.NotifyURL, ReturnURL: ch.ReturnURL, Behaviour: c.cfg.Behaviour, DelaySeconds: c.cfg.DelaySeconds,
 	}, &r)
 	if err != nil {
-		return "", fmt.Errorf("sandbox: create: %w", err)
+		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", err)
 	}
 	if r.Nonce != head.Nonce || r.PaymentNo != ch.PaymentNo.String() {
-		return "", fmt.Errorf("sandbox: create: %w", errOtherReply)
+		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", errOtherReply)
 	}
 	switch r.Status {
 	case statusOpen:
-		return r.PayURL, nil
+		return provider.Handoff{URL: r.PayURL}, nil
 	case statusCaptured, statusClosed:
-		return "", fmt.Errorf("sandbox: create: %w", provider.ErrClosed)
+		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", provider.ErrClosed)
 	default:
-		return "", fmt.Errorf("sandbox: create: unknown status %q", r.Status)
+		return provider.Handoff{}, fmt.Errorf("sandbox: create: unknown status %q", r.Status)
 	}
 }
 
@@ -129,13 +132,13 @@ func shorten(title string) string {
 }
 
 // Query implements provider.Provider.
-func (c *Client) Query(ctx context.Context, paymentNo ids.ID) (provider.Status, error) {
-	return c.ask(ctx, opQuery, "/v1/payments/query", paymentNo)
+func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status, error) {
+	return c.ask(ctx, opQuery, "/v1/payments/query", p.No)
 }
 
 // Close implements provider.Provider.
-func (c *Client) Close(ctx context.Context, paymentNo ids.ID) (provider.Status, error) {
-	s, err := c.ask(ctx, opClose, "/v1/payments/close", paymentNo)
+func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status, error) {
+	s, err := c.ask(ctx, opClose, "/v1/payments/close", p.No)
 	if err == nil && s.State != provider.Closed && s.State != provider.Captured {
 		return provider.Status{}, fmt.Errorf("sandbox: close: the payment is still %s", s.State)
 	}
@@ -177,7 +180,7 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 	head := c.call(opRefund)
 	var r refundReply
 	err := c.exchange(ctx, "/v1/refunds", head.Nonce, refundCall{
-		call: head, RefundNo: ret.RefundNo.String(), PaymentNo: ret.PaymentNo.String(), Transaction: ret.Transaction,
+		call: head, RefundNo: ret.RefundNo.String(), PaymentNo: ret.Payment.No.String(), Transaction: ret.Transaction,
 		Amount: ret.Amount, Currency: ret.Currency, Reason: ret.Reason, NotifyURL: ret.NotifyURL,
 	}, &r)
 	if err != nil {
@@ -187,7 +190,7 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: %w", errOtherReply)
 	}
 	out := provider.RefundStatus{
-		Merchant: r.Merchant, RefundNo: ret.RefundNo, PaymentNo: ret.PaymentNo, Transaction: r.Transaction, Amount: r.Amount, Currency: r.Currency,
+		Merchant: r.Merchant, RefundNo: ret.RefundNo, PaymentNo: ret.Payment.No, Transaction: r.Transaction, Amount: r.Amount, Currency: r.Currency,
 	}
 	switch r.Status {
 	case statusProcessing:

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"stampede/payment/provider"
 )
 
 // browser follows no redirect and keeps no connection open.
@@ -113,7 +115,7 @@ func TestAPayURLIsASecret(t *testing.T) {
 			}
 		}
 	}
-	if _, err := w.client.Close(t.Context(), c.PaymentNo); err != nil {
+	if _, err := w.client.Close(t.Context(), provider.Payment{No: c.PaymentNo}); err != nil {
 		t.Fatal(err)
 	}
 	_, body, _ := w.browse(t, http.MethodGet, address, "en", nil)

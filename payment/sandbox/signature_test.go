@@ -158,7 +158,7 @@ func TestClientTrustsOnlyTheBank(t *testing.T) {
 			tt.sign(w.Header(), reply)
 			_, _ = w.Write(reply)
 		}))
-		if got, err := clientOf(t, srv.URL).Close(t.Context(), no); (err != nil) != tt.refuse {
+		if got, err := clientOf(t, srv.URL).Close(t.Context(), provider.Payment{No: no}); (err != nil) != tt.refuse {
 			t.Errorf("%s: the client accepted %+v, %v", tt.name, got, err)
 		}
 		srv.Close()
@@ -187,11 +187,11 @@ func TestClientRetriesThenBreaks(t *testing.T) {
 	t.Cleanup(srv.Close)
 	c := clientOf(t, srv.URL)
 	for range 5 {
-		if _, err := c.Query(t.Context(), ids.New()); err == nil {
+		if _, err := c.Query(t.Context(), provider.Payment{No: ids.New()}); err == nil {
 			t.Fatal("a dead bank answered")
 		}
 	}
-	if _, err := c.Query(t.Context(), ids.New()); !errors.Is(err, circuitbreaker.ErrOpen) {
+	if _, err := c.Query(t.Context(), provider.Payment{No: ids.New()}); !errors.Is(err, circuitbreaker.ErrOpen) {
 		t.Errorf("after %d failures: %v, want an open breaker", calls.Load(), err)
 	}
 	if calls.Load() != 4 { // three attempts of the first call, one of the second
@@ -206,11 +206,11 @@ func TestCanceledCallDoesNotOpenBreaker(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
-		if _, err := w.client.Query(gone, ids.New()); err == nil {
+		if _, err := w.client.Query(gone, provider.Payment{No: ids.New()}); err == nil {
 			t.Fatal("a canceled call succeeded")
 		}
 	}
-	if got, err := w.client.Query(t.Context(), ids.New()); err != nil || got.State != provider.Missing {
+	if got, err := w.client.Query(t.Context(), provider.Payment{No: ids.New()}); err != nil || got.State != provider.Missing {
 		t.Errorf("afterwards: %+v, %v", got, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"stampede/payment/provider"
 	"stampede/platform/base/ids"
 )
 
@@ -33,7 +34,8 @@ type PaymentsPayment struct {
 	Currency    string
 	Status      string
 	ProviderTxn string
-	PayUrl      string
+	Method      provider.Method
+	Handoff     provider.Handoff
 	ExpiresAt   time.Time
 	NextQuery   time.Time
 	Queries     int32

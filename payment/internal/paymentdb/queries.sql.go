@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"stampede/payment/provider"
 	"stampede/platform/base/ids"
 )
 
@@ -31,6 +32,37 @@ func (q *Queries) CapturePayment(ctx context.Context, arg CapturePaymentParams) 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const captureToRefund = `-- name: CaptureToRefund :one
+SELECT p.handoff, l.amount AS captured
+FROM payments.payments p JOIN payments.ledger l USING (payment_no)
+WHERE p.payment_no = $1 AND p.bucket = $2 AND l.provider = $3 AND l.kind = 'capture' AND l.provider_txn = $4
+`
+
+type CaptureToRefundParams struct {
+	PaymentNo  ids.ID
+	Bucket     int16
+	Provider   string
+	CaptureTxn string
+}
+
+type CaptureToRefundRow struct {
+	Handoff  provider.Handoff
+	Captured int64
+}
+
+// The capture that a refund belongs to: the provider's reference of its payment, and all that it took.
+func (q *Queries) CaptureToRefund(ctx context.Context, arg CaptureToRefundParams) (CaptureToRefundRow, error) {
+	row := q.db.QueryRow(ctx, captureToRefund,
+		arg.PaymentNo,
+		arg.Bucket,
+		arg.Provider,
+		arg.CaptureTxn,
+	)
+	var i CaptureToRefundRow
+	err := row.Scan(&i.Handoff, &i.Captured)
+	return i, err
 }
 
 const capturesNotPromisedBack = `-- name: CapturesNotPromisedBack :many
@@ -84,7 +116,7 @@ func (q *Queries) CapturesNotPromisedBack(ctx context.Context, arg CapturesNotPr
 
 const capturesThatDiffer = `-- name: CapturesThatDiffer :many
 SELECT coalesce(l.payment_no, p.payment_no)::uuid AS payment_no, (p.payment_no IS NULL)::boolean AS not_captured, (l.payment_no IS NULL)::boolean AS not_in_ledger
-FROM (SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, pay_url, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE status = 'captured') p
+FROM (SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE status = 'captured') p
 FULL JOIN (SELECT provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at FROM payments.ledger WHERE kind = 'capture') l ON l.payment_no = p.payment_no
 WHERE p.payment_no IS NULL OR l.payment_no IS NULL OR p.provider <> l.provider OR p.order_no <> l.order_no
 ORDER BY 1 LIMIT $1
@@ -126,7 +158,7 @@ SET queries = p.queries + 1,
 WHERE (p.bucket, p.payment_no) IN (
     SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= clock_timestamp()
     ORDER BY d.next_query LIMIT $3 FOR UPDATE SKIP LOCKED)
-RETURNING p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.pay_url, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, (p.expires_at <= clock_timestamp())::boolean AS expired
+RETURNING p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.method, p.handoff, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, (p.expires_at <= clock_timestamp())::boolean AS expired
 `
 
 type ClaimQueriesParams struct {
@@ -161,7 +193,8 @@ func (q *Queries) ClaimQueries(ctx context.Context, arg ClaimQueriesParams) ([]C
 			&i.PaymentsPayment.Currency,
 			&i.PaymentsPayment.Status,
 			&i.PaymentsPayment.ProviderTxn,
-			&i.PaymentsPayment.PayUrl,
+			&i.PaymentsPayment.Method,
+			&i.PaymentsPayment.Handoff,
 			&i.PaymentsPayment.ExpiresAt,
 			&i.PaymentsPayment.NextQuery,
 			&i.PaymentsPayment.Queries,
@@ -299,19 +332,19 @@ func (q *Queries) Movement(ctx context.Context, arg MovementParams) (PaymentsLed
 	return i, err
 }
 
-const notePayURL = `-- name: NotePayURL :execrows
-UPDATE payments.payments SET pay_url = $1, updated_at = clock_timestamp()
+const noteHandoff = `-- name: NoteHandoff :execrows
+UPDATE payments.payments SET handoff = $1, updated_at = clock_timestamp()
 WHERE payment_no = $2 AND bucket = $3 AND status = 'created'
 `
 
-type NotePayURLParams struct {
-	PayUrl    string
+type NoteHandoffParams struct {
+	Handoff   provider.Handoff
 	PaymentNo ids.ID
 	Bucket    int16
 }
 
-func (q *Queries) NotePayURL(ctx context.Context, arg NotePayURLParams) (int64, error) {
-	result, err := q.db.Exec(ctx, notePayURL, arg.PayUrl, arg.PaymentNo, arg.Bucket)
+func (q *Queries) NoteHandoff(ctx context.Context, arg NoteHandoffParams) (int64, error) {
+	result, err := q.db.Exec(ctx, noteHandoff, arg.Handoff, arg.PaymentNo, arg.Bucket)
 	if err != nil {
 		return 0, err
 	}
@@ -336,7 +369,7 @@ func (q *Queries) NoteRefundError(ctx context.Context, arg NoteRefundErrorParams
 
 const openPayment = `-- name: OpenPayment :one
 
-SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, pay_url, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = $1 AND bucket = $2 AND status = 'created'
+SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = $1 AND bucket = $2 AND status = 'created'
 `
 
 type OpenPaymentParams struct {
@@ -360,7 +393,8 @@ func (q *Queries) OpenPayment(ctx context.Context, arg OpenPaymentParams) (Payme
 		&i.Currency,
 		&i.Status,
 		&i.ProviderTxn,
-		&i.PayUrl,
+		&i.Method,
+		&i.Handoff,
 		&i.ExpiresAt,
 		&i.NextQuery,
 		&i.Queries,
@@ -372,7 +406,7 @@ func (q *Queries) OpenPayment(ctx context.Context, arg OpenPaymentParams) (Payme
 }
 
 const openPayments = `-- name: OpenPayments :many
-SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, pay_url, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = ANY($1::uuid[]) AND status = 'created' ORDER BY payment_no
+SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = ANY($1::uuid[]) AND status = 'created' ORDER BY payment_no
 `
 
 // The open payments of a set of orders, for closing.
@@ -395,7 +429,8 @@ func (q *Queries) OpenPayments(ctx context.Context, orderNos []ids.ID) ([]Paymen
 			&i.Currency,
 			&i.Status,
 			&i.ProviderTxn,
-			&i.PayUrl,
+			&i.Method,
+			&i.Handoff,
 			&i.ExpiresAt,
 			&i.NextQuery,
 			&i.Queries,
@@ -467,7 +502,7 @@ func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersT
 }
 
 const payment = `-- name: Payment :one
-SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, pay_url, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE payment_no = $1 AND bucket = $2
+SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE payment_no = $1 AND bucket = $2
 `
 
 type PaymentParams struct {
@@ -488,7 +523,8 @@ func (q *Queries) Payment(ctx context.Context, arg PaymentParams) (PaymentsPayme
 		&i.Currency,
 		&i.Status,
 		&i.ProviderTxn,
-		&i.PayUrl,
+		&i.Method,
+		&i.Handoff,
 		&i.ExpiresAt,
 		&i.NextQuery,
 		&i.Queries,
@@ -500,7 +536,7 @@ func (q *Queries) Payment(ctx context.Context, arg PaymentParams) (PaymentsPayme
 }
 
 const paymentsOfOrder = `-- name: PaymentsOfOrder :many
-SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, pay_url, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = $1 AND bucket = $2 ORDER BY payment_no
+SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = $1 AND bucket = $2 ORDER BY payment_no
 `
 
 type PaymentsOfOrderParams struct {
@@ -527,7 +563,8 @@ func (q *Queries) PaymentsOfOrder(ctx context.Context, arg PaymentsOfOrderParams
 			&i.Currency,
 			&i.Status,
 			&i.ProviderTxn,
-			&i.PayUrl,
+			&i.Method,
+			&i.Handoff,
 			&i.ExpiresAt,
 			&i.NextQuery,
 			&i.Queries,
@@ -790,11 +827,11 @@ func (q *Queries) RequestRefund(ctx context.Context, arg RequestRefundParams) (i
 }
 
 const startPayment = `-- name: StartPayment :one
-INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, amount, currency, status, expires_at, next_query)
-SELECT $1, $2, $3, $4, $5, $6, $7, 'created', $8::timestamptz,
-       clock_timestamp() + interval '1 millisecond' * $9::bigint
-WHERE $8::timestamptz > clock_timestamp() + interval '1 millisecond' * $10::bigint
-RETURNING bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, pay_url, expires_at, next_query, queries, version, created_at, updated_at
+INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, method, amount, currency, status, expires_at, next_query)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'created', $9::timestamptz,
+       clock_timestamp() + interval '1 millisecond' * $10::bigint
+WHERE $9::timestamptz > clock_timestamp() + interval '1 millisecond' * $11::bigint
+RETURNING bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at
 `
 
 type StartPaymentParams struct {
@@ -803,6 +840,7 @@ type StartPaymentParams struct {
 	OrderNo       ids.ID
 	UserID        int64
 	Provider      string
+	Method        provider.Method
 	Amount        int64
 	Currency      string
 	ExpiresAt     time.Time
@@ -818,6 +856,7 @@ func (q *Queries) StartPayment(ctx context.Context, arg StartPaymentParams) (Pay
 		arg.OrderNo,
 		arg.UserID,
 		arg.Provider,
+		arg.Method,
 		arg.Amount,
 		arg.Currency,
 		arg.ExpiresAt,
@@ -835,7 +874,8 @@ func (q *Queries) StartPayment(ctx context.Context, arg StartPaymentParams) (Pay
 		&i.Currency,
 		&i.Status,
 		&i.ProviderTxn,
-		&i.PayUrl,
+		&i.Method,
+		&i.Handoff,
 		&i.ExpiresAt,
 		&i.NextQuery,
 		&i.Queries,
