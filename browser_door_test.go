@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/redis/go-redis/v9"
 
@@ -130,10 +131,17 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 		until(`document.querySelector("#note")?.textContent.includes("only shoppers with a reservation") && document.querySelector("#buy").disabled`))
 }
 
-// slideTo moves the tile's left edge and submits the position.
+// slideTo drags the tile's left edge, slowly at first, and submits the position.
 func slideTo(x int) chromedp.Action {
-	return chromedp.Evaluate(`{ const s = document.querySelector("dialog.slide input"); s.value = `+strconv.Itoa(x%236)+`; s.dispatchEvent(new Event("input"));
-		document.querySelector('dialog.slide button[value="ok"]').click() }`, nil)
+	return chromedp.Evaluate(`(async () => {
+		const s = document.querySelector("dialog.slide input");
+		for (let i = 1; i <= 10; i++) {
+			await new Promise((next) => setTimeout(next, 50));
+			s.value = Math.round(`+strconv.Itoa(x%236)+` * i * i / 100);
+			s.dispatchEvent(new Event("input"));
+		}
+		document.querySelector('dialog.slide button[value="ok"]').click();
+	})()`, nil, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) })
 }
 
 // tileAnswer returns the correct position for the only open slide, as stored by

@@ -7,7 +7,7 @@ type Challenge struct {
 	ExpiresAt string `json:"expires_at,omitempty" format:"date-time" doc:"When the challenge expires, by server time"`
 
 	Difficulty int             `json:"difficulty,omitempty" minimum:"8" maximum:"26" doc:"pow: find a whole number n, 0 to 2^53-1 in decimal digits without leading zeros, so that SHA-256 of \"<challenge>.<n>\" begins with that many zero bits; send \"Human-Check: pow:<challenge>.<n>\"" example:"18"`
-	Slide      *SlidePicture   `json:"slide,omitempty" doc:"slide: let the shopper drag the tile to its gap; send \"Human-Check: slide:<challenge>.<x>\" with the tile's left edge in pixels of the background"`
+	Slide      *SlidePicture   `json:"slide,omitempty" doc:"slide: let the shopper drag the tile to its gap; send \"Human-Check: slide:<challenge>.<x>.<drag>\" with the tile's left edge in pixels of the background and how the shopper moved it there: 5 to 128 pairs \"<milliseconds since the first move>,<left edge>\", separated by semicolons, the last one with x. One that took under 200 ms or was exactly linear fails"`
 	Verifier   *VerifierWidget `json:"verifier,omitempty" doc:"verifier: run the provider's widget; send \"Human-Check: verifier:<token>\""`
 }
 

@@ -1,11 +1,13 @@
 package humancheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"stampede/platform/base/fault"
 )
@@ -62,18 +64,32 @@ func (s *Service) checkWork(ctx context.Context, kind Kind, sub Subject, sol sol
 	return s.verdict(err, kind, Pow, sub)
 }
 
-// checkSlide compares the tile's position with the answer. It deletes the answer as
-// it reads it, so there is one attempt.
+// checkSlide compares the tile's position with the answer, and the drag with what
+// people do. It deletes the answer as it reads it, so there is one attempt. Each
+// recent failure of the subject narrows the tolerance by a pixel.
 func (s *Service) checkSlide(ctx context.Context, sub Subject, sol solution) error {
 	t, err := s.read(sol.ticket, formSlide, sub)
 	if err == nil {
-		var answer int
-		answer, err = s.answer(ctx, &t)
-		if off := int64(sol.number) - int64(answer); err == nil && max(off, -off) > int64(s.cfg.Tolerance) {
+		var answer, failures int
+		answer, failures, err = s.answer(ctx, &t, sub)
+		off := int64(sol.number) - int64(answer)
+		switch {
+		case err != nil:
+		case !sol.drag.byHand(sol.number, s.deps.Clock.Now().Sub(time.UnixMilli(t.issued))):
+			err = errDrag
+		case max(off, -off) > int64(s.tolerance(failures)):
 			err = errWrong
+		}
+		if errors.Is(err, errDrag) || errors.Is(err, errWrong) {
+			err = cmp.Or(s.countFailure(ctx, sub), err)
 		}
 	}
 	return s.verdict(err, Slide, Slide, sub)
+}
+
+// tolerance is how far off the tile may be after so many recent failures.
+func (s *Service) tolerance(failures int) int {
+	return max(s.cfg.Tolerance-failures, min(s.cfg.Tolerance, leastTolerance))
 }
 
 // read opens a ticket and refuses one of another form or an expired one.

@@ -55,6 +55,8 @@ const (
 	// challengeLifetime is how long a challenge may be solved: enough for an
 	// unlucky, slow phone.
 	challengeLifetime = 2 * time.Minute
+	// leastTolerance is what a careful finger manages on a phone, in pixels.
+	leastTolerance = 2
 	// picturesAhead is the stock of pictures, about 20 KiB each: one second of
 	// drawing.
 	picturesAhead = 64
@@ -67,7 +69,7 @@ type Config struct {
 	// minutes of a whole core for a thousand tickets.
 	Difficulty int
 	// Tolerance is how far off a slide's tile may be, in pixels of a picture 300
-	// pixels wide.
+	// pixels wide, for a subject without recent failures.
 	Tolerance int
 	// Pictures is picturesAhead except in tests.
 	Pictures int

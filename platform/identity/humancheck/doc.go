@@ -7,9 +7,10 @@
 // A client gets a Challenge, solves it and sends the solution in the header
 // Human-Check with the request that requires it:
 //
-//	pow:<challenge>.<nonce>   proof of work: SHA-256 of what follows "pow:" begins with `difficulty` zero bits
-//	slide:<challenge>.<x>     slide captcha: where the tile's left edge belongs, in pixels of the picture
-//	verifier:<token>          the token that the verifier's widget gave to the page
+//	pow:<challenge>.<nonce>       proof of work: SHA-256 of what follows "pow:" begins with `difficulty` zero bits
+//	slide:<challenge>.<x>.<drag>  slide captcha: where the tile's left edge belongs, in pixels of the picture,
+//	                              and how it moved there: <ms>,<x>;<ms>,<x>;…
+//	verifier:<token>              the token that the verifier's widget gave to the page
 //
 // A challenge is a ticket: its purpose, subject and expiry, signed with a separate
 // key that is derived from the process's signing key. Issuing a proof of work or a
@@ -25,6 +26,10 @@
 //   - A solution is valid for its subject only: user, item and purpose, and before a
 //     login the client's address (an IPv6 address counts as its /64). A logged-in
 //     user's address is not part of it, because phones change theirs.
+//   - A slide fails, whatever its x, if no person can have moved the tile that way:
+//     faster than 200 ms or than the time since its challenge, exactly linear, or
+//     without a drag. Each failure of a user or an address narrows the tolerance for
+//     ten minutes by a pixel, down to two.
 //   - A check that cannot be made fails: without Redis, and without the verifier
 //     under the rule "refuse", the answer is 503. Under the rule "pow" a proof of
 //     work replaces the verifier. Its ticket says so and is issued only when the
@@ -48,5 +53,4 @@
 // of a core while pictures are in stock, and one full core when shoppers wait: about
 // 60 pictures a second. That is the limit of this kind; for a large crowd use the
 // proof of work.
-// the proof of work.
 package humancheck

@@ -31,5 +31,6 @@ var (
 	errLate      = errors.New("late")      // expired
 	errWeak      = errors.New("weak")      // fewer zero bits than the challenge requires
 	errUsed      = errors.New("used")      // was sent before
+	errDrag      = errors.New("drag")      // a slide whose tile no person can have moved that way
 	errWrong     = errors.New("wrong")     // wrong tile position, or the verifier said no
 )

@@ -10,7 +10,7 @@ import (
 // was required because the verifier is down).
 var results = []string{
 	"passed", "required", "unavailable", "stood-in",
-	errMalformed.Error(), errForged.Error(), errForeign.Error(), errLate.Error(), errWeak.Error(), errUsed.Error(), errWrong.Error(),
+	errMalformed.Error(), errForged.Error(), errForeign.Error(), errLate.Error(), errWeak.Error(), errUsed.Error(), errDrag.Error(), errWrong.Error(),
 }
 
 type metrics struct {

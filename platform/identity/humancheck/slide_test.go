@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"fmt"
 	"image"
 	_ "image/jpeg" // decodes the pictures
 	_ "image/png"
@@ -26,10 +27,19 @@ func (b *bundle) slideAt(sub Subject, answer int) (ticket string) {
 	if err := b.keep(b.t.Context(), &t, answer); err != nil {
 		b.t.Fatal(err)
 	}
+	b.clock.advance(3 * time.Second)
 	return b.keys.sign(t, sub)
 }
 
-func slid(ticket string, x int) string { return "slide:" + ticket + "." + strconv.Itoa(x) }
+// slid solves a slide with a drag as people make them: slow, fast, slow.
+func slid(ticket string, x int) string {
+	moves := make([]string, 20)
+	for i := range moves {
+		part := float64(i) / float64(len(moves)-1)
+		moves[i] = fmt.Sprintf("%d,%.0f", 40*i, float64(x)*part*part*(3-2*part))
+	}
+	return "slide:" + ticket + "." + strconv.Itoa(x) + "." + strings.Join(moves, ";")
+}
 
 func TestSlides(t *testing.T) {
 	t.Parallel()
@@ -45,7 +55,7 @@ func TestSlides(t *testing.T) {
 		"at the tolerance, before": {off: -4, want: "ok"},
 		"beyond":                   {off: 5, want: "human-check-failed wrong"},
 		"before":                   {off: -5, want: "human-check-failed wrong"},
-		"far beyond":               {off: maxNumber - 130, want: "human-check-failed wrong"},
+		"far beyond":               {off: 30_000, want: "human-check-failed wrong"},
 		"late":                     {late: 3 * time.Minute, want: "human-check-failed late"},
 		"another user":             {sub: rush(8, 42), want: "human-check-failed foreign"},
 		"another item":             {sub: rush(7, 43), want: "human-check-failed foreign"},
@@ -95,6 +105,69 @@ func TestASlideHasOneTry(t *testing.T) {
 	}
 }
 
+// TestDrags: a slide is refused when its tile cannot have been dragged by a person,
+// and answers that are sent again later show that this costs the one try.
+func TestDrags(t *testing.T) {
+	t.Parallel()
+	sub, b := rush(7, 42), setup(t)
+	for name, c := range map[string]struct{ drag, want string }{
+		"none":            {"", "drag"},
+		"empty":           {".", "malformed"},
+		"no pairs":        {".1;2;3", "malformed"},
+		"back in time":    {".0,1;200,4;100,9;400,60;500,130", "malformed"},
+		"negative":        {".0,-1;200,4;300,9;400,60;500,130", "malformed"},
+		"too long":        {"." + strings.Repeat("0,1;", maxMoves) + "500,130", "malformed"},
+		"four moves":      {".0,1;200,4;400,60;500,130", "drag"},
+		"in 100 ms":       {".0,1;20,4;40,9;60,60;100,130", "drag"},
+		"linear":          {".0,10;100,40;200,70;300,100;400,130", "drag"},
+		"to another x":    {".0,1;200,4;300,9;400,60;500,129", "drag"},
+		"before it began": {".0,1;200,4;300,9;400,60;3500,130", "drag"},
+		"by hand":         {".0,1;200,4;300,9;400,60;500,130", "ok"},
+		"with the keys":   {".0,12;500,13;533,14;566,15;600,16;640,130", "ok"},
+	} {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one clock and one record
+			b.redis.FlushDB(t.Context())
+			ticket := b.slideAt(sub, 130)
+			got := strings.TrimPrefix(outcome(b.check(Slide, sub, "slide:"+ticket+".130"+c.drag)), "human-check-failed ")
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			if c.want == "drag" {
+				if got := outcome(b.check(Slide, sub, slid(ticket, 130))); got != "human-check-failed used" {
+					t.Errorf("and then %s", got)
+				}
+			}
+		})
+	}
+}
+
+// TestFailuresNarrowTheTolerance of a user, for a while and not below what people
+// manage; other users and addresses keep theirs.
+func TestFailuresNarrowTheTolerance(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	off := func(sub Subject, off int) string {
+		return outcome(b.check(Slide, sub, slid(b.slideAt(sub, 130), 130+off)))
+	}
+	sub := rush(7, 42)
+	for i, want := range []struct{ off, beyond int }{{4, 5}, {3, 4}, {2, 3}, {2, 3}} {
+		if got := off(sub, want.off); got != "ok" {
+			t.Errorf("%d off after %d failures: %s", want.off, i, got)
+		}
+		if got := off(sub, want.beyond); got != "human-check-failed wrong" {
+			t.Errorf("%d off after %d failures: %s", want.beyond, i, got)
+		}
+	}
+	for _, other := range []Subject{rush(8, 42), guest(PurposeLogin, "203.0.113.7")} {
+		if got := off(other, 4); got != "ok" {
+			t.Errorf("%+v: %s", other, got)
+		}
+	}
+	if left := b.redis.TTL(t.Context(), failedKey(sub)).Val(); left <= 0 || left > failuresKept {
+		t.Errorf("the failures are kept for %s", left)
+	}
+}
+
 // TestPictures draws some and checks them as a client would.
 func TestPictures(t *testing.T) {
 	t.Parallel()
@@ -127,6 +200,7 @@ func TestPictures(t *testing.T) {
 		if err != nil || x <= p.TileX+p.TileWidth/2 || x > p.Width-p.TileWidth {
 			t.Errorf("the tile starts at %d, its gap is at %q of %d", p.TileX, text, p.Width)
 		}
+		b.clock.advance(3 * time.Second)
 		if got := outcome(b.check(Slide, sub, slid(c.Challenge, x))); got != "ok" {
 			t.Errorf("the right answer: %s", got)
 		}

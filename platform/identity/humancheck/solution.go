@@ -10,6 +10,7 @@ type solution struct {
 	kind   Kind
 	ticket string // for pow and slide
 	number uint64 // the nonce, or the tile's position
+	drag   drag   // for slide; nil if it was left out
 	whole  string // what was hashed; the token of a verifier
 }
 
@@ -42,6 +43,15 @@ func parse(text string) (solution, error) {
 			return solution{}, errMalformed
 		}
 		sol.ticket = ticket
+		if sol.kind == Slide {
+			var moves string
+			var has bool
+			if number, moves, has = strings.Cut(number, "."); has {
+				if sol.drag, ok = parseDrag(moves); !ok {
+					return solution{}, errMalformed
+				}
+			}
+		}
 		if sol.number, ok = parseNumber(number); !ok {
 			return solution{}, errMalformed
 		}

@@ -5,23 +5,29 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/edge/ratelimit"
 )
 
 // What is kept in Redis, each under its own key, so that it may lie in any slot:
 //
 //	human:used:<id>    a used ticket; kept until it could no longer be used anyway
 //	human:slide:<id>   where the tile of a slide belongs; deleted by the first read
+//	human:failed:<of>  how often a user, or an address before a login, failed a slide
 const (
-	usedPrefix  = "human:used:"
-	slidePrefix = "human:slide:"
+	usedPrefix   = "human:used:"
+	slidePrefix  = "human:slide:"
+	failedPrefix = "human:failed:"
 )
 
+// failuresKept is how long a failure counts, from the first one on.
+const failuresKept = 10 * time.Minute
+
 // RedisKeys are the prefixes of the package's keys.
-var RedisKeys = []string{usedPrefix, slidePrefix}
+var RedisKeys = []string{usedPrefix, slidePrefix, failedPrefix}
 
 const (
 	// storeTimeout bounds a call: Redis answers in a millisecond, and for a shopper
@@ -64,20 +70,45 @@ func (s *Service) keep(ctx context.Context, t *ticket, answer int) error {
 	return nil
 }
 
-// answer reads and deletes a slide's answer; errUsed if it was read before.
-func (s *Service) answer(ctx context.Context, t *ticket) (int, error) {
+// answer reads and deletes a slide's answer, and reads how often its subject failed
+// lately; errUsed if it was read before.
+func (s *Service) answer(ctx context.Context, t *ticket, sub Subject) (answer, failures int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	text, err := s.deps.Redis.GetDel(ctx, ticketKeyOf(slidePrefix, t)).Result()
+	pipe := s.deps.Redis.Pipeline()
+	stored, failed := pipe.GetDel(ctx, ticketKeyOf(slidePrefix, t)), pipe.Get(ctx, failedKey(sub))
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return 0, 0, fmt.Errorf("%w: take a slide's answer: %w", errStore, err)
+	}
+	answer, err = stored.Int()
 	if errors.Is(err, redis.Nil) {
-		return 0, errUsed
+		return 0, 0, errUsed
+	}
+	if err == nil && !errors.Is(failed.Err(), redis.Nil) {
+		failures, err = failed.Int()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%w: take a slide's answer: %w", errStore, err)
+		return 0, 0, fmt.Errorf("%w: take a slide's answer: %w", errStore, err)
 	}
-	answer, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, fmt.Errorf("%w: a slide's answer is not a number: %w", errStore, err)
+	return answer, failures, nil
+}
+
+func failedKey(sub Subject) string {
+	if sub.User != 0 {
+		return failedPrefix + ratelimit.UserKey(sub.User)
 	}
-	return answer, nil
+	return failedPrefix + sub.address()
+}
+
+// countFailure adds one to the failures of a subject.
+func (s *Service) countFailure(ctx context.Context, sub Subject) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout) // count even if the client hangs up
+	defer cancel()
+	key, pipe := failedKey(sub), s.deps.Redis.Pipeline()
+	pipe.Incr(ctx, key)
+	pipe.ExpireNX(ctx, key, failuresKept)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("%w: count a failed slide: %w", errStore, err)
+	}
+	return nil
 }

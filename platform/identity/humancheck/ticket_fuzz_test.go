@@ -19,6 +19,7 @@ func FuzzSolution(f *testing.F) {
 	f.Add("pow:" + good + ".9007199254740992")
 	f.Add("slide:" + good + ".120")
 	f.Add("slide:" + good + ".-1")
+	f.Add("slide:" + good + ".120.0,12;40,60;90,120")
 	f.Add("verifier:0.abc-DEF_ghi")
 	f.Add("pow:" + strings.Repeat("A", ticketTextBytes) + ".1")
 	f.Add("pow:" + good[:40] + "\n\n" + good[42:] + ".1")

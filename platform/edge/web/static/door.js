@@ -18,9 +18,9 @@ async function prove(challenge, say) {
       say(t("checking"));
       return solve(challenge);
     case "slide": {
-      const x = await askSlide(challenge.slide);
-      if (x === undefined) throw Object.assign(new Error(t("checkCanceled")), { code: "check-canceled" });
-      return `slide:${challenge.challenge}.${x}`;
+      const answer = await askSlide(challenge.slide);
+      if (answer === undefined) throw Object.assign(new Error(t("checkCanceled")), { code: "check-canceled" });
+      return `slide:${challenge.challenge}.${answer}`;
     }
     default: // its widget would be a third party's script
       throw Object.assign(new Error(t("checkElsewhere")), { code: "check-elsewhere" });

@@ -3,8 +3,8 @@
 import { el } from "./dom.js";
 import { t } from "./words.js";
 
-// askSlide shows a picture and returns the tile's left edge in its pixels;
-// undefined when the shopper gave up.
+// askSlide shows a picture and returns the tile's left edge in its pixels and how it
+// moved there, "<x>.<ms>,<x>;<ms>,<x>;…"; undefined when the shopper gave up.
 export function askSlide({ background, tile, width, height, tile_x, tile_y, tile_width }) {
   const piece = el("img", { src: tile, alt: "", className: "tile", draggable: false });
   const track = el("input", { type: "range", min: 0, max: width - tile_width, value: tile_x, autofocus: true, attrs: { "aria-label": t("slideHint") } });
@@ -20,9 +20,13 @@ export function askSlide({ background, tile, width, height, tile_x, tile_y, tile
   const picture = piece.parentElement;
   picture.style.cssText = `width:${width}px;height:${height}px`;
   piece.style.top = `${tile_y}px`;
-  const place = () => { piece.style.left = `${track.value}px`; };
+  const moves = []; // when, and where to
+  const place = () => {
+    piece.style.left = `${track.value}px`;
+    moves.push([performance.now(), track.value]);
+  };
   track.oninput = place;
-  place();
+  piece.style.left = `${track.value}px`;
   piece.onpointerdown = (e) => {
     e.preventDefault();
     const from = Number(track.value) - e.clientX;
@@ -35,7 +39,17 @@ export function askSlide({ background, tile, width, height, tile_x, tile_y, tile
   return new Promise((done) => {
     dialog.onclose = () => {
       dialog.remove();
-      done(dialog.returnValue === "ok" ? Number(track.value) : undefined);
+      done(dialog.returnValue === "ok" ? `${track.value}.${drag(moves)}` : undefined);
     };
   });
+}
+
+// mostMoves is how many moves are sent; the server accepts 128.
+const mostMoves = 100;
+
+// drag writes moves as the header carries them, evenly thinned.
+function drag(moves) {
+  const step = Math.ceil(moves.length / mostMoves);
+  return moves.filter((_, i) => i % step === 0 || i === moves.length - 1)
+    .map(([at, x]) => `${Math.round(at - moves[0][0])},${x}`).join(";");
 }
