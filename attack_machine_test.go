@@ -49,19 +49,38 @@ func TestAttackBehindHTTPS(t *testing.T) {
 
 	t.Run("headers", func(t *testing.T) {
 		t.Parallel()
-		for _, path := range []string{"/", "/docs", "/api/v1/sessions", "/api/v1/nowhere", "/static/style.css"} {
-			_, header, _ := exchange(t, http.MethodGet, in.url+path, "", "")
-			if got := header.Get("Strict-Transport-Security"); !strings.HasPrefix(got, "max-age=") {
-				t.Errorf("%s: HSTS is %q", path, got)
+		names := []string{"Strict-Transport-Security", "Cross-Origin-Opener-Policy", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options"}
+		_, page, _ := exchange(t, http.MethodGet, in.url+"/", "", "")
+		for name, want := range map[string]string{names[0]: "max-age=", names[1]: "same-origin", names[2]: "default-src 'self';"} {
+			if got := page.Get(name); !strings.HasPrefix(got, want) {
+				t.Errorf("%s is %q, want %s", name, got, want)
 			}
-			if got := header.Get("Cross-Origin-Opener-Policy"); got != "same-origin" {
-				t.Errorf("%s: COOP is %q", path, got)
+		}
+		for _, want := range []string{"form-action 'self'", "base-uri 'none'", "object-src 'none'", "frame-ancestors 'none'"} {
+			if policy := page.Get(names[2]); !strings.Contains(policy, want) {
+				t.Errorf("the policy %q lacks %s", policy, want)
 			}
-			policy := header.Get("Content-Security-Policy")
-			for _, want := range []string{"default-src 'self'", "form-action 'self'", "base-uri 'none'", "object-src 'none'", "frame-ancestors 'none'"} {
-				if !strings.Contains(policy, want) {
-					t.Errorf("%s: the policy %q lacks %s", path, policy, want)
+		}
+		for _, route := range []string{
+			"GET /static/style.css", "GET /docs", "GET /api/v1/sessions", "POST /api/v1/auth/login", "GET /api/v1/orders", "GET /api/v1/admin/alarms",
+			"GET /api/v1/ws", "POST /api/v1/payments/sandbox/notify", "POST /api/v1/rush/garbage", "POST /api/v1/rush/gar%2Fbage",
+			"GET /api/v1/rush/garbage", "GET /api/v1/nowhere", "HEAD /",
+		} {
+			method, path, _ := strings.Cut(route, " ")
+			status, header, _ := exchange(t, method, in.url+path, "", "")
+			for _, name := range names {
+				if got, want := header.Get(name), page.Get(name); got != want {
+					t.Errorf("%s, answered %d: %s is %q, want %q", route, status, name, got, want)
 				}
+			}
+		}
+	})
+	t.Run("a path that is none", func(t *testing.T) {
+		t.Parallel()
+		for _, id := range []string{"", `a"b\`} {
+			a := ask(t, http.DefaultClient, http.MethodPost, in.url+"/api/v1/rush/garbage", "", "", "X-Request-Id", id)
+			if got := a.header.Get("X-Request-Id"); got == "" || id != "" && got != id || a.doc["request_id"] != got || a.doc["code"] != "bad-path" {
+				t.Errorf("the request %q has the id %q in %v", id, got, a.doc)
 			}
 		}
 	})

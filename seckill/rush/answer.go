@@ -185,6 +185,17 @@ func writeBody(w http.ResponseWriter, status int, contentType []string, fill fun
 	_, _ = w.Write(buf.Bytes()) // as above
 }
 
+// writeBadPath refuses a request that no order number identifies.
+func writeBadPath(w http.ResponseWriter, lang httpx.Language, requestID string) {
+	r := &ready[outBadPath]
+	writeBody(w, r.status, problemType, func(b []byte) []byte {
+		b = append(b, `{"request_id":`...)
+		b = strconv.AppendQuote(b, requestID) // of printable ASCII, so it is JSON too
+		b = append(b, ',')
+		return append(b, r.body[lang][1:]...)
+	})
+}
+
 // writeAlreadyBought refuses with the number under which the user holds units.
 func writeAlreadyBought(w http.ResponseWriter, lang httpx.Language, other ids.ID) {
 	r := &ready[outAlreadyBought]

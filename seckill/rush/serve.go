@@ -33,7 +33,7 @@ func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path, _ := strings.CutPrefix(req.URL.Path, rushPrefix)
 	if r.keys.verify(path, &t) != nil {
 		r.metrics.count(0, false, outBadPath)
-		refuse(w, lang, outBadPath, 0)
+		writeBadPath(w, lang, httpx.SetRequestID(w, req))
 		return
 	}
 	now := r.clock.Now()

@@ -11,7 +11,7 @@ import (
 func TestDirectIsTheOneRoute(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
-	rt.Direct(http.MethodPost, "/rush/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	rt.Direct(http.MethodPost, "/rush/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
 	for _, tt := range []struct {
 		method, target string
 		want           int

@@ -30,7 +30,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	})
-	rt.Direct(http.MethodPost, "/api/v1/rush/", http.NotFoundHandler())
+	rt.Direct(http.MethodPost, "/api/v1/rush/", http.NotFound)
 	if err := rt.ServeDocs(); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ const maxRequestIDBytes = 64
 func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			req := request{id: requestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header()}
+			req := request{id: SetRequestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header()}
 			ctx := r.Context()
 			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 			if strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
@@ -72,9 +72,9 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 	}
 }
 
-// requestID returns the id that the request carries, or a new one, and writes it to
-// the answer.
-func requestID(w http.ResponseWriter, r *http.Request) string {
+// SetRequestID returns the id that the request carries, of printable ASCII, or a new
+// one, and writes it to the answer. Only routes without middleware call it.
+func SetRequestID(w http.ResponseWriter, r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > maxRequestIDBytes || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		id = ids.New().String()

@@ -30,7 +30,8 @@ type Problem struct { //nolint:errname // RFC 9457's term
 	Code   string `json:"code" doc:"Stable, machine-readable" example:"not-found"`
 	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
 	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"The invalid fields, at most 20"`
-	// RequestID is empty on the rush, whose requests have no id.
+	// RequestID is empty on the rush, which its order number identifies, except for
+	// requests without a valid path.
 	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to quote to the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
 
 	extension map[string]any

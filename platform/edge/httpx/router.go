@@ -134,7 +134,7 @@ var errMethod = fault.New(fault.BadRequest, "method-not-allowed", fault.Titles{"
 // writeNamed is WriteProblemStatus for paths without a route, whose requests pass no
 // middleware that sets their id.
 func writeNamed(w http.ResponseWriter, r *http.Request, status int, err error) {
-	ctx := context.WithValue(r.Context(), requestKey{}, request{id: requestID(w, r)})
+	ctx := context.WithValue(r.Context(), requestKey{}, request{id: SetRequestID(w, r)})
 	WriteProblemStatus(w, r.WithContext(ctx), status, err)
 }
 
@@ -172,7 +172,7 @@ func methodsOf(mux *chi.Mux, r *http.Request) []string {
 // direct is the only route that is found without the router.
 type direct struct {
 	method, prefix string
-	handler        http.Handler
+	handler        http.HandlerFunc
 	limits         []Limit // which the handler enforces
 }
 
@@ -180,8 +180,9 @@ type direct struct {
 // the route would cost a tenth of a refusal. prefix is the path up to its last
 // segment, which the handler parses itself; limits are for the document, the handler
 // enforces them. There is one such route; call Direct before serving.
-func (rt *Router) Direct(method, prefix string, h http.Handler, limits ...Limit) {
-	rt.Bare.Method(method, prefix+"{segment}", h) // for other methods and for listing the routes
+func (rt *Router) Direct(method, prefix string, h http.HandlerFunc, limits ...Limit) {
+	h = rt.secured(h)
+	rt.Bare.MethodFunc(method, prefix+"{segment}", h) // for other methods and for listing the routes
 	rt.direct = direct{method, prefix, h, limits}
 }
 
@@ -190,7 +191,7 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := &rt.direct
 	if d.handler != nil && r.Method == d.method && r.URL.RawPath == "" {
 		if last, ok := strings.CutPrefix(r.URL.Path, d.prefix); ok && last != "" && strings.IndexByte(last, '/') < 0 {
-			d.handler.ServeHTTP(w, r)
+			d.handler(w, r)
 			return
 		}
 	}
