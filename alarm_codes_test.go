@@ -35,6 +35,8 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"database-went-back":    {"platform/store/rollback/detector_test.go", "TestDatabaseRollbackUnderARunningServerRaisesAlarm", "DatabaseWentBack"},
 	"disk-nearly-full":      {"platform/watch/alarm/watch_test.go", "TestDiskWithoutRoomIsAnAlarm", "DiskNearlyFull"},
 	"alarm-webhook-failing": {"platform/watch/alarm/notifier_test.go", "TestReceiverThatDoesNotAnswerIsAnAlarm", "WebhookFailing"},
+	"sms-ceiling":           {"platform/identity/account/ceiling_test.go", "TestAttackSMSBudget", "SMSCeiling"},
+	"sms-ceiling-near":      {"platform/identity/account/ceiling_test.go", "TestAttackSMSBudget", "SMSNearCeiling"},
 	"dangerous-setting":     {"attack_machine_test.go", "TestAttackBehindHTTPS", `"dangerous-setting"`},
 	"store-restarted":       {"run_test.go", "assertStoresRestarted", "store-restarted"},
 

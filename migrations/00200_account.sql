@@ -92,12 +92,12 @@ CREATE TABLE account.totp (
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Messages to users about their accounts, until they are sent.
+-- Messages to users about their accounts, and codes for staff above the SMS ceiling, until they are sent.
 CREATE TABLE account.notes (
     -- The message's id at the gateway, which sends a repeated one once.
     id         uuid        PRIMARY KEY,
     user_id    bigint      NOT NULL REFERENCES account.users,
-    about      text        NOT NULL CHECK (about IN ('device', 'password', 'access', 'role', 'factor')),
+    about      text        NOT NULL CHECK (about IN ('device', 'password', 'access', 'role', 'factor', 'code')),
     attempts   int         NOT NULL DEFAULT 0,
     next_try   timestamptz NOT NULL DEFAULT clock_timestamp(),
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()

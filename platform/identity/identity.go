@@ -39,6 +39,7 @@ import (
 	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/sandbox"
 	"stampede/platform/store/bus"
+	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/audit"
 )
 
@@ -217,6 +218,9 @@ func (e *Service) Routes() {
 func (e *Service) Workers() []app.Worker {
 	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.qr.Workers(), e.Blacklist.Workers())
 }
+
+// Probes are the parts' checks for problems that make no call fail.
+func (e *Service) Probes() []alarm.Probe { return e.Accounts.Probes() }
 
 // Stop answers the waiting polls and drops idle connections.
 func (e *Service) Stop(ctx context.Context) error {

@@ -158,6 +158,15 @@ func (l *Limiter) Look(asks ...Ask) Decision {
 	return out
 }
 
+// Used returns which share of an ask's quota is taken, from 0 to 1, as far as this
+// instance knows.
+func (l *Limiter) Used(a Ask) float64 {
+	if !a.Rule.On() {
+		return 0
+	}
+	return min(float64(l.table.look(subjectOf(a), l.now()))/float64(a.Rule.full()), 1)
+}
+
 // active returns the asks whose rules are on.
 func active(asks []Ask) ([]Ask, error) {
 	if len(asks) > maxAsks {

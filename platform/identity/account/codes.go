@@ -77,15 +77,24 @@ func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, la
 	if err != nil {
 		return err
 	}
+	if err := s.takeSMS(ctx, phone, purpose, device); err != nil {
+		return err
+	}
+	s.note(ctx, middleWindow, counts)
+	return s.giveCode(ctx, phone, purpose, lang, ratelimit.AddrKey(from.Address))
+}
+
+// giveCode makes a code for a phone, stores it and sends it. asker is who may use up
+// attempts of their own.
+func (s *Service) giveCode(ctx context.Context, phone Phone, purpose Purpose, lang sms.Language, asker string) error {
 	code := newCode()
-	err = accountdb.New(s.deps.DB).PutCode(ctx, accountdb.PutCodeParams{
+	err := accountdb.New(s.deps.DB).PutCode(ctx, accountdb.PutCodeParams{
 		Phone: string(phone), Purpose: string(purpose), CodeHash: s.keys[0].hashCode(phone, purpose, code), LifetimeSeconds: codeLifetime.Seconds(),
-		Asker: ratelimit.AddrKey(from.Address),
+		Asker: asker,
 	})
 	if err != nil {
 		return fmt.Errorf("account: store a code: %w", err)
 	}
-	s.note(ctx, middleWindow, counts)
 	text := sms.CodeText(lang, s.cfg.SMSSignature, sms.Use(purpose), code, codeLifetime)
 	err = s.deps.SMS.Send(ctx, sms.Message{ID: ids.New().String(), Phone: string(phone), Text: text})
 	s.metrics.sent(err)

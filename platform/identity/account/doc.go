@@ -54,6 +54,9 @@
 // What strangers do with a phone's number locks its holder out neither of password nor
 // of code: attempts count per phone and address, codes per purpose, and a device that
 // the user has logged in on before has limits of its own.
+// The whole shop sends Limits.SMSPerHour at most, notes included; a flood that uses
+// that up leaves a tenth for devices that are known and for staff, whose phones the
+// answers do not reveal (ceiling.go).
 // Redis stores phones only as keyed hashes. A flood of logins takes no more memory
 // than the password hashes that may run concurrently; see package password.
 //

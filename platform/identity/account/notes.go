@@ -26,6 +26,8 @@ const (
 	// noteAttempts fit into a quarter of an hour, after which the gateway is down and
 	// the note stale.
 	noteAttempts = 7
+	// staffCode is a note that is a login code, see takeSMS.
+	staffCode = "code"
 )
 
 // deviceNotes bounds the messages about new devices: a program that states another
@@ -85,7 +87,16 @@ func (s *Service) sendDue(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("account: claim a note: %w", err)
 		}
-		err = s.sendNote(ctx, n)
+		err = s.take(ctx, s.shopAsk(n.About == staffCode))
+		if isRefused(err) {
+			if err := q.PostponeNote(ctx, accountdb.PostponeNoteParams{ID: n.ID, AfterSeconds: ceilingRetry.Seconds()}); err != nil {
+				return fmt.Errorf("account: postpone a note: %w", err)
+			}
+			continue
+		}
+		if err == nil {
+			err = s.sendNote(ctx, n)
+		}
 		if refused, coded := errors.AsType[*fault.Error](err); err != nil && n.Attempts < noteAttempts && (!coded || refused.Kind == fault.Unavailable) {
 			continue // the claim's end is the next attempt
 		}
@@ -105,6 +116,9 @@ func (s *Service) sendNote(ctx context.Context, n accountdb.ClaimNoteRow) error 
 	lang := sms.English
 	if Phone(*n.Phone).inChina() {
 		lang = sms.Chinese
+	}
+	if n.About == staffCode {
+		return s.giveCode(ctx, Phone(*n.Phone), ForLogin, lang, staffCode)
 	}
 	return s.deps.SMS.Send(ctx, sms.Message{ID: n.ID.String(), Phone: *n.Phone, Text: sms.NoteText(lang, s.cfg.SMSSignature, sms.Note(n.About))})
 }

@@ -191,6 +191,16 @@ FROM due, account.users u
 WHERE n.id = due.id AND u.id = n.user_id
 RETURNING n.id, n.user_id, n.about, n.attempts, u.phone;
 
+-- name: PostponeNote :exec
+-- Gives a claim back that was not attempted.
+UPDATE account.notes SET attempts = attempts - 1, next_try = clock_timestamp() + make_interval(secs => @after_seconds::float8) WHERE id = @id;
+
+-- name: PutStaffCode :exec
+-- A login code that a member of the staff waits for, once.
+INSERT INTO account.notes (id, user_id, about)
+SELECT @id, u.id, 'code' FROM account.users u
+WHERE u.phone = @phone AND u.role <> 'shopper' AND NOT EXISTS (SELECT 1 FROM account.notes n WHERE n.user_id = u.id AND n.about = 'code');
+
 -- name: RemoveNote :exec
 DELETE FROM account.notes WHERE id = @id;
 

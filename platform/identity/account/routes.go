@@ -36,7 +36,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 			"The answer is the same whether the phone has an account or not.",
 		Problems: map[int]string{
 			http.StatusForbidden: problemsIn, http.StatusUnprocessableEntity: "invalid, sms-refused, sms-country-refused", http.StatusTooManyRequests: "rate-limited",
-			http.StatusServiceUnavailable: "sms-unavailable, human-check-unavailable",
+			http.StatusServiceUnavailable: "sms-unavailable, sms-ceiling, human-check-unavailable",
 		},
 	}, s.sendCode)
 	httpx.Register(rt.API, httpx.Op{

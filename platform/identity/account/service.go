@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -78,6 +79,8 @@ type Service struct {
 	keys    ring
 	hasher  *password.Hasher
 	metrics metrics
+	// ceilingHit is when a code was last refused at the SMS ceiling, Unix ns; 0 never.
+	ceilingHit atomic.Int64
 }
 
 // New opens the accounts in deps.DB, schema account.

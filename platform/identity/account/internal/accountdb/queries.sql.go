@@ -665,6 +665,21 @@ func (q *Queries) OwnerOfLogin(ctx context.Context, id int64) (int64, error) {
 	return user_id, err
 }
 
+const postponeNote = `-- name: PostponeNote :exec
+UPDATE account.notes SET attempts = attempts - 1, next_try = clock_timestamp() + make_interval(secs => $1::float8) WHERE id = $2
+`
+
+type PostponeNoteParams struct {
+	AfterSeconds float64
+	ID           ids.ID
+}
+
+// Gives a claim back that was not attempted.
+func (q *Queries) PostponeNote(ctx context.Context, arg PostponeNoteParams) error {
+	_, err := q.db.Exec(ctx, postponeNote, arg.AfterSeconds, arg.ID)
+	return err
+}
+
 const putCode = `-- name: PutCode :exec
 INSERT INTO account.sms_codes (phone, purpose, code_hash, asker, expires_at)
 VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5::float8))
@@ -730,6 +745,23 @@ type PutNoteParams struct {
 
 func (q *Queries) PutNote(ctx context.Context, arg PutNoteParams) error {
 	_, err := q.db.Exec(ctx, putNote, arg.ID, arg.UserID, arg.About)
+	return err
+}
+
+const putStaffCode = `-- name: PutStaffCode :exec
+INSERT INTO account.notes (id, user_id, about)
+SELECT $1, u.id, 'code' FROM account.users u
+WHERE u.phone = $2 AND u.role <> 'shopper' AND NOT EXISTS (SELECT 1 FROM account.notes n WHERE n.user_id = u.id AND n.about = 'code')
+`
+
+type PutStaffCodeParams struct {
+	ID    ids.ID
+	Phone *string
+}
+
+// A login code that a member of the staff waits for, once.
+func (q *Queries) PutStaffCode(ctx context.Context, arg PutStaffCodeParams) error {
+	_, err := q.db.Exec(ctx, putStaffCode, arg.ID, arg.Phone)
 	return err
 }
 

@@ -1,0 +1,123 @@
+package account_test
+
+import (
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/sms"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
+)
+
+// TestAttackSMSBudget requests codes for ever new phones at two instances until the
+// shop's ceiling. Staff and a known device still get theirs, within the ceiling, and the
+// answer tells a stranger nothing about a phone.
+func TestAttackSMSBudget(t *testing.T) {
+	t.Parallel()
+	const staff, most = "13900139000", 20
+	rdb := pgtest.Redis(t)
+	limits := func(rdb *redis.Client) *ratelimit.Limiter {
+		return ratelimit.New(rdb, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	}
+	instance := func(change ...func(*account.Config, *account.Deps)) *bundle {
+		return setup(t, append([]func(*account.Config, *account.Deps){func(c *account.Config, d *account.Deps) {
+			c.Limits, d.Limits = account.Limits{SMSPerHour: most}, limits(rdb)
+		}}, change...)...)
+	}
+	b := instance()
+	other := instance(func(_ *account.Config, d *account.Deps) { d.DB, d.SMS = b.pool, b.phones })
+	li := b.register(phone, secret)
+	b.exec(`INSERT INTO account.users (phone, role) VALUES ($1, 'operator')`, "+86"+staff)
+	if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": "li's"}}); a.status != 200 {
+		t.Fatalf("login: %d %s", a.status, a.raw)
+	}
+	asks := func(at *bundle, phone, device string) answer {
+		return at.post("sms-codes", map[string]any{"phone": phone, "purpose": "login", "device_id": device})
+	}
+	raised := func(when string, want ...*alarm.Definition) {
+		t.Helper()
+		var got []*alarm.Definition
+		for _, p := range b.accts.Probes() {
+			found, err := p.Look(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(found) > 0 {
+				got = append(got, p.Alarm)
+			}
+		}
+		if len(got) != len(want) || len(got) > 0 && got[0] != want[0] {
+			t.Errorf("%s: %d alarms, want %d", when, len(got), len(want))
+		}
+	}
+	sends := func(when string, want int) {
+		t.Helper()
+		if err := b.accts.SendDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(b.phones.all()); n != want {
+			t.Errorf("%s: %d SMS, want %d", when, n, want)
+		}
+	}
+
+	raised("at first")
+	for n := 1; n < most*9/10; n++ {
+		if a := asks([]*bundle{other, b}[n%2], phoneNo(n), ""); a.status != 202 {
+			t.Fatalf("code %d: %d %s", n, a.status, a.raw)
+		}
+	}
+	raised("near the ceiling", account.SMSNearCeiling)
+	refused := map[string]string{}
+	for _, c := range []struct {
+		at            *bundle
+		phone, device string
+	}{{b, phoneNo(90), ""}, {other, phoneNo(91), "made-up"}, {b, phone, ""}, {b, phone, "made-up"}, {b, staff, ""}} {
+		a := asks(c.at, c.phone, c.device)
+		if !a.is(503, "sms-ceiling") || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s from %q: %d %s", c.phone, c.device, a.status, a.raw)
+		}
+		refused[regexp.MustCompile(`"request_id":"[^"]*"`).ReplaceAllString(a.raw, "")] = c.phone
+	}
+	if len(refused) != 1 {
+		t.Errorf("the answers differ: %v", refused)
+	}
+	raised("at the ceiling", account.SMSCeiling, account.SMSNearCeiling)
+
+	if a := asks(other, phone, "li's"); a.status != 202 {
+		t.Errorf("a known device: %d %s", a.status, a.raw)
+	}
+	if a := b.admin(auth.Admin, http.MethodPost, "/"+li.str("user_id")+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
+		t.Fatalf("role: %d %s", a.status, a.raw)
+	}
+	sends("with the code for staff", most)
+	if a := b.post("login/sms", map[string]any{"phone": staff, "code": b.phones.code(t, staff)}); a.status != 200 {
+		t.Errorf("staff: %d %s", a.status, a.raw)
+	}
+	if a := asks(b, phone, "li's"); !a.is(503, "sms-ceiling") {
+		t.Errorf("above the ceiling: %d %s", a.status, a.raw)
+	}
+	sends("above the ceiling", most)
+	if n := b.count(`SELECT count(*) FROM account.notes WHERE about = 'role' AND attempts = 0`); n != 1 {
+		t.Errorf("%d notes wait, want 1", n)
+	}
+
+	b.exec(`UPDATE account.notes SET next_try = now()`)
+	anHourLater := instance(func(_ *account.Config, d *account.Deps) {
+		d.DB, d.SMS, d.Limits = b.pool, b.phones, limits(pgtest.Redis(t))
+	})
+	if err := anHourLater.accts.SendDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(b.phones.all(), func(m sms.Message) bool { return m.Text == sms.NoteText(sms.Chinese, "Stampede", sms.NoteRole) }) {
+		t.Errorf("the note that waited is not sent: %v", b.phones.all())
+	}
+}
