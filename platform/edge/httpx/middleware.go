@@ -56,6 +56,7 @@ const maxRequestIDBytes = 64
 func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			rt.unlisted.note(r, rt.proxies)
 			req := request{id: SetRequestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header()}
 			ctx := r.Context()
 			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")

@@ -3,11 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"stampede/platform/base/config"
@@ -63,6 +65,23 @@ func public(listen string) bool {
 // global reports whether an address is reachable from the Internet.
 func global(addr netip.Addr) bool {
 	return addr.IsGlobalUnicast() && !addr.IsPrivate()
+}
+
+// ProxyProbe finds proxies that are missing from --trusted-proxies, and logs the first.
+func ProxyProbe(rt *httpx.Router, log *slog.Logger) alarm.Probe {
+	var warn sync.Once
+	return alarm.Probe{Alarm: DangerousSetting, Every: time.Second, Look: func(ctx context.Context) ([]alarm.Finding, error) {
+		peers := rt.UnlistedProxies()
+		if len(peers) == 0 {
+			return nil, nil
+		}
+		found := alarm.Finding{Subject: "--trusted-proxies", Detail: fmt.Sprintf("Requests from %s name other clients in %s or %s, but all shoppers behind it count as this one address. "+
+			"If it is your proxy, add it to --trusted-proxies; otherwise change nothing.", peers[0], httpx.XForwardedFor, httpx.Forwarded)}
+		warn.Do(func() {
+			log.WarnContext(ctx, "proxy missing from --trusted-proxies", "address", peers[0].String(), "detail", found.Detail)
+		})
+		return []alarm.Finding{found}, nil
+	}}
 }
 
 // probe logs each danger once, and keeps its alarm up.
