@@ -66,7 +66,7 @@ func openDoor(t *testing.T) *frontDoor {
 	d := &frontDoor{db: pgtest.DB(t), users: 9200, phones: newPhoneNet(t)}
 	databaseURL, redisURL := d.db.Config().ConnString(), pgtest.RedisURL(t)
 	d.plants = plant(t, databaseURL, redisURL, d.phones.server.URL)
-	d.instance = serveInstance(t, databaseURL, redisURL, append(d.plants.args, "--log-level=debug", "--paths-per-minute=0")...)
+	d.instance = serveInstance(t, databaseURL, redisURL, append(d.plants.args, "--log-level=debug", "--paths-per-minute=0", "--auth-human-check=none")...)
 	d.sale = d.plan(t, 30, 500*time.Millisecond)
 	const userA = 9001
 	d.a = d.mint(t, userA, auth.Shopper)

@@ -143,7 +143,7 @@ func TestBehindNginx(t *testing.T) {
 	t.Parallel()
 	program := tooltest.Nginx(t)
 	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), startNATS(t)
-	args := []string{"--nats-url=" + natsURL, "--trusted-proxies=127.0.0.1", "--paths-per-minute=5", "--paths-per-minute-address=3", "--rushes-per-second=10", "--drain-timeout=500ms"}
+	args := []string{"--nats-url=" + natsURL, "--trusted-proxies=127.0.0.1", "--paths-per-minute=5", "--login-per-address=3", "--rushes-per-second=10", "--drain-timeout=500ms"}
 	first, second := serveInstance(t, databaseURL, redisURL, args...), serveInstance(t, databaseURL, redisURL, args...)
 	sale := first.plan(t, 10, time.Second)
 	first.awaitLoaded(t, sale.ItemID)
@@ -162,23 +162,32 @@ func TestBehindNginx(t *testing.T) {
 		t.Errorf("the socket's first message: %q, %v", greeting, err)
 	}
 
-	// Three shoppers at one address, whatever address they claim. A fourth
-	// follows immediately, because one more is admitted every 20 s.
+	// Three logins from one address, whatever address they claim. A fourth follows
+	// immediately, because one more is admitted every 20 s.
+	login := func(client *http.Client, url, claimed string) asked {
+		t.Helper()
+		return ask(t, client, http.MethodPost, url+"/api/v1/auth/login", "", `{"phone":"138001380`+claimed[len(claimed)-2:]+`","password":"not this one"}`, "X-Forwarded-For", claimed, "Forwarded", "for="+claimed)
+	}
+	for n := range 3 {
+		if a := login(client, saleName, fmt.Sprintf("198.51.100.%d", 10+n)); a.doc["code"] != "wrong-login" {
+			t.Fatalf("a login through nginx: %d %s", a.status, a.text)
+		}
+	}
+	if a := login(client, saleName, "192.0.2.66"); a.doc["rule"] != "login-address" {
+		t.Errorf("a fourth login from one address, over both instances: %d %s; want rate-limited", a.status, a.text)
+	}
+	if a := login(http.DefaultClient, second.url, "192.0.2.66"); a.doc["code"] != "wrong-login" {
+		t.Errorf("from an address that a trusted proxy names: %d %s", a.status, a.text)
+	}
+
 	var nos, paths []string
 	for user := int64(1001); user <= 1003; user++ {
 		token := mint(t, user, auth.Shopper)
-		a := ask(t, client, http.MethodPost, pathURL, token, `{"quantity":1}`, "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", user%256))
+		a := ask(t, client, http.MethodPost, pathURL, token, `{"quantity":1}`)
 		if a.status != http.StatusOK || a.header.Get("RateLimit") == "" {
 			t.Fatalf("a path through nginx: %d %s", a.status, a.text)
 		}
 		nos, paths = append(nos, a.doc["order_no"].(string)), append(paths, a.doc["path"].(string))
-	}
-	fourth := mint(t, 1004, auth.Shopper)
-	if a := ask(t, client, http.MethodPost, pathURL, fourth, "", "X-Forwarded-For", "192.0.2.66", "Forwarded", "for=192.0.2.66"); a.doc["rule"] != "rush-path-address" {
-		t.Errorf("a fourth path for one address, over both instances: %d %s; want rate-limited", a.status, a.text)
-	}
-	if a := ask(t, http.DefaultClient, http.MethodPost, second.url+"/api/v1/items/"+sale.ItemID+"/rush-path", fourth, "", "X-Forwarded-For", "192.0.2.66"); a.status != http.StatusOK {
-		t.Errorf("from an address that a trusted proxy names: %d %s", a.status, a.text)
 	}
 	for i, path := range paths {
 		var rushed asked
@@ -215,7 +224,7 @@ func TestBehindNginx(t *testing.T) {
 			t.Errorf("page %d: %d, X-Cache %s, want %s", i, a.status, a.header.Get("X-Cache"), want)
 		}
 	}
-	if a := ask(t, client, http.MethodPost, pathURL, fourth, strings.Repeat(" ", 70_000)); a.status != http.StatusRequestEntityTooLarge {
+	if a := ask(t, client, http.MethodPost, pathURL, mint(t, 1004, auth.Shopper), strings.Repeat(" ", 70_000)); a.status != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large a body: %d", a.status)
 	}
 

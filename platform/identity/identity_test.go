@@ -23,6 +23,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/humancheck"
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
@@ -43,7 +44,7 @@ func open(t *testing.T) *door {
 	set := config.Defaults[Settings]()
 	server := httptest.NewUnstartedServer(nil)
 	set.SMS.SandboxSMS, set.Requests.TrustedProxies = true, []string{"127.0.0.1"}
-	set.Accounts.Limits = account.Limits{}
+	set.Accounts.Limits, set.Human.AuthHumanCheck = account.Limits{}, humancheck.None
 	d := &door{t: t, db: pgtest.DB(t), url: server.URL}
 	var err error
 	d.Service, err = New(set, Deps{

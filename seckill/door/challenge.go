@@ -41,11 +41,16 @@ func (h *humanCheck) routes(rt *httpx.Router) {
 		if !ok {
 			return nil, rush.ErrItemUnknown
 		}
-		purpose, kind, err := h.choose(item, in.Purpose, in.Kind)
+		user := auth.From(ctx).UserID
+		level := h.level(ctx, user, id)
+		purpose, kind, err := h.choose(item, in.Purpose, in.Kind, level)
 		if err != nil {
 			return nil, err
 		}
-		sub := humancheck.Subject{Purpose: purpose, User: auth.From(ctx).UserID, Item: id, Path: item.ChallengePath(), Address: httpx.ClientAddr(ctx)}
+		sub := humancheck.Subject{Purpose: purpose, User: user, Item: id, Path: item.ChallengePath(), Address: httpx.ClientAddr(ctx)}
+		if purpose == humancheck.PurposeRush {
+			_, sub.Level = work(item.HumanCheck, level)
+		}
 		return h.human.Hand(ctx, kind, sub)
 	})
 }

@@ -17,11 +17,13 @@
 // the route where shoppers get it, and runs the worker that draws slide pictures
 // before a crowd needs them.
 //
-// A check is required in two cases. An activity may require it of every shopper
+// A check is required in three cases. An activity may require it of every shopper
 // (none, a proof of work, a slide, an outside verifier); a proof of work can be
-// done ahead, with the reservation, and is then not required again. And an
+// done ahead, with the reservation, and is then not required again. An
 // activity may require it of users who request more paths a minute than its rate:
-// that second check is stronger and replaces the first.
+// that second check is stronger and replaces the first. And the shop requires a proof
+// of work, or a harder one, of users beyond the budget of their address's networks
+// for the item, whatever the activity says; the users are counted in memory.
 //
 // # Lifecycle
 //

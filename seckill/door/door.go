@@ -27,6 +27,8 @@ import (
 type Settings struct {
 	Risk         risk.Settings        `embed:"" group:"Blacklist and risk rules:"`
 	Reservations reservation.Settings `embed:"" group:"Limits and proxies:"`
+
+	EasyPathsPerAddress int `default:"50" env:"STAMPEDE_EASY_PATHS_PER_ADDRESS" help:"Shoppers of one address (of IPv6 a /64; a /56 has twice, a /48 four times as many) who get rush paths for an item in a minute as the activity says. Further ones do a proof of work too, a harder one with each doubling; none is refused. 0: no further work." min:"0" max:"1000000" group:"Limits and proxies:" rare:""`
 }
 
 // Config is the configuration of the door.
@@ -81,6 +83,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	d.human = &humanCheck{
 		items: deps.Catalogue, human: deps.Human, limits: deps.Limits, clock: deps.Clock, proofs: d.reservations, pathLead: cfg.PathLead,
+	}
+	if cfg.EasyPathsPerAddress > 0 {
+		d.human.crowds = ratelimit.NewCrowds(cfg.EasyPathsPerAddress, time.Minute)
 	}
 	d.checks = []rush.DoorCheck{d.risk.Door, d.reservations.Check, d.human.check, d.risk.Participate}
 	return d, nil

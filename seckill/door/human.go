@@ -7,6 +7,7 @@ import (
 
 	"stampede/platform/base/clock"
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
 	"stampede/seckill/catalogue"
@@ -27,7 +28,8 @@ func againRule(item *catalogue.Item) ratelimit.Rule {
 }
 
 // humanCheck checks that the user who requests a path is a person, as the item's
-// activity requires. It stores nothing.
+// activity requires, and that no person is many users for less than their work. It
+// stores nothing.
 type humanCheck struct {
 	items    *catalogue.Catalogue
 	human    *humancheck.Service
@@ -35,21 +37,44 @@ type humanCheck struct {
 	clock    clock.Clock
 	proofs   Proofs
 	pathLead time.Duration
+	crowds   *ratelimit.Crowds // the users of an item by network; nil counts none
+}
+
+// level counts a user among those of the network that the request in ctx comes from,
+// and returns the network's level.
+func (h *humanCheck) level(ctx context.Context, user, item int64) int {
+	if h.crowds == nil {
+		return 0
+	}
+	return h.crowds.Join(item, user, httpx.Origin(ctx))
+}
+
+// work is what a shopper of a network above its budget does, as a proof of work of
+// the given kind requires. Where the activity requires none, the least is an easy one.
+func work(kind humancheck.Kind, level int) (humancheck.Kind, int) {
+	if level > 0 && (kind == humancheck.None || kind == "") {
+		return humancheck.Pow, humancheck.Easy + level
+	}
+	return kind, level
 }
 
 // check is a rush.DoorCheck. It runs after the limits, which cost less, and before
 // the claim, which takes something from other users. An activity without a human
-// check costs two comparisons.
+// check costs the look at the network in memory.
 //
 // The second check, for users who request paths too often, is the verifier if there
 // is one, else a slide, and replaces the first. Redis counts; while it is
 // unavailable each instance counts separately, and no solutions are accepted.
+//
+// A proof made with the reservation replaces the activity's, and not what the network
+// owes.
 func (h *humanCheck) check(ctx context.Context, a *rush.Applicant) error {
-	kind := a.Item.HumanCheck
+	over := h.level(ctx, a.User, a.Item.ID)
+	kind, level := work(a.Item.HumanCheck, over)
 	if a.Item.HumanCheckRate <= 0 && (kind == humancheck.None || kind == "") {
 		return nil
 	}
-	sub := humancheck.Subject{Purpose: humancheck.PurposeRush, User: a.User, Item: a.Item.ID, Path: a.Item.ChallengePath(), Address: a.Address}
+	sub := humancheck.Subject{Purpose: humancheck.PurposeRush, User: a.User, Item: a.Item.ID, Path: a.Item.ChallengePath(), Address: a.Address, Level: level}
 	if a.Item.HumanCheckRate > 0 {
 		d, err := h.limits.Take(ctx, ratelimit.Ask{Rule: againRule(a.Item), Key: ratelimit.UserKey(a.User) + "/" + strconv.FormatInt(a.Item.ID, 10)})
 		if err != nil {
@@ -59,7 +84,7 @@ func (h *humanCheck) check(ctx context.Context, a *rush.Applicant) error {
 			return h.human.Check(ctx, h.human.Stronger(), sub, a.Proof)
 		}
 	}
-	if kind == humancheck.Pow {
+	if kind == humancheck.Pow && over == 0 {
 		if proved, err := h.proofs.Proved(ctx, a.User, a.Item.ID); proved || err != nil {
 			return err
 		}
@@ -74,8 +99,9 @@ var (
 )
 
 // choose decides which challenge a shopper gets for an item: purpose and kind
-// are the requested ones, empty where the request left them out.
-func (h *humanCheck) choose(item *catalogue.Item, purpose string, kind humancheck.Kind) (string, humancheck.Kind, error) {
+// are the requested ones, empty where the request left them out. level is that of the
+// shopper's network.
+func (h *humanCheck) choose(item *catalogue.Item, purpose string, kind humancheck.Kind, level int) (string, humancheck.Kind, error) {
 	now := h.clock.Now()
 	if !item.OnSale || now.After(item.ClosesAt) {
 		return "", "", rush.ErrSaleEnded
@@ -90,6 +116,9 @@ func (h *humanCheck) choose(item *catalogue.Item, purpose string, kind humanchec
 	first, second := item.HumanCheck, humancheck.None
 	if first == "" {
 		first = humancheck.None
+	}
+	if purpose == humancheck.PurposeRush {
+		first, _ = work(first, level)
 	}
 	if purpose == humancheck.PurposeRush && item.HumanCheckRate > 0 {
 		second = h.human.Stronger()

@@ -205,11 +205,11 @@ func (l *connections) ofNetwork(i int) int {
 // networksOf are the networks whose bounds an address counts towards, the larger one
 // first.
 func networksOf(addr netip.Addr) []netip.Prefix {
-	if addr.Is4() {
-		return []netip.Prefix{ratelimit.Network(addr)}
+	networks := ratelimit.Networks(addr)
+	if len(networks) < 2 {
+		return networks
 	}
-	site, _ := addr.Prefix(56) // fits an IPv6 address
-	return []netip.Prefix{site, ratelimit.Network(addr)}
+	return []netip.Prefix{networks[1], networks[0]}
 }
 
 // makeRoom unregisters the connections of a group that have been idle for longest if

@@ -34,6 +34,7 @@ type request struct {
 	token error // why the token is not valid
 
 	client netip.Addr
+	origin netip.Addr  // see Origin
 	header http.Header // the answer's
 }
 
@@ -58,6 +59,9 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			rt.unlisted.note(r, rt.proxies)
 			req := request{id: SetRequestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header()}
+			if !rt.proxies.shared(req.client) {
+				req.origin = req.client
+			}
 			ctx := r.Context()
 			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 			if strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1

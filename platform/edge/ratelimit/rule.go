@@ -101,3 +101,21 @@ func AddrKey(addr netip.Addr) string {
 		return "a:" + network.String()
 	}
 }
+
+// Networks are the networks of an address whose holder may be one client, the
+// smallest first: an IPv4 address, which a mobile carrier shares among its customers;
+// or of an IPv6 address the /64 (a device of a mobile carrier, a subnet elsewhere),
+// the /56 (a household or an office) and the /48 (the most that a customer gets, RFC
+// 6177). An unknown address has none.
+func Networks(addr netip.Addr) []netip.Prefix {
+	least := Network(addr)
+	switch {
+	case !least.IsValid():
+		return nil
+	case least.IsSingleIP():
+		return []netip.Prefix{least}
+	}
+	site, _ := least.Addr().Prefix(56)     // fits an IPv6 address
+	customer, _ := least.Addr().Prefix(48) // as above
+	return []netip.Prefix{least, site, customer}
+}

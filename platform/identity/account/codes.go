@@ -73,7 +73,7 @@ func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, la
 		}
 	}
 	counts := s.codesSent(phone, from)
-	err := s.admitDevice(ctx, humancheck.PurposeSMS, from, counts, phone, device, s.codeAsks(phone, purpose, from), s.knownCodeAsks(phone, purpose, from, device))
+	err := s.admitDevice(ctx, humancheck.PurposeSMS, from, append(s.registrations(from), counts...), phone, device, s.codeAsks(phone, purpose, from), s.knownCodeAsks(phone, purpose, from, device))
 	if err != nil {
 		return err
 	}

@@ -49,8 +49,11 @@
 //
 // The blacklist (platform/identity/blacklist) is checked first, by phone, device and
 // address; by user it is checked once the user is authenticated. Then every attempt
-// passes limits by phone and address (platform/edge/ratelimit) and, above thresholds
-// of failures, codes and registrations, a human check (platform/identity/humancheck).
+// passes limits by phone and address (platform/edge/ratelimit) and a human check
+// (platform/identity/humancheck): for every code, and for the other attempts when the
+// record of failures, codes and registrations exceeds a budget (record.go). Its work
+// doubles as the record does. An address's record is that of its networks, up to an
+// IPv6 /48; this machine and trusted proxies have none.
 // What strangers do with a phone's number locks its holder out neither of password nor
 // of code: attempts count per phone and address, codes per purpose, and a device that
 // the user has logged in on before has limits of its own.

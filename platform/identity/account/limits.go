@@ -8,11 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account/internal/accountdb"
-	"stampede/platform/identity/humancheck"
 )
 
 // The windows of the limits. The first bounds the rate of online password guessing;
@@ -29,7 +26,8 @@ const (
 // caller is what is known of the client that tries to log in.
 type caller struct {
 	Address  netip.Addr
-	Solution string // to a human check; empty when none was sent
+	Origin   netip.Addr // whose record counts; invalid when many clients share the address
+	Solution string     // to a human check; empty when none was sent
 }
 
 // loginAsks limits login attempts from an address, by any method.
@@ -133,7 +131,7 @@ func (s *Service) admitDevice(ctx context.Context, purpose string, from caller, 
 }
 
 // admit guards every attempt: first the limits as cached in memory, then the human
-// check if the counts require one, then the limits themselves. In this order a
+// check if the record requires one, then the limits themselves. In this order a
 // client neither solves a challenge only to be refused by a limit, nor uses up a
 // limit only to be sent a challenge.
 func (s *Service) admit(ctx context.Context, purpose string, from caller, counts []count, asks []ratelimit.Ask) error {
@@ -153,111 +151,4 @@ func (s *Service) take(ctx context.Context, asks ...ratelimit.Ask) error {
 		return asFault("limits", err)
 	}
 	return d.Err()
-}
-
-// count is a number of events of one subject in Redis, and the threshold above which
-// a human check is required.
-type count struct {
-	key  string
-	most int // 0: never
-}
-
-// loginFailures returns the counts of a phone's and an address's failures.
-func (s *Service) loginFailures(phone Phone, from caller) []count {
-	counts := []count{{key: "failed:" + ratelimit.AddrKey(from.Address), most: s.cfg.CheckAfterAddress}}
-	if phone != "" {
-		counts = append(counts, count{key: "failed:" + s.keys[0].phoneKey(phone), most: s.cfg.CheckAfterFailures})
-	}
-	return counts
-}
-
-// codesSent returns the counts of codes sent to a phone and requested from an
-// address.
-func (s *Service) codesSent(phone Phone, from caller) []count {
-	return []count{
-		{key: "codes:" + s.keys[0].phoneKey(phone), most: s.cfg.CheckAfterCodes},
-		{key: "codes:" + ratelimit.AddrKey(from.Address), most: s.cfg.CheckAfterAddressRequests},
-	}
-}
-
-func (s *Service) registrations(from caller) []count {
-	return []count{{key: "registered:" + ratelimit.AddrKey(from.Address), most: s.cfg.CheckAfterAddressRequests}}
-}
-
-// countPrefix is the prefix of the counts' keys in Redis.
-const countPrefix = "account:count:"
-
-// RedisKeys are the prefixes of the package's keys.
-var RedisKeys = []string{countPrefix}
-
-// countTimeout bounds a Redis call, so that a login does not wait for a count.
-const countTimeout = 250 * time.Millisecond
-
-// checksHumans reports whether human checks are on; if not, nothing is counted.
-func (s *Service) checksHumans() bool {
-	return s.deps.Human != nil && s.deps.Human.Public() != humancheck.None
-}
-
-// checkHuman requires a human check when one of the counts has reached its
-// threshold, and also when the counts cannot be read: a Redis outage must not bypass
-// the check.
-func (s *Service) checkHuman(ctx context.Context, purpose string, from caller, counts []count) error {
-	if !s.checksHumans() {
-		return nil
-	}
-	reached, err := s.reached(ctx, counts)
-	if err != nil {
-		s.deps.Log.WarnContext(ctx, "reading attempt counts failed, requiring a human check", "error", err)
-	} else if !reached {
-		return nil
-	}
-	return s.deps.Human.Check(ctx, s.deps.Human.Public(), humancheck.Subject{Purpose: purpose, Address: from.Address}, from.Solution)
-}
-
-func (s *Service) reached(ctx context.Context, counts []count) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
-	for _, c := range counts {
-		if c.most == 0 {
-			continue
-		}
-		n, err := s.deps.Redis.Get(ctx, countPrefix+c.key).Int()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return false, err
-		}
-		if n >= c.most {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// note adds one to counts that expire after a window. A lost count only means one
-// check fewer, so an error is only logged.
-func (s *Service) note(ctx context.Context, window time.Duration, counts []count) {
-	if !s.checksHumans() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout) // count even if the client hangs up
-	defer cancel()
-	pipe := s.deps.Redis.Pipeline()
-	for _, c := range counts {
-		pipe.Incr(ctx, countPrefix+c.key)
-		pipe.ExpireNX(ctx, countPrefix+c.key, window) // starts with the first event, so that the count expires
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		s.deps.Log.WarnContext(ctx, "updating attempt counts failed", "error", err)
-	}
-}
-
-// forget resets a phone's failures: a caller who knows the password is not guessing.
-func (s *Service) forget(ctx context.Context, phone Phone) {
-	if !s.checksHumans() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
-	defer cancel()
-	if err := s.deps.Redis.Del(ctx, countPrefix+"failed:"+s.keys[0].phoneKey(phone)).Err(); err != nil {
-		s.deps.Log.WarnContext(ctx, "resetting the failure count failed", "error", err)
-	}
 }

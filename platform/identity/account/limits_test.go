@@ -149,7 +149,7 @@ func TestCodesStayWithinReach(t *testing.T) {
 	const known, unknown, near = "+12025550123", "+12025550124", "13800138000"
 	limited := func(c *account.Config, d *account.Deps) {
 		d.Human.(*human).kind = humancheck.Pow
-		c.Limits = account.Limits{SMSPerPhoneHour: 1, SMSPerPhoneDay: 1, SMSPerAddress: 1, CheckAfterCodes: 1, CheckAfterAddressRequests: 1}
+		c.Limits = account.Limits{SMSPerPhoneHour: 1, SMSPerPhoneDay: 1, SMSPerAddress: 1}
 	}
 	b := setup(t, limited)
 	b.exec(`INSERT INTO account.users (phone) VALUES ($1)`, known)
@@ -169,10 +169,11 @@ func TestCodesStayWithinReach(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM account.sms_codes`); n != 0 || len(b.phones.sent) != 0 || len(b.human.asked) != 0 {
 		t.Errorf("%d codes stored, %d sent, %d checks required", n, len(b.phones.sent), len(b.human.asked))
 	}
-	b.code(near, "login") // the only code that the limits allow this address
+	solved := header("Human-Check", "solved")
+	b.code(near, "login", solved) // the only code that the limits allow this address
 
 	everywhere := setup(t, limited, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{sms.Everywhere} })
-	everywhere.code(known, "login")
+	everywhere.code(known, "login", solved)
 }
 
 func phoneNo(i int) string { return fmt.Sprintf("138%08d", i) }
@@ -194,16 +195,20 @@ func TestOldPasswordIsLimited(t *testing.T) {
 	}
 }
 
-// Above the thresholds a human check is required before a limit is used up, and a
-// success clears a phone.
-func TestHumanCheckAboveThresholds(t *testing.T) {
+// Beyond its budgets a record requires a human check before a limit is used up, a
+// harder one with each doubling, and a success clears a phone.
+func TestRecordRequiresHumanChecks(t *testing.T) {
 	t.Parallel()
+	const easiest = humancheck.Easy
 	solved := header("Human-Check", "solved")
 	b := setup(t, func(c *account.Config, d *account.Deps) {
 		d.Human.(*human).kind = humancheck.Pow
-		c.Limits = account.Limits{CheckAfterFailures: 3, CheckAfterAddress: 8, CheckAfterCodes: 2, CheckAfterAddressRequests: 4, LoginPerPhone: 5}
+		c.Limits = account.Limits{LoginPerPhone: 5}
 	})
-	b.register(phone, secret)
+	b.exec(`INSERT INTO account.users (phone) VALUES ($1)`, "+86"+phone)
+	b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset", solved), "password": secret})
+	level := func() int { return b.human.asked[len(b.human.asked)-1].Level }
+
 	wrong := map[string]any{"phone": phone, "password": "a wrong password"}
 	for n := range 3 {
 		if a := b.post("login", wrong); !a.is(401, "wrong-login") {
@@ -212,53 +217,100 @@ func TestHumanCheckAboveThresholds(t *testing.T) {
 	}
 	right := map[string]any{"phone": phone, "password": secret}
 	for range 3 { // a required check uses up no limit; the limit is 5
-		if a := b.post("login", right); !a.is(403, "human-check-required") {
-			t.Errorf("after three failures: %d %s", a.status, a.raw)
+		if a := b.post("login", right); !a.is(403, "human-check-required") || level() != easiest+1 {
+			t.Errorf("after three failures: %d %s, level %d", a.status, a.raw, level())
 		}
 	}
-	if sub := b.human.asked[0]; sub.Purpose != humancheck.PurposeLogin || !sub.Address.IsValid() || sub.User != 0 {
+	if sub := b.human.asked[len(b.human.asked)-1]; sub.Purpose != humancheck.PurposeLogin || !sub.Address.IsValid() || sub.User != 0 {
 		t.Errorf("human check for %+v", sub)
 	}
 	if a := b.post("login", right, solved); a.status != 200 {
 		t.Errorf("with a solution: %d %s", a.status, a.raw)
 	}
-	b.human.asked = nil
+	before := len(b.human.asked)
 	b.post("login", right)
-	if len(b.human.asked) != 0 {
+	if len(b.human.asked) != before {
 		t.Error("a check is required after a success")
 	}
-	// Failures of an address count across phones.
-	for n := range 8 {
-		b.post("login", map[string]any{"phone": phoneNo(n), "password": "a wrong password"}, from("203.0.113.9"))
-	}
-	if a := b.post("login", map[string]any{"phone": phoneNo(9), "password": secret}, from("203.0.113.9")); !a.is(403, "human-check-required") {
-		t.Errorf("an address after eight failures: %d %s", a.status, a.raw)
-	}
-	if a := b.post("login", map[string]any{"phone": phoneNo(9), "password": secret}, from("203.0.113.10")); !a.is(401, "wrong-login") {
-		t.Errorf("another address: %d %s", a.status, a.raw)
-	}
-	for n := range 2 {
-		if a := b.post("sms-codes", map[string]any{"phone": phoneNo(20), "purpose": "login"}, from("203.0.113.20")); a.status != 202 {
-			t.Errorf("code %d: %d %s", n+1, a.status, a.raw)
+
+	// Failures of an address count across phones, and so do those of a network.
+	fails := func(phones int, from option) {
+		for n := range phones {
+			b.post("login", map[string]any{"phone": phoneNo(n), "password": "a wrong password"}, from, solved)
 		}
 	}
-	if a := b.post("sms-codes", map[string]any{"phone": phoneNo(20), "purpose": "login"}, from("203.0.113.20")); !a.is(403, "human-check-required") {
-		t.Errorf("the third code: %d %s", a.status, a.raw)
+	const one, of56, of48 = "[2001:db8:0:100::1]", "[2001:db8:0:1ff::1]", "[2001:db8:0:200::1]"
+	fails(19, from(one))
+	for _, c := range []struct {
+		addr  string
+		level int // 0: none is required
+	}{{one, 1}, {"[2001:db8:0:100::2]", 1}, {of56, 0}, {of48, 0}} {
+		a, asked := b.post("login", right, from(c.addr)), b.human.asked
+		if c.level == 0 && a.status != 200 || c.level > 0 && (!a.is(403, "human-check-required") || asked[len(asked)-1].Level != easiest+c.level) {
+			t.Errorf("%s: %d %s %+v", c.addr, a.status, a.raw, asked[len(asked)-1])
+		}
 	}
-	if a := b.post("sms-codes", map[string]any{"phone": phoneNo(20), "purpose": "login"}, from("203.0.113.20"), solved); a.status != 202 {
-		t.Errorf("the third code with a solution: %d %s", a.status, a.raw)
+	fails(1, from(of56)) // the twentieth of the /56
+	if a := b.post("login", right, from(of56)); !a.is(403, "human-check-required") || level() != easiest+1 {
+		t.Errorf("another /64 of the /56: %d %s", a.status, a.raw)
 	}
-	for n := range 4 {
-		b.post("register", map[string]any{"phone": phoneNo(30 + n), "code": "000000", "password": secret}, from("203.0.113.30"))
+	if a := b.post("login", right, from(of48)); a.status != 200 {
+		t.Errorf("another /56 of the /48: %d %s", a.status, a.raw)
 	}
-	if a := b.post("register", map[string]any{"phone": phoneNo(40), "code": "000000", "password": secret}, from("203.0.113.30")); !a.is(403, "human-check-required") {
-		t.Errorf("the fifth registration: %d %s", a.status, a.raw)
+	if a := b.post("login", right, from("203.0.113.10")); a.status != 200 {
+		t.Errorf("another address: %d %s", a.status, a.raw)
+	}
+}
+
+// TestAttackCodesOfOneAddress requests codes for ever new phones from one address:
+// every code costs work, the work doubles with the record until it is sixteen times as
+// much, and other addresses are not affected. Loopback has no record.
+func TestAttackCodesOfOneAddress(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, d *account.Deps) {
+		d.Human.(*human).kind, c.Limits = humancheck.Pow, account.Limits{}
+	})
+	phones := 0
+	level := func(addr string) int {
+		t.Helper()
+		phones++
+		ask := map[string]any{"phone": phoneNo(phones), "purpose": "login"}
+		if a := b.post("sms-codes", ask, from(addr)); !a.is(403, "human-check-required") {
+			t.Fatalf("a code without work: %d %s", a.status, a.raw)
+		}
+		if a := b.post("sms-codes", ask, from(addr), header("Human-Check", "solved")); a.status != 202 {
+			t.Fatalf("a code with work: %d %s", a.status, a.raw)
+		}
+		return b.human.asked[len(b.human.asked)-1].Level - humancheck.Easy
+	}
+	want := map[int]int{11: 1, 20: 1, 21: 2, 40: 2, 41: 3, 80: 3, 81: 4, 90: 4}
+	for n := 1; n <= 90; n++ {
+		if got := level("203.0.113.9"); n <= 10 && got != 0 || want[n] != 0 && got != want[n] {
+			t.Errorf("code %d of the address: level %d, want %d", n, got, want[n])
+		}
+	}
+	for _, addr := range []string{"203.0.113.10", "127.0.0.1"} {
+		if got := level(addr); got != 0 {
+			t.Errorf("the first code of %s: level %d", addr, got)
+		}
+	}
+	for n := range 15 {
+		if got := level("127.0.0.1"); got != 0 {
+			t.Fatalf("code %d of loopback: level %d", n+2, got)
+		}
+	}
+	// A phone has a record too, from whatever address.
+	ask := map[string]any{"phone": phoneNo(1), "purpose": "login"}
+	b.post("sms-codes", ask, from("203.0.113.11"), header("Human-Check", "solved"))
+	b.post("sms-codes", ask, from("203.0.113.12"))
+	if got := b.human.asked[len(b.human.asked)-1].Level - humancheck.Easy; got != 1 {
+		t.Errorf("the third code of a phone: level %d", got)
 	}
 	// So does an account that is created by a login.
-	for n := range 5 {
-		code := b.code(phoneNo(50+n), "login", from(fmt.Sprintf("203.0.113.%d", 60+n)))
-		a := b.post("login/sms", map[string]any{"phone": phoneNo(50 + n), "code": code}, from("203.0.113.50"))
-		if n < 4 && a.status != 200 || n == 4 && !a.is(403, "human-check-required") {
+	for n := range 11 {
+		code := b.code(phoneNo(200+n), "login", from(fmt.Sprintf("203.0.113.%d", 60+n)), header("Human-Check", "solved"))
+		a := b.post("login/sms", map[string]any{"phone": phoneNo(200 + n), "code": code}, from("203.0.113.50"))
+		if n < 10 && a.status != 200 || n == 10 && !a.is(403, "human-check-required") {
 			t.Errorf("first login %d: %d %s", n+1, a.status, a.raw)
 		}
 	}
@@ -268,7 +320,7 @@ func TestHumanCheckAboveThresholds(t *testing.T) {
 func TestUnknownCountsRequireTheCheck(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, d *account.Deps) {
-		d.Human.(*human).kind, c.CheckAfterFailures = humancheck.Pow, 3
+		d.Human.(*human).kind, c.Limits = humancheck.Pow, account.Limits{}
 		_ = d.Redis.Close()
 	})
 	if a := b.post("login", map[string]any{"phone": phone, "password": secret}); !a.is(403, "human-check-required") {

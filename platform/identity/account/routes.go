@@ -140,7 +140,7 @@ type SolutionHeader struct {
 }
 
 func (h SolutionHeader) caller(ctx context.Context) caller {
-	return caller{Address: httpx.ClientAddr(ctx), Solution: h.HumanCheck}
+	return caller{Address: httpx.ClientAddr(ctx), Origin: httpx.Origin(ctx), Solution: h.HumanCheck}
 }
 
 // answer counts a login attempt and wraps its tokens.

@@ -31,7 +31,7 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 	if err := s.keepOut(byWeChat, 0, "", d); err != nil {
 		return Tokens{}, err
 	}
-	if err := s.admit(ctx, humancheck.PurposeLogin, from, s.loginFailures("", from), s.loginAsks(from)); err != nil {
+	if err := s.admit(ctx, humancheck.PurposeLogin, from, append(s.loginFailures("", from), s.registrations(from)...), s.loginAsks(from)); err != nil {
 		return Tokens{}, err
 	}
 	who, err := s.deps.WeChat.Exchange(ctx, code)
@@ -42,17 +42,21 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 		return Tokens{}, asFault("wechat", err)
 	}
 	var out Tokens
+	created := false
 	err = s.inTx(ctx, "log in by wechat", func(tx pgx.Tx) error {
 		user, found, err := s.ownerOf(ctx, tx, who)
 		if err != nil {
 			return err
 		}
-		if !found {
+		if created = !found; created {
 			u, err := accountdb.New(tx).CreateUser(ctx, accountdb.CreateUserParams{})
 			if err != nil {
 				return fmt.Errorf("account: create user: %w", err)
 			}
 			user = u.ID
+			if err := s.take(ctx, s.registerAsk(from)); err != nil {
+				return err
+			}
 		}
 		if err := s.putIdentity(ctx, tx, user, who); err != nil {
 			return err
@@ -62,6 +66,9 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 	})
 	if err != nil {
 		return Tokens{}, err
+	}
+	if created {
+		s.note(ctx, middleWindow, s.registrations(from))
 	}
 	return out, nil
 }

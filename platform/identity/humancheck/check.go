@@ -55,7 +55,7 @@ func (s *Service) checkWork(ctx context.Context, kind Kind, sub Subject, sol sol
 		want = formStandIn
 	}
 	t, err := s.read(sol.ticket, want, sub)
-	if err == nil && zeroBits([]byte(sol.whole)) < int(t.difficulty) {
+	if asked := int(t.difficulty); err == nil && (zeroBits([]byte(sol.whole)) < asked || asked < s.difficulty(want, sub)-1) {
 		err = errWeak
 	}
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 // Settings are the operator's settings for human checks. Each activity's plan sets
 // its kind; AuthHumanCheck sets it for logins.
 type Settings struct {
-	AuthHumanCheck      Kind   `default:"none" enum:"none,pow,slide,verifier" env:"STAMPEDE_AUTH_HUMAN_CHECK" help:"Human check for logins, registrations and SMS codes above the thresholds of --check-after-…: none, pow, slide or verifier."`
-	HumanCheckStrength  string `default:"normal" enum:"low,normal,high" env:"STAMPEDE_HUMAN_CHECK_STRENGTH" help:"How hard checks are. A proof of work takes a desktop browser 0.05 s (low), 0.2 s (normal) or 0.8 s (high), a phone five times as long; one in 11, 17 or 22 blind guesses at a slide captcha succeeds, and nearly every one of a program that was written for it."`
+	AuthHumanCheck      Kind   `default:"pow" enum:"none,pow,slide,verifier" env:"STAMPEDE_AUTH_HUMAN_CHECK" help:"Human check for SMS codes, and for logins and registrations after failures or many accounts from one address or device: none, pow, slide or verifier. A proof of work gets harder with their record."`
+	HumanCheckStrength  string `default:"normal" enum:"low,normal,high" env:"STAMPEDE_HUMAN_CHECK_STRENGTH" help:"How hard checks are. A proof of work takes a desktop browser 0.05 s (low), 0.2 s (normal) or 0.8 s (high), a phone five times as long; a quarter of that for a first SMS code, and up to four times as much where many accounts come from one address; one in 11, 17 or 22 blind guesses at a slide captcha succeeds, and nearly every one of a program that was written for it."`
 	ChallengesPerMinute int    `default:"20" env:"STAMPEDE_CHALLENGES_PER_MINUTE" help:"Challenges that one user, or one address before a login, gets per minute; 0: no limit." min:"0" max:"6000" rare:""`
 
 	VerifierURL     string        `default:"" env:"STAMPEDE_VERIFIER_URL" help:"The siteverify URL of a service such as Cloudflare Turnstile, e.g. https://challenges.cloudflare.com/turnstile/v0/siteverify (http:// on this machine only). Empty: no verifier."`
@@ -65,8 +65,8 @@ const (
 // Config is the configuration of the checks. NewConfig derives it from settings.
 type Config struct {
 	// Difficulty is how many zero bits a proof of work needs, MinDifficulty to
-	// MaxDifficulty. 2^18 hashes on average take up to a second on a phone, and
-	// minutes of a whole core for a thousand tickets.
+	// MaxDifficulty; a Subject's level changes it. 2^18 hashes on average take up to a
+	// second on a phone, and minutes of a whole core for a thousand tickets.
 	Difficulty int
 	// Tolerance is how far off a slide's tile may be, in pixels of a picture 300
 	// pixels wide, for a subject without recent failures.

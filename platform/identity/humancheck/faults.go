@@ -29,7 +29,7 @@ var (
 	errForged    = errors.New("forged")    // the signature does not match
 	errForeign   = errors.New("foreign")   // made for another user, item, purpose or address
 	errLate      = errors.New("late")      // expired
-	errWeak      = errors.New("weak")      // fewer zero bits than the challenge requires
+	errWeak      = errors.New("weak")      // fewer zero bits than required, by the challenge or since it was made
 	errUsed      = errors.New("used")      // was sent before
 	errDrag      = errors.New("drag")      // a slide whose tile no person can have moved that way
 	errWrong     = errors.New("wrong")     // wrong tile position, or the verifier said no

@@ -349,3 +349,37 @@ func BenchmarkCheckRefused(b *testing.B) {
 		zeroBits([]byte(text))
 	}
 }
+
+// TestLevelsOfWork: a level changes the work by bits, within bounds, and a challenge
+// more than one bit easier than the level of the moment is refused with a new one.
+func TestLevelsOfWork(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config, _ *Deps) { c.Difficulty = 12 })
+	at := func(level int) Subject {
+		sub := guest(PurposeSMS, "203.0.113.7")
+		sub.Level = level
+		return sub
+	}
+	for level, want := range map[int]int{-9: 10, Easy: 10, 0: 12, 1: 13, Hardest: 14, 9: 14} {
+		if c := b.challenge(Pow, at(level)); c.Difficulty != want {
+			t.Errorf("level %d: difficulty %d, want %d", level, c.Difficulty, want)
+		}
+	}
+	for risen, want := range map[int]string{Easy: "ok", Easy + 1: "ok", Easy + 2: "human-check-failed weak", Hardest: "human-check-failed weak"} {
+		err := b.check(Pow, at(risen), b.solve(b.challenge(Pow, at(Easy))))
+		if got := outcome(err); got != want {
+			t.Errorf("easy work at level %d: %s, want %s", risen, got, want)
+			continue
+		}
+		if err == nil {
+			continue
+		}
+		next, ok := fault.From(err).Fields["challenge"].(Challenge)
+		if !ok || outcome(b.check(Pow, at(risen), b.solve(next))) != "ok" {
+			t.Errorf("the challenge in the answer at level %d: %+v", risen, next)
+		}
+	}
+	if err := b.check(Pow, at(Easy), b.solve(b.challenge(Pow, at(Hardest)))); err != nil {
+		t.Errorf("hard work after the level fell: %v", err)
+	}
+}

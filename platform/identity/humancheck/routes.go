@@ -57,8 +57,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: challengePath, ID: "get-challenge", Tag: "shopper",
 		Summary: "Get a challenge before a login",
-		Description: "Logging in, registering and requesting an SMS code answer 403 human-check-required when one address or phone does so too often. " +
+		Description: "Requesting an SMS code answers 403 human-check-required, and so do logging in and registering when one address, device or phone does so too often. " +
 			"Solve a challenge for the same purpose, from the same address, and send the request again with the solution in the header Human-Check. " +
+			"A proof of work comes with that answer, as hard as it has to be; one of this route may be too easy for an address with a record. " +
 			"Each solution is valid once. Challenges for an item have a separate route, which challenge_url names.",
 		Problems: map[int]string{
 			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "human-check-unavailable",

@@ -118,10 +118,21 @@ func (s *Service) light(kind Kind, sub Subject) (Challenge, error) {
 
 // work issues a proof of work.
 func (s *Service) work(f form, sub Subject) Challenge {
-	t := s.ticket(f)
-	t.difficulty = byte(s.cfg.Difficulty)
+	t, bits := s.ticket(f), s.difficulty(f, sub)
+	t.difficulty = byte(bits) //nolint:gosec // at most MaxDifficulty
 	s.metrics.issued(Pow)
-	return Challenge{Kind: Pow, Challenge: s.keys.sign(t, sub), ExpiresAt: httpx.Moment(t.expires()), Difficulty: s.cfg.Difficulty}
+	return Challenge{Kind: Pow, Challenge: s.keys.sign(t, sub), ExpiresAt: httpx.Moment(t.expires()), Difficulty: bits}
+}
+
+// difficulty is how many zero bits a proof of work of the subject needs now. What
+// replaces a verifier is never easier than usual.
+func (s *Service) difficulty(f form, sub Subject) int {
+	least := Easy
+	if f == formStandIn {
+		least = 0
+	}
+	level := min(max(sub.Level, least), Hardest)
+	return min(max(s.cfg.Difficulty+level, MinDifficulty), MaxDifficulty)
 }
 
 // slide takes a picture and stores its answer where every instance finds it.

@@ -50,7 +50,19 @@ type Subject struct {
 	Item    int64  // 0 where there is none
 	Path    string // where challenges for the item are issued; empty without an item
 	Address netip.Addr
+	// Level makes a proof of work harder or easier by that many bits, Easy to Hardest
+	// (0 at least where it replaces a verifier); 0 is what Config.Difficulty says. It is not part of the ticket: when a
+	// solution arrives, its challenge must have been at most one bit easier than the
+	// level of that moment, which may have risen while a phone worked.
+	Level int
 }
+
+// Bounds of a level: on a phone a quarter of a second, and four seconds, where the
+// usual work takes one.
+const (
+	Easy    = -2
+	Hardest = 2
+)
 
 // address is the significant part of the client's address: the /64 of an IPv6
 // address, because one household may use any address in it.

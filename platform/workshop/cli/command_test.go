@@ -21,6 +21,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/humancheck"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/pgtest"
 )
@@ -69,6 +70,24 @@ func TestServeAndConfigReportAllErrors(t *testing.T) {
 	}
 	if code, _, errs := carryOut(t.Context(), nil, "config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key="+oneKey); code != 0 {
 		t.Errorf("config of valid settings: exit %d\n%s", code, errs)
+	}
+}
+
+// TestSolveDoesTheWorkOfAnAnswer takes the refusal or its challenge alone.
+func TestSolveDoesTheWorkOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	const challenge = `{"kind":"pow","challenge":"abc","difficulty":8}`
+	for _, answer := range []string{challenge, `{"code":"human-check-required","kind":"pow","challenge":` + challenge + `}`} {
+		code, out, errs := carryOut(t.Context(), nil, "solve", answer)
+		want, err := humancheck.Solve(t.Context(), "abc", 8)
+		if code != 0 || err != nil || out != want+"\n" {
+			t.Errorf("%s: exit %d, printed %q %s, want %q", answer, code, out, errs, want)
+		}
+	}
+	for _, answer := range []string{`{"expires_in":300}`, `{"kind":"slide","challenge":"abc"}`, `no JSON`} {
+		if code, out, _ := carryOut(t.Context(), nil, "solve", answer); code == 0 || out != "" {
+			t.Errorf("%s: exit %d, printed %q", answer, code, out)
+		}
 	}
 }
 

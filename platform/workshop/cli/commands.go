@@ -16,6 +16,7 @@ type Commands struct {
 	Migrate   Migrate      `cmd:"" help:"Bring the database to this version's schema."`
 	Config    Config       `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
 	Token     Token        `cmd:"" help:"Mint access tokens with the signing key."`
+	Solve     Solve        `cmd:"" help:"Do the proof of work that an answer requires, and print the header's value."`
 	Rush      Rush         `cmd:"" help:"Play shoppers against a running server and report."`
 	Verify    Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
 	Reconcile Reconcile    `cmd:"" help:"Compare Redis with the orders in Postgres, and repair what is provably safe; exits 1 if differences remain."`
