@@ -30,7 +30,8 @@
 //     work are the same. The answers that reveal it (phone-taken, phone-unknown,
 //     disabled) require the code or the password first.
 //   - A login that another one confirmed, by QR code, ends when that one is ended: by
-//     logout, by the user or an operator, or because its refresh token was copied.
+//     logout, by the user or an operator, or because its refresh token was copied. A
+//     login that is pushed out by newer ones has none left that it confirmed.
 //   - An admin's tokens have the role shopper until the admin has a second factor
 //     (Settings.AdminWithoutTOTP lifts this for practice). Any user may have one; then
 //     every login needs its code, and adding it ends all logins but the one that did.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -56,7 +57,7 @@ const (
 // Bounds of logins.
 const (
 	// mostLogins is how many devices a user may be logged in on: a whole family's.
-	// Beyond it the least recently used login ends.
+	// Beyond it the least recently used login ends; see EndSurplus.
 	mostLogins = 20
 	// saltBytes make a login's refresh tokens differ from any other's, including
 	// those of a login with the same id in a restored database.
@@ -83,7 +84,7 @@ var ErrConfirmerEnded = errors.New("account: the confirming login has ended")
 
 // OpenConfirmed is OpenLogin for a login that another one of the user, the confirmer,
 // has confirmed. It ends when the confirmer is ended, and returns ErrConfirmerEnded if
-// that has already happened.
+// that has already happened, or if mostLogins logins have confirmed one another.
 func (s *Service) OpenConfirmed(ctx context.Context, tx pgx.Tx, user, confirmer int64, d Device, how string) (Tokens, error) {
 	return s.openLogin(ctx, tx, user, confirmer, d, how)
 }
@@ -137,6 +138,9 @@ func (s *Service) openLogin(ctx context.Context, tx pgx.Tx, user, confirmer int6
 	surplus, err := q.EndSurplus(ctx, accountdb.EndSurplusParams{UserID: user, Most: mostLogins, Why: endedBySurplus})
 	if err != nil {
 		return Tokens{}, fmt.Errorf("account: open login: end surplus: %w", err)
+	}
+	if slices.Contains(surplus, l.ID) { // its confirmers alone are mostLogins
+		return Tokens{}, ErrConfirmerEnded
 	}
 	if err := s.revokeLogins(ctx, tx, endedBySurplus, surplus); err != nil {
 		return Tokens{}, err

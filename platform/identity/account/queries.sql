@@ -106,12 +106,15 @@ VALUES (@user_id, @device_kind, @device_id, @device_name, @address, @how, @salt,
 RETURNING id, expires_at;
 
 -- name: EndSurplus :many
--- Ends all but the most recently used logins of a user.
+-- Ends all but the most recently used logins of a user. A login is as recently used as those that it confirmed, and
+-- comes before them: so none of them outlives it.
+WITH RECURSIVE line AS (
+    SELECT l.id AS head, l.id, l.last_used_at FROM account.logins l WHERE l.user_id = @user_id AND l.ended_at IS NULL
+    UNION ALL
+    SELECT line.head, c.id, c.last_used_at FROM account.logins c JOIN line ON c.parent_id = line.id WHERE c.ended_at IS NULL
+)
 UPDATE account.logins SET ended_at = clock_timestamp(), ended_why = @why::text
-WHERE id IN (
-    SELECT l.id FROM account.logins l WHERE l.user_id = @user_id AND l.ended_at IS NULL
-    ORDER BY l.last_used_at DESC, l.id DESC OFFSET @most::int
-) AND ended_at IS NULL
+WHERE id IN (SELECT line.head FROM line GROUP BY line.head ORDER BY max(line.last_used_at) DESC, line.head OFFSET @most::int)
 RETURNING id;
 
 -- name: EndLogin :many

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -54,6 +55,74 @@ func TestAttackForwardedCode(t *testing.T) {
 		t.Errorf("after a wrong number: %s", got.raw)
 	}
 	i.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "the right number afterwards", http.StatusConflict, "qr-decided")
+}
+
+// TestAttackLoginOutlivesItsSurplusConfirmer: a login that is pushed out by newer ones
+// leaves no login behind that it let in. One that let in a login in use stays.
+func TestAttackLoginOutlivesItsSurplusConfirmer(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	i := s.start()
+	user, token := s.phone(i, auth.Shopper)
+	who, err := s.tokens.Verify(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(confirmer int64) int64 {
+		t.Helper()
+		var login int64
+		err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
+			tokens, err := i.acc.OpenConfirmed(t.Context(), tx, user, confirmer, account.Device{Kind: "web"}, "qr")
+			if err != nil {
+				return err
+			}
+			who, err := s.tokens.Verify(tokens.AccessToken)
+			login = who.Login
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return login
+	}
+	phone := who.Login
+	desktop := open(phone)
+	tv := open(desktop)
+	for range 17 {
+		open(0)
+	}
+	for hours, login := range map[int]int64{3: phone, 2: desktop, 1: tv} {
+		if _, err := s.db.Exec(t.Context(), `UPDATE account.logins SET last_used_at = now() - make_interval(hours => $2) WHERE id = $1`, login, hours); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := open(phone)
+	for _, want := range [][]int64{{tv}, {desktop, tv}} {
+		rows, _ := s.db.Query(t.Context(), `SELECT id FROM account.logins WHERE ended_at IS NOT NULL ORDER BY id`)
+		got, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("phone %d, desktop %d, tv %d: ended %v, want %v, %v", phone, desktop, tv, got, want, err)
+		}
+		open(0)
+	}
+
+	// Twenty logins in one line leave no room for another.
+	for range 20 {
+		err = pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
+			tokens, err := i.acc.OpenConfirmed(t.Context(), tx, user, last, account.Device{Kind: "web"}, "qr")
+			if err == nil {
+				who, err = s.tokens.Verify(tokens.AccessToken)
+				last = who.Login
+			}
+			return err
+		})
+		if err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, account.ErrConfirmerEnded) {
+		t.Errorf("the 21st login of a line: %v", err)
+	}
 }
 
 // TestAttackLoginOutlivesItsConfirmer: what a login let in ends with it, at any depth.

@@ -180,23 +180,26 @@ func (q *Queries) EndLoginsExcept(ctx context.Context, arg EndLoginsExceptParams
 }
 
 const endSurplus = `-- name: EndSurplus :many
+WITH RECURSIVE line AS (
+    SELECT l.id AS head, l.id, l.last_used_at FROM account.logins l WHERE l.user_id = $3 AND l.ended_at IS NULL
+    UNION ALL
+    SELECT line.head, c.id, c.last_used_at FROM account.logins c JOIN line ON c.parent_id = line.id WHERE c.ended_at IS NULL
+)
 UPDATE account.logins SET ended_at = clock_timestamp(), ended_why = $1::text
-WHERE id IN (
-    SELECT l.id FROM account.logins l WHERE l.user_id = $2 AND l.ended_at IS NULL
-    ORDER BY l.last_used_at DESC, l.id DESC OFFSET $3::int
-) AND ended_at IS NULL
+WHERE id IN (SELECT line.head FROM line GROUP BY line.head ORDER BY max(line.last_used_at) DESC, line.head OFFSET $2::int)
 RETURNING id
 `
 
 type EndSurplusParams struct {
 	Why    string
-	UserID int64
 	Most   int32
+	UserID int64
 }
 
-// Ends all but the most recently used logins of a user.
+// Ends all but the most recently used logins of a user. A login is as recently used as those that it confirmed, and
+// comes before them: so none of them outlives it.
 func (q *Queries) EndSurplus(ctx context.Context, arg EndSurplusParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, endSurplus, arg.Why, arg.UserID, arg.Most)
+	rows, err := q.db.Query(ctx, endSurplus, arg.Why, arg.Most, arg.UserID)
 	if err != nil {
 		return nil, err
 	}
