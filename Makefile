@@ -68,9 +68,10 @@ bench: build ## Measure each stage beside a bare baseline on this machine (ARGS=
 gobench: ## Run the Go benchmarks, fit for benchstat (BENCH=regexp chooses, COUNT=10 repeats)
 	@exec .ci/setup exec go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
-# go test fuzzes one target of one package at a time.
+# go test fuzzes one target of one package at a time. One Postgres and one Redis serve them all: a worker that starts its own
+# has spent the time before its first input, and leaves servers that keep the pipe open on which go test waits for its end.
 fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
-	@.ci/setup exec sh -eu -c ' \
+	@.ci/setup exec go run ./platform/workshop/pgtest/servers sh -eu -c ' \
 		git ls-files -co --exclude-standard "*_test.go" | xargs grep -oE "^func Fuzz[A-Za-z0-9_]+" /dev/null | \
 		sed "s/:func / /" | while read -r file target; do \
 			echo "$$target in $$(dirname "$$file") for $(FUZZTIME)"; \
