@@ -21,7 +21,7 @@ import (
 	"stampede/order"
 	"stampede/payment"
 	"stampede/payment/provider"
-	"stampede/payment/sandbox"
+	"stampede/payment/providers"
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/telemetry"
@@ -71,7 +71,7 @@ type settings struct {
 	Alarms   alarm.Webhook      `embed:"" group:"Alarms:"`
 	Identity identity.Settings  `embed:""`
 	Door     door.Settings      `embed:""`
-	Bank     sandbox.Settings   `embed:"" group:"Practice:"`
+	Pay      providers.Settings `embed:""`
 	Stop     app.Settings       `embed:"" group:"Stopping:"`
 }
 
@@ -84,7 +84,7 @@ func (s *settings) Check() error {
 // practice sets the additions of run: its shop has no contract with a payment
 // provider, and none with an SMS gateway unless one is configured.
 func (s *settings) practice() {
-	s.Bank.SandboxBank, s.Identity.Accounts.AdminWithoutTOTP = true, true
+	s.Pay.Sandbox.SandboxBank, s.Identity.Accounts.AdminWithoutTOTP = true, true
 	s.Identity.SMS.SandboxSMS = s.Identity.SMS.SandboxSMS || s.Identity.SMS.SMSGatewayURL == ""
 }
 
@@ -225,19 +225,16 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	if err != nil {
 		return err
 	}
-	var providers []provider.Provider
-	if s.set.Bank.SandboxBank {
-		bank, client, err := sandbox.Open(auth.Derive([]byte(key), "sandbox-bank"), s.set.Addresses.BaseURL(), s.set.Addresses.LocalURL(), sandbox.Deps{
-			DB: s.pools["payment"], Clock: s.clock, Log: s.log, Metrics: s.registry,
-		})
-		if err != nil {
-			return err
-		}
-		bank.Routes(s.identity.Router.Mux)
-		s.app.Go("sandbox bank", bank.Workers()...)
-		providers = append(providers, client)
+	ways, err := providers.Open(s.set.Pay, providers.Deps{
+		Secret: auth.Derive([]byte(key), "sandbox-bank"), PublicURL: s.set.Addresses.BaseURL(), LocalURL: s.set.Addresses.LocalURL(),
+		DB: s.pools["payment"], Clock: s.clock, Log: s.log, Metrics: s.registry,
+	})
+	if err != nil {
+		return err
 	}
-	if err := s.openBooks(providers); err != nil {
+	ways.Routes(s.identity.Router.Mux)
+	s.app.Go("payment companies for practice", ways.Workers()...)
+	if err := s.openBooks(ways.Providers); err != nil {
 		return err
 	}
 	return s.openDoors([]byte(key))
@@ -318,10 +315,14 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	}
 	payCfg := payment.DefaultConfig()
 	payCfg.ReturnURL = s.set.Addresses.BaseURL() + "/"
-	s.payment, err = payment.New(payCfg, payment.Deps{
+	payDeps := payment.Deps{
 		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace,
-	})
+	}
+	if s.identity != nil {
+		payDeps.OpenID = s.identity.Accounts.OpenIDOf
+	}
+	s.payment, err = payment.New(payCfg, payDeps)
 	return err
 }
 

@@ -53,6 +53,7 @@ CREATE INDEX refunds_to_settle ON sandbox.refunds (ready_at) WHERE status = 'pro
 -- restart loses none.
 CREATE TABLE sandbox.callbacks (
     id         uuid        PRIMARY KEY,
+    merchant   text        NOT NULL,
     url        text        NOT NULL,
     body       bytea       NOT NULL,
     status     text        NOT NULL CHECK (status IN ('pending', 'acknowledged', 'given_up')),

@@ -27,7 +27,7 @@ func measured[T any](ctx context.Context, p metered, call string, ask func(conte
 	answer, err := ask(limited)
 	p.m.calls.WithLabelValues(p.name, call).Observe(time.Since(began).Seconds())
 	// A refusal, or a payment that is closed, is an answer.
-	if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) {
+	if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) || errors.Is(err, provider.ErrNoLogin) {
 		p.trouble.answered()
 		return answer, err
 	}

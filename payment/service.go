@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,8 @@ type Deps struct {
 	// Providers are the ways to pay, the preferred first.
 	// Without any, payment requests get payment-unavailable.
 	Providers []provider.Provider
+	// OpenID returns a user's name in an app of a provider, or "". Nil: no user has one.
+	OpenID func(ctx context.Context, user int64, app string) (string, error)
 	// BaseURL is where providers reach this process, without a trailing slash.
 	BaseURL string
 	Log     *slog.Logger

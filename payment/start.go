@@ -44,6 +44,10 @@ func honest(err error) error {
 // errNoWay means that the shop has no provider, so that only free orders can be paid.
 var errNoWay = errUnavailable.After(0).Saying("Nothing can be paid here yet: the shop has no payment provider.")
 
+// errNoLogin means that the method works only for shoppers whom the provider's app
+// knows.
+var errNoLogin = fault.Plain(fault.Invalid, "This way to pay works inside the provider's app only: log in with it there, or choose another method.")
+
 type startInput struct {
 	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Body *struct {
@@ -193,10 +197,14 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (pay
 // false if it can no longer be paid and has to be closed. On an error the shopper may
 // try again: the next request creates the same number.
 func (s *Service) create(ctx context.Context, prov provider.Provider, p *paymentdb.PaymentsPayment, title string) (created bool, err error) {
-	p.Handoff, err = prov.Create(ctx, provider.Charge{
+	charge := provider.Charge{
 		PaymentNo: p.PaymentNo, Method: p.Method, Title: title, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
-		NotifyURL: s.notifyURL(p.Provider), ReturnURL: s.returnURL(p.OrderNo),
-	})
+		NotifyURL: s.notifyURL(p.Provider), ReturnURL: s.returnURL(p.OrderNo), Address: httpx.ClientAddr(ctx),
+	}
+	if s.deps.OpenID != nil {
+		charge.OpenID = func(ctx context.Context, app string) (string, error) { return s.deps.OpenID(ctx, p.UserID, app) }
+	}
+	p.Handoff, err = prov.Create(ctx, charge)
 	switch {
 	case err == nil:
 		// No row is noted if the payment ended while the provider created it. A provider that forgets closings of
@@ -208,6 +216,11 @@ func (s *Service) create(ctx context.Context, prov provider.Provider, p *payment
 		return n == 1, nil
 	case errors.Is(err, provider.ErrClosed):
 		return false, nil // it has ended at the provider and our row has not been updated
+	case errors.Is(err, provider.ErrNoLogin):
+		if _, err := s.closeOne(ctx, *p); err != nil { // another way to pay shall not wait for it
+			return false, errUnavailable.Because(err)
+		}
+		return false, errNoLogin
 	case errors.Is(err, provider.ErrRefused) && time.Until(p.ExpiresAt) < prov.Profile().MinWindow:
 		return false, nil // the last moment to pay passed in transit; the order says so
 	case errors.Is(err, provider.ErrRefused):

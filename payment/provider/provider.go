@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"stampede/platform/base/ids"
@@ -26,7 +27,8 @@ type Provider interface {
 	// Create opens a payment and returns what the shopper needs to pay it. A
 	// repeated call for an open payment opens no second one: however many handoffs
 	// there are, they take money once. ErrClosed: the number is closed or captured
-	// already; ErrRefused: it can never be created as asked.
+	// already; ErrNoLogin: the method needs Charge.OpenID; ErrRefused: it can never be
+	// created as asked.
 	Create(ctx context.Context, c Charge) (Handoff, error)
 	// Query returns the state of a payment.
 	Query(ctx context.Context, p Payment) (Status, error)
@@ -93,6 +95,11 @@ type Charge struct {
 	ExpiresAt time.Time // the provider refuses money from then on
 	NotifyURL string
 	ReturnURL string // where the shopper's browser goes afterwards; may be empty
+	// Address is the client's; some companies compare it with the payer's.
+	Address netip.Addr
+	// OpenID returns the shopper's name in an app of the provider, or "" if the shopper
+	// did not log in with it. Nil: no shopper does.
+	OpenID func(ctx context.Context, app string) (string, error)
 }
 
 // State is the state of a payment at its provider.
@@ -186,4 +193,5 @@ var (
 	ErrUnreadable   = errors.New("provider: signed, but not a known message")
 	ErrClosed       = errors.New("provider: the payment can no longer be paid")
 	ErrRefused      = errors.New("provider: refused permanently")
+	ErrNoLogin      = errors.New("provider: the method needs a login with the provider's app")
 )

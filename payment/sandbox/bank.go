@@ -33,8 +33,7 @@ type Bank struct {
 	db       *pgxpool.Pool
 	q        *sandboxdb.Queries
 	log      *slog.Logger
-	merchant signer // checks requests
-	bank     signer // signs replies and callbacks
+	dialects map[string]Dialect // by merchant
 	pageKey  []byte
 	outward  *outbound.Client
 	wake     chan struct{} // capacity 1: one pending wake-up is enough
@@ -78,19 +77,23 @@ func New(cfg Config, deps Deps) (*Bank, error) {
 			Name: "stampede_payment_sandbox_callbacks_total", Help: "Attempts to deliver a callback, by result: acknowledged, retried, given_up.",
 		}, []string{"result"}),
 	}
-	b.merchant, b.bank = signers(cfg.Secret, deps.Clock.Now)
+	merchant, bank := signers(cfg.Secret, deps.Clock.Now)
+	b.dialects = map[string]Dialect{cfg.Merchant: native{number: cfg.Merchant, merchant: merchant, bank: bank, log: deps.Log}}
 	mac := hmac.New(sha256.New, cfg.Secret)
 	mac.Write([]byte("stampede sandbox bank/pay page"))
 	b.pageKey = mac.Sum(nil)
 	return b, nil
 }
 
+// Speak adds a merchant whom the bank serves in another protocol. Call it before
+// Routes.
+func (b *Bank) Speak(d Dialect) { b.dialects[d.Merchant()] = d }
+
 // Routes mounts the bank's endpoints, all under Prefix.
 func (b *Bank) Routes(mux chi.Router) {
-	mux.Post(Prefix+"/v1/payments", b.signed(opCreate, b.create))
-	mux.Post(Prefix+"/v1/payments/query", b.signed(opQuery, b.query))
-	mux.Post(Prefix+"/v1/payments/close", b.signed(opClose, b.close))
-	mux.Post(Prefix+"/v1/refunds", b.signed(opRefund, b.refund))
+	for merchant, d := range b.dialects {
+		d.Routes(mux, Desk{b, merchant})
+	}
 	mux.Get(Prefix+"/pay/{ref}", b.showPage)
 	mux.Post(Prefix+"/pay/{ref}", b.pay)
 }

@@ -96,7 +96,7 @@ func TestBehaviours(t *testing.T) {
 			notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 			c := w.charge(notifyURL)
 			status, out, err := payAs(w.create(t, c), payRequest{Behaviour: &tt.behaviour, DelaySeconds: &tt.seconds})
-			if err != nil || status != http.StatusOK || out.Status != statusCaptured {
+			if err != nil || status != http.StatusOK || out.Status != StatusCaptured {
 				t.Fatalf("pay: %d %+v %v", status, out, err)
 			}
 			rows := w.callbacks(t) // written in the capture's transaction
@@ -129,7 +129,7 @@ func TestExpiryHoldsBeforeItIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, err := payAs(address, payRequest{})
-	if err != nil || status != http.StatusConflict || out.Status != statusClosed {
+	if err != nil || status != http.StatusConflict || out.Status != StatusClosed {
 		t.Errorf("%d %+v, %v; want 409 closed", status, out, err)
 	}
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,13 +30,17 @@ const (
 	forgetAtMost = 1000
 )
 
-// enqueue records a callback that is due after delay.
-func (b *Bank) enqueue(ctx context.Context, q *sandboxdb.Queries, url string, delay time.Duration, n notice) error {
-	body, err := json.Marshal(n)
+// enqueue records a callback to a merchant that is due after delay.
+func (b *Bank) enqueue(ctx context.Context, q *sandboxdb.Queries, merchant, url string, delay time.Duration, e Event) error {
+	dialect, ok := b.dialects[merchant]
+	if !ok {
+		return fmt.Errorf("sandbox: merchant %q has no protocol here", merchant)
+	}
+	body, err := dialect.Callback(e)
 	if err != nil {
 		return fmt.Errorf("sandbox: encode callback: %w", err)
 	}
-	return q.CreateCallback(ctx, sandboxdb.CreateCallbackParams{ID: ids.New(), Url: url, Body: body, DelayMs: delay.Milliseconds()})
+	return q.CreateCallback(ctx, sandboxdb.CreateCallbackParams{ID: ids.New(), Merchant: merchant, Url: url, Body: body, DelayMs: delay.Milliseconds()})
 }
 
 // run is the worker: one goroutine claims what is due and passes it to a fixed
@@ -149,16 +152,17 @@ func (b *Bank) backoff(attempt int32) time.Duration {
 // maxAckBytes is the most that is read of the merchant's answer.
 const maxAckBytes = 1 << 10
 
-// send makes one attempt. Only status 200 with the agreed word acknowledges: a
-// proxy's own page must not.
+// send makes one attempt.
 func (b *Bank) send(ctx context.Context, c sandboxdb.ClaimCallbacksRow) error {
+	dialect, ok := b.dialects[c.Merchant]
+	if !ok {
+		return fmt.Errorf("sandbox: merchant %q has no protocol here", c.Merchant)
+	}
 	err := b.outward.Do(ctx, outbound.Request{
-		URL: c.Url, Body: c.Body, Type: "application/json",
-		Head: func(h http.Header) { b.bank.sign(h, c.Body) }, // signed again for each attempt: a late one must still be fresh
+		URL: c.Url, Body: c.Body, Head: func(h http.Header) { dialect.Head(h, c.Body) },
 	}, func(r outbound.Reply) error {
-		var a ack
-		if r.Status != http.StatusOK || json.Unmarshal(r.Body, &a) != nil || a.Code != ackWord {
-			return fmt.Errorf("not acknowledged, status %d, answer %q", r.Status, a.Code)
+		if !dialect.Acknowledged(r) {
+			return fmt.Errorf("not acknowledged, status %d, answer %.40q", r.Status, r.Body)
 		}
 		return nil
 	})

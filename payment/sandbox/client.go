@@ -99,10 +99,10 @@ func (c *Client) call(op string) call {
 func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Handoff, error) {
 	head := c.call(opCreate)
 	var r paymentReply
-	err := c.exchange(ctx, "/v1/payments", head.Nonce, createCall{
-		call: head, PaymentNo: ch.PaymentNo.String(), Title: shorten(ch.Title), Amount: ch.Amount, Currency: ch.Currency,
+	err := c.exchange(ctx, "/v1/payments", head.Nonce, createCall{call: head, Opening: Opening{
+		PaymentNo: ch.PaymentNo.String(), Title: shorten(ch.Title), Amount: ch.Amount, Currency: ch.Currency,
 		ExpiresAt: ch.ExpiresAt, NotifyURL: ch.NotifyURL, ReturnURL: ch.ReturnURL, Behaviour: c.cfg.Behaviour, DelaySeconds: c.cfg.DelaySeconds,
-	}, &r)
+	}}, &r)
 	if err != nil {
 		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", err)
 	}
@@ -110,9 +110,9 @@ func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Hando
 		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", errOtherReply)
 	}
 	switch r.Status {
-	case statusOpen:
+	case StatusOpen:
 		return provider.Handoff{URL: r.PayURL}, nil
-	case statusCaptured, statusClosed:
+	case StatusCaptured, StatusClosed:
 		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", provider.ErrClosed)
 	default:
 		return provider.Handoff{}, fmt.Errorf("sandbox: create: unknown status %q", r.Status)
@@ -157,13 +157,13 @@ func (c *Client) ask(ctx context.Context, op, path string, paymentNo ids.ID) (pr
 		return provider.Status{}, fmt.Errorf("sandbox: %s: %w", op, errOtherReply)
 	}
 	switch r.Status {
-	case statusOpen:
+	case StatusOpen:
 		return provider.Status{State: provider.Open}, nil
-	case statusClosed:
+	case StatusClosed:
 		return provider.Status{State: provider.Closed}, nil
 	case statusMissing:
 		return provider.Status{State: provider.Missing}, nil
-	case statusCaptured:
+	case StatusCaptured:
 		if r.Transaction == "" || r.At == nil {
 			return provider.Status{}, fmt.Errorf("sandbox: %s: a capture without transaction or time", op)
 		}
@@ -179,10 +179,10 @@ func (c *Client) ask(ctx context.Context, op, path string, paymentNo ids.ID) (pr
 func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.RefundStatus, error) {
 	head := c.call(opRefund)
 	var r refundReply
-	err := c.exchange(ctx, "/v1/refunds", head.Nonce, refundCall{
-		call: head, RefundNo: ret.RefundNo.String(), PaymentNo: ret.Payment.No.String(), Transaction: ret.Transaction,
+	err := c.exchange(ctx, "/v1/refunds", head.Nonce, refundCall{call: head, Repayment: Repayment{
+		RefundNo: ret.RefundNo.String(), PaymentNo: ret.Payment.No.String(), Transaction: ret.Transaction,
 		Amount: ret.Amount, Currency: ret.Currency, Reason: ret.Reason, NotifyURL: ret.NotifyURL,
-	}, &r)
+	}}, &r)
 	if err != nil {
 		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: %w", err)
 	}
@@ -193,11 +193,11 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 		Merchant: r.Merchant, RefundNo: ret.RefundNo, PaymentNo: ret.Payment.No, Transaction: r.Transaction, Amount: r.Amount, Currency: r.Currency,
 	}
 	switch r.Status {
-	case statusProcessing:
+	case StatusProcessing:
 		out.State = provider.Processing
-	case statusFailed:
+	case StatusFailed:
 		out.State = provider.Failed
-	case statusSucceeded:
+	case StatusSucceeded:
 		if r.Transaction == "" || r.At == nil {
 			return provider.RefundStatus{}, errors.New("sandbox: refund: a success without transaction or time")
 		}

@@ -26,6 +26,11 @@
 // never seen records it as closed, so that a creation still in transit is
 // refused. Closing a captured payment answers "captured".
 //
+// # Dialects
+//
+// The merchant API is a Dialect in front of the books: the bank's own, or another
+// company's for practice. Each dialect has its merchant, and so its own payments.
+//
 // # Misbehaviour
 //
 // The body of a creation or of a payment may request misbehaviour, see

@@ -65,8 +65,8 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		p, err = b.upToDate(r.Context(), p)
 	}
-	if no, ok := errors.AsType[*refusal](err); ok {
-		b.showNothing(w, r, no.status)
+	if no, ok := errors.AsType[*RefusalError](err); ok {
+		b.showNothing(w, r, no.Status)
 		return
 	}
 	now := time.Now()

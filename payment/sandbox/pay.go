@@ -74,7 +74,7 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 		// After a POST the browser gets the page by GET, so that a reload does not pay.
 		q := r.URL.Query()
 		q.Del("failed")
-		if failed && p.Status == statusOpen {
+		if failed && p.Status == StatusOpen {
 			q.Set("failed", "1")
 		}
 		http.Redirect(w, r, r.URL.Path+"?"+q.Encode(), http.StatusSeeOther) //nolint:gosec // back to this very route
@@ -83,9 +83,9 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 	out := payReply{Status: p.Status, ReturnURL: p.ReturnUrl}
 	status := http.StatusOK
 	switch p.Status {
-	case statusCaptured:
+	case StatusCaptured:
 		out.Transaction = *p.Txn
-	case statusClosed:
+	case StatusClosed:
 		status = http.StatusConflict
 	}
 	writeJSON(w, status, out)
@@ -118,10 +118,7 @@ func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRe
 		if err != nil {
 			return err
 		}
-		n := notice{
-			Event: eventCaptured, Merchant: c.Merchant, PaymentNo: c.PaymentNo, Transaction: txn, Amount: c.CapturedAmount,
-			Currency: c.Currency, At: *c.CapturedAt,
-		}
+		told := b.shown(c)
 		copies, delay := 1, time.Duration(0)
 		switch behaviour {
 		case Duplicate:
@@ -131,11 +128,11 @@ func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRe
 		case Late:
 			delay = time.Duration(seconds) * time.Second
 		case WrongAmount:
-			n.Amount++ // in the callback only: a query returns what really moved
+			told.Captured++ // in the callback only: a query returns what really moved
 		case Normal, Underpaid, RefundFails:
 		}
 		for range copies {
-			if err := b.enqueue(ctx, q, c.NotifyUrl, delay, n); err != nil {
+			if err := b.enqueue(ctx, q, c.Merchant, c.NotifyUrl, delay, Event{Payment: told}); err != nil {
 				return err
 			}
 		}
@@ -212,16 +209,16 @@ func parsePay(body []byte, isJSON bool) (payRequest, error) {
 
 // payRefused answers with an error that is not a state of the payment.
 func (b *Bank) payRefused(w http.ResponseWriter, r *http.Request, wantsJSON bool, err error) {
-	var no *refusal
+	var no *RefusalError
 	if !errors.As(err, &no) {
 		b.log.ErrorContext(r.Context(), "sandbox bank failed", "operation", "pay", "error", err)
-		no = &refusal{http.StatusInternalServerError, "internal", "try again"}
+		no = &RefusalError{http.StatusInternalServerError, "internal", "try again"}
 	}
 	if wantsJSON {
-		writeJSON(w, no.status, errorReply{Code: no.code, Message: no.message})
+		writeJSON(w, no.Status, errorReply{Code: no.Code, Message: no.Message})
 		return
 	}
-	b.showNothing(w, r, no.status)
+	b.showNothing(w, r, no.Status)
 }
 
 // mediaType is the request's, without parameters; "" if it is malformed.

@@ -68,8 +68,8 @@ RETURNING r.*;
 UPDATE sandbox.payments SET refunded = refunded - @amount, updated_at = clock_timestamp() WHERE ref = @ref;
 
 -- name: CreateCallback :exec
-INSERT INTO sandbox.callbacks (id, url, body, status, next_try)
-VALUES (@id, @url, @body, 'pending', clock_timestamp() + interval '1 millisecond' * @delay_ms::bigint);
+INSERT INTO sandbox.callbacks (id, merchant, url, body, status, next_try)
+VALUES (@id, @merchant, @url, @body, 'pending', clock_timestamp() + interval '1 millisecond' * @delay_ms::bigint);
 
 -- name: ClaimCallbacks :many
 -- Claims the due callbacks and postpones them for as long as one delivery may take: if the process dies with a
@@ -78,7 +78,7 @@ UPDATE sandbox.callbacks c
 SET attempts = c.attempts + 1, next_try = clock_timestamp() + interval '1 millisecond' * @lease_ms::bigint
 WHERE c.id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status = 'pending' AND d.next_try <= clock_timestamp()
                ORDER BY d.next_try LIMIT @at_most FOR UPDATE SKIP LOCKED)
-RETURNING c.id, c.url, c.body, c.attempts;
+RETURNING c.id, c.merchant, c.url, c.body, c.attempts;
 
 -- name: Acknowledge :exec
 UPDATE sandbox.callbacks SET status = 'acknowledged', last_error = '' WHERE id = @id;

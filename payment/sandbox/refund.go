@@ -16,7 +16,7 @@ import (
 const maxReasonBytes = 256
 
 // check refuses what the bank could not carry out.
-func (c refundCall) check() error {
+func (c Repayment) check() error {
 	bad := func(message string) error { return refuse(http.StatusUnprocessableEntity, "invalid", message) }
 	switch {
 	case !numberPattern.MatchString(c.RefundNo) || !numberPattern.MatchString(c.PaymentNo):
@@ -31,41 +31,15 @@ func (c refundCall) check() error {
 	return nil
 }
 
-// refund reserves the money and answers "processing"; a repeated request with
-// the same number returns the refund's state.
-func (b *Bank) refund(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
-	var c refundCall
-	if err := decodeStrict(body, &c); err != nil {
-		return nil, refuse(http.StatusBadRequest, "bad-request", err.Error())
-	}
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	r, err := b.q.RefundByNumber(ctx, sandboxdb.RefundByNumberParams{Merchant: c.Merchant, RefundNo: c.RefundNo})
-	if errors.Is(err, pgx.ErrNoRows) {
-		if err = b.startRefund(ctx, c); err != nil && !pg.ViolatesUnique(err, "") {
-			return nil, err
-		}
-		// A unique violation is a concurrent request for the same refund.
-		r, err = b.q.RefundByNumber(ctx, sandboxdb.RefundByNumberParams{Merchant: c.Merchant, RefundNo: c.RefundNo})
-	}
-	if err != nil {
-		return nil, err
-	}
-	if r.PaymentNo != c.PaymentNo || r.Amount != c.Amount || r.Currency != c.Currency {
-		return nil, refuse(http.StatusConflict, "number-taken", "this refund_no was used for another refund")
-	}
-	return refundReplyOf(nonce, r), nil
-}
-
 // startRefund reserves the amount on the payment's row, which every refund of it
 // locks, and records the refund: two refunds that together exceed the capture
 // cannot both be accepted.
-func (b *Bank) startRefund(ctx context.Context, c refundCall) error {
+func (d Desk) startRefund(ctx context.Context, c Repayment) error {
+	b := d.bank
 	return pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
 		q := b.q.WithTx(tx)
 		p, err := q.SetAsideRefund(ctx, sandboxdb.SetAsideRefundParams{
-			Amount: c.Amount, Merchant: c.Merchant, PaymentNo: c.PaymentNo, Txn: c.Transaction, Currency: c.Currency,
+			Amount: c.Amount, Merchant: d.merchant, PaymentNo: c.PaymentNo, Txn: c.Transaction, Currency: c.Currency,
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return refuse(http.StatusConflict, "not-refundable", "no such capture, or less than that is left of it")
@@ -74,7 +48,7 @@ func (b *Bank) startRefund(ctx context.Context, c refundCall) error {
 			return err
 		}
 		return q.CreateRefund(ctx, sandboxdb.CreateRefundParams{
-			Ref: ids.New(), Merchant: c.Merchant, RefundNo: c.RefundNo, PaymentRef: p.Ref, PaymentNo: c.PaymentNo, Amount: c.Amount,
+			Ref: ids.New(), Merchant: d.merchant, RefundNo: c.RefundNo, PaymentRef: p.Ref, PaymentNo: c.PaymentNo, Amount: c.Amount,
 			Currency: c.Currency, Reason: c.Reason, Fails: Behaviour(p.Behaviour) == RefundFails, NotifyUrl: c.NotifyURL,
 			DelayMs: b.cfg.RefundDelay.Milliseconds(),
 		})
@@ -93,18 +67,18 @@ func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
 		}
 		n = len(settled)
 		for _, r := range settled {
-			event := eventRefundSucceeded
-			if r.Status == statusFailed {
-				event = eventRefundFailed
+			if r.Status == StatusFailed {
 				// The money is available again for another attempt.
 				if err := q.GiveBackSetAside(ctx, sandboxdb.GiveBackSetAsideParams{Amount: r.Amount, Ref: r.PaymentRef}); err != nil {
 					return err
 				}
 			}
-			if err := b.enqueue(ctx, q, r.NotifyUrl, 0, notice{
-				Event: event, Merchant: r.Merchant, PaymentNo: r.PaymentNo, RefundNo: r.RefundNo, Transaction: refundTxn(r.Ref),
-				Amount: r.Amount, Currency: r.Currency, At: r.UpdatedAt,
-			}); err != nil {
+			p, err := q.PaymentByRef(ctx, r.PaymentRef)
+			if err != nil {
+				return err
+			}
+			back := returned(r)
+			if err := b.enqueue(ctx, q, r.Merchant, r.NotifyUrl, 0, Event{Payment: b.shown(p), Refund: &back}); err != nil {
 				return err
 			}
 		}
@@ -116,12 +90,11 @@ func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
 // refundTxn is the bank's number for the movement of a refund.
 func refundTxn(ref ids.ID) string { return "sbr-" + ref.String() }
 
-func refundReplyOf(nonce ids.ID, r sandboxdb.SandboxRefund) refundReply {
-	out := refundReply{
-		Nonce: nonce, Merchant: r.Merchant, RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Status: r.Status, Amount: r.Amount, Currency: r.Currency,
-	}
-	if r.Status == statusSucceeded {
-		out.Transaction, out.At = refundTxn(r.Ref), &r.UpdatedAt
+// returned is a refund as its merchant sees it.
+func returned(r sandboxdb.SandboxRefund) Refund {
+	out := Refund{Ref: r.Ref, No: r.RefundNo, PaymentNo: r.PaymentNo, Status: r.Status, Amount: r.Amount, Currency: r.Currency}
+	if r.Status != StatusProcessing {
+		out.Transaction, out.At = refundTxn(r.Ref), r.UpdatedAt
 	}
 	return out
 }

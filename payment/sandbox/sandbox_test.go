@@ -99,7 +99,7 @@ func pay(payURL string) error {
 	if err != nil {
 		return err
 	}
-	if status != http.StatusOK || out.Status != statusCaptured {
+	if status != http.StatusOK || out.Status != StatusCaptured {
 		return fmt.Errorf("not paid: %d %s", status, out.Status)
 	}
 	return nil
@@ -108,10 +108,15 @@ func pay(payURL string) error {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	w := setup(t, testConfig())
-	providertest.Run(t, func(*testing.T) providertest.Subject {
+	providertest.Run(t, func(t *testing.T) providertest.Subject {
+		t.Helper()
 		return providertest.Subject{
 			Provider: w.client, Currency: "CNY", Pay: func(h provider.Handoff) error { return pay(h.URL) },
-			Pass: func(d time.Duration) { <-time.After(d) }, // the bank's clock is Postgres'
+			Pass: func(d time.Duration) { // brings the expiry nearer: the bank's clock is Postgres'
+				if _, err := w.db.Exec(t.Context(), `UPDATE sandbox.payments SET expires_at = expires_at - $1::interval`, d); err != nil {
+					t.Error(err)
+				}
+			},
 		}
 	})
 }

@@ -151,7 +151,7 @@ func TestClientTrustsOnlyTheBank(t *testing.T) {
 			if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 				t.Error(err)
 			}
-			reply, err := json.Marshal(paymentReply{Nonce: tt.nonce(asked.Nonce), Merchant: "shop-1", PaymentNo: no.String(), Status: statusClosed})
+			reply, err := json.Marshal(paymentReply{Nonce: tt.nonce(asked.Nonce), Merchant: "shop-1", PaymentNo: no.String(), Status: StatusClosed})
 			if err != nil {
 				t.Error(err)
 			}

@@ -29,13 +29,13 @@ const (
 
 // The states of payments and refunds in the bank's answers.
 const (
-	statusOpen       = "open"
-	statusCaptured   = "captured"
-	statusClosed     = "closed"
+	StatusOpen       = "open"
+	StatusCaptured   = "captured"
+	StatusClosed     = "closed"
 	statusMissing    = "missing"
-	statusProcessing = "processing"
-	statusSucceeded  = "succeeded"
-	statusFailed     = "failed"
+	StatusProcessing = "processing"
+	StatusSucceeded  = "succeeded"
+	StatusFailed     = "failed"
 )
 
 // The events that callbacks report.
@@ -54,15 +54,7 @@ type call struct {
 
 type createCall struct {
 	call
-	PaymentNo    string    `json:"payment_no"`
-	Title        string    `json:"title"`
-	Amount       int64     `json:"amount"` // minor units
-	Currency     string    `json:"currency"`
-	ExpiresAt    time.Time `json:"expires_at"`
-	NotifyURL    string    `json:"notify_url"`
-	ReturnURL    string    `json:"return_url,omitempty"`
-	Behaviour    Behaviour `json:"behaviour,omitempty"`
-	DelaySeconds int32     `json:"delay_seconds,omitempty"`
+	Opening
 }
 
 // paymentCall is a query or a close.
@@ -73,13 +65,7 @@ type paymentCall struct {
 
 type refundCall struct {
 	call
-	RefundNo    string `json:"refund_no"`
-	PaymentNo   string `json:"payment_no"`
-	Transaction string `json:"transaction"`
-	Amount      int64  `json:"amount"`
-	Currency    string `json:"currency"`
-	Reason      string `json:"reason"`
-	NotifyURL   string `json:"notify_url"`
+	Repayment
 }
 
 // paymentReply answers create, query and close. Transaction, Amount and At

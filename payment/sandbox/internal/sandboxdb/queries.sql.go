@@ -76,7 +76,7 @@ UPDATE sandbox.callbacks c
 SET attempts = c.attempts + 1, next_try = clock_timestamp() + interval '1 millisecond' * $1::bigint
 WHERE c.id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status = 'pending' AND d.next_try <= clock_timestamp()
                ORDER BY d.next_try LIMIT $2 FOR UPDATE SKIP LOCKED)
-RETURNING c.id, c.url, c.body, c.attempts
+RETURNING c.id, c.merchant, c.url, c.body, c.attempts
 `
 
 type ClaimCallbacksParams struct {
@@ -86,6 +86,7 @@ type ClaimCallbacksParams struct {
 
 type ClaimCallbacksRow struct {
 	ID       ids.ID
+	Merchant string
 	Url      string
 	Body     []byte
 	Attempts int32
@@ -104,6 +105,7 @@ func (q *Queries) ClaimCallbacks(ctx context.Context, arg ClaimCallbacksParams) 
 		var i ClaimCallbacksRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.Merchant,
 			&i.Url,
 			&i.Body,
 			&i.Attempts,
@@ -158,20 +160,22 @@ func (q *Queries) CountFailedAttempt(ctx context.Context, ref ids.ID) error {
 }
 
 const createCallback = `-- name: CreateCallback :exec
-INSERT INTO sandbox.callbacks (id, url, body, status, next_try)
-VALUES ($1, $2, $3, 'pending', clock_timestamp() + interval '1 millisecond' * $4::bigint)
+INSERT INTO sandbox.callbacks (id, merchant, url, body, status, next_try)
+VALUES ($1, $2, $3, $4, 'pending', clock_timestamp() + interval '1 millisecond' * $5::bigint)
 `
 
 type CreateCallbackParams struct {
-	ID      ids.ID
-	Url     string
-	Body    []byte
-	DelayMs int64
+	ID       ids.ID
+	Merchant string
+	Url      string
+	Body     []byte
+	DelayMs  int64
 }
 
 func (q *Queries) CreateCallback(ctx context.Context, arg CreateCallbackParams) error {
 	_, err := q.db.Exec(ctx, createCallback,
 		arg.ID,
+		arg.Merchant,
 		arg.Url,
 		arg.Body,
 		arg.DelayMs,

@@ -244,10 +244,11 @@ export class Buyer {
   // has arrived is blocked by browsers. The link stays for shoppers who come back.
   pay() {
     return this.#act(async () => {
-      const { pay_url } = await call("POST", `orders/${this.order.order_no}/payments`, { body: {} });
-      if (!pay_url) return;
-      this.#hears.step(t("step_pay"), "wait", "pay", pay_url);
-      location.assign(pay_url);
+      const { pay_url, qr_code } = await call("POST", `orders/${this.order.order_no}/payments`, { body: {} });
+      const to = pay_url ?? qr_code; // where a company is practised with, its code leads to a page
+      if (!to) return;
+      this.#hears.step(t("step_pay"), "wait", "pay", to);
+      location.assign(to);
     });
   }
 }

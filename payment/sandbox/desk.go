@@ -1,0 +1,270 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/outbound"
+	"stampede/platform/store/pg"
+)
+
+// Dialect is a protocol in which the bank serves one merchant: its own, or that of
+// another company, for practice. The books, the pay page, the misbehaviour and the
+// repetition of callbacks are the bank's.
+type Dialect interface {
+	// Merchant is the shop's number; its payments and refunds are those of the dialect.
+	Merchant() string
+	// Routes serves the merchant's API at the desk.
+	Routes(mux chi.Router, desk Desk)
+	// Callback writes an event as the company reports it. It is sent, unchanged,
+	// until it is acknowledged.
+	Callback(e Event) (body []byte, err error)
+	// Head sets the media type and the signature of one attempt to send a callback.
+	Head(h http.Header, body []byte)
+	// Acknowledged reports whether the shop's reply ends the repetition.
+	Acknowledged(r outbound.Reply) bool
+}
+
+// Desk is where a dialect opens the bank's books for its merchant. A *RefusalError is an
+// answer that does not change; any other error may be retried.
+type Desk struct {
+	bank     *Bank
+	merchant string
+}
+
+// Opening is a payment to be made.
+type Opening struct {
+	PaymentNo    string    `json:"payment_no"` // 1 to 64 letters, digits, - or _
+	Title        string    `json:"title"`      // at most 128 characters
+	Amount       int64     `json:"amount"`     // minor units, above 0
+	Currency     string    `json:"currency"`
+	ExpiresAt    time.Time `json:"expires_at"`
+	NotifyURL    string    `json:"notify_url"`
+	ReturnURL    string    `json:"return_url,omitempty"`
+	Behaviour    Behaviour `json:"behaviour,omitempty"`
+	DelaySeconds int32     `json:"delay_seconds,omitempty"`
+}
+
+// Payment is a payment in the bank's books. Transaction, Captured and At are set once
+// its status is StatusCaptured.
+type Payment struct {
+	Ref         ids.ID // the bank's own number
+	No          string
+	Status      string
+	Amount      int64
+	Currency    string
+	ExpiresAt   time.Time
+	PayURL      string // the page on which the shopper pays
+	Transaction string
+	Captured    int64 // what the bank really took
+	Refunded    int64 // what of it is refunded or set aside for that
+	At          time.Time
+}
+
+// Repayment is a refund to be made.
+type Repayment struct {
+	RefundNo    string `json:"refund_no"`
+	PaymentNo   string `json:"payment_no"`
+	Transaction string `json:"transaction"` // of the capture
+	Amount      int64  `json:"amount"`
+	Currency    string `json:"currency"`
+	Reason      string `json:"reason"`
+	NotifyURL   string `json:"notify_url"`
+}
+
+// Refund is a refund in the bank's books. Transaction and At are set once its status
+// is StatusSucceeded.
+type Refund struct {
+	Ref         ids.ID
+	No          string
+	PaymentNo   string
+	Status      string
+	Amount      int64
+	Currency    string
+	Transaction string
+	At          time.Time
+}
+
+// Event is what a callback reports: a payment that was captured or a refund that
+// ended.
+type Event struct {
+	Payment Payment
+	Refund  *Refund // nil for a capture
+}
+
+// minWindow is the shortest life of a payment that the bank accepts: in less
+// than a second a shopper could not even load the page.
+const minWindow = time.Second
+
+// RefusalError is an answer that does not change when the request is repeated.
+type RefusalError struct {
+	Status  int // in the bank's own protocol
+	Code    string
+	Message string
+}
+
+func (r *RefusalError) Error() string { return r.Code + ": " + r.Message }
+
+func refuse(status int, code, message string) error { return &RefusalError{status, code, message} }
+
+var (
+	numberPattern   = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
+	currencyPattern = regexp.MustCompile(`^[A-Z]{3}$`)
+)
+
+// maxTitleRunes is how much of a title fits the page's one line.
+const maxTitleRunes = 128
+
+// check refuses what the bank could not carry out or display.
+func (o Opening) check() error {
+	bad := func(message string) error { return refuse(http.StatusUnprocessableEntity, "invalid", message) }
+	switch {
+	case !numberPattern.MatchString(o.PaymentNo):
+		return bad("payment_no is 1 to 64 letters, digits, - or _")
+	case o.Amount <= 0:
+		return bad("amount is in minor units and above 0")
+	case !currencyPattern.MatchString(o.Currency):
+		return bad("currency is three capital letters")
+	case !utf8.ValidString(o.Title) || utf8.RuneCountInString(o.Title) > maxTitleRunes:
+		return bad("title is at most 128 characters")
+	case o.Behaviour != "" && !o.Behaviour.Valid():
+		return bad("behaviour is not one that the bank knows")
+	case o.DelaySeconds < 0 || o.DelaySeconds > maxDelaySeconds:
+		return bad("delay_seconds is between 0 and 86400")
+	case checkURL(o.NotifyURL) != nil:
+		return bad("notify_url is an absolute http or https address")
+	case o.ReturnURL != "" && checkURL(o.ReturnURL) != nil:
+		return bad("return_url is an absolute http or https address")
+	}
+	return nil
+}
+
+// Create makes a payment, or finds the existing one: a repeated call returns the
+// payment's current state. Another amount under the same number is refused.
+func (d Desk) Create(ctx context.Context, o Opening) (Payment, error) {
+	b := d.bank
+	if err := o.check(); err != nil {
+		return Payment{}, err
+	}
+	now, err := b.q.Clock(ctx)
+	if err != nil {
+		return Payment{}, err
+	}
+	if o.Behaviour == "" {
+		o.Behaviour = Normal
+	}
+	p, err := b.q.PaymentByNumber(ctx, sandboxdb.PaymentByNumberParams{Merchant: d.merchant, PaymentNo: o.PaymentNo})
+	if errors.Is(err, pgx.ErrNoRows) {
+		if o.ExpiresAt.Before(now.Add(minWindow)) {
+			return Payment{}, refuse(http.StatusUnprocessableEntity, "invalid", "expires_at leaves the shopper less than a second")
+		}
+		// A concurrent creation may be faster; the row that won is read back below.
+		if _, err = b.q.CreatePayment(ctx, sandboxdb.CreatePaymentParams{
+			Ref: ids.New(), Merchant: d.merchant, PaymentNo: o.PaymentNo, Title: o.Title, Amount: o.Amount, Currency: o.Currency,
+			Behaviour: string(o.Behaviour), DelaySeconds: o.DelaySeconds, NotifyUrl: o.NotifyURL, ReturnUrl: o.ReturnURL, ExpiresAt: o.ExpiresAt,
+		}); err != nil {
+			return Payment{}, err
+		}
+		p, err = b.q.PaymentByNumber(ctx, sandboxdb.PaymentByNumberParams{Merchant: d.merchant, PaymentNo: o.PaymentNo})
+	}
+	if err != nil {
+		return Payment{}, err
+	}
+	if p, err = b.upToDate(ctx, p); err != nil {
+		return Payment{}, err
+	}
+	if p.Status == StatusOpen && (p.Amount != o.Amount || p.Currency != o.Currency) {
+		return Payment{}, refuse(http.StatusConflict, "number-taken", "this payment_no was created with another amount")
+	}
+	return b.shown(p), nil
+}
+
+// Payment returns a payment; known is false for a number that the bank never saw.
+func (d Desk) Payment(ctx context.Context, no string) (p Payment, known bool, err error) {
+	row, err := d.bank.q.PaymentByNumber(ctx, sandboxdb.PaymentByNumberParams{Merchant: d.merchant, PaymentNo: no})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Payment{}, false, nil
+	}
+	if err == nil {
+		row, err = d.bank.upToDate(ctx, row)
+	}
+	return d.bank.shown(row), err == nil, err
+}
+
+// Close ends a payment unless it is captured, and returns its final state. A number
+// that the bank never saw is closed as well: a creation still in transit must not
+// open it afterwards.
+func (d Desk) Close(ctx context.Context, no string) (Payment, error) {
+	if !numberPattern.MatchString(no) {
+		return Payment{}, refuse(http.StatusUnprocessableEntity, "invalid", "payment_no is 1 to 64 letters, digits, - or _")
+	}
+	if err := d.bank.q.ClosePayment(ctx, sandboxdb.ClosePaymentParams{Ref: ids.New(), Merchant: d.merchant, PaymentNo: no}); err != nil {
+		return Payment{}, err
+	}
+	p, _, err := d.Payment(ctx, no)
+	return p, err
+}
+
+// Refund reserves the money and returns StatusProcessing; a repeated request with the
+// same number returns the refund's state.
+func (d Desk) Refund(ctx context.Context, c Repayment) (Refund, error) {
+	if err := c.check(); err != nil {
+		return Refund{}, err
+	}
+	r, known, err := d.RefundOf(ctx, c.RefundNo)
+	if err == nil && !known {
+		if err = d.startRefund(ctx, c); err != nil && !pg.ViolatesUnique(err, "") {
+			return Refund{}, err
+		}
+		// A unique violation is a concurrent request for the same refund.
+		r, _, err = d.RefundOf(ctx, c.RefundNo)
+	}
+	if err == nil && (r.PaymentNo != c.PaymentNo || r.Amount != c.Amount || r.Currency != c.Currency) {
+		err = refuse(http.StatusConflict, "number-taken", "this refund_no was used for another refund")
+	}
+	return r, err
+}
+
+// RefundOf returns a refund; known is false for a number that the bank never saw.
+func (d Desk) RefundOf(ctx context.Context, no string) (r Refund, known bool, err error) {
+	row, err := d.bank.q.RefundByNumber(ctx, sandboxdb.RefundByNumberParams{Merchant: d.merchant, RefundNo: no})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Refund{}, false, nil
+	}
+	return returned(row), err == nil, err
+}
+
+// upToDate records an expiry that has not been recorded yet.
+func (b *Bank) upToDate(ctx context.Context, p sandboxdb.SandboxPayment) (sandboxdb.SandboxPayment, error) {
+	if p.Status != StatusOpen {
+		return p, nil
+	}
+	if err := b.q.Expire(ctx, p.Ref); err != nil {
+		return p, err
+	}
+	return b.q.PaymentByRef(ctx, p.Ref)
+}
+
+// shown is a payment as its merchant sees it.
+func (b *Bank) shown(p sandboxdb.SandboxPayment) Payment {
+	out := Payment{
+		Ref: p.Ref, No: p.PaymentNo, Status: p.Status, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
+		Captured: p.CapturedAmount, Refunded: p.Refunded,
+	}
+	switch p.Status {
+	case StatusOpen:
+		out.PayURL = b.payURL(p.Ref)
+	case StatusCaptured:
+		out.Transaction, out.At = *p.Txn, *p.CapturedAt
+	}
+	return out
+}

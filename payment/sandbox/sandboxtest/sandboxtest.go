@@ -1,0 +1,82 @@
+// Package sandboxtest runs a sandbox bank on a real socket, for tests of the providers
+// that it stands in for.
+package sandboxtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/platform/base/clock"
+	"stampede/platform/edge/outbound"
+	"stampede/platform/workshop/pgtest"
+)
+
+// Bank is a bank that serves until the test ends.
+type Bank struct {
+	URL string
+	db  *pgxpool.Pool
+}
+
+// Open opens a bank that speaks the dialects which speak returns for its address.
+func Open(t *testing.T, speak func(url string) []sandbox.Dialect) *Bank {
+	t.Helper()
+	b := &Bank{db: pgtest.DB(t)}
+	mux := chi.NewRouter()
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	b.URL = srv.URL
+	cfg := sandbox.DefaultConfig()
+	cfg.Merchant, cfg.Secret, cfg.PublicURL = "shop-1", []byte("a secret that only tests know, 32+"), srv.URL
+	cfg.CallbackBackoff, cfg.RefundDelay, cfg.Poll = 5*time.Millisecond, 10*time.Millisecond, 20*time.Millisecond
+	bank, err := sandbox.New(cfg, sandbox.Deps{DB: b.db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range speak(srv.URL) {
+		bank.Speak(d)
+	}
+	bank.Routes(mux)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = bank.Workers()[0].Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return b
+}
+
+// Pass brings every payment's expiry nearer, as if d had passed.
+func (b *Bank) Pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	if _, err := b.db.Exec(t.Context(), `UPDATE sandbox.payments SET expires_at = expires_at - $1::interval`, d); err != nil {
+		t.Error(err)
+	}
+}
+
+// Pay pays at the bank's page, which is where a handoff leads.
+func Pay(h provider.Handoff) error {
+	address := h.URL
+	if address == "" {
+		address = h.QR
+	}
+	shopper := outbound.New(outbound.Config{Peer: "bank", Direct: true, Timeout: 10 * time.Second, Attempts: 1, MaxBytes: 1 << 10})
+	defer shopper.CloseIdleConnections()
+	return shopper.Do(context.Background(), outbound.Request{URL: address, Body: []byte(`{"action":"pay"}`), Type: "application/json"}, func(r outbound.Reply) error {
+		if r.Status != http.StatusOK {
+			return fmt.Errorf("not paid: status %d", r.Status)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,143 @@
+package wechatpay
+
+import (
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Settings are the shop's keys at WeChat Pay. Without a merchant number the provider is
+// absent.
+type Settings struct {
+	WechatPayMerchant string   `env:"STAMPEDE_WECHAT_PAY_MERCHANT" help:"The shop's merchant number at WeChat Pay (mchid). Empty: no WeChat Pay." rare:""`
+	WechatPayApp      string   `env:"STAMPEDE_WECHAT_PAY_APP" help:"The app id that the merchant number is bound to; for payments inside WeChat the same as --wechat-app-id." rare:""`
+	WechatPaySerial   string   `env:"STAMPEDE_WECHAT_PAY_SERIAL" help:"The serial number of the merchant's API certificate." rare:""`
+	WechatPayKey      string   `env:"STAMPEDE_WECHAT_PAY_KEY" help:"The file of the merchant's private key (apiclient_key.pem)." rare:""`
+	WechatPayAPIKey   string   `env:"STAMPEDE_WECHAT_PAY_API_KEY" help:"The APIv3 key, 32 characters." rare:"" secret:""`
+	WechatPayPeers    []string `env:"STAMPEDE_WECHAT_PAY_PEERS" help:"The keys of WeChat Pay, comma-separated: PUB_KEY_ID_…=pub_key.pem, or SERIAL=platform_certificate.pem; several during a rotation." rare:""`
+	WechatPayURL      string   `default:"https://api.mch.weixin.qq.com" env:"STAMPEDE_WECHAT_PAY_URL" help:"Where WeChat Pay is reached; https://api2.mch.weixin.qq.com is its other site." rare:""`
+}
+
+// On reports whether the shop takes WeChat Pay.
+func (s Settings) On() bool { return s.WechatPayMerchant != "" }
+
+// Check returns an error that names the wrong setting.
+func (s Settings) Check() error {
+	if !s.On() {
+		return nil
+	}
+	_, err := s.Config()
+	return err
+}
+
+// Config reads the keys that the settings name.
+func (s Settings) Config() (Config, error) {
+	c := Config{Merchant: s.WechatPayMerchant, App: s.WechatPayApp, Serial: s.WechatPaySerial, APIKey: []byte(s.WechatPayAPIKey), URL: s.WechatPayURL}
+	text, err := os.ReadFile(s.WechatPayKey)
+	if err == nil {
+		c.Key, err = privateKey(text)
+	}
+	if err != nil {
+		return c, fmt.Errorf("--wechat-pay-key: %w", err)
+	}
+	c.Peers = make(map[string]*rsa.PublicKey, len(s.WechatPayPeers))
+	for _, peer := range s.WechatPayPeers {
+		id, file, _ := strings.Cut(strings.TrimSpace(peer), "=")
+		text, err := os.ReadFile(file) //nolint:gosec // the operator's own setting
+		if err == nil {
+			c.Peers[id], err = publicKey(text)
+		}
+		if err != nil {
+			return c, fmt.Errorf("--wechat-pay-peers: %q is not ID=FILE with a PEM public key or certificate: %w", peer, err)
+		}
+	}
+	return c, c.Validate()
+}
+
+// Config is the configuration of a Client.
+type Config struct {
+	Merchant string
+	App      string
+	Serial   string          // of the merchant's certificate
+	Key      *rsa.PrivateKey // the merchant's
+	APIKey   []byte          // decrypts callbacks
+	// Peers are the keys of WeChat Pay by the name that Wechatpay-Serial gives.
+	Peers   map[string]*rsa.PublicKey
+	URL     string // without a trailing slash
+	Backoff time.Duration
+	Metrics prometheus.Registerer
+}
+
+// apiKeyBytes is the length of an AES-256 key.
+const apiKeyBytes = 32
+
+// Validate returns every fault of the configuration in one error.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Merchant == "" || c.App == "" || c.Serial == "" || c.URL == "" {
+		errs = append(errs, errors.New("WeChat Pay needs --wechat-pay-merchant, --wechat-pay-app, --wechat-pay-serial and --wechat-pay-url"))
+	}
+	if c.Key == nil {
+		errs = append(errs, errors.New("WeChat Pay needs the merchant's private key: --wechat-pay-key"))
+	}
+	if len(c.APIKey) != apiKeyBytes {
+		errs = append(errs, fmt.Errorf("--wechat-pay-api-key has %d characters, an APIv3 key has %d", len(c.APIKey), apiKeyBytes))
+	}
+	if len(c.Peers) == 0 {
+		errs = append(errs, errors.New("WeChat Pay needs a key to believe its messages: --wechat-pay-peers PUB_KEY_ID_…=pub_key.pem"))
+	}
+	return errors.Join(errs...)
+}
+
+// privateKey reads a PEM key, PKCS #8 or PKCS #1.
+func privateKey(text []byte) (*rsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("it is not in PEM form")
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := parsed.(*rsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("it is not an RSA key")
+	}
+	return key, nil
+}
+
+// publicKey reads a PEM public key or certificate.
+func publicKey(text []byte) (*rsa.PublicKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("it is not in PEM form")
+	}
+	var parsed any
+	var err error
+	if block.Type == "CERTIFICATE" {
+		var cert *x509.Certificate
+		if cert, err = x509.ParseCertificate(block.Bytes); err == nil {
+			parsed = cert.PublicKey
+		}
+	} else {
+		parsed, err = x509.ParsePKIXPublicKey(block.Bytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, ok := parsed.(*rsa.PublicKey)
+	if !ok {
+		return nil, errors.New("it is not an RSA key")
+	}
+	return key, nil
+}

@@ -1,0 +1,128 @@
+package wechatpay
+
+import (
+	"crypto"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Headers of WeChat Pay's replies and callbacks.
+const (
+	HeaderTimestamp = "Wechatpay-Timestamp"
+	HeaderNonce     = "Wechatpay-Nonce"
+	HeaderSignature = "Wechatpay-Signature"
+	HeaderSerial    = "Wechatpay-Serial"
+)
+
+// Scheme begins the Authorization of a request.
+const Scheme = "WECHATPAY2-SHA256-RSA2048"
+
+// maxAge is how far a message's time may be from ours, as WeChat Pay recommends.
+const maxAge = 5 * time.Minute
+
+// Sign signs lines, each ended by a line feed.
+func Sign(key *rsa.PrivateKey, lines ...string) (string, error) {
+	sum := digest(lines)
+	out, err := rsa.SignPKCS1v15(nil, key, crypto.SHA256, sum[:])
+	if err != nil {
+		return "", fmt.Errorf("wechatpay: sign: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(out), nil
+}
+
+// Verify checks what Sign has signed.
+func Verify(key *rsa.PublicKey, signature string, lines ...string) error {
+	raw, err := base64.StdEncoding.DecodeString(signature)
+	if err != nil {
+		return fmt.Errorf("wechatpay: signature: %w", err)
+	}
+	sum := digest(lines)
+	return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], raw)
+}
+
+func digest(lines []string) [sha256.Size]byte {
+	var text []byte
+	for _, line := range lines {
+		text = append(append(text, line...), '\n')
+	}
+	return sha256.Sum256(text)
+}
+
+// verify returns nil if WeChat Pay signed body within maxAge of now.
+func (c *Client) verify(h http.Header, body []byte) error {
+	sent, err := strconv.ParseInt(h.Get(HeaderTimestamp), 10, 64)
+	if err != nil {
+		return fmt.Errorf("wechatpay: %s: %w", HeaderTimestamp, err)
+	}
+	if age := c.now().Sub(time.Unix(sent, 0)); age.Abs() > maxAge {
+		return fmt.Errorf("wechatpay: the message is %s old", age.Round(time.Second))
+	}
+	key, ok := c.cfg.Peers[h.Get(HeaderSerial)]
+	if !ok {
+		return fmt.Errorf("wechatpay: signed by the key %.64q, which --wechat-pay-peers does not name", h.Get(HeaderSerial))
+	}
+	return Verify(key, h.Get(HeaderSignature), h.Get(HeaderTimestamp), h.Get(HeaderNonce), string(body))
+}
+
+// authorization signs a request.
+func (c *Client) authorization(method, path string, body []byte) (string, error) {
+	nonce, at := rand.Text(), strconv.FormatInt(c.now().Unix(), 10)
+	signature, err := Sign(c.cfg.Key, method, path, at, nonce, string(body))
+	return fmt.Sprintf(`%s mchid=%q,nonce_str=%q,timestamp=%q,serial_no=%q,signature=%q`, Scheme, c.cfg.Merchant, nonce, at, c.cfg.Serial, signature), err
+}
+
+// Resource is the encrypted part of a callback.
+type Resource struct {
+	Algorithm      string `json:"algorithm"`
+	Ciphertext     string `json:"ciphertext"`
+	Nonce          string `json:"nonce"`
+	AssociatedData string `json:"associated_data"`
+	OriginalType   string `json:"original_type"`
+}
+
+// algorithm is the only one of API v3.
+const algorithm = "AEAD_AES_256_GCM"
+
+// Seal encrypts a resource.
+func Seal(key []byte, originalType string, text []byte) (Resource, error) {
+	gcm, err := aead(key)
+	if err != nil {
+		return Resource{}, err
+	}
+	r := Resource{Algorithm: algorithm, Nonce: rand.Text()[:gcm.NonceSize()], AssociatedData: originalType, OriginalType: originalType}
+	r.Ciphertext = base64.StdEncoding.EncodeToString(gcm.Seal(nil, []byte(r.Nonce), text, []byte(r.AssociatedData)))
+	return r, nil
+}
+
+// open decrypts a resource.
+func (r Resource) open(key []byte) ([]byte, error) {
+	gcm, err := aead(key)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := base64.StdEncoding.DecodeString(r.Ciphertext)
+	if err != nil {
+		return nil, fmt.Errorf("wechatpay: ciphertext: %w", err)
+	}
+	if r.Algorithm != algorithm || len(r.Nonce) != gcm.NonceSize() {
+		return nil, errors.New("wechatpay: the resource is not " + algorithm)
+	}
+	return gcm.Open(nil, []byte(r.Nonce), raw, []byte(r.AssociatedData))
+}
+
+func aead(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("wechatpay: APIv3 key: %w", err)
+	}
+	return cipher.NewGCM(block)
+}

@@ -1,0 +1,166 @@
+package standin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/payment/wechatpay"
+)
+
+// counter is the company's API for one merchant.
+type counter struct {
+	*Company
+	desk sandbox.Desk
+}
+
+func (c counter) create(r *http.Request, body []byte) (any, error) {
+	var in wechatpay.Prepay
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, refuse(http.StatusBadRequest, "PARAM_ERROR", err.Error())
+	}
+	method := provider.Method(chi.URLParam(r, "method"))
+	expires, err := time.Parse(time.RFC3339, in.TimeExpire)
+	bad := ""
+	switch {
+	case err != nil || expires.Before(c.cfg.Now().Add(time.Minute)):
+		bad = "time_expire is at least a minute ahead, in RFC 3339"
+	case in.MchID != c.cfg.Merchant || in.AppID != c.cfg.App:
+		return nil, refuse(http.StatusBadRequest, "APPID_MCHID_NOT_MATCH", "the app and the merchant do not belong together")
+	case len(in.Description) == 0 || len(in.Description) > 127:
+		bad = "description has 1 to 127 bytes"
+	case method == wechatpay.JSAPI && (in.Payer == nil || in.Payer.OpenID == ""):
+		bad = "payer.openid is required"
+	case method == wechatpay.H5 && (in.SceneInfo == nil || in.SceneInfo.PayerClientIP == ""):
+		bad = "scene_info.payer_client_ip is required"
+	}
+	if bad != "" {
+		return nil, refuse(http.StatusBadRequest, "PARAM_ERROR", bad)
+	}
+	p, err := c.desk.Create(r.Context(), sandbox.Opening{
+		PaymentNo: in.OutTradeNo, Title: in.Description, Amount: in.Amount.Total, Currency: in.Amount.Currency, ExpiresAt: expires, NotifyURL: in.NotifyURL,
+	})
+	if err != nil {
+		return nil, refusalOf(err)
+	}
+	switch p.Status {
+	case sandbox.StatusCaptured:
+		return nil, refuse(http.StatusBadRequest, "ORDERPAID", "the order is paid")
+	case sandbox.StatusClosed:
+		return nil, refuse(http.StatusBadRequest, "ORDER_CLOSED", "the order is closed")
+	}
+	switch method {
+	case wechatpay.Native:
+		return wechatpay.Prepaid{CodeURL: p.PayURL}, nil
+	case wechatpay.H5:
+		return wechatpay.Prepaid{H5URL: p.PayURL}, nil
+	case wechatpay.JSAPI:
+		return wechatpay.Prepaid{PrepayID: "wx" + p.Ref.String()}, nil
+	default:
+		return nil, refuse(http.StatusNotFound, "PARAM_ERROR", "there is no such method")
+	}
+}
+
+func (c counter) query(r *http.Request, _ []byte) (any, error) {
+	p, err := c.payment(r)
+	return c.transaction(p), err
+}
+
+// payment finds the payment of a request.
+func (c counter) payment(r *http.Request) (sandbox.Payment, error) {
+	p, known, err := c.desk.Payment(r.Context(), chi.URLParam(r, "no"))
+	if err == nil && !known {
+		err = refuse(http.StatusNotFound, "ORDER_NOT_EXIST", "there is no such order")
+	}
+	return p, err
+}
+
+func (c counter) close(r *http.Request, _ []byte) (any, error) {
+	p, err := c.payment(r)
+	was := p.Status
+	if err == nil && was == sandbox.StatusOpen {
+		p, err = c.desk.Close(r.Context(), p.No)
+	}
+	switch {
+	case err != nil:
+		return nil, refusalOf(err)
+	case p.Status == sandbox.StatusCaptured:
+		return nil, refuse(http.StatusBadRequest, "ORDERPAID", "the order is paid")
+	case was == sandbox.StatusClosed:
+		return nil, refuse(http.StatusBadRequest, "ORDER_CLOSED", "the order is closed")
+	default:
+		return nil, nil
+	}
+}
+
+func (c counter) refund(r *http.Request, body []byte) (any, error) {
+	var in wechatpay.RefundRequest
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, refuse(http.StatusBadRequest, "PARAM_ERROR", err.Error())
+	}
+	p, known, err := c.desk.Payment(r.Context(), in.OutTradeNo)
+	switch {
+	case err != nil:
+		return nil, err
+	case !known || p.Status != sandbox.StatusCaptured:
+		return nil, refuse(http.StatusNotFound, "RESOURCE_NOT_EXISTS", "there is no such payment")
+	case in.Amount.Total != p.Captured:
+		return nil, refuse(http.StatusBadRequest, "INVALID_REQUEST", "amount.total is not what was paid")
+	}
+	back, err := c.desk.Refund(r.Context(), sandbox.Repayment{
+		RefundNo: in.OutRefundNo, PaymentNo: in.OutTradeNo, Transaction: p.Transaction, Amount: in.Amount.Refund, Currency: in.Amount.Currency,
+		Reason: in.Reason, NotifyURL: in.NotifyURL,
+	})
+	if err != nil {
+		return nil, refusalOf(err)
+	}
+	return c.refunded(p, back), nil
+}
+
+// refusalOf gives a refusal of the bank the company's code.
+func refusalOf(err error) error {
+	if no, ok := errors.AsType[*sandbox.RefusalError](err); ok {
+		return refuse(http.StatusBadRequest, "INVALID_REQUEST", no.Message)
+	}
+	return err
+}
+
+// transaction is a payment in the company's form.
+func (c *Company) transaction(p sandbox.Payment) wechatpay.Transaction {
+	t := wechatpay.Transaction{MchID: c.cfg.Merchant, AppID: c.cfg.App, OutTradeNo: p.No, TradeState: wechatpay.TradeNotPay}
+	switch p.Status {
+	case sandbox.StatusClosed:
+		t.TradeState = wechatpay.TradeClosed
+	case sandbox.StatusCaptured:
+		t.TradeState, t.TransactionID, t.SuccessTime = wechatpay.TradeSuccess, number(p.Transaction), p.At
+		t.Amount = wechatpay.Amount{Total: p.Captured, Currency: p.Currency}
+		if p.Refunded > 0 {
+			t.TradeState = wechatpay.TradeRefund
+		}
+	}
+	return t
+}
+
+// refunded is a refund in the company's form.
+func (c *Company) refunded(p sandbox.Payment, r sandbox.Refund) wechatpay.RefundResult {
+	out := wechatpay.RefundResult{
+		OutTradeNo: r.PaymentNo, TransactionID: number(p.Transaction), OutRefundNo: r.No, RefundID: "50" + r.Ref.String(),
+		Status: wechatpay.RefundProcessing, Amount: wechatpay.Amount{Refund: r.Amount, Total: p.Captured, Currency: r.Currency},
+	}
+	switch r.Status {
+	case sandbox.StatusSucceeded:
+		out.Status, out.SuccessTime = wechatpay.RefundSuccess, r.At
+	case sandbox.StatusFailed:
+		out.Status = wechatpay.RefundAbnormal
+	}
+	return out
+}
+
+// number is a transaction's number in the company's form.
+func number(transaction string) string { return "42" + strings.TrimPrefix(transaction, "sb-") }

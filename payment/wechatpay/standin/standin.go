@@ -1,0 +1,209 @@
+// Package standin is WeChat Pay for practice and tests: API v3 in front of the sandbox
+// bank's books. It checks the merchant's signatures and signs as the company does, with
+// keys of its own. A code_url leads to the bank's page instead of the WeChat app.
+package standin
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"stampede/payment/sandbox"
+	"stampede/payment/wechatpay"
+	"stampede/platform/edge/outbound"
+)
+
+// Prefix is the path under which the company's API is.
+const Prefix = sandbox.Prefix + "/wechatpay"
+
+// Config is the company's side of a merchant.
+type Config struct {
+	Merchant, App, Serial string
+	Key                   *rsa.PublicKey // the merchant's
+	APIKey                []byte
+	// Keys are the company's own, of which it signs with one; see Rotate.
+	Keys []Key
+	Now  func() time.Time
+	Log  *slog.Logger
+}
+
+// Key is a key of the company with the name that Wechatpay-Serial gives.
+type Key struct {
+	ID  string
+	Key *rsa.PrivateKey
+}
+
+// Company is the stand-in. Safe for concurrent use.
+type Company struct {
+	cfg  Config
+	with atomic.Int32 // the key that signs
+}
+
+var _ sandbox.Dialect = (*Company)(nil)
+
+// New returns the company; it serves once a bank speaks it.
+func New(cfg Config) *Company { return &Company{cfg: cfg} }
+
+// Pair makes the keys of a shop and of a company that know each other, for a client at
+// url.
+func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, wechatpay.Config, error) {
+	const bits, keys = 2048, 2
+	shop, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		return nil, wechatpay.Config{}, err
+	}
+	cfg := Config{
+		Merchant: "1900000109", App: "wx00000000practice", Serial: "PRACTICE0001", Key: &shop.PublicKey,
+		APIKey: []byte(rand.Text() + rand.Text())[:32], Now: now, Log: log, //nolint:mnd // an AES-256 key
+	}
+	client := wechatpay.Config{
+		Merchant: cfg.Merchant, App: cfg.App, Serial: cfg.Serial, Key: shop, APIKey: cfg.APIKey, Peers: make(map[string]*rsa.PublicKey), URL: url + Prefix,
+	}
+	for i := range keys {
+		key, err := rsa.GenerateKey(rand.Reader, bits)
+		if err != nil {
+			return nil, client, err
+		}
+		id := fmt.Sprintf("PUB_KEY_ID_PRACTICE_%d", i)
+		cfg.Keys = append(cfg.Keys, Key{id, key})
+		client.Peers[id] = &key.PublicKey
+	}
+	return New(cfg), client, nil
+}
+
+// Rotate signs with the next key from now on.
+func (c *Company) Rotate() { c.with.Store((c.with.Load() + 1) % int32(len(c.cfg.Keys))) } //nolint:gosec // two keys
+
+// Merchant implements sandbox.Dialect.
+func (c *Company) Merchant() string { return c.cfg.Merchant }
+
+// Routes implements sandbox.Dialect.
+func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
+	d := counter{c, desk}
+	mux.Post(Prefix+"/v3/pay/transactions/{method}", c.signed(d.create))
+	mux.Get(Prefix+"/v3/pay/transactions/out-trade-no/{no}", c.signed(d.query))
+	mux.Post(Prefix+"/v3/pay/transactions/out-trade-no/{no}/close", c.signed(d.close))
+	mux.Post(Prefix+"/v3/refund/domestic/refunds", c.signed(d.refund))
+}
+
+// refusal is an answer with an error code of the API.
+type refusal struct {
+	status int
+	wechatpay.Problem
+}
+
+func (r *refusal) Error() string { return r.Code + ": " + r.Message }
+
+func refuse(status int, code, message string) error {
+	return &refusal{status, wechatpay.Problem{Code: code, Message: message}}
+}
+
+// maxBodyBytes bounds a request.
+const maxBodyBytes = 16 << 10
+
+// signed turns an operation into an endpoint: the merchant's signature, then the
+// company's. A nil answer is 204.
+func (c *Company) signed(do func(*http.Request, []byte) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+		if err == nil {
+			err = c.authorized(r, body)
+		}
+		var out any
+		if err == nil {
+			out, err = do(r, body)
+		}
+		status := http.StatusOK
+		if err != nil {
+			var no *refusal
+			if !errors.As(err, &no) {
+				c.cfg.Log.ErrorContext(r.Context(), "WeChat Pay's stand-in failed", "error", err)
+				no = &refusal{http.StatusInternalServerError, wechatpay.Problem{Code: "SYSTEM_ERROR", Message: "try again"}}
+			}
+			status, out = no.status, no.Problem
+		}
+		var text []byte
+		if out == nil {
+			status = http.StatusNoContent
+		} else if text, err = json.Marshal(out); err != nil {
+			panic("standin: encode: " + err.Error()) // only structs of strings, numbers and times reach this
+		}
+		c.Head(w.Header(), text)
+		w.WriteHeader(status)
+		_, _ = w.Write(text)
+	}
+}
+
+var authorization = regexp.MustCompile(`^` + wechatpay.Scheme + ` mchid="([^"]*)",nonce_str="([^"]*)",timestamp="(\d+)",serial_no="([^"]*)",signature="([^"]*)"$`)
+
+// authorized checks a request's signature.
+func (c *Company) authorized(r *http.Request, body []byte) error {
+	m := authorization.FindStringSubmatch(r.Header.Get("Authorization"))
+	if len(m) == 0 || m[1] != c.cfg.Merchant || m[4] != c.cfg.Serial {
+		return refuse(http.StatusUnauthorized, "SIGN_ERROR", "the Authorization names no merchant or certificate here")
+	}
+	at, err := strconv.ParseInt(m[3], 10, 64)
+	if err != nil || c.cfg.Now().Sub(time.Unix(at, 0)).Abs() > 5*time.Minute {
+		return refuse(http.StatusUnauthorized, "SIGN_ERROR", "the timestamp is not of now")
+	}
+	path := r.URL.RequestURI()[len(Prefix):]
+	if err := wechatpay.Verify(c.cfg.Key, m[5], r.Method, path, m[3], m[2], string(body)); err != nil {
+		return refuse(http.StatusUnauthorized, "SIGN_ERROR", "the signature is wrong")
+	}
+	return nil
+}
+
+// Head implements sandbox.Dialect, and signs replies.
+func (c *Company) Head(h http.Header, body []byte) {
+	key := c.cfg.Keys[c.with.Load()]
+	at, nonce := strconv.FormatInt(c.cfg.Now().Unix(), 10), rand.Text()
+	signature, err := wechatpay.Sign(key.Key, at, nonce, string(body))
+	if err != nil {
+		panic("standin: sign: " + err.Error()) // the key is ours
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set(wechatpay.HeaderTimestamp, at)
+	h.Set(wechatpay.HeaderNonce, nonce)
+	h.Set(wechatpay.HeaderSerial, key.ID)
+	h.Set(wechatpay.HeaderSignature, signature)
+}
+
+// Acknowledged implements sandbox.Dialect.
+func (c *Company) Acknowledged(r outbound.Reply) bool {
+	return r.Status == http.StatusOK || r.Status == http.StatusNoContent
+}
+
+// Callback implements sandbox.Dialect.
+func (c *Company) Callback(e sandbox.Event) ([]byte, error) {
+	event, kind := wechatpay.EventCaptured, "transaction"
+	var content any = c.transaction(e.Payment)
+	if r := e.Refund; r != nil {
+		event, kind = wechatpay.EventRefunded, "refund"
+		out := c.refunded(e.Payment, *r)
+		out.Status, out.RefundStatus, out.MchID, out.Amount.Currency = "", out.Status, c.cfg.Merchant, ""
+		if out.RefundStatus == wechatpay.RefundAbnormal {
+			event = wechatpay.EventRefundAbnormal
+		}
+		content = out
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	resource, err := wechatpay.Seal(c.cfg.APIKey, kind, text)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(wechatpay.Notification{ID: rand.Text(), Created: c.cfg.Now(), EventType: event, Type: "encrypt-resource", Resource: resource})
+}

@@ -1,0 +1,220 @@
+package wechatpay_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"go.uber.org/goleak"
+
+	"stampede/payment/provider"
+	"stampede/payment/providertest"
+	"stampede/payment/sandbox"
+	"stampede/payment/sandbox/sandboxtest"
+	"stampede/payment/wechatpay"
+	"stampede/payment/wechatpay/standin"
+	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// shop is a client and the company that it knows.
+type shop struct {
+	*wechatpay.Client
+	cfg     wechatpay.Config
+	company *standin.Company
+	bank    *sandboxtest.Bank
+	skew    atomic.Int64 // of the company's clock
+}
+
+func setup(t *testing.T) *shop {
+	t.Helper()
+	s := new(shop)
+	s.bank = sandboxtest.Open(t, func(url string) []sandbox.Dialect {
+		var err error
+		now := func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
+		if s.company, s.cfg, err = standin.Pair(url, now, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		return []sandbox.Dialect{s.company}
+	})
+	s.cfg.Backoff = time.Millisecond
+	s.Client = s.client(t, s.cfg)
+	return s
+}
+
+func (s *shop) client(t *testing.T, cfg wechatpay.Config) *wechatpay.Client {
+	t.Helper()
+	c, err := wechatpay.New(cfg, clock.System{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+func charge() provider.Charge {
+	return provider.Charge{
+		PaymentNo: ids.NewFor(7), Method: wechatpay.Native, Title: strings.Repeat("限量版跑鞋", 20), Amount: 100, Currency: "CNY",
+		ExpiresAt: time.Now().Add(10 * time.Minute), NotifyURL: "https://shop.invalid/notify", ReturnURL: "https://shop.invalid/?order=1&x=2",
+		Address: netip.MustParseAddr("203.0.113.9"), OpenID: func(context.Context, string) (string, error) { return "o-1", nil },
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	providertest.Run(t, func(t *testing.T) providertest.Subject {
+		t.Helper()
+		return providertest.Subject{
+			Provider: s.Client, Currency: "CNY", Pay: sandboxtest.Pay, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
+		}
+	})
+}
+
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for _, method := range s.Profile().Methods {
+		c := charge()
+		c.Method = method
+		h, err := s.Create(t.Context(), c)
+		if err != nil {
+			t.Fatalf("%s: %v", method, err)
+		}
+		switch method {
+		case wechatpay.Native:
+			if h.QR == "" || h.URL != "" {
+				t.Errorf("native: %+v", h)
+			}
+		case wechatpay.H5:
+			if !strings.HasSuffix(h.URL, "&redirect_url=https%3A%2F%2Fshop.invalid%2F%3Forder%3D1%26x%3D2") {
+				t.Errorf("h5: %+v", h)
+			}
+		case wechatpay.JSAPI:
+			p := h.JSAPI
+			if err := wechatpay.Verify(&s.cfg.Key.PublicKey, p["paySign"], s.cfg.App, p["timeStamp"], p["nonceStr"], p["package"]); err != nil || p["signType"] != "RSA" {
+				t.Errorf("jsapi: %+v, %v", h, err)
+			}
+		}
+	}
+	c := charge()
+	c.Method, c.OpenID = wechatpay.JSAPI, nil
+	if _, err := s.Create(t.Context(), c); !errors.Is(err, provider.ErrNoLogin) {
+		t.Errorf("inside WeChat without a login by WeChat: %v", err)
+	}
+	c = charge()
+	c.ExpiresAt = time.Now().Add(30 * time.Second)
+	if _, err := s.Create(t.Context(), c); !errors.Is(err, provider.ErrRefused) {
+		t.Errorf("a window below a minute: %v", err)
+	}
+}
+
+// TestWhomItBelieves plays what arrives at a callback address that everybody can find.
+func TestWhomItBelieves(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	body, err := s.company.Callback(sandbox.Event{Payment: sandbox.Payment{
+		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := func(change func(http.Header)) http.Header {
+		h := http.Header{}
+		s.company.Head(h, body)
+		change(h)
+		return h
+	}
+	genuine := signed(func(http.Header) {})
+	if n, err := s.Parse(genuine, body); err != nil || n.Capture == nil || n.Capture.Amount != 100 {
+		t.Fatalf("genuine: %+v, %v", n, err)
+	}
+	s.company.Rotate()
+	if _, err := s.Parse(signed(func(http.Header) {}), body); err != nil {
+		t.Errorf("after the company changed its key: %v", err)
+	}
+	if _, err := s.Parse(genuine, body); err != nil {
+		t.Errorf("with the key before: %v", err)
+	}
+	other, _, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, h := range map[string]http.Header{
+		"a probe": signed(func(h http.Header) {
+			h.Set(wechatpay.HeaderSignature, "WECHATPAY/SIGNTEST/"+h.Get(wechatpay.HeaderSignature))
+		}),
+		"an unknown key":      signed(func(h http.Header) { h.Set(wechatpay.HeaderSerial, "PUB_KEY_ID_OTHER") }),
+		"another known key":   signed(func(h http.Header) { h.Set(wechatpay.HeaderSerial, "PUB_KEY_ID_PRACTICE_0") }),
+		"another nonce":       signed(func(h http.Header) { h.Set(wechatpay.HeaderNonce, "n") }),
+		"another time":        signed(func(h http.Header) { h.Set(wechatpay.HeaderTimestamp, "1") }),
+		"no time":             signed(func(h http.Header) { h.Del(wechatpay.HeaderTimestamp) }),
+		"another company's":   func() http.Header { h := http.Header{}; other.Head(h, body); return h }(),
+		"six minutes old":     func() http.Header { s.skew.Store(int64(-6 * time.Minute)); return signed(func(http.Header) {}) }(),
+		"six minutes ahead":   func() http.Header { s.skew.Store(int64(6 * time.Minute)); return signed(func(http.Header) {}) }(),
+		"no signature at all": {},
+	} {
+		if _, err := s.Parse(h, body); !errors.Is(err, provider.ErrBadSignature) {
+			t.Errorf("%s: %v, want ErrBadSignature", name, err)
+		}
+	}
+	s.skew.Store(0)
+	for name, text := range map[string]string{"not JSON": "x", "another event": `{"event_type":"COUPON.USE"}`, "no resource": `{"event_type":"TRANSACTION.SUCCESS"}`} {
+		h := http.Header{}
+		s.company.Head(h, []byte(text))
+		if _, err := s.Parse(h, []byte(text)); !errors.Is(err, provider.ErrUnreadable) {
+			t.Errorf("%s: %v, want ErrUnreadable", name, err)
+		}
+	}
+}
+
+// TestRepliesThatAreNoAnswer: a reply that WeChat Pay did not sign decides nothing.
+func TestRepliesThatAreNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	mux := chi.NewRouter()
+	forged := func(status int, v any) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_ = json.NewEncoder(w).Encode(v)
+		}
+	}
+	mux.Get("/v3/pay/transactions/out-trade-no/{no}", forged(http.StatusOK, wechatpay.Transaction{TradeState: wechatpay.TradeClosed}))
+	mux.Post("/v3/pay/transactions/out-trade-no/{no}/close", forged(http.StatusNotFound, wechatpay.Problem{Code: "ORDER_NOT_EXIST"}))
+	mux.Post("/v3/refund/domestic/refunds", forged(http.StatusBadRequest, wechatpay.Problem{Code: "PARAM_ERROR"}))
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	cfg := s.cfg
+	cfg.URL = srv.URL
+	c := s.client(t, cfg)
+	of := provider.Payment{No: ids.NewFor(7)}
+	_, err1 := c.Query(t.Context(), of)
+	_, err2 := c.Close(t.Context(), of)
+	_, err3 := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Payment: of, Amount: 1, Captured: 1, Currency: "CNY"})
+	for _, err := range []error{err1, err2, err3} {
+		if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) {
+			t.Errorf("an unsigned reply gave %v", err)
+		}
+	}
+	// The company refuses a merchant whose key it does not know; that is a mistake of ours that a person repairs.
+	_, cfg, err := standin.Pair(s.bank.URL, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Peers, cfg.Backoff = s.cfg.Peers, time.Millisecond
+	if _, err := s.client(t, cfg).Query(t.Context(), of); err == nil || errors.Is(err, provider.ErrRefused) || !strings.Contains(err.Error(), "SIGN_ERROR") {
+		t.Errorf("with another key of ours: %v", err)
+	}
+}
