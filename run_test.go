@@ -268,6 +268,28 @@ func TestRunNamesAPortInUse(t *testing.T) {
 	if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
 		t.Error("data was created although nothing could be served")
 	}
+
+	// Of a second run with the same settings, the first one's is the better reason.
+	if err := os.Mkdir(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(filepath.Join(data, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	if _, err := lock.WriteString("4711\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	p = startRun(t, data, "--listen="+l.Addr().String())
+	<-p.ended
+	want := "stampede: Another stampede (pid 4711) is using the data folder " + data + ": "
+	if code := p.cmd.ProcessState.ExitCode(); code != 13 || !strings.HasPrefix(p.out.String(), want) || !strings.Contains(p.out.String(), "is already in use") {
+		t.Errorf("exit %d, want 13 and at first %q:\n%s", code, want, p.out)
+	}
 }
 
 // TestCtrlCDuringTheStartIsNotAFailure interrupts the first long step, the

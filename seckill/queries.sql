@@ -126,7 +126,7 @@ UPDATE seckill.items SET load_wanted = load_wanted + 1 WHERE id = ANY(@ids::bigi
 SELECT load_wanted, load_done FROM seckill.items WHERE id = $1;
 
 -- name: LoadsOwed :many
-SELECT id FROM seckill.items WHERE id = ANY(@ids::bigint[]) AND load_wanted > load_done;
+SELECT id, load_done FROM seckill.items WHERE id = ANY(@ids::bigint[]) AND load_wanted > load_done;
 
 -- An older request never replaces a newer one that was answered meanwhile.
 -- name: LoadDone :exec

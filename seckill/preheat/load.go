@@ -33,16 +33,25 @@ type record struct {
 	notUntil time.Time // when the next Load may begin, after failures
 	checked  time.Time // when a rush last had it checked
 	failures int       // Loads failed in a row
+	since    time.Time // when this record began
 }
 
 // record returns the item's record; s.mu is held.
 func (s *Service) record(id int64) *record {
 	r := s.items[id]
 	if r == nil {
-		r = &record{}
+		r = &record{since: time.Now()}
 		s.items[id] = r
 	}
 	return r
+}
+
+// isSlow reports whether an item that was never loaded should be by now.
+func (s *Service) isSlow(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.record(id)
+	return r.failures > 0 || time.Since(r.since) >= fencedFor
 }
 
 // trim drops the records of items that the catalogue no longer has.

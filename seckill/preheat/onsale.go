@@ -28,9 +28,10 @@ const (
 // look is what a check found about the items on sale. It is immutable once it is
 // Service.last.
 type look struct {
-	at     time.Time
-	fenced []alarm.Finding // those that Redis does not decide, with the reason
-	err    error           // some could not be checked
+	at       time.Time
+	fenced   []alarm.Finding // those that Redis does not decide, with the reason
+	degraded []alarm.Finding // fenced without those whose first Load has just begun
+	err      error           // some could not be checked
 }
 
 // FencedProbe finds items whose sale is open but that Redis does not decide,
@@ -39,28 +40,30 @@ type look struct {
 // alarm, and hides only the items that it stores.
 func (s *Service) FencedProbe() alarm.Probe {
 	return alarm.Probe{Alarm: alarmItemFenced, Every: fencedEvery, For: fencedFor, Shared: true, Look: func(context.Context) ([]alarm.Finding, error) {
-		return s.lastLook()
+		l := s.lastLook()
+		return l.fenced, l.err
 	}}
 }
 
 // Deciding returns an error if the last check found items on sale that Redis does
-// not decide, or could not tell. It reads nothing.
+// not decide, or could not tell. It reads nothing. An item published while its sale is
+// open has fencedFor for its first Load.
 func (s *Service) Deciding(context.Context) error {
-	fenced, err := s.lastLook()
-	if len(fenced) > 0 {
-		return fmt.Errorf("seckill: %d items on sale do not sell, for example %s: %s", len(fenced), fenced[0].Subject, fenced[0].Detail)
+	l := s.lastLook()
+	if len(l.degraded) > 0 {
+		return fmt.Errorf("seckill: %d items on sale do not sell, for example %s: %s", len(l.degraded), l.degraded[0].Subject, l.degraded[0].Detail)
 	}
-	return err
+	return l.err
 }
 
 // lastLook returns what the last check found.
-func (s *Service) lastLook() ([]alarm.Finding, error) {
+func (s *Service) lastLook() look {
 	l := s.last.Load()
 	if l == nil {
-		return nil, errors.New("seckill: the items are not checked yet")
+		return look{err: errors.New("seckill: the items are not checked yet")}
 	}
 	if age := time.Since(l.at); age > lookExpires {
-		return nil, fmt.Errorf("seckill: the items were checked %s ago", age.Round(time.Second))
+		return look{err: fmt.Errorf("seckill: the items were checked %s ago", age.Round(time.Second))}
 	}
-	return l.fenced, l.err
+	return *l
 }

@@ -72,6 +72,30 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 	}
 }
 
+// An item published while its sale is open is loaded within a second, in which the
+// shop is not degraded; if that takes long, it is.
+func TestItemThatIsLoadedForTheFirstTimeDegradesNothing(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	i.publish(-time.Minute)
+	i.svc.check(t.Context())
+	if err := i.svc.Deciding(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if found, err := i.svc.FencedProbe().Look(t.Context()); err != nil || len(found) != 1 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	slow := i.publish(-time.Minute)
+	i.svc.mu.Lock()
+	i.svc.record(slow.ID).since = time.Now().Add(-fencedFor)
+	i.svc.mu.Unlock()
+	i.svc.check(t.Context())
+	if err := i.svc.Deciding(t.Context()); err == nil || !strings.Contains(err.Error(), "for example "+inventory.ItemSubject(slow.ID)) {
+		t.Errorf("a slow first Load: %v", err)
+	}
+	i.svc.queue.workers.Wait()
+}
+
 // An item on sale whose keys Redis has lost, and that is not loaded again.
 func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 	t.Parallel()

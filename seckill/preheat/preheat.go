@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,6 +117,10 @@ func (s *Service) check(ctx context.Context) {
 		s.warn(ctx, found.err)
 		return // without Postgres nothing can be loaded either
 	}
+	owing := make(map[int64]int32, len(owed)) // the last request that a Load answered, by item
+	for _, row := range owed {
+		owing[row.ID] = row.LoadDone
+	}
 	standings, failed := s.deps.Stock.Health(within, stock)
 	found.err = failed
 	for i, item := range due {
@@ -128,10 +131,15 @@ func (s *Service) check(ctx context.Context) {
 			failed = errors.Join(failed, s.deps.Stock.Apply(within, item.ID))
 		default:
 		}
+		answered, owes := owing[item.ID]
 		if standings[i].Unready() && !now.Before(item.OpensAt) {
-			found.fenced = append(found.fenced, alarm.Finding{Subject: inventory.ItemSubject(item.ID), Detail: standings[i].Why()})
+			fenced := alarm.Finding{Subject: inventory.ItemSubject(item.ID), Detail: standings[i].Why()}
+			found.fenced = append(found.fenced, fenced)
+			if first := owes && answered == 0; !first || s.isSlow(item.ID) {
+				found.degraded = append(found.degraded, fenced)
+			}
 		}
-		if standings[i].Unready() || slices.Contains(owed, item.ID) {
+		if standings[i].Unready() || owes {
 			s.enqueue(item, false)
 		} else {
 			s.loaded(item.ID)

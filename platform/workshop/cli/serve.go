@@ -107,7 +107,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		stores := Stores{DatabaseURL: parts.DatabaseURL, RedisURL: parts.RedisURL, NATSDir: parts.NATSDir}
 		return Started{Stores: stores, Key: key, Died: parts.Died(), Probes: []alarm.Probe{restarts.probe(), c.dangers(os.Args).probe(ctx, log)}}, err
 	}
-	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
+	err := serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery})
 		if err != nil {
 			return err
@@ -128,6 +128,10 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 			version, live, docs, health, try), "ready", "version", version, "live_page", live, "api", docs, "health", health, "try", try)
 		return nil
 	})
+	if taken, ok := errors.AsType[*embedded.StartError](err); ok && taken.Code == embedded.CodePortTaken {
+		err = errors.Join(embedded.InUse(c.Data), err) // a second run with the same settings
+	}
+	return err
 }
 
 // Serve is `stampede serve`, with existing stores.

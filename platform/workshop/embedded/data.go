@@ -147,8 +147,7 @@ func (d *dataDir) takeLock() error {
 		return err
 	}
 	held := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	content, err := io.ReadAll(io.LimitReader(lock, 32)) // a pid and a newline, with room to spare
-	pid := strings.TrimSpace(string(content))
+	pid, err := pidIn(lock)
 	if held != nil {
 		_ = lock.Close() // nothing was written
 		if errors.Is(held, unix.EWOULDBLOCK) {
@@ -161,6 +160,27 @@ func (d *dataDir) takeLock() error {
 		return err
 	}
 	return d.writeLock(strconv.Itoa(os.Getpid()))
+}
+
+// pidIn reads the pid in a lock file.
+func pidIn(lock io.Reader) (string, error) {
+	content, err := io.ReadAll(io.LimitReader(lock, 32)) // a pid and a newline, with room to spare
+	return strings.TrimSpace(string(content)), err
+}
+
+// InUse returns a [StartError] if another process is using the data folder; nil too if
+// that cannot be seen. It changes nothing.
+func InUse(path string) error {
+	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil //nolint:nilerr // as said
+	}
+	defer func() { _ = lock.Close() }() // nothing was written
+	if !errors.Is(unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return nil
+	}
+	pid, _ := pidIn(lock)
+	return fail(CodeLockHeld, nil, pid, path)
 }
 
 // refuseNewer refuses data of a later format: an older binary must not guess at it.

@@ -45,6 +45,8 @@ type answer struct {
 	status int
 	code   string
 	body   []byte
+
+	retryAfter time.Duration
 }
 
 func (a answer) ok() bool { return a.status < 400 }
@@ -92,6 +94,8 @@ func (c *client) send(ctx context.Context, method, path, token, proof string, bo
 	}
 	a := answer{status: resp.StatusCode, body: raw}
 	if !a.ok() {
+		seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16) // 0 if it is missing
+		a.retryAfter = time.Duration(seconds) * time.Second                     //nolint:gosec // 16 bits fit
 		var p struct {
 			Code string `json:"code"`
 		}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/workshop/loadgen/wire"
@@ -32,6 +33,7 @@ type Crowd struct {
 	done    atomic.Int64 // shoppers that have finished the current phase
 	tally   *tally
 	sockets sockets // those of the first shoppers
+	patient bool    // they send fenced attempts again
 }
 
 // CrowdConfig configures a crowd.
@@ -234,8 +236,9 @@ func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 	return v
 }
 
-// attempt sends one shopper's rush. If there is no answer, or an unclear one,
-// it sends the same path again, as a page would: it is the same attempt.
+// attempt sends one shopper's rush. If there is no answer, or an unclear one, or if
+// the item is being loaded, it sends the same path again, as a page would: it is the
+// same attempt.
 func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 	s := &c.shoppers[i]
 	s.sent = time.Since(c.base)
@@ -251,7 +254,7 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 		s.sent = time.Since(c.base)
 	}
 	s.answer = idNone
-	for send := range attemptSends {
+	for send := 0; send < attemptSends; send++ {
 		err := w.link.do(post, rushTarget(s.path), "", nil, &w.resp)
 		s.answered = time.Since(c.base)
 		switch {
@@ -275,7 +278,14 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 			s.no = numberOr(s.no, w.resp.Body)
 		}
 		s.answer = c.tally.idOf(code)
-		return
+		if string(code) != answerFenced || !c.patient || w.resp.RetryAfter == 0 || s.answered-s.sent >= pathLife {
+			return
+		}
+		c.tally.trouble("an attempt was answered fenced and repeated") // as above
+		if app.Sleep(ctx, w.resp.RetryAfter) != nil {
+			return
+		}
+		send = -1 // nothing was taken
 	}
 }
 

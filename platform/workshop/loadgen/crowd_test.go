@@ -30,6 +30,7 @@ type shop struct {
 	denies  bool           // the shop no longer knows any number
 	unclear bool           // the first rush of every path is answered "unknown"
 	unsure  bool           // every rush is answered "unknown"
+	fenced  int            // rushes of every path that are answered "fenced"
 	leaves  bool           // it disconnects when all units are held
 	base    string         // for the bank's address
 	paid    map[string]int // payments by number
@@ -88,6 +89,9 @@ func (s *shop) rush(w http.ResponseWriter, no string) {
 	switch {
 	case s.unsure, s.unclear && s.rushed[no] == 1:
 		refuse(w, http.StatusServiceUnavailable, "unknown")
+	case s.rushed[no] <= s.fenced:
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, "fenced")
 	case s.hot != nil && !s.hot[no]:
 		s.hot[no] = true
 		refuse(w, http.StatusTooManyRequests, "too-hot")

@@ -64,7 +64,7 @@ func (l *tlsLink) do(method, target, token string, body []byte, into *wire.Respo
 	if err != nil {
 		return err
 	}
-	*into = wire.Response{Status: a.status, Body: a.body}
+	*into = wire.Response{Status: a.status, Body: a.body, RetryAfter: a.retryAfter}
 	return nil
 }
 

@@ -78,6 +78,25 @@ func TestBrokenPromiseIsReportedOnce(t *testing.T) {
 	}
 }
 
+// TestFencedAttemptIsSentAgain: after the time that the answer names, under the same
+// number, and counted.
+func TestFencedAttemptIsSentAgain(t *testing.T) {
+	t.Parallel()
+	s := &shop{units: 3, fenced: 1}
+	cfg := playOf(open(t, s))
+	cfg.Shoppers, cfg.Connections = 6, 2
+	rep, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Answers["queued"] != 3 || rep.Answers["all-held"] != 3 || len(rep.Answers) != 2 || rep.Troubles["an attempt was answered fenced and repeated"] != 6 {
+		t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
+	}
+	if len(s.rushed) != 6 {
+		t.Errorf("%d numbers were rushed", len(s.rushed))
+	}
+}
+
 // TestAnswersAreCountedByCode: 503 unknown is an answer, and the repeats are
 // reported, because the server counts each.
 func TestAnswersAreCountedByCode(t *testing.T) {

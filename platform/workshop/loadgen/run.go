@@ -44,6 +44,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		BaseURL: cfg.BaseURL, Items: []int64{cfg.ItemID}, Shoppers: cfg.Shoppers, FirstUser: cfg.FirstUser,
 		Quantity: cfg.Quantity, Connections: cfg.Connections, Token: cfg.Token,
 	})}
+	r.patient = true
 	r.phase.Store("look")
 	defer r.Close()
 	if err := r.look(ctx); err != nil {
@@ -70,9 +71,12 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return rep, nil
 }
 
-// prefetch bounds how long in advance paths are fetched: a path is valid for
-// 120 s, and the first must still be valid when the last shopper fires.
-const prefetch = 60 * time.Second
+// pathLife is how long a path is valid.
+const pathLife = 120 * time.Second
+
+// prefetch bounds how long in advance paths are fetched: the first must still be valid
+// when the last shopper fires.
+const prefetch = pathLife / 2
 
 // pathsFrom is how long before the opening the server issues paths.
 const pathsFrom = 2 * time.Minute

@@ -98,6 +98,9 @@ const (
 	answerNone = "no-answer"
 	// answerUnknown is the server's code for an attempt that may be in line.
 	answerUnknown = "unknown"
+	// answerFenced is the server's code for an attempt that it did not take because
+	// the item is being loaded.
+	answerFenced = "fenced"
 	// answerAlreadyBought is the server's code for an attempt of a user who holds
 	// units under the number that the answer names.
 	answerAlreadyBought = "already-bought"

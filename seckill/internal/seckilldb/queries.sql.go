@@ -640,22 +640,27 @@ func (q *Queries) LoadWanted(ctx context.Context, id int64) (LoadWantedRow, erro
 }
 
 const loadsOwed = `-- name: LoadsOwed :many
-SELECT id FROM seckill.items WHERE id = ANY($1::bigint[]) AND load_wanted > load_done
+SELECT id, load_done FROM seckill.items WHERE id = ANY($1::bigint[]) AND load_wanted > load_done
 `
 
-func (q *Queries) LoadsOwed(ctx context.Context, ids []int64) ([]int64, error) {
+type LoadsOwedRow struct {
+	ID       int64
+	LoadDone int32
+}
+
+func (q *Queries) LoadsOwed(ctx context.Context, ids []int64) ([]LoadsOwedRow, error) {
 	rows, err := q.db.Query(ctx, loadsOwed, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []LoadsOwedRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i LoadsOwedRow
+		if err := rows.Scan(&i.ID, &i.LoadDone); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
