@@ -92,6 +92,7 @@ func (s *story) knowsPeople(t *testing.T) {
 	s.post(t, "me/logout-others", me, "", 204)
 	s.post(t, "auth/logout", text(other, "access_token"), "", 401)
 	post("auth/login/wechat", "", 503, `{"code":"x"}`)
+	s.post(t, "auth/wechat/state", "", "", 503)
 
 	for _, end := range []string{"confirm", "deny"} {
 		asked := post("auth/qr", "", 201, `{"device":{"kind":"web","id":"tv","name":"TV"}}`)

@@ -17,6 +17,7 @@ import (
 // unanswered are operations that cannot succeed in the story, with the reason.
 var unanswered = map[string]string{
 	"POST /api/v1/auth/login/wechat":                 "no WeChat app is configured",
+	"POST /api/v1/auth/wechat/state":                 "no WeChat app is configured",
 	"POST /api/v1/me/phone":                          "the story's account already has a phone",
 	"POST /api/v1/me/wechat":                         "no WeChat app is configured",
 	"GET /api/v1/ws":                                 "a WebSocket is not an HTTP answer; notify's tests cover it",

@@ -149,6 +149,7 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 	if err != nil {
 		return err
 	}
+	cfg.OverTLS = strings.HasPrefix(deps.Addresses.PublicURL, "https://")
 	parts := account.Deps{
 		DB: deps.DB, Redis: deps.Redis, Tokens: e.Tokens, Limits: e.Limits, Revoke: e.revoked, Human: e.Human, Blacklist: e.Blacklist,
 		Log: deps.Log, Metrics: deps.Metrics,

@@ -29,7 +29,7 @@ var withoutKey = map[string][]string{
 		"login", "ask-qr-login", "send-sms-code",
 	},
 	"messages keep their ids, so that their effect happens once": {"redrive-dead-letter", "redrive-dead-letters"},
-	"it stores nothing": {"try-risk-rule"},
+	"it stores nothing": {"try-risk-rule", "start-wechat-login"},
 	"it brings Redis to what Postgres says, and the repetition finds nothing to do": {"reconcile"},
 }
 

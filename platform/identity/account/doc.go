@@ -29,6 +29,8 @@
 //   - A stranger cannot learn whether a phone has an account: the answers and the
 //     work are the same. The answers that reveal it (phone-taken, phone-unknown,
 //     disabled) require the code or the password first.
+//   - A WeChat code that came through a URL is accepted only from the client that asked
+//     for it: with a state that is bound to its cookie, once, within ten minutes.
 //   - A login that another one confirmed, by QR code, ends when that one is ended: by
 //     logout, by the user or an operator, or because its refresh token was copied. A
 //     login that is pushed out by newer ones has none left that it confirmed.

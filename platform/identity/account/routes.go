@@ -66,10 +66,17 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		},
 	}, s.loginSMS)
 	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: authPath + "/wechat/state", ID: "start-wechat-login", Tag: "shopper", Status: http.StatusCreated,
+		Summary: "Begin a WeChat login",
+		Description: "Give `state` to WeChat's authorization page or SDK, and send it back with the code; the cookie, which lasts ten minutes, must come with it. " +
+			"So a code that an attacker got logs no other browser in. An app keeps the cookie itself; a mini program needs neither.",
+		Problems: map[int]string{http.StatusServiceUnavailable: "wechat-unavailable"},
+	}, s.startWeChat)
+	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with WeChat",
 		Description: "Takes the code that WeChat gave to the page or mini program. A WeChat account without an account here gets one.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wechat-bad-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusUnauthorized: "wechat-bad-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required, wechat-state", http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusConflict: "wechat-linked", http.StatusTooManyRequests: problemsLimits,
 			http.StatusServiceUnavailable: "wechat-unavailable, human-check-unavailable",
 		},
@@ -240,8 +247,10 @@ func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*httpx.Outpu
 
 type loginWeChatInput struct {
 	SolutionHeader
+	StateInput
 	Body struct {
 		Code   string       `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
+		State  string       `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
 		Device *DeviceInput `json:"device,omitempty"`
 		TOTP   string       `json:"totp,omitempty" pattern:"^([0-9]{6})?$" doc:"The code of the authenticator app, for an account that has one" example:"123456"`
 	} `nameHint:"WeChatLogin"`
@@ -253,7 +262,7 @@ func (s *Service) loginWeChat(ctx context.Context, in *loginWeChatInput) (*httpx
 		return nil, err
 	}
 	d.TOTP = in.Body.TOTP
-	out, err := s.LoginByWeChat(ctx, in.Body.Code, d, in.caller(ctx))
+	out, err := s.LoginByWeChat(ctx, in.Body.Code, in.Body.State, in.StateCookie, d, in.caller(ctx))
 	return s.answer(byWeChat, out, err)
 }
 

@@ -61,7 +61,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 		Summary:     "Add your WeChat account",
 		Description: "You can then log in with it and pay inside WeChat. Takes this login's refresh token, because a copied access token must not gain a way to log in. Repeating it does nothing.",
 		Problems: map[int]string{
-			http.StatusUnauthorized: "wechat-bad-code", http.StatusForbidden: "proof-required", http.StatusNotFound: "no-account", http.StatusConflict: "wechat-taken, wechat-linked",
+			http.StatusUnauthorized: "wechat-bad-code", http.StatusForbidden: "proof-required, wechat-state", http.StatusNotFound: "no-account", http.StatusConflict: "wechat-taken, wechat-linked",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "wechat-unavailable",
 		},
 	}, s.linkWeChat)
@@ -216,8 +216,10 @@ func (s *Service) logoutOthers(ctx context.Context, _ *struct{}) (*struct{}, err
 }
 
 type linkInput struct {
+	StateInput
 	Body struct {
 		Code         string `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
+		State        string `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
 		RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Of this login; it is not used up"`
 	} `nameHint:"WeChatLinking"`
 }
@@ -226,7 +228,7 @@ func (s *Service) linkWeChat(ctx context.Context, in *linkInput) (*struct{}, err
 	if err := s.Holds(ctx, auth.From(ctx), in.Body.RefreshToken); err != nil {
 		return nil, err
 	}
-	return nil, s.LinkWeChat(ctx, auth.From(ctx).UserID, in.Body.Code)
+	return nil, s.LinkWeChat(ctx, auth.From(ctx).UserID, in.Body.Code, in.Body.State, in.StateCookie)
 }
 
 type bindInput struct {

@@ -44,6 +44,9 @@ type HumanChecker interface {
 // implements it.
 type WeChat interface {
 	Exchange(ctx context.Context, code string) (wechat.Identity, error)
+	// Redirects reports whether codes reach the client in a URL, which an attacker
+	// can send to a user.
+	Redirects() bool
 }
 
 // Blacklist refuses listed users; platform/identity/blacklist implements it.

@@ -61,6 +61,8 @@ type Config struct {
 	// only.
 	SMSReach     sms.Reach
 	SMSSignature string
+	// OverTLS says that browsers reach the server over https.
+	OverTLS bool
 	// KeepEnded is keepEnded except in tests.
 	KeepEnded time.Duration
 }

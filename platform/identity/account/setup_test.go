@@ -130,6 +130,11 @@ func header(name, value string) option { return func(r *http.Request) { r.Header
 // call makes a request. Every secret in it or in its answer must not be logged.
 func (b *bundle) call(method, path, token string, body any, opts ...option) answer {
 	b.t.Helper()
+	if members, ok := body.(map[string]any); ok && strings.HasSuffix(path, "/wechat") && members["state"] == nil {
+		state, cookie := b.state()
+		members["state"] = state
+		opts = append(opts, header("Cookie", cookie))
+	}
 	var raw []byte
 	if body != nil {
 		var err error
@@ -165,6 +170,14 @@ func (b *bundle) call(method, path, token string, body any, opts ...option) answ
 func (b *bundle) post(path string, body any, opts ...option) answer {
 	b.t.Helper()
 	return b.call(http.MethodPost, "/api/v1/auth/"+path, "", body, opts...)
+}
+
+// state begins a WeChat login.
+func (b *bundle) state() (state, cookie string) {
+	b.t.Helper()
+	a := b.post("wechat/state", nil)
+	cookie, _, _ = strings.Cut(a.header.Get("Set-Cookie"), ";")
+	return a.str("state"), cookie
 }
 
 // code requests a code and reads it from the phone.

@@ -23,8 +23,9 @@ var (
 
 // LoginByWeChat logs in with a code that WeChat gave to the client. An unknown
 // WeChat account gets an account; one that is known from another app of the shop, by
-// its union id, gets the same account.
-func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from caller) (Tokens, error) {
+// its union id, gets the same account. state and cookie show that this client asked for
+// the code, see useState.
+func (s *Service) LoginByWeChat(ctx context.Context, code, state, cookie string, d Device, from caller) (Tokens, error) {
 	if s.deps.WeChat == nil {
 		return Tokens{}, errNoWeChat
 	}
@@ -32,6 +33,9 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 		return Tokens{}, err
 	}
 	if err := s.admit(ctx, humancheck.PurposeLogin, from, append(s.loginFailures("", from), s.registrations(from)...), s.loginAsks(from)); err != nil {
+		return Tokens{}, err
+	}
+	if err := s.useState(ctx, state, cookie); err != nil {
 		return Tokens{}, err
 	}
 	who, err := s.deps.WeChat.Exchange(ctx, code)
@@ -75,11 +79,14 @@ func (s *Service) LoginByWeChat(ctx context.Context, code string, d Device, from
 
 // LinkWeChat adds a WeChat account to the user's account as a way to log in.
 // Repeating it does nothing.
-func (s *Service) LinkWeChat(ctx context.Context, user int64, code string) error {
+func (s *Service) LinkWeChat(ctx context.Context, user int64, code, state, cookie string) error {
 	if s.deps.WeChat == nil {
 		return errNoWeChat
 	}
 	if err := s.takeOwn(ctx, user); err != nil {
+		return err
+	}
+	if err := s.useState(ctx, state, cookie); err != nil {
 		return err
 	}
 	who, err := s.deps.WeChat.Exchange(ctx, code)

@@ -120,6 +120,8 @@ type exchangeAt struct {
 	server *wechattest.Server
 }
 
+func (exchangeAt) Redirects() bool { return false }
+
 func (e exchangeAt) Exchange(ctx context.Context, code string) (wechat.Identity, error) {
 	open, union, _ := strings.Cut(code, " ")
 	return e.client.Exchange(ctx, e.server.Code(open, union))

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,6 +51,23 @@ func (s *Server) Code(openID, unionID string) string {
 	s.codes[code] = &person{openID: openID, unionID: unionID}
 	return code
 }
+
+// Redirect returns the URL at which a person's browser arrives after the authorization:
+// a page with the code, and with the state that the page gave. WeChat refuses states
+// with other characters than letters and digits, or above 128 of them.
+func (s *Server) Redirect(t testing.TB, page, state, openID, unionID string) *url.URL {
+	t.Helper()
+	if !wellFormed.MatchString(state) {
+		t.Errorf("WeChat refuses the state %q", state)
+	}
+	to, err := url.Parse(page + "?" + url.Values{"code": {s.Code(openID, unionID)}, "state": {state}}.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+var wellFormed = regexp.MustCompile(`^[a-zA-Z0-9]{1,128}$`)
 
 // FallIll answers every exchange with an errcode until it is called with 0.
 // Real ones are -1 (busy) and 45011 (rate limit); 1 means an answer that is not

@@ -75,6 +75,10 @@ func New(cfg Config) (*Client, error) {
 	return &Client{Client: outbound.New(cfg.Config), cfg: cfg}, nil
 }
 
+// Redirects reports whether WeChat passes codes in a URL: those of a page, not those
+// that a mini program asks for itself.
+func (c *Client) Redirects() bool { return c.cfg.Kind == Official }
+
 // answer is WeChat's answer, for both kinds of app. Code is 0 or absent on success.
 type answer struct {
 	Code    int    `json:"errcode"`

@@ -7,6 +7,10 @@
 // answer has used the code up, and the client can get another without user
 // interaction.
 //
+// Package account requires of a page's code the state that this client got before. An
+// app with WeChat's SDK gets a state the same way; a mini program's code passes through
+// no URL and has none.
+//
 // The answer also contains a session key or an access token to the person's profile.
 // Neither is kept or read: the shop needs only the id.
 //

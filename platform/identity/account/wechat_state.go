@@ -1,0 +1,93 @@
+package account
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"net/http"
+	"time"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+)
+
+const (
+	// stateLifetime is enough to agree in WeChat, and a code lives half as long.
+	stateLifetime = 10 * time.Minute
+	// stateCookie holds the half of a state that stays in the browser.
+	stateCookie = "stampede_wechat"
+	// stateBytes of the MAC keep a state within the 128 letters and digits that
+	// WeChat passes on.
+	stateBytes = 24
+)
+
+var errWeChatState = fault.New(fault.Forbidden, "wechat-state", fault.Titles{"Please log in with WeChat again", "微信授权已失效，请重新授权"},
+	"This browser did not ask for this code, or asked more than ten minutes ago. Get a state from auth/wechat/state, give it to WeChat, and send it with the code and the cookie.")
+
+// wechatState is the state that WeChat gives back with a code, in hex: when it ends
+// and a MAC that binds it to a browser's cookie.
+func (k keys) wechatState(cookie string, end time.Time) string {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(end.Unix())) //nolint:gosec // a time after 1970
+	mac := hmac.New(sha256.New, k.state)
+	mac.Write(raw)
+	mac.Write([]byte(cookie))
+	return hex.EncodeToString(append(raw, mac.Sum(nil)[:stateBytes]...))
+}
+
+// useState refuses a code that another client asked for: an attacker's link must not
+// log a user in to the attacker's account. A state is valid once. Codes of a mini
+// program pass through no URL and need none.
+func (s *Service) useState(ctx context.Context, state, cookie string) error {
+	if !s.deps.WeChat.Redirects() {
+		return nil
+	}
+	raw, err := hex.DecodeString(state)
+	if err != nil || len(raw) != 8+stateBytes || cookie == "" {
+		return errWeChatState
+	}
+	end := time.Unix(int64(binary.BigEndian.Uint64(raw)), 0) //nolint:gosec // verified below
+	for _, k := range s.keys {
+		if !hmac.Equal([]byte(k.wechatState(cookie, end)), []byte(state)) || time.Now().After(end) {
+			continue
+		}
+		err := s.take(ctx, ratelimit.Ask{Rule: ratelimit.Rule{Name: "wechat-state", Count: 1, Per: stateLifetime}, Key: state})
+		if isRefused(err) {
+			return errWeChatState
+		}
+		return err
+	}
+	return errWeChatState
+}
+
+// StateInput is the cookie of a state; inputs embed it. It is exported because huma
+// requires that of embedded fields.
+type StateInput struct {
+	StateCookie string `cookie:"stampede_wechat" maxLength:"64" doc:"Set by auth/wechat/state"`
+}
+
+type stateOutput struct {
+	CacheControl string      `header:"Cache-Control"`
+	SetCookie    http.Cookie `header:"Set-Cookie"`
+	Body         struct {
+		State     string `json:"state" doc:"For WeChat's authorization URL, or its SDK, and then for the login"`
+		ExpiresIn int64  `json:"expires_in" doc:"Seconds" example:"600"`
+	} `nameHint:"WeChatState"`
+}
+
+func (s *Service) startWeChat(context.Context, *struct{}) (*stateOutput, error) {
+	if s.deps.WeChat == nil {
+		return nil, errNoWeChat
+	}
+	cookie := rand.Text()
+	out := &stateOutput{CacheControl: httpx.NoStore, SetCookie: http.Cookie{
+		Name: stateCookie, Value: cookie, Path: "/api/v1", MaxAge: int(stateLifetime.Seconds()),
+		HttpOnly: true, Secure: s.cfg.OverTLS, SameSite: http.SameSiteLaxMode,
+	}}
+	out.Body.State = s.keys[0].wechatState(cookie, time.Now().Add(stateLifetime))
+	out.Body.ExpiresIn = int64(stateLifetime.Seconds())
+	return out, nil
+}

@@ -1,0 +1,77 @@
+package account_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/wechat"
+)
+
+// TestAttackWeChatCodeOfAnother: a browser that is sent to the page with an attacker's
+// code neither logs in to the attacker's account nor adds the attacker's WeChat account.
+func TestAttackWeChatCodeOfAnother(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, _ *account.Deps) { c.OverTLS = true })
+	begun := b.post("wechat/state", nil)
+	set := begun.header.Get("Set-Cookie")
+	for _, want := range []string{"HttpOnly", "Secure", "SameSite=Lax", "Max-Age=600", "Path=/api/v1"} {
+		if !strings.Contains(set, want) {
+			t.Errorf("the cookie is %q, without %s", set, want)
+		}
+	}
+	li := b.register(phone, secret)
+	attackers, theirs := b.state()
+	state, cookie := b.state()
+	_, value, _ := strings.Cut(cookie, "=")
+	calls := b.wechat.Calls()
+	for name, c := range map[string]struct{ state, cookie string }{
+		"no state":                      {"", cookie},
+		"the attacker's state":          {attackers, cookie},
+		"no cookie":                     {state, ""},
+		"another cookie":                {state, theirs},
+		"a made-up state":               {strings.Repeat("0", len(state)), cookie},
+		"a state of eleven minutes ago": {b.accts.WeChatState(value, time.Now().Add(-time.Minute)), cookie},
+	} {
+		body := func() map[string]any {
+			q := b.wechat.Redirect(t, "https://sale.example.com/login", attackers, "open-attacker", "").Query()
+			return map[string]any{"code": q.Get("code"), "state": c.state}
+		}
+		if a := b.post("login/wechat", body(), header("Cookie", c.cookie)); !a.is(403, "wechat-state") {
+			t.Errorf("login with %s: %d %s", name, a.status, a.raw)
+		}
+		link := body()
+		link["refresh_token"] = li.str("refresh_token")
+		if a := b.call(http.MethodPost, "/api/v1/me/wechat", li.str("access_token"), link, header("Cookie", c.cookie)); !a.is(403, "wechat-state") {
+			t.Errorf("link with %s: %d %s", name, a.status, a.raw)
+		}
+	}
+	if n := b.wechat.Calls(); n != calls {
+		t.Errorf("%d codes were exchanged", n-calls)
+	}
+	own := func() answer {
+		return b.post("login/wechat", map[string]any{"code": b.wechat.Code("open-li", ""), "state": state}, header("Cookie", cookie))
+	}
+	if a := own(); a.status != 200 {
+		t.Errorf("the browser's own login: %d %s", a.status, a.raw)
+	}
+	if a := own(); !a.is(403, "wechat-state") {
+		t.Errorf("its state again: %d %s", a.status, a.raw)
+	}
+
+	mini := setup(t, func(_ *account.Config, d *account.Deps) {
+		cfg := wechat.DefaultConfig()
+		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = b.wechat.URL, b.wechat.AppID, b.wechat.Secret, wechat.Mini
+		client, err := wechat.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.CloseIdleConnections)
+		d.WeChat = client
+	})
+	if a := mini.post("login/wechat", map[string]any{"code": b.wechat.Code("open-mini", ""), "state": ""}); a.status != 200 {
+		t.Errorf("a mini program: %d %s", a.status, a.raw)
+	}
+}
