@@ -14,6 +14,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -23,17 +24,7 @@ type attacked struct{ *instance }
 // hostile opens a connection and sends some bytes, never more.
 func (in attacked) hostile(t *testing.T, bytes string) net.Conn {
 	t.Helper()
-	var d net.Dialer
-	c, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(in.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.WriteString(c, bytes); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return httpxtest.Dial(t, strings.TrimPrefix(in.url, "http://"), "127.0.0.1", bytes)
 }
 
 // honest sends a request on a connection of its own.

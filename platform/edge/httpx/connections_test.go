@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"stampede/platform/workshop/httpxtest"
 )
 
 // serving starts a server with bounds, whose loopback clients count like others.
@@ -38,17 +40,7 @@ var greets = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, 
 // dialFrom connects from an address of the loopback network and sends some bytes.
 func dialFrom(t *testing.T, s *Server, from, bytes string) net.Conn {
 	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c, err := d.DialContext(t.Context(), "tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.WriteString(c, bytes); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return httpxtest.Dial(t, s.Addr(), from, bytes)
 }
 
 const getRoot = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"

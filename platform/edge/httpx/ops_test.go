@@ -2,7 +2,6 @@ package httpx_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,29 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/httpxtest"
 )
 
 // askOps sends a request to a real operations listener, as a page or a scraper would.
 func askOps(t *testing.T, method, url, host, site string) (status int, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Host = host
-	if site != "" {
-		req.Header.Set("Sec-Fetch-Site", site)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(raw)
+	return httpxtest.Send(t, method, url, host, "", "Sec-Fetch-Site", site)
 }
 
 func opsServer(t *testing.T) string {

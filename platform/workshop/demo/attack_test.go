@@ -2,11 +2,9 @@ package demo
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/httpxtest"
 )
 
 // TestAttackDemoRoutesFromAnotherSite: any page that the operator visits could
@@ -37,25 +36,7 @@ func TestAttackDemoRoutesFromAnotherSite(t *testing.T) {
 	srv := httptest.NewServer(rt)
 	t.Cleanup(srv.Close)
 	ask := func(path, host, kind, header, value string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = host
-		req.Header.Set("Content-Type", kind)
-		if header != "" {
-			req.Header.Set(header, value)
-		}
-		resp, err := srv.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		raw, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(raw)
+		return httpxtest.Send(t, http.MethodPost, srv.URL+path, host, "{}", "Content-Type", kind, header, value)
 	}
 	const json = "application/json"
 	for _, path := range []string{"/demo/me", "/demo/shoppers", "/demo/prove"} {
