@@ -80,6 +80,7 @@ func (s *story) knowsPeople(t *testing.T) {
 	post("auth/refresh", "", 401, `{"refresh_token":"made-up"}`)
 	me := text(mine, "access_token")
 	account := s.get(t, "me", me, 200)
+	s.get(t, "me/notices", me, 200)
 	logins, _ := s.get(t, "me/logins", me, 200)["data"].([]any)
 	for _, l := range logins {
 		if l := l.(map[string]any); l["current"] != true {

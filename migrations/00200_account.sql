@@ -105,5 +105,15 @@ CREATE TABLE account.notes (
 CREATE INDEX notes_due ON account.notes (next_try);
 CREATE INDEX notes_of_user ON account.notes (user_id);
 
+-- The same for the user to read, also one without a phone.
+CREATE TABLE account.notices (
+    id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    user_id    bigint      NOT NULL REFERENCES account.users,
+    about      text        NOT NULL CHECK (about IN ('device', 'password', 'access', 'role', 'factor')),
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX notices_of_user ON account.notices (user_id, id);
+CREATE INDEX notices_age ON account.notices (created_at);
+
 -- +goose Down
 DROP SCHEMA account CASCADE;

@@ -70,5 +70,6 @@
 //
 // New, Routes, Workers. One worker deletes old codes and logins, the other sends an SMS
 // to a user whose account was logged in to on a new device, or whose password, ways to
-// log in, role or second factor were changed; every instance may run them.
+// log in, role or second factor were changed; every instance may run them. The same
+// changes are listed at me/notices for 30 days, for users without a phone too.
 package account

@@ -32,8 +32,8 @@ func (s *Service) keepHouse(ctx context.Context) error {
 	return app.Loop{Every: tidyEvery, Do: s.Tidy, Log: s.deps.Log, Failed: "deleting old codes and logins failed"}.Run(ctx)
 }
 
-// Tidy deletes expired codes, and logins that ended or expired longer ago than
-// Config.KeepEnded.
+// Tidy deletes expired codes, and logins that ended or expired and notices that are
+// from longer ago than Config.KeepEnded.
 func (s *Service) Tidy(ctx context.Context) error {
 	q := accountdb.New(s.deps.DB)
 	for _, part := range []struct {
@@ -45,6 +45,9 @@ func (s *Service) Tidy(ctx context.Context) error {
 		}},
 		{"logins", func() (int64, error) {
 			return q.ForgetLogins(ctx, accountdb.ForgetLoginsParams{KeepSeconds: s.cfg.KeepEnded.Seconds(), Most: tidyAtMost})
+		}},
+		{"notices", func() (int64, error) {
+			return q.ForgetNotices(ctx, accountdb.ForgetNoticesParams{KeepSeconds: s.cfg.KeepEnded.Seconds(), Most: tidyAtMost})
 		}},
 	} {
 		for {

@@ -226,6 +226,7 @@ func TestErase(t *testing.T) {
 		`SELECT count(*) FROM account.logins WHERE device_id <> '' OR device_name <> '' OR address IS NOT NULL OR ended_at IS NULL`,
 		`SELECT count(*) FROM account.wechat_identities`,
 		`SELECT count(*) FROM account.sms_codes`,
+		`SELECT count(*) FROM account.notices`,
 	} {
 		if n := b.count(sql); n != 0 {
 			t.Errorf("%d rows: %s", n, sql)

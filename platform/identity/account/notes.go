@@ -34,13 +34,17 @@ const (
 // device id at each login must not send SMS at the shop's expense.
 var deviceNotes = ratelimit.Rule{Name: "note-device", Count: 2, Per: longWindow}
 
-// noteTo tells a user by SMS about a change to the account, from tx on. Without a
-// gateway, or for a user without a phone, it does nothing.
+// noteTo tells a user about a change to the account, from tx on: at me/notices, and by
+// SMS if there is a gateway and the user has a phone.
 func (s *Service) noteTo(ctx context.Context, tx pgx.Tx, user int64, about sms.Note) error {
+	q := accountdb.New(tx)
+	if err := q.PutNotice(ctx, accountdb.PutNoticeParams{UserID: user, About: string(about)}); err != nil {
+		return fmt.Errorf("account: notice to a user: %w", err)
+	}
 	if s.deps.SMS == nil {
 		return nil
 	}
-	err := accountdb.New(tx).PutNote(ctx, accountdb.PutNoteParams{ID: ids.New(), UserID: user, About: string(about)})
+	err := q.PutNote(ctx, accountdb.PutNoteParams{ID: ids.New(), UserID: user, About: string(about)})
 	if err != nil {
 		return fmt.Errorf("account: note to a user: %w", err)
 	}
@@ -50,7 +54,7 @@ func (s *Service) noteTo(ctx context.Context, tx pgx.Tx, user int64, about sms.N
 // noteDevice tells a user about a login on a device that is new to the account, before
 // the login's row exists. A device without an id is not recognized, so not new either.
 func (s *Service) noteDevice(ctx context.Context, tx pgx.Tx, user int64, d Device) error {
-	if s.deps.SMS == nil || d.ID == "" {
+	if d.ID == "" {
 		return nil
 	}
 	isNew, err := accountdb.New(tx).IsNewDevice(ctx, accountdb.IsNewDeviceParams{UserID: user, DeviceID: d.ID})

@@ -4,11 +4,13 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/identity/account"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 )
@@ -111,5 +113,40 @@ func TestNotesAreRetried(t *testing.T) {
 		if n := len(b.phones.all()) - before; n != c.sent || turns != 2 || b.count(`SELECT count(*) FROM account.notes`) != c.waiting {
 			t.Errorf("%s: %d of %d attempts sent a note, want %d", c.name, n, turns, c.sent)
 		}
+	}
+}
+
+// A user without a phone reads at me/notices what others learn by SMS, also in a shop
+// without a gateway.
+func TestNoticesReachUsersWithoutAPhone(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *account.Config, d *account.Deps) { d.SMS, c.KeepEnded = nil, time.Hour })
+	on := func(device string) answer {
+		return b.post("login/wechat", map[string]any{"code": b.wechat.Code("open-li", ""), "device": map[string]any{"id": device}})
+	}
+	li := on("phone")
+	on("a thief's")
+	if a := b.admin(auth.Admin, http.MethodPost, "/"+li.str("user_id")+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
+		t.Fatalf("role: %d %s", a.status, a.raw)
+	}
+	reads := func(who answer) (about []string) {
+		a := b.me(http.MethodGet, "/notices", who.str("access_token"), nil)
+		for _, n := range a.doc["data"].([]any) {
+			about = append(about, n.(map[string]any)["about"].(string))
+		}
+		return about
+	}
+	if got := reads(li); !slices.Equal(got, []string{"role", "device"}) {
+		t.Errorf("notices %v", got)
+	}
+	if got := reads(b.loginWeChat("open-wang", "")); len(got) != 0 {
+		t.Errorf("another user's notices: %v", got)
+	}
+	b.exec(`UPDATE account.notices SET created_at = now() - interval '2 h' WHERE about = 'device'`)
+	if err := b.accts.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := reads(li); !slices.Equal(got, []string{"role"}) {
+		t.Errorf("notices after the old one was deleted: %v", got)
 	}
 }

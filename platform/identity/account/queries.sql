@@ -208,7 +208,19 @@ WHERE u.phone = @phone AND u.role <> 'shopper' AND NOT EXISTS (SELECT 1 FROM acc
 DELETE FROM account.notes WHERE id = @id;
 
 -- name: EraseNotes :exec
-DELETE FROM account.notes WHERE user_id = @user_id;
+WITH waiting AS (DELETE FROM account.notes n WHERE n.user_id = @user_id)
+DELETE FROM account.notices d WHERE d.user_id = @user_id;
+
+-- name: PutNotice :exec
+INSERT INTO account.notices (user_id, about) VALUES (@user_id, @about);
+
+-- name: ListNotices :many
+SELECT about, created_at FROM account.notices WHERE user_id = @user_id ORDER BY id DESC LIMIT @most;
+
+-- name: ForgetNotices :execrows
+DELETE FROM account.notices d WHERE d.id IN (
+    SELECT o.id FROM account.notices o WHERE o.created_at < clock_timestamp() - make_interval(secs => @keep_seconds::float8)
+    ORDER BY o.created_at LIMIT @most);
 
 -- name: ListUsers :many
 -- All given filters apply together.

@@ -49,6 +49,12 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 		Summary: "Your logins, the most recently used first", Description: "At most 20; beyond that the least recently used login ends.",
 	}, s.listLogins)
 	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: mePath + "/notices", ID: "list-notices", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
+		Summary: "What was changed about your account, the newest first",
+		Description: "The last 20 of 30 days. Users with a phone get an SMS too, so show them after a login of a user without one: " +
+			"`device` is a login on a new device (two a day at most), `access` a new way to log in, `factor` the second factor.",
+	}, s.listNotices)
+	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: mePath + "/logins/{id}", ID: "end-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "End one of your logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
 	}, s.endOwnLogin)
@@ -196,6 +202,35 @@ func (s *Service) loginsOf(ctx context.Context, user, current int64) ([]LoginVie
 		views = append(views, v)
 	}
 	return views, nil
+}
+
+// NoticeView is a change of an account.
+type NoticeView struct {
+	About string `json:"about" enum:"device,password,access,role,factor"`
+	At    string `json:"at" format:"date-time"`
+}
+
+type noticesOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Data []NoticeView `json:"data" nullable:"false"`
+	} `nameHint:"Notices"`
+}
+
+// mostNotices is a page that a user reads.
+const mostNotices = 20
+
+func (s *Service) listNotices(ctx context.Context, _ *struct{}) (*noticesOutput, error) {
+	rows, err := accountdb.New(s.deps.DB).ListNotices(ctx, accountdb.ListNoticesParams{UserID: auth.From(ctx).UserID, Most: mostNotices})
+	if err != nil {
+		return nil, fmt.Errorf("account: list notices: %w", err)
+	}
+	out := &noticesOutput{CacheControl: httpx.NoStore}
+	out.Body.Data = make([]NoticeView, 0, len(rows))
+	for _, n := range rows {
+		out.Body.Data = append(out.Body.Data, NoticeView{About: n.About, At: httpx.Moment(n.CreatedAt)})
+	}
+	return out, nil
 }
 
 type loginInPath struct {

@@ -83,7 +83,7 @@ func (s *Service) startWeChat(context.Context, *struct{}) (*stateOutput, error) 
 		return nil, errNoWeChat
 	}
 	cookie := rand.Text()
-	out := &stateOutput{CacheControl: httpx.NoStore, SetCookie: http.Cookie{
+	out := &stateOutput{CacheControl: httpx.NoStore, SetCookie: http.Cookie{ //nolint:gosec // not Secure without https only
 		Name: stateCookie, Value: cookie, Path: "/api/v1", MaxAge: int(stateLifetime.Seconds()),
 		HttpOnly: true, Secure: s.cfg.OverTLS, SameSite: http.SameSiteLaxMode,
 	}}

@@ -246,7 +246,8 @@ func (q *Queries) EraseLogins(ctx context.Context, userID int64) error {
 }
 
 const eraseNotes = `-- name: EraseNotes :exec
-DELETE FROM account.notes WHERE user_id = $1
+WITH waiting AS (DELETE FROM account.notes n WHERE n.user_id = $1)
+DELETE FROM account.notices d WHERE d.user_id = $1
 `
 
 func (q *Queries) EraseNotes(ctx context.Context, userID int64) error {
@@ -297,6 +298,25 @@ type ForgetLoginsParams struct {
 // Deletes logins that ended or expired long ago.
 func (q *Queries) ForgetLogins(ctx context.Context, arg ForgetLoginsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, forgetLogins, arg.KeepSeconds, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const forgetNotices = `-- name: ForgetNotices :execrows
+DELETE FROM account.notices d WHERE d.id IN (
+    SELECT o.id FROM account.notices o WHERE o.created_at < clock_timestamp() - make_interval(secs => $1::float8)
+    ORDER BY o.created_at LIMIT $2)
+`
+
+type ForgetNoticesParams struct {
+	KeepSeconds float64
+	Most        int32
+}
+
+func (q *Queries) ForgetNotices(ctx context.Context, arg ForgetNoticesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, forgetNotices, arg.KeepSeconds, arg.Most)
 	if err != nil {
 		return 0, err
 	}
@@ -365,6 +385,40 @@ func (q *Queries) KnowsDevice(ctx context.Context, arg KnowsDeviceParams) (bool,
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const listNotices = `-- name: ListNotices :many
+SELECT about, created_at FROM account.notices WHERE user_id = $1 ORDER BY id DESC LIMIT $2
+`
+
+type ListNoticesParams struct {
+	UserID int64
+	Most   int32
+}
+
+type ListNoticesRow struct {
+	About     string
+	CreatedAt time.Time
+}
+
+func (q *Queries) ListNotices(ctx context.Context, arg ListNoticesParams) ([]ListNoticesRow, error) {
+	rows, err := q.db.Query(ctx, listNotices, arg.UserID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListNoticesRow
+	for rows.Next() {
+		var i ListNoticesRow
+		if err := rows.Scan(&i.About, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listUsers = `-- name: ListUsers :many
@@ -748,6 +802,20 @@ type PutNoteParams struct {
 
 func (q *Queries) PutNote(ctx context.Context, arg PutNoteParams) error {
 	_, err := q.db.Exec(ctx, putNote, arg.ID, arg.UserID, arg.About)
+	return err
+}
+
+const putNotice = `-- name: PutNotice :exec
+INSERT INTO account.notices (user_id, about) VALUES ($1, $2)
+`
+
+type PutNoticeParams struct {
+	UserID int64
+	About  string
+}
+
+func (q *Queries) PutNotice(ctx context.Context, arg PutNoticeParams) error {
+	_, err := q.db.Exec(ctx, putNotice, arg.UserID, arg.About)
 	return err
 }
 
