@@ -74,10 +74,7 @@ func (a *album) run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	artist, err := newArtist()
-	if err != nil {
-		return err
-	}
+	artist := newArtist()
 	for {
 		began := time.Now()
 		p, err := artist.draw()
