@@ -156,12 +156,11 @@ func serveInstance(t *testing.T, databaseURL, redisURL string, args ...string) *
 
 func mint(t *testing.T, user int64, role auth.Role) string {
 	t.Helper()
-	var out, errs bytes.Buffer
-	args := []string{"token", "--signing-key=" + testKey, "--role=" + string(role), "--user", jsonNumber(user)}
-	if code := run(t.Context(), args, &out, &errs); code != 0 {
-		t.Fatalf("token: exit %d: %s", code, errs.String())
+	token, err := auth.NewTokens([]byte(testKey), time.Now).Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return strings.TrimSpace(out.String())
+	return token
 }
 
 func jsonNumber(n int64) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +30,7 @@ const (
 // Difference is one disagreement between Redis and Postgres about an item, or
 // within one of them.
 type Difference struct {
-	ItemID  int64  `json:"item_id,string" example:"17"`
+	ItemID  string `json:"item_id" example:"17"`
 	Kind    string `json:"kind" doc:"What differs" example:"ended" enum:"ended,uncommitted,written,behind,buyer,no-buyer,paid,unknown,hold,unmarked,quantity,epoch-ahead,rev-ahead,not-loaded,difference,committed,redis,live,available,equation"`
 	Subject string `json:"subject" doc:"The item, or the order's number" example:"order 0190a1b2c3d47e5f8091a2b3c4d5e6f7"`
 	Detail  string `json:"detail" doc:"One sentence with the figures" example:"Item 17: user 9 still holds 1 units in Redis, the order is closed."`
@@ -146,7 +147,7 @@ func differencesOf(found []finding) []Difference {
 	list := make([]Difference, len(found))
 	for i, f := range found {
 		kind := kindOf[f.kind]
-		list[i] = Difference{ItemID: f.itemID, Kind: f.kind, Subject: f.subject, Detail: f.detail, Cause: kind.cause, Repair: repairNone}
+		list[i] = Difference{ItemID: strconv.FormatInt(f.itemID, 10), Kind: f.kind, Subject: f.subject, Detail: f.detail, Cause: kind.cause, Repair: repairNone}
 		if kind.safe {
 			list[i].Repair = repairPossible
 		}
@@ -222,7 +223,7 @@ func (r Reconciliation) Open() (n int) {
 func (r Reconciliation) Write(w io.Writer) error {
 	var b strings.Builder
 	for _, d := range r.Differences {
-		fmt.Fprintf(&b, "%8d  %-11s  repair %-8s  %s: %s\n", d.ItemID, d.Kind, d.Repair, d.Subject, d.Detail)
+		fmt.Fprintf(&b, "%8s  %-11s  repair %-8s  %s: %s\n", d.ItemID, d.Kind, d.Repair, d.Subject, d.Detail)
 		if d.Cause != "" {
 			fmt.Fprintf(&b, "%10s%s\n", "", d.Cause)
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -40,6 +41,10 @@ var problemsPage = template.Must(template.New("problems").Parse(`<!doctype html>
 // the same bytes for the same routes, so that a committed copy can be compared.
 func (rt *Router) Document() ([]byte, error) {
 	rt.documentRates()
+	return rt.renderDocument()
+}
+
+func (rt *Router) renderDocument() ([]byte, error) {
 	raw, err := json.Marshal(rt.API.Huma.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("httpx: encode OpenAPI: %w", err)
@@ -56,12 +61,10 @@ func (rt *Router) Document() ([]byte, error) {
 }
 
 // ServeDocs adds /openapi.json and /docs. Call it after every module has
-// registered its routes: the document is rendered once.
+// registered its routes: the document is rendered once, for the first request,
+// because it is a noticeable part of a start and few processes serve it.
 func (rt *Router) ServeDocs() error {
-	doc, err := rt.Document()
-	if err != nil {
-		return err
-	}
+	rt.documentRates()
 	type row struct{ Code, English, Chinese string }
 	var rows []row
 	for code, t := range fault.Codes() {
@@ -76,10 +79,25 @@ func (rt *Router) ServeDocs() error {
 	if err != nil {
 		return err
 	}
-	rt.static("/openapi.json", "application/json", string(doc))
-	rt.static("/docs", "text/html; charset=utf-8", strings.ReplaceAll(docsPage, "UI/", ui))
-	rt.static("/docs/start.js", "text/javascript; charset=utf-8", docsScript)
-	rt.static("/docs/problems", "text/html; charset=utf-8", problems.String())
+	document := sync.OnceValues(func() (*text, error) {
+		raw, err := rt.renderDocument()
+		return newText("application/json", string(raw)), err
+	})
+	rt.Handle(Static, http.MethodGet, "/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		doc, err := document()
+		if err != nil {
+			WriteProblem(w, r, err)
+			return
+		}
+		doc.serve(w, r)
+	})
+	for path, page := range map[string]*text{
+		"/docs":          newText("text/html; charset=utf-8", strings.ReplaceAll(docsPage, "UI/", ui)),
+		"/docs/start.js": newText("text/javascript; charset=utf-8", docsScript),
+		"/docs/problems": newText("text/html; charset=utf-8", problems.String()),
+	} {
+		rt.Handle(Static, http.MethodGet, path, page.serve)
+	}
 	files := http.StripPrefix(ui, http.FileServerFS(swagger.FS))
 	rt.Handle(Static, http.MethodGet, ui+"*", func(w http.ResponseWriter, r *http.Request) {
 		// The largest is 1.4 MB: a client that sends a hundred requests at once and
@@ -93,7 +111,7 @@ func (rt *Router) ServeDocs() error {
 
 // uiFolder is the path of the Swagger UI's files. It contains their hash, so that
 // caches may keep them indefinitely: changed files have another path.
-func uiFolder() (string, error) {
+var uiFolder = sync.OnceValues(func() (string, error) {
 	hash := xxhash.New()
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
 		file, err := fs.ReadFile(swagger.FS, name)
@@ -103,17 +121,20 @@ func uiFolder() (string, error) {
 		_, _ = hash.Write(file) // never fails
 	}
 	return fmt.Sprintf("/docs/ui/%x/", hash.Sum64()), nil
+})
+
+// text is a page that does not change while this process runs: a cache keeps it,
+// and revalidates it by its hash.
+type text struct{ contentType, body, tag string }
+
+func newText(contentType, body string) *text {
+	return &text{contentType, body, fmt.Sprintf(`"%x"`, xxhash.Sum64String(body))}
 }
 
-// static serves a text that does not change while this process runs: a cache keeps
-// it, and revalidates it by its hash.
-func (rt *Router) static(path, contentType, body string) {
-	tag := fmt.Sprintf(`"%x"`, xxhash.Sum64String(body))
-	rt.Handle(Static, http.MethodGet, path, func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Type", contentType)
-		h.Set("Cache-Control", "no-cache")
-		h.Set("ETag", tag)
-		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(body))
-	})
+func (x *text) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", x.contentType)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("ETag", x.tag)
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(x.body))
 }
