@@ -9,16 +9,20 @@ package providers
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/payment/alipay"
+	alipaystandin "stampede/payment/alipay/standin"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/payment/wechatpay"
-	"stampede/payment/wechatpay/standin"
+	wechatstandin "stampede/payment/wechatpay/standin"
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
 )
@@ -26,17 +30,29 @@ import (
 // Settings are the settings of all ways to pay.
 type Settings struct {
 	WeChat  wechatpay.Settings `embed:"" group:"Payments:"`
+	Alipay  alipay.Settings    `embed:"" group:"Payments:"`
 	Sandbox sandbox.Settings   `embed:"" group:"Practice:"`
-	PayWith []string           `group:"Practice:" name:"pay" env:"STAMPEDE_PAY" enum:"wechat" help:"Also serve a stand-in of these payment companies and pay through it, comma-separated: wechat. Like the sandbox bank, never on a real shop." practice:""`
+	PayWith []string           `group:"Practice:" name:"pay" env:"STAMPEDE_PAY" enum:"wechat,alipay" help:"Also serve stand-ins of these payment companies and pay through them, comma-separated: wechat, alipay. Like the sandbox bank, never on a real shop." practice:""`
 }
 
 // Check returns an error that names the wrong setting.
 func (s Settings) Check() error {
-	if s.WeChat.On() && len(s.PayWith) > 0 {
-		return errors.New("--pay practises with WeChat Pay, and --wechat-pay-merchant names a real account: remove one of them")
+	for i, company := range s.PayWith {
+		if slices.Contains(s.PayWith[:i], company) {
+			return fmt.Errorf("--pay names %s twice", company)
+		}
+		if on := map[string]bool{wechat: s.WeChat.On(), ali: s.Alipay.On()}; on[company] {
+			return fmt.Errorf("--pay practises with %s, whose real account is configured: remove one of them", company)
+		}
 	}
-	return s.WeChat.Check()
+	return errors.Join(s.WeChat.Check(), s.Alipay.Check())
 }
+
+// The companies of --pay, which are also the providers' names.
+const (
+	wechat = "wechat"
+	ali    = "alipay"
+)
 
 // Deps are what the providers need; all are required.
 type Deps struct {
@@ -59,21 +75,8 @@ type Ways struct {
 // Open opens the ways to pay. It makes no call.
 func Open(set Settings, deps Deps) (*Ways, error) {
 	w := new(Ways)
-	add := func(p provider.Provider, err error) error {
-		if err == nil {
-			w.Providers = append(w.Providers, p)
-		}
-		return err
-	}
-	if set.WeChat.On() {
-		cfg, err := set.WeChat.Config()
-		if err != nil {
-			return nil, err
-		}
-		cfg.Metrics = deps.Metrics
-		if err := add(wechatpay.New(cfg, deps.Clock)); err != nil {
-			return nil, err
-		}
+	if err := w.openReal(set, deps); err != nil {
+		return nil, err
 	}
 	if !set.Sandbox.SandboxBank && len(set.PayWith) == 0 {
 		return w, nil
@@ -83,14 +86,8 @@ func Open(set Settings, deps Deps) (*Ways, error) {
 		return nil, err
 	}
 	w.bank = bank
-	for range set.PayWith {
-		company, cfg, err := standin.Pair(deps.LocalURL, deps.Clock.Now, deps.Log)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Metrics = deps.Metrics
-		bank.Speak(company)
-		if err := add(wechatpay.New(cfg, deps.Clock)); err != nil {
+	for _, company := range set.PayWith {
+		if err := w.practise(company, deps); err != nil {
 			return nil, err
 		}
 	}
@@ -98,6 +95,65 @@ func Open(set Settings, deps Deps) (*Ways, error) {
 		w.Providers = append(w.Providers, own)
 	}
 	return w, nil
+}
+
+// openReal opens the companies that the shop has an account with.
+func (w *Ways) openReal(set Settings, deps Deps) error {
+	if set.WeChat.On() {
+		cfg, err := set.WeChat.Config()
+		if err != nil {
+			return err
+		}
+		if err := w.addWeChat(cfg, deps); err != nil {
+			return err
+		}
+	}
+	if !set.Alipay.On() {
+		return nil
+	}
+	cfg, err := set.Alipay.Config()
+	if err != nil {
+		return err
+	}
+	return w.addAlipay(cfg, deps)
+}
+
+// practise opens a company's stand-in. The keys are new at each start, so that a
+// practice has one instance.
+func (w *Ways) practise(company string, deps Deps) error {
+	switch company {
+	case wechat:
+		standIn, cfg, err := wechatstandin.Pair(deps.LocalURL, deps.Clock.Now, deps.Log)
+		if err != nil {
+			return err
+		}
+		w.bank.Speak(standIn)
+		return w.addWeChat(cfg, deps)
+	case ali:
+		// Shoppers' browsers go to the gateway too.
+		standIn, cfg, err := alipaystandin.Pair(deps.PublicURL, deps.Clock.Now, deps.Log)
+		if err != nil {
+			return err
+		}
+		w.bank.Speak(standIn)
+		return w.addAlipay(cfg, deps)
+	default:
+		return fmt.Errorf("--pay: there is no stand-in of %q", company)
+	}
+}
+
+func (w *Ways) addWeChat(cfg wechatpay.Config, deps Deps) error {
+	cfg.Metrics = deps.Metrics
+	p, err := wechatpay.New(cfg, deps.Clock)
+	w.Providers = append(w.Providers, p)
+	return err
+}
+
+func (w *Ways) addAlipay(cfg alipay.Config, deps Deps) error {
+	cfg.Metrics = deps.Metrics
+	p, err := alipay.New(cfg, deps.Clock)
+	w.Providers = append(w.Providers, p)
+	return err
 }
 
 // Routes serves the bank, if there is one.

@@ -64,6 +64,7 @@ type Payment struct {
 	Currency    string
 	ExpiresAt   time.Time
 	PayURL      string // the page on which the shopper pays
+	NotifyURL   string // where its callbacks go
 	Transaction string
 	Captured    int64 // what the bank really took
 	Refunded    int64 // what of it is refunded or set aside for that
@@ -258,7 +259,7 @@ func (b *Bank) upToDate(ctx context.Context, p sandboxdb.SandboxPayment) (sandbo
 func (b *Bank) shown(p sandboxdb.SandboxPayment) Payment {
 	out := Payment{
 		Ref: p.Ref, No: p.PaymentNo, Status: p.Status, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
-		Captured: p.CapturedAmount, Refunded: p.Refunded,
+		NotifyURL: p.NotifyUrl, Captured: p.CapturedAmount, Refunded: p.Refunded,
 	}
 	switch p.Status {
 	case StatusOpen:

@@ -2,15 +2,14 @@ package wechatpay
 
 import (
 	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/payment/internal/rsakey"
 )
 
 // Settings are the shop's keys at WeChat Pay. Without a merchant number the provider is
@@ -40,22 +39,15 @@ func (s Settings) Check() error {
 // Config reads the keys that the settings name.
 func (s Settings) Config() (Config, error) {
 	c := Config{Merchant: s.WechatPayMerchant, App: s.WechatPayApp, Serial: s.WechatPaySerial, APIKey: []byte(s.WechatPayAPIKey), URL: s.WechatPayURL}
-	text, err := os.ReadFile(s.WechatPayKey)
-	if err == nil {
-		c.Key, err = privateKey(text)
-	}
-	if err != nil {
+	var err error
+	if c.Key, err = rsakey.Private(s.WechatPayKey); err != nil {
 		return c, fmt.Errorf("--wechat-pay-key: %w", err)
 	}
 	c.Peers = make(map[string]*rsa.PublicKey, len(s.WechatPayPeers))
 	for _, peer := range s.WechatPayPeers {
 		id, file, _ := strings.Cut(strings.TrimSpace(peer), "=")
-		text, err := os.ReadFile(file) //nolint:gosec // the operator's own setting
-		if err == nil {
-			c.Peers[id], err = publicKey(text)
-		}
-		if err != nil {
-			return c, fmt.Errorf("--wechat-pay-peers: %q is not ID=FILE with a PEM public key or certificate: %w", peer, err)
+		if c.Peers[id], err = rsakey.Public(file); err != nil {
+			return c, fmt.Errorf("--wechat-pay-peers: %q is not ID=FILE with a public key or certificate: %w", peer, err)
 		}
 	}
 	return c, c.Validate()
@@ -94,50 +86,4 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("WeChat Pay needs a key to believe its messages: --wechat-pay-peers PUB_KEY_ID_…=pub_key.pem"))
 	}
 	return errors.Join(errs...)
-}
-
-// privateKey reads a PEM key, PKCS #8 or PKCS #1.
-func privateKey(text []byte) (*rsa.PrivateKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("it is not in PEM form")
-	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key, nil
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	key, ok := parsed.(*rsa.PrivateKey)
-	if !ok {
-		return nil, errors.New("it is not an RSA key")
-	}
-	return key, nil
-}
-
-// publicKey reads a PEM public key or certificate.
-func publicKey(text []byte) (*rsa.PublicKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("it is not in PEM form")
-	}
-	var parsed any
-	var err error
-	if block.Type == "CERTIFICATE" {
-		var cert *x509.Certificate
-		if cert, err = x509.ParseCertificate(block.Bytes); err == nil {
-			parsed = cert.PublicKey
-		}
-	} else {
-		parsed, err = x509.ParsePKIXPublicKey(block.Bytes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	key, ok := parsed.(*rsa.PublicKey)
-	if !ok {
-		return nil, errors.New("it is not an RSA key")
-	}
-	return key, nil
 }

@@ -1,18 +1,19 @@
 package wechatpay
 
 import (
-	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+
+	"stampede/payment/internal/rsakey"
 )
 
 // Headers of WeChat Pay's replies and callbacks.
@@ -30,32 +31,14 @@ const Scheme = "WECHATPAY2-SHA256-RSA2048"
 const maxAge = 5 * time.Minute
 
 // Sign signs lines, each ended by a line feed.
-func Sign(key *rsa.PrivateKey, lines ...string) (string, error) {
-	sum := digest(lines)
-	out, err := rsa.SignPKCS1v15(nil, key, crypto.SHA256, sum[:])
-	if err != nil {
-		return "", fmt.Errorf("wechatpay: sign: %w", err)
-	}
-	return base64.StdEncoding.EncodeToString(out), nil
-}
+func Sign(key *rsa.PrivateKey, lines ...string) (string, error) { return rsakey.Sign(key, text(lines)) }
 
 // Verify checks what Sign has signed.
 func Verify(key *rsa.PublicKey, signature string, lines ...string) error {
-	raw, err := base64.StdEncoding.DecodeString(signature)
-	if err != nil {
-		return fmt.Errorf("wechatpay: signature: %w", err)
-	}
-	sum := digest(lines)
-	return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], raw)
+	return rsakey.Verify(key, signature, text(lines))
 }
 
-func digest(lines []string) [sha256.Size]byte {
-	var text []byte
-	for _, line := range lines {
-		text = append(append(text, line...), '\n')
-	}
-	return sha256.Sum256(text)
-}
+func text(lines []string) []byte { return []byte(strings.Join(append(lines, ""), "\n")) }
 
 // verify returns nil if WeChat Pay signed body within maxAge of now.
 func (c *Client) verify(h http.Header, body []byte) error {

@@ -67,16 +67,43 @@ func (b *Bank) Pass(t *testing.T, d time.Duration) {
 
 // Pay pays at the bank's page, which is where a handoff leads.
 func Pay(h provider.Handoff) error {
-	address := h.URL
-	if address == "" {
-		address = h.QR
+	address, err := page(h)
+	if err != nil {
+		return err
 	}
-	shopper := outbound.New(outbound.Config{Peer: "bank", Direct: true, Timeout: 10 * time.Second, Attempts: 1, MaxBytes: 1 << 10})
-	defer shopper.CloseIdleConnections()
-	return shopper.Do(context.Background(), outbound.Request{URL: address, Body: []byte(`{"action":"pay"}`), Type: "application/json"}, func(r outbound.Reply) error {
+	return ask(outbound.Request{URL: address, Body: []byte(`{"action":"pay"}`), Type: "application/json"}, func(r outbound.Reply) error {
 		if r.Status != http.StatusOK {
 			return fmt.Errorf("not paid: status %d", r.Status)
 		}
 		return nil
 	})
+}
+
+// Look opens the bank's page without paying.
+func Look(h provider.Handoff) error {
+	_, err := page(h)
+	return err
+}
+
+// page follows a handoff to the bank's page.
+func page(h provider.Handoff) (address string, err error) {
+	address = h.URL + h.QR // one of them is set
+	err = ask(outbound.Request{URL: address}, func(r outbound.Reply) error {
+		switch r.Status {
+		case http.StatusFound:
+			address = r.Header.Get("Location")
+		case http.StatusOK:
+		default:
+			return fmt.Errorf("the page has status %d", r.Status)
+		}
+		return nil
+	})
+	return address, err
+}
+
+// ask makes a shopper's request, which follows no redirect.
+func ask(r outbound.Request, read func(outbound.Reply) error) error {
+	shopper := outbound.New(outbound.Config{Peer: "bank", Direct: true, Timeout: 10 * time.Second, Attempts: 1, MaxBytes: 1 << 10})
+	defer shopper.CloseIdleConnections()
+	return shopper.Do(context.Background(), r, read)
 }

@@ -1,0 +1,106 @@
+package providers
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/payment/alipay"
+	"stampede/payment/sandbox"
+	"stampede/payment/wechatpay"
+	"stampede/platform/base/clock"
+)
+
+// keys writes a key pair as the companies' tools do, and returns the files.
+func keys(t *testing.T) (private, public, bare string) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err1 := x509.MarshalPKCS8PrivateKey(key)
+	pkix, err2 := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	write := func(name string, text []byte) string {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	return write("apiclient_key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})),
+		write("pub_key.pem", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pkix})),
+		write("alipay.txt", []byte(base64.StdEncoding.EncodeToString(pkcs8)+"\n"))
+}
+
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	private, public, bare := keys(t)
+	weChat := wechatpay.Settings{
+		WechatPayMerchant: "1900000109", WechatPayApp: "wx1", WechatPaySerial: "5157", WechatPayKey: private,
+		WechatPayAPIKey: strings.Repeat("k", 32), WechatPayPeers: []string{"PUB_KEY_ID_1=" + public}, WechatPayURL: "https://api.mch.weixin.qq.com",
+	}
+	aliPay := alipay.Settings{AlipayApp: "2021", AlipaySeller: "2088", AlipayKey: bare, AlipayPeer: public, AlipayURL: "https://openapi.alipay.com/gateway.do"}
+	on := sandbox.Settings{SandboxBank: true}
+	for name, tt := range map[string]struct {
+		set  Settings
+		want []string
+	}{
+		"nothing":            {Settings{}, nil},
+		"the sandbox":        {Settings{Sandbox: on}, []string{"sandbox"}},
+		"both companies":     {Settings{WeChat: weChat, Alipay: aliPay}, []string{"wechat", "alipay"}},
+		"practice with both": {Settings{Sandbox: on, PayWith: []string{"alipay", "wechat"}}, []string{"alipay", "wechat", "sandbox"}},
+	} {
+		if err := tt.set.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		ways, err := Open(tt.set, Deps{
+			Secret: []byte(strings.Repeat("s", 32)), PublicURL: "http://127.0.0.1:1", LocalURL: "http://127.0.0.1:1", DB: new(pgxpool.Pool),
+			Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, p := range ways.Providers {
+			got = append(got, p.Profile().Name)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+	wrong := func(change func(*Settings)) Settings {
+		s := Settings{WeChat: weChat, Alipay: aliPay}
+		change(&s)
+		return s
+	}
+	for flag, set := range map[string]Settings{
+		"--wechat-pay-key":     wrong(func(s *Settings) { s.WeChat.WechatPayKey = public }),
+		"--wechat-pay-peers":   wrong(func(s *Settings) { s.WeChat.WechatPayPeers = []string{public} }),
+		"--wechat-pay-api-key": wrong(func(s *Settings) { s.WeChat.WechatPayAPIKey = "short" }),
+		"--wechat-pay-serial":  wrong(func(s *Settings) { s.WeChat.WechatPaySerial = "" }),
+		"--alipay-key":         wrong(func(s *Settings) { s.Alipay.AlipayKey = "/nowhere" }),
+		"--alipay-peer":        wrong(func(s *Settings) { s.Alipay.AlipayPeer = private }),
+		"--alipay-seller":      wrong(func(s *Settings) { s.Alipay.AlipaySeller = "" }),
+		"real account":         wrong(func(s *Settings) { s.PayWith = []string{"alipay"} }),
+		"twice":                {PayWith: []string{"wechat", "wechat"}},
+	} {
+		if err := set.Check(); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
