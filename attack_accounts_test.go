@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
+	"strconv"
 	"testing"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/workshop/pgtest"
 )
@@ -20,8 +22,9 @@ import (
 // with what was done; each shopper does some work and is never refused.
 func TestAttackOnePersonManyAccounts(t *testing.T) {
 	t.Parallel()
-	p := people{serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--trusted-proxies=127.0.0.1", "--sandbox-sms",
-		"--human-check-strength=low", "--paths-per-minute=5")}
+	const free = 20 // shoppers of one address; fewer than usual, because each costs the test some requests
+	p := people{instance: serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--trusted-proxies=127.0.0.1", "--sandbox-sms",
+		"--human-check-strength=low", "--paths-per-minute=5", "--easy-paths-per-address="+strconv.Itoa(free))}
 	const easy = 14 // of --human-check-strength=low, for a first code
 	item := p.plan(t, 1000, 0).ItemID
 	p.awaitLoaded(t, item)
@@ -29,21 +32,22 @@ func TestAttackOnePersonManyAccounts(t *testing.T) {
 	t.Run("accounts of one address", func(t *testing.T) {
 		t.Parallel()
 		const addr = "203.0.113.9"
-		var asked []int
+		var codes, logins []int
 		for n := range 22 {
 			phone := fmt.Sprintf("138001390%02d", n)
 			_, bits := p.working(t, addr, "auth/sms-codes", "", map[string]any{"phone": phone, "purpose": "login"})
-			asked = append(asked, bits)
+			codes = append(codes, bits)
 			made, bits := p.working(t, addr, "auth/login/sms", "", map[string]any{"phone": phone, "code": smsCode(t, p.instance, "+86"+phone)})
-			if made["access_token"] == nil {
+			if logins = append(logins, bits); made["access_token"] == nil {
 				t.Fatalf("login %d: %v", n+1, made)
 			}
-			if (bits > 0) != (n >= 10) {
-				t.Errorf("login %d: work of %d bits", n+1, bits)
-			}
 		}
-		if asked[0] != easy || !slices.IsSorted(asked) || asked[9] != easy || asked[10] != easy+1 || asked[20] != easy+2 {
-			t.Errorf("work for the codes of one address: %v bits", asked)
+		// While Redis is slow to say what the record is, the least is required.
+		if slices.Min(codes) != easy || slices.Max(codes[:10]) != easy || slices.Max(codes) != easy+2 {
+			t.Errorf("work for the codes of one address: %v bits", codes)
+		}
+		if slices.Max(logins) < easy+1 {
+			t.Errorf("work for the first logins of one address: %v bits", logins)
 		}
 		if _, bits := p.working(t, "203.0.113.10", "auth/sms-codes", "", map[string]any{"phone": "13800139099", "purpose": "login"}); bits != easy {
 			t.Errorf("a first code of another address: %d bits", bits)
@@ -57,53 +61,49 @@ func TestAttackOnePersonManyAccounts(t *testing.T) {
 		addr        func(n int) string
 		free, level int
 	}{
-		"paths of one address": {10_000, func(int) string { return "198.51.100.9" }, 50, 2},
-		"paths of a /48":       {30_000, func(n int) string { return fmt.Sprintf("2001:db8:1:%x::1", n*100) }, 200, 1},
+		"paths of one address": {10_000, func(int) string { return "198.51.100.9" }, free, 2},
+		"paths of a /48":       {30_000, func(n int) string { return fmt.Sprintf("2001:db8:1:%x::1", n*100) }, 4 * free, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var asked []int
-			for n := range 6 * c.free {
-				_, bits := p.askPath(t, item, mint(t, c.user+int64(n), auth.Shopper), c.addr(n))
-				if asked = append(asked, bits); bits == easy+c.level {
-					break
-				}
-			}
-			if last := asked[len(asked)-1]; asked[c.free-1] != 0 || last != easy+c.level || !slices.IsSorted(asked) {
-				t.Errorf("work for the paths of %d users: %v bits", len(asked), asked)
-			}
+			p.rises(t, item, c.user, c.free, easy+c.level, c.addr)
 		})
 	}
 
 	t.Run("shoppers of a carrier", func(t *testing.T) {
 		t.Parallel()
 		const addr, shoppers = "192.0.2.77", 200
-		var mu sync.Mutex
 		worked := map[int]int{}
-		var all sync.WaitGroup
-		for lane := range 8 {
-			all.Go(func() {
-				for n := lane; n < shoppers; n += 8 {
-					made, bits := p.working(t, addr, "items/"+item+"/rush-path", mint(t, 40_000+int64(n), auth.Shopper), map[string]any{"quantity": 1})
-					if made["path"] == nil {
-						t.Errorf("shopper %d gets no path: %v", n+1, made)
-					}
-					mu.Lock()
-					worked[bits]++
-					mu.Unlock()
-				}
-			})
-		}
-		all.Wait()
-		t.Logf("shoppers by bits of work: %v", worked)
-		for bits := range worked {
-			if bits > easy+2 {
-				t.Errorf("a shopper had to do %d bits", bits)
+		for n := range shoppers {
+			token := mint(t, 40_000+int64(n), auth.Shopper)
+			_, bits := p.askPath(t, item, token, addr) // a path, or work
+			if bits > easy+ratelimit.MostLevel {
+				t.Errorf("shopper %d: work of %d bits", n+1, bits)
+			}
+			worked[bits]++
+			if n%10 != 0 {
+				continue // the others would do theirs as well
+			}
+			if made, _ := p.working(t, addr, "items/"+item+"/rush-path", token, map[string]any{"quantity": 1}); made["path"] == nil {
+				t.Errorf("shopper %d gets no path: %v", n+1, made)
 			}
 		}
-		if worked[0] < 50 {
-			t.Errorf("%d shoppers did no work, want 50", worked[0])
+		t.Logf("shoppers by bits of work: %v", worked)
+		if worked[0] < free {
+			t.Errorf("%d shoppers did no work, want %d", worked[0], free)
 		}
+	})
+
+	// A client that drops its cookies is the address of above, and one that keeps its
+	// cookie is a device at any address.
+	t.Run("paths of one device", func(t *testing.T) {
+		t.Parallel()
+		p := people{p.instance, new(http.Cookie)}
+		p.from(t, "192.0.2.1", "auth/login", "", "", map[string]any{"phone": "13800139077", "password": "not this one"})
+		if p.cookies.Name != httpx.DeviceCookie {
+			t.Fatalf("the login sets %v", p.cookies)
+		}
+		p.rises(t, item, 60_000, 1, easy+2, func(n int) string { return fmt.Sprintf("192.0.2.%d", 100+n) })
 	})
 
 	t.Run("users of this machine", func(t *testing.T) {
@@ -117,7 +117,10 @@ func TestAttackOnePersonManyAccounts(t *testing.T) {
 }
 
 // people send requests from addresses that a trusted proxy names.
-type people struct{ *instance }
+type people struct {
+	*instance
+	cookies *http.Cookie // the last one that was set; nil drops it
+}
 
 // from sends a request from an address.
 func (p people) from(t *testing.T, addr, path, token, proof string, body any) (int, map[string]any) {
@@ -135,11 +138,19 @@ func (p people) from(t *testing.T, addr, path, token, proof string, body any) (i
 			req.Header.Set(name, value)
 		}
 	}
+	if p.cookies != nil && p.cookies.Name != "" {
+		req.AddCookie(p.cookies)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	for _, c := range resp.Cookies() {
+		if p.cookies != nil {
+			*p.cookies = *c
+		}
+	}
 	var doc map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
 		t.Fatalf("%s: %d %v", path, resp.StatusCode, err)
@@ -176,6 +187,22 @@ func (p people) askPath(t *testing.T, item, token, addr string) (doc map[string]
 		t.Fatalf("neither a path nor work: %v", doc)
 	}
 	return doc, c.Difficulty
+}
+
+// rises asks for paths as ever new users. The first free ones get theirs, and the work
+// for the others rises to some bits.
+func (p people) rises(t *testing.T, item string, user int64, free, bits int, addr func(n int) string) {
+	t.Helper()
+	var asked []int
+	for n := range 6 * free {
+		_, work := p.askPath(t, item, mint(t, user+int64(n), auth.Shopper), addr(n))
+		if asked = append(asked, work); work == bits {
+			break
+		}
+	}
+	if slices.Max(asked[:free]) != 0 || asked[len(asked)-1] != bits {
+		t.Errorf("work for the paths of %d users: %v bits, want 0 for %d, then up to %d", len(asked), asked, free, bits)
+	}
 }
 
 // challengeIn returns the challenge of a refusal.

@@ -61,6 +61,8 @@ CREATE TABLE account.logins (
     device_kind  text        NOT NULL CHECK (device_kind IN ('web', 'ios', 'android', 'wechat', 'desktop', 'other')),
     device_id    text        NOT NULL DEFAULT '' CHECK (octet_length(device_id) <= 128),
     device_name  text        NOT NULL DEFAULT '' CHECK (length(device_name) <= 64),
+    -- What the device's signed cookie proves; the id and the name are only stated.
+    browser      bytea       CHECK (octet_length(browser) = 16),
     address      inet,
     how          text        NOT NULL CHECK (length(how) BETWEEN 1 AND 16),
     -- The login that confirmed this one, which ends with it.

@@ -110,7 +110,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
 	e.Router = httpx.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics,
 		httpx.Traced(deps.Trace), httpx.At(deps.Addresses.PublicURL), httpx.Behind(proxies), httpx.Bounded(set.Requests.Bounds()), httpx.Shoppers(set.Requests.ShoppersPerAddress),
-		httpx.Limited(e.Limits),
+		httpx.Limited(e.Limits), httpx.Devices(append([][]byte{deps.Key}, deps.PreviousKeys...)...),
 		httpx.ReportRefusals(audit.NewRefusals(deps.DB, deps.Log).Record), httpx.Barring(e.barred))
 	e.Human, err = humancheck.New(humancheck.NewConfig(set.Human, deps.Addresses.PublicURL), humancheck.Deps{
 		Redis: deps.Redis, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,

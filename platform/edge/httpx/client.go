@@ -14,11 +14,6 @@ import (
 // request. Behind trusted proxies it is the address that they saw.
 func ClientAddr(ctx context.Context) netip.Addr { return fromContext(ctx).client }
 
-// Origin is the address whose record a request adds to: ClientAddr, or the zero Addr
-// when many clients have that address, because it is a trusted proxy's or this
-// machine's. A proxy that is not configured then makes no shopper a suspect.
-func Origin(ctx context.Context) netip.Addr { return fromContext(ctx).origin }
-
 // Headers in which a proxy names its client.
 const (
 	// XForwardedFor is the header that nearly every proxy writes.

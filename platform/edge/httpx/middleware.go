@@ -33,9 +33,11 @@ type request struct {
 	lang  Language
 	token error // why the token is not valid
 
-	client netip.Addr
-	origin netip.Addr  // see Origin
-	header http.Header // the answer's
+	client  netip.Addr
+	origin  netip.Addr  // see Origin
+	cookies []string    // the request's
+	devices *devices    // nil gives none
+	header  http.Header // the answer's
 }
 
 func fromContext(ctx context.Context) request {
@@ -58,7 +60,7 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			rt.unlisted.note(r, rt.proxies)
-			req := request{id: SetRequestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header()}
+			req := request{id: SetRequestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header(), cookies: r.Header["Cookie"], devices: rt.devices}
 			if !rt.proxies.shared(req.client) {
 				req.origin = req.client
 			}

@@ -38,7 +38,8 @@ type Router struct {
 	// proxies may state the client's address.
 	proxies  Proxies
 	unlisted unlisted
-	overTLS  bool // clients reach the server with https only
+	overTLS  bool     // clients reach the server with https only
+	devices  *devices // nil gives none
 }
 
 // Option adds a feature to a Router; without options it has none of them.
@@ -124,6 +125,9 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	rt.API.Member("rule", huma.Schema{Type: huma.TypeString, Description: "With rate-limited: the limit that was reached", Examples: []any{"login-address"}})
 	for _, option := range with {
 		option(rt)
+	}
+	if rt.devices != nil {
+		rt.devices.secure = rt.overTLS
 	}
 	rt.gate.rater.expect()
 	return rt

@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"maps"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -32,12 +33,14 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
+func at(addr string) ratelimit.Origin { return ratelimit.Origin{Address: netip.MustParseAddr(addr)} }
+
 func TestCrowds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const budget, thing = 10, 42
+		const budget, thing = 50, 42
 		c := ratelimit.NewCrowds(budget, time.Minute)
-		carrier := netip.MustParseAddr("203.0.113.9")
+		carrier := at("203.0.113.9")
 		levels := map[int]int64{}
 		for user := range int64(200) {
 			level := c.Join(thing, user+1, carrier)
@@ -46,42 +49,53 @@ func TestCrowds(t *testing.T) {
 				t.Fatalf("user %d counts twice: level %d, then %d", user+1, level, again)
 			}
 		}
-		if want := map[int]int64{0: 10, 1: 10, 2: 20, 3: 40, 4: 120}; len(levels) != len(want) || levels[0] != 10 || levels[1] != 10 || levels[2] != 20 || levels[3] != 40 || levels[4] != 120 {
+		for user := range int64(300) {
+			levels[c.Join(thing, 301+user, carrier)]++
+		}
+		if want := map[int]int64{0: 50, 1: 50, 2: 100, 3: 200, 4: 100}; !maps.Equal(levels, want) {
 			t.Errorf("users by level: %v, want %v", levels, want)
 		}
 		for name, level := range map[string]int{
-			"another address": c.Join(thing, 1, netip.MustParseAddr("203.0.113.10")),
+			"another address": c.Join(thing, 1, at("203.0.113.10")),
 			"another thing":   c.Join(thing+1, 1, carrier),
-			"no address":      c.Join(thing, 1, netip.Addr{}),
+			"no origin":       c.Join(thing, 1, ratelimit.Origin{}),
 		} {
 			if level != 0 {
 				t.Errorf("%s: level %d", name, level)
 			}
 		}
 		<-time.After(4 * time.Minute) // a group leaves the highest level at once, and falls by its budget a minute
-		if got := c.Join(thing, 201, carrier); got != 3 {
+		if got := c.Join(thing, 601, carrier); got != 3 {
 			t.Errorf("four minutes later: level %d, want 3", got)
 		}
 		<-time.After(4 * time.Minute)
-		if got := c.Join(thing, 202, carrier); got != 0 {
+		if got := c.Join(thing, 602, carrier); got != 0 {
 			t.Errorf("eight minutes later: level %d, want 0", got)
 		}
 
 		// A holder of a /48 who uses a /64 for each user is one holder.
 		spread := map[int]int{}
-		for user := range int64(400) {
+		for user := range int64(1800) {
 			addr := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 1, byte(user), byte(user >> 8), 15: 1})
-			spread[c.Join(thing, 1000+user, addr)]++
+			spread[c.Join(thing, 1000+user, ratelimit.Origin{Address: addr})]++
 		}
 		if spread[0] != 4*budget || spread[4] == 0 {
 			t.Errorf("a /48 has levels %v, want %d users without", spread, 4*budget)
+		}
+
+		// So is the holder of a device who uses an address for each user.
+		for user, want := range []int{0, 0, 0, 1, 1, 1, 2} {
+			from := ratelimit.Origin{Address: netip.AddrFrom4([4]byte{198, 51, 100, byte(user)}), Device: [16]byte{1}}
+			if got := c.Join(thing, 9000+int64(user), from); got != want {
+				t.Errorf("user %d of a device: level %d, want %d", user+1, got, want)
+			}
 		}
 	})
 }
 
 func BenchmarkCrowds(b *testing.B) {
 	c := ratelimit.NewCrowds(50, time.Minute)
-	carrier := netip.MustParseAddr("2001:db8:1:2ff::1")
+	carrier := at("2001:db8:1:2ff::1")
 	b.ReportAllocs()
 	for user := int64(1); b.Loop(); user++ {
 		c.Join(42, user, carrier)

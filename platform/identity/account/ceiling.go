@@ -58,15 +58,14 @@ func (s *Service) shopAsk(reserve bool) ratelimit.Ask {
 // takeSMS takes one of the shop's SMS for a code. Above the ceiling a device that the
 // phone's user has logged in on takes from the reserve, and a login code for one of
 // the staff is left to sendNotes.
-func (s *Service) takeSMS(ctx context.Context, phone Phone, purpose Purpose, device string) error {
+func (s *Service) takeSMS(ctx context.Context, phone Phone, purpose Purpose, from caller) error {
 	err := s.take(ctx, s.shopAsk(false))
 	if !isRefused(err) {
 		return err
 	}
-	q, text := accountdb.New(s.deps.DB), string(phone)
-	known, failed := q.KnowsDevice(ctx, accountdb.KnowsDeviceParams{Phone: &text, DeviceID: device})
+	known, failed := s.knows(ctx, phone, from)
 	if failed != nil {
-		return fmt.Errorf("account: known device: %w", failed)
+		return failed
 	}
 	if known {
 		if err = s.take(ctx, s.shopAsk(true)); !isRefused(err) {
@@ -75,7 +74,8 @@ func (s *Service) takeSMS(ctx context.Context, phone Phone, purpose Purpose, dev
 	}
 	s.ceilingHit.Store(time.Now().UnixNano())
 	if purpose == ForLogin {
-		if err := q.PutStaffCode(ctx, accountdb.PutStaffCodeParams{ID: ids.New(), Phone: &text}); err != nil {
+		text := string(phone)
+		if err := accountdb.New(s.deps.DB).PutStaffCode(ctx, accountdb.PutStaffCodeParams{ID: ids.New(), Phone: &text}); err != nil {
 			return fmt.Errorf("account: code for staff: %w", err)
 		}
 	}

@@ -37,11 +37,13 @@ func TestAttackSMSBudget(t *testing.T) {
 	other := instance(func(_ *account.Config, d *account.Deps) { d.DB, d.SMS = b.pool, b.phones })
 	li := b.register(phone, secret)
 	b.exec(`INSERT INTO account.users (phone, role) VALUES ($1, 'operator')`, "+86"+staff)
-	if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": "li's"}}); a.status != 200 {
-		t.Fatalf("login: %d %s", a.status, a.raw)
+	cookies := map[string]option{
+		"li's":    on(b.post("login", map[string]any{"phone": phone, "password": secret})),
+		"another": on(b.post("login", map[string]any{"phone": phoneNo(99), "password": secret})),
+		"":        on(answer{}),
 	}
 	asks := func(at *bundle, phone, device string) answer {
-		return at.post("sms-codes", map[string]any{"phone": phone, "purpose": "login", "device_id": device})
+		return at.post("sms-codes", map[string]any{"phone": phone, "purpose": "login"}, cookies[device])
 	}
 	raised := func(when string, want ...*alarm.Definition) {
 		t.Helper()
@@ -80,7 +82,7 @@ func TestAttackSMSBudget(t *testing.T) {
 	for _, c := range []struct {
 		at            *bundle
 		phone, device string
-	}{{b, phoneNo(90), ""}, {other, phoneNo(91), "made-up"}, {b, phone, ""}, {b, phone, "made-up"}, {b, staff, ""}} {
+	}{{b, phoneNo(90), ""}, {other, phoneNo(91), "another"}, {b, phone, ""}, {b, phone, "another"}, {b, staff, ""}} {
 		a := asks(c.at, c.phone, c.device)
 		if !a.is(503, "sms-ceiling") || a.header.Get("Retry-After") == "" {
 			t.Errorf("%s from %q: %d %s", c.phone, c.device, a.status, a.raw)

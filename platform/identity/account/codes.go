@@ -59,7 +59,7 @@ func newCode() string {
 // that. For every purpose, a phone that SMS are not sent to is refused before
 // anything is counted, looked up or stored, because the route is public.
 //
-// device is the id that the client gives at login, or empty; see admitDevice.
+// device is the id that the client gives at login, or empty.
 func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, lang sms.Language, device string, from caller) error {
 	if s.deps.SMS == nil {
 		return errNoSMS
@@ -73,11 +73,11 @@ func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, la
 		}
 	}
 	counts := s.codesSent(phone, from)
-	err := s.admitDevice(ctx, humancheck.PurposeSMS, from, append(s.registrations(from), counts...), phone, device, s.codeAsks(phone, purpose, from), s.knownCodeAsks(phone, purpose, from, device))
+	err := s.admitDevice(ctx, humancheck.PurposeSMS, from, append(s.registrations(from), counts...), phone, s.codeAsks(phone, purpose, from), s.knownCodeAsks(phone, purpose, from))
 	if err != nil {
 		return err
 	}
-	if err := s.takeSMS(ctx, phone, purpose, device); err != nil {
+	if err := s.takeSMS(ctx, phone, purpose, from); err != nil {
 		return err
 	}
 	s.note(ctx, middleWindow, counts)

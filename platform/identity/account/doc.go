@@ -60,6 +60,13 @@
 // What strangers do with a phone's number locks its holder out neither of password nor
 // of code: attempts count per phone and address, codes per purpose, and a device that
 // the user has logged in on before has limits of its own.
+//
+// A device is proved by its signed cookie (httpx.DeviceCookie), which codes and logins
+// set. It has a record and these limits. The device id that a client states is a label:
+// it binds refreshes, names the device in lists, in tokens and on the blacklist, and a
+// client that wants another one states another one. Only the note about a new device
+// relies on it, because an app without cookies would cause one at each login.
+//
 // The whole shop sends Limits.SMSPerHour at most, notes included; a flood that uses
 // that up leaves a tenth for devices that are known and for staff, whose phones the
 // answers do not reveal (ceiling.go).

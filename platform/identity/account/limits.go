@@ -26,8 +26,8 @@ const (
 // caller is what is known of the client that tries to log in.
 type caller struct {
 	Address  netip.Addr
-	Origin   netip.Addr // whose record counts; invalid when many clients share the address
-	Solution string     // to a human check; empty when none was sent
+	Origin   ratelimit.Origin // whose record counts, and the device that is proved
+	Solution string           // to a human check; empty when none was sent
 }
 
 // loginAsks limits login attempts from an address, by any method.
@@ -55,9 +55,9 @@ func (s *Service) passwordAsks(phone Phone, from caller) []ratelimit.Ask {
 
 // knownPasswordAsks are passwordAsks for a device that the phone's user has logged in
 // on before.
-func (s *Service) knownPasswordAsks(phone Phone, from caller, device string) []ratelimit.Ask {
+func (s *Service) knownPasswordAsks(phone Phone, from caller) []ratelimit.Ask {
 	return append(s.loginAsks(from), ratelimit.Ask{
-		Rule: ratelimit.Rule{Name: "login-device", Count: s.cfg.LoginPerPhone, Per: shortWindow}, Key: s.keys[0].deviceKey(phone, device),
+		Rule: ratelimit.Rule{Name: "login-device", Count: s.cfg.LoginPerPhone, Per: shortWindow}, Key: s.keys[0].deviceKey(phone, from.device()),
 	})
 }
 
@@ -88,8 +88,8 @@ func (s *Service) codeAsks(phone Phone, purpose Purpose, from caller) []ratelimi
 
 // knownCodeAsks are codeAsks for a device that the phone's user has logged in on
 // before: strangers who request codes for the phone do not use them up.
-func (s *Service) knownCodeAsks(phone Phone, purpose Purpose, from caller, device string) []ratelimit.Ask {
-	return s.codeRules("sms-device", s.keys[0].deviceKey(phone, device)+":"+string(purpose), purpose, from)
+func (s *Service) knownCodeAsks(phone Phone, purpose Purpose, from caller) []ratelimit.Ask {
+	return s.codeRules("sms-device", s.keys[0].deviceKey(phone, from.device())+":"+string(purpose), purpose, from)
 }
 
 func (s *Service) codeRules(name, key string, purpose Purpose, from caller) []ratelimit.Ask {
@@ -108,26 +108,47 @@ func (s *Service) codeRules(name, key string, purpose Purpose, from caller) []ra
 }
 
 // admitDevice is admit for what strangers can use up for a phone. If they did, a
-// device that the phone's user has logged in on passes by known, its own limits. A
-// device's id is only what the client states, but strangers do not know it.
-func (s *Service) admitDevice(ctx context.Context, purpose string, from caller, counts []count, phone Phone, device string, asks, known []ratelimit.Ask) error {
-	err := s.admit(ctx, purpose, from, counts, asks)
-	refused, limited := errors.AsType[*ratelimit.Refused](err)
-	if !limited || device == "" || !strings.Contains(refused.Decision.Rule.Name, "-phone") {
+// device that the phone's user has logged in on passes by known, its own limits; the
+// signed cookie proves it, not the id that a client states.
+func (s *Service) admitDevice(ctx context.Context, purpose string, from caller, counts []count, phone Phone, asks, known []ratelimit.Ask) error {
+	spared := func(err error) bool {
+		refused, limited := errors.AsType[*ratelimit.Refused](err)
+		return limited && from.proved() && strings.Contains(refused.Decision.Rule.Name, "-phone")
+	}
+	err := s.deps.Limits.Look(asks...).Err()
+	if err != nil && !spared(err) {
 		return err
 	}
-	if refusal := s.admit(ctx, purpose, from, counts, known); refusal != nil {
+	if err := s.checkHuman(ctx, purpose, from, counts); err != nil {
+		return err
+	}
+	if err == nil {
+		err = s.take(ctx, asks...)
+	}
+	if !spared(err) {
+		return err
+	}
+	if refusal := s.take(ctx, known...); refusal != nil {
 		return refusal // also bounds how often the database is asked
 	}
+	is, failed := s.knows(ctx, phone, from)
+	if failed != nil || is {
+		return failed
+	}
+	return err
+}
+
+// knows reports whether the phone's user has logged in on the caller's device.
+func (s *Service) knows(ctx context.Context, phone Phone, from caller) (bool, error) {
+	if !from.proved() {
+		return false, nil
+	}
 	text := string(phone)
-	is, failed := accountdb.New(s.deps.DB).KnowsDevice(ctx, accountdb.KnowsDeviceParams{Phone: &text, DeviceID: device})
-	if failed != nil {
-		return fmt.Errorf("account: known device: %w", failed)
+	is, err := accountdb.New(s.deps.DB).KnowsDevice(ctx, accountdb.KnowsDeviceParams{Phone: &text, Browser: from.Origin.Device[:]})
+	if err != nil {
+		return false, fmt.Errorf("account: known device: %w", err)
 	}
-	if !is {
-		return err
-	}
-	return nil
+	return is, nil
 }
 
 // admit guards every attempt: first the limits as cached in memory, then the human

@@ -306,6 +306,15 @@ func TestAttackCodesOfOneAddress(t *testing.T) {
 	if got := b.human.asked[len(b.human.asked)-1].Level - humancheck.Easy; got != 1 {
 		t.Errorf("the third code of a phone: level %d", got)
 	}
+	// So has a device, from whatever address.
+	device := b.post("sms-codes", ask, from("203.0.113.13"))
+	for n, want := range []int{0, 0, 0, 1} {
+		ask := map[string]any{"phone": phoneNo(300 + n), "purpose": "login"}
+		b.post("sms-codes", ask, from(fmt.Sprintf("203.0.113.%d", 100+n)), header("Human-Check", "solved"), on(device))
+		if got := b.human.asked[len(b.human.asked)-1].Level - humancheck.Easy; got != want {
+			t.Errorf("code %d of a device: level %d, want %d", n+1, got, want)
+		}
+	}
 	// So does an account that is created by a login.
 	for n := range 11 {
 		code := b.code(phoneNo(200+n), "login", from(fmt.Sprintf("203.0.113.%d", 60+n)), header("Human-Check", "solved"))

@@ -12,15 +12,17 @@ import (
 func TestAttackLockingARivalOut(t *testing.T) {
 	t.Parallel()
 	const home, rival = "198.51.100.7", "203.0.113.9"
-	device := map[string]any{"id": "holders-phone"}
+	device := map[string]any{"id": "holders-phone"} // which the rival states too
 	b := setup(t, func(c *account.Config, _ *account.Deps) {
 		c.Limits = account.Limits{LoginPerPhone: 5, SMSPerPhoneHour: 5, SMSPerPhoneDay: 10}
 	})
 	b.register(phone, secret)
 	right := map[string]any{"phone": phone, "password": secret, "device": device}
-	if a := b.post("login", right, from(home)); a.status != 200 { // makes the device known
-		t.Fatalf("before: %d %s", a.status, a.raw)
+	known := b.post("login", right, from(home)) // makes the device known
+	if known.status != 200 {
+		t.Fatalf("before: %d %s", known.status, known.raw)
 	}
+	stranger := b.post("login", map[string]any{"phone": "13900139000", "password": secret}, from(rival)) // has a cookie, and has not logged in
 
 	t.Run("wrong passwords from one address", func(t *testing.T) {
 		for range 6 {
@@ -37,10 +39,10 @@ func TestAttackLockingARivalOut(t *testing.T) {
 		for n := range 30 {
 			b.post("login", map[string]any{"phone": phone, "password": "a wrong password", "device": map[string]any{"id": "made-up"}}, from(fmt.Sprintf("203.0.113.%d", 100+n)))
 		}
-		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": "made-up"}}, from("203.0.113.200")); !a.is(429, "rate-limited") {
+		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": device}, from("203.0.113.200"), on(stranger)); !a.is(429, "rate-limited") {
 			t.Errorf("an unknown device: %d %s", a.status, a.raw)
 		}
-		if a := b.post("login", right, from(home)); a.status != 200 {
+		if a := b.post("login", right, from(home), on(known)); a.status != 200 {
 			t.Errorf("the holder's device: %d %s", a.status, a.raw)
 		}
 	})
@@ -75,12 +77,11 @@ func TestAttackLockingARivalOut(t *testing.T) {
 		if a := b.post("sms-codes", ask, from(rival)); !a.is(429, "rate-limited") { // the holder's own of above
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
-		ask["device_id"] = "made-up"
-		if a := b.post("sms-codes", ask, from(rival)); !a.is(429, "rate-limited") {
+		ask["device_id"] = "holders-phone"
+		if a := b.post("sms-codes", ask, from(rival), on(stranger)); !a.is(429, "rate-limited") {
 			t.Errorf("an unknown device: %d %s", a.status, a.raw)
 		}
-		ask["device_id"] = "holders-phone"
-		if a := b.post("sms-codes", ask, from(home)); a.status != 202 {
+		if a := b.post("sms-codes", ask, from(home), on(known)); a.status != 202 {
 			t.Errorf("the holder's device: %d %s", a.status, a.raw)
 		}
 	})

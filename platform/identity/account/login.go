@@ -19,14 +19,17 @@ import (
 	"stampede/platform/identity/account/internal/accountdb"
 )
 
-// Device is what a client states about itself when it logs in, and its address. A
-// login is bound to its device: the id is part of every access token and must be
-// stated at each refresh.
+// Device is what a client states about itself when it logs in, its address and what its
+// cookie proves. A login is bound to its device: the id is part of every access token
+// and must be stated at each refresh. As a client chooses it, it is a label: it names
+// the device in lists and on the blacklist, and is worth no more against a client that
+// wants another one.
 type Device struct {
 	Kind    string     // web, ios, android, wechat, desktop, other
 	ID      string     // chosen by the client, up to 128 bytes; may be empty
 	Name    string     // for the user's list of logins, up to 64 characters
 	Address netip.Addr // invalid when it is not known
+	Browser []byte     // 16 bytes that a signed cookie proves; nil without one
 	TOTP    string     // the code of the user's second factor; not stored
 }
 
@@ -129,7 +132,7 @@ func (s *Service) openLogin(ctx context.Context, tx pgx.Tx, user, confirmer int6
 	salt := make([]byte, saltBytes)
 	_, _ = rand.Read(salt) // never fails
 	l, err := q.OpenLogin(ctx, accountdb.OpenLoginParams{
-		UserID: user, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Address: addressOf(d.Address), How: how, Salt: salt, ParentID: parent,
+		UserID: user, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Browser: d.Browser, Address: addressOf(d.Address), How: how, Salt: salt, ParentID: parent,
 		LifetimeSeconds: s.cfg.RefreshLifetime.Seconds(),
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *Service) LoginByPassword(ctx context.Context, phone Phone, secret strin
 		return Tokens{}, err
 	}
 	failures := s.loginFailures(phone, from)
-	err := s.admitDevice(ctx, humancheck.PurposeLogin, from, failures, phone, d.ID, s.passwordAsks(phone, from), s.knownPasswordAsks(phone, from, d.ID))
+	err := s.admitDevice(ctx, humancheck.PurposeLogin, from, failures, phone, s.passwordAsks(phone, from), s.knownPasswordAsks(phone, from))
 	if err != nil {
 		return Tokens{}, err
 	}

@@ -44,7 +44,7 @@ UPDATE account.users SET phone = NULL, name = '', password = NULL, role = 'shopp
 WHERE id = @id;
 
 -- name: EraseLogins :exec
-UPDATE account.logins SET device_id = '', device_name = '', address = NULL WHERE user_id = @user_id;
+UPDATE account.logins SET device_id = '', device_name = '', browser = NULL, address = NULL WHERE user_id = @user_id;
 
 -- name: EraseIdentities :exec
 DELETE FROM account.wechat_identities WHERE user_id = @user_id;
@@ -68,10 +68,10 @@ WHERE phone = @phone AND purpose = @purpose AND used_at IS NULL AND expires_at >
 RETURNING (used_at IS NOT NULL)::boolean AS fits;
 
 -- name: KnowsDevice :one
--- Whether the phone's user has logged in on a device of this id, within the time that logins are kept.
+-- Whether the phone's user has logged in with this device cookie, within the time that logins are kept.
 SELECT EXISTS (
     SELECT 1 FROM account.logins l JOIN account.users u ON u.id = l.user_id
-    WHERE u.phone = @phone AND l.device_id = @device_id AND l.device_id <> '');
+    WHERE u.phone = @phone AND l.browser = @browser);
 
 -- name: LockIdentity :exec
 -- Serializes finding or creating the user of a WeChat identity.
@@ -100,8 +100,8 @@ SELECT open_id FROM account.wechat_identities WHERE user_id = @user_id AND app_i
 SELECT EXISTS (SELECT 1 FROM account.wechat_identities WHERE user_id = @user_id);
 
 -- name: OpenLogin :one
-INSERT INTO account.logins (user_id, device_kind, device_id, device_name, address, how, salt, parent_id, expires_at)
-VALUES (@user_id, @device_kind, @device_id, @device_name, @address, @how, @salt, sqlc.narg('parent_id'),
+INSERT INTO account.logins (user_id, device_kind, device_id, device_name, browser, address, how, salt, parent_id, expires_at)
+VALUES (@user_id, @device_kind, @device_id, @device_name, @browser, @address, @how, @salt, sqlc.narg('parent_id'),
     clock_timestamp() + make_interval(secs => @lifetime_seconds::float8))
 RETURNING id, expires_at;
 

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -29,14 +30,26 @@ type count struct {
 	budget int
 }
 
-// ofOrigin returns the counts of the networks that a caller's address is in. A
-// network's budget is twice that of the next smaller one.
+// deviceShare is how many times smaller than an address's the budget of a device is.
+const deviceShare = 3
+
+// ofOrigin returns the counts of the networks that a caller's address is in, and of its
+// device. A network's budget is twice that of the next smaller one.
 func ofOrigin(what string, budget int, from caller) (counts []count) {
-	for i, network := range ratelimit.Networks(from.Origin) {
+	for i, network := range ratelimit.Networks(from.Origin.Address) {
 		counts = append(counts, count{what + "a:" + network.String(), budget << i})
+	}
+	if from.proved() {
+		counts = append(counts, count{what + "d:" + from.device(), budget / deviceShare})
 	}
 	return counts
 }
+
+// proved reports whether the caller has the signed cookie of a device.
+func (c caller) proved() bool { return c.Origin.Device != [16]byte{} }
+
+// device is the id of that device as text.
+func (c caller) device() string { return hex.EncodeToString(c.Origin.Device[:]) }
 
 // loginFailures returns the counts of a phone's and an origin's failures.
 func (s *Service) loginFailures(phone Phone, from caller) []count {

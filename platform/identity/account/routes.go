@@ -106,7 +106,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 // login takes the same input.
 type DeviceInput struct {
 	Kind string `json:"kind,omitempty" enum:"web,ios,android,wechat,desktop,other" default:"other" doc:"The kind of device"`
-	ID   string `json:"id,omitempty" maxLength:"128" doc:"Chosen by the client, the same at each login and refresh of this device. It becomes part of the access token"`
+	ID   string `json:"id,omitempty" maxLength:"128" doc:"Chosen by the client, the same at each login and refresh of this device. It becomes part of the access token. It is a label: what proves a device is the cookie stampede_device, which codes and logins set"`
 	Name string `json:"name,omitempty" maxLength:"64" doc:"The device's name in the user's list of logins" example:"Li's phone"`
 }
 
@@ -126,6 +126,14 @@ func (in *DeviceInput) Device(ctx context.Context) (Device, error) {
 	return d, nil
 }
 
+// give makes the device known by its cookie, which it gets with the answer if it has
+// none.
+func (d *Device) give(ctx context.Context) {
+	if id := httpx.GiveDevice(ctx); id != [16]byte{} {
+		d.Browser = id[:]
+	}
+}
+
 // enter parses the phone and the device of a login attempt, runs it and counts it.
 func (s *Service) enter(ctx context.Context, how, rawPhone string, device *DeviceInput, try func(Phone, Device) (Tokens, error)) (*httpx.Output[Tokens], error) {
 	phone, err := ParsePhone(rawPhone)
@@ -136,6 +144,7 @@ func (s *Service) enter(ctx context.Context, how, rawPhone string, device *Devic
 	if err != nil {
 		return nil, err
 	}
+	d.give(ctx)
 	out, err := try(phone, d)
 	return s.answer(how, out, err)
 }
@@ -165,7 +174,7 @@ type codeInput struct {
 	Body           struct {
 		Phone   string  `json:"phone" maxLength:"32" example:"13800138000"`
 		Purpose Purpose `json:"purpose" enum:"login,register,reset,erase,bind" doc:"What the code will be used for"`
-		Device  string  `json:"device_id,omitempty" maxLength:"128" doc:"device.id of the login. A device that the phone's user has logged in on is not refused because others requested codes for the phone"`
+		Device  string  `json:"device_id,omitempty" maxLength:"128" doc:"device.id of the login"`
 	} `nameHint:"SMSCodeRequest"`
 }
 
@@ -186,6 +195,7 @@ func (s *Service) sendCode(ctx context.Context, in *codeInput) (*codeOutput, err
 	if in.AcceptLanguage == "" && phone.inChina() || in.AcceptLanguage != "" && httpx.LanguageOf(in.AcceptLanguage) == httpx.Chinese {
 		lang = sms.Chinese
 	}
+	httpx.GiveDevice(ctx)
 	if err := s.SendCode(ctx, phone, in.Body.Purpose, lang, in.Body.Device, in.caller(ctx)); err != nil {
 		return nil, err
 	}
@@ -262,6 +272,7 @@ func (s *Service) loginWeChat(ctx context.Context, in *loginWeChatInput) (*httpx
 		return nil, err
 	}
 	d.TOTP = in.Body.TOTP
+	d.give(ctx)
 	out, err := s.LoginByWeChat(ctx, in.Body.Code, in.Body.State, in.StateCookie, d, in.caller(ctx))
 	return s.answer(byWeChat, out, err)
 }

@@ -85,7 +85,7 @@ func setup(t *testing.T, change ...func(*account.Config, *account.Deps)) *bundle
 	if b.accts, err = account.New(cfg, deps); err != nil {
 		t.Fatal(err)
 	}
-	b.router = httpx.NewRouter(b.tokens, log, "test", prometheus.NewRegistry())
+	b.router = httpx.NewRouter(b.tokens, log, "test", prometheus.NewRegistry(), httpx.Devices(key))
 	b.accts.Routes(b.router)
 	t.Cleanup(func() { b.logs.check(t) })
 	return b
@@ -124,6 +124,12 @@ type option func(*http.Request)
 
 // from sets the address that a request comes from.
 func from(addr string) option { return func(r *http.Request) { r.RemoteAddr = addr + ":40000" } }
+
+// on sends the cookie of the device that another answer has made known.
+func on(a answer) option {
+	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
+	return header("Cookie", cookie)
+}
 
 func header(name, value string) option { return func(r *http.Request) { r.Header.Set(name, value) } }
 

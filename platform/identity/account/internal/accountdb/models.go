@@ -15,6 +15,7 @@ type AccountLogin struct {
 	DeviceKind string
 	DeviceID   string
 	DeviceName string
+	Browser    []byte
 	Address    *netip.Addr
 	How        string
 	ParentID   *int64

@@ -237,7 +237,7 @@ func (q *Queries) EraseIdentities(ctx context.Context, userID int64) error {
 }
 
 const eraseLogins = `-- name: EraseLogins :exec
-UPDATE account.logins SET device_id = '', device_name = '', address = NULL WHERE user_id = $1
+UPDATE account.logins SET device_id = '', device_name = '', browser = NULL, address = NULL WHERE user_id = $1
 `
 
 func (q *Queries) EraseLogins(ctx context.Context, userID int64) error {
@@ -371,17 +371,17 @@ func (q *Queries) IsNewDevice(ctx context.Context, arg IsNewDeviceParams) (bool,
 const knowsDevice = `-- name: KnowsDevice :one
 SELECT EXISTS (
     SELECT 1 FROM account.logins l JOIN account.users u ON u.id = l.user_id
-    WHERE u.phone = $1 AND l.device_id = $2 AND l.device_id <> '')
+    WHERE u.phone = $1 AND l.browser = $2)
 `
 
 type KnowsDeviceParams struct {
-	Phone    *string
-	DeviceID string
+	Phone   *string
+	Browser []byte
 }
 
-// Whether the phone's user has logged in on a device of this id, within the time that logins are kept.
+// Whether the phone's user has logged in with this device cookie, within the time that logins are kept.
 func (q *Queries) KnowsDevice(ctx context.Context, arg KnowsDeviceParams) (bool, error) {
-	row := q.db.QueryRow(ctx, knowsDevice, arg.Phone, arg.DeviceID)
+	row := q.db.QueryRow(ctx, knowsDevice, arg.Phone, arg.Browser)
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
@@ -478,7 +478,7 @@ func (q *Queries) ListUsers(ctx context.Context, arg ListUsersParams) ([]Account
 }
 
 const liveLogins = `-- name: LiveLogins :many
-SELECT id, user_id, device_kind, device_id, device_name, address, how, parent_id, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why FROM account.logins WHERE user_id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
+SELECT id, user_id, device_kind, device_id, device_name, browser, address, how, parent_id, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why FROM account.logins WHERE user_id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 ORDER BY last_used_at DESC, id DESC LIMIT $2
 `
 
@@ -502,6 +502,7 @@ func (q *Queries) LiveLogins(ctx context.Context, arg LiveLoginsParams) ([]Accou
 			&i.DeviceKind,
 			&i.DeviceID,
 			&i.DeviceName,
+			&i.Browser,
 			&i.Address,
 			&i.How,
 			&i.ParentID,
@@ -550,7 +551,7 @@ func (q *Queries) LockIdentity(ctx context.Context, arg LockIdentityParams) erro
 }
 
 const lockLogin = `-- name: LockLogin :one
-SELECT id, user_id, device_kind, device_id, device_name, address, how, parent_id, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why, (rotated_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS just_rotated,
+SELECT id, user_id, device_kind, device_id, device_name, browser, address, how, parent_id, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why, (rotated_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS just_rotated,
     (expires_at <= clock_timestamp())::boolean AS expired
 FROM account.logins WHERE id = $2 FOR NO KEY UPDATE
 `
@@ -566,6 +567,7 @@ type LockLoginRow struct {
 	DeviceKind  string
 	DeviceID    string
 	DeviceName  string
+	Browser     []byte
 	Address     *netip.Addr
 	How         string
 	ParentID    *int64
@@ -591,6 +593,7 @@ func (q *Queries) LockLogin(ctx context.Context, arg LockLoginParams) (LockLogin
 		&i.DeviceKind,
 		&i.DeviceID,
 		&i.DeviceName,
+		&i.Browser,
 		&i.Address,
 		&i.How,
 		&i.ParentID,
@@ -671,9 +674,9 @@ func (q *Queries) LoginState(ctx context.Context, arg LoginStateParams) (LoginSt
 }
 
 const openLogin = `-- name: OpenLogin :one
-INSERT INTO account.logins (user_id, device_kind, device_id, device_name, address, how, salt, parent_id, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-    clock_timestamp() + make_interval(secs => $9::float8))
+INSERT INTO account.logins (user_id, device_kind, device_id, device_name, browser, address, how, salt, parent_id, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+    clock_timestamp() + make_interval(secs => $10::float8))
 RETURNING id, expires_at
 `
 
@@ -682,6 +685,7 @@ type OpenLoginParams struct {
 	DeviceKind      string
 	DeviceID        string
 	DeviceName      string
+	Browser         []byte
 	Address         *netip.Addr
 	How             string
 	Salt            []byte
@@ -700,6 +704,7 @@ func (q *Queries) OpenLogin(ctx context.Context, arg OpenLoginParams) (OpenLogin
 		arg.DeviceKind,
 		arg.DeviceID,
 		arg.DeviceName,
+		arg.Browser,
 		arg.Address,
 		arg.How,
 		arg.Salt,
