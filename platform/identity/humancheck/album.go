@@ -74,7 +74,10 @@ func (a *album) run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	artist := newArtist()
+	artist, err := newArtist()
+	if err != nil {
+		return err
+	}
 	for {
 		began := time.Now()
 		p, err := artist.draw()

@@ -11,7 +11,7 @@ import (
 // its kind; AuthHumanCheck sets it for logins.
 type Settings struct {
 	AuthHumanCheck      Kind   `default:"pow" enum:"none,pow,slide,verifier" env:"STAMPEDE_AUTH_HUMAN_CHECK" help:"Human check for SMS codes, and for logins and registrations after failures or many accounts from one address or device: none, pow, slide or verifier. A proof of work gets harder with their record."`
-	HumanCheckStrength  string `default:"normal" enum:"low,normal,high" env:"STAMPEDE_HUMAN_CHECK_STRENGTH" help:"How hard checks are. A proof of work takes a desktop browser 0.05 s (low), 0.2 s (normal) or 0.8 s (high), a phone five times as long; a quarter of that for a first SMS code, and up to four times as much where many accounts come from one address; one in 9, 13 or 17 blind guesses at a slide captcha succeeds, and about half of the attempts of a program that was written for it; set a verifier where something is scarce."`
+	HumanCheckStrength  string `default:"normal" enum:"low,normal,high" env:"STAMPEDE_HUMAN_CHECK_STRENGTH" help:"How hard checks are. A proof of work takes a desktop browser 0.05 s (low), 0.2 s (normal) or 0.8 s (high), a phone five times as long; a quarter of that for a first SMS code, and up to four times as much where many accounts come from one address; one in 11, 17 or 22 blind guesses at a slide captcha succeeds, and four of five attempts of a program that was written for it; set a verifier where something is scarce."`
 	ChallengesPerMinute int    `default:"20" env:"STAMPEDE_CHALLENGES_PER_MINUTE" help:"Challenges that one user, or one address before a login, gets per minute; 0: no limit." min:"0" max:"6000" rare:""`
 
 	VerifierURL     string        `default:"" env:"STAMPEDE_VERIFIER_URL" help:"The siteverify URL of a service such as Cloudflare Turnstile, e.g. https://challenges.cloudflare.com/turnstile/v0/siteverify (http:// on this machine only). Empty: no verifier."`
@@ -57,7 +57,7 @@ const (
 	challengeLifetime = 2 * time.Minute
 	// leastTolerance is what a careful finger manages on a phone, in pixels.
 	leastTolerance = 2
-	// picturesAhead is the stock of pictures, about 25 KiB each: one second of
+	// picturesAhead is the stock of pictures, about 20 KiB each: one second of
 	// drawing.
 	picturesAhead = 64
 )

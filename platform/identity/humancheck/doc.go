@@ -39,18 +39,14 @@
 //
 // A proof of work costs the client time but does not stop programs; a difficulty of
 // 18 is 262,144 hashes on average, about 0.2 s in a desktop browser, up to 1 s on a
-// phone and 0.05 s in a native program. A slide
-// shows four gaps of the tile's shape, and only the lines that lead into the tile's
-// own continue those of the tile. That stops programs that look for a gap's outline
-// or compare the pixels on its two sides: they choose by chance, one in four, or the
-// right one in 40 % when they follow the direction of what they see. It does not stop
-// a program that was written for it: 200 lines without machine learning, which join
-// the lines as people do, choose the right gap in 51 to 58 % of 300 pictures, and a
-// third to a half of their attempts pass, with a forged drag (TestAttackSlideSolver).
-// Two or three attempts suffice, and a trained program may need one. A slide is a
-// nuisance for people and a signal, no proof of one. A blind guess succeeds with a
-// probability of (2·tolerance+1)/116. A verifier is worth as much as its provider, and
-// is what a shop with something scarce should use.
+// phone and 0.05 s in a native program. A slide stops programs that were not written
+// for it, and no others: it shows a decoy beside the tile's gap, and a program that
+// finds their outlines and compares what they show with the tile, eighty lines without
+// machine learning, is right four times of five, in milliseconds
+// (TestAttackSlideSolver); its drag can be forged. Pictures that misled such a program
+// more misled people as much. A slide is a nuisance for people and a signal, no proof
+// of one. A verifier is worth as much as its provider, and is what a shop with
+// something scarce should use.
 //
 // # Lifecycle
 //

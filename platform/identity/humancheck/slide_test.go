@@ -260,7 +260,10 @@ func TestEmptyStockPassesNoCheck(t *testing.T) {
 }
 
 func BenchmarkDraw(b *testing.B) {
-	a := newArtist()
+	a, err := newArtist()
+	if err != nil {
+		b.Fatal(err)
+	}
 	most, sum := 0, 0
 	for b.Loop() {
 		p, err := a.draw()
