@@ -2,6 +2,8 @@ package httpx
 
 import (
 	"cmp"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,7 +22,8 @@ import (
 // Connections bound the connections of a Server, WebSockets included; 0 is no limit.
 // A connection above a bound takes the place of the one that has been idle for
 // longest; if none is idle, it is closed. Idle is a connection on which the server
-// waits for the next request, or for the end of a request's header.
+// waits for its client: for the next request, for the rest of a request's header or
+// body, or, for stallAfter at least, for the client to receive.
 type Connections struct {
 	Total int
 	// OfAddress bounds the connections of one IPv4 address, which a mobile carrier
@@ -43,6 +46,8 @@ const (
 	// rearms is how often within writeTimeout a busy connection's deadline is set
 	// again, which saves most writes that call.
 	rearms = 4
+	// stallAfter is longer than a write takes whose client receives.
+	stallAfter = time.Second
 	// mostEvicted bounds how many connections one search closes. A search looks at
 	// every connection, so it closes some in advance.
 	mostEvicted = 256
@@ -58,6 +63,7 @@ type connections struct {
 	bounds  Connections
 	exempt  func(netip.Addr) bool // from the bound of an address
 	patient time.Duration         // writeTimeout except in tests
+	stall   time.Duration         // stallAfter except in tests
 	began   time.Time
 	log     *slog.Logger
 	warned  atomic.Int64 // since began
@@ -77,7 +83,7 @@ type group struct {
 
 func newConnections(bounds Connections, log *slog.Logger) *connections {
 	l := &connections{
-		bounds: bounds, patient: writeTimeout, began: time.Now(), log: log,
+		bounds: bounds, patient: writeTimeout, stall: stallAfter, began: time.Now(), log: log,
 		all: group{members: map[*conn]struct{}{}, barren: -searchAgain}, networks: map[netip.Prefix]*group{},
 	}
 	l.exempt = bounds.Proxies.shared
@@ -137,6 +143,8 @@ func (l *connections) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, list: l}
 	c.armed.Store(int64(-l.patient))
 	c.idle.Store(int64(l.now()))
+	c.sending.Store(busy)
+	c.owed.Store(none)
 	if l.bounds.OfAddress > 0 {
 		if addr := addrOf(raw.RemoteAddr()); !l.exempt(addr) {
 			c.networks = networksOf(addr)
@@ -226,11 +234,14 @@ func (l *connections) makeRoom(g *group, most int) (closing []*conn, room bool) 
 	type idle struct {
 		c     *conn
 		since int64
+		state *atomic.Int64
 	}
 	var all []idle
 	for c := range g.members {
 		if since := c.idle.Load(); since != busy {
-			all = append(all, idle{c, since})
+			all = append(all, idle{c, since, &c.idle})
+		} else if since := c.sending.Load(); since != busy && now-time.Duration(since) >= l.stall {
+			all = append(all, idle{c, since, &c.sending})
 		}
 	}
 	slices.SortFunc(all, func(a, b idle) int { return cmp.Compare(a.since, b.since) })
@@ -239,7 +250,7 @@ func (l *connections) makeRoom(g *group, most int) (closing []*conn, room bool) 
 		if len(closing) == want {
 			break
 		}
-		if i.c.idle.CompareAndSwap(i.since, busy) { // else a request has just arrived
+		if i.state.CompareAndSwap(i.since, busy) { // else what it waited for has just arrived
 			l.forget(i.c)
 			closing = append(closing, i.c)
 		}
@@ -285,6 +296,7 @@ func (l *connections) track(nc net.Conn, state http.ConnState) {
 	}
 	switch state {
 	case http.StateIdle:
+		c.owed.Store(none)
 		c.idle.Store(int64(l.now()))
 	case http.StateActive, http.StateHijacked:
 		c.idle.Store(busy)
@@ -299,21 +311,79 @@ type conn struct {
 	net.Conn
 	list     *connections
 	networks []netip.Prefix // whose bounds it counts towards
-	idle     atomic.Int64   // since when, since list.began; busy during a request
-	armed    atomic.Int64   // when the write deadline was set, since list.began
+	// Times are since list.began.
+	idle    atomic.Int64 // since when; busy during a request whose body is not waited for
+	sending atomic.Int64 // since when a write is under way; busy if none is
+	owed    atomic.Int64 // when the request began whose body is not yet read to its end; none if there is none
+	armed   atomic.Int64 // when the write deadline was set
 }
 
-const busy = -1
+const (
+	busy = -1
+	none = -1
+)
+
+// connKey is the key of a request's *conn in its context.
+type connKey struct{}
+
+// watch notes which requests have a body, so that a client that stops sending one is
+// idle, even if the handler does not read it: net/http does before it sends the answer.
+func (l *connections) watch(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != http.NoBody {
+			if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+				c.owed.Store(int64(l.now()))
+				r = r.WithContext(r.Context()) // net/http looks at the type of its own request's body
+				r.Body = owing{r.Body, c}
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// owing is a request's body.
+type owing struct {
+	io.ReadCloser
+	conn *conn
+}
+
+func (o owing) Read(p []byte) (int, error) {
+	n, err := o.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		since := o.conn.owed.Swap(none)
+		o.conn.idle.CompareAndSwap(since, busy) // set by net/http's read for the next request
+	}
+	return n, err //nolint:wrapcheck // as io.Reader's
+}
+
+// Read reads. During a request that owes its body, the connection is idle while this
+// waits.
+func (c *conn) Read(p []byte) (int, error) {
+	since := c.owed.Load()
+	if since == none {
+		return c.Conn.Read(p) //nolint:wrapcheck // as net.Conn's
+	}
+	c.idle.Store(since)
+	if c.owed.Load() == none { // the end was read meanwhile
+		c.idle.CompareAndSwap(since, busy)
+	}
+	n, err := c.Conn.Read(p)
+	c.idle.CompareAndSwap(since, busy)
+	return n, err //nolint:wrapcheck // as net.Conn's
+}
 
 // Write writes p in steps with a deadline each.
 func (c *conn) Write(p []byte) (n int, err error) {
+	defer c.sending.Store(busy)
 	for {
-		if now := c.list.now(); now-time.Duration(c.armed.Load()) >= c.list.patient/rearms {
+		now := c.list.now()
+		if now-time.Duration(c.armed.Load()) >= c.list.patient/rearms {
 			if err := c.Conn.SetWriteDeadline(time.Now().Add(c.list.patient)); err != nil {
 				return n, err //nolint:wrapcheck // as net.Conn's
 			}
 			c.armed.Store(int64(now))
 		}
+		c.sending.Store(int64(now))
 		m, err := c.Conn.Write(p[:min(len(p), writeStep)])
 		n, p = n+m, p[m:]
 		if err != nil || len(p) == 0 {

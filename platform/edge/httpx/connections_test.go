@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"stampede/platform/workshop/httpxtest"
+	"stampede/platform/workshop/pgtest"
 )
 
 // serving starts a server with bounds, whose loopback clients count like others.
@@ -76,6 +77,48 @@ func TestAttackIdleConnectionsGiveWay(t *testing.T) {
 		if n := s.conns.open(); n > most {
 			t.Fatalf("%d connections are open, at most %d may be", n, most)
 		}
+	}
+}
+
+// TestAttackStoppedClientsGiveWay: requests whose clients have stopped, while they send a
+// body or while they receive the answer, make room for a new client, whether the
+// handler reads the body or not.
+func TestAttackStoppedClientsGiveWay(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	half := "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+	for name, test := range map[string]struct {
+		bytes   string
+		handler http.HandlerFunc
+	}{
+		"body that is read":     {half, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
+		"body that is not read": {half, greets},
+		"chunked body":          {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", greets},
+		"long answer to a body": {half, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, writeStep)) }},
+		"answer": {"POST / HTTP/1.1\r\nHost: x\r\n\r\n", func(w http.ResponseWriter, _ *http.Request) {
+			for part, err := make([]byte, 1<<20), error(nil); err == nil; { // more than the kernel buffers, in the end
+				_, err = w.Write(part)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			entered := make(chan struct{}, most)
+			s := serving(t, Connections{Total: most}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					greets(w, r)
+					return
+				}
+				_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // only eviction ends it
+				entered <- struct{}{}
+				test.handler(w, r)
+			}), func(l *connections) { l.patient, l.stall = time.Hour, 10*time.Millisecond })
+			for range most {
+				dialFrom(t, s, "127.0.0.1", test.bytes)
+				<-entered
+			}
+			pgtest.Eventually(t, 30*time.Second, func() bool { return ask(dialFrom(t, s, "127.0.0.1", "")) == nil }, "a new client is served")
+		})
 	}
 }
 

@@ -18,8 +18,8 @@ type level struct {
 	index int                 // of a list's next entry
 }
 
-// distinct refuses a body that names a member twice in one object. body is valid
-// JSON.
+// distinct refuses a body that names a member twice in one object, or has a text with
+// a NUL, which Postgres cannot store. body is valid JSON.
 func distinct(body []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -33,7 +33,11 @@ func distinct(body []byte) error {
 		if len(open) > 0 {
 			in = &open[len(open)-1]
 		}
-		if name, ok := token.(string); ok && in != nil && in.names != nil && !in.named {
+		text, isText := token.(string)
+		if isText && strings.IndexByte(text, 0) >= 0 {
+			return errNUL
+		}
+		if name := text; isText && in != nil && in.names != nil && !in.named {
 			in.name, in.named = name, true
 			if _, again := in.names[name]; again {
 				return twice(open)
@@ -60,6 +64,8 @@ func distinct(body []byte) error {
 		}
 	}
 }
+
+var errNUL = errors.New("The body has a text with the character U+0000, which cannot be stored.") //nolint:revive,staticcheck // a sentence for the client
 
 // plainName is a name that a sentence can contain.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

@@ -58,6 +58,7 @@ func Listen(ctx context.Context, addr string, bounds Connections, log *slog.Logg
 		}
 	}
 	s.srv.ConnState = s.conns.track
+	s.srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	return s, nil
 }
 
@@ -69,7 +70,7 @@ func (s *Server) Host() string { return s.host }
 
 // Serve starts serving h and returns immediately. Call it once.
 func (s *Server) Serve(h http.Handler) {
-	s.srv.Handler = h
+	s.srv.Handler = s.conns.watch(h)
 	for _, l := range s.listeners {
 		s.wg.Go(func() {
 			if err := s.srv.Serve(limited{l, s.conns}); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -77,6 +78,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		hop.Security = []map[string][]string{{BearerScheme: {}}}
 		hop.Middlewares = huma.Middlewares{authorizeFirst(api, op)}
 	}
+	hop.Middlewares = append(hop.Middlewares, storableQuery)
 	if limited {
 		for _, l := range op.Limits {
 			api.limiter.Expect(l.Rule)
@@ -124,6 +126,25 @@ func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 		}
 		refuseEarly(ctx, err)
 	}
+}
+
+var errQueryText = fault.Plain(fault.Invalid, "The query string has a text that cannot be stored: it must be UTF-8 without the character U+0000.")
+
+// storableQuery refuses a query string with a text that Postgres cannot store, so that
+// no handler sends it one. Bodies are checked by readJSON.
+func storableQuery(ctx huma.Context, next func(huma.Context)) {
+	u := ctx.URL()
+	if strings.IndexByte(u.RawQuery, '%') >= 0 || !utf8.ValidString(u.RawQuery) {
+		for _, values := range u.Query() {
+			for _, v := range values {
+				if !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0 {
+					refuseEarly(ctx, errQueryText)
+					return
+				}
+			}
+		}
+	}
+	next(ctx)
 }
 
 // refuseEarly answers in place of the handler.

@@ -89,6 +89,38 @@ func TestAttackMembersThatPassTheSchema(t *testing.T) {
 	}
 }
 
+type searchInput struct {
+	Text string `query:"text"`
+}
+
+// TestAttackTextsThatCannotBeStored sends texts that Postgres refuses, which made
+// routes that search or store them answer 500.
+func TestAttackTextsThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	rt := strictRouter(t, func(b strictBody) { t.Errorf("the handler ran with %+v", b) })
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodGet, Path: "/strict", ID: "search", Summary: "Search"},
+		func(_ context.Context, in *searchInput) (*struct{}, error) {
+			if in.Text != "\u6d4b%" {
+				t.Errorf("the handler ran with %q", in.Text)
+			}
+			return nil, nil
+		})
+	for body, want := range map[string]int{`{"names":["a\u0000b"]}`: 400, `{"tags":{"\u0000":"a"}}`: 400, `{"tags":{"a":"\u0000"}}`: 400} {
+		if w := post(t, rt, body); w.Code != want {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	for query, want := range map[string]int{"text=%00": 422, "text=a%C0%80": 422, "text=%ED%A0%80": 422, "text=\xff": 422, "text=%E6%B5%8B%25": 204} {
+		w := httptest.NewRecorder()
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/strict", nil)
+		req.URL.RawQuery = query
+		rt.ServeHTTP(w, req)
+		if w.Code != want {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+}
+
 // FuzzBodyTreeAndStruct: the handler's input is the tree that the schema accepted.
 func FuzzBodyTreeAndStruct(f *testing.F) {
 	for _, seed := range []string{

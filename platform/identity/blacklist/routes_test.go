@@ -32,7 +32,7 @@ func TestRoutes(t *testing.T) {
 		{"an interface's address", auth.Operator, http.MethodPost, "", `{"kind":"address","value":"fe80::1%eth0","reason":"x"}`, 422},
 		{"no phone", auth.Operator, http.MethodPost, "", `{"kind":"phone","value":"911","reason":"x"}`, 422},
 		{"no reason", auth.Operator, http.MethodPost, "", `{"kind":"user","value":"5","reason":" "}`, 422},
-		{"a NUL", auth.Operator, http.MethodPost, "", `{"kind":"device","value":"a\u0000b","reason":"x"}`, 422},
+		{"a NUL", auth.Operator, http.MethodPost, "", `{"kind":"device","value":"a\u0000b","reason":"x"}`, 400},
 		{"already expired", auth.Operator, http.MethodPost, "", `{"kind":"user","value":"5","reason":"x","expires_at":"2020-01-01T00:00:00Z"}`, 422},
 		{"value without kind", auth.Viewer, http.MethodGet, "?value=5", "", 422},
 		{"a viewer searches by phone", auth.Viewer, http.MethodGet, "?kind=phone&value=13800138000", "", 403},

@@ -154,8 +154,8 @@ func TestWhatIsRefused(t *testing.T) {
 		"a device whose id reads backwards": {nil, false, func(answer, string) answer {
 			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"\u202Esdrawkcab"}}`)
 		}, 422, "invalid"},
-		"a device with a NUL": {nil, false, func(answer, string) answer {
-			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"a\u0000b"}}`)
+		"a device with a control character": {nil, false, func(answer, string) answer {
+			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"a\u0001b"}}`)
 		}, 422, "invalid"},
 		"a device whose id has too many bytes": {nil, false, func(answer, string) answer {
 			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"`+strings.Repeat("界", 100)+`"}}`)
