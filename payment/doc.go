@@ -8,7 +8,8 @@
 // (money that really moved, one row per provider transaction, append-only).
 // The sandbox bank in payment/sandbox owns schema sandbox and shares nothing
 // with this package but HTTP. Providers implement payment/provider and prove it
-// with payment/providertest.
+// with payment/providertest: payment/wechatpay, payment/alipay and the sandbox's
+// client. payment/providers opens those that the settings name.
 //
 // # Invariants
 //
