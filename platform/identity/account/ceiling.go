@@ -26,7 +26,8 @@ var (
 const (
 	// nearCeiling is the share of the ceiling at which operators are warned.
 	nearCeiling = 0.8
-	// reservePart of the ceiling is kept for staff and known devices.
+	// reservePart of the ceiling is kept for staff and known devices, half of it for
+	// staff alone.
 	reservePart = 10
 	// ceilingRetry is when a refused caller may try again: the budget refills
 	// evenly, and a flood takes what a closer retry would get.
@@ -42,14 +43,23 @@ const (
 var errCeiling = fault.New(fault.Unavailable, "sms-ceiling", fault.Titles{"The shop sends no further codes right now", "短信发送量已达上限，请稍后再试"},
 	"The shop has sent as many SMS as it may in an hour. Log in with your password or with WeChat, use a device that you have logged in on before, or try again later. A code that reaches you nevertheless is valid.")
 
-// shopAsk is one SMS of the shop, of all instances together. Strangers and notes may
-// not take the last tenth: both kinds advance the same bucket, and one is refused
-// earlier.
-func (s *Service) shopAsk(reserve bool) ratelimit.Ask {
+// sender is who causes an SMS; a later one may use up more of the ceiling.
+type sender int
+
+const (
+	forAnyone sender = iota // notes too
+	forKnown                // a device that the phone's user has logged in on
+	forStaff                // half of the reserve: accounts to be known by cost little
+)
+
+// shopAsk is one SMS of the shop, of all instances together. All senders advance the
+// same bucket, and some are refused earlier.
+func (s *Service) shopAsk(by sender) ratelimit.Ask {
 	n := s.cfg.SMSPerHour
 	rule := ratelimit.Rule{Name: "sms-shop", Count: n, Per: middleWindow}
-	if n > 0 && !reserve {
-		rule.Count -= n / reservePart
+	reserve := n / reservePart
+	if n > 0 && by != forStaff {
+		rule.Count -= [...]int{forAnyone: reserve, forKnown: (reserve + 1) / 2}[by]
 		rule.Per = middleWindow / time.Duration(n) * time.Duration(rule.Count)
 	}
 	return ratelimit.Ask{Rule: rule, Key: "all"}
@@ -59,16 +69,16 @@ func (s *Service) shopAsk(reserve bool) ratelimit.Ask {
 // phone's user has logged in on takes from the reserve, and a login code for one of
 // the staff is left to sendNotes.
 func (s *Service) takeSMS(ctx context.Context, phone Phone, purpose Purpose, from caller) error {
-	err := s.take(ctx, s.shopAsk(false))
+	err := s.take(ctx, s.shopAsk(forAnyone))
 	if !isRefused(err) {
 		return err
 	}
-	known, failed := s.knows(ctx, phone, from)
+	isKnown, failed := s.knows(ctx, phone, from)
 	if failed != nil {
 		return failed
 	}
-	if known {
-		if err = s.take(ctx, s.shopAsk(true)); !isRefused(err) {
+	if isKnown {
+		if err = s.take(ctx, s.shopAsk(forKnown)); !isRefused(err) {
 			return err
 		}
 	}
@@ -107,7 +117,7 @@ func (s *Service) Probes() []alarm.Probe {
 			return hit != 0 && time.Since(time.Unix(0, hit)) < ceilingStands
 		}),
 		probe(SMSNearCeiling, "It is %d, and four fifths are used up; the last tenth is for staff and known devices.", func() bool {
-			return s.deps.Limits.Used(s.shopAsk(true)) >= nearCeiling
+			return s.deps.Limits.Used(s.shopAsk(forStaff)) >= nearCeiling
 		}),
 	}
 }

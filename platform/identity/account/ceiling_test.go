@@ -19,8 +19,8 @@ import (
 )
 
 // TestAttackSMSBudget requests codes for ever new phones at two instances until the
-// shop's ceiling. Staff and a known device still get theirs, within the ceiling, and the
-// answer tells a stranger nothing about a phone.
+// shop's ceiling. Staff and a known device still get theirs, within the ceiling and even
+// if the device asks for more, and the answer tells a stranger nothing about a phone.
 func TestAttackSMSBudget(t *testing.T) {
 	t.Parallel()
 	const staff, most = "13900139000", 20
@@ -96,6 +96,9 @@ func TestAttackSMSBudget(t *testing.T) {
 
 	if a := asks(other, phone, "li's"); a.status != 202 {
 		t.Errorf("a known device: %d %s", a.status, a.raw)
+	}
+	if a := asks(b, phone, "li's"); !a.is(503, "sms-ceiling") {
+		t.Errorf("a known device in the staff's half of the reserve: %d %s", a.status, a.raw)
 	}
 	if a := b.admin(auth.Admin, http.MethodPost, "/"+li.str("user_id")+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
 		t.Fatalf("role: %d %s", a.status, a.raw)

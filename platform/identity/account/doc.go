@@ -68,8 +68,8 @@
 // relies on it, because an app without cookies would cause one at each login.
 //
 // The whole shop sends Limits.SMSPerHour at most, notes included; a flood that uses
-// that up leaves a tenth for devices that are known and for staff, whose phones the
-// answers do not reveal (ceiling.go).
+// that up leaves a tenth for devices that are known and for staff, half of it for staff alone,
+// whose phones the answers do not reveal (ceiling.go).
 // Redis stores phones only as keyed hashes. A flood of logins takes no more memory
 // than the password hashes that may run concurrently; see package password.
 //

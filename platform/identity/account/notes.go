@@ -91,7 +91,11 @@ func (s *Service) sendDue(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("account: claim a note: %w", err)
 		}
-		err = s.take(ctx, s.shopAsk(n.About == staffCode))
+		by := forAnyone
+		if n.About == staffCode {
+			by = forStaff
+		}
+		err = s.take(ctx, s.shopAsk(by))
 		if isRefused(err) {
 			if err := q.PostponeNote(ctx, accountdb.PostponeNoteParams{ID: n.ID, AfterSeconds: ceilingRetry.Seconds()}); err != nil {
 				return fmt.Errorf("account: postpone a note: %w", err)
