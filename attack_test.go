@@ -54,8 +54,8 @@ func (in attacked) honest(t *testing.T, method, url, token, body string) (status
 	return resp.StatusCode, string(raw)
 }
 
-// TestAttackIdleSockets opens three times as many connections as the server may
-// have: new clients and the probe are served nevertheless, and the server closes the
+// TestAttackIdleSockets opens five times as many connections as the server may
+// have, silent ones and ones whose client stops at some point: new clients and the probe are served nevertheless, and the server closes the
 // surplus.
 func TestAttackIdleSockets(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,9 @@ func TestAttackIdleSockets(t *testing.T) {
 	var hostile []net.Conn
 	for range most {
 		hostile = append(hostile, in.hostile(t, ""), in.hostile(t, "GET / HTTP/1.1\r\nHost: x\r\n"),
-			in.hostile(t, "GET /api/v1/time HTTP/1.1\r\nHost: x\r\n\r\n"))
+			in.hostile(t, "GET /api/v1/time HTTP/1.1\r\nHost: x\r\n\r\n"),
+			in.hostile(t, "POST /api/v1/rush/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"),
+			in.hostile(t, "GET /api/v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"))
 		if status, said := in.honest(t, http.MethodGet, in.url+"/api/v1/time", "", ""); status != http.StatusOK {
 			t.Fatalf("a new client: %d %s", status, said)
 		}

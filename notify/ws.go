@@ -48,7 +48,7 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request) {
 func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 	client := httpx.ClientAddr(r.Context())
 	_, offered := offeredToken(r)
-	if named := offered || auth.From(r.Context()).UserID != 0; !named {
+	if !offered && auth.From(r.Context()).UserID == 0 {
 		if !s.enterUnnamed(client) {
 			httpx.WriteProblem(w, r, errUnnamed)
 			return nil
@@ -64,6 +64,7 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 		return nil // Accept has answered
 	}
 	conn.SetReadLimit(maxFrameBytes)
+	admitted := httpx.Idle(r.Context()) // a refusal waits for the client too
 	p, err := s.authenticate(r, conn)
 	if err != nil {
 		if fault.From(err).Kind == fault.Unavailable {
@@ -85,6 +86,7 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 		_ = conn.Close(websocket.StatusPolicyViolation, "too many connections")
 		return nil
 	}
+	admitted()
 	// The handler returns so that its goroutine and the request's buffers are
 	// freed, which is why the context does not come from the request; CloseRead's
 	// goroutine answers pings and ends with the connection.

@@ -2,6 +2,7 @@ package httpx
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -23,7 +24,7 @@ import (
 // A connection above a bound takes the place of the one that has been idle for
 // longest; if none is idle, it is closed. Idle is a connection on which the server
 // waits for its client: for the next request, for the rest of a request's header or
-// body, or, for stallAfter at least, for the client to receive.
+// body, for the client to receive, for stallAfter at least, or for what Idle names.
 type Connections struct {
 	Total int
 	// OfAddress bounds the connections of one IPv4 address, which a mobile carrier
@@ -339,6 +340,19 @@ func (l *connections) watch(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Idle makes the connection of a request count as idle while its handler waits for
+// what need not happen, such as a token or the next event: at a bound it makes room
+// for a new client. Call end when the wait is over and the handler goes on.
+func Idle(ctx context.Context) (end func()) {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	if !ok {
+		return func() {}
+	}
+	since := int64(c.list.now())
+	c.idle.Store(since)
+	return func() { c.idle.CompareAndSwap(since, busy) }
 }
 
 // owing is a request's body.

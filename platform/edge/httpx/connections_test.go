@@ -95,6 +95,10 @@ func TestAttackStoppedClientsGiveWay(t *testing.T) {
 		"body that is not read": {half, greets},
 		"chunked body":          {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", greets},
 		"long answer to a body": {half, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, writeStep)) }},
+		"long poll": {"POST / HTTP/1.1\r\nHost: x\r\n\r\n", func(_ http.ResponseWriter, r *http.Request) {
+			defer Idle(r.Context())()
+			<-r.Context().Done()
+		}},
 		"answer": {"POST / HTTP/1.1\r\nHost: x\r\n\r\n", func(w http.ResponseWriter, _ *http.Request) {
 			for part, err := make([]byte, 1<<20), error(nil); err == nil; { // more than the kernel buffers, in the end
 				_, err = w.Write(part)

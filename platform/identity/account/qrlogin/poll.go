@@ -11,6 +11,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
@@ -70,6 +71,7 @@ func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from net
 // await returns the row once its state differs from the known one, or unchanged when
 // the wait is over.
 func (s *Service) await(ctx context.Context, row qrlogindb.StateRow, knows string, wait time.Duration) (qrlogindb.StateRow, error) {
+	defer httpx.Idle(ctx)()
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	recheck := time.NewTicker(s.cfg.RecheckEvery)
