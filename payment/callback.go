@@ -46,9 +46,9 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case errors.Is(err, provider.ErrBadSignature):
-		answer, level = "bad_signature", slog.LevelWarn
+		answer, level = "bad_signature", s.forgedLevel(time.Now())
 	case errors.Is(err, provider.ErrUnreadable):
-		answer, level = "unreadable", slog.LevelWarn
+		answer, level = "unreadable", s.forgedLevel(time.Now())
 	case errors.Is(err, errMismatch), errors.Is(err, errUnknown), errors.Is(err, errForeign), errors.Is(err, errReused):
 		answer, level = "refused", slog.LevelError
 	default:
@@ -62,6 +62,19 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", reply.ContentType)
 	w.WriteHeader(reply.Status)
 	_, _ = w.Write(reply.Body) // a provider that disconnected sends it again
+}
+
+// forgedEvery bounds the warnings about callbacks that anyone can send: a flood must
+// not fill the log's disk. The metric counts all.
+const forgedEvery = time.Minute
+
+// forgedLevel is a warning once in forgedEvery, else debug.
+func (s *Service) forgedLevel(now time.Time) slog.Level {
+	last := s.forgedLogged.Load()
+	if now.Unix()-last >= int64(forgedEvery/time.Second) && s.forgedLogged.CompareAndSwap(last, now.Unix()) {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }
 
 // take reads a callback, has the provider verify it on the raw body, and settles

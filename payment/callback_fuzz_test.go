@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,27 +36,51 @@ func signAsBank(stamp string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// FuzzCallback checks that a callback with one byte changed, in its body or in
-// its signature headers, is never answered with success and never reaches the
-// books, at either path. There is no database behind the handler: a callback
-// that got through would panic.
-func FuzzCallback(f *testing.F) {
+// unbacked serves the callbacks of the sandbox bank without a database.
+func unbacked(t testing.TB, log *slog.Logger) (*httpx.Router, *sandbox.Client) {
+	t.Helper()
 	cfg := sandbox.DefaultClientConfig()
 	cfg.Merchant, cfg.Secret, cfg.BankURL = merchantNo, bankSecret, "http://127.0.0.1:1"
 	client, err := sandbox.NewClient(cfg, clock.System{})
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
 	s, err := New(DefaultConfig(), Deps{
 		DB: new(pgxpool.Pool), Orders: new(order.Service), Outbox: waker{}, Providers: []provider.Provider{client},
 		BaseURL: "http://127.0.0.1:1", Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
 	rt := httpx.NewRouter(auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), log, "test", prometheus.NewRegistry())
 	s.Routes(rt)
+	return rt, client
+}
+
+// TestAttackForgedCallbacksFillTheLog: a flood of callbacks that no provider signed
+// leaves one warning a minute.
+func TestAttackForgedCallbacksFillTheLog(t *testing.T) {
+	t.Parallel()
+	var logged bytes.Buffer
+	rt, _ := unbacked(t, slog.New(slog.NewTextHandler(&logged, nil)))
+	for range 100 {
+		w := httptest.NewRecorder()
+		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/payments/sandbox/notify", strings.NewReader("{}")))
+		if w.Code != http.StatusUnauthorized {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if n := strings.Count(logged.String(), "callback not accepted"); n == 0 || n > 2 { // 2 when a minute has ended
+		t.Errorf("%d warnings:\n%.1000s", n, logged.String())
+	}
+}
+
+// FuzzCallback checks that a callback with one byte changed, in its body or in
+// its signature headers, is never answered with success and never reaches the
+// books, at either path. There is no database behind the handler: a callback
+// that got through would panic.
+func FuzzCallback(f *testing.F) {
+	rt, client := unbacked(f, slog.New(slog.DiscardHandler))
 
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	body := []byte(`{"event":"payment.captured","merchant":"` + merchantNo + `","payment_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60",` +

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -51,6 +52,8 @@ type Service struct {
 
 	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
 	refundNow chan struct{}
+
+	forgedLogged atomic.Int64 // Unix seconds
 }
 
 // New returns the module; nothing runs until its workers are started.
