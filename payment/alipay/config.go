@@ -35,6 +35,9 @@ func (s Settings) Check() error {
 // Config reads the keys that the settings name.
 func (s Settings) Config() (c Config, err error) {
 	c = Config{App: s.AlipayApp, Seller: s.AlipaySeller, URL: s.AlipayURL}
+	if s.AlipaySeller == "" || s.AlipayKey == "" || s.AlipayPeer == "" {
+		return c, errors.New("--alipay-app needs --alipay-seller, --alipay-key and --alipay-peer beside it")
+	}
 	if c.Key, err = rsakey.Private(s.AlipayKey); err != nil {
 		return c, fmt.Errorf("--alipay-key: %w", err)
 	}

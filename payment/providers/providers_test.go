@@ -20,6 +20,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/payment/wechatpay"
 	"stampede/platform/base/clock"
+	"stampede/platform/base/config"
 )
 
 // keys writes a key pair as the companies' tools do, and returns the files.
@@ -64,7 +65,7 @@ func TestProviders(t *testing.T) {
 		"both companies":     {Settings{WeChat: weChat, Alipay: aliPay}, []string{"wechat", "alipay"}},
 		"practice with both": {Settings{Sandbox: on, PayWith: []string{"alipay", "wechat"}}, []string{"alipay", "wechat", "sandbox"}},
 	} {
-		if err := tt.set.Check(); err != nil {
+		if err := config.Check(&tt.set); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		ways, err := Open(tt.set, Deps{
@@ -96,10 +97,12 @@ func TestProviders(t *testing.T) {
 		"--alipay-key":         wrong(func(s *Settings) { s.Alipay.AlipayKey = "/nowhere" }),
 		"--alipay-peer":        wrong(func(s *Settings) { s.Alipay.AlipayPeer = private }),
 		"--alipay-seller":      wrong(func(s *Settings) { s.Alipay.AlipaySeller = "" }),
+		"--wechat-pay-app":     {WeChat: wechatpay.Settings{WechatPayMerchant: "19"}},
+		"and --alipay-peer":    {Alipay: alipay.Settings{AlipayApp: "2021"}},
 		"real account":         wrong(func(s *Settings) { s.PayWith = []string{"alipay"} }),
 		"twice":                {PayWith: []string{"wechat", "wechat"}},
 	} {
-		if err := set.Check(); err == nil || !strings.Contains(err.Error(), flag) {
+		if err := config.Check(&set); err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}

@@ -39,6 +39,9 @@ func (s Settings) Check() error {
 // Config reads the keys that the settings name.
 func (s Settings) Config() (Config, error) {
 	c := Config{Merchant: s.WechatPayMerchant, App: s.WechatPayApp, Serial: s.WechatPaySerial, APIKey: []byte(s.WechatPayAPIKey), URL: s.WechatPayURL}
+	if s.WechatPayApp == "" || s.WechatPaySerial == "" || s.WechatPayKey == "" || s.WechatPayAPIKey == "" || len(s.WechatPayPeers) == 0 {
+		return c, errors.New("--wechat-pay-merchant needs --wechat-pay-app, --wechat-pay-serial, --wechat-pay-key, --wechat-pay-api-key and --wechat-pay-peers beside it")
+	}
 	var err error
 	if c.Key, err = rsakey.Private(s.WechatPayKey); err != nil {
 		return c, fmt.Errorf("--wechat-pay-key: %w", err)

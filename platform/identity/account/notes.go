@@ -52,12 +52,17 @@ func (s *Service) noteTo(ctx context.Context, tx pgx.Tx, user int64, about sms.N
 }
 
 // noteDevice tells a user about a login on a device that is new to the account, before
-// the login's row exists. A device without an id is not recognized, so not new either.
+// the login's row exists. The cookie says which device it is; one that has neither
+// cookie nor id is not recognized, so not new either.
 func (s *Service) noteDevice(ctx context.Context, tx pgx.Tx, user int64, d Device) error {
-	if d.ID == "" {
+	if d.ID == "" && len(d.Browser) == 0 {
 		return nil
 	}
-	isNew, err := accountdb.New(tx).IsNewDevice(ctx, accountdb.IsNewDeviceParams{UserID: user, DeviceID: d.ID})
+	browser := d.Browser
+	if browser == nil {
+		browser = []byte{} // not NULL
+	}
+	isNew, err := accountdb.New(tx).IsNewDevice(ctx, accountdb.IsNewDeviceParams{UserID: user, DeviceID: d.ID, Browser: browser})
 	if err != nil {
 		return fmt.Errorf("account: known devices: %w", err)
 	}

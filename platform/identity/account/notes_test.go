@@ -26,18 +26,21 @@ func TestUsersAreNotifiedOfChanges(t *testing.T) {
 			go func() { ended <- w.Run(ctx) }()
 		}
 	}
-	on := func(device string) {
+	devices := func(want int, device string, opts ...option) {
 		t.Helper()
-		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": device}}); a.status != 200 {
+		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": device}}, opts...); a.status != 200 {
 			t.Fatalf("login on %s: %d %s", device, a.status, a.raw)
+		}
+		if n := b.count(`SELECT count(*) FROM account.notices WHERE about = 'device'`); n != want {
+			t.Errorf("after a login on %q the user has been told of %d new devices, want %d", device, n, want)
 		}
 	}
 	li := b.register(phone, secret)
 	user, token := li.str("user_id"), li.str("access_token")
-	on("laptop") // the registration gave no id
-	on("laptop")
-	on("tablet")
-	on("a program's third id") // more than two messages a day
+	devices(0, "laptop", on(li)) // the cookie of the registration
+	devices(1, "laptop")         // somebody else states its id
+	devices(2, "")
+	devices(2, "a third device") // more than two messages a day
 	if a := b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}); a.status != 204 {
 		t.Fatalf("wechat: %d %s", a.status, a.raw)
 	}

@@ -180,8 +180,8 @@ DELETE FROM account.totp WHERE user_id = @user_id;
 INSERT INTO account.notes (id, user_id, about) VALUES (@id, @user_id, @about);
 
 -- name: IsNewDevice :one
--- Whether the user has logged in before, on devices with other ids only.
-SELECT (count(*) > 0 AND count(*) FILTER (WHERE device_id = @device_id) = 0)::boolean AS is_new
+-- Whether the user has logged in before, on other devices only. The cookie tells, where there is one: an id can be copied.
+SELECT (count(*) > 0 AND count(*) FILTER (WHERE CASE WHEN octet_length(@browser::bytea) > 0 THEN browser = @browser ELSE device_id = @device_id END) = 0)::boolean AS is_new
 FROM account.logins WHERE user_id = @user_id;
 
 -- name: ClaimNote :one

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -41,11 +42,35 @@ func (s Settings) dangers(args []string, more ...any) (found dangers) {
 		add("public-url", "Shoppers reach this server over http, so that others can read their tokens. Put a proxy with TLS in front, and begin the URL with https://.")
 	}
 	for _, flag := range config.Tagged("secret", append(more, s.Plugins...)...) {
-		if slices.ContainsFunc(args, func(arg string) bool { return arg == "--"+flag.Name || strings.HasPrefix(arg, "--"+flag.Name+"=") }) {
+		if value, given := valueOf("--"+flag.Name, args); given && !harmless(value) {
 			add(flag.Name, "The command line contains this secret, where every user of the machine can read it. Use the variable or the file of --config.")
 		}
 	}
 	return found
+}
+
+// valueOf returns a flag's value on a command line.
+func valueOf(flag string, args []string) (value string, given bool) {
+	for i, arg := range args {
+		if name, value, ok := strings.Cut(arg, "="); ok && name == flag {
+			return value, true
+		}
+		if arg == flag {
+			return strings.Join(args[i+1:min(i+2, len(args))], ""), true
+		}
+	}
+	return "", false
+}
+
+// harmless reports whether a secret setting is the address of a store without a
+// password. Other addresses may be secrets as a whole.
+func harmless(value string) bool {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme == "" || strings.HasPrefix(u.Scheme, "http") {
+		return false
+	}
+	_, password := u.User.Password()
+	return !password && !u.Query().Has("password")
 }
 
 // public reports whether an address to listen on is one of the public Internet.

@@ -26,6 +26,7 @@ func TestAttackDangersAreNamed(t *testing.T) {
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "8.8.8.8:9180"}, "serve", false, "--ops-listen"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "[2400::1]:9180"}, "serve", false, "--ops-listen"},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: ":0", PublicURL: "http://sale.example.com"}, "serve", false, "--public-url"},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --redis-url redis://127.0.0.1:6379/0 --database-url=postgres://u@h/d", false, ""},
 		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --signing-key=abc --database-url postgres://u:p@h/d", false, "--database-url --signing-key"},
 	} {
 		var set struct {

@@ -37,7 +37,7 @@ func (s Settings) check() error {
 	wrong := []error{config.Check(s.Plugins...)}
 	if s.Addresses.Exposed() && !s.Drill {
 		for _, flag := range s.practising() {
-			wrong = append(wrong, fmt.Errorf("--%s is for drills, and other machines can reach this server: remove it, listen on loopback, or add --practice if no real shopper uses it", flag.Name))
+			wrong = append(wrong, fmt.Errorf("--%s is for drills, and other machines can reach this server by --listen or --public-url: remove it, use loopback addresses, or add --practice if no real shopper uses it", flag.Name))
 		}
 	}
 	return errors.Join(wrong...)

@@ -166,5 +166,6 @@ type (
 	}
 	paymentView struct {
 		PayURL string `json:"pay_url"`
+		QRCode string `json:"qr_code"` // where a company is practised with, it leads to a page too
 	}
 )

@@ -351,18 +351,19 @@ func (q *Queries) IdentityOfUser(ctx context.Context, arg IdentityOfUserParams) 
 }
 
 const isNewDevice = `-- name: IsNewDevice :one
-SELECT (count(*) > 0 AND count(*) FILTER (WHERE device_id = $1) = 0)::boolean AS is_new
-FROM account.logins WHERE user_id = $2
+SELECT (count(*) > 0 AND count(*) FILTER (WHERE CASE WHEN octet_length($1::bytea) > 0 THEN browser = $1 ELSE device_id = $2 END) = 0)::boolean AS is_new
+FROM account.logins WHERE user_id = $3
 `
 
 type IsNewDeviceParams struct {
+	Browser  []byte
 	DeviceID string
 	UserID   int64
 }
 
-// Whether the user has logged in before, on devices with other ids only.
+// Whether the user has logged in before, on other devices only. The cookie tells, where there is one: an id can be copied.
 func (q *Queries) IsNewDevice(ctx context.Context, arg IsNewDeviceParams) (bool, error) {
-	row := q.db.QueryRow(ctx, isNewDevice, arg.DeviceID, arg.UserID)
+	row := q.db.QueryRow(ctx, isNewDevice, arg.Browser, arg.DeviceID, arg.UserID)
 	var is_new bool
 	err := row.Scan(&is_new)
 	return is_new, err
