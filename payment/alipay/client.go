@@ -23,8 +23,9 @@ const (
 )
 
 const (
-	// minWindow is the shortest window that Alipay offers (timeout_express 1m).
-	minWindow = time.Minute
+	// minWindow is the shortest window that Alipay offers (timeout_express 1m), and the
+	// fraction of a second that is cut off when it is written.
+	minWindow = time.Minute + time.Second
 	// maxSubjectRunes is the bound of the API.
 	maxSubjectRunes = 256
 	maxReplyBytes   = 64 << 10

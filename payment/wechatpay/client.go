@@ -27,8 +27,9 @@ const (
 )
 
 const (
-	// minWindow is the shortest time_expire that WeChat Pay accepts.
-	minWindow = time.Minute
+	// minWindow is the shortest time_expire that WeChat Pay accepts, a minute, and the
+	// fraction of a second that is cut off when it is written.
+	minWindow = time.Minute + time.Second
 	// maxDescriptionBytes and maxReasonBytes are bounds of the API.
 	maxDescriptionBytes, maxReasonBytes = 127, 80
 	// maxReplyBytes is far above any reply but a statement.
