@@ -1,7 +1,6 @@
 package alipay
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"stampede/payment/internal/company"
 	"stampede/payment/provider"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
@@ -23,13 +23,8 @@ const (
 )
 
 const (
-	// minWindow is the shortest window that Alipay offers (timeout_express 1m), and the
-	// fraction of a second that is cut off when it is written.
-	minWindow = time.Minute + time.Second
 	// maxSubjectRunes is the bound of the API.
 	maxSubjectRunes = 256
-	maxReplyBytes   = 64 << 10
-	cny             = "CNY"
 )
 
 // Client is Alipay as a payment provider. Safe for concurrent use.
@@ -46,21 +41,17 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, now: clk.Now, Client: outbound.New(outbound.Config{
-		Peer: "alipay", Conns: 32, MaxBytes: maxReplyBytes, Metrics: cfg.Metrics,
-		Timeout: 5 * time.Second, Attempts: 3, Backoff: cmp.Or(cfg.Backoff, 100*time.Millisecond), // as for WeChat Pay
-		BreakerFailures: 10, BreakerDelay: 2 * time.Second,
-	})}, nil
+	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("alipay", cfg.Backoff, cfg.Metrics)}, nil
 }
 
 // Profile implements provider.Provider.
 func (c *Client) Profile() provider.Profile {
-	return provider.Profile{Name: "alipay", Merchant: c.cfg.Seller, Methods: []provider.Method{Page, Wap}, MinWindow: minWindow}
+	return provider.Profile{Name: "alipay", Merchant: c.cfg.Seller, Methods: []provider.Method{Page, Wap}, MinWindow: company.MinWindow}
 }
 
 // Create implements provider.Provider. It signs the address and makes no call.
 func (c *Client) Create(_ context.Context, ch provider.Charge) (provider.Handoff, error) {
-	if ch.Currency != cny {
+	if ch.Currency != company.CNY {
 		return provider.Handoff{}, fmt.Errorf("%w: alipay takes CNY, not %s", provider.ErrRefused, ch.Currency)
 	}
 	method, product := MethodPage, "FAST_INSTANT_TRADE_PAY"
@@ -138,7 +129,7 @@ func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status
 // this refund was made, so it is queried.
 func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.RefundStatus, error) {
 	out := provider.RefundStatus{
-		State: provider.Processing, Merchant: c.cfg.Seller, RefundNo: ret.RefundNo, PaymentNo: ret.Payment.No, Amount: ret.Amount, Currency: cny,
+		State: provider.Processing, Merchant: c.cfg.Seller, RefundNo: ret.RefundNo, PaymentNo: ret.Payment.No, Amount: ret.Amount, Currency: company.CNY,
 	}
 	refund := Biz{OutTradeNo: ret.Payment.No.String(), OutRequestNo: ret.RefundNo.String()}
 	ask := refund
@@ -223,7 +214,7 @@ func captureOf(seller, outTradeNo, tradeNo, amount, at string) (c provider.Captu
 	if tradeNo == "" {
 		return c, errors.New("alipay: a capture without a trade number")
 	}
-	return provider.Capture{Merchant: seller, PaymentNo: no, Transaction: tradeNo, Amount: fen, Currency: cny, At: paid}, nil
+	return provider.Capture{Merchant: seller, PaymentNo: no, Transaction: tradeNo, Amount: fen, Currency: company.CNY, At: paid}, nil
 }
 
 // Parse implements provider.Provider. A callback about a refund repeats the capture: the

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/payment/internal/company"
 	"stampede/payment/internal/rsakey"
 )
 
@@ -138,16 +139,15 @@ func readReply(key *rsa.PublicKey, method string, text []byte) (r Reply, err err
 	return r, err
 }
 
-// china is the zone of Alipay's times.
-var china = time.FixedZone("CST", 8*60*60)
-
 const layout = "2006-01-02 15:04:05"
 
 // Time writes a time as Alipay does.
-func Time(t time.Time) string { return t.In(china).Format(layout) }
+func Time(t time.Time) string { return t.In(company.China).Format(layout) }
 
 // ParseTime reads what Time has written, with or without a fraction of a second.
-func ParseTime(text string) (time.Time, error) { return time.ParseInLocation(layout, text, china) }
+func ParseTime(text string) (time.Time, error) {
+	return time.ParseInLocation(layout, text, company.China)
+}
 
 // Yuan writes an amount in fen.
 func Yuan(fen int64) string { return fmt.Sprintf("%d.%02d", fen/100, fen%100) } //nolint:mnd // fen in a yuan

@@ -104,7 +104,8 @@ func (w *Ways) openReal(set Settings, deps Deps) error {
 		if err != nil {
 			return err
 		}
-		if err := w.addWeChat(cfg, deps); err != nil {
+		cfg.Metrics = deps.Metrics
+		if err := w.add(wechatpay.New(cfg, deps.Clock)); err != nil {
 			return err
 		}
 	}
@@ -115,7 +116,8 @@ func (w *Ways) openReal(set Settings, deps Deps) error {
 	if err != nil {
 		return err
 	}
-	return w.addAlipay(cfg, deps)
+	cfg.Metrics = deps.Metrics
+	return w.add(alipay.New(cfg, deps.Clock))
 }
 
 // practise opens a company's stand-in. The keys are new at each start, so that a
@@ -128,7 +130,8 @@ func (w *Ways) practise(company string, deps Deps) error {
 			return err
 		}
 		w.bank.Speak(standIn)
-		return w.addWeChat(cfg, deps)
+		cfg.Metrics = deps.Metrics
+		return w.add(wechatpay.New(cfg, deps.Clock))
 	case ali:
 		// Shoppers' browsers go to the gateway too.
 		standIn, cfg, err := alipaystandin.Pair(deps.PublicURL, deps.Clock.Now, deps.Log)
@@ -136,23 +139,18 @@ func (w *Ways) practise(company string, deps Deps) error {
 			return err
 		}
 		w.bank.Speak(standIn)
-		return w.addAlipay(cfg, deps)
+		cfg.Metrics = deps.Metrics
+		return w.add(alipay.New(cfg, deps.Clock))
 	default:
 		return fmt.Errorf("--pay: there is no stand-in of %q", company)
 	}
 }
 
-func (w *Ways) addWeChat(cfg wechatpay.Config, deps Deps) error {
-	cfg.Metrics = deps.Metrics
-	p, err := wechatpay.New(cfg, deps.Clock)
-	w.Providers = append(w.Providers, p)
-	return err
-}
-
-func (w *Ways) addAlipay(cfg alipay.Config, deps Deps) error {
-	cfg.Metrics = deps.Metrics
-	p, err := alipay.New(cfg, deps.Clock)
-	w.Providers = append(w.Providers, p)
+// add offers a company whose client was opened.
+func (w *Ways) add(p provider.Provider, err error) error {
+	if err == nil {
+		w.Providers = append(w.Providers, p)
+	}
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stampede/payment/internal/company"
 	"stampede/payment/provider"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
@@ -27,18 +28,9 @@ const (
 )
 
 const (
-	// minWindow is the shortest time_expire that WeChat Pay accepts, a minute, and the
-	// fraction of a second that is cut off when it is written.
-	minWindow = time.Minute + time.Second
 	// maxDescriptionBytes and maxReasonBytes are bounds of the API.
 	maxDescriptionBytes, maxReasonBytes = 127, 80
-	// maxReplyBytes is far above any reply but a statement.
-	maxReplyBytes = 64 << 10
-	cny           = "CNY"
 )
-
-// china is the zone of time_expire and statements.
-var china = time.FixedZone("CST", 8*60*60)
 
 // Client is WeChat Pay as a payment provider. Safe for concurrent use.
 type Client struct {
@@ -54,23 +46,19 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, now: clk.Now, Client: outbound.New(outbound.Config{
-		Peer: "wechatpay", Conns: 32, MaxBytes: maxReplyBytes, Metrics: cfg.Metrics,
-		Timeout: 5 * time.Second, Attempts: 3, Backoff: cmp.Or(cfg.Backoff, 100*time.Millisecond), // a call takes about 100 ms, and a shopper waits
-		BreakerFailures: 10, BreakerDelay: 2 * time.Second,
-	})}, nil
+	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("wechatpay", cfg.Backoff, cfg.Metrics)}, nil
 }
 
 // Profile implements provider.Provider.
 func (c *Client) Profile() provider.Profile {
-	return provider.Profile{Name: "wechat", Merchant: c.cfg.Merchant, Methods: []provider.Method{Native, JSAPI, H5}, MinWindow: minWindow}
+	return provider.Profile{Name: "wechat", Merchant: c.cfg.Merchant, Methods: []provider.Method{Native, JSAPI, H5}, MinWindow: company.MinWindow}
 }
 
 // Create implements provider.Provider.
 func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Handoff, error) {
 	ask := Prepay{
 		AppID: c.cfg.App, MchID: c.cfg.Merchant, Description: shorten(ch.Title, maxDescriptionBytes), OutTradeNo: ch.PaymentNo.String(),
-		TimeExpire: ch.ExpiresAt.In(china).Format(time.RFC3339), NotifyURL: ch.NotifyURL, Amount: Amount{Total: ch.Amount, Currency: ch.Currency},
+		TimeExpire: ch.ExpiresAt.In(company.China).Format(time.RFC3339), NotifyURL: ch.NotifyURL, Amount: Amount{Total: ch.Amount, Currency: ch.Currency},
 	}
 	switch ch.Method {
 	case JSAPI:

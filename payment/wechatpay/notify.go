@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"stampede/payment/internal/company"
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
 )
@@ -74,7 +75,7 @@ func (t Transaction) capture() (provider.Capture, error) {
 		return provider.Capture{}, errors.New("wechatpay: a capture without transaction or time")
 	}
 	return provider.Capture{
-		Merchant: t.MchID, PaymentNo: no, Transaction: t.TransactionID, Amount: t.Amount.Total, Currency: cmp.Or(t.Amount.Currency, cny), At: t.SuccessTime,
+		Merchant: t.MchID, PaymentNo: no, Transaction: t.TransactionID, Amount: t.Amount.Total, Currency: cmp.Or(t.Amount.Currency, company.CNY), At: t.SuccessTime,
 	}, nil
 }
 
@@ -86,7 +87,7 @@ func (r RefundResult) status(state string) (provider.RefundStatus, error) {
 		return provider.RefundStatus{}, err
 	}
 	out := provider.RefundStatus{
-		Merchant: r.MchID, RefundNo: no, PaymentNo: paymentNo, Transaction: r.RefundID, Amount: r.Amount.Refund, Currency: cmp.Or(r.Amount.Currency, cny),
+		Merchant: r.MchID, RefundNo: no, PaymentNo: paymentNo, Transaction: r.RefundID, Amount: r.Amount.Refund, Currency: cmp.Or(r.Amount.Currency, company.CNY),
 	}
 	switch state {
 	case RefundSuccess:

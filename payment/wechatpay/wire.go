@@ -1,9 +1,6 @@
 package wechatpay
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // The messages of API v3, as far as the shop uses them. The stand-in writes what the
 // client reads.
@@ -108,7 +105,6 @@ type RefundRequest struct {
 
 // Problem is the body of a refusal, and of our answer to a callback.
 type Problem struct {
-	Code    string          `json:"code"`
-	Message string          `json:"message"`
-	Detail  json.RawMessage `json:"detail,omitempty"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
