@@ -22,6 +22,9 @@ var (
 	alarmTransactionReused = alarm.Define("payment-transaction-reused", alarm.Critical,
 		"A provider gave two movements one transaction number; the second movement is not in the ledger.",
 		"Ask the provider which of the two moved, and correct the other with them.")
+	alarmForged = alarm.Define("payment-callbacks-forged", alarm.Warning,
+		"Many callbacks came within a minute that the provider did not sign, or that cannot be read. Each was refused and changed nothing.",
+		"If the address in the detail is the provider's, its key has changed: compare the keys in the settings with the provider's; until then payments are found by queries, minutes later. Otherwise block the address at the proxy.")
 	alarmProviderMissing = alarm.Define("payment-provider-missing", alarm.Critical,
 		"Payments or refunds are open at a provider that is no longer configured.",
 		"Configure the provider again until they are settled.")

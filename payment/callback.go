@@ -46,9 +46,9 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case errors.Is(err, provider.ErrBadSignature):
-		answer, level = "bad_signature", s.forgedLevel(time.Now())
+		answer, level = "bad_signature", s.forgedLevel(r, name)
 	case errors.Is(err, provider.ErrUnreadable):
-		answer, level = "unreadable", s.forgedLevel(time.Now())
+		answer, level = "unreadable", s.forgedLevel(r, name)
 	case errors.Is(err, errMismatch), errors.Is(err, errUnknown), errors.Is(err, errForeign), errors.Is(err, errReused):
 		answer, level = "refused", slog.LevelError
 	default:
@@ -64,14 +64,10 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(reply.Body) // a provider that disconnected sends it again
 }
 
-// forgedEvery bounds the warnings about callbacks that anyone can send: a flood must
-// not fill the log's disk. The metric counts all.
-const forgedEvery = time.Minute
-
-// forgedLevel is a warning once in forgedEvery, else debug.
-func (s *Service) forgedLevel(now time.Time) slog.Level {
-	last := s.forgedLogged.Load()
-	if now.Unix()-last >= int64(forgedEvery/time.Second) && s.forgedLogged.CompareAndSwap(last, now.Unix()) {
+// forgedLevel counts a callback that anyone can send and returns the level of its
+// log line. The metric counts all.
+func (s *Service) forgedLevel(r *http.Request, name string) slog.Level {
+	if s.forged.note(name, httpx.ClientAddr(r.Context()), time.Now()) {
 		return slog.LevelWarn
 	}
 	return slog.LevelDebug

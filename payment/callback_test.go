@@ -30,6 +30,7 @@ func TestCallbacks(t *testing.T) {
 		{"a failed callback is repeated", aCallbackThatFailsComesAgain},
 		{"money that is not ours", moneyThatIsNotOurs},
 		{"a wrong amount waits for the provider", aDoubtfulSumWaitsForTheProvider},
+		{"a flood of forged callbacks", aFloodOfForgedCallbacks},
 		{"callback paths are the providers", callbackPathsAreTheProviders},
 	})
 }

@@ -35,6 +35,10 @@
 //     "free" and a ledger row of zero. It needs no provider and no exception in
 //     the books.
 //
+// A callback that its provider did not sign, or that cannot be read, reaches no
+// store: it is refused, counted in memory, and many of them within a minute are an
+// alarm (forged.go).
+//
 // Lock order: the ledger's key, then the order's row (package order), then rows
 // of this schema. No transaction waits for a provider.
 //

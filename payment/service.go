@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -53,7 +52,7 @@ type Service struct {
 	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
 	refundNow chan struct{}
 
-	forgedLogged atomic.Int64 // Unix seconds
+	forged forgeries
 }
 
 // New returns the module; nothing runs until its workers are started.
@@ -65,7 +64,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	m := newMetrics(deps.Metrics)
 	s := &Service{
 		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
-		refundNow: make(chan struct{}, 1),
+		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]tally{}},
 	}
 	for _, p := range deps.Providers {
 		profile := p.Profile()
