@@ -7,11 +7,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-chi/chi/v5"
 
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
@@ -25,7 +22,6 @@ func TestCallbacks(t *testing.T) {
 	run(t, setup(t, options{}), []subtest{
 		{"misbehaving bank", misbehavingBank},
 		{"an underpaid order can be paid again", anUnderpaidOrderCanBePaidAgain},
-		{"two instances take one callback", twoInstancesTakeOneCallback},
 		{"forged and replayed callbacks", forgedAndReplayedCallbacks},
 		{"a failed callback is repeated", aCallbackThatFailsComesAgain},
 		{"money that is not ours", moneyThatIsNotOurs},
@@ -128,44 +124,16 @@ func (s *bundle) firstCallback() (no ids.ID, cb recorded) {
 	return no, cb
 }
 
-// deliver hands a callback to one instance and returns the answer's status.
-func deliver(svc *Service, name string, h http.Header, body []byte) int {
-	mux := chi.NewRouter()
-	mux.Post("/{provider}", svc.callback)
-	r := httptest.NewRequest(http.MethodPost, "/"+name, bytes.NewReader(body))
-	r.Header = h.Clone()
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, r)
-	return w.Code
+// request is the callback as it arrives at a path.
+func (c recorded) request(path string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(c.body))
+	r.Header = c.header.Clone()
+	return r
 }
 
-func twoInstancesTakeOneCallback(t *testing.T, s *bundle) {
-	other := s.instance(options{}, s.client)
-	for range 20 {
-		no, cb := s.firstCallback()
-		var wg sync.WaitGroup
-		for _, svc := range []*Service{s.Service, other, s.Service, other} {
-			wg.Go(func() {
-				if code := deliver(svc, "sandbox", cb.header, cb.body); code != http.StatusOK {
-					t.Errorf("answered %d", code)
-				}
-			})
-		}
-		wg.Wait()
-		if got := s.status(no); got != orderevent.StatusPaid {
-			t.Fatalf("order is %s", got)
-		}
-		if n := s.ledger(no, kindCapture); n != 1 {
-			t.Fatalf("%d ledger rows", n)
-		}
-		if c, p := s.events(paymentevent.SubjectCaptured, no), s.events(orderevent.SubjectPaid, no); c != 1 || p != 1 {
-			t.Errorf("%d captured and %d paid events", c, p)
-		}
-		if got := s.refundOf(no); got != "" {
-			t.Errorf("refund: %s", got)
-		}
-	}
-	s.booksAreRight()
+// deliver hands a callback to one instance and returns the answer's status.
+func deliver(svc *Service, name string, h http.Header, body []byte) int {
+	return answered(svc, name, recorded{header: h, body: body}).Status
 }
 
 func forgedAndReplayedCallbacks(t *testing.T, s *bundle) {

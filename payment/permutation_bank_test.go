@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -18,6 +19,7 @@ type promptBank struct {
 	mu       sync.Mutex
 	payments map[ids.ID]*banked
 	refunds  map[ids.ID]provider.RefundStatus
+	unheard  bool // the answers to refund requests are lost
 }
 
 // banked is a payment at the bank.
@@ -81,8 +83,17 @@ func (b *promptBank) Close(_ context.Context, of provider.Payment) (provider.Sta
 func (b *promptBank) Refund(_ context.Context, r provider.Return) (provider.RefundStatus, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.unheard {
+		b.refund(r)
+		return provider.RefundStatus{}, errors.New("the answer is lost")
+	}
+	return b.refund(r), nil
+}
+
+// refund requires mu.
+func (b *promptBank) refund(r provider.Return) provider.RefundStatus {
 	if known, ok := b.refunds[r.RefundNo]; ok {
-		return known, nil
+		return known
 	}
 	st := provider.RefundStatus{
 		State: provider.Succeeded, Merchant: merchantNo, RefundNo: r.RefundNo, PaymentNo: r.Payment.No, Transaction: "back " + r.RefundNo.String(),
@@ -92,7 +103,7 @@ func (b *promptBank) Refund(_ context.Context, r provider.Return) (provider.Refu
 		st.State, st.Transaction = provider.Failed, ""
 	}
 	b.refunds[r.RefundNo] = st
-	return st, nil
+	return st
 }
 
 func (b *promptBank) Parse(http.Header, []byte) (provider.Notice, error) {
@@ -124,6 +135,25 @@ func (b *promptBank) captures(no ids.ID) []provider.Capture {
 		return append([]provider.Capture(nil), p.captures...)
 	}
 	return nil
+}
+
+// refunded are the refunds that the bank would report of a payment.
+func (b *promptBank) refunded(no ids.ID) (all []provider.RefundStatus) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.refunds {
+		if r.PaymentNo == no {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// loseAnswers says whether the answers to refund requests are lost from now on.
+func (b *promptBank) loseAnswers(lose bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unheard = lose
 }
 
 // refuse makes every refund of a payment fail from now on.

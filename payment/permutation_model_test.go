@@ -11,16 +11,18 @@ import (
 type happening string
 
 const (
-	started     happening = "start"          // the shopper requests a payment
-	paid        happening = "pay"            // and pays at the bank, which sends no callback yet
-	takenAgain  happening = "take again"     // the bank takes the money once more, even of a closed payment
-	calledBack  happening = "callback"       // the bank reports everything it took; a repeated report is a duplicate
-	queried     happening = "query"          // we query the bank about the open payment
-	canceled    happening = "cancel"         // the shopper cancels, to the end of the protocol
-	claimedOnly happening = "claim"          // the shopper cancels and the process dies after the claim
-	expired     happening = "expire"         // the deadline passes, to the end of the protocol
-	givenBack   happening = "refund"         // the due refunds are requested
-	backRefused happening = "refund refused" // from now on the bank fails every refund
+	started     happening = "start"           // the shopper requests a payment
+	paid        happening = "pay"             // and pays at the bank, which sends no callback yet
+	takenAgain  happening = "take again"      // the bank takes the money once more, even of a closed payment
+	calledBack  happening = "callback"        // the bank reports everything it took; a repeated report is a duplicate
+	queried     happening = "query"           // we query the bank about the open payment
+	canceled    happening = "cancel"          // the shopper cancels, to the end of the protocol
+	claimedOnly happening = "claim"           // the shopper cancels and the process dies after the claim
+	expired     happening = "expire"          // the deadline passes, to the end of the protocol
+	givenBack   happening = "refund"          // the due refunds are requested
+	backRefused happening = "refund refused"  // from now on the bank fails every refund
+	backUnheard happening = "refund unheard"  // the due refunds are requested, and the bank's answers lost
+	backCalled  happening = "refund callback" // the bank reports every refund that it ended
 )
 
 // account is the model of one order's money: what our rows must contain after
@@ -39,6 +41,8 @@ type account struct {
 	settled      map[int]bool // which of them are in our ledger
 	excess       int          // how many of these have to be refunded
 	back, failed int          // how many of these were refunded, and how many never will be
+	bankBack     int          // refunds at the bank, which we may not have heard of
+	bankFailed   int
 	refuses      bool
 }
 
@@ -67,6 +71,16 @@ func (a *account) end() {
 		a.bank, a.payment = "closed", "closed"
 	}
 	a.status, a.claimed = orderevent.StatusClosed, false
+}
+
+// request asks the bank for every refund that we have not heard of. Of a repeated
+// request the bank returns the outcome of the first.
+func (a *account) request() {
+	if open := a.excess - a.bankBack - a.bankFailed; a.refuses {
+		a.bankFailed += open
+	} else {
+		a.bankBack += open
+	}
 }
 
 // apply is design.md's order and payment machines, with the money beside them.
@@ -105,11 +119,12 @@ func (a *account) apply(what happening) {
 			a.end()
 		}
 	case givenBack:
-		if open := a.excess - a.back - a.failed; a.refuses {
-			a.failed += open
-		} else {
-			a.back += open
-		}
+		a.request()
+		a.back, a.failed = a.bankBack, a.bankFailed
+	case backUnheard:
+		a.request()
+	case backCalled:
+		a.back, a.failed = a.bankBack, a.bankFailed
 	case backRefused:
 		a.refuses = a.refuses || a.bank != ""
 	}

@@ -104,10 +104,20 @@ func (w *walk) happens(what happening, group []*account) {
 			w.t.Fatal(err)
 		}
 		w.end(due, orderevent.ReasonTimeout)
-	case givenBack:
+	case givenBack, backUnheard:
+		w.bank.loseAnswers(what == backUnheard)
 		w.exec(`UPDATE payments.refunds SET next_try = now() + CASE WHEN order_no = ANY($1) THEN interval '0' ELSE interval '1 day' END
 			WHERE status = 'requested'`, nos)
 		w.rounds(w.refundDue)
+	case backCalled:
+		w.each(group, func(a *account) error {
+			for _, r := range w.bank.refunded(a.paymentNo) {
+				if err := w.settleRefund(ctx, "prompt", r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	case backRefused:
 		for _, a := range group {
 			w.bank.refuse(a.paymentNo)
@@ -234,6 +244,18 @@ func TestPermutationsOfEvents(t *testing.T) {
 		c.QueryAfter, c.QueryAtMost, c.RefundBackoff, c.RefundAtMost = time.Hour, time.Hour, time.Hour, time.Hour
 	}}, bank)
 	failed := 0
+	walks := func(name string, orders [][]happening) {
+		t.Run(name, func(t *testing.T) {
+			w := newWalk(s.in(t), bank, orders)
+			for k := range orders[0] {
+				w.step(k)
+			}
+			w.settled()
+			for _, a := range w.accounts {
+				failed += a.failed
+			}
+		})
+	}
 	for name, events := range map[string][]happening{
 		"payment against cancellation":     {started, paid, calledBack, canceled, queried},
 		"payment against the deadline":     {started, paid, calledBack, expired, givenBack},
@@ -245,16 +267,18 @@ func TestPermutationsOfEvents(t *testing.T) {
 		"several closings":                 {started, paid, canceled, claimedOnly, expired, calledBack},
 		"a bank that takes without asking": {started, takenAgain, takenAgain, canceled, queried, calledBack},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWalk(s.in(t), bank, modeltest.Permutations(events, 40))
-			for k := range events {
-				w.step(k)
-			}
-			w.settled()
-			for _, a := range w.accounts {
-				failed += a.failed
-			}
-		})
+		walks(name, modeltest.Permutations(events, 40))
+	}
+	// The refunds of two captures of one payment, the second of which found the order paid or closed.
+	for name, before := range map[string][]happening{
+		"refunds of a paid order":   {started, paid, takenAgain, calledBack},
+		"refunds of a closed order": {started, canceled, takenAgain, takenAgain, calledBack},
+	} {
+		orders := modeltest.Permutations([]happening{givenBack, backUnheard, backCalled, backCalled, backRefused}, 40)
+		for i := range orders {
+			orders[i] = slices.Concat(before, orders[i])
+		}
+		walks(name, orders)
 	}
 	s.booksNameOnly(failed)
 }
