@@ -20,6 +20,8 @@ import (
 	alipaystandin "stampede/payment/alipay/standin"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
+	"stampede/payment/stripe"
+	stripestandin "stampede/payment/stripe/standin"
 	"stampede/payment/wechatpay"
 	wechatstandin "stampede/payment/wechatpay/standin"
 	"stampede/platform/base/app"
@@ -30,8 +32,9 @@ import (
 type Settings struct {
 	WeChat  wechatpay.Settings `embed:"" group:"Payments:"`
 	Alipay  alipay.Settings    `embed:"" group:"Payments:"`
+	Stripe  stripe.Settings    `embed:"" group:"Payments:"`
 	Sandbox sandbox.Settings   `embed:"" group:"Practice:"`
-	PayWith []string           `group:"Practice:" name:"pay" env:"STAMPEDE_PAY" enum:"wechat,alipay" help:"Also serve stand-ins of these payment companies and pay through them, comma-separated: wechat, alipay. Like the sandbox bank, never on a real shop." practice:""`
+	PayWith []string           `group:"Practice:" name:"pay" env:"STAMPEDE_PAY" enum:"wechat,alipay,stripe" help:"Also serve stand-ins of these payment companies and pay through them, comma-separated: wechat, alipay, stripe. Like the sandbox bank, never on a real shop." practice:""`
 }
 
 // Check refuses to practise with a company that the shop has an account with. The
@@ -41,7 +44,7 @@ func (s Settings) Check() error {
 		if slices.Contains(s.PayWith[:i], company) {
 			return fmt.Errorf("--pay names %s twice", company)
 		}
-		if on := map[string]bool{wechat: s.WeChat.On(), ali: s.Alipay.On()}; on[company] {
+		if on := map[string]bool{wechat: s.WeChat.On(), ali: s.Alipay.On(), card: s.Stripe.On()}; on[company] {
 			return fmt.Errorf("--pay practises with %s, whose real account is configured: remove one of them", company)
 		}
 	}
@@ -52,6 +55,7 @@ func (s Settings) Check() error {
 const (
 	wechat = "wechat"
 	ali    = "alipay"
+	card   = "stripe"
 )
 
 // Deps are what the providers need; all are required.
@@ -109,15 +113,22 @@ func (w *Ways) openReal(set Settings, deps Deps) error {
 			return err
 		}
 	}
-	if !set.Alipay.On() {
+	if set.Alipay.On() {
+		cfg, err := set.Alipay.Config()
+		if err != nil {
+			return err
+		}
+		cfg.Metrics = deps.Metrics
+		if err := w.add(alipay.New(cfg, deps.Clock)); err != nil {
+			return err
+		}
+	}
+	if !set.Stripe.On() {
 		return nil
 	}
-	cfg, err := set.Alipay.Config()
-	if err != nil {
-		return err
-	}
+	cfg := set.Stripe.Config()
 	cfg.Metrics = deps.Metrics
-	return w.add(alipay.New(cfg, deps.Clock))
+	return w.add(stripe.New(cfg))
 }
 
 // practise opens a company's stand-in. The keys are new at each start, so that a
@@ -141,6 +152,11 @@ func (w *Ways) practise(company string, deps Deps) error {
 		w.bank.Speak(standIn)
 		cfg.Metrics = deps.Metrics
 		return w.add(alipay.New(cfg, deps.Clock))
+	case card:
+		standIn, cfg := stripestandin.Pair(deps.LocalURL, deps.Clock.Now, deps.Log)
+		w.bank.Speak(standIn)
+		cfg.Metrics = deps.Metrics
+		return w.add(stripe.New(cfg))
 	default:
 		return fmt.Errorf("--pay: there is no stand-in of %q", company)
 	}

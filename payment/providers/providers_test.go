@@ -18,6 +18,7 @@ import (
 
 	"stampede/payment/alipay"
 	"stampede/payment/sandbox"
+	"stampede/payment/stripe"
 	"stampede/payment/wechatpay"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/config"
@@ -55,15 +56,16 @@ func TestProviders(t *testing.T) {
 		WechatPayAPIKey: strings.Repeat("k", 32), WechatPayPeers: []string{"PUB_KEY_ID_1=" + public}, WechatPayURL: "https://api.mch.weixin.qq.com",
 	}
 	aliPay := alipay.Settings{AlipayApp: "2021", AlipaySeller: "2088", AlipayKey: bare, AlipayPeer: public, AlipayURL: "https://openapi.alipay.com/gateway.do"}
+	cards := stripe.Settings{StripeKey: "rk_live_1", StripeAccount: "acct_1", StripeSecrets: []string{"whsec_1", " whsec_2"}, StripeURL: "https://api.stripe.com"}
 	on := sandbox.Settings{SandboxBank: true}
 	for name, tt := range map[string]struct {
 		set  Settings
 		want []string
 	}{
-		"nothing":            {Settings{}, nil},
-		"the sandbox":        {Settings{Sandbox: on}, []string{"sandbox"}},
-		"both companies":     {Settings{WeChat: weChat, Alipay: aliPay}, []string{"wechat", "alipay"}},
-		"practice with both": {Settings{Sandbox: on, PayWith: []string{"alipay", "wechat"}}, []string{"alipay", "wechat", "sandbox"}},
+		"nothing":           {Settings{}, nil},
+		"the sandbox":       {Settings{Sandbox: on}, []string{"sandbox"}},
+		"all companies":     {Settings{WeChat: weChat, Alipay: aliPay, Stripe: cards}, []string{"wechat", "alipay", "stripe"}},
+		"practice with all": {Settings{Sandbox: on, PayWith: []string{"alipay", "stripe", "wechat"}}, []string{"alipay", "stripe", "wechat", "sandbox"}},
 	} {
 		if err := config.Check(&tt.set); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -85,7 +87,7 @@ func TestProviders(t *testing.T) {
 		}
 	}
 	wrong := func(change func(*Settings)) Settings {
-		s := Settings{WeChat: weChat, Alipay: aliPay}
+		s := Settings{WeChat: weChat, Alipay: aliPay, Stripe: cards}
 		change(&s)
 		return s
 	}
@@ -99,6 +101,9 @@ func TestProviders(t *testing.T) {
 		"--alipay-seller":      wrong(func(s *Settings) { s.Alipay.AlipaySeller = "" }),
 		"--wechat-pay-app":     {WeChat: wechatpay.Settings{WechatPayMerchant: "19"}},
 		"and --alipay-peer":    {Alipay: alipay.Settings{AlipayApp: "2021"}},
+		"--stripe-key":         wrong(func(s *Settings) { s.Stripe.StripeKey = "pk_live_1" }),
+		"--stripe-account":     wrong(func(s *Settings) { s.Stripe.StripeAccount = "" }),
+		"--stripe-secrets":     wrong(func(s *Settings) { s.Stripe.StripeSecrets = []string{"whsec_1", "secret"} }),
 		"real account":         wrong(func(s *Settings) { s.PayWith = []string{"alipay"} }),
 		"twice":                {PayWith: []string{"wechat", "wechat"}},
 	} {

@@ -201,6 +201,34 @@ func (d Desk) Payment(ctx context.Context, no string) (p Payment, known bool, er
 	return d.bank.shown(row), err == nil, err
 }
 
+// PaymentByRef returns a payment by the bank's own number.
+func (d Desk) PaymentByRef(ctx context.Context, ref ids.ID) (p Payment, known bool, err error) {
+	row, err := d.bank.q.PaymentByRef(ctx, ref)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Merchant != d.merchant {
+		return Payment{}, false, nil
+	}
+	if err == nil {
+		row, err = d.bank.upToDate(ctx, row)
+	}
+	return d.bank.shown(row), err == nil, err
+}
+
+// Opened returns a page of the payments that were opened since a time and before that
+// of a number of the bank's, newest first.
+func (d Desk) Opened(ctx context.Context, since time.Time, before ids.ID, atMost int32) ([]Payment, error) {
+	rows, err := d.bank.q.PaymentsOpened(ctx, sandboxdb.PaymentsOpenedParams{
+		Merchant: d.merchant, FromTime: since, Before: before, AtMost: atMost,
+	})
+	list := make([]Payment, len(rows))
+	for i, row := range rows {
+		if row, err = d.bank.upToDate(ctx, row); err != nil {
+			return nil, err
+		}
+		list[i] = d.bank.shown(row)
+	}
+	return list, err
+}
+
 // Close ends a payment unless it is captured, and returns its final state. A number
 // that the bank never saw is closed as well: a creation still in transit must not
 // open it afterwards.
@@ -242,6 +270,16 @@ func (d Desk) RefundOf(ctx context.Context, no string) (r Refund, known bool, er
 		return Refund{}, false, nil
 	}
 	return returned(row), err == nil, err
+}
+
+// RefundsOf returns the latest refunds of a payment, newest first.
+func (d Desk) RefundsOf(ctx context.Context, p Payment, atMost int32) ([]Refund, error) {
+	rows, err := d.bank.q.RefundsOfPayment(ctx, sandboxdb.RefundsOfPaymentParams{PaymentRef: p.Ref, AtMost: atMost})
+	list := make([]Refund, len(rows))
+	for i, row := range rows {
+		list[i] = returned(row)
+	}
+	return list, err
 }
 
 // upToDate records an expiry that has not been recorded yet.

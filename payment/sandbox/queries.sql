@@ -95,3 +95,12 @@ UPDATE sandbox.callbacks SET status = 'given_up', last_error = @last_error WHERE
 DELETE FROM sandbox.callbacks
 WHERE id IN (SELECT d.id FROM sandbox.callbacks d WHERE d.status <> 'pending' AND d.created_at < clock_timestamp() - interval '1 day'
              ORDER BY d.created_at LIMIT @at_most);
+
+-- name: RefundsOfPayment :many
+SELECT * FROM sandbox.refunds WHERE payment_ref = @payment_ref ORDER BY ref DESC LIMIT @at_most;
+
+-- name: PaymentsOpened :many
+-- A page of the payments that were opened in a span of time, newest first.
+SELECT * FROM sandbox.payments
+WHERE merchant = @merchant AND created_at >= @from_time AND ref < @before
+ORDER BY ref DESC LIMIT @at_most;

@@ -1,4 +1,4 @@
-// Package company has what the clients of the Chinese payment companies share.
+// Package company has what the clients of payment companies share.
 package company
 
 import (
@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// CNY is the currency in which the companies pay out.
+	// CNY is the currency in which the Chinese companies pay out.
 	CNY = "CNY"
-	// MinWindow is the shortest life of a payment that they accept, a minute, and the
+	// MinWindow is the shortest life of a payment that the Chinese companies accept, a minute, and the
 	// fraction of a second that is cut off when its end is written.
 	MinWindow = time.Minute + time.Second
-	// maxReplyBytes is far above any reply but a statement.
-	maxReplyBytes = 64 << 10
+	// maxReplyBytes is far above any reply, which at most lists a hundred payments.
+	maxReplyBytes = 4 << 20
 )
 
-// China is the zone of the companies' times.
+// China is the zone of the Chinese companies' times.
 var China = time.FixedZone("CST", 8*60*60)
 
 // Line returns what calls a company. A call takes about 100 ms, and a shopper waits;

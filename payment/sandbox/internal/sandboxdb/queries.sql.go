@@ -386,6 +386,65 @@ func (q *Queries) PaymentByRef(ctx context.Context, ref ids.ID) (SandboxPayment,
 	return i, err
 }
 
+const paymentsOpened = `-- name: PaymentsOpened :many
+SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at FROM sandbox.payments
+WHERE merchant = $1 AND created_at >= $2 AND ref < $3
+ORDER BY ref DESC LIMIT $4
+`
+
+type PaymentsOpenedParams struct {
+	Merchant string
+	FromTime time.Time
+	Before   ids.ID
+	AtMost   int32
+}
+
+// A page of the payments that were opened in a span of time, newest first.
+func (q *Queries) PaymentsOpened(ctx context.Context, arg PaymentsOpenedParams) ([]SandboxPayment, error) {
+	rows, err := q.db.Query(ctx, paymentsOpened,
+		arg.Merchant,
+		arg.FromTime,
+		arg.Before,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SandboxPayment
+	for rows.Next() {
+		var i SandboxPayment
+		if err := rows.Scan(
+			&i.Ref,
+			&i.Merchant,
+			&i.PaymentNo,
+			&i.Title,
+			&i.Amount,
+			&i.Currency,
+			&i.Status,
+			&i.Behaviour,
+			&i.DelaySeconds,
+			&i.NotifyUrl,
+			&i.ReturnUrl,
+			&i.ExpiresAt,
+			&i.FailedAttempts,
+			&i.Txn,
+			&i.CapturedAmount,
+			&i.CapturedAt,
+			&i.Refunded,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const refundByNumber = `-- name: RefundByNumber :one
 SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, notify_url, ready_at, created_at, updated_at FROM sandbox.refunds WHERE merchant = $1 AND refund_no = $2
 `
@@ -415,6 +474,50 @@ func (q *Queries) RefundByNumber(ctx context.Context, arg RefundByNumberParams) 
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const refundsOfPayment = `-- name: RefundsOfPayment :many
+SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, notify_url, ready_at, created_at, updated_at FROM sandbox.refunds WHERE payment_ref = $1 ORDER BY ref DESC LIMIT $2
+`
+
+type RefundsOfPaymentParams struct {
+	PaymentRef ids.ID
+	AtMost     int32
+}
+
+func (q *Queries) RefundsOfPayment(ctx context.Context, arg RefundsOfPaymentParams) ([]SandboxRefund, error) {
+	rows, err := q.db.Query(ctx, refundsOfPayment, arg.PaymentRef, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SandboxRefund
+	for rows.Next() {
+		var i SandboxRefund
+		if err := rows.Scan(
+			&i.Ref,
+			&i.Merchant,
+			&i.RefundNo,
+			&i.PaymentRef,
+			&i.PaymentNo,
+			&i.Amount,
+			&i.Currency,
+			&i.Reason,
+			&i.Status,
+			&i.Fails,
+			&i.NotifyUrl,
+			&i.ReadyAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const setAsideRefund = `-- name: SetAsideRefund :one

@@ -1,0 +1,71 @@
+package stripe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	api "github.com/stripe/stripe-go/v84"
+
+	"stampede/payment/provider"
+	"stampede/platform/base/ids"
+)
+
+// Refund implements provider.Provider. Stripe forgets an idempotency key after a day, so
+// the refund is looked for before it is made.
+func (c *Client) Refund(ctx context.Context, r provider.Return) (provider.RefundStatus, error) {
+	out, err := c.refund(ctx, r)
+	if err != nil {
+		return provider.RefundStatus{}, fmt.Errorf("stripe: refund: %w", said(err))
+	}
+	return c.refunded(out, c.cfg.Account, time.Unix(out.Created, 0))
+}
+
+func (c *Client) refund(ctx context.Context, r provider.Return) (*api.Refund, error) {
+	ask := &api.RefundListParams{PaymentIntent: &r.Transaction}
+	ask.Limit = new(int64(page))
+	for made, err := range c.api.V1Refunds.List(ctx, ask) {
+		if err != nil {
+			return nil, err
+		}
+		if made.Metadata[MetaRefund] == r.RefundNo.String() && made.Metadata[MetaPayment] == r.Payment.No.String() {
+			return made, nil
+		}
+	}
+	of, err := c.api.V1PaymentIntents.Retrieve(ctx, r.Transaction, nil)
+	if err != nil {
+		return nil, err
+	}
+	if of.Metadata[MetaPayment] != r.Payment.No.String() {
+		return nil, fmt.Errorf("%w: %s is the capture of another payment", provider.ErrRefused, r.Transaction)
+	}
+	create := &api.RefundCreateParams{
+		PaymentIntent: &r.Transaction, Amount: &r.Amount, Reason: new(string(api.RefundReasonRequestedByCustomer)),
+		Metadata: map[string]string{MetaPayment: r.Payment.No.String(), MetaRefund: r.RefundNo.String(), "reason": r.Reason},
+	}
+	create.SetIdempotencyKey(r.RefundNo.String())
+	return c.api.V1Refunds.Create(ctx, create)
+}
+
+// refunded reads a refund of ours.
+func (c *Client) refunded(r *api.Refund, merchant string, at time.Time) (provider.RefundStatus, error) {
+	no, err := ids.Parse(r.Metadata[MetaRefund])
+	if err != nil {
+		return provider.RefundStatus{}, fmt.Errorf("stripe: refund %s: %w", r.ID, err)
+	}
+	paymentNo, err := ids.Parse(r.Metadata[MetaPayment])
+	if err != nil {
+		return provider.RefundStatus{}, fmt.Errorf("stripe: refund %s: %w", r.ID, err)
+	}
+	out := provider.RefundStatus{
+		State: provider.Processing, Merchant: merchant, RefundNo: no, PaymentNo: paymentNo, Transaction: r.ID, Amount: r.Amount, Currency: currency(r.Currency),
+	}
+	switch r.Status {
+	case api.RefundStatusSucceeded:
+		out.State, out.At = provider.Succeeded, at
+	case api.RefundStatusFailed, api.RefundStatusCanceled:
+		out.State = provider.Failed
+	default: // pending, requires_action
+	}
+	return out, nil
+}
