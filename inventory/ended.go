@@ -29,16 +29,16 @@ const epochTurns = 3
 // delays no event of another.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{
-		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, Handle: s.onEnded},
-		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, Handle: s.onEnded},
-		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, Handle: s.onEnded},
+		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, Layout: orderevent.Layout, Handle: s.onEnded},
+		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, Layout: orderevent.Layout, Handle: s.onEnded},
+		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, Layout: orderevent.Layout, Handle: s.onEnded},
 	}
 }
 
 // onEnded puts an event's numbers on the work lists of their items.
 func (s *Service) onEnded(_ context.Context, m bus.Msg) error {
-	var changed orderevent.Changed
-	if err := json.Unmarshal(m.Data, &changed); err != nil {
+	changed, err := orderevent.Decode(m.Data)
+	if err != nil {
 		return fmt.Errorf("inventory: decode %s: %w", m.Subject, err)
 	}
 	byItem := make(map[Item][]hint)

@@ -73,7 +73,7 @@ type message struct {
 // Subscriptions returns the per-instance consumer of order events.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{{
-		Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Handle: s.pushChanges, Missed: s.missed,
+		Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Layout: orderevent.Layout, Handle: s.pushChanges, Missed: s.missed,
 	}}
 }
 
@@ -84,8 +84,8 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 	if s.hub.count.Load() == 0 && (first || s.deps.Announced == nil) {
 		return nil // an event carries thousands of orders; without sockets there is no need to decode it
 	}
-	var changed orderevent.Changed
-	if err := json.Unmarshal(m.Data, &changed); err != nil {
+	changed, err := orderevent.Decode(m.Data)
+	if err != nil {
 		return fmt.Errorf("notify: decode %s: %w", m.Subject, err)
 	}
 	if !first && s.deps.Announced != nil {

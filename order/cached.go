@@ -15,9 +15,19 @@ import (
 // texts behind their length, times in microseconds, as Postgres has them. That
 // is a quarter of its JSON for Redis to receive, keep and append to its log,
 // and takes a tenth of the work to read. The version comes first in plain
-// digits because put.lua compares it. There is one format; any other value in
-// the cache is not an order and is replaced by the next put.
+// digits because put.lua compares it. Any other value in the cache is not an
+// order and is replaced by the next put.
 const cachedMark = 'o'
+
+// Flags of an entry. Versions before lines read the flags as a truth value (other
+// than 1 is false, which is what their callers never look at) and refuse an entry
+// that goes on after its texts. So they read every order that costs what its goods
+// cost and was not paid, and read the others from Postgres.
+const (
+	flagPerActivity = 1 << iota
+	flagKnowsLines  // written by a version that knows lines: always set
+	flagLines       // followed by freight, discount and the time of the payment
+)
 
 // cachedBytes is the size of an order with a title of usual length.
 const cachedBytes = 160
@@ -26,12 +36,15 @@ const cachedBytes = 160
 func appendCached(b []byte, o *orderevent.Order) []byte {
 	b = strconv.AppendInt(append(b, cachedMark), int64(o.Version), 10)
 	b = append(append(b, ':'), o.No[:]...)
-	perActivity := int64(0)
+	flags := int64(flagKnowsLines)
 	if o.PerActivity {
-		perActivity = 1
+		flags |= flagPerActivity
+	}
+	if o.HasLines() || !o.PaidAt.IsZero() {
+		flags |= flagLines
 	}
 	for _, v := range [...]int64{
-		o.UserID, o.ItemID, o.ActivityID, o.SessionID, int64(o.Shard), perActivity, o.Epoch, int64(o.Quantity), o.UnitPrice,
+		o.UserID, o.ItemID, o.ActivityID, o.SessionID, int64(o.Shard), flags, o.Epoch, int64(o.Quantity), o.UnitPrice,
 		o.PayDeadline.UnixMicro(), o.CreatedAt.UnixMicro(), o.UpdatedAt.UnixMicro(),
 	} {
 		b = binary.AppendVarint(b, v)
@@ -39,12 +52,19 @@ func appendCached(b []byte, o *orderevent.Order) []byte {
 	for _, s := range [...]string{o.Currency, o.Title, o.Status, o.Reason} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
+	if flags&flagLines != 0 {
+		for _, v := range [...]int64{o.Freight, o.Discount, o.PaidAt.UnixMicro()} {
+			b = binary.AppendVarint(b, v)
+		}
+	}
 	return b
 }
 
 var errNotCached = errors.New("order: not an entry of the order cache")
 
-// readCached reads what appendCached wrote.
+// readCached reads what appendCached wrote, here or in another version. A version
+// that knows no lines leaves them out; only of an order that never changed is it
+// known that it had none.
 func readCached(raw []byte) (o orderevent.Order, err error) {
 	version, rest, ok := bytes.Cut(raw, []byte{':'})
 	if !ok || len(version) < 2 || version[0] != cachedMark || len(rest) < len(ids.ID{}) {
@@ -58,13 +78,18 @@ func readCached(raw []byte) (o orderevent.Order, err error) {
 	copy(o.No[:], rest)
 	r := cachedReader{rest: rest[len(o.No):]}
 	o.UserID, o.ItemID, o.ActivityID, o.SessionID = r.number(), r.number(), r.number(), r.number()
-	o.Shard, o.PerActivity = int16(r.number()), r.number() == 1 //nolint:gosec // what appendCached widened
+	o.Shard = int16(r.number()) //nolint:gosec // what appendCached widened
+	flags := r.number()
+	o.PerActivity = flags&flagPerActivity != 0
 	o.Epoch = r.number()
 	o.Quantity = int32(r.number()) //nolint:gosec // as above
 	o.UnitPrice = r.number()
 	o.PayDeadline, o.CreatedAt, o.UpdatedAt = r.time(), r.time(), r.time()
 	o.Currency, o.Title, o.Status, o.Reason = r.text(), r.text(), r.text(), r.text()
-	if r.bad || len(r.rest) != 0 {
+	if flags&flagLines != 0 {
+		o.Freight, o.Discount, o.PaidAt = r.number(), r.number(), r.time()
+	}
+	if r.bad || len(r.rest) != 0 || flags&flagKnowsLines == 0 && o.Version > 1 {
 		return orderevent.Order{}, errNotCached
 	}
 	return o, nil

@@ -24,7 +24,8 @@ WHERE o.status = 'closed' AND o.updated_at > clock_timestamp() - @within::interv
 -- name: MarkPaid :one
 -- The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
 WITH paid AS (
-    UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL, updated_at = clock_timestamp()
+    UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL,
+        paid_at = clock_timestamp(), updated_at = clock_timestamp()
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'pending_payment'
     RETURNING o.*
 ), recorded AS (

@@ -2,7 +2,6 @@ package order
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -122,7 +121,7 @@ func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{
 		// Every change reaches the cache even if the process that made it died
 		// after the commit. Needs no inbox: an older version changes nothing.
-		{Name: "order-cache", Filter: orderevent.SubjectAll, MaxAttempts: cacheAttempts, Handle: s.cacheChanged},
+		{Name: "order-cache", Filter: orderevent.SubjectAll, MaxAttempts: cacheAttempts, Layout: orderevent.Layout, Handle: s.cacheChanged},
 		// One instance's sweeper is enough; the others have their own tick.
 		{Name: "order-due", Filter: orderevent.SubjectDue, Handle: s.wakeSweeper},
 	}
@@ -140,8 +139,8 @@ func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 	if s.cached.has(ctx, m.ID) {
 		return nil
 	}
-	var changed orderevent.Changed
-	if err := json.Unmarshal(m.Data, &changed); err != nil {
+	changed, err := orderevent.Decode(m.Data)
+	if err != nil {
 		return fmt.Errorf("order: decode %s: %w", m.Subject, err)
 	}
 	replayed := !m.ID.IsZero() && time.Since(m.ID.Time()) > replayAge

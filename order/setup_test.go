@@ -214,8 +214,10 @@ func (s *bundle) events() map[string][]orderevent.Order {
 	}
 	events := make(map[string][]orderevent.Order)
 	for _, r := range list {
-		var c orderevent.Changed
-		decode(s.t, r.Payload, &c)
+		c, err := orderevent.Decode(r.Payload)
+		if err != nil {
+			s.t.Fatal(err)
+		}
 		events[r.Subject] = append(events[r.Subject], c.Orders...)
 	}
 	return events

@@ -38,6 +38,8 @@ func TestPlantedViolations(t *testing.T) {
 	}{
 		{"money without an order that owes it", "I4", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "the order says CNY 1.00, the ledger has CNY 2.00"},
 		{"an order paid without money", "I4", `UPDATE orders.orders SET unit_price = 150 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 1.50, the ledger has CNY 1.00"},
+		{"freight that was not paid", "I4", `UPDATE orders.orders SET freight = 8 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 1.08, the ledger has CNY 1.00"},
+		{"a discount that was paid", "I4", `UPDATE orders.orders SET discount = 8 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 0.92, the ledger has CNY 1.00"},
 		{"money in another currency", "I4", `UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says USD 1.00, the ledger has USD 0.00"},
 		{"a refund of an order that stays paid", "I4", refund + `'requested', now()`, "of which CNY 1.00 is to be refunded"},
 		{"a captured payment without its money", "I4", `INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, provider_txn, amount, currency, status, expires_at)

@@ -109,7 +109,7 @@ WITH moved AS (
     SELECT order_no, currency, sum(amount) AS back
     FROM payments.refunds WHERE status <> 'succeeded' GROUP BY order_no, currency
 ), owed AS (
-    SELECT order_no, currency, unit_price * quantity AS amount
+    SELECT order_no, currency, orders.amount(unit_price, quantity, freight, discount) AS amount
     FROM orders.orders WHERE status IN ('paid', 'completed', 'refunding', 'refund_failed')
 )
 SELECT order_no::uuid AS order_no, coalesce(owed.amount, 0)::bigint AS owed, coalesce(net, 0)::bigint AS net, coalesce(back, 0)::bigint AS back,

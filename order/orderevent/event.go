@@ -64,8 +64,8 @@ const (
 
 // Changed is the payload of every SubjectAll event. One transaction's orders
 // may be spread over several events, so that each stays far below the broker's
-// largest message. A layout that older versions would misread gets a number, see
-// bus.Subscription.Layout.
+// largest message. Pack writes events and Decode reads them; a layout that older
+// versions would misread gets a number, see Layout.
 type Changed struct {
 	Orders []Order `json:"orders"`
 }
@@ -82,15 +82,37 @@ type Order struct {
 	Epoch       int64     `json:"epoch"`
 	Quantity    int32     `json:"quantity"`
 	UnitPrice   int64     `json:"unit_price"` // minor units of Currency
+	Freight     int64     `json:"freight,omitempty"`
+	Discount    int64     `json:"discount,omitempty"` // taken off the goods and the freight; not negative
 	Currency    string    `json:"currency"`
 	Title       string    `json:"title"`
 	Status      string    `json:"status"`
 	Reason      string    `json:"reason,omitempty"`
 	Version     int32     `json:"version"` // rises with every change; an older one never replaces a newer
 	PayDeadline time.Time `json:"pay_deadline"`
+	PaidAt      time.Time `json:"paid_at,omitzero"`
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 }
 
-// Amount is what the order costs, in minor units of its currency.
-func (o *Order) Amount() int64 { return o.UnitPrice * int64(o.Quantity) }
+// Amount is what the shopper pays, in minor units of the order's currency. The
+// function orders.amount is the same sum in SQL.
+func (o *Order) Amount() int64 { return o.Goods() + o.Freight - o.Discount }
+
+// Goods is what the units cost, before freight and discount.
+func (o *Order) Goods() int64 { return o.UnitPrice * int64(o.Quantity) }
+
+// HasLines reports whether the order costs anything else than its goods. Versions
+// that know no lines take Goods for the Amount.
+func (o *Order) HasLines() bool { return o.Freight != 0 || o.Discount != 0 }
+
+// Paid reports whether an order of this status was paid, even if the money has gone
+// back since.
+func Paid(status string) bool {
+	switch status {
+	case StatusPaid, StatusCompleted, StatusRefunding, StatusRefundFailed, StatusRefunded:
+		return true
+	default:
+		return false
+	}
+}

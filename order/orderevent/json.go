@@ -27,6 +27,12 @@ func (o *Order) AppendJSON(b []byte) []byte {
 	b = appendInt(b, `,"epoch":`, o.Epoch)
 	b = appendInt(b, `,"quantity":`, int64(o.Quantity))
 	b = appendInt(b, `,"unit_price":`, o.UnitPrice)
+	if o.Freight != 0 {
+		b = appendInt(b, `,"freight":`, o.Freight)
+	}
+	if o.Discount != 0 {
+		b = appendInt(b, `,"discount":`, o.Discount)
+	}
 	b = appendString(b, `,"currency":`, o.Currency)
 	b = appendString(b, `,"title":`, o.Title)
 	b = appendString(b, `,"status":`, o.Status)
@@ -35,6 +41,9 @@ func (o *Order) AppendJSON(b []byte) []byte {
 	}
 	b = appendInt(b, `,"version":`, int64(o.Version))
 	b = appendTime(b, `,"pay_deadline":"`, o.PayDeadline)
+	if !o.PaidAt.IsZero() {
+		b = appendTime(b, `,"paid_at":"`, o.PaidAt)
+	}
 	b = appendTime(b, `,"created_at":"`, o.CreatedAt)
 	b = appendTime(b, `,"updated_at":"`, o.UpdatedAt)
 	return append(b, '}')

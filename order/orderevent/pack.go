@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"stampede/platform/base/ids"
@@ -13,6 +14,15 @@ import (
 // MaxPayloadBytes bounds one Changed payload. NATS accepts 1 MiB by default;
 // half of it leaves room for headers and for a broker with a lower limit.
 const MaxPayloadBytes = 512 << 10
+
+// Layout is the newest layout of events that Decode reads, for
+// bus.Subscription.Layout. Layout 2 is layout 1, the plain JSON, with an order that
+// has lines (see Order.HasLines): a version that knows none of them would take its
+// goods for its amount.
+const Layout = 2
+
+// layoutMark is the byte that precedes the JSON of layout 2.
+const layoutMark = "\x02"
 
 // group is how a payload carries orders: the orders of one batch differ in
 // number, user and quantity only, so everything else is written once. That is a
@@ -58,10 +68,18 @@ func (ns *numbers) UnmarshalJSON(raw []byte) error {
 // quotes, an int64, an int32, three commas.
 const maxColumnsBytes = 34 + 20 + 11 + 3
 
-// Pack encodes orders as Changed payloads, in order, each at most
-// MaxPayloadBytes. No orders make no payload.
+// Pack encodes orders as events, in order, each at most MaxPayloadBytes, in the
+// lowest layout that older versions do not misread. No orders make no event.
 func Pack(orders []Order) [][]byte {
-	const head, tail = `{"groups":[`, `]}`
+	if slices.ContainsFunc(orders, func(o Order) bool { return o.HasLines() }) {
+		return pack(layoutMark, orders)
+	}
+	return pack("", orders)
+}
+
+func pack(mark string, orders []Order) [][]byte {
+	const tail = `]}`
+	head := mark + `{"groups":[`
 	var payloads [][]byte
 	var payload []byte
 	for len(orders) > 0 {
@@ -140,17 +158,17 @@ func together(a, b *Order) bool {
 	same := *b
 	same.No, same.UserID, same.Quantity = a.No, a.UserID, a.Quantity
 	// Times are compared as instants: the zone is not part of the event.
-	if !same.PayDeadline.Equal(a.PayDeadline) || !same.CreatedAt.Equal(a.CreatedAt) || !same.UpdatedAt.Equal(a.UpdatedAt) {
+	if !same.PayDeadline.Equal(a.PayDeadline) || !same.PaidAt.Equal(a.PaidAt) || !same.CreatedAt.Equal(a.CreatedAt) || !same.UpdatedAt.Equal(a.UpdatedAt) {
 		return false
 	}
-	same.PayDeadline, same.CreatedAt, same.UpdatedAt = a.PayDeadline, a.CreatedAt, a.UpdatedAt
+	same.PayDeadline, same.PaidAt, same.CreatedAt, same.UpdatedAt = a.PayDeadline, a.PaidAt, a.CreatedAt, a.UpdatedAt
 	return same == *a
 }
 
-// MarshalJSON writes what Pack writes. It fails if the orders need more than
+// MarshalJSON writes what Pack writes in layout 1. It fails if the orders need more than
 // one payload: then they need several events, which Pack makes.
 func (c Changed) MarshalJSON() ([]byte, error) {
-	switch payloads := Pack(c.Orders); len(payloads) {
+	switch payloads := pack("", c.Orders); len(payloads) {
 	case 0:
 		return []byte(`{"groups":[]}`), nil
 	case 1:
@@ -160,7 +178,12 @@ func (c Changed) MarshalJSON() ([]byte, error) {
 	}
 }
 
-// UnmarshalJSON reads a payload.
+// Decode reads an event that Pack wrote.
+func Decode(event []byte) (c Changed, err error) {
+	return c, c.UnmarshalJSON(bytes.TrimPrefix(event, []byte(layoutMark)))
+}
+
+// UnmarshalJSON reads an event of layout 1.
 func (c *Changed) UnmarshalJSON(raw []byte) error {
 	var payload struct {
 		Groups []group `json:"groups"`

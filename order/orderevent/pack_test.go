@@ -17,7 +17,7 @@ func drawOrder(t *rapid.T) Order {
 	instant := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "µs")).UTC()
 	})
-	return Order{
+	o := Order{
 		No: ids.NewFor(rapid.Int64().Draw(t, "no")), UserID: rapid.Int64().Draw(t, "user"), ItemID: rapid.Int64().Draw(t, "item"),
 		ActivityID: rapid.Int64().Draw(t, "activity"), SessionID: rapid.Int64().Draw(t, "session"),
 		Shard: rapid.Int16().Draw(t, "shard"), PerActivity: rapid.Bool().Draw(t, "per activity"),
@@ -28,6 +28,10 @@ func drawOrder(t *rapid.T) Order {
 		Reason: rapid.SampledFrom([]string{"", ReasonShortfall}).Draw(t, "reason"), Version: rapid.Int32().Draw(t, "version"),
 		PayDeadline: instant.Draw(t, "deadline"), CreatedAt: instant.Draw(t, "created"), UpdatedAt: instant.Draw(t, "updated"),
 	}
+	if rapid.Bool().Draw(t, "lines") {
+		o.Freight, o.Discount, o.PaidAt = rapid.Int64Min(0).Draw(t, "freight"), rapid.Int64Min(0).Draw(t, "discount"), instant.Draw(t, "paid")
+	}
+	return o
 }
 
 func TestAppendJSONMeansWhatEncodingJSONWrites(t *testing.T) {
@@ -78,6 +82,11 @@ func TestPackKeepsEveryOrder(t *testing.T) {
 		}
 		if diff := cmp.Diff(append([]Order{}, orders...), back.Orders); diff != "" {
 			t.Fatal(diff)
+		}
+		for _, event := range Pack(orders) {
+			if c, err := Decode(event); err != nil || !slices.Equal(c.Orders, orders) {
+				t.Fatalf("%v, %d orders of %d: %s", err, len(c.Orders), len(orders), event)
+			}
 		}
 	})
 }
@@ -145,6 +154,28 @@ func TestChangedGolden(t *testing.T) {
 	for _, bad := range []string{`{"groups":[{"no":["0198f2c8b5d07c3e9a4f1b2c3d4e5f60"],"user":[],"quantity":[1]}]}`, `{"groups":1}`, `[`} {
 		if err := json.Unmarshal([]byte(bad), &c); err == nil {
 			t.Errorf("accepted %s", bad)
+		}
+	}
+}
+
+// TestPackLeavesLinesToVersionsThatKnowThem: a version before lines would charge and
+// show the goods alone, so it must not read the event.
+func TestPackLeavesLinesToVersionsThatKnowThem(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		order Order
+		mark  string
+	}{
+		"goods only": {Order{UnitPrice: 9900, Quantity: 1, PaidAt: time.Unix(9, 0).UTC()}, `{"groups":[{"of":{`},
+		"freight":    {Order{UnitPrice: 9900, Quantity: 1, Freight: 800}, "\x02" + `{"groups":[{"of":{`},
+		"discount":   {Order{UnitPrice: 9900, Quantity: 1, Discount: 500}, "\x02" + `{"groups":[{"of":{`},
+	} {
+		event := Pack([]Order{c.order})[0]
+		if !strings.HasPrefix(string(event), c.mark) {
+			t.Errorf("%s: %q", name, event)
+		}
+		if back, err := Decode(event); err != nil || back.Orders[0] != c.order {
+			t.Errorf("%s: %v, %+v", name, err, back.Orders)
 		}
 	}
 }

@@ -30,11 +30,32 @@ type OrderView struct {
 	Title       string `json:"title,omitempty" doc:"As it was when the unit was granted"`
 	Quantity    int32  `json:"quantity,omitempty" doc:"Units"`
 	UnitPrice   *Money `json:"unit_price,omitempty"`
-	Amount      *Money `json:"amount,omitempty" doc:"unit_price × quantity"`
+	Amount      *Money `json:"amount,omitempty" doc:"What the order costs: the total of its lines"`
+	Lines       *Lines `json:"lines,omitempty" doc:"How the amount comes about"`
 	PayDeadline string `json:"pay_deadline,omitempty" format:"date-time" doc:"By the server's clock; see /api/v1/time"`
+	PaidAt      string `json:"paid_at,omitempty" format:"date-time" doc:"When the payment was recorded"`
 	CreatedAt   string `json:"created_at,omitempty" format:"date-time"`
 	UpdatedAt   string `json:"updated_at,omitempty" format:"date-time"`
 	Version     int32  `json:"version,omitempty" doc:"Rises with every change; drop a document with a lower one than you have"`
+}
+
+// Lines are the parts of an order's amount: goods + freight − discount = total.
+type Lines struct {
+	Goods    Money `json:"goods" doc:"unit_price × quantity"`
+	Freight  Money `json:"freight"`
+	Discount Money `json:"discount" doc:"Not negative; it is subtracted"`
+	Total    Money `json:"total"`
+	Paid     Money `json:"paid" doc:"The total once the order was paid, else 0; refunds do not change it"`
+}
+
+// linesOf returns an order's lines.
+func linesOf(o *Order) *Lines {
+	in := func(amount int64) Money { return Money{Amount: amount, Currency: o.Currency} }
+	lines := &Lines{Goods: in(o.Goods()), Freight: in(o.Freight), Discount: in(o.Discount), Total: in(o.Amount()), Paid: in(0)}
+	if Paid(o.Status) {
+		lines.Paid = lines.Total
+	}
+	return lines
 }
 
 // reasonNotAvailable is what a shopper reads instead of ReasonBlocked: that there
@@ -51,14 +72,19 @@ func shoppersReason(reason string) string {
 
 // View renders an order for its shopper.
 func View(o Order) OrderView {
-	return OrderView{
+	v := OrderView{
 		OrderNo: o.No, Status: o.Status, Reason: shoppersReason(o.Reason),
 		ItemID: strconv.FormatInt(o.ItemID, 10), ActivityID: strconv.FormatInt(o.ActivityID, 10),
 		SessionID: strconv.FormatInt(o.SessionID, 10), Title: o.Title, Quantity: o.Quantity,
 		UnitPrice:   &Money{Amount: o.UnitPrice, Currency: o.Currency},
 		Amount:      &Money{Amount: o.Amount(), Currency: o.Currency},
+		Lines:       linesOf(&o),
 		PayDeadline: Time(o.PayDeadline), CreatedAt: Time(o.CreatedAt), UpdatedAt: Time(o.UpdatedAt), Version: o.Version,
 	}
+	if !o.PaidAt.IsZero() {
+		v.PaidAt = Time(o.PaidAt)
+	}
+	return v
 }
 
 // QueuedView renders a number that waits for the order writer with that many

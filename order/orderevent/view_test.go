@@ -21,6 +21,8 @@ func TestViewGolden(t *testing.T) {
 		Title: "限量版跑鞋", Status: StatusClosed, Reason: ReasonTimeout, Version: 2,
 		PayDeadline: at.Add(15 * time.Minute), CreatedAt: at, UpdatedAt: at.Add(1500 * time.Microsecond),
 	}
+	paid := o
+	paid.Status, paid.Reason, paid.Freight, paid.Discount, paid.PaidAt = StatusPaid, "", 800, 1500, at
 	for name, c := range map[string]struct {
 		doc  OrderView
 		want string
@@ -28,7 +30,15 @@ func TestViewGolden(t *testing.T) {
 		"order": {View(o), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"closed","reason":"timeout",` +
 			`"item_id":"1","activity_id":"2","session_id":"9007199254740993","title":"限量版跑鞋","quantity":2,` +
 			`"unit_price":{"amount":9900,"currency":"CNY"},"amount":{"amount":19800,"currency":"CNY"},` +
+			`"lines":{"goods":{"amount":19800,"currency":"CNY"},"freight":{"amount":0,"currency":"CNY"},"discount":{"amount":0,"currency":"CNY"},` +
+			`"total":{"amount":19800,"currency":"CNY"},"paid":{"amount":0,"currency":"CNY"}},` +
 			`"pay_deadline":"2026-03-01T12:15:00.000Z","created_at":"2026-03-01T12:00:00.000Z","updated_at":"2026-03-01T12:00:00.001Z","version":2}`},
+		"paid, with freight and discount": {View(paid), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"paid",` +
+			`"item_id":"1","activity_id":"2","session_id":"9007199254740993","title":"限量版跑鞋","quantity":2,` +
+			`"unit_price":{"amount":9900,"currency":"CNY"},"amount":{"amount":19100,"currency":"CNY"},` +
+			`"lines":{"goods":{"amount":19800,"currency":"CNY"},"freight":{"amount":800,"currency":"CNY"},"discount":{"amount":1500,"currency":"CNY"},` +
+			`"total":{"amount":19100,"currency":"CNY"},"paid":{"amount":19100,"currency":"CNY"}},` +
+			`"pay_deadline":"2026-03-01T12:15:00.000Z","paid_at":"2026-03-01T12:00:00.000Z","created_at":"2026-03-01T12:00:00.000Z","updated_at":"2026-03-01T12:00:00.001Z","version":2}`},
 		"queued": {QueuedView(no, 0), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"queued","position":0,"poll_after_ms":200}`},
 	} {
 		got, err := json.Marshal(c.doc)

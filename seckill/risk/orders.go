@@ -2,7 +2,6 @@ package risk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -24,7 +23,7 @@ var errNotReady = errors.New("risk: catalogue not read yet")
 
 // Subscriptions are the package's subscriptions to EVENTS.
 func (s *Service) Subscriptions() []bus.Subscription {
-	return []bus.Subscription{{Name: "risk-orders", Filter: orderevent.SubjectAll, MaxAttempts: eventAttempts, Handle: s.learn}}
+	return []bus.Subscription{{Name: "risk-orders", Filter: orderevent.SubjectAll, MaxAttempts: eventAttempts, Layout: orderevent.Layout, Handle: s.learn}}
 }
 
 // learn processes order events. It needs no inbox: an unpaid closing is
@@ -40,8 +39,8 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 	if m.Subject != orderevent.SubjectClosed && m.Subject != orderevent.SubjectPaid && len(exclusive) == 0 {
 		return nil
 	}
-	var changed orderevent.Changed
-	if err := json.Unmarshal(m.Data, &changed); err != nil {
+	changed, err := orderevent.Decode(m.Data)
+	if err != nil {
 		return fmt.Errorf("risk: decode %s: %w", m.Subject, err)
 	}
 	var claimed, unpaid []orderevent.Order

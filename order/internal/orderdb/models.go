@@ -21,6 +21,8 @@ type OrdersOrder struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
+	Freight        int64
+	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -29,6 +31,7 @@ type OrdersOrder struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
+	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }

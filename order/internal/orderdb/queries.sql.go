@@ -58,7 +58,7 @@ const claimOrder = `-- name: ClaimOrder :one
 UPDATE orders.orders SET closing_until = clock_timestamp() + make_interval(secs => $1::float8)
 WHERE order_no = $2 AND bucket = $3 AND user_id = $4 AND status = 'pending_payment'
   AND (closing_until IS NULL OR closing_until < clock_timestamp())
-RETURNING bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at
+RETURNING bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at
 `
 
 type ClaimOrderParams struct {
@@ -88,6 +88,8 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -96,6 +98,7 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
+		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -124,12 +127,12 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED 
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n, t
     WHERE o.order_no = n.no AND o.bucket = n.b
       AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT closed.bucket, closed.order_no, closed.version, closed.status, closed.reason, $4::text, closed.updated_at FROM closed
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at FROM closed ORDER BY order_no
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM closed ORDER BY order_no
 `
 
 type CloseClaimedParams struct {
@@ -150,6 +153,8 @@ type CloseClaimedRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
+	Freight        int64
+	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -158,6 +163,7 @@ type CloseClaimedRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
+	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -190,6 +196,8 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
+			&i.Freight,
+			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -198,6 +206,7 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
+			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -432,7 +441,7 @@ func (q *Queries) LargestLiveQuantities(ctx context.Context) ([]LargestLiveQuant
 }
 
 const listOrders = `-- name: ListOrders :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders
 WHERE order_no < $1 AND order_no >= $2
   AND ($3::smallint IS NULL OR bucket = $3)
   AND ($4::bigint IS NULL OR user_id = $4)
@@ -492,6 +501,8 @@ func (q *Queries) ListOrders(ctx context.Context, arg ListOrdersParams) ([]Order
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
+			&i.Freight,
+			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -500,6 +511,7 @@ func (q *Queries) ListOrders(ctx context.Context, arg ListOrdersParams) ([]Order
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
+			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -648,7 +660,7 @@ func (q *Queries) LiveUnits(ctx context.Context) ([]LiveUnitsRow, error) {
 }
 
 const lockOrder = `-- name: LockOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
 `
 
 type LockOrderParams struct {
@@ -671,6 +683,8 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -679,6 +693,7 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
+		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -687,14 +702,15 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 
 const markPaid = `-- name: MarkPaid :one
 WITH paid AS (
-    UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL, updated_at = clock_timestamp()
+    UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL,
+        paid_at = clock_timestamp(), updated_at = clock_timestamp()
     WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'pending_payment'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
     SELECT paid.bucket, paid.order_no, paid.version, paid.status, $3::text, paid.updated_at FROM paid
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at FROM paid
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM paid
 `
 
 type MarkPaidParams struct {
@@ -714,6 +730,8 @@ type MarkPaidRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
+	Freight        int64
+	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -722,6 +740,7 @@ type MarkPaidRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
+	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -741,6 +760,8 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -749,6 +770,7 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
+		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -792,7 +814,7 @@ func (q *Queries) OpenUnpaid(ctx context.Context, arg OpenUnpaidParams) ([]OpenU
 }
 
 const ordersOfUser = `-- name: OrdersOfUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -830,6 +852,8 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
+			&i.Freight,
+			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -838,6 +862,7 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
+			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -852,7 +877,7 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 }
 
 const readOrder = `-- name: ReadOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at FROM orders.orders WHERE order_no = $1 AND bucket = $2
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders WHERE order_no = $1 AND bucket = $2
 `
 
 type ReadOrderParams struct {
@@ -874,6 +899,8 @@ func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersOrd
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -882,6 +909,7 @@ func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersOrd
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
+		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -889,8 +917,8 @@ func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersOrd
 }
 
 const readOrders = `-- name: ReadOrders :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 `
 
 type ReadOrdersParams struct {
@@ -919,6 +947,8 @@ func (q *Queries) ReadOrders(ctx context.Context, arg ReadOrdersParams) ([]Order
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
+			&i.Freight,
+			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -927,6 +957,7 @@ func (q *Queries) ReadOrders(ctx context.Context, arg ReadOrdersParams) ([]Order
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
+			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {

@@ -1,0 +1,57 @@
+package order
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+)
+
+// TestLinesAreInEveryFormOfAnOrder: what the shopper pays is one sum, in the row, for
+// the payment, in the event and in the cache.
+func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := grants(s.item(10), 1)
+	m.Grants[0].Quantity = 2
+	no := m.Grants[0].No
+	s.deliver(m)
+	requireEqual(t, "amount of a new order", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) - unit_price * quantity FROM orders.orders WHERE order_no = $1`, no), 0)
+	s.exec(`UPDATE orders.orders SET freight = 800, discount = 1500 WHERE order_no = $1`, no)
+	want := 2*m.UnitPrice + 800 - 1500
+
+	var paid orderevent.Order
+	s.inTx(func(tx pgx.Tx) error {
+		o, err := s.Payable(t.Context(), tx, no, 1)
+		requireEqual(t, "what is to be paid", o.Amount(), want)
+		if err == nil {
+			paid, _, err = s.MarkPaid(t.Context(), tx, no, ids.New())
+		}
+		return err
+	})
+	s.Announce(t.Context(), paid)
+	row, err := orderdb.New(s.db).ReadOrder(t.Context(), orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, "SQL's amount", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) FROM orders.orders WHERE order_no = $1`, no), int(want))
+	if row.PaidAt == nil {
+		t.Fatal("a paid order has no paid_at")
+	}
+	requireEqual(t, "the event", s.events()[orderevent.SubjectPaid][0], paid)
+	cached, ok, err := s.cache.get(t.Context(), no)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	requireEqual(t, "the cache", cached, fromRow(row))
+	requireEqual(t, "what MarkPaid returned", paid, fromRow(row))
+
+	_, err = s.db.Exec(t.Context(), `UPDATE orders.orders SET discount = freight + unit_price * quantity + 1 WHERE order_no = $1`, no)
+	if !pg.ViolatesCheck(err, "never_owes_the_shopper") {
+		t.Errorf("a discount above the rest of the order: %v", err)
+	}
+}
