@@ -32,7 +32,7 @@ type Stage struct {
 }
 
 // Stages lists all stages in the order of the report.
-func Stages() []Stage { return []Stage{Refusal(), Paths(), Whole(), Push()} }
+func Stages() []Stage { return []Stage{Refusal(), Paths(), Whole(), Beside(), Push()} }
 
 // Side is one of the two compared sides.
 type Side struct {

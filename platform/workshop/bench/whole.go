@@ -61,7 +61,13 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides f
 			return Sample{Figures: percentiles(v.Grant)}, allAnswered(v, n, "queued")
 		},
 	}
-	ours = Side{
+	return baseline, s.orders(item), bare.End, nil
+}
+
+// orders is the side that takes attempts for an item to their orders.
+func (s *Server) orders(item int64) Side {
+	var crowd *loadgen.Crowd
+	return Side{
 		Prepare: func(ctx context.Context, n int) (err error) {
 			crowd, err = s.crowd(ctx, item, n, manyConns)
 			return err
@@ -85,7 +91,6 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides f
 			return allWritten(ctx, crowd, some)
 		},
 	}
-	return baseline, ours, bare.End, nil
 }
 
 // granted starts the server and gets a first shopper's attempt granted, for a

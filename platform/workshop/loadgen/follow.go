@@ -183,7 +183,7 @@ func (p *poller) step(ctx context.Context, t *trail) {
 // limit of concurrent payments is reached, it retries after the next poll.
 func (p *poller) pay(ctx context.Context, t *trail) {
 	t.paying = p.payers.TryGo(func() error {
-		paid := p.run.pay(ctx, t)
+		paid := p.run.pay(ctx, t.shopper)
 		select {
 		case p.payments <- payment{t, paid}:
 		case <-ctx.Done():
@@ -263,30 +263,6 @@ func (p *poller) ask(t *trail) {
 	if asked, ok := numberMember(p.resp.Body, `"poll_after_ms"`); ok && t.pause >= maxPoll {
 		t.pause = max(time.Duration(asked)*time.Millisecond, maxPoll)
 	}
-}
-
-// pay starts a payment and presses the bank's button; false if that failed.
-func (r *run) pay(ctx context.Context, t *trail) bool {
-	s := &r.shoppers[t.shopper]
-	token, err := r.token(int64(t.shopper))
-	if err != nil {
-		return false
-	}
-	var p paymentView
-	if err := r.client.call(ctx, http.MethodPost, "/api/v1/orders/"+s.no.String()+"/payments", token, map[string]string{}, &p); err != nil {
-		r.tally.trouble("payment: " + codeOf(err))
-		return false
-	}
-	page := p.PayURL + p.QRCode // one of them
-	if page == "" {
-		return true // it cost nothing
-	}
-	// The button on the page that a shopper's browser would open.
-	if err := r.client.call(ctx, http.MethodPost, page, "", map[string]string{"action": "pay"}, nil); err != nil {
-		r.tally.trouble("bank: " + codeOf(err))
-		return false
-	}
-	return true
 }
 
 // trails is a heap by due.
