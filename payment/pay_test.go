@@ -22,6 +22,7 @@ func TestPaying(t *testing.T) {
 		{"pay", pay},
 		{"start concurrently", startConcurrently},
 		{"start refuses", startRefuses},
+		{"ways to pay are listed", waysToPayAreListed},
 		{"start without the bank", startWithoutTheBank},
 		{"pay without the books", payWithoutTheBooks},
 		{"start in the last moment", startInTheLastMoment},

@@ -118,6 +118,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusServiceUnavailable: "payment-unavailable, unknown",
 		},
 	}, s.cancel)
+	s.methodRoutes(rt)
 	s.callbackRoutes(rt)
 }
 

@@ -120,37 +120,6 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	return httpx.Answer(doc), nil
 }
 
-// offer is one way to pay that the shop has.
-type offer struct {
-	provider.Profile
-	provider.Method
-}
-
-// offers returns the shop's ways to pay that a shopper's choice leaves, the preferred
-// first.
-func (s *Service) offers(by way) ([]offer, error) {
-	var all []offer
-	for _, p := range s.deps.Providers {
-		profile := p.Profile()
-		if by.Provider != "" && by.Provider != profile.Name {
-			continue
-		}
-		if by.Method == "" {
-			all = append(all, offer{profile, profile.Methods[0]})
-		} else if slices.Contains(profile.Methods, by.Method) {
-			all = append(all, offer{profile, by.Method})
-		}
-	}
-	switch {
-	case len(all) > 0 || by == way{}:
-		return all, nil
-	case s.named[by.Provider] == nil && by.Provider != "":
-		return nil, fault.Plainf(fault.Invalid, "There is no payment provider %q here.", by.Provider)
-	default:
-		return nil, fault.Plainf(fault.Invalid, "There is no way %q to pay here.", by.Method)
-	}
-}
-
 // startAttempts bounds how often another open payment is closed first; each
 // time a concurrent request has to have been faster.
 const startAttempts = 3
@@ -295,6 +264,9 @@ func (s *Service) openRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, 
 	}
 	if len(offers) == 0 {
 		return paymentdb.PaymentsPayment{}, errNoWay
+	}
+	if offers = slices.DeleteFunc(slices.Clone(offers), func(by offer) bool { return !by.Takes(o.Currency) }); len(offers) == 0 {
+		return paymentdb.PaymentsPayment{}, s.errNoSuchWay("This way to pay does not take %s.", o.Currency)
 	}
 	for _, by := range offers {
 		p, err := q.StartPayment(ctx, paymentdb.StartPaymentParams{

@@ -46,7 +46,7 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 
 // Profile implements provider.Provider.
 func (c *Client) Profile() provider.Profile {
-	return provider.Profile{Name: "alipay", Merchant: c.cfg.Seller, Methods: []provider.Method{Page, Wap}, MinWindow: company.MinWindow}
+	return provider.Profile{Name: "alipay", Merchant: c.cfg.Seller, Methods: []provider.Method{Page, Wap}, MinWindow: company.MinWindow, Currencies: []string{company.CNY}}
 }
 
 // Create implements provider.Provider. It signs the address and makes no call.

@@ -7,10 +7,12 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"stampede/platform/base/ids"
@@ -61,7 +63,29 @@ type Profile struct {
 	// that the provider accepts; an activity with a shorter payment window
 	// cannot offer this provider.
 	MinWindow time.Duration
+	// Kinds says what a method's handoff is; Redirect for those that are not in it.
+	Kinds map[Method]Kind
+	// Currencies are those that it takes; empty is any.
+	Currencies []string
 }
+
+// Takes reports whether the provider takes a currency.
+func (p Profile) Takes(currency string) bool {
+	return len(p.Currencies) == 0 || slices.Contains(p.Currencies, currency)
+}
+
+// Kind is what the shopper's page does with a method's handoff.
+type Kind string
+
+// The kinds.
+const (
+	Redirect Kind = "redirect" // it sends the browser to URL
+	Scan     Kind = "qr_code"  // it shows QR for the shopper's phone
+	InApp    Kind = "in_app"   // it passes JSAPI to the provider's app, with which the shopper has to be logged in
+)
+
+// Kind is what a method's handoff is.
+func (p Profile) Kind(m Method) Kind { return cmp.Or(p.Kinds[m], Redirect) }
 
 // Method is a way to pay, in the provider's own word: "native" and "jsapi" at
 // WeChat Pay, "page" and "wap" at Alipay. Lower case.
@@ -73,13 +97,18 @@ type Payment struct {
 	Ref string // Handoff.Ref of its creation; empty if that was never answered
 }
 
-// Handoff is what the shopper's device needs to pay. The method says which of URL,
-// QR and JSAPI is set.
+// Handoff is what the shopper's device needs to pay. The method's kind says which of
+// URL, QR and JSAPI is set.
 type Handoff struct {
 	Ref   string            `json:"ref,omitempty"`   // the provider's own name of the payment, if later calls need it
 	URL   string            `json:"url,omitempty"`   // where to send the browser
 	QR    string            `json:"qr,omitempty"`    // the text of a QR code for the shopper's phone
 	JSAPI map[string]string `json:"jsapi,omitempty"` // the parameters of the payment call inside the provider's app
+}
+
+// Is reports whether the handoff is of a kind.
+func (h Handoff) Is(k Kind) bool {
+	return (h.URL != "") == (k == Redirect) && (h.QR != "") == (k == Scan) && (len(h.JSAPI) > 0) == (k == InApp)
 }
 
 // Given reports whether the provider has answered the creation.

@@ -70,7 +70,7 @@ func Run(t *testing.T, setup func(t *testing.T) Subject) {
 // profile: the name appears in URLs, the window limits what may be published.
 func profile(t *testing.T, s *shop) {
 	p := s.Provider.Profile()
-	if p.Name == "" || p.Merchant == "" || p.MinWindow <= 0 || len(p.Methods) == 0 {
+	if p.Name == "" || p.Merchant == "" || p.MinWindow <= 0 || len(p.Methods) == 0 || !p.Takes(s.Currency) {
 		t.Errorf("profile is incomplete: %+v", p)
 	}
 }

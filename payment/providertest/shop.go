@@ -112,8 +112,8 @@ func (s *shop) refundOf(c provider.Charge, captured provider.Capture) provider.R
 func (s *shop) create(c provider.Charge) provider.Handoff {
 	s.t.Helper()
 	h, err := s.Provider.Create(s.t.Context(), c)
-	if err != nil || !h.Given() {
-		s.t.Fatalf("create: %+v, %v", h, err)
+	if err != nil || !h.Is(s.Provider.Profile().Kind(c.Method)) {
+		s.t.Fatalf("create: %+v, %v, want a handoff of the kind %s", h, err, s.Provider.Profile().Kind(c.Method))
 	}
 	s.refs.Store(c.PaymentNo, h.Ref)
 	return h

@@ -51,7 +51,10 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 
 // Profile implements provider.Provider.
 func (c *Client) Profile() provider.Profile {
-	return provider.Profile{Name: "wechat", Merchant: c.cfg.Merchant, Methods: []provider.Method{Native, JSAPI, H5}, MinWindow: company.MinWindow}
+	return provider.Profile{
+		Name: "wechat", Merchant: c.cfg.Merchant, Methods: []provider.Method{Native, JSAPI, H5}, MinWindow: company.MinWindow,
+		Kinds: map[provider.Method]provider.Kind{Native: provider.Scan, JSAPI: provider.InApp}, Currencies: []string{company.CNY},
+	}
 }
 
 // Create implements provider.Provider.
