@@ -22,6 +22,7 @@ import (
 	"stampede/payment"
 	"stampede/payment/provider"
 	"stampede/payment/providers"
+	"stampede/payment/refund"
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/telemetry"
@@ -72,6 +73,7 @@ type settings struct {
 	Identity identity.Settings  `embed:""`
 	Door     door.Settings      `embed:""`
 	Pay      providers.Settings `embed:""`
+	Refunds  refund.Settings    `embed:"" group:"Payments:"`
 	Stop     app.Settings       `embed:"" group:"Stopping:"`
 }
 
@@ -314,6 +316,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		return err
 	}
 	payCfg := payment.DefaultConfig()
+	payCfg.Refunds = s.set.Refunds
 	payCfg.ReturnURL = s.set.Addresses.BaseURL() + "/"
 	payDeps := payment.Deps{
 		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers,

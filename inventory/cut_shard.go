@@ -156,7 +156,7 @@ func (s *Service) dropEnded(ctx context.Context, sh *shardCut, ended map[ids.ID]
 		return fmt.Errorf("inventory: read orders of item %d: %w", sh.item.ID, err)
 	}
 	for _, is := range status {
-		if is == orderevent.StatusClosed {
+		if is == orderevent.StatusClosed || is == orderevent.StatusRefunded {
 			sh.closedMeanwhile++
 		}
 	}

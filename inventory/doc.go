@@ -39,8 +39,8 @@
 // used, so that it is never granted again.
 //
 // If the rule is one purchase per user even after an unpaid order (Rebuy off), a
-// closed number stays as its user's mark, distinct from a hold: it is in no
-// count and blocks the next grant. Load reads these from the closed orders. An
+// closed or refunded number stays as its user's mark, distinct from a hold: it is in no
+// count and blocks the next grant. Load reads these from those orders. An
 // order that the system refused leaves no mark.
 //
 // # Scripts
@@ -136,8 +136,8 @@
 //
 // # Consumes
 //
-// events.order.refused and events.order.closed (release), events.order.paid
-// (commit). Events are hints: their numbers go on the bounded work list of their
+// events.order.refused, events.order.closed and events.order.refunded (release),
+// events.order.paid (commit). Events are hints: their numbers go on the bounded work list of their
 // item, in this process, and the event is acknowledged.
 //
 // # Keepers

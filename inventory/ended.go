@@ -23,14 +23,15 @@ var ErrFenced = fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is
 // one item take seconds, so two within one call are already rare.
 const epochTurns = 3
 
-// Subscriptions are the events that end holds: refused and closed orders return
-// their units, paid ones keep them. An event is a hint: it is acknowledged when
+// Subscriptions are the events that end holds: refused, closed and refunded orders
+// return their units, paid ones keep them. An event is a hint: it is acknowledged when
 // its numbers are on the work lists of their items, so that an item that fails
 // delays no event of another.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{
 		{Name: "inventory-release-refused", Filter: orderevent.SubjectRefused, Layout: orderevent.Layout, Handle: s.onEnded},
 		{Name: "inventory-release-closed", Filter: orderevent.SubjectClosed, Layout: orderevent.Layout, Handle: s.onEnded},
+		{Name: "inventory-release-refunded", Filter: orderevent.SubjectRefunded, Layout: orderevent.Layout, Handle: s.onEnded},
 		{Name: "inventory-commit", Filter: orderevent.SubjectPaid, Layout: orderevent.Layout, Handle: s.onEnded},
 	}
 }
@@ -58,8 +59,7 @@ func (s *Service) onEnded(_ context.Context, m bus.Msg) error {
 	return nil
 }
 
-// release returns the units of orders that ended unpaid, all of them in the
-// same way, and notifies every instance that units are available again.
+// release returns the units of orders that ended, all of them in the same way, and notifies every instance that units are available again.
 func (s *Service) release(ctx context.Context, item Item, orders []hint) error {
 	r, err := s.inEpoch(ctx, item, orders[0].epoch, func(epoch int64) (reply, error) {
 		keys := []string{item.stateKey(), item.usersKey(epoch), item.holdsKey(epoch), item.tombstonesKey(epoch)}
@@ -67,7 +67,7 @@ func (s *Service) release(ctx context.Context, item Item, orders []hint) error {
 			keys = append(keys, item.buyersKey())
 		}
 		args := append([]any{epoch, tombstoneTTL.Milliseconds(), len(orders)}, usersAndNumbers(orders)...)
-		args = append(args, weight, flag(orders[0].status == orderevent.StatusClosed))
+		args = append(args, weight, flag(orders[0].status != orderevent.StatusRefused))
 		return releaseScript.run(ctx, s.deps.Redis, 4, keys, args...)
 	})
 	if err != nil || r == nil {

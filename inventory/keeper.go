@@ -38,7 +38,7 @@ const (
 var errStopping = errors.New("inventory: the keepers have stopped")
 
 // hint is what an event says about one number: the status that its order has
-// entered, which is closed, refused or paid.
+// entered, which is closed, refused, refunded or paid.
 type hint struct {
 	no     ids.ID
 	user   int64
@@ -301,8 +301,11 @@ func (s *Service) applyHints(ctx context.Context, item Item, hints []hint) (left
 	var undone []hint
 	for status, list := range byStatus {
 		end := s.release
-		if status == orderevent.StatusPaid {
+		switch status {
+		case orderevent.StatusPaid:
 			end = s.commit
+		case orderevent.StatusRefunded:
+			end = s.releaseRefunded
 		}
 		for len(list) > 0 {
 			chunk := list[:min(len(list), scriptChunk)]

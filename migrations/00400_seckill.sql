@@ -30,6 +30,13 @@ CREATE TABLE seckill.activities (
     human_check_rate       int         NOT NULL DEFAULT 0,
     -- A user takes part in one exclusive activity at a time.
     exclusive              boolean     NOT NULL DEFAULT false,
+    -- How long after paying a shopper may refund an order that is not completed; 0
+    -- is never. A year is longer than a shop keeps goods for a buyer.
+    refund_within_hours    int         NOT NULL DEFAULT 0,
+    -- What becomes of the units of a refunded order unless an operator says.
+    refund_units           text        NOT NULL DEFAULT 'return',
+    CONSTRAINT refund_time_is_bounded CHECK (refund_within_hours BETWEEN 0 AND 8760),
+    CONSTRAINT refund_units_are_known CHECK (refund_units IN ('return', 'write_off')),
     CONSTRAINT activity_has_a_span CHECK (ends_at > starts_at),
     CONSTRAINT human_check_is_known CHECK (human_check IN ('none', 'pow', 'slide', 'verifier')),
     CONSTRAINT human_check_rate_is_bounded CHECK (human_check_rate BETWEEN 0 AND 1000)

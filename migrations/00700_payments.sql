@@ -47,25 +47,50 @@ CREATE TABLE payments.refunds (
     -- The capture to refund; if a provider took money twice for one payment, it
     -- is refunded twice.
     capture_txn text        NOT NULL,
-    amount      bigint      NOT NULL CHECK (amount > 0),
+    amount      bigint      NOT NULL,
     currency    text        NOT NULL,
-    -- late: the order was no longer pending; duplicate: it was already paid;
-    -- mismatch: the amount differs from the requested one.
-    reason      text        NOT NULL CHECK (reason IN ('duplicate', 'late', 'mismatch')),
-    status      text        NOT NULL CHECK (status IN ('requested', 'succeeded', 'failed')),
+    -- Automatic, of a capture that pays no order: late, the order was no longer
+    -- pending; duplicate, it was already paid; mismatch, the amount differs from
+    -- the requested one. Asked for, of the capture that paid the order: by its
+    -- shopper, an operator, or a dispute.
+    reason      text        NOT NULL CHECK (reason IN ('duplicate', 'late', 'mismatch', 'shopper', 'operator', 'dispute')),
+    -- awaiting_approval → requested | rejected; requested → succeeded | failed;
+    -- failed → succeeded (the provider made it after all) | settled_by_hand |
+    -- replaced (by a new refund of the same money: providers keep the answer to
+    -- a number that they failed).
+    status      text        NOT NULL CHECK (status IN ('awaiting_approval', 'rejected', 'requested', 'succeeded', 'failed', 'settled_by_hand', 'replaced')),
+    -- Why, in the words of who asked; of an automatic one empty.
+    note        text        NOT NULL DEFAULT '',
+    -- Users; 0 is the system.
+    requested_by bigint     NOT NULL DEFAULT 0,
+    decided_by  bigint      NOT NULL DEFAULT 0,
+    settled_by  bigint      NOT NULL DEFAULT 0,
+    -- Of money that was paid back by hand: the number on its receipt.
+    receipt     text        NOT NULL DEFAULT '',
+    -- What becomes of the order's units if this refund completes its refunding.
+    units       text        NOT NULL DEFAULT '' CHECK (units IN ('', 'return', 'write_off')),
     attempts    int         NOT NULL DEFAULT 0,
     next_try    timestamptz NOT NULL DEFAULT clock_timestamp(),
     last_error  text        NOT NULL DEFAULT '',
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (bucket, refund_no),
-    -- A capture is refunded at most once, however often its callback arrives.
-    CONSTRAINT one_refund_per_capture UNIQUE (bucket, payment_no, capture_txn)
+    -- Only an order that cost nothing is refunded by nothing.
+    CONSTRAINT refunds_move_money CHECK (amount > 0 OR amount = 0 AND provider = 'free'),
+    CONSTRAINT asked_refunds_decide_on_units CHECK ((units = '') = (reason IN ('duplicate', 'late', 'mismatch'))),
+    CONSTRAINT settled_with_a_receipt CHECK ((status = 'settled_by_hand') = (receipt <> '' AND settled_by <> 0))
 );
+-- A capture that pays no order is refunded once, however often its callback arrives.
+CREATE UNIQUE INDEX one_automatic_refund_per_capture ON payments.refunds (bucket, payment_no, capture_txn)
+    WHERE reason IN ('duplicate', 'late', 'mismatch') AND status <> 'replaced';
 CREATE INDEX refunds_due ON payments.refunds (next_try) WHERE status = 'requested';
+-- The worklist: what waits for an operator.
+CREATE INDEX refunds_to_handle ON payments.refunds (status, refund_no) WHERE status IN ('awaiting_approval', 'failed');
 CREATE INDEX refunds_of_order ON payments.refunds (order_no);
 
--- Money that really moved: one row per provider transaction, never changed. Its
+-- Money that really moved: one row per provider transaction, never changed.
+-- What an operator paid back by hand has provider 'by-hand' and the refund's own
+-- number: it is in no provider's statement. Its
 -- key makes a callback that arrives twice, even at two instances at the same
 -- time, take effect once.
 CREATE TABLE payments.ledger (

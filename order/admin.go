@@ -31,8 +31,8 @@ type PaymentView struct {
 type RefundView struct {
 	RefundNo  ids.ID           `json:"refund_no"`
 	Amount    orderevent.Money `json:"amount"`
-	Reason    string           `json:"reason" example:"late" doc:"Why the money goes back"`
-	Status    string           `json:"status" enum:"requested,succeeded,failed" doc:"requested: asked of the provider, not done yet; failed: the provider will not do it"`
+	Reason    string           `json:"reason" enum:"late,duplicate,mismatch,shopper,operator,dispute" doc:"Who asked for it, or why an automatic one had to be made"`
+	Status    string           `json:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,replaced" doc:"awaiting_approval: a second operator has to decide; requested: asked of the provider, not done yet; failed: the provider will not do it; settled_by_hand: paid back in another way; replaced: retried as another refund"`
 	CreatedAt string           `json:"created_at" format:"date-time"`
 	UpdatedAt string           `json:"updated_at" format:"date-time"`
 }
@@ -58,7 +58,7 @@ type statusChange struct {
 	Version int32  `json:"version" doc:"The order's after this change"`
 	Status  string `json:"status"`
 	Reason  string `json:"reason,omitempty" doc:"Why it was refused or closed"`
-	Actor   string `json:"actor" doc:"system, shopper, or the payment that brought the money" example:"payment 0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
+	Actor   string `json:"actor" doc:"system, shopper, an operator, the payment that brought the money, or the provider that paid it back" example:"payment 0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
 	At      string `json:"at" format:"date-time"`
 }
 

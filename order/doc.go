@@ -13,6 +13,7 @@
 //	              → order cache, holds marked persisted, acks
 //	payment       → Payable, MarkPaid inside payment's own transactions
 //	deadline      → expiry: claim → payments closed → CloseClaimed
+//	refund        → LockForRefund, MoveRefunding inside payment's transactions
 //	cancel        → Claim → payments closed → CloseClaimed (payment's route)
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
 //	no order yet  → Missing: payment and cancel answer like a poll
@@ -36,6 +37,8 @@
 //     the shopper sees it; its event releases the units.
 //   - Units leave the stock for rows that were really inserted, and return with
 //     the rows that were really closed, in the same transaction.
+//   - The units of a refunded order return, or are written off, in the transaction
+//     that makes it refunded; a refund of a part changes no order.
 //   - A user has at most one live order per item, and per activity if the
 //     item's rule says so: partial unique indexes, proved again by I3.
 //   - Each change of an order is one conditional UPDATE that raises its version.
@@ -46,9 +49,10 @@
 //
 // # Publishes
 //
-// [orderevent.SubjectCreated], SubjectRefused, SubjectPaid and SubjectClosed
-// through the outbox, one event for all orders of a transaction, split below
-// 512 KiB; SubjectDue as a delayed wake-up of the sweeper.
+// [orderevent.SubjectCreated], SubjectRefused, SubjectPaid, SubjectClosed,
+// SubjectRefunding, SubjectRefundFailed and SubjectRefunded through the outbox, one
+// event for all orders of a transaction, split below 512 KiB; SubjectDue as a
+// delayed wake-up of the sweeper.
 //
 // # Consumes
 //

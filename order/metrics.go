@@ -87,6 +87,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.cachePuts.WithLabelValues(outcome)
 	}
 	m.changes.WithLabelValues(orderevent.StatusPaid, "")
+	for _, status := range []string{orderevent.StatusRefunding, orderevent.StatusRefunded, orderevent.StatusRefundFailed} {
+		m.changes.WithLabelValues(status, "")
+	}
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonTimeout)
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonCanceled)
 	return m

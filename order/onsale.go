@@ -65,12 +65,15 @@ func createdIn(from, to *time.Time) numberSpan {
 	return n
 }
 
-// Sales says when something was on sale.
+// Sales is the plan: when something was on sale, and by which rules.
 type Sales interface {
 	// WhenOnSale returns the first opening and the last closing of the sessions
 	// that match the item, the session and the activity, where nil matches any;
 	// known is false if there is none.
 	WhenOnSale(ctx context.Context, item, session, activity *int64) (opens, closes time.Time, known bool, err error)
+	// RefundRule returns for how long after paying a shopper of the activity may
+	// refund an order, 0 for never, and whether the units are then written off.
+	RefundRule(ctx context.Context, activity int64) (within time.Duration, writeOff bool, err error)
 }
 
 // onSale returns the span of numbers in which the orders of an item, a session

@@ -34,6 +34,18 @@ WITH paid AS (
 )
 SELECT * FROM paid;
 
+-- name: MoveRefunding :one
+-- Moves an order on the way of its refund, from one of the given states.
+WITH moved AS (
+    UPDATE orders.orders o SET status = @status, version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = ANY(@from_statuses::text[])
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
+    SELECT moved.bucket, moved.order_no, moved.version, moved.status, @actor::text, moved.updated_at FROM moved
+)
+SELECT * FROM moved;
+
 -- name: ClaimOrder :one
 -- Claims one order of a user for closing, unless another claim is in force.
 UPDATE orders.orders SET closing_until = clock_timestamp() + make_interval(secs => @closing_seconds::float8)
@@ -112,10 +124,10 @@ WHERE item_id = @item_id AND status IN ('closed', 'refused', 'refunded')
   AND updated_at > statement_timestamp() - make_interval(secs => @within_seconds::float8);
 
 -- name: ClosedOrdersOfItem :many
--- The users without a live order of the item whose order of it was closed unpaid, with the last one of each, for
--- items that a user may buy only once.
+-- The users without a live order of the item whose order of it was closed unpaid or refunded, with the last one of
+-- each, for items that a user may buy only once.
 SELECT DISTINCT ON (c.user_id) c.user_id, c.order_no FROM orders.orders c
-WHERE c.item_id = @item_id AND c.status = 'closed' AND NOT EXISTS (
+WHERE c.item_id = @item_id AND c.status IN ('closed', 'refunded') AND NOT EXISTS (
     SELECT FROM orders.orders o WHERE o.item_id = c.item_id AND o.user_id = c.user_id AND o.bucket = c.bucket
       AND o.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed'))
 ORDER BY c.user_id, c.order_no DESC;
@@ -171,14 +183,14 @@ WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_fa
 GROUP BY item_id;
 
 -- name: UsersWhoBoughtAgain :many
--- I3: users with a further order, placed after the closing of one that still counts as bought. The rule cannot change
+-- I3: users with a further order, placed after the closing or refund of one that still counts as bought. The rule cannot change
 -- once the item is on sale. An order that the system refused never counts.
 SELECT o.item_id, o.user_id, min(o.order_no::text)::text AS order_no
 FROM orders.orders c
 JOIN inventory.stock s ON s.item_id = c.item_id AND s.shard = c.shard AND NOT s.rebuy
 JOIN orders.orders o ON o.bucket = c.bucket AND o.user_id = c.user_id AND o.activity_id = c.activity_id
      AND (o.item_id = c.item_id OR c.one_per_activity AND o.one_per_activity)
-WHERE c.status = 'closed' AND o.status <> 'refused' AND o.created_at > c.updated_at
+WHERE c.status IN ('closed', 'refunded') AND o.status <> 'refused' AND o.created_at > c.updated_at
 GROUP BY o.item_id, o.user_id ORDER BY o.item_id, o.user_id LIMIT @most;
 
 -- name: ItemsWithStock :many

@@ -77,6 +77,8 @@ func (s *sales) WhenOnSale(_ context.Context, item, session, activity *int64) (o
 	return s.opens, s.closes, true, nil
 }
 
+func (s *sales) RefundRule(context.Context, int64) (time.Duration, bool, error) { return 0, false, nil }
+
 func setupEdge(t *testing.T, change ...func(*Config, *Deps)) *edge {
 	t.Helper()
 	s := setup(t, change...)

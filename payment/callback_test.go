@@ -13,6 +13,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
+	"stampede/payment/refund"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 )
@@ -233,12 +234,12 @@ func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 	if s.status(no) != orderevent.StatusPaid || s.status(no2) != orderevent.StatusPending {
 		t.Errorf("orders are %s and %s", s.status(no), s.status(no2))
 	}
-	refund := provider.RefundStatus{State: provider.Succeeded, Merchant: merchantNo, RefundNo: ids.NewFor(1), PaymentNo: second, Transaction: "x", Amount: 1, Currency: "CNY", At: time.Now()}
-	if err := s.settleRefund(t.Context(), "sandbox", refund); !errors.Is(err, errUnknown) {
+	back := provider.RefundStatus{State: provider.Succeeded, Merchant: merchantNo, RefundNo: ids.NewFor(1), PaymentNo: second, Transaction: "x", Amount: 1, Currency: "CNY", At: time.Now()}
+	if err := s.settleRefund(t.Context(), "sandbox", back); !errors.Is(err, refund.ErrUnknown) {
 		t.Errorf("an unknown refund: %v", err)
 	}
-	refund.Merchant = "shop-2"
-	if err := s.settleRefund(t.Context(), "sandbox", refund); !errors.Is(err, errForeign) {
+	back.Merchant = "shop-2"
+	if err := s.settleRefund(t.Context(), "sandbox", back); !errors.Is(err, errForeign) {
 		t.Errorf("another merchant's refund: %v", err)
 	}
 	s.booksAreRight()

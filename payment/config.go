@@ -1,6 +1,10 @@
 package payment
 
-import "time"
+import (
+	"time"
+
+	"stampede/payment/refund"
+)
 
 const (
 	// callTimeout bounds one call to a provider with its retries: a shopper waits no
@@ -20,6 +24,7 @@ const (
 
 // Config is the shop's settings from main, plus values that only tests change.
 type Config struct {
+	Refunds refund.Settings
 	// ReturnURL is where a provider's page sends the shopper's browser after
 	// paying, with the order's number in the query (?order=…); if empty, the
 	// shopper stays on that page.

@@ -9,7 +9,9 @@
 // The sandbox bank in payment/sandbox owns schema sandbox and shares nothing
 // with this package but HTTP. Providers implement payment/provider and prove it
 // with payment/providertest: payment/wechatpay, payment/alipay and the sandbox's
-// client. payment/providers opens those that the settings name.
+// client. payment/providers opens those that the settings name. Refunds that a
+// shopper, an operator or a dispute asks for are decided in payment/refund, which also
+// follows every refund to its end.
 //
 // # Invariants
 //
@@ -39,8 +41,9 @@
 // store: it is refused, counted in memory, and many of them within a minute are an
 // alarm (forged.go).
 //
-// Lock order: the ledger's key, then the order's row (package order), then rows
-// of this schema. No transaction waits for a provider.
+// Lock order: the ledger's key, then the stock row of an order that becomes refunded,
+// then the order's row (both package order), then rows of this schema. No transaction
+// waits for a provider.
 //
 // # Publishes
 //
@@ -50,8 +53,8 @@
 //
 // # Consumes
 //
-// Nothing from the bus. It calls order (Payable, MarkPaid, Claim, CloseClaimed)
-// because they share its transaction or its protocol, and reads order's table in
+// Nothing from the bus. It calls order (Payable, MarkPaid, Claim, CloseClaimed,
+// LockForRefund, MoveRefunding) because they share its transaction or its protocol, and reads order's table in
 // Checks because books are compared in one snapshot.
 //
 // # Lifecycle

@@ -1,5 +1,5 @@
 -- Every change of a payment or a refund is one conditional UPDATE. A second attempt changes no row, and the caller reacts
--- by rule. Lock order: the order row first (package order), then rows of this schema. The ledger key comes before both and
+-- by rule. Lock order: stock and order rows first (package order), then rows of this schema. The ledger key comes before both and
 -- is never held while waiting for another ledger key.
 
 -- name: OpenPayment :one
@@ -59,7 +59,7 @@ SELECT * FROM payments.ledger WHERE provider = @provider AND kind = @kind AND pr
 -- name: RequestRefund :execrows
 INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status)
 VALUES (@bucket, @refund_no, @payment_no, @order_no, @user_id, @provider, @capture_txn, @amount, @currency, @reason, 'requested')
-ON CONFLICT ON CONSTRAINT one_refund_per_capture DO NOTHING;
+ON CONFLICT (bucket, payment_no, capture_txn) WHERE reason IN ('duplicate', 'late', 'mismatch') AND status <> 'replaced' DO NOTHING;
 
 -- name: Refund :one
 SELECT * FROM payments.refunds WHERE refund_no = @refund_no AND bucket = @bucket;
@@ -86,9 +86,10 @@ UPDATE payments.refunds SET last_error = @last_error, updated_at = clock_timesta
 WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'requested';
 
 -- name: SucceedRefund :execrows
--- A refund that the provider had reported as failed and then made becomes succeeded too.
+-- A refund that the provider had reported as failed and then made becomes succeeded too, unless the money went back
+-- in another way since.
 UPDATE payments.refunds SET status = 'succeeded', last_error = '', updated_at = clock_timestamp()
-WHERE refund_no = @refund_no AND bucket = @bucket AND status <> 'succeeded';
+WHERE refund_no = @refund_no AND bucket = @bucket AND status IN ('requested', 'failed');
 
 -- name: FailRefund :execrows
 UPDATE payments.refunds SET status = 'failed', last_error = @last_error, updated_at = clock_timestamp()
@@ -101,16 +102,23 @@ SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket 
 SELECT * FROM payments.refunds WHERE order_no = @order_no AND bucket = @bucket ORDER BY refund_no;
 
 -- name: OrdersThatDiffer :many
--- A capture that has to be refunded counts as gone from the moment its refund is requested.
+-- Money that has to be refunded counts as gone from the moment its refund is requested; an order that is refunded in
+-- part costs that much less.
 WITH moved AS (
     SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
     FROM payments.ledger GROUP BY order_no, currency
 ), promised AS (
     SELECT order_no, currency, sum(amount) AS back
-    FROM payments.refunds WHERE status <> 'succeeded' GROUP BY order_no, currency
+    FROM payments.refunds WHERE status IN ('requested', 'failed') GROUP BY order_no, currency
+), granted AS (
+    SELECT order_no, currency, sum(amount) AS amount
+    FROM payments.refunds
+    WHERE reason IN ('shopper', 'operator', 'dispute') AND status IN ('requested', 'failed', 'succeeded', 'settled_by_hand')
+    GROUP BY order_no, currency
 ), owed AS (
-    SELECT order_no, currency, orders.amount(unit_price, quantity, freight, discount) AS amount
-    FROM orders.orders WHERE status IN ('paid', 'completed', 'refunding', 'refund_failed')
+    SELECT o.order_no, o.currency, orders.amount(o.unit_price, o.quantity, o.freight, o.discount) - coalesce(g.amount, 0) AS amount
+    FROM orders.orders o LEFT JOIN granted g USING (order_no, currency)
+    WHERE o.status IN ('paid', 'completed', 'refunding', 'refund_failed')
 )
 SELECT order_no::uuid AS order_no, coalesce(owed.amount, 0)::bigint AS owed, coalesce(net, 0)::bigint AS net, coalesce(back, 0)::bigint AS back,
     currency::text AS currency
@@ -128,7 +136,7 @@ ORDER BY 1 LIMIT @at_most;
 -- name: RefundsThatDiffer :many
 SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
     coalesce(l.currency, r.currency)::text AS currency, count(l.provider_txn) AS ledger_rows
-FROM (SELECT * FROM payments.refunds WHERE status = 'succeeded') r
+FROM (SELECT * FROM payments.refunds WHERE status IN ('succeeded', 'settled_by_hand')) r
 FULL JOIN (SELECT * FROM payments.ledger WHERE kind = 'refund') l ON l.refund_no = r.refund_no
 GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.currency, r.currency, l.payment_no, r.payment_no
 HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
@@ -148,3 +156,45 @@ WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < clock_timestamp() - @in_fli
   AND coalesce(o.status, 'unknown') NOT IN ('paid', 'completed', 'refunding', 'refund_failed', 'refunded')
   AND NOT EXISTS (SELECT FROM payments.refunds r WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn)
 ORDER BY l.order_no LIMIT @at_most;
+
+-- name: PayingCapture :one
+-- The capture that paid an order: the one of all its captures that is not refunded automatically. paid_at is when we
+-- recorded it.
+SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
+FROM payments.ledger l JOIN payments.payments p USING (payment_no)
+WHERE l.order_no = @order_no AND l.kind = 'capture' AND NOT EXISTS (
+    SELECT FROM payments.refunds r
+    WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn AND r.reason IN ('duplicate', 'late', 'mismatch'))
+ORDER BY l.at LIMIT 1;
+
+-- name: AskedRefunds :many
+-- An order's refunds that were asked for, oldest first.
+SELECT * FROM payments.refunds
+WHERE order_no = @order_no AND bucket = @bucket AND reason IN ('shopper', 'operator', 'dispute') ORDER BY refund_no;
+
+-- name: AskRefund :one
+INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, units)
+VALUES (@bucket, @refund_no, @payment_no, @order_no, @user_id, @provider, @capture_txn, @amount, @currency, @reason, @status, @note, @requested_by, @decided_by, @units)
+RETURNING *;
+
+-- name: DecideRefund :one
+UPDATE payments.refunds SET status = @status, decided_by = @decided_by, next_try = clock_timestamp(), updated_at = clock_timestamp()
+WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'awaiting_approval'
+RETURNING *;
+
+-- name: ReplaceRefund :one
+UPDATE payments.refunds SET status = 'replaced', updated_at = clock_timestamp()
+WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'failed'
+RETURNING *;
+
+-- name: SettleRefundByHand :one
+UPDATE payments.refunds SET status = 'settled_by_hand', receipt = @receipt, settled_by = @settled_by, updated_at = clock_timestamp()
+WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'failed'
+RETURNING *;
+
+-- name: ListRefunds :many
+-- Refunds for an operator, newest first.
+SELECT * FROM payments.refunds
+WHERE refund_no < @before
+  AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
+ORDER BY refund_no DESC LIMIT @at_most;

@@ -1,19 +1,16 @@
 package payment
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/payment/internal/paymentdb"
-	"stampede/payment/paymentevent"
+	"stampede/order"
 	"stampede/payment/provider"
+	"stampede/payment/refund"
 	"stampede/platform/base/ids"
-	"stampede/platform/store/outbox"
-	"stampede/platform/store/pg"
 )
 
 // settleRefund applies what a provider reports of a refund, once.
@@ -31,11 +28,11 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 	case provider.Processing: // nothing has happened yet
 	}
 	switch {
-	case errors.Is(err, errUnknown):
+	case errors.Is(err, refund.ErrUnknown):
 		s.raise(ctx, alarmUnknown, name+" refund "+r.RefundNo.String(), "")
-	case errors.Is(err, errReused):
+	case errors.Is(err, refund.ErrReused):
 		s.raise(ctx, alarmTransactionReused, name+" transaction "+r.Transaction, "")
-	case errors.Is(err, errMismatch):
+	case errors.Is(err, refund.ErrMismatch):
 		s.raise(ctx, alarmMismatch, "refund "+r.RefundNo.String(), "")
 	}
 	if err != nil {
@@ -44,84 +41,30 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 	return nil
 }
 
-// refundSucceeded records that money was refunded: ledger, refund and event in
-// one transaction, once however often it is reported.
+// refundSucceeded records that money was refunded, once however often it is
+// reported.
 func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.RefundStatus) error {
-	done := false
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		done = false // InTx may run this again
-		q := s.q.WithTx(tx)
-		row, err := s.refundRow(ctx, q, r.RefundNo, name)
-		if err != nil {
-			return err
-		}
-		if r.Amount != row.Amount || r.Currency != row.Currency || r.PaymentNo != row.PaymentNo {
-			return errMismatch
-		}
-		// A provider without numbers for refunds makes each of ours once, so ours names the movement.
-		txn := cmp.Or(r.Transaction, r.RefundNo.String())
-		n, err := q.RecordMoney(ctx, paymentdb.RecordMoneyParams{
-			Provider: name, Kind: kindRefund, ProviderTxn: txn, PaymentNo: row.PaymentNo, OrderNo: row.OrderNo,
-			RefundNo: someID(row.RefundNo), Amount: r.Amount, Currency: r.Currency,
-		})
-		if err != nil {
-			return err
-		}
-		if n == 0 { // recorded before
-			_, err := s.moved(ctx, q, name, kindRefund, txn, r.PaymentNo)
-			return err
-		}
-		n, err = q.SucceedRefund(ctx, paymentdb.SucceedRefundParams{RefundNo: row.RefundNo, Bucket: row.Bucket})
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			// The same refund under a second transaction: the provider paid twice. It
-			// must not be recorded as one refund; an operator has to resolve it.
-			return errReused
-		}
-		done = true
-		_, err = outbox.Append(ctx, tx, paymentevent.SubjectRefunded, paymentevent.Refunded{
-			RefundNo: row.RefundNo, OrderNo: row.OrderNo, UserID: row.UserID, Amount: row.Amount, Currency: row.Currency, Reason: row.Reason,
-		})
-		return err
-	})
-	if err == nil && done {
+	done, err := s.refunds.Succeeded(ctx, name, r)
+	if done {
 		s.metrics.refunds.WithLabelValues(name, "succeeded").Inc()
-		s.deps.Outbox.Wake()
 	}
 	return err
 }
 
-// refundFailed ends a refund that the provider will never make. The money stays
-// with us and the checks report it (I5) until an operator has refunded it
-// another way.
+// refundFailed ends a refund that the provider will never make.
 func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
-	var n int64
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		q := s.q.WithTx(tx)
-		if _, err := s.refundRow(ctx, q, no, name); err != nil {
-			return err
-		}
-		var err error
-		n, err = q.FailRefund(ctx, paymentdb.FailRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
-		if err != nil || n == 0 {
-			return err
-		}
-		// No worker retries a failed refund; only the operator who gets this alarm
-		// will act on it, so the two are committed together.
+	changed, err := s.refunds.Failed(ctx, no, name, why, func(tx pgx.Tx) error {
 		return alarmRefundFailed.Raise(ctx, tx, "refund "+no.String(), why)
 	})
-	if err == nil && n > 0 {
+	if changed {
 		s.metrics.refunds.WithLabelValues(name, "failed").Inc()
 	}
 	return err
 }
 
-func (s *Service) refundRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, name string) (paymentdb.PaymentsRefund, error) {
-	row, err := q.Refund(ctx, paymentdb.RefundParams{RefundNo: no, Bucket: no.Bucket()})
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Provider != name {
-		return row, errUnknown
-	}
-	return row, err
+// RequestRefund asks to refund a paid order. It fails with order-not-refundable or
+// refund-exceeds.
+func (s *Service) RequestRefund(ctx context.Context, r order.RefundRequest) (order.RefundView, error) {
+	made, err := s.refunds.Request(ctx, "", r)
+	return made.RefundView, err
 }

@@ -14,6 +14,7 @@ import (
 	"stampede/order"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
+	"stampede/payment/refund"
 	"stampede/platform/base/app"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
@@ -48,6 +49,7 @@ type Service struct {
 	q       *paymentdb.Queries
 	named   map[string]provider.Provider
 	metrics *metrics
+	refunds *refund.Service
 
 	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
 	refundNow chan struct{}
@@ -66,6 +68,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
 		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]tally{}},
 	}
+	s.refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Wake: s.wakeRefunds})
 	for _, p := range deps.Providers {
 		profile := p.Profile()
 		name := profile.Name
@@ -118,6 +121,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusServiceUnavailable: "payment-unavailable, unknown",
 		},
 	}, s.cancel)
+	s.refunds.Routes(rt)
 	s.methodRoutes(rt)
 	s.callbackRoutes(rt)
 }

@@ -51,6 +51,7 @@ type bundle struct {
 	db     *pgxpool.Pool
 	orders *order.Service
 	line   *line
+	plan   *plan
 	bus    *bus.Bus
 	tokens *auth.Tokens
 	url    string
@@ -112,7 +113,7 @@ func setup(t *testing.T, o options) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &bundle{t: t, db: db, orders: orders, line: new(line), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
+	s := &bundle{t: t, db: db, orders: orders, line: new(line), plan: new(plan), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
 	rt := httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.door = &recorder{Handler: rt}
 	srv := httptest.NewServer(s.door)
@@ -120,7 +121,7 @@ func setup(t *testing.T, o options) *bundle {
 	s.url = srv.URL
 	s.bank, s.client = s.openBank(o)
 	s.Service = s.instance(o, s.client)
-	orders.Bind(order.Peers{Queue: s.line, Payments: s.Service})
+	orders.Bind(order.Peers{Queue: s.line, Payments: s.Service, Sales: s.plan})
 	orders.Routes(rt)
 	s.Routes(rt)
 

@@ -7,6 +7,7 @@ import (
 	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
+	"stampede/payment/refund"
 	"stampede/platform/base/ids"
 )
 
@@ -23,10 +24,7 @@ func (s *Service) PaymentsOf(ctx context.Context, no ids.ID) ([]order.PaymentVie
 	}
 	of := make(map[ids.ID][]order.RefundView, len(refunds))
 	for _, r := range refunds {
-		of[r.PaymentNo] = append(of[r.PaymentNo], order.RefundView{
-			RefundNo: r.RefundNo, Amount: orderevent.Money{Amount: r.Amount, Currency: r.Currency}, Reason: r.Reason, Status: r.Status,
-			CreatedAt: orderevent.Time(r.CreatedAt), UpdatedAt: orderevent.Time(r.UpdatedAt),
-		})
+		of[r.PaymentNo] = append(of[r.PaymentNo], refund.Brief(r))
 	}
 	views := make([]order.PaymentView, len(payments))
 	for i, p := range payments {

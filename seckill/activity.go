@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,6 +42,8 @@ type activityDraft struct {
 	HumanCheck           string         `json:"human_check,omitempty" enum:"none,pow,slide,verifier" default:"none" doc:"How a shopper proves to be a person before a rush path; pow is earned at the reservation where the session has one"`
 	HumanCheckRate       int32          `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
 	Exclusive            bool           `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    int32          `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          string         `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
 	Sessions             []SessionDraft `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
 }
 
@@ -58,6 +61,8 @@ type activityPatch struct {
 	HumanCheck           *string    `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
 	HumanCheckRate       *int32     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
 	Exclusive            *bool      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    *int32     `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          *string    `json:"refund_units,omitempty" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
 }
 
 // defaultPayWindowSeconds is long enough to find a phone and short enough that
@@ -83,6 +88,7 @@ func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 			"The share is above 0 and at most 1 of the session's length.")
 	}
 	f.activityDoor(a)
+	f.refunds(a)
 }
 
 // moment refuses years that can only come from a wrong unit or a missing value.
@@ -106,6 +112,7 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
 		PaymentWindowSeconds: optional(in.PaymentWindowSeconds, defaultPayWindowSeconds), PaymentWindowShare: in.PaymentWindowShare,
 		RebuyAfterClose: optional(in.RebuyAfterClose, false), HumanCheck: in.HumanCheck, HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
+		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, refundReturns),
 	}
 	if row.HumanCheck == "" {
 		row.HumanCheck = string(humancheck.None)
@@ -142,6 +149,7 @@ func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActiv
 		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
 		PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
 		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
+		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits,
 	})
 	if err != nil {
 		return fmt.Errorf("seckill: insert activity: %w", err)
@@ -157,6 +165,7 @@ func (c *change) updateActivity(ctx context.Context, row *seckilldb.SeckillActiv
 		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds,
 		PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
 		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
+		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits,
 	})
 	if err != nil {
 		return fmt.Errorf("seckill: update activity: %w", err)
@@ -228,6 +237,8 @@ func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityV
 	row.HumanCheck = optional(in.HumanCheck, row.HumanCheck)
 	row.HumanCheckRate = optional(in.HumanCheckRate, row.HumanCheckRate)
 	row.Exclusive = optional(in.Exclusive, row.Exclusive)
+	row.RefundWithinHours = optional(in.RefundWithinHours, row.RefundWithinHours)
+	row.RefundUnits = optional(in.RefundUnits, row.RefundUnits)
 	if in.PaymentWindowSeconds != nil {
 		row.PaymentWindowSeconds, row.PaymentWindowShare = *in.PaymentWindowSeconds, nil
 	}

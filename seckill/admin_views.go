@@ -24,6 +24,8 @@ type activityView struct {
 	HumanCheck           string        `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
 	HumanCheckRate       int32         `json:"human_check_rate" doc:"Paths a minute above which a second check is required; 0 never"`
 	Exclusive            bool          `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    int32         `json:"refund_within_hours" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          string        `json:"refund_units" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
 	EditableUntil        *wire.Time    `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on stock can be added and the activity paused or terminated, but not edited. It lies in the past if the activity was published later than that"`
 	Version              int32         `json:"version" doc:"Send it back with an edit"`
 	CreatedAt            wire.Time     `json:"created_at"`
@@ -86,7 +88,7 @@ func viewActivity(a *seckilldb.SeckillActivity) activityView {
 		ID: wire.ID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: wire.Time(a.StartsAt), EndsAt: wire.Time(a.EndsAt),
 		LimitPerUser: a.LimitPerUser, OneItemPerUser: a.OneItemPerUser, PaymentWindowSeconds: a.PaymentWindowSeconds,
 		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, HumanCheck: a.HumanCheck,
-		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, Version: a.Version,
+		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, Version: a.Version,
 		CreatedAt: wire.Time(a.CreatedAt), UpdatedAt: wire.Time(a.UpdatedAt),
 	}
 }

@@ -11,7 +11,7 @@
 -- ARGV[4 .. 3+n]   users
 -- ARGV[4+n .. 3+2n] numbers
 -- ARGV[4+2n] a member of gone that is long enough to keep it from being packed, see weightField in keys.go
--- ARGV[5+2n] 1 if the orders were closed, 0 if they were refused
+-- ARGV[5+2n] 1 if the orders were closed or refunded, 0 if they were refused
 --
 -- Returns {code, epoch, rel, holds released}.
 --   code: 0 done, 1 no state, 2 fenced (to be repeated), 3 another epoch (to be repeated with the one returned).

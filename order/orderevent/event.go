@@ -17,7 +17,12 @@ const (
 	SubjectRefused = "events.order.refused" // → refused; the hold is to be released
 	SubjectPaid    = "events.order.paid"    // → paid; the hold is to be committed
 	SubjectClosed  = "events.order.closed"  // → closed; the units are to be released
-	SubjectAll     = "events.order.*"
+
+	SubjectRefunding    = "events.order.refunding"     // → refunding: all of its money is asked back
+	SubjectRefundFailed = "events.order.refund_failed" // → refund_failed: an operator has to act
+	SubjectRefunded     = "events.order.refunded"      // → refunded; the hold is to be released
+
+	SubjectAll = "events.order.*"
 )
 
 // SubjectDue wakes the expiry sweeper when the first order of a batch falls

@@ -18,7 +18,8 @@ type Captured struct {
 	Currency  string `json:"currency"`
 }
 
-// Refunded reports that a refund returned money to the shopper.
+// Refunded reports that a refund returned money to the shopper: Whole if with it
+// everything is back that the order was paid with.
 type Refunded struct {
 	RefundNo ids.ID `json:"refund_no"`
 	OrderNo  ids.ID `json:"order_no"`
@@ -26,4 +27,5 @@ type Refunded struct {
 	Amount   int64  `json:"amount"`
 	Currency string `json:"currency"`
 	Reason   string `json:"reason"`
+	Whole    bool   `json:"whole,omitempty"`
 }

@@ -575,3 +575,24 @@ func (q *Queries) StockOnSale(ctx context.Context, atMost int32) ([]InventorySto
 	}
 	return items, nil
 }
+
+const writeOffStock = `-- name: WriteOffStock :execrows
+UPDATE inventory.stock SET written_off = written_off + $1, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = $2 AND shard = $3
+`
+
+type WriteOffStockParams struct {
+	Units  int32
+	ItemID int64
+	Shard  int16
+}
+
+// Units that come back from an order and are not sold again. Fewer units are on offer, which rev tells Redis; see
+// refunded.go.
+func (q *Queries) WriteOffStock(ctx context.Context, arg WriteOffStockParams) (int64, error) {
+	result, err := q.db.Exec(ctx, writeOffStock, arg.Units, arg.ItemID, arg.Shard)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

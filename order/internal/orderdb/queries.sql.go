@@ -222,7 +222,7 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 
 const closedOrdersOfItem = `-- name: ClosedOrdersOfItem :many
 SELECT DISTINCT ON (c.user_id) c.user_id, c.order_no FROM orders.orders c
-WHERE c.item_id = $1 AND c.status = 'closed' AND NOT EXISTS (
+WHERE c.item_id = $1 AND c.status IN ('closed', 'refunded') AND NOT EXISTS (
     SELECT FROM orders.orders o WHERE o.item_id = c.item_id AND o.user_id = c.user_id AND o.bucket = c.bucket
       AND o.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed'))
 ORDER BY c.user_id, c.order_no DESC
@@ -233,8 +233,8 @@ type ClosedOrdersOfItemRow struct {
 	OrderNo ids.ID
 }
 
-// The users without a live order of the item whose order of it was closed unpaid, with the last one of each, for
-// items that a user may buy only once.
+// The users without a live order of the item whose order of it was closed unpaid or refunded, with the last one of
+// each, for items that a user may buy only once.
 func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]ClosedOrdersOfItemRow, error) {
 	rows, err := q.db.Query(ctx, closedOrdersOfItem, itemID)
 	if err != nil {
@@ -777,6 +777,90 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 	return i, err
 }
 
+const moveRefunding = `-- name: MoveRefunding :one
+WITH moved AS (
+    UPDATE orders.orders o SET status = $1, version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = ANY($4::text[])
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
+    SELECT moved.bucket, moved.order_no, moved.version, moved.status, $5::text, moved.updated_at FROM moved
+)
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM moved
+`
+
+type MoveRefundingParams struct {
+	Status       string
+	OrderNo      ids.ID
+	Bucket       int16
+	FromStatuses []string
+	Actor        string
+}
+
+type MoveRefundingRow struct {
+	Bucket         int16
+	OrderNo        ids.ID
+	UserID         int64
+	ItemID         int64
+	ActivityID     int64
+	SessionID      int64
+	Shard          int16
+	Epoch          int64
+	Quantity       int32
+	UnitPrice      int64
+	Freight        int64
+	Discount       int64
+	Currency       string
+	Title          string
+	OnePerActivity bool
+	Status         string
+	Reason         string
+	Version        int32
+	PayDeadline    time.Time
+	ClosingUntil   *time.Time
+	PaidAt         *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// Moves an order on the way of its refund, from one of the given states.
+func (q *Queries) MoveRefunding(ctx context.Context, arg MoveRefundingParams) (MoveRefundingRow, error) {
+	row := q.db.QueryRow(ctx, moveRefunding,
+		arg.Status,
+		arg.OrderNo,
+		arg.Bucket,
+		arg.FromStatuses,
+		arg.Actor,
+	)
+	var i MoveRefundingRow
+	err := row.Scan(
+		&i.Bucket,
+		&i.OrderNo,
+		&i.UserID,
+		&i.ItemID,
+		&i.ActivityID,
+		&i.SessionID,
+		&i.Shard,
+		&i.Epoch,
+		&i.Quantity,
+		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
+		&i.Currency,
+		&i.Title,
+		&i.OnePerActivity,
+		&i.Status,
+		&i.Reason,
+		&i.Version,
+		&i.PayDeadline,
+		&i.ClosingUntil,
+		&i.PaidAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const openUnpaid = `-- name: OpenUnpaid :many
 SELECT user_id, count(*) AS orders FROM orders.orders WHERE status = 'pending_payment'
 GROUP BY user_id HAVING count(*) >= $1::bigint ORDER BY 2 DESC, 1 LIMIT $2
@@ -1051,7 +1135,7 @@ FROM orders.orders c
 JOIN inventory.stock s ON s.item_id = c.item_id AND s.shard = c.shard AND NOT s.rebuy
 JOIN orders.orders o ON o.bucket = c.bucket AND o.user_id = c.user_id AND o.activity_id = c.activity_id
      AND (o.item_id = c.item_id OR c.one_per_activity AND o.one_per_activity)
-WHERE c.status = 'closed' AND o.status <> 'refused' AND o.created_at > c.updated_at
+WHERE c.status IN ('closed', 'refunded') AND o.status <> 'refused' AND o.created_at > c.updated_at
 GROUP BY o.item_id, o.user_id ORDER BY o.item_id, o.user_id LIMIT $1
 `
 
@@ -1061,7 +1145,7 @@ type UsersWhoBoughtAgainRow struct {
 	OrderNo string
 }
 
-// I3: users with a further order, placed after the closing of one that still counts as bought. The rule cannot change
+// I3: users with a further order, placed after the closing or refund of one that still counts as bought. The rule cannot change
 // once the item is on sale. An order that the system refused never counts.
 func (q *Queries) UsersWhoBoughtAgain(ctx context.Context, most int32) ([]UsersWhoBoughtAgainRow, error) {
 	rows, err := q.db.Query(ctx, usersWhoBoughtAgain, most)

@@ -45,20 +45,26 @@ type PaymentsPayment struct {
 }
 
 type PaymentsRefund struct {
-	Bucket     int16
-	RefundNo   ids.ID
-	PaymentNo  ids.ID
-	OrderNo    ids.ID
-	UserID     int64
-	Provider   string
-	CaptureTxn string
-	Amount     int64
-	Currency   string
-	Reason     string
-	Status     string
-	Attempts   int32
-	NextTry    time.Time
-	LastError  string
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
+	Bucket      int16
+	RefundNo    ids.ID
+	PaymentNo   ids.ID
+	OrderNo     ids.ID
+	UserID      int64
+	Provider    string
+	CaptureTxn  string
+	Amount      int64
+	Currency    string
+	Reason      string
+	Status      string
+	Note        string
+	RequestedBy int64
+	DecidedBy   int64
+	SettledBy   int64
+	Receipt     string
+	Units       string
+	Attempts    int32
+	NextTry     time.Time
+	LastError   string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 }

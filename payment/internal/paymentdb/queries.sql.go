@@ -14,6 +14,130 @@ import (
 	"stampede/platform/base/ids"
 )
 
+const askRefund = `-- name: AskRefund :one
+INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, units)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+`
+
+type AskRefundParams struct {
+	Bucket      int16
+	RefundNo    ids.ID
+	PaymentNo   ids.ID
+	OrderNo     ids.ID
+	UserID      int64
+	Provider    string
+	CaptureTxn  string
+	Amount      int64
+	Currency    string
+	Reason      string
+	Status      string
+	Note        string
+	RequestedBy int64
+	DecidedBy   int64
+	Units       string
+}
+
+func (q *Queries) AskRefund(ctx context.Context, arg AskRefundParams) (PaymentsRefund, error) {
+	row := q.db.QueryRow(ctx, askRefund,
+		arg.Bucket,
+		arg.RefundNo,
+		arg.PaymentNo,
+		arg.OrderNo,
+		arg.UserID,
+		arg.Provider,
+		arg.CaptureTxn,
+		arg.Amount,
+		arg.Currency,
+		arg.Reason,
+		arg.Status,
+		arg.Note,
+		arg.RequestedBy,
+		arg.DecidedBy,
+		arg.Units,
+	)
+	var i PaymentsRefund
+	err := row.Scan(
+		&i.Bucket,
+		&i.RefundNo,
+		&i.PaymentNo,
+		&i.OrderNo,
+		&i.UserID,
+		&i.Provider,
+		&i.CaptureTxn,
+		&i.Amount,
+		&i.Currency,
+		&i.Reason,
+		&i.Status,
+		&i.Note,
+		&i.RequestedBy,
+		&i.DecidedBy,
+		&i.SettledBy,
+		&i.Receipt,
+		&i.Units,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
+const askedRefunds = `-- name: AskedRefunds :many
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds
+WHERE order_no = $1 AND bucket = $2 AND reason IN ('shopper', 'operator', 'dispute') ORDER BY refund_no
+`
+
+type AskedRefundsParams struct {
+	OrderNo ids.ID
+	Bucket  int16
+}
+
+// An order's refunds that were asked for, oldest first.
+func (q *Queries) AskedRefunds(ctx context.Context, arg AskedRefundsParams) ([]PaymentsRefund, error) {
+	rows, err := q.db.Query(ctx, askedRefunds, arg.OrderNo, arg.Bucket)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentsRefund
+	for rows.Next() {
+		var i PaymentsRefund
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.RefundNo,
+			&i.PaymentNo,
+			&i.OrderNo,
+			&i.UserID,
+			&i.Provider,
+			&i.CaptureTxn,
+			&i.Amount,
+			&i.Currency,
+			&i.Reason,
+			&i.Status,
+			&i.Note,
+			&i.RequestedBy,
+			&i.DecidedBy,
+			&i.SettledBy,
+			&i.Receipt,
+			&i.Units,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const capturePayment = `-- name: CapturePayment :execrows
 UPDATE payments.payments SET status = 'captured', provider_txn = $1, version = version + 1, updated_at = clock_timestamp()
 WHERE payment_no = $2 AND bucket = $3 AND status <> 'captured'
@@ -221,7 +345,7 @@ SET attempts = r.attempts + 1,
 WHERE (r.bucket, r.refund_no) IN (
     SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= clock_timestamp()
     ORDER BY d.next_try LIMIT $3 FOR UPDATE SKIP LOCKED)
-RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at
+RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.note, r.requested_by, r.decided_by, r.settled_by, r.receipt, r.units, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at
 `
 
 type ClaimRefundsParams struct {
@@ -252,6 +376,12 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]P
 			&i.Currency,
 			&i.Reason,
 			&i.Status,
+			&i.Note,
+			&i.RequestedBy,
+			&i.DecidedBy,
+			&i.SettledBy,
+			&i.Receipt,
+			&i.Units,
 			&i.Attempts,
 			&i.NextTry,
 			&i.LastError,
@@ -286,6 +416,54 @@ func (q *Queries) ClosePayment(ctx context.Context, arg ClosePaymentParams) (int
 	return result.RowsAffected(), nil
 }
 
+const decideRefund = `-- name: DecideRefund :one
+UPDATE payments.refunds SET status = $1, decided_by = $2, next_try = clock_timestamp(), updated_at = clock_timestamp()
+WHERE refund_no = $3 AND bucket = $4 AND status = 'awaiting_approval'
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+`
+
+type DecideRefundParams struct {
+	Status    string
+	DecidedBy int64
+	RefundNo  ids.ID
+	Bucket    int16
+}
+
+func (q *Queries) DecideRefund(ctx context.Context, arg DecideRefundParams) (PaymentsRefund, error) {
+	row := q.db.QueryRow(ctx, decideRefund,
+		arg.Status,
+		arg.DecidedBy,
+		arg.RefundNo,
+		arg.Bucket,
+	)
+	var i PaymentsRefund
+	err := row.Scan(
+		&i.Bucket,
+		&i.RefundNo,
+		&i.PaymentNo,
+		&i.OrderNo,
+		&i.UserID,
+		&i.Provider,
+		&i.CaptureTxn,
+		&i.Amount,
+		&i.Currency,
+		&i.Reason,
+		&i.Status,
+		&i.Note,
+		&i.RequestedBy,
+		&i.DecidedBy,
+		&i.SettledBy,
+		&i.Receipt,
+		&i.Units,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const failRefund = `-- name: FailRefund :execrows
 UPDATE payments.refunds SET status = 'failed', last_error = $1, updated_at = clock_timestamp()
 WHERE refund_no = $2 AND bucket = $3 AND status = 'requested'
@@ -303,6 +481,63 @@ func (q *Queries) FailRefund(ctx context.Context, arg FailRefundParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const listRefunds = `-- name: ListRefunds :many
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds
+WHERE refund_no < $1
+  AND ($2::text IS NULL OR status = $2)
+ORDER BY refund_no DESC LIMIT $3
+`
+
+type ListRefundsParams struct {
+	Before ids.ID
+	Status *string
+	AtMost int32
+}
+
+// Refunds for an operator, newest first.
+func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]PaymentsRefund, error) {
+	rows, err := q.db.Query(ctx, listRefunds, arg.Before, arg.Status, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentsRefund
+	for rows.Next() {
+		var i PaymentsRefund
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.RefundNo,
+			&i.PaymentNo,
+			&i.OrderNo,
+			&i.UserID,
+			&i.Provider,
+			&i.CaptureTxn,
+			&i.Amount,
+			&i.Currency,
+			&i.Reason,
+			&i.Status,
+			&i.Note,
+			&i.RequestedBy,
+			&i.DecidedBy,
+			&i.SettledBy,
+			&i.Receipt,
+			&i.Units,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const movement = `-- name: Movement :one
@@ -378,7 +613,7 @@ type OpenPaymentParams struct {
 }
 
 // Every change of a payment or a refund is one conditional UPDATE. A second attempt changes no row, and the caller reacts
-// by rule. Lock order: the order row first (package order), then rows of this schema. The ledger key comes before both and
+// by rule. Lock order: stock and order rows first (package order), then rows of this schema. The ledger key comes before both and
 // is never held while waiting for another ledger key.
 func (q *Queries) OpenPayment(ctx context.Context, arg OpenPaymentParams) (PaymentsPayment, error) {
 	row := q.db.QueryRow(ctx, openPayment, arg.OrderNo, arg.Bucket)
@@ -454,10 +689,16 @@ WITH moved AS (
     FROM payments.ledger GROUP BY order_no, currency
 ), promised AS (
     SELECT order_no, currency, sum(amount) AS back
-    FROM payments.refunds WHERE status <> 'succeeded' GROUP BY order_no, currency
+    FROM payments.refunds WHERE status IN ('requested', 'failed') GROUP BY order_no, currency
+), granted AS (
+    SELECT order_no, currency, sum(amount) AS amount
+    FROM payments.refunds
+    WHERE reason IN ('shopper', 'operator', 'dispute') AND status IN ('requested', 'failed', 'succeeded', 'settled_by_hand')
+    GROUP BY order_no, currency
 ), owed AS (
-    SELECT order_no, currency, orders.amount(unit_price, quantity, freight, discount) AS amount
-    FROM orders.orders WHERE status IN ('paid', 'completed', 'refunding', 'refund_failed')
+    SELECT o.order_no, o.currency, orders.amount(o.unit_price, o.quantity, o.freight, o.discount) - coalesce(g.amount, 0) AS amount
+    FROM orders.orders o LEFT JOIN granted g USING (order_no, currency)
+    WHERE o.status IN ('paid', 'completed', 'refunding', 'refund_failed')
 )
 SELECT order_no::uuid AS order_no, coalesce(owed.amount, 0)::bigint AS owed, coalesce(net, 0)::bigint AS net, coalesce(back, 0)::bigint AS back,
     currency::text AS currency
@@ -474,7 +715,8 @@ type OrdersThatDifferRow struct {
 	Currency string
 }
 
-// A capture that has to be refunded counts as gone from the moment its refund is requested.
+// Money that has to be refunded counts as gone from the moment its refund is requested; an order that is refunded in
+// part costs that much less.
 func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersThatDifferRow, error) {
 	rows, err := q.db.Query(ctx, ordersThatDiffer, atMost)
 	if err != nil {
@@ -499,6 +741,46 @@ func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersT
 		return nil, err
 	}
 	return items, nil
+}
+
+const payingCapture = `-- name: PayingCapture :one
+SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
+FROM payments.ledger l JOIN payments.payments p USING (payment_no)
+WHERE l.order_no = $1 AND l.kind = 'capture' AND NOT EXISTS (
+    SELECT FROM payments.refunds r
+    WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn AND r.reason IN ('duplicate', 'late', 'mismatch'))
+ORDER BY l.at LIMIT 1
+`
+
+type PayingCaptureRow struct {
+	Bucket      int16
+	UserID      int64
+	PaymentNo   ids.ID
+	Provider    string
+	ProviderTxn string
+	Amount      int64
+	Currency    string
+	PaidAt      time.Time
+	Now         time.Time
+}
+
+// The capture that paid an order: the one of all its captures that is not refunded automatically. paid_at is when we
+// recorded it.
+func (q *Queries) PayingCapture(ctx context.Context, orderNo ids.ID) (PayingCaptureRow, error) {
+	row := q.db.QueryRow(ctx, payingCapture, orderNo)
+	var i PayingCaptureRow
+	err := row.Scan(
+		&i.Bucket,
+		&i.UserID,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.ProviderTxn,
+		&i.Amount,
+		&i.Currency,
+		&i.PaidAt,
+		&i.Now,
+	)
+	return i, err
 }
 
 const payment = `-- name: Payment :one
@@ -618,7 +900,7 @@ func (q *Queries) RecordMoney(ctx context.Context, arg RecordMoneyParams) (int64
 }
 
 const refund = `-- name: Refund :one
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE refund_no = $1 AND bucket = $2
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE refund_no = $1 AND bucket = $2
 `
 
 type RefundParams struct {
@@ -641,6 +923,12 @@ func (q *Queries) Refund(ctx context.Context, arg RefundParams) (PaymentsRefund,
 		&i.Currency,
 		&i.Reason,
 		&i.Status,
+		&i.Note,
+		&i.RequestedBy,
+		&i.DecidedBy,
+		&i.SettledBy,
+		&i.Receipt,
+		&i.Units,
 		&i.Attempts,
 		&i.NextTry,
 		&i.LastError,
@@ -699,7 +987,7 @@ func (q *Queries) RefundsNotBack(ctx context.Context, arg RefundsNotBackParams) 
 }
 
 const refundsOfOrder = `-- name: RefundsOfOrder :many
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE order_no = $1 AND bucket = $2 ORDER BY refund_no
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE order_no = $1 AND bucket = $2 ORDER BY refund_no
 `
 
 type RefundsOfOrderParams struct {
@@ -728,6 +1016,12 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 			&i.Currency,
 			&i.Reason,
 			&i.Status,
+			&i.Note,
+			&i.RequestedBy,
+			&i.DecidedBy,
+			&i.SettledBy,
+			&i.Receipt,
+			&i.Units,
 			&i.Attempts,
 			&i.NextTry,
 			&i.LastError,
@@ -747,7 +1041,7 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 const refundsThatDiffer = `-- name: RefundsThatDiffer :many
 SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
     coalesce(l.currency, r.currency)::text AS currency, count(l.provider_txn) AS ledger_rows
-FROM (SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status = 'succeeded') r
+FROM (SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status IN ('succeeded', 'settled_by_hand')) r
 FULL JOIN (SELECT provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at FROM payments.ledger WHERE kind = 'refund') l ON l.refund_no = r.refund_no
 GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.currency, r.currency, l.payment_no, r.payment_no
 HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
@@ -788,10 +1082,51 @@ func (q *Queries) RefundsThatDiffer(ctx context.Context, atMost int32) ([]Refund
 	return items, nil
 }
 
+const replaceRefund = `-- name: ReplaceRefund :one
+UPDATE payments.refunds SET status = 'replaced', updated_at = clock_timestamp()
+WHERE refund_no = $1 AND bucket = $2 AND status = 'failed'
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+`
+
+type ReplaceRefundParams struct {
+	RefundNo ids.ID
+	Bucket   int16
+}
+
+func (q *Queries) ReplaceRefund(ctx context.Context, arg ReplaceRefundParams) (PaymentsRefund, error) {
+	row := q.db.QueryRow(ctx, replaceRefund, arg.RefundNo, arg.Bucket)
+	var i PaymentsRefund
+	err := row.Scan(
+		&i.Bucket,
+		&i.RefundNo,
+		&i.PaymentNo,
+		&i.OrderNo,
+		&i.UserID,
+		&i.Provider,
+		&i.CaptureTxn,
+		&i.Amount,
+		&i.Currency,
+		&i.Reason,
+		&i.Status,
+		&i.Note,
+		&i.RequestedBy,
+		&i.DecidedBy,
+		&i.SettledBy,
+		&i.Receipt,
+		&i.Units,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const requestRefund = `-- name: RequestRefund :execrows
 INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'requested')
-ON CONFLICT ON CONSTRAINT one_refund_per_capture DO NOTHING
+ON CONFLICT (bucket, payment_no, capture_txn) WHERE reason IN ('duplicate', 'late', 'mismatch') AND status <> 'replaced' DO NOTHING
 `
 
 type RequestRefundParams struct {
@@ -824,6 +1159,54 @@ func (q *Queries) RequestRefund(ctx context.Context, arg RequestRefundParams) (i
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const settleRefundByHand = `-- name: SettleRefundByHand :one
+UPDATE payments.refunds SET status = 'settled_by_hand', receipt = $1, settled_by = $2, updated_at = clock_timestamp()
+WHERE refund_no = $3 AND bucket = $4 AND status = 'failed'
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+`
+
+type SettleRefundByHandParams struct {
+	Receipt   string
+	SettledBy int64
+	RefundNo  ids.ID
+	Bucket    int16
+}
+
+func (q *Queries) SettleRefundByHand(ctx context.Context, arg SettleRefundByHandParams) (PaymentsRefund, error) {
+	row := q.db.QueryRow(ctx, settleRefundByHand,
+		arg.Receipt,
+		arg.SettledBy,
+		arg.RefundNo,
+		arg.Bucket,
+	)
+	var i PaymentsRefund
+	err := row.Scan(
+		&i.Bucket,
+		&i.RefundNo,
+		&i.PaymentNo,
+		&i.OrderNo,
+		&i.UserID,
+		&i.Provider,
+		&i.CaptureTxn,
+		&i.Amount,
+		&i.Currency,
+		&i.Reason,
+		&i.Status,
+		&i.Note,
+		&i.RequestedBy,
+		&i.DecidedBy,
+		&i.SettledBy,
+		&i.Receipt,
+		&i.Units,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
 }
 
 const startPayment = `-- name: StartPayment :one
@@ -888,7 +1271,7 @@ func (q *Queries) StartPayment(ctx context.Context, arg StartPaymentParams) (Pay
 
 const succeedRefund = `-- name: SucceedRefund :execrows
 UPDATE payments.refunds SET status = 'succeeded', last_error = '', updated_at = clock_timestamp()
-WHERE refund_no = $1 AND bucket = $2 AND status <> 'succeeded'
+WHERE refund_no = $1 AND bucket = $2 AND status IN ('requested', 'failed')
 `
 
 type SucceedRefundParams struct {
@@ -896,7 +1279,8 @@ type SucceedRefundParams struct {
 	Bucket   int16
 }
 
-// A refund that the provider had reported as failed and then made becomes succeeded too.
+// A refund that the provider had reported as failed and then made becomes succeeded too, unless the money went back
+// in another way since.
 func (q *Queries) SucceedRefund(ctx context.Context, arg SucceedRefundParams) (int64, error) {
 	result, err := q.db.Exec(ctx, succeedRefund, arg.RefundNo, arg.Bucket)
 	if err != nil {

@@ -29,6 +29,8 @@ type SeckillActivity struct {
 	HumanCheck           string
 	HumanCheckRate       int32
 	Exclusive            bool
+	RefundWithinHours    int32
+	RefundUnits          string
 }
 
 type SeckillItem struct {

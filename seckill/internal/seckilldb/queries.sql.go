@@ -13,7 +13,7 @@ import (
 )
 
 const activities = `-- name: Activities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units FROM seckill.activities
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::text = '' OR status = $2)
 ORDER BY id DESC LIMIT $3
 `
@@ -52,6 +52,8 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 			&i.HumanCheck,
 			&i.HumanCheckRate,
 			&i.Exclusive,
+			&i.RefundWithinHours,
+			&i.RefundUnits,
 		); err != nil {
 			return nil, err
 		}
@@ -64,7 +66,7 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 }
 
 const activity = `-- name: Activity :one
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive FROM seckill.activities WHERE id = $1
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units FROM seckill.activities WHERE id = $1
 `
 
 func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, error) {
@@ -89,6 +91,8 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 		&i.HumanCheck,
 		&i.HumanCheckRate,
 		&i.Exclusive,
+		&i.RefundWithinHours,
+		&i.RefundUnits,
 	)
 	return i, err
 }
@@ -300,8 +304,8 @@ func (q *Queries) GiveUpReservation(ctx context.Context, arg GiveUpReservationPa
 
 const insertActivity = `-- name: InsertActivity :one
 INSERT INTO seckill.activities (name, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive
+    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive, refund_within_hours, refund_units)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units
 `
 
 type InsertActivityParams struct {
@@ -316,6 +320,8 @@ type InsertActivityParams struct {
 	HumanCheck           string
 	HumanCheckRate       int32
 	Exclusive            bool
+	RefundWithinHours    int32
+	RefundUnits          string
 }
 
 func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) (SeckillActivity, error) {
@@ -331,6 +337,8 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 		arg.HumanCheck,
 		arg.HumanCheckRate,
 		arg.Exclusive,
+		arg.RefundWithinHours,
+		arg.RefundUnits,
 	)
 	var i SeckillActivity
 	err := row.Scan(
@@ -352,6 +360,8 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 		&i.HumanCheck,
 		&i.HumanCheckRate,
 		&i.Exclusive,
+		&i.RefundWithinHours,
+		&i.RefundUnits,
 	)
 	return i, err
 }
@@ -669,7 +679,7 @@ func (q *Queries) LoadsOwed(ctx context.Context, ids []int64) ([]LoadsOwedRow, e
 }
 
 const lockActivity = `-- name: LockActivity :one
-SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, now()::timestamptz AS at,
+SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, a.refund_within_hours, a.refund_units, now()::timestamptz AS at,
     coalesce((SELECT min(s.opens_at) FROM seckill.sessions s WHERE s.activity_id = a.id), a.ends_at)::timestamptz AS first_opening
 FROM seckill.activities a WHERE a.id = $1 FOR UPDATE OF a
 `
@@ -704,6 +714,8 @@ func (q *Queries) LockActivity(ctx context.Context, id int64) (LockActivityRow, 
 		&i.SeckillActivity.HumanCheck,
 		&i.SeckillActivity.HumanCheckRate,
 		&i.SeckillActivity.Exclusive,
+		&i.SeckillActivity.RefundWithinHours,
+		&i.SeckillActivity.RefundUnits,
 		&i.At,
 		&i.FirstOpening,
 	)
@@ -778,7 +790,7 @@ func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 }
 
 const publishedActivities = `-- name: PublishedActivities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units FROM seckill.activities
 WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => $1) ORDER BY id
 `
 
@@ -810,6 +822,8 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 			&i.HumanCheck,
 			&i.HumanCheckRate,
 			&i.Exclusive,
+			&i.RefundWithinHours,
+			&i.RefundUnits,
 		); err != nil {
 			return nil, err
 		}
@@ -819,6 +833,22 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 		return nil, err
 	}
 	return items, nil
+}
+
+const refundRule = `-- name: RefundRule :one
+SELECT refund_within_hours, refund_units FROM seckill.activities WHERE id = $1
+`
+
+type RefundRuleRow struct {
+	RefundWithinHours int32
+	RefundUnits       string
+}
+
+func (q *Queries) RefundRule(ctx context.Context, id int64) (RefundRuleRow, error) {
+	row := q.db.QueryRow(ctx, refundRule, id)
+	var i RefundRuleRow
+	err := row.Scan(&i.RefundWithinHours, &i.RefundUnits)
+	return i, err
 }
 
 const reservation = `-- name: Reservation :one
@@ -1136,7 +1166,7 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 
 const setActivityPaused = `-- name: SetActivityPaused :one
 UPDATE seckill.activities SET paused = $1, revision = revision + 1, updated_at = now()
-WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive
+WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units
 `
 
 type SetActivityPausedParams struct {
@@ -1166,13 +1196,15 @@ func (q *Queries) SetActivityPaused(ctx context.Context, arg SetActivityPausedPa
 		&i.HumanCheck,
 		&i.HumanCheckRate,
 		&i.Exclusive,
+		&i.RefundWithinHours,
+		&i.RefundUnits,
 	)
 	return i, err
 }
 
 const setActivityStatus = `-- name: SetActivityStatus :one
 UPDATE seckill.activities SET status = $1, revision = revision + 1, updated_at = now()
-WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive
+WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units
 `
 
 type SetActivityStatusParams struct {
@@ -1202,6 +1234,8 @@ func (q *Queries) SetActivityStatus(ctx context.Context, arg SetActivityStatusPa
 		&i.HumanCheck,
 		&i.HumanCheckRate,
 		&i.Exclusive,
+		&i.RefundWithinHours,
+		&i.RefundUnits,
 	)
 	return i, err
 }
@@ -1287,9 +1321,9 @@ func (q *Queries) TouchActivity(ctx context.Context, id int64) error {
 const updateActivity = `-- name: UpdateActivity :one
 UPDATE seckill.activities SET name = $2, starts_at = $3, ends_at = $4, limit_per_user = $5, one_item_per_user = $6,
     payment_window_seconds = $7, payment_window_share = $8, rebuy_after_close = $9,
-    human_check = $10, human_check_rate = $11, exclusive = $12,
+    human_check = $10, human_check_rate = $11, exclusive = $12, refund_within_hours = $13, refund_units = $14,
     version = version + 1, revision = revision + 1, updated_at = now()
-WHERE id = $1 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive
+WHERE id = $1 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units
 `
 
 type UpdateActivityParams struct {
@@ -1305,6 +1339,8 @@ type UpdateActivityParams struct {
 	HumanCheck           string
 	HumanCheckRate       int32
 	Exclusive            bool
+	RefundWithinHours    int32
+	RefundUnits          string
 }
 
 func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) (SeckillActivity, error) {
@@ -1321,6 +1357,8 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 		arg.HumanCheck,
 		arg.HumanCheckRate,
 		arg.Exclusive,
+		arg.RefundWithinHours,
+		arg.RefundUnits,
 	)
 	var i SeckillActivity
 	err := row.Scan(
@@ -1342,6 +1380,8 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 		&i.HumanCheck,
 		&i.HumanCheckRate,
 		&i.Exclusive,
+		&i.RefundWithinHours,
+		&i.RefundUnits,
 	)
 	return i, err
 }

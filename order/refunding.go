@@ -1,0 +1,129 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+)
+
+// LockForRefund returns an order with its row locked until tx ends, or ErrNotFound.
+// units also locks the stock row that its units come from, as MoveRefunding to
+// refunded requires: stock comes before orders in the lock order.
+func (s *Service) LockForRefund(ctx context.Context, tx pgx.Tx, no ids.ID, units bool) (orderevent.Order, error) {
+	q := orderdb.New(tx)
+	if units {
+		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: []ids.ID{no}, Buckets: []int16{no.Bucket()}})
+		if err != nil {
+			return orderevent.Order{}, fmt.Errorf("order: read stock row of %s: %w", no, err)
+		}
+		keys := make([]inventory.Key, len(stock))
+		for i, r := range stock {
+			keys[i] = inventory.Key{ItemID: r.ItemID, Shard: r.Shard}
+		}
+		if _, err := s.deps.Stock.Lock(ctx, tx, keys); err != nil {
+			return orderevent.Order{}, fmt.Errorf("order: lock stock of %s: %w", no, err)
+		}
+	}
+	row, err := q.LockOrder(ctx, orderdb.LockOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return orderevent.Order{}, ErrNotFound
+	}
+	if err != nil {
+		return orderevent.Order{}, fmt.Errorf("order: lock %s: %w", no, err)
+	}
+	return fromRow(row), nil
+}
+
+// refundFrom is which states lead to each state of a refund of the whole order.
+var refundFrom = map[string][]string{
+	orderevent.StatusRefunding:    {orderevent.StatusPaid, orderevent.StatusCompleted, orderevent.StatusRefundFailed},
+	orderevent.StatusRefundFailed: {orderevent.StatusRefunding},
+	orderevent.StatusRefunded:     {orderevent.StatusRefunding},
+}
+
+var refundSubjects = map[string]string{
+	orderevent.StatusRefunding:    orderevent.SubjectRefunding,
+	orderevent.StatusRefundFailed: orderevent.SubjectRefundFailed,
+	orderevent.StatusRefunded:     orderevent.SubjectRefunded,
+}
+
+// MoveRefunding moves an order to a state of its refund inside payment's
+// transaction, which holds the order's lock (see LockForRefund). Of a refunded order
+// the units return to the stock, or are written off. It returns false, and the zero
+// order, if the order is in none of the states that lead there. After the commit the
+// caller calls Announce.
+func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to string, writeOff bool, actor string) (orderevent.Order, bool, error) {
+	row, err := orderdb.New(tx).MoveRefunding(ctx, orderdb.MoveRefundingParams{
+		OrderNo: no, Bucket: no.Bucket(), Status: to, FromStatuses: refundFrom[to], Actor: actor,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return orderevent.Order{}, false, nil
+	}
+	if err != nil {
+		return orderevent.Order{}, false, fmt.Errorf("order: move %s to %s: %w", no, to, err)
+	}
+	o := fromRow(orderdb.OrdersOrder(row))
+	if to == orderevent.StatusRefunded {
+		end := s.deps.Stock.Return
+		if writeOff {
+			end = s.deps.Stock.WriteOff
+		}
+		if err := end(ctx, tx, movements([]orderevent.Order{o})); err != nil {
+			return orderevent.Order{}, false, fmt.Errorf("order: units of refunded %s: %w", no, err)
+		}
+	}
+	if _, err := appendEvents(ctx, tx, refundSubjects[to], []orderevent.Order{o}); err != nil {
+		return orderevent.Order{}, false, fmt.Errorf("order: move %s to %s: %w", no, to, err)
+	}
+	return o, true, nil
+}
+
+// RefundRequest asks to refund a paid order, in whole or in part.
+type RefundRequest struct {
+	OrderNo ids.ID
+	Amount  int64  // minor units of the order's currency; 0 is all that is left
+	Reason  string // RefundByShopper, RefundByOperator or RefundByDispute
+	Note    string // in the words of who asks; at most 500 characters
+	By      int64  // the user who asks; 0 is the system
+	Units   string // UnitsReturn or UnitsWriteOff; empty leaves it to the activity's rule
+}
+
+// Why a refund was asked for.
+const (
+	RefundByShopper  = "shopper"
+	RefundByOperator = "operator"
+	RefundByDispute  = "dispute"
+)
+
+// What becomes of the units of an order that is refunded in whole.
+const (
+	UnitsReturn   = "return"    // back on sale
+	UnitsWriteOff = "write_off" // never sold again: with the shopper, damaged or lost
+)
+
+// RefundRule is what an activity says about refunds; the zero value lets no shopper
+// refund an order, and returns units to the stock.
+type RefundRule struct {
+	Within   time.Duration // how long after paying a shopper may refund an order that is not completed; 0 never
+	WriteOff bool          // units are written off unless an operator decides otherwise
+}
+
+// RefundRule reads an activity's rule.
+func (s *Service) RefundRule(ctx context.Context, activity int64) (RefundRule, error) {
+	if s.peers.Sales == nil {
+		return RefundRule{}, nil // a process without a plan
+	}
+	within, writeOff, err := s.peers.Sales.RefundRule(ctx, activity)
+	if err != nil {
+		return RefundRule{}, fmt.Errorf("order: read the refund rule of activity %d: %w", activity, err)
+	}
+	return RefundRule{Within: within, WriteOff: writeOff}, nil
+}

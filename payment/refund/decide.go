@@ -1,0 +1,127 @@
+package refund
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/payment/internal/paymentdb"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/watch/audit"
+)
+
+// Why an operator's decision about a refund does not apply.
+var (
+	errNoRefund = fault.Plain(fault.NotFound, "There is no refund with this number.")
+	errNotThis  = fault.New(fault.Conflict, "refund-not-waiting", fault.Titles{"This refund does not wait for that", "退款状态已变化，无法执行该操作"}, "Only a refund that awaits approval can be approved or rejected, and only a failed one retried or settled by hand. Read it again.")
+	errSecond   = fault.New(fault.Forbidden, "refund-second-operator", fault.Titles{"Another operator has to approve", "须由另一位管理员审批"}, "A refund is approved by an operator other than the one who asked for it.")
+)
+
+// decision is one operator's action on a refund; do changes its row and returns it.
+type decision struct {
+	name string // in the audit log: "approve"
+	no   ids.ID
+	key  string // Idempotency-Key
+	with any    // the rest of the request
+	// first runs before any row is locked; see move.
+	first func(q *paymentdb.Queries, r paymentdb.PaymentsRefund) error
+	do    func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error)
+	after func(tx pgx.Tx, r paymentdb.PaymentsRefund, whole bool) error
+}
+
+// decide performs an operator's action in one transaction with its audit record.
+func (s *Service) decide(ctx context.Context, d decision) (out AdminRefund, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	row, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: d.no, Bucket: d.no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return out, errNoRefund
+	}
+	if err != nil {
+		return out, fmt.Errorf("refund: read %s: %w", d.no, err)
+	}
+	acted := false
+	err = s.move(ctx, row.OrderNo, operatorActor(auth.From(ctx).UserID), func(q *paymentdb.Queries) (bool, error) {
+		if d.first == nil {
+			return true, nil
+		}
+		return true, d.first(q, row)
+	}, func(c *change) error {
+		acted = false
+		out, err = idempotency.Once(ctx, c.tx, d.key, "refund."+d.name, []any{d.no, d.with}, func() (none AdminRefund, err error) {
+			changed, err := d.do(c, row)
+			if errors.Is(err, pgx.ErrNoRows) {
+				err = errNotThis.With("refund_status", row.Status)
+			}
+			if err != nil {
+				return none, err
+			}
+			acted = true
+			view := viewOf(changed)
+			return view, audit.Record(ctx, c.tx, "refund."+d.name, subject(d.no), view)
+		})
+		return err
+	}, func(tx pgx.Tx, whole bool) error {
+		if d.after == nil || !acted {
+			return nil
+		}
+		return d.after(tx, row, whole)
+	})
+	if err != nil {
+		return AdminRefund{}, fmt.Errorf("refund: %s %s: %w", d.name, d.no, err)
+	}
+	s.deps.Wake()
+	return out, nil
+}
+
+// answer approves or rejects a refund that awaits approval.
+func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve bool) (AdminRefund, error) {
+	by, name, status := auth.From(ctx).UserID, "reject", rejected
+	if approve {
+		name, status = "approve", requested
+	}
+	return s.decide(ctx, decision{name: name, no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+		if approve && r.RequestedBy == by {
+			return r, errSecond
+		}
+		return c.q.DecideRefund(ctx, paymentdb.DecideRefundParams{Status: status, DecidedBy: by, RefundNo: no, Bucket: no.Bucket()})
+	}})
+}
+
+// retry replaces a failed refund by a new one of the same money.
+func (s *Service) retry(ctx context.Context, no ids.ID, key string) (AdminRefund, error) {
+	return s.decide(ctx, decision{name: "retry", no: no, key: key, do: func(c *change, _ paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+		old, err := c.q.ReplaceRefund(ctx, paymentdb.ReplaceRefundParams{RefundNo: no, Bucket: no.Bucket()})
+		if err != nil {
+			return old, err
+		}
+		return c.q.AskRefund(ctx, paymentdb.AskRefundParams{
+			Bucket: old.Bucket, RefundNo: ids.NewFor(old.UserID), PaymentNo: old.PaymentNo, OrderNo: old.OrderNo, UserID: old.UserID,
+			Provider: old.Provider, CaptureTxn: old.CaptureTxn, Amount: old.Amount, Currency: old.Currency, Reason: old.Reason, Status: requested,
+			Note: old.Note, RequestedBy: old.RequestedBy, DecidedBy: old.DecidedBy, Units: old.Units,
+		})
+	}})
+}
+
+// settleByHand ends a failed refund whose money an operator has paid back in another
+// way, with the number on the receipt.
+func (s *Service) settleByHand(ctx context.Context, no ids.ID, key, receipt string) (AdminRefund, error) {
+	return s.decide(ctx, decision{
+		name: "settle-by-hand", no: no, key: key, with: receipt,
+		first: func(q *paymentdb.Queries, r paymentdb.PaymentsRefund) error {
+			_, err := s.record(ctx, q, providerByHand, no.String(), r)
+			return err
+		},
+		do: func(c *change, _ paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+			return c.q.SettleRefundByHand(ctx, paymentdb.SettleRefundByHandParams{
+				Receipt: receipt, SettledBy: auth.From(ctx).UserID, RefundNo: no, Bucket: no.Bucket(),
+			})
+		},
+		after: func(tx pgx.Tx, r paymentdb.PaymentsRefund, whole bool) error { return announce(ctx, tx, r, whole) },
+	})
+}

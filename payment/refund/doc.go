@@ -1,0 +1,41 @@
+// Package refund refunds money that an order was paid with, because its shopper, an
+// operator or a dispute asks for it. Money that no order keeps (late, duplicate, in
+// another amount) is refunded by package payment, whose worker requests both kinds
+// from the providers; from then on this package follows both.
+//
+// # States
+//
+//	awaiting_approval → requested | rejected        a second operator decides
+//	requested         → succeeded | failed          the provider decides
+//	failed            → succeeded                   it made the refund after all
+//	                  → settled_by_hand             paid back with a receipt
+//	                  → replaced                    a new refund takes its place
+//
+// A provider that has failed a refund keeps that answer for its number, so a retry is
+// a new refund. Should the provider make the old one too, its report contradicts the
+// books and raises an alarm.
+//
+// The order follows its refunds: while they do not reach all that was paid, its
+// status stays. Then it is refunding, refund_failed while one of them has failed, and
+// refunded when each has succeeded or was settled by hand. One function, follow,
+// derives the state from the rows after each change of one, in the same transaction.
+// The units of a refunded order return to the stock or are written off there.
+//
+// # Invariants
+//
+//   - All refunds of a capture, except rejected and replaced ones, never exceed it.
+//     They are counted under the order's row lock.
+//   - Above Settings.RefundApprovalAbove an operator other than the requesting one
+//     approves. What operators have asked back of an order counts together, so that
+//     several small refunds need the approval that their sum needs.
+//   - A movement has its ledger row, also one by hand: provider "by-hand", the
+//     refund's number as its transaction. No provider's statement has it.
+//
+// Lock order: ledger key, stock row, order, refund. Only the refund that completes an
+// order takes the stock row: a transaction that finds out too late that it needs it
+// starts over with it.
+//
+// # Publishes
+//
+// events.payment.refunded when money went back; order publishes the states.
+package refund

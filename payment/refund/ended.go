@@ -1,0 +1,98 @@
+package refund
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"stampede/payment/internal/paymentdb"
+	"stampede/payment/paymentevent"
+	"stampede/payment/provider"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/outbox"
+)
+
+// Succeeded records that a provider made a refund: ledger, refund, order and event in
+// one transaction, once however often it is reported; done is false if it was known.
+// It fails with ErrUnknown, ErrMismatch or ErrReused if the report contradicts the
+// books.
+func (s *Service) Succeeded(ctx context.Context, name string, r provider.RefundStatus) (done bool, err error) {
+	row, err := s.row(ctx, s.q, r.RefundNo, name)
+	if err != nil {
+		return false, err
+	}
+	if r.Amount != row.Amount || r.Currency != row.Currency || r.PaymentNo != row.PaymentNo {
+		return false, ErrMismatch
+	}
+	// A provider without numbers for refunds makes each of ours once, so ours names the movement.
+	txn := cmp.Or(r.Transaction, r.RefundNo.String())
+	err = s.move(ctx, row.OrderNo, "provider "+name, func(q *paymentdb.Queries) (bool, error) {
+		done, err = s.record(ctx, q, name, txn, row)
+		return done, err
+	}, func(c *change) error {
+		n, err := c.q.SucceedRefund(ctx, paymentdb.SucceedRefundParams{RefundNo: row.RefundNo, Bucket: row.Bucket})
+		if err == nil && n == 0 {
+			// The money went back before: by another transaction, by hand, or by the
+			// refund that replaced this one. It must not be recorded as one refund; an
+			// operator has to resolve it.
+			err = ErrReused
+		}
+		return err
+	}, func(tx pgx.Tx, whole bool) error { return announce(ctx, tx, row, whole) })
+	return done && err == nil, err
+}
+
+// record writes the ledger row of a refund and returns false if it is there already.
+func (s *Service) record(ctx context.Context, q *paymentdb.Queries, provider, txn string, row paymentdb.PaymentsRefund) (bool, error) {
+	n, err := q.RecordMoney(ctx, paymentdb.RecordMoneyParams{
+		Provider: provider, Kind: kindRefund, ProviderTxn: txn, PaymentNo: row.PaymentNo, OrderNo: row.OrderNo,
+		RefundNo: pgtype.UUID{Bytes: row.RefundNo, Valid: true}, Amount: row.Amount, Currency: row.Currency,
+	})
+	if err != nil || n > 0 {
+		return n > 0, err
+	}
+	known, err := q.Movement(ctx, paymentdb.MovementParams{Provider: provider, Kind: kindRefund, ProviderTxn: txn})
+	if err == nil && known.PaymentNo != row.PaymentNo {
+		err = ErrReused // a correct provider never gives two movements one number
+	}
+	return false, err
+}
+
+func announce(ctx context.Context, tx pgx.Tx, row paymentdb.PaymentsRefund, whole bool) error {
+	_, err := outbox.Append(ctx, tx, paymentevent.SubjectRefunded, paymentevent.Refunded{
+		RefundNo: row.RefundNo, OrderNo: row.OrderNo, UserID: row.UserID, Amount: row.Amount, Currency: row.Currency, Reason: row.Reason, Whole: whole,
+	})
+	return err
+}
+
+// Failed ends a refund that the provider will never make; changed is false if it had
+// ended. The money stays with us, and the checks report it (I5), until an operator
+// retries the refund or pays it back by hand. raise runs in the transaction.
+func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise func(pgx.Tx) error) (changed bool, err error) {
+	row, err := s.row(ctx, s.q, no, name)
+	if err != nil {
+		return false, err
+	}
+	err = s.move(ctx, row.OrderNo, "provider "+name, nil, func(c *change) error {
+		n, err := c.q.FailRefund(ctx, paymentdb.FailRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
+		if changed = n > 0; err != nil || !changed {
+			return err
+		}
+		// No worker retries a failed refund; only the operator who gets this alarm
+		// will act on it, so the two are committed together.
+		return raise(c.tx)
+	}, nothing)
+	return changed && err == nil, err
+}
+
+// row is the refund of this number at a provider, or ErrUnknown.
+func (s *Service) row(ctx context.Context, q *paymentdb.Queries, no ids.ID, name string) (paymentdb.PaymentsRefund, error) {
+	row, err := q.Refund(ctx, paymentdb.RefundParams{RefundNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Provider != name {
+		return row, ErrUnknown
+	}
+	return row, err
+}

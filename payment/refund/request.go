@@ -1,0 +1,117 @@
+package refund
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order"
+	"stampede/order/orderevent"
+	"stampede/payment/internal/paymentdb"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/watch/audit"
+)
+
+// Why an order is not refunded.
+var (
+	errNotRefundable = fault.New(fault.Conflict, "order-not-refundable", fault.Titles{"This order cannot be refunded now", "订单当前不可退款"}, "Only an order that is paid or completed can be refunded, and only until all of it is.")
+	errTooMuch       = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"More than is left of what was paid", "退款金额超过可退余额"}, "The refund exceeds what is left of the payment after the refunds that were asked for before.")
+	errNotAllowed    = fault.New(fault.Conflict, "refund-not-allowed", fault.Titles{"You can no longer refund this order yourself", "该订单不支持自助退款，请联系商家"}, "The activity does not let shoppers refund this order, or not any more; ask the shop.")
+	errNoOrder       = fault.Plain(fault.NotFound, "There is no order with this number.")
+)
+
+// Request asks for a refund in a transaction of its own, as idempotency.Once with the
+// key, and returns it. It fails with order-not-refundable, refund-exceeds, for shoppers
+// refund-not-allowed, or not-found.
+func (s *Service) Request(ctx context.Context, key string, r order.RefundRequest) (made AdminRefund, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	err = s.move(ctx, r.OrderNo, actor(r), nil, func(c *change) error {
+		made, err = idempotency.Once(ctx, c.tx, key, "refund.request", r, func() (AdminRefund, error) { return s.request(ctx, c, r) })
+		return err
+	}, nothing)
+	if err != nil {
+		return AdminRefund{}, fmt.Errorf("refund: order %s: %w", r.OrderNo, err)
+	}
+	s.deps.Wake()
+	return made, nil
+}
+
+// nothing follows a change that moves no money.
+func nothing(pgx.Tx, bool) error { return nil }
+
+// actor is who asks, for the order's history.
+func actor(r order.RefundRequest) string {
+	if r.By == 0 {
+		return "system"
+	}
+	if r.Reason == order.RefundByShopper {
+		return "shopper"
+	}
+	return operatorActor(r.By)
+}
+
+func operatorActor(by int64) string { return "operator " + httpx.FormatID(by) }
+
+// request writes the refund's row.
+func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest) (none AdminRefund, err error) {
+	b, err := readBook(ctx, c.q, c.order)
+	if err != nil {
+		return none, err
+	}
+	if !b.paid || c.order.Status != orderevent.StatusPaid && c.order.Status != orderevent.StatusCompleted {
+		return none, errNotRefundable.With("order_status", c.order.Status)
+	}
+	rule, err := s.deps.Orders.RefundRule(ctx, c.order.ActivityID)
+	if err != nil {
+		return none, err
+	}
+	if r.Reason == order.RefundByShopper && !allowed(rule, c.order, b) {
+		return none, errNotAllowed
+	}
+	amount := r.Amount
+	if amount == 0 {
+		amount = b.left()
+	}
+	if amount > b.left() || amount == 0 && b.paying.Amount > 0 {
+		return none, errTooMuch.With("left", orderevent.Money{Amount: b.left(), Currency: b.paying.Currency})
+	}
+	units := r.Units
+	switch {
+	case units != "":
+	case c.order.Status == orderevent.StatusCompleted || rule.WriteOff:
+		units = order.UnitsWriteOff // who has the goods keeps them until an operator says otherwise
+	default:
+		units = order.UnitsReturn
+	}
+	status := requested
+	if above := s.set.RefundApprovalAbove; above > 0 && r.Reason != order.RefundByShopper && b.byOperators+amount > above {
+		status = awaiting
+	}
+	row, err := c.q.AskRefund(ctx, paymentdb.AskRefundParams{
+		Bucket: b.paying.Bucket, RefundNo: ids.NewFor(b.paying.UserID), PaymentNo: b.paying.PaymentNo, OrderNo: c.order.No, UserID: b.paying.UserID,
+		Provider: b.paying.Provider, CaptureTxn: b.paying.ProviderTxn, Amount: amount, Currency: b.paying.Currency,
+		Reason: r.Reason, Status: status, Note: r.Note, RequestedBy: r.By, Units: units,
+	})
+	if err != nil {
+		return none, fmt.Errorf("refund: write: %w", err)
+	}
+	view := viewOf(row)
+	if r.Reason == order.RefundByShopper {
+		return view, nil // the audit log is about operators
+	}
+	return view, audit.Record(ctx, c.tx, "refund.request", subject(row.RefundNo), view)
+}
+
+// subject names a refund in the audit log and in alarms.
+func subject(no ids.ID) string { return "refund " + no.String() }
+
+// allowed reports whether the activity lets a shopper refund this order: as a whole,
+// before it is completed, and for so long after it was paid.
+func allowed(rule order.RefundRule, o orderevent.Order, b book) bool {
+	return o.Status == orderevent.StatusPaid && b.asked == 0 && rule.Within > 0 && b.paying.Now.Sub(b.paying.PaidAt) < rule.Within
+}

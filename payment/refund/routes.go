@@ -1,0 +1,215 @@
+package refund
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/order"
+	"stampede/payment/internal/paymentdb"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+)
+
+// Routes registers the package's routes.
+func (s *Service) Routes(rt *httpx.Router) {
+	rt.API.Member("left", huma.Schema{Type: huma.TypeObject, Description: "What can still be refunded of the order, of refund-exceeds"})
+	rt.API.Member("refund_status", huma.Schema{Type: huma.TypeString, Description: "What the refund is now, of refund-not-waiting", Examples: []any{succeeded}})
+	const refundProblems, keyProblems = "order-not-refundable, refund-exceeds", "idempotency-in-flight"
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/refunds", ID: "refund-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
+		Summary: "Return a paid order for its money",
+		Description: "The whole order, within the time after paying that the activity gives (`refund_within_hours`), and before the order is completed. " +
+			"The order is `refunding` until the provider has paid the money back, then `refunded`.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: refundProblems + ", refund-not-allowed, " + keyProblems,
+			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.askAsShopper)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/refunds", ID: "admin-refund-order", Tag: "operator", Role: auth.Operator,
+		Summary: "Refund a paid order, in whole or in part",
+		Description: "Without an amount, all that is left. A part leaves the order as it is; once its refunds reach all that was paid it is `refunding`, and its units " +
+			"return to the stock or are written off when the money is back. Above the shop's limit (`--refund-approval-above`) the refund is `awaiting_approval`.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: refundProblems + ", " + keyProblems,
+			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.askAsOperator)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/refunds", ID: "admin-list-refunds", Tag: "operator", Role: auth.Viewer,
+		Summary:     "Refunds, newest first",
+		Description: "`awaiting_approval` and `failed` are the operators' worklist.",
+		Problems:    map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+	}, s.list)
+	for _, d := range []struct {
+		verb, summary, description string
+		do                         func(context.Context, *decideInput) (*httpx.Output[AdminRefund], error)
+	}{
+		{"approve", "Approve a refund", "By another operator than the one who asked for it. It is then requested from the provider.", s.approve},
+		{"reject", "Reject a refund", "The order stays as it is; another refund can be asked for.", s.reject},
+		{"retry", "Retry a failed refund", "The answer is a new refund of the same money; the failed one is `replaced`.", s.again},
+	} {
+		problems := map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: "refund-not-waiting, " + keyProblems,
+			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
+		}
+		if d.verb == "approve" {
+			problems[http.StatusForbidden] = "refund-second-operator"
+		}
+		httpx.Register(rt.API, httpx.Op{
+			Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/" + d.verb, ID: "admin-" + d.verb + "-refund", Tag: "operator", Role: auth.Operator,
+			Summary: d.summary, Description: d.description, Problems: problems,
+		}, d.do)
+	}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/settle-by-hand", ID: "admin-settle-refund-by-hand", Tag: "operator", Role: auth.Operator,
+		Summary:     "Note that a failed refund was paid back by hand",
+		Description: "For money that an operator has paid back in another way, such as a bank transfer. It is an end: the refund cannot be retried any more.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: "refund-not-waiting, " + keyProblems,
+			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.paidByHand)
+}
+
+// answered makes a handler's answer.
+func answered[T any](out T, err error) (*httpx.Output[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(out), nil
+}
+
+type askInput struct {
+	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	idempotency.Header
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why, in the shopper's words"`
+	} `required:"false" nameHint:"ShopperRefundRequest"`
+}
+
+// askAsShopper is POST orders/{no}/refunds.
+func (s *Service) askAsShopper(ctx context.Context, in *askInput) (*httpx.Output[order.RefundView], error) {
+	no, err := ids.Parse(in.No)
+	by := auth.From(ctx).UserID
+	if err != nil || no.Bucket() != ids.Bucket(by) {
+		return nil, order.ErrNotFound.Because(err)
+	}
+	note := ""
+	if in.Body != nil {
+		note = in.Body.Reason
+	}
+	made, err := s.Request(ctx, in.Key, order.RefundRequest{OrderNo: no, Reason: order.RefundByShopper, Note: note, By: by})
+	return answered(made.RefundView, err)
+}
+
+type orderInput struct {
+	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	idempotency.Header
+	Body struct {
+		Amount int64  `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out or 0: all that is left"`
+		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; shown to operators"`
+		Units  string `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded: back on sale, or never sold again because they are with the shopper, damaged or lost. Left out: the activity's rule, and write_off for an order that is completed"`
+	} `nameHint:"RefundRequest"`
+}
+
+// askAsOperator is POST admin/orders/{no}/refunds.
+func (s *Service) askAsOperator(ctx context.Context, in *orderInput) (*httpx.Output[AdminRefund], error) {
+	no, err := ids.Parse(in.No)
+	if err != nil {
+		return nil, errNoOrder.Because(err)
+	}
+	return answered(s.Request(ctx, in.Key, order.RefundRequest{
+		OrderNo: no, Amount: in.Body.Amount, Reason: order.RefundByOperator, Note: in.Body.Reason, By: auth.From(ctx).UserID, Units: in.Body.Units,
+	}))
+}
+
+type decideInput struct {
+	No string `path:"no" doc:"Refund number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	idempotency.Header
+}
+
+func refundNo(text string) (ids.ID, error) {
+	no, err := ids.Parse(text)
+	if err != nil {
+		return no, errNoRefund.Because(err)
+	}
+	return no, nil
+}
+
+func (s *Service) approve(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
+	no, err := refundNo(in.No)
+	if err != nil {
+		return nil, err
+	}
+	return answered(s.answer(ctx, no, in.Key, true))
+}
+
+func (s *Service) reject(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
+	no, err := refundNo(in.No)
+	if err != nil {
+		return nil, err
+	}
+	return answered(s.answer(ctx, no, in.Key, false))
+}
+
+func (s *Service) again(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
+	no, err := refundNo(in.No)
+	if err != nil {
+		return nil, err
+	}
+	return answered(s.retry(ctx, no, in.Key))
+}
+
+type byHandInput struct {
+	No string `path:"no" doc:"Refund number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	idempotency.Header
+	Body struct {
+		Receipt string `json:"receipt" minLength:"1" maxLength:"100" doc:"The number on the receipt of that payment" example:"ICBC-20261123-0042"`
+	} `nameHint:"SettleByHandRequest"`
+}
+
+func (s *Service) paidByHand(ctx context.Context, in *byHandInput) (*httpx.Output[AdminRefund], error) {
+	no, err := refundNo(in.No)
+	if err != nil {
+		return nil, err
+	}
+	return answered(s.settleByHand(ctx, no, in.Key, in.Body.Receipt))
+}
+
+type listInput struct {
+	httpx.PageInput
+	Status string `query:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,replaced" doc:"Only in this state"`
+}
+
+// last sorts after every number.
+var last = ids.ID(bytes.Repeat([]byte{0xff}, len(ids.ID{})))
+
+// list is GET admin/refunds.
+func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminRefund], error) {
+	p := paymentdb.ListRefundsParams{Before: last, AtMost: int32(in.Ask())} //nolint:gosec // a page is small
+	if in.Cursor != "" {
+		before, err := ids.Parse(in.Cursor)
+		if err != nil {
+			return nil, httpx.ErrCursor.Because(err)
+		}
+		p.Before = before
+	}
+	if in.Status != "" {
+		p.Status = &in.Status
+	}
+	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
+	defer cancel()
+	rows, err := s.q.ListRefunds(ctx, p)
+	if err != nil {
+		return nil, fault.Plain(fault.Unavailable, "The refunds cannot be read right now; ask again in a moment.").Because(fmt.Errorf("refund: list: %w", err))
+	}
+	return httpx.PageOf(in.PageInput, rows, viewOf, func(r paymentdb.PaymentsRefund) string { return r.RefundNo.String() }), nil
+}

@@ -1,0 +1,69 @@
+package refund
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/order"
+	"stampede/payment/internal/paymentdb"
+)
+
+// Settings are an operator's settings about refunds.
+type Settings struct {
+	RefundApprovalAbove int64 `name:"refund-approval-above" env:"STAMPEDE_REFUND_APPROVAL_ABOVE" default:"0" min:"0" help:"Refunds that operators ask for need a second operator's approval once they add up to more than this for an order, in minor units of its currency (10000 is CNY 100.00); 0 never." rare:""`
+}
+
+// Deps are the package's dependencies; all are required.
+type Deps struct {
+	DB     *pgxpool.Pool
+	Orders *order.Service
+	Wake   func() // wakes the worker that requests refunds; must not block
+}
+
+// Service refunds orders. Safe for concurrent use.
+type Service struct {
+	set  Settings
+	deps Deps
+	q    *paymentdb.Queries
+}
+
+// New returns the service; it starts nothing.
+func New(set Settings, deps Deps) *Service {
+	return &Service{set: set, deps: deps, q: paymentdb.New(deps.DB)}
+}
+
+// Statuses of a refund.
+const (
+	awaiting  = "awaiting_approval"
+	rejected  = "rejected"
+	requested = "requested"
+	succeeded = "succeeded"
+	failed    = "failed"
+	byHand    = "settled_by_hand"
+	replaced  = "replaced"
+)
+
+// Names in the ledger.
+const (
+	kindRefund = "refund"
+	// providerByHand stands for the shop's own ways to pay, which have no statement.
+	providerByHand = "by-hand"
+)
+
+// Why a provider's report of a refund cannot be accepted.
+var (
+	ErrUnknown  = errors.New("refund: there is no such refund")
+	ErrMismatch = errors.New("refund: the amount is not the one that was requested")
+	ErrReused   = errors.New("refund: the provider reports a second movement for one refund, or one number for two")
+)
+
+// bookTimeout bounds a change of the books: far more than its transaction needs.
+const bookTimeout = 5 * time.Second
+
+// detached is ctx for a change that shall end although its client has left.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), bookTimeout)
+}
