@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
+	"stampede/platform/edge/qrcode"
 	"stampede/platform/store/pg"
 )
 
@@ -78,6 +80,7 @@ type startedPayment struct {
 	Status    string            `json:"status" enum:"created,captured" doc:"captured only for an order that costs nothing"`
 	PayURL    string            `json:"pay_url,omitempty" doc:"Where to send the shopper's browser"`
 	QRCode    string            `json:"qr_code,omitempty" doc:"The text of the QR code that the shopper scans with the provider's app"`
+	QRImage   string            `json:"qr_image,omitempty" doc:"That code as a picture: a PNG in a data URL, for an <img>"`
 	JSAPI     map[string]string `json:"jsapi,omitempty" doc:"The parameters of the payment call inside the provider's app"`
 	Amount    orderevent.Money  `json:"amount"`
 	ExpiresAt string            `json:"expires_at" format:"date-time" doc:"The provider takes no money from then on"`
@@ -108,16 +111,30 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 		if err != nil {
 			return startedPayment{}, honest(err)
 		}
-		return startedPayment{
-			PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Method: p.Method, Status: p.Status,
-			PayURL: p.Handoff.URL, QRCode: p.Handoff.QR, JSAPI: p.Handoff.JSAPI,
-			Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency}, ExpiresAt: orderevent.Time(p.ExpiresAt),
-		}, nil
+		return s.started(ctx, p), nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return httpx.Answer(doc), nil
+}
+
+// started is the payment as its shopper reads it.
+func (s *Service) started(ctx context.Context, p paymentdb.PaymentsPayment) startedPayment {
+	v := startedPayment{
+		PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Method: p.Method, Status: p.Status,
+		PayURL: p.Handoff.URL, QRCode: p.Handoff.QR, JSAPI: p.Handoff.JSAPI,
+		Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency}, ExpiresAt: orderevent.Time(p.ExpiresAt),
+	}
+	if v.QRCode != "" {
+		picture, err := qrcode.PNG(v.QRCode)
+		if err != nil { // the shopper's page still has the text
+			s.deps.Log.WarnContext(ctx, "payment code not drawn", "provider", p.Provider, "payment_no", p.PaymentNo, "error", err)
+			return v
+		}
+		v.QRImage = "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture)
+	}
+	return v
 }
 
 // startAttempts bounds how often another open payment is closed first; each

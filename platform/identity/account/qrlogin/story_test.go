@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/qrtest"
 )
 
 // promptly is three times what a waiting poll needs to learn of a change.
@@ -37,7 +38,7 @@ func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 	if err != nil {
 		t.Fatalf("picture: %d %v", pictured.status, err)
 	}
-	if text, _, _, err := readQR(img); err != nil || text != a.body.URL || text != "https://sale.example.com/?qr="+a.body.QRID || strings.Contains(text, a.body.PollSecret) {
+	if text, _, _, err := qrtest.Read(img); err != nil || text != a.body.URL || text != "https://sale.example.com/?qr="+a.body.QRID || strings.Contains(text, a.body.PollSecret) {
 		t.Errorf("the picture says %q, %v; want %q", text, err, a.body.URL)
 	}
 	if now := here.polled(t, a, ""); now.body.Status != "pending" || now.body.PollAfter != 1000 {
