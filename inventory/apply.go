@@ -18,7 +18,7 @@ func (s *Service) Apply(ctx context.Context, itemID int64) error {
 	}
 	for _, st := range stocksOf(rows) {
 		r, err := changeScript.run(ctx, s.deps.Redis, 4, []string{st.item().stateKey()},
-			st.Rev, st.offered(), st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Rebuy))
+			st.Rev, st.planned(), st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Rebuy))
 		if err != nil {
 			return err
 		}

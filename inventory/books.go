@@ -28,8 +28,12 @@ type BookRow struct {
 	RedisCommitted int64 `json:"redis_committed"`
 	InFlight       int64 `json:"in_flight"`       // granted, the order row is not written yet
 	ReleasePending int64 `json:"release_pending"` // the order has ended, the release has not reached Redis yet
-	// Difference is available − (remaining + in flight + release pending); if not
-	// Loaded, the difference between the stock row and its orders. It should be 0.
+	// RetakePending are units that late payments took from the backup and that Redis
+	// does not count as sold yet; below 0 if it learned of them during the read.
+	RetakePending int64 `json:"retake_pending"`
+	// Difference is available − (remaining + in flight + release pending), apart from
+	// RetakePending; if not Loaded, the difference between the stock row and its
+	// orders. It should be 0.
 	Difference int64 `json:"difference"`
 	Unlimited  bool  `json:"unlimited"`
 	Loaded     bool  `json:"loaded"` // Redis decides on the item
@@ -156,7 +160,7 @@ func (r BookRow) atRest() bool {
 	if !r.Loaded {
 		return r.Held == 0 && r.Difference == 0
 	}
-	return r.InFlight == 0 && r.ReleasePending == 0 && r.Difference == 0 && r.RedisCommitted == r.Sold
+	return r.InFlight == 0 && r.ReleasePending == 0 && r.RetakePending == 0 && r.Difference == 0 && r.RedisCommitted == r.Sold
 }
 
 // allStock reads every stock row, ordered by item and shard.

@@ -49,6 +49,22 @@ func (r BookRow) oversold() (found []finding) {
 	return found
 }
 
+// retakesDiffer is the part of I1 about the backup: the units that left it are those
+// of the orders that were taken up again, each once.
+func (c *cut) retakesDiffer() (found []finding) {
+	var counted, listed int64
+	for _, st := range c.stocks {
+		counted += int64(st.Retaken)
+	}
+	for _, units := range c.retaken {
+		listed += int64(units)
+	}
+	if counted != listed {
+		found = append(found, about(c.itemID, "retaken", "%d units left the backup for late payments, orders took up %d.", counted, listed))
+	}
+	return found
+}
+
 // difference describes the difference between the two counts.
 func (r BookRow) difference() string {
 	return fmt.Sprintf("available %d, but Redis has remaining %d + in flight %d + release pending %d: the difference is %d.",
@@ -145,6 +161,7 @@ func (c *cut) oversold() []finding {
 	for _, f := range c.sum().oversold() {
 		found = append(found, about(c.itemID, f.kind, "%s", f.detail))
 	}
+	found = append(found, c.retakesDiffer()...)
 	for _, sh := range c.shards {
 		if !sh.loaded {
 			continue
@@ -169,6 +186,9 @@ func (c *cut) disagreements() []finding {
 	if row.Difference != 0 {
 		found = append(found, about(c.itemID, "difference", "%s", row.difference()))
 	}
+	if row.RetakePending != 0 {
+		found = append(found, about(c.itemID, "retake", "late payments took %d more units from the backup than Redis counts.", row.RetakePending))
+	}
 	marks := map[ids.ID]mark{}
 	for _, sh := range c.shards {
 		var paid int64
@@ -190,6 +210,7 @@ func (c *cut) disagreements() []finding {
 		m, marked := marks[no]
 		switch {
 		case !marked && ended(c.status[no]): // released since Postgres was read
+		case !marked && row.RetakePending > 0 && c.retaken[no] > 0: // found as retake
 		case !marked:
 			found = append(found, aboutOrder(c.itemID, no, "unmarked", "user %d has a live order of %d units that Redis does not hold.", h.User, h.Quantity))
 		case m.quantity != h.Quantity:

@@ -70,6 +70,11 @@ func (s *Service) compareOrders(ctx context.Context, item Item, rests int) (repa
 		return 0, nil, nil
 	}
 	c := &comparison{s: s, item: item, epoch: st.Epoch, rests: rests, atRest: true}
+	if st.Retaken != int64(rows[at].Retaken) {
+		if err := c.retakes(ctx); err != nil {
+			return 0, nil, err
+		}
+	}
 	if err := c.walk(ctx); err != nil {
 		return c.repaired, nil, err
 	}

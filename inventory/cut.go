@@ -19,7 +19,9 @@ type cut struct {
 	itemID int64
 	stocks []Stock
 	live   map[ids.ID]Held
-	shards []shardCut
+	// retaken has the units of orders that were ever taken up again.
+	retaken map[ids.ID]int32
+	shards  []shardCut
 	// status has every number that Redis holds without a live order, and every
 	// live order that Redis does not hold; without a row it is "".
 	status map[ids.ID]string
@@ -35,6 +37,9 @@ func (s *Service) readCut(ctx context.Context, itemID int64) (*cut, error) {
 			return err
 		}
 		c.stocks = stocksOf(rows)
+		if err := c.readRetaken(ctx, s, tx); err != nil {
+			return err
+		}
 		return s.deps.Holds.Live(ctx, tx, itemID, func(part []Held) error {
 			for _, h := range part {
 				c.live[h.No] = h
@@ -75,4 +80,22 @@ func (s *Service) readCut(ctx context.Context, itemID int64) (*cut, error) {
 		c.status, err = s.statuses(ctx, itemID, unsure, mostReturnWithin)
 	}
 	return c, err
+}
+
+// readRetaken reads the orders that were taken up again, of which most items have
+// none.
+func (c *cut) readRetaken(ctx context.Context, s *Service, tx pgx.Tx) error {
+	units := int32(0)
+	for _, st := range c.stocks {
+		units += st.Retaken
+	}
+	if units == 0 {
+		return nil
+	}
+	rows, err := s.retakes(ctx, tx, c.itemID)
+	c.retaken = make(map[ids.ID]int32, len(rows))
+	for _, r := range rows {
+		c.retaken[r.OrderNo] = r.Quantity
+	}
+	return err
 }

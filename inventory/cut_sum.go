@@ -34,6 +34,7 @@ func (c *cut) sum() BookRow {
 		row.Available += int64(st.Available)
 		row.Backup += int64(st.Backup)
 		row.WrittenOff += int64(st.WrittenOff)
+		row.RetakePending += int64(st.Retaken)
 		row.Unlimited = row.Unlimited || st.Unlimited
 	}
 	for _, h := range c.live {
@@ -44,6 +45,7 @@ func (c *cut) sum() BookRow {
 		}
 	}
 	if !row.Loaded {
+		row.RetakePending = 0
 		row.Difference = row.Available + row.Held + row.Sold + row.Backup + row.WrittenOff - row.Total
 		return row
 	}
@@ -51,6 +53,7 @@ func (c *cut) sum() BookRow {
 	for _, sh := range c.shards {
 		row.RedisRemaining += sh.state.Remaining
 		row.RedisCommitted += sh.state.Committed
+		row.RetakePending -= sh.state.Retaken
 		row.InFlight += sh.unnamed
 		for _, m := range sh.users {
 			marked[m.no] = true
@@ -66,12 +69,16 @@ func (c *cut) sum() BookRow {
 		}
 	}
 	// Live when Postgres was read; ended and released before Redis was read.
-	var returned int64
+	var returned, absent int64
 	for no, h := range c.live {
-		if !marked[no] && ended(c.status[no]) {
+		switch {
+		case marked[no]:
+		case ended(c.status[no]):
 			returned += int64(h.Quantity)
+		case c.retaken[no] > 0:
+			absent += int64(h.Quantity) // its release came before it was taken up again
 		}
 	}
-	row.Difference = row.Available + returned - row.RedisRemaining - row.InFlight - row.ReleasePending
+	row.Difference = row.Available + returned + absent - row.RetakePending - row.RedisRemaining - row.InFlight - row.ReleasePending
 	return row
 }

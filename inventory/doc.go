@@ -20,6 +20,9 @@
 //
 //	available = remaining + in flight + release pending
 //
+// apart from units of the backup that late payments took and one of the two does not
+// count yet.
+//
 // In flight is granted and not written yet; pending is closed or refused in
 // Postgres and not released yet. Books and the checks classify every unit by the
 // number that holds it. They read Postgres at one moment, then the holders by
@@ -37,6 +40,14 @@
 // arrive. Only Load overwrites a count, and it does so on a fenced item under a
 // new epoch. A released number is remembered for as long as its path may be
 // used, so that it is never granted again.
+//
+// A closed order whose money arrives late may be taken up again, once, with units of
+// the item's backup: Retake moves them in Postgres, in the transaction of the
+// capture, and retake.lua writes the number as held and paid for. Those units were
+// never on sale, so both raise what is offered and not what is available, and an
+// operator's change moves by the units that operators planned, without them. The
+// release of the closing may reach Redis before or after: the tombstone of a number
+// taken up again says so for good.
 //
 // If the rule is one purchase per user even after an unpaid order (Rebuy off), a
 // closed or refunded number stays as its user's mark, distinct from a hold: it is in no
@@ -137,7 +148,7 @@
 // # Consumes
 //
 // events.order.refused, events.order.closed and events.order.refunded (release),
-// events.order.paid (commit). Events are hints: their numbers go on the bounded work list of their
+// events.order.paid (commit, or retake with the reason backup). Events are hints: their numbers go on the bounded work list of their
 // item, in this process, and the event is acknowledged.
 //
 // # Keepers

@@ -45,7 +45,7 @@ func (s *Service) onEnded(_ context.Context, m bus.Msg) error {
 	byItem := make(map[Item][]hint)
 	for _, o := range changed.Orders {
 		item := Item{ID: o.ItemID, ActivityID: o.ActivityID, Shard: o.Shard, PerActivity: o.PerActivity}
-		byItem[item] = append(byItem[item], hint{no: o.No, user: o.UserID, epoch: o.Epoch, status: o.Status})
+		byItem[item] = append(byItem[item], hintOf(&o))
 	}
 	for item, hints := range byItem {
 		now, err := s.postpone(item, hints)
@@ -67,7 +67,7 @@ func (s *Service) release(ctx context.Context, item Item, orders []hint) error {
 			keys = append(keys, item.buyersKey())
 		}
 		args := append([]any{epoch, tombstoneTTL.Milliseconds(), len(orders)}, usersAndNumbers(orders)...)
-		args = append(args, weight, flag(orders[0].status != orderevent.StatusRefused))
+		args = append(args, weight, orders[0].status)
 		return releaseScript.run(ctx, s.deps.Redis, 4, keys, args...)
 	})
 	if err != nil || r == nil {

@@ -362,7 +362,7 @@ func itemOf(o orderevent.Order) Item {
 func hintsOf(orders []orderevent.Order) []hint {
 	hints := make([]hint, len(orders))
 	for i, o := range orders {
-		hints[i] = hint{no: o.No, user: o.UserID, epoch: o.Epoch, status: o.Status}
+		hints[i] = hintOf(&o)
 	}
 	return hints
 }

@@ -38,12 +38,13 @@ const (
 var errStopping = errors.New("inventory: the keepers have stopped")
 
 // hint is what an event says about one number: the status that its order has
-// entered, which is closed, refused, refunded or paid.
+// entered, which is closed, refused, refunded, paid or statusRetaken.
 type hint struct {
-	no     ids.ID
-	user   int64
-	epoch  int64 // under which it was granted
-	status string
+	no       ids.ID
+	user     int64
+	epoch    int64 // under which it was granted
+	status   string
+	quantity int32 // only with statusRetaken
 }
 
 // keepers are the work lists of this instance, one per item, and the goroutines
@@ -304,6 +305,8 @@ func (s *Service) applyHints(ctx context.Context, item Item, hints []hint) (left
 		switch status {
 		case orderevent.StatusPaid:
 			end = s.commit
+		case statusRetaken:
+			end = s.takeUp
 		case orderevent.StatusRefunded:
 			end = s.releaseRefunded
 		}

@@ -66,7 +66,8 @@ func (i Item) usersKey(epoch int64) string { return i.epochKey(epoch, "users") }
 func (i Item) holdsKey(epoch int64) string { return i.epochKey(epoch, "holds") }
 
 // tombstonesKey: sorted set, number → when it may be forgotten, in ms. A number in it
-// was granted and has ended; it is never granted again.
+// was granted and has ended; it is never granted again. The score inf says that it
+// was taken up again after its end, see retake.lua.
 func (i Item) tombstonesKey(epoch int64) string { return i.epochKey(epoch, "gone") }
 
 // buyersKey: hash, user → "<number>:<item>", followed by ":x" as in usersKey, for PerActivity only. It is

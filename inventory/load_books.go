@@ -115,9 +115,23 @@ func (s *Service) rewriteIn(ctx context.Context, tx pgx.Tx, writers []*loadWrite
 	if err != nil {
 		return err
 	}
+	retaken, err := s.retakes(ctx, tx, item)
+	if err != nil {
+		return err
+	}
+	again := make(map[ids.ID]bool, len(retaken))
+	for _, r := range retaken {
+		again[r.OrderNo] = true
+		if err := of(r.OrderNo.Bucket()).bury(ctx, r.OrderNo, forGood); err != nil {
+			return err
+		}
+	}
 	err = s.deps.Holds.Ended(ctx, tx, item, func(part []Tombstone) error {
 		for _, g := range part {
-			if err := of(g.No.Bucket()).bury(ctx, g); err != nil {
+			if again[g.No] {
+				continue
+			}
+			if err := of(g.No.Bucket()).bury(ctx, g.No, g.Until.UnixMilli()); err != nil {
 				return err
 			}
 		}

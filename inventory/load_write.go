@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"stampede/platform/base/bloom"
+	"stampede/platform/base/ids"
 )
 
 // The codes of patch.lua and load.lua.
@@ -77,7 +78,7 @@ func (w *loadWriter) openState(ctx context.Context) (reply, error) {
 	}
 	return loadScript.run(ctx, w.deps.Redis, 3, keys, w.epoch, w.old, st.Rev, st.offered(), st.Available, w.committed,
 		st.OpensAt.UnixMilli(), st.ClosesAt.UnixMilli(), st.UserLimit, flag(st.Paused), flag(st.Unlimited), flag(st.Rebuy),
-		w.run, w.users, w.tombstones, weightField, weight)
+		w.run, w.users, w.tombstones, weightField, weight, st.Retaken)
 }
 
 // at is the epoch in whose keys the Load works.
@@ -189,17 +190,20 @@ func (w *loadWriter) values(ctx context.Context, key string, of []userMark) ([]a
 	return values, nil
 }
 
-// bury writes the tombstone of a number.
-func (w *loadWriter) bury(ctx context.Context, g Tombstone) error {
+// bury writes the tombstone of a number, until a time in ms or for good.
+func (w *loadWriter) bury(ctx context.Context, no ids.ID, until any) error {
 	if w.tombstones == 0 {
 		w.tombstones++
-		if err := w.buried.add(ctx, "inf", weight); err != nil {
+		if err := w.buried.add(ctx, forGood, weight); err != nil {
 			return err
 		}
 	}
 	w.tombstones++
-	return w.buried.add(ctx, g.Until.UnixMilli(), g.No.String())
+	return w.buried.add(ctx, until, no.String())
 }
+
+// forGood is the score of tombstones that are never forgotten.
+const forGood = "inf"
 
 // finish writes what is left, and removes what the books do not have. All live
 // orders have rows, so there are no open holds.

@@ -27,7 +27,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "stampede_inventory_reserve_failures_total", Help: "Batched decisions whose outcome is not known.",
 		}),
 		returns: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_inventory_holds_ended_total", Help: "Holds that ended in Redis, by end: released, committed.",
+			Name: "stampede_inventory_holds_ended_total", Help: "Holds that ended in Redis, by end: released, committed, retaken (paid late, from the backup).",
 		}, []string{"end"}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_loads_total", Help: "Loads by outcome.",
@@ -58,7 +58,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.gates[g] = gates.WithLabelValues(Gate(g).String())
 	}
 	// Created now, so that the first rate is right.
-	for _, end := range []string{"released", "committed"} {
+	for _, end := range []string{"released", "committed", "retaken"} {
 		m.returns.WithLabelValues(end)
 	}
 	for _, outcome := range []string{"done", "busy", "failed"} {

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -25,12 +26,12 @@ func (s *model) check(t *rapid.T) {
 		for no, h := range it.holds {
 			holds[no.String()] = fmt.Sprint(h)
 		}
-		users, gone := map[string]string{}, map[string]bool{}
+		users, gone := map[string]string{}, map[string]bool{} // gone: whether for good
 		for user, m := range it.users {
 			users[strconv.FormatInt(user, 10)] = m.String()
 		}
-		for no := range it.gone {
-			gone[no.String()] = true
+		for no, is := range it.gone {
+			gone[no.String()] = is == takenUp
 		}
 		s.same(t, it, "state", it.state(s.run, s.now), s.rdb.HGetAll(ctx, it.item.stateKey()).Val())
 		s.same(t, it, "users", users, s.hash(t, it.item.usersKey(it.epoch), !it.noUsers))
@@ -44,8 +45,8 @@ func (s *model) check(t *rapid.T) {
 		}
 		s.same(t, it, "holds", holds, got)
 		tombs := map[string]bool{}
-		for _, no := range s.rdb.ZRange(ctx, it.item.tombstonesKey(it.epoch), 0, -1).Val() {
-			tombs[no] = true
+		for _, z := range s.rdb.ZRangeWithScores(ctx, it.item.tombstonesKey(it.epoch), 0, -1).Val() {
+			tombs[fmt.Sprint(z.Member)] = math.IsInf(z.Score, 1)
 		}
 		if len(tombs) > 0 && !tombs[weight] {
 			t.Fatalf("item %d: its tombstones may be packed", it.item.ID)

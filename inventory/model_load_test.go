@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
 
@@ -26,7 +27,7 @@ func (s *model) readState(t *rapid.T) {
 	want := State{
 		Epoch: it.epoch, Rev: it.rev, Total: it.total, Remaining: it.remaining, Committed: it.committed, Rel: it.rel, Seq: it.seq,
 		Persisted: it.persisted, OpensAt: time.UnixMilli(opens).UTC(), ClosesAt: time.UnixMilli(closes).UTC(), Limit: it.limit,
-		Paused: it.paused, Unlimited: it.unlimited, Rebuy: it.rebuy, Fenced: it.fenced != 0, fencedFor: it.fenced, SameRedis: it.here,
+		Paused: it.paused, Unlimited: it.unlimited, Rebuy: it.rebuy, Retaken: it.retaken, Fenced: it.fenced != 0, fencedFor: it.fenced, SameRedis: it.here,
 	}
 	if got != want {
 		t.Fatalf("state\n got %+v\nwant %+v", got, want)
@@ -36,8 +37,8 @@ func (s *model) readState(t *rapid.T) {
 // books draws who has units of the item according to Postgres: some of those
 // that Redis knows, as if the grants of the others had been lost, and some
 // whose orders ended.
-func (s *model) books(t *rapid.T, it *specItem) (users map[int64]mark, gone map[ids.ID]bool) {
-	users, gone = map[int64]mark{}, map[ids.ID]bool{}
+func (s *model) books(t *rapid.T, it *specItem) (users map[int64]mark, gone map[ids.ID]fate) {
+	users, gone = map[int64]mark{}, map[ids.ID]fate{}
 	for user := int64(1); user <= specUsers; user++ {
 		no := s.number(t, it, user)
 		if held, ok := it.users[user]; ok && !held.closed {
@@ -50,9 +51,14 @@ func (s *model) books(t *rapid.T, it *specItem) (users map[int64]mark, gone map[
 			users[user] = mark{no: no, quantity: s.quantity[no], paid: true}
 		case 2:
 			users[user] = mark{no: no, closed: true}
-			gone[no] = false
+			gone[no] = remembered
 		case 3:
-			gone[no] = false
+			gone[no] = remembered
+		case 4:
+			users[user] = mark{no: no, quantity: s.quantity[no], paid: true}
+			gone[no] = takenUp
+		case 5:
+			gone[no] = takenUp // and refunded since
 		}
 	}
 	return users, gone
@@ -111,10 +117,7 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 	l.unlimited = rapid.IntRange(0, 3).Draw(t, "unlimited") == 0
 	l.remaining = rapid.Int64Range(0, 8).Draw(t, "remaining")
 	l.users, l.gone = s.books(t, it)
-	recent := make([]Tombstone, 0, len(l.gone))
-	for no := range l.gone {
-		recent = append(recent, Tombstone{No: no, Until: time.Now().Add(time.Hour)})
-	}
+	l.retaken = rapid.Int64Range(0, min(3, l.with.total)).Draw(t, "retaken")
 	for _, m := range l.users {
 		if m.paid {
 			l.committed += int64(m.quantity)
@@ -131,7 +134,7 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 	opens, closes := l.with.window.bounds(s.now)
 	key := Key{ItemID: item.ID, Shard: item.Shard}
 	w := s.newLoadWriter(Stock{
-		Key: key, ActivityID: item.ActivityID, PerActivity: item.PerActivity, Rev: l.with.rev, Total: int32(l.with.total),
+		Key: key, ActivityID: item.ActivityID, PerActivity: item.PerActivity, Rev: l.with.rev, Total: int32(l.with.total), Retaken: int32(l.retaken),
 		Available: int32(l.remaining), OpensAt: time.UnixMilli(opens), ClosesAt: time.UnixMilli(closes), UserLimit: int32(l.with.limit),
 		Paused: l.with.paused, Unlimited: l.unlimited, Rebuy: l.with.rebuy,
 	}, fenced{epoch: l.epoch, old: map[Key]int64{key: l.replaced}, run: map[Key]string{key: run}, alive: func() {}},
@@ -149,9 +152,13 @@ func (s *model) loadWith(t *rapid.T, it *specItem, l specLoad) {
 			err = w.mark(ctx, user, m)
 		}
 	}
-	for _, g := range recent {
+	for no, is := range l.gone {
+		var until any = time.Now().Add(time.Hour).UnixMilli()
+		if is == takenUp {
+			until = forGood
+		}
 		if err == nil {
-			err = w.bury(ctx, g)
+			err = w.bury(ctx, no, until)
 		}
 	}
 	if err == nil {
@@ -221,7 +228,7 @@ func TestSpecReachesEveryVerdict(t *testing.T) {
 	it := &specItem{item: Item{ID: 1}}
 	it.load(specLoad{
 		epoch: 1, remaining: 2, with: specChange{rev: 1, total: 2, limit: 3}, thisRun: true, whole: true,
-		users: map[int64]mark{}, gone: map[ids.ID]bool{},
+		users: map[int64]mark{}, gone: map[ids.ID]fate{},
 	})
 	verdicts := func(list ...Attempt) string {
 		var v []string
@@ -234,6 +241,6 @@ func TestSpecReachesEveryVerdict(t *testing.T) {
 	mustBe(t, "verdicts", got, "granted repeated already_bought not_enough over_limit granted all_held")
 	it.commit(1, []Attempt{x, y})
 	mustBe(t, "verdicts", verdicts(z), "sold_out")
-	s.release(it, 1, []Attempt{y}, true, false)
+	s.release(it, 1, []Attempt{y}, orderevent.StatusClosed, remembered)
 	mustBe(t, "verdicts", verdicts(y), "finished")
 }

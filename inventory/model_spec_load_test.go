@@ -21,12 +21,12 @@ func (it *specItem) change(c specChange) []int64 {
 	if c.rev <= it.rev {
 		return []int64{2, it.epoch, it.rel, 0}
 	}
-	added := c.total - it.total
+	added := c.total + it.retaken - it.total
 	it.remaining += added
 	if added > 0 {
 		it.rel++
 	}
-	it.rev, it.total, it.limit, it.window, it.paused, it.rebuy = c.rev, c.total, c.limit, c.window, c.paused, c.rebuy
+	it.rev, it.total, it.limit, it.window, it.paused, it.rebuy = c.rev, c.total+it.retaken, c.limit, c.window, c.paused, c.rebuy
 	return []int64{0, it.epoch, it.rel, added}
 }
 
@@ -45,11 +45,11 @@ func (it *specItem) fence(epoch int64) []int64 {
 // specLoad has the arguments of patch.lua and load.lua. whole is false if Redis
 // has lost keys since they were written.
 type specLoad struct {
-	epoch, replaced, remaining, committed int64
-	with                                  specChange
-	unlimited, thisRun, whole             bool
-	users                                 map[int64]mark
-	gone                                  map[ids.ID]bool
+	epoch, replaced, remaining, committed, retaken int64
+	with                                           specChange
+	unlimited, thisRun, whole                      bool
+	users                                          map[int64]mark
+	gone                                           map[ids.ID]fate
 }
 
 // patch is all of a Load's calls of patch.lua: the code. With a state the keys
@@ -86,7 +86,7 @@ func (it *specItem) load(l specLoad) []int64 {
 	*it = specItem{
 		item: it.item, loaded: true, here: true, epoch: l.epoch, rev: l.with.rev, total: l.with.total, remaining: l.remaining,
 		committed: l.committed, rel: rel, limit: l.with.limit, window: l.with.window, paused: l.with.paused, unlimited: l.unlimited,
-		rebuy: l.with.rebuy, users: l.users, gone: l.gone, holds: map[ids.ID]specHold{},
+		rebuy: l.with.rebuy, retaken: l.retaken, users: l.users, gone: l.gone, holds: map[ids.ID]specHold{},
 	}
 	return []int64{loadDone, it.epoch, it.rel}
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"strconv"
 
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
 
@@ -20,10 +21,20 @@ type specItem struct {
 	paused, unlimited, rebuy                                            bool
 	users                                                               map[int64]mark
 	holds                                                               map[ids.ID]specHold
-	gone                                                                map[ids.ID]bool // true: may be forgotten already
+	gone                                                                map[ids.ID]fate
+	retaken                                                             int64
 	// noUsers and noHolds say that the key was lost: an empty one is different.
 	noUsers, noHolds bool
 }
+
+// fate is what a tombstone says of its number.
+type fate uint8
+
+const (
+	remembered  fate = iota
+	forgettable      // at the next release
+	takenUp          // by retake.lua, after its end
+)
 
 type specHold struct {
 	user, seq        int64
@@ -156,21 +167,24 @@ func (it *specItem) turnedAway(epoch int64) (code int64, away bool) {
 	}
 }
 
-// release is release.lua. forgettable says that the numbers need not be
-// remembered any more at the next release.
-func (s *spec) release(it *specItem, epoch int64, numbers []Attempt, closed, forgettable bool) []int64 {
+// release is release.lua.
+func (s *spec) release(it *specItem, epoch int64, numbers []Attempt, status string, will fate) []int64 {
 	if code, away := it.turnedAway(epoch); away {
 		return []int64{code, it.epoch, it.rel, 0}
 	}
 	for no, old := range it.gone {
-		if old {
+		if old == forgettable {
 			delete(it.gone, no)
 		}
 	}
 	var given int64
-	stays := closed && !it.rebuy
+	stays := status != orderevent.StatusRefused && !it.rebuy
 	for _, a := range numbers {
-		it.gone[a.No] = forgettable
+		if again := it.gone[a.No] == takenUp; again && status == orderevent.StatusClosed {
+			continue
+		} else if !again {
+			it.gone[a.No] = will
+		}
 		if _, open := it.holds[a.No]; open {
 			delete(it.holds, a.No)
 			it.persisted++
@@ -198,6 +212,54 @@ func (s *spec) release(it *specItem, epoch int64, numbers []Attempt, closed, for
 		}
 	}
 	return []int64{codeDone, it.epoch, it.rel, given}
+}
+
+// retake is retake.lua; the indexes of those that wait follow the figures.
+func (s *spec) retake(it *specItem, epoch int64, numbers []Attempt) []int64 {
+	if code, away := it.turnedAway(epoch); away {
+		return []int64{code, it.epoch, it.rel, 0, 0}
+	}
+	for _, a := range numbers {
+		if m := it.users[a.User]; m.no == a.No && m.paid && it.gone[a.No] != takenUp {
+			it.fenced = it.epoch + 1
+			return []int64{codeFenced, it.epoch, it.rel, 0, 0}
+		}
+	}
+	var taken, returned int64
+	var waiting []int64
+	busy := map[int64]bool{}
+	for i, a := range numbers {
+		if it.gone[a.No] == takenUp {
+			continue
+		}
+		m, ok := it.users[a.User]
+		b, bought := s.buyers[a.User]
+		inWay := ok && !m.closed && m.no != a.No || it.item.PerActivity && bought && !b.closed && b.no != a.No
+		if inWay || busy[a.User] {
+			waiting = append(waiting, int64(i+1))
+			continue
+		}
+		busy[a.User] = true
+		taken++
+		if ok && m.no == a.No && !m.closed {
+			returned += int64(a.Quantity)
+			it.remaining += int64(a.Quantity)
+			it.rel++
+		}
+		it.users[a.User] = mark{no: a.No, quantity: a.Quantity, paid: true}
+		if it.item.PerActivity {
+			s.buyers[a.User] = specBuyer{no: a.No, item: it.item.ID}
+		}
+		it.gone[a.No] = takenUp
+		if _, open := it.holds[a.No]; open {
+			delete(it.holds, a.No)
+			it.persisted++
+		}
+		it.total += int64(a.Quantity)
+		it.retaken += int64(a.Quantity)
+		it.committed += int64(a.Quantity)
+	}
+	return append([]int64{codeDone, it.epoch, it.rel, taken, returned}, waiting...)
 }
 
 // commit is commit.lua.
@@ -248,7 +310,7 @@ func (it *specItem) state(run string, now int64) map[string]string {
 	for name, v := range map[string]int64{
 		"epoch": it.epoch, "rev": it.rev, "total": it.total, "remaining": it.remaining, "committed": it.committed, "seq": it.seq,
 		"persisted": it.persisted, "rel": it.rel, "limit": it.limit, "fenced": it.fenced, "opens_ms": opens, "closes_ms": closes,
-		"paused": int64(flag(it.paused)), "unlimited": int64(flag(it.unlimited)), "rebuy": int64(flag(it.rebuy)),
+		"paused": int64(flag(it.paused)), "unlimited": int64(flag(it.unlimited)), "rebuy": int64(flag(it.rebuy)), "retaken": it.retaken,
 	} {
 		fields[name] = strconv.FormatInt(v, 10)
 	}

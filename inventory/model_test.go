@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
 
@@ -162,18 +163,45 @@ func (s *model) args(first []any, list []Attempt) []any {
 func (s *model) release(t *rapid.T) {
 	it := s.pick(t)
 	list, epoch := s.ended(t, it), s.epochFor(t, it)
-	closed, forgettable := rapid.Bool().Draw(t, "closed"), rapid.Bool().Draw(t, "forgettable")
-	ttl := time.Hour
-	if forgettable {
-		ttl = -time.Second
+	status := rapid.SampledFrom([]string{orderevent.StatusClosed, orderevent.StatusClosed, orderevent.StatusRefused, orderevent.StatusRefunded}).Draw(t, "status")
+	ttl, will := time.Hour, remembered
+	if rapid.Bool().Draw(t, "forgettable") {
+		ttl, will = -time.Second, forgettable
 	}
 	keys := append([]string{it.item.stateKey()}, it.item.epochKeys(epoch)...)
 	if it.item.PerActivity {
 		keys = append(keys, it.item.buyersKey())
 	}
-	args := append(s.args([]any{epoch, ttl.Milliseconds(), len(list)}, list), weight, flag(closed))
+	args := append(s.args([]any{epoch, ttl.Milliseconds(), len(list)}, list), weight, status)
 	r, err := releaseScript.run(s.t.Context(), s.rdb, 4, keys, args...)
-	s.must(t, "release", s.spec.release(it, epoch, list, closed, forgettable), r, err)
+	s.must(t, "release", s.spec.release(it, epoch, list, status, will), r, err)
+}
+
+// retake draws numbers that the backup pays for, mostly of users who hold nothing or
+// whose closing is not released yet. Quantities are those of their marks.
+func (s *model) retake(t *rapid.T) {
+	it := s.pick(t)
+	list, epoch := s.attempts(t, it), s.epochFor(t, it)
+	if rapid.Bool().Draw(t, "with unreleased ones") {
+		list = s.ended(t, it)
+		for i := range list {
+			list[i].Quantity = s.quantity[list[i].No]
+		}
+	}
+	keys := append([]string{it.item.stateKey()}, it.item.epochKeys(epoch)...)
+	if it.item.PerActivity {
+		keys = append(keys, it.item.buyersKey())
+	}
+	args := s.args([]any{epoch, it.item.ID, weight, len(list)}, list)
+	for _, a := range list {
+		args = append(args, a.Quantity)
+	}
+	r, err := retakeScript.run(s.t.Context(), s.rdb, retakeFigures, keys, args...)
+	want := s.spec.retake(it, epoch, list)
+	if err == nil && len(r) != len(want) {
+		t.Fatalf("retake answers %v, want %v", r, want)
+	}
+	s.must(t, "retake", want, r, err)
 }
 
 func (s *model) commit(t *rapid.T) {
@@ -293,7 +321,8 @@ func (s *model) lose(t *rapid.T) {
 // the answer and every key in Redis: batches with repeated users and numbers, quantities,
 // payment windows, limits, unlimited items, two items that share an activity's buyers and one
 // that does not, windows and pauses, revisions out of order, totals that rise and fall, releases
-// and commits before a reserve, twice and after each other, with rebuy on and off, tombstones
+// and commits before a reserve, twice and after each other, with rebuy on and off, numbers taken up again
+// before and after their release, twice and after a refund, tombstones
 // and their expiry, persists before and after releases, callers of an older and a later epoch,
 // fences for any epoch, Loads that succeed, are overtaken, lose their keys or meet another
 // Redis, settlements that come too early, after an outdated read and in time, restarts, lost
@@ -305,7 +334,7 @@ func TestScriptsFollowTheirSpec(t *testing.T) {
 		s := newModel(b, t)
 		t.Repeat(maps.Clone(map[string]func(*rapid.T){
 			"": s.check, "reserve": s.reserve, "reserve again": s.reserve, "and again": s.reserve, "reserve still": s.reserve, "persist": s.persist,
-			"release": s.release, "release more": s.release, "commit": s.commit, "commit more": s.commit, "hold": s.hold, "state": s.readState,
+			"release": s.release, "release more": s.release, "commit": s.commit, "commit more": s.commit, "retake": s.retake, "retake more": s.retake, "hold": s.hold, "state": s.readState,
 			"change": s.change, "fence": s.fence, "load": s.load, "load what is fenced": s.loadFenced, "open again": s.loadFenced, "settle": s.settle, "settle again": s.settle, "restart": s.restart, "lose": s.lose, "lose a key": s.loseKey,
 		}))
 	})

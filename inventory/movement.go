@@ -25,6 +25,7 @@ type Stock struct {
 	Available   int32 // below zero is possible for unlimited items only
 	Backup      int32
 	WrittenOff  int32
+	Retaken     int32 // units that paid late orders took from the backup, ever
 	Unlimited   bool
 	UserLimit   int32
 	Rebuy       bool // see NewStock
@@ -36,8 +37,12 @@ type Stock struct {
 	Version     int64
 }
 
-// offered is what can be sold, without backup and written-off units.
+// offered is what can be sold or is sold, without backup and written-off units.
 func (st Stock) offered() int32 { return st.Total - st.Backup - st.WrittenOff }
+
+// planned is what operators have put on sale: the units offered without those that
+// late payments took from the backup.
+func (st Stock) planned() int32 { return st.offered() - st.Retaken }
 
 // item identifies the row's keys in Redis.
 func (st Stock) item() Item {
@@ -47,7 +52,7 @@ func (st Stock) item() Item {
 func stockOf(r inventorydb.InventoryStock) Stock {
 	return Stock{
 		Key: Key{ItemID: r.ItemID, Shard: r.Shard}, ActivityID: r.ActivityID, PerActivity: r.PerActivity,
-		Total: r.Total, Available: r.Available, Backup: r.Backup, WrittenOff: r.WrittenOff, Unlimited: r.Unlimited,
+		Total: r.Total, Available: r.Available, Backup: r.Backup, WrittenOff: r.WrittenOff, Retaken: r.Retaken, Unlimited: r.Unlimited,
 		UserLimit: r.UserLimit, Rebuy: r.Rebuy, OpensAt: r.OpensAt, ClosesAt: r.ClosesAt, Paused: r.Paused,
 		Epoch: r.Epoch, Rev: r.Rev, Version: r.Version,
 	}

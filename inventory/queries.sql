@@ -1,7 +1,7 @@
 -- name: CreateStock :exec
--- The first stock of an item: everything is available.
-INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, unlimited, user_limit, rebuy, opens_at, closes_at)
-VALUES (@item_id, @shard, @activity_id, @per_activity, @total, @total, @unlimited, @user_limit, @rebuy, @opens_at, @closes_at);
+-- The first stock of an item: everything is available, except for the backup beside it.
+INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, backup, unlimited, user_limit, rebuy, opens_at, closes_at)
+VALUES (@item_id, @shard, @activity_id, @per_activity, @total, @available, @backup, @unlimited, @user_limit, @rebuy, @opens_at, @closes_at);
 
 -- name: ChangeStock :execrows
 -- An operator's change; rev tells Redis that there is a change to apply. Added units spread evenly over the
@@ -101,3 +101,17 @@ SELECT item_id, epoch FROM inventory.settled;
 -- The items on sale now, those that close first first. The table is small: a row for each item and shard.
 SELECT * FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
 ORDER BY closes_at, item_id, shard LIMIT @at_most;
+
+-- name: Retake :execrows
+-- Takes an order's units from the backup, if it has that many, and records whose they are. The caller holds the stock
+-- row's lock.
+WITH taken AS (
+    UPDATE inventory.stock SET backup = backup - @quantity, retaken = retaken + @quantity, version = version + 1, updated_at = clock_timestamp()
+    WHERE item_id = @item_id AND shard = @shard AND backup >= @quantity AND NOT unlimited RETURNING 1
+)
+INSERT INTO inventory.retaken (order_no, item_id, shard, user_id, quantity)
+SELECT @order_no, @item_id, @shard, @user_id, @quantity FROM taken;
+
+-- name: RetakenOfItem :many
+-- The table has no more rows for an item than its backup had units.
+SELECT order_no, shard, user_id, quantity FROM inventory.retaken WHERE item_id = @item_id;

@@ -25,6 +25,8 @@ var (
 	releaseSource string
 	//go:embed lua/commit.lua
 	commitSource string
+	//go:embed lua/retake.lua
+	retakeSource string
 	//go:embed lua/change.lua
 	changeSource string
 	//go:embed lua/fence.lua
@@ -48,6 +50,7 @@ var (
 	persistScript = script{"persist", redis.NewScript(persistSource)}
 	releaseScript = script{"release", redis.NewScript(releaseSource)}
 	commitScript  = script{"commit", redis.NewScript(commitSource)}
+	retakeScript  = script{"retake", redis.NewScript(retakeSource)}
 	changeScript  = script{"change", redis.NewScript(changeSource)}
 	fenceScript   = script{"fence", redis.NewScript(fenceSource)}
 	patchScript   = script{"patch", redis.NewScript(patchSource)}
@@ -140,7 +143,7 @@ func (r reply) text(i int) (string, error) {
 	return v, nil
 }
 
-// The codes shared by release.lua, commit.lua and hold.lua.
+// The codes shared by release.lua, commit.lua, retake.lua and hold.lua.
 const (
 	codeDone       = 0
 	codeNoState    = 1

@@ -103,9 +103,10 @@ type Service struct {
 	bookCache   bookCache
 	writing     chan struct{} // a place for each Load that may keep a connection while it writes
 	stall       time.Duration // loadStall; tests shorten it
-	// recheck is proof.Recheck; tests shorten it and the three below.
+	// recheck is proof.Recheck; tests shorten it and those below.
 	recheck                               time.Duration
 	compareTick, compareEvery, differsFor time.Duration
+	retakeAgain                           time.Duration
 	// failpoint replaces the fail points between the steps of a Load, for tests
 	// that end one of several Services in a process.
 	failpoint func(step string) error
@@ -119,6 +120,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.keepers.alarmAfter, s.keepers.alarmEvery, s.keepers.sooner = failingAfter, failingEvery, make(chan struct{}, 1)
 	s.compareTick, s.compareEvery, s.differsFor = compareTick, compareEvery, differsFor+cfg.UnitsReturnWithin
+	s.retakeAgain = retakeAgain
 	return s, nil
 }
 

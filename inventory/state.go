@@ -20,7 +20,8 @@ type State struct {
 	Limit     int64 // units per user
 	Paused    bool
 	Unlimited bool
-	Rebuy     bool // see NewStock
+	Rebuy     bool  // see NewStock
+	Retaken   int64 // units of Total that late payments took from the backup
 	Fenced    bool
 	// SameRedis says that the server is the one that was loaded: it was neither
 	// restarted nor failed over since.
@@ -35,7 +36,7 @@ func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
 
 // stateFigures is how many integers state.lua returns for a loaded item; the last
 // one is Redis's time, in ms.
-const stateFigures = 17
+const stateFigures = 18
 
 // State reads an item's state; ok is false when there is none.
 func (s *Service) State(ctx context.Context, item Item) (st State, ok bool, err error) {
@@ -57,6 +58,6 @@ func readState(r reply) (State, bool, error) {
 		SameRedis: r.int(0) == 1, Epoch: r.int(1), Rev: r.int(2), Total: r.int(3), Remaining: r.int(4), Committed: r.int(5),
 		Rel: r.int(6), Seq: r.int(7), Persisted: r.int(8), OpensAt: time.UnixMilli(r.int(9)).UTC(),
 		ClosesAt: time.UnixMilli(r.int(10)).UTC(), Limit: r.int(11), Paused: r.int(12) == 1, Unlimited: r.int(13) == 1,
-		Fenced: r.int(14) != 0, fencedFor: r.int(14), Rebuy: r.int(15) == 1,
+		Fenced: r.int(14) != 0, fencedFor: r.int(14), Rebuy: r.int(15) == 1, Retaken: r.int(16),
 	}, true, nil
 }

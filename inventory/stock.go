@@ -24,6 +24,7 @@ var ErrNoStock = fault.Plain(fault.NotFound, "There is no such item on sale.")
 type NewStock struct {
 	Item
 	Total     int32 // units on offer, also those beyond the goods in stock by agreement, 0 … MaxUnits; for unlimited items the count begins here and may go below zero
+	Backup    int32 // units held back beside Total, for payments that arrive after their order was closed; with them 0 … MaxUnits, 0 for unlimited items
 	Unlimited bool
 	UserLimit int32 // units per user, 1 or more
 	// Rebuy lets a user whose unpaid order was closed buy again. Without it the
@@ -40,6 +41,9 @@ func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
 	if n.Total < 0 || n.Total > MaxUnits {
 		return fault.Plainf(fault.Invalid, "An item has 0 to %d units, not %d.", MaxUnits, n.Total)
 	}
+	if n.Backup < 0 || n.Backup > MaxUnits-n.Total || n.Unlimited && n.Backup > 0 {
+		return fault.Plainf(fault.Invalid, "An item has at most %d units with its backup of %d, and an unlimited one has no backup.", MaxUnits, n.Backup)
+	}
 	if n.UserLimit < 1 {
 		return fault.Plain(fault.Invalid, "The limit per user is at least 1.")
 	}
@@ -47,8 +51,8 @@ func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
 		return fault.Plain(fault.Invalid, "A sale closes after it opens.")
 	}
 	err := inventorydb.New(tx).CreateStock(ctx, inventorydb.CreateStockParams{
-		ItemID: n.ID, Shard: n.Shard, ActivityID: n.ActivityID, PerActivity: n.PerActivity, Total: n.Total,
-		Unlimited: n.Unlimited, UserLimit: n.UserLimit, Rebuy: n.Rebuy, OpensAt: n.OpensAt, ClosesAt: n.ClosesAt,
+		ItemID: n.ID, Shard: n.Shard, ActivityID: n.ActivityID, PerActivity: n.PerActivity, Total: n.Total + n.Backup, Available: n.Total,
+		Backup: n.Backup, Unlimited: n.Unlimited, UserLimit: n.UserLimit, Rebuy: n.Rebuy, OpensAt: n.OpensAt, ClosesAt: n.ClosesAt,
 	})
 	if err != nil {
 		return fmt.Errorf("inventory: create stock of item %d: %w", n.ID, err)

@@ -12,6 +12,7 @@
 //	grants.<item> → writer → orders, stock, inbox, outbox in one transaction
 //	              → order cache, holds marked persisted, acks
 //	payment       → Payable, MarkPaid inside payment's own transactions
+//	late payment  → Retake: closed → paid, with units of the item's backup
 //	deadline      → expiry: claim → payments closed → CloseClaimed
 //	refund        → LockForRefund, MoveRefunding inside payment's transactions
 //	cancel        → Claim → payments closed → CloseClaimed (payment's route)
@@ -63,7 +64,8 @@
 //
 // # Locks
 //
-// Stock rows by (item, shard), then orders by number, then payments. 40P01 and
+// Stock rows by (item, shard), then orders by number, then payments; see Retake for
+// the one exception. 40P01 and
 // 40001 are retried by pg.InTx. The writer waits a second at most for a lock,
 // closing a quarter of one; then each goes on item by item. In the process:
 // loader.mu, timers.mu and aside.mu, never held while another lock is taken or a

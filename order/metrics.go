@@ -90,6 +90,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, status := range []string{orderevent.StatusRefunding, orderevent.StatusRefunded, orderevent.StatusRefundFailed} {
 		m.changes.WithLabelValues(status, "")
 	}
+	m.changes.WithLabelValues(orderevent.StatusPaid, orderevent.ReasonBackup)
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonTimeout)
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonCanceled)
 	return m

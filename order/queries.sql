@@ -204,3 +204,16 @@ SELECT clock_timestamp()::timestamptz;
 -- Users with many unpaid orders, those with the most first.
 SELECT user_id, count(*) AS orders FROM orders.orders WHERE status = 'pending_payment'
 GROUP BY user_id HAVING count(*) >= @at_least::bigint ORDER BY 2 DESC, 1 LIMIT @at_most;
+
+-- name: Retake :one
+-- A closed order becomes paid, with units of the backup. A refused one never does: it has never held any.
+WITH paid AS (
+    UPDATE orders.orders o SET status = 'paid', reason = 'backup', version = o.version + 1,
+        paid_at = clock_timestamp(), updated_at = clock_timestamp()
+    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'closed'
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT paid.bucket, paid.order_no, paid.version, paid.status, paid.reason, @actor::text, paid.updated_at FROM paid
+)
+SELECT * FROM paid;

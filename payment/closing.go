@@ -105,7 +105,7 @@ func (s *Service) follow(ctx context.Context, p paymentdb.PaymentsPayment, st pr
 	case provider.Captured:
 		outcome, err := s.settle(ctx, p.Provider, st.Capture, asked)
 		if err != nil || outcome != outcomeRepeated {
-			return outcome == outcomePaid, err
+			return outcome == outcomePaid || outcome == outcomeRetaken, err
 		}
 		// A callback was settled meanwhile: it has paid the order, or the amount
 		// differed and the order still waits.

@@ -19,10 +19,12 @@
 //     in the transaction of the effect, and its key (provider, kind, the
 //     provider's transaction) makes every repetition, also one that arrives at
 //     another instance at the same moment, a no-op.
-//   - Capture, order and event change in one transaction. Money for an order
-//     that is no longer pending, for one that is paid already, or in another
-//     amount than was charged gets its refund row in that same transaction; so
-//     the ledger less the open refunds always equals what paid orders cost (I4).
+//   - Capture, order and event change in one transaction. Money for a closed order
+//     pays it nevertheless if its item has units in the backup (package order,
+//     Retake). Other money for an order that is no longer pending, for one that is
+//     paid already, or in another amount than was charged gets its refund row in
+//     that same transaction; so the ledger less the open refunds always equals what
+//     paid orders cost (I4).
 //   - A callback with another amount than was charged is not believed: an alarm
 //     is raised and the provider is queried. Its answer to our query is what
 //     moved, and is refunded in full if it differs, while the order stays as it
@@ -41,13 +43,14 @@
 // store: it is refused, counted in memory, and many of them within a minute are an
 // alarm (forged.go).
 //
-// Lock order: the ledger's key, then the stock row of an order that becomes refunded,
-// then the order's row (both package order), then rows of this schema. No transaction
-// waits for a provider.
+// Lock order: the ledger's key, then the stock row for late money and for an order
+// that becomes refunded, then the order's row (both package order), then rows of this
+// schema. A transaction that waits for a ledger key holds no other lock. No
+// transaction waits for a provider.
 //
 // # Publishes
 //
-// events.payment.captured when money paid an order, events.payment.refunded
+// events.payment.captured when money paid an order, in time or late, events.payment.refunded
 // when money was refunded; order publishes that the order is paid, in the same
 // transaction. All through the outbox.
 //

@@ -23,7 +23,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "stampede_payment_started_total", Help: "Payments created for orders; a repeated request for an open one creates none.",
 		}, []string{"provider"}),
 		captures: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_payment_captures_total", Help: "Captures, by outcome: paid, late, duplicate, mismatch, repeated.",
+			Name: "stampede_payment_captures_total", Help: "Captures, by outcome: paid, retaken (closed before, paid with units of the backup), late, duplicate, mismatch, repeated.",
 		}, []string{"provider", "outcome"}),
 		callbacks: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_payment_callbacks_total", Help: "Callbacks of providers, by answer: taken, bad_signature, unreadable, refused, failed.",
@@ -45,7 +45,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 // and the first rate is right.
 func (m *metrics) know(name string) {
 	m.started.WithLabelValues(name)
-	for _, outcome := range []string{outcomePaid, outcomeLate, outcomeDuplicate, outcomeMismatch, outcomeRepeated} {
+	for _, outcome := range []string{outcomePaid, outcomeRetaken, outcomeLate, outcomeDuplicate, outcomeMismatch, outcomeRepeated} {
 		m.captures.WithLabelValues(name, outcome)
 	}
 	for _, answer := range []string{"taken", "bad_signature", "unreadable", "refused", "failed"} {

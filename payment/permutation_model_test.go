@@ -34,6 +34,8 @@ type account struct {
 
 	status       string
 	claimed, due bool
+	backup       bool         // the item has units for late money
+	retaken      bool         // and the order got one
 	payment      string       // our row: "", created, closed, captured
 	paymentNo    ids.ID       // read once there is one
 	bank         string       // "", open, closed, captured
@@ -55,6 +57,8 @@ func (a *account) settle(movement int) {
 	a.payment = "captured"
 	if a.status == orderevent.StatusPending {
 		a.status, a.claimed = orderevent.StatusPaid, false
+	} else if a.status == orderevent.StatusClosed && a.backup {
+		a.status, a.retaken = orderevent.StatusPaid, true
 	} else {
 		a.excess++
 	}
@@ -135,6 +139,9 @@ func (a *account) row() string {
 	version := 1
 	if a.status != orderevent.StatusPending {
 		version = 2
+	}
+	if a.retaken {
+		version = 3
 	}
 	reasons := ""
 	switch {

@@ -27,12 +27,12 @@ type walk struct {
 	accounts []*account
 }
 
-func newWalk(s *bundle, bank *promptBank, orders [][]happening) *walk {
+func newWalk(s *bundle, bank *promptBank, orders [][]happening, backup bool) *walk {
 	w := &walk{bundle: s, bank: bank}
 	nos, users := s.buy(len(orders), walkPrice)
 	for i, order := range orders {
 		w.accounts = append(w.accounts, &account{
-			no: nos[i], user: users[i], order: order, status: orderevent.StatusPending, settled: map[int]bool{},
+			no: nos[i], user: users[i], order: order, status: orderevent.StatusPending, settled: map[int]bool{}, backup: backup,
 		})
 	}
 	return w
@@ -185,7 +185,7 @@ func (w *walk) check(steps int) {
 			w.t.Fatalf("%q, after %d steps\n got %s\nwant %s", a.order, steps, got[a.no], a.row())
 		}
 	}
-	sold := read[int](w.bundle, `SELECT total - available FROM inventory.stock WHERE item_id = $1`, w.item)
+	sold := read[int](w.bundle, `SELECT total - available - backup FROM inventory.stock WHERE item_id = $1`, w.item)
 	if others := read[int](w.bundle, `SELECT count(*) FROM orders.orders WHERE item_id = $1 AND NOT order_no = ANY($2)
 		AND status IN ('pending_payment', 'paid')`, w.item, nos); sold != live+others {
 		w.t.Fatalf("after %d steps %d units are sold or held and %d orders live", steps, sold, live+others)
@@ -246,7 +246,12 @@ func TestPermutationsOfEvents(t *testing.T) {
 	failed := 0
 	walks := func(name string, orders [][]happening) {
 		t.Run(name, func(t *testing.T) {
-			w := newWalk(s.in(t), bank, orders)
+			backup := 0
+			if strings.Contains(name, "backup") {
+				backup = len(orders)
+			}
+			s.exec(`UPDATE inventory.stock SET total = total - backup + $1, backup = $1`, backup)
+			w := newWalk(s.in(t), bank, orders, backup > 0)
 			for k := range orders[0] {
 				w.step(k)
 			}
@@ -257,6 +262,8 @@ func TestPermutationsOfEvents(t *testing.T) {
 		})
 	}
 	for name, events := range map[string][]happening{
+		"late money takes the backup":      {started, paid, takenAgain, expired, calledBack, givenBack},
+		"backup for several closings":      {started, paid, canceled, queried, calledBack, calledBack},
 		"payment against cancellation":     {started, paid, calledBack, canceled, queried},
 		"payment against the deadline":     {started, paid, calledBack, expired, givenBack},
 		"money for an order that has it":   {started, paid, takenAgain, calledBack, canceled},

@@ -27,8 +27,9 @@ var afterPayment = failpoint.NewErr("after-payment",
 // last three the reason of the refund.
 const (
 	outcomePaid      = "paid"
+	outcomeRetaken   = "retaken"   // the order was closed, and is paid with units of the backup
 	outcomeRepeated  = "repeated"  // recorded before
-	outcomeLate      = "late"      // the order is closed
+	outcomeLate      = "late"      // the order is closed or refused
 	outcomeDuplicate = "duplicate" // the order was paid by another capture
 	outcomeMismatch  = "mismatch"  // another amount than was charged
 )
@@ -64,7 +65,8 @@ const (
 //
 //	ledger row written     for the first time; else nothing happens (repeated)
 //	order still pending    → paid, with the event
-//	order closed, refused  → refund, reason late
+//	order closed           → paid, with units of the backup if they suffice
+//	otherwise, or refused  → refund, reason late
 //	order paid otherwise   → refund, reason duplicate
 //	another amount, asked  → refund of what moved, reason mismatch, and an alarm
 //	another amount, told   → an alarm; the provider is queried, and its answer settled
@@ -113,6 +115,9 @@ type settled struct {
 	orderNo ids.ID           // set unless repeated
 	refund  bool
 }
+
+// pays reports whether the money paid the order.
+func (o *settled) pays() bool { return o.outcome == outcomePaid || o.outcome == outcomeRetaken }
 
 // settleAlone runs settleIn in its own transaction.
 func (s *Service) settleAlone(ctx context.Context, name string, c provider.Capture, from source) (out settled, err error) {
@@ -179,7 +184,7 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 		return settled{}, err
 	}
 	out.orderNo = p.OrderNo
-	if out.outcome == outcomePaid || c.Amount <= 0 {
+	if out.pays() || c.Amount <= 0 {
 		return out, nil
 	}
 	_, err = q.RequestRefund(ctx, paymentdb.RequestRefundParams{
@@ -196,14 +201,21 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	return out, err
 }
 
-// payOrder marks the payment's order paid, or returns why it cannot be paid any
-// more.
+// payOrder marks the payment's order paid, also a closed one if its item has units
+// in the backup, or returns why it cannot be paid any more.
 func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
-	o, pending, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, p.PaymentNo)
+	o, paid, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, p.PaymentNo)
 	if err != nil {
 		return settled{}, err
 	}
-	if !pending {
+	outcome := outcomePaid
+	if !paid && o.Status == orderevent.StatusClosed {
+		outcome = outcomeRetaken
+		if o, paid, err = s.deps.Orders.Retake(ctx, tx, o, p.PaymentNo); err != nil {
+			return settled{}, err
+		}
+	}
+	if !paid {
 		switch o.Status {
 		case orderevent.StatusClosed, orderevent.StatusRefused:
 			return settled{outcome: outcomeLate, order: o}, nil
@@ -214,7 +226,7 @@ func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsP
 	_, err = outbox.Append(ctx, tx, paymentevent.SubjectCaptured, paymentevent.Captured{
 		PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, UserID: p.UserID, Amount: p.Amount, Currency: p.Currency,
 	})
-	return settled{outcome: outcomePaid, order: o}, err
+	return settled{outcome: outcome, order: o}, err
 }
 
 // moved reports whether the movement is in the ledger. If it belongs to another
@@ -236,8 +248,11 @@ func (s *Service) moved(ctx context.Context, q *paymentdb.Queries, name, kind, t
 // sooner.
 func (s *Service) announce(ctx context.Context, name string, c provider.Capture, out settled) {
 	s.metrics.captures.WithLabelValues(name, out.outcome).Inc()
-	if out.outcome == outcomePaid {
+	if out.pays() {
 		s.deps.Orders.Announce(ctx, out.order)
+	}
+	if out.outcome == outcomeRetaken {
+		s.deps.Log.InfoContext(ctx, "late payment accepted with units of the backup", "provider", name, "payment_no", c.PaymentNo, "order_no", out.orderNo)
 	}
 	if out.refund {
 		s.metrics.refunds.WithLabelValues(name, "requested").Inc()

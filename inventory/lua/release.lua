@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Returns the units of numbers that have ended, each exactly once, and remembers the numbers so that their paths are
 -- not used again. Units are returned only while the user's mark still names the number: a number that this epoch does
--- not hold was settled by Load already. If a user may buy only once, a closed number leaves "<number>:x" as its user's
--- mark: no longer a hold, but it blocks the next one.
+-- not hold was settled by Load already. A closing that comes after its number was taken up again (see retake.lua) leaves
+-- that alone. If a user may buy only once, a closed number leaves "<number>:x" as its user's mark: no longer a hold, but
+-- it blocks the next one.
 --
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone   KEYS[5] buyers, only with one item per activity
 -- ARGV[1] epoch that the caller knows
@@ -11,7 +12,7 @@
 -- ARGV[4 .. 3+n]   users
 -- ARGV[4+n .. 3+2n] numbers
 -- ARGV[4+2n] a member of gone that is long enough to keep it from being packed, see weightField in keys.go
--- ARGV[5+2n] 1 if the orders were closed or refunded, 0 if they were refused
+-- ARGV[5+2n] the status of the orders: closed, refused or refunded
 --
 -- Returns {code, epoch, rel, holds released}.
 --   code: 0 done, 1 no state, 2 fenced (to be repeated), 3 another epoch (to be repeated with the one returned).
@@ -38,16 +39,18 @@ if KEYS[5] then
     buyers = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 3 + n))
 end
 
-local once = ARGV[5 + 2 * n] == '1' and state[4] == '0'
+local once = ARGV[5 + 2 * n] ~= 'refused' and state[4] == '0'
+local scores = redis.call('ZMSCORE', KEYS[4], unpack(ARGV, 4 + n, 3 + 2 * n))
 local units, paid, given = 0, 0, 0
 local freed, left, unbought, bought, tombs, numbers = {}, {}, {}, {}, {}, {}
 local seen = {}
 for i = 1, n do
     local user, number = ARGV[3 + i], ARGV[3 + n + i]
-    if not seen[number] then
+    local again = scores[i] == 'inf'
+    if not seen[number] and not (again and ARGV[5 + 2 * n] == 'closed') then
         seen[number] = true
         numbers[#numbers + 1] = number
-        tombs[#tombs + 1] = now + ARGV[2]
+        tombs[#tombs + 1] = again and 'inf' or now + ARGV[2]
         tombs[#tombs + 1] = number
         local mark = marks[i]
         if mark and string.sub(mark, 1, 32) == number and string.sub(mark, -2) ~= ':x' then
@@ -71,6 +74,9 @@ for i = 1, n do
 end
 
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
+if #numbers == 0 then
+    return {0, tonumber(state[1]), tonumber(state[3]), 0}
+end
 redis.call('ZADD', KEYS[4], 'inf', ARGV[4 + 2 * n], unpack(tombs))
 -- A number that ends before its order row was seen leaves the queue like one whose row exists; otherwise every
 -- number behind it would keep waiting for it.

@@ -57,7 +57,7 @@ func Live(status string) bool {
 	}
 }
 
-// Reasons for a refusal or a closing.
+// Reasons for a refusal or a closing, and for a payment after it.
 const (
 	ReasonDuplicate   = "duplicate"   // another live order of the user for the item or activity
 	ReasonShortfall   = "shortfall"   // Postgres had no unit left
@@ -65,6 +65,7 @@ const (
 	ReasonBlocked     = "blocked"     // the user was blacklisted or disabled between the grant and the order
 	ReasonTimeout     = "timeout"     // not paid in time
 	ReasonCanceled    = "canceled"    // by the shopper
+	ReasonBackup      = "backup"      // of a paid order: it was closed when the money arrived, and got units of the backup
 )
 
 // Changed is the payload of every SubjectAll event. One transaction's orders

@@ -17,6 +17,7 @@ type InventoryStock struct {
 	Available   int32
 	Backup      int32
 	WrittenOff  int32
+	Retaken     int32
 	Unlimited   bool
 	UserLimit   int32
 	Rebuy       bool

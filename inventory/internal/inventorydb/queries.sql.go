@@ -8,10 +8,12 @@ package inventorydb
 import (
 	"context"
 	"time"
+
+	"stampede/platform/base/ids"
 )
 
 const allStock = `-- name: AllStock :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock ORDER BY item_id, shard
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock ORDER BY item_id, shard
 `
 
 func (q *Queries) AllStock(ctx context.Context) ([]InventoryStock, error) {
@@ -32,6 +34,7 @@ func (q *Queries) AllStock(ctx context.Context) ([]InventoryStock, error) {
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
+			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -101,8 +104,8 @@ func (q *Queries) ChangeStock(ctx context.Context, arg ChangeStockParams) (int64
 }
 
 const createStock = `-- name: CreateStock :exec
-INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, unlimited, user_limit, rebuy, opens_at, closes_at)
-VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8, $9, $10)
+INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, backup, unlimited, user_limit, rebuy, opens_at, closes_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 `
 
 type CreateStockParams struct {
@@ -111,6 +114,8 @@ type CreateStockParams struct {
 	ActivityID  int64
 	PerActivity bool
 	Total       int32
+	Available   int32
+	Backup      int32
 	Unlimited   bool
 	UserLimit   int32
 	Rebuy       bool
@@ -118,7 +123,7 @@ type CreateStockParams struct {
 	ClosesAt    time.Time
 }
 
-// The first stock of an item: everything is available.
+// The first stock of an item: everything is available, except for the backup beside it.
 func (q *Queries) CreateStock(ctx context.Context, arg CreateStockParams) error {
 	_, err := q.db.Exec(ctx, createStock,
 		arg.ItemID,
@@ -126,6 +131,8 @@ func (q *Queries) CreateStock(ctx context.Context, arg CreateStockParams) error 
 		arg.ActivityID,
 		arg.PerActivity,
 		arg.Total,
+		arg.Available,
+		arg.Backup,
 		arg.Unlimited,
 		arg.UserLimit,
 		arg.Rebuy,
@@ -182,7 +189,7 @@ func (q *Queries) DueForSettling(ctx context.Context, arg DueForSettlingParams) 
 }
 
 const loadedStock = `-- name: LoadedStock :many
-SELECT s.item_id, s.shard, s.activity_id, s.per_activity, s.total, s.available, s.backup, s.written_off, s.unlimited, s.user_limit, s.rebuy, s.opens_at, s.closes_at, s.paused, s.epoch, s.rev, s.version, s.updated_at FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+SELECT s.item_id, s.shard, s.activity_id, s.per_activity, s.total, s.available, s.backup, s.written_off, s.retaken, s.unlimited, s.user_limit, s.rebuy, s.opens_at, s.closes_at, s.paused, s.epoch, s.rev, s.version, s.updated_at FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
 WHERE s.epoch > coalesce(d.epoch, 0) ORDER BY s.item_id, s.shard
 `
 
@@ -205,6 +212,7 @@ func (q *Queries) LoadedStock(ctx context.Context) ([]InventoryStock, error) {
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
+			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -227,7 +235,7 @@ func (q *Queries) LoadedStock(ctx context.Context) ([]InventoryStock, error) {
 }
 
 const lockStock = `-- name: LockStock :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock s
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock s
 WHERE (s.item_id, s.shard) IN (SELECT unnest($1::bigint[]), unnest($2::smallint[]))
 ORDER BY s.item_id, s.shard FOR UPDATE
 `
@@ -256,6 +264,7 @@ func (q *Queries) LockStock(ctx context.Context, arg LockStockParams) ([]Invento
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
+			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -278,7 +287,7 @@ func (q *Queries) LockStock(ctx context.Context, arg LockStockParams) ([]Invento
 }
 
 const lockStockOfItem = `-- name: LockStockOfItem :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard FOR UPDATE
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard FOR UPDATE
 `
 
 func (q *Queries) LockStockOfItem(ctx context.Context, itemID int64) ([]InventoryStock, error) {
@@ -299,6 +308,7 @@ func (q *Queries) LockStockOfItem(ctx context.Context, itemID int64) ([]Inventor
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
+			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -395,6 +405,76 @@ func (q *Queries) RaiseEpoch(ctx context.Context, arg RaiseEpochParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const retake = `-- name: Retake :execrows
+WITH taken AS (
+    UPDATE inventory.stock SET backup = backup - $5, retaken = retaken + $5, version = version + 1, updated_at = clock_timestamp()
+    WHERE item_id = $2 AND shard = $3 AND backup >= $5 AND NOT unlimited RETURNING 1
+)
+INSERT INTO inventory.retaken (order_no, item_id, shard, user_id, quantity)
+SELECT $1, $2, $3, $4, $5 FROM taken
+`
+
+type RetakeParams struct {
+	OrderNo  ids.ID
+	ItemID   int64
+	Shard    int16
+	UserID   int64
+	Quantity int32
+}
+
+// Takes an order's units from the backup, if it has that many, and records whose they are. The caller holds the stock
+// row's lock.
+func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, retake,
+		arg.OrderNo,
+		arg.ItemID,
+		arg.Shard,
+		arg.UserID,
+		arg.Quantity,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const retakenOfItem = `-- name: RetakenOfItem :many
+SELECT order_no, shard, user_id, quantity FROM inventory.retaken WHERE item_id = $1
+`
+
+type RetakenOfItemRow struct {
+	OrderNo  ids.ID
+	Shard    int16
+	UserID   int64
+	Quantity int32
+}
+
+// The table has no more rows for an item than its backup had units.
+func (q *Queries) RetakenOfItem(ctx context.Context, itemID int64) ([]RetakenOfItemRow, error) {
+	rows, err := q.db.Query(ctx, retakenOfItem, itemID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RetakenOfItemRow
+	for rows.Next() {
+		var i RetakenOfItemRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.Shard,
+			&i.UserID,
+			&i.Quantity,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const saleIsOver = `-- name: SaleIsOver :one
 SELECT (s.closes_at <= clock_timestamp() AND NOT EXISTS (
     SELECT FROM platform.leases l WHERE l.name = $1 AND l.expires_at > clock_timestamp()
@@ -446,7 +526,7 @@ func (q *Queries) SettledItems(ctx context.Context) ([]SettledItemsRow, error) {
 }
 
 const stockOfItem = `-- name: StockOfItem :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard
 `
 
 func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventoryStock, error) {
@@ -467,6 +547,7 @@ func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventorySto
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
+			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -489,7 +570,7 @@ func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventorySto
 }
 
 const stockOfItems = `-- name: StockOfItems :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = ANY($1::bigint[])
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = ANY($1::bigint[])
 `
 
 func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]InventoryStock, error) {
@@ -510,6 +591,7 @@ func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]Inventor
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
+			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -532,7 +614,7 @@ func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]Inventor
 }
 
 const stockOnSale = `-- name: StockOnSale :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
 ORDER BY closes_at, item_id, shard LIMIT $1
 `
 
@@ -555,6 +637,7 @@ func (q *Queries) StockOnSale(ctx context.Context, atMost int32) ([]InventorySto
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
+			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,

@@ -1091,6 +1091,83 @@ func (q *Queries) ReadStatuses(ctx context.Context, arg ReadStatusesParams) ([]R
 	return items, nil
 }
 
+const retake = `-- name: Retake :one
+WITH paid AS (
+    UPDATE orders.orders o SET status = 'paid', reason = 'backup', version = o.version + 1,
+        paid_at = clock_timestamp(), updated_at = clock_timestamp()
+    WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'closed'
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT paid.bucket, paid.order_no, paid.version, paid.status, paid.reason, $3::text, paid.updated_at FROM paid
+)
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM paid
+`
+
+type RetakeParams struct {
+	OrderNo ids.ID
+	Bucket  int16
+	Actor   string
+}
+
+type RetakeRow struct {
+	Bucket         int16
+	OrderNo        ids.ID
+	UserID         int64
+	ItemID         int64
+	ActivityID     int64
+	SessionID      int64
+	Shard          int16
+	Epoch          int64
+	Quantity       int32
+	UnitPrice      int64
+	Freight        int64
+	Discount       int64
+	Currency       string
+	Title          string
+	OnePerActivity bool
+	Status         string
+	Reason         string
+	Version        int32
+	PayDeadline    time.Time
+	ClosingUntil   *time.Time
+	PaidAt         *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// A closed order becomes paid, with units of the backup. A refused one never does: it has never held any.
+func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (RetakeRow, error) {
+	row := q.db.QueryRow(ctx, retake, arg.OrderNo, arg.Bucket, arg.Actor)
+	var i RetakeRow
+	err := row.Scan(
+		&i.Bucket,
+		&i.OrderNo,
+		&i.UserID,
+		&i.ItemID,
+		&i.ActivityID,
+		&i.SessionID,
+		&i.Shard,
+		&i.Epoch,
+		&i.Quantity,
+		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
+		&i.Currency,
+		&i.Title,
+		&i.OnePerActivity,
+		&i.Status,
+		&i.Reason,
+		&i.Version,
+		&i.PayDeadline,
+		&i.ClosingUntil,
+		&i.PaidAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const stockOfOrders = `-- name: StockOfOrders :many
 SELECT DISTINCT o.item_id, o.shard FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT item_id, shard FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o

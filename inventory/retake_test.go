@@ -1,0 +1,170 @@
+package inventory
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/workshop/modeltest"
+	"stampede/platform/workshop/pgtest"
+)
+
+// retake turns a closed order into a paid one in Postgres only; the event comes
+// separately.
+func (b *bundle) retake(no ids.ID) (o orderevent.Order) {
+	b.t.Helper()
+	b.inTx(func(tx pgx.Tx) error {
+		b.orders.mu.Lock()
+		defer b.orders.mu.Unlock()
+		ok, err := b.Retake(b.t.Context(), tx, b.orders.all[no])
+		if err != nil || !ok {
+			b.t.Fatalf("not taken up again: %v", err)
+		}
+		b.orders.all[no].Status, b.orders.all[no].Reason = orderevent.StatusPaid, orderevent.ReasonBackup
+		o = *b.orders.all[no]
+		return nil
+	})
+	return o
+}
+
+// mustAgree proves that at this moment no unit is sold twice in either count, and
+// that the counts differ by nothing but work on its way.
+func (b *bundle) mustAgree(what string, item Item) *cut {
+	b.t.Helper()
+	c, err := b.readCut(b.t.Context(), item.ID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if found := c.oversold(); len(found) > 0 || c.sum().Difference != 0 {
+		b.t.Fatalf("%s: %+v, %v", what, c.sum(), found)
+	}
+	return c
+}
+
+// A late payment takes a unit of the backup once, in whatever order its event, the
+// release of the closing, a Load, a comparison and a refund reach Redis, and after
+// each step both counts agree.
+func TestRetakeInAnyOrder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const release, event, again, load, compared, added = "release", "event", "event again", "load", "comparison", "stock added"
+	kinds := map[string]func(*NewStock){
+		"plain": func(*NewStock) {},
+		"once per activity": func(n *NewStock) {
+			n.Rebuy, n.PerActivity, n.ActivityID = false, true, n.ID
+		},
+	}
+	id := int64(0)
+	for kind, change := range kinds {
+		for _, steps := range modeltest.Permutations([]string{release, event, again, load, compared, added}, 6) {
+			id++
+			n := onSale(id, 5)
+			n.Backup, n.UserLimit = 3, 2
+			change(&n)
+			item, epoch := b.loaded(n)
+			late, other := Attempt{User: 1, No: ids.NewFor(1), Quantity: 2}, one(2)
+			b.reserve(item, epoch, late, other)
+			b.write(item, epoch, late, other)
+			b.mustCommit(b.pay(other.No))
+			closed := b.close(late.No)
+			paid := b.retake(late.No)
+			units := int64(4)
+			for i, step := range steps {
+				switch step {
+				case release:
+					b.mustRelease(closed)
+				case event, again:
+					if err := b.takeUp(t.Context(), item, hintsOf([]orderevent.Order{paid})); err != nil {
+						t.Fatal(err)
+					}
+				case load:
+					b.load(item)
+				case compared:
+					if _, found, err := b.compareOrders(t.Context(), item, 0); err != nil || len(found) > 0 {
+						t.Fatal(found, err)
+					}
+				case added:
+					more := int32(1)
+					b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: &more}) })
+					if err := b.Apply(t.Context(), item.ID); err != nil {
+						t.Fatal(err)
+					}
+					units++
+				}
+				b.mustAgree(fmt.Sprintf("%s, %v, step %d", kind, steps, i), item)
+			}
+			st := b.state(item)
+			mustBe(t, fmt.Sprintf("%v: remaining, total, taken up, paid for", steps),
+				fmt.Sprint(st.Remaining, st.Total, st.Retaken, st.Committed), fmt.Sprint(units, units+3, 2, 3))
+			// Refunded, the units are on sale like any other.
+			b.inTx(func(tx pgx.Tx) error {
+				return b.Return(t.Context(), tx, []Movement{{Key: Key{ItemID: item.ID}, Quantity: 2}})
+			})
+			refunded := b.orders.set(late.No, orderevent.StatusRefunded)
+			b.mustRelease(refunded)
+			if err := b.takeUp(t.Context(), item, hintsOf([]orderevent.Order{paid})); err != nil {
+				t.Fatal(err)
+			}
+			b.mustRelease(refunded)
+			mustBe(t, fmt.Sprintf("%v: remaining after the refund", steps), b.state(item).Remaining, units+2)
+			b.mustAgree("refunded", item)
+		}
+	}
+	b.mustBeClean()
+}
+
+// The late payment of a user who has a new grant, which Postgres is about to refuse,
+// waits until that is released.
+func TestRetakeWaitsForAnotherNumber(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.retakeAgain = time.Millisecond
+	n := onSale(1, 5)
+	n.Backup = 1
+	item, epoch := b.loaded(n)
+	late, newer := one(1), one(1)
+	b.reserve(item, epoch, late)
+	b.write(item, epoch, late)
+	b.mustRelease(b.close(late.No))
+	mustBe(t, "the newer one", only(t, b.reserve(item, epoch, newer)).Verdict, Granted)
+	b.work(b.runKeepers)
+	if err := b.deliver(orderevent.SubjectPaid, b.retake(late.No)); err != nil {
+		t.Fatal(err)
+	}
+	b.mustAgree("while it waits", item)
+	if err := b.deliver(orderevent.SubjectRefused, b.orders.put(item, newer, epoch, orderevent.StatusRefused)); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Retaken == 1 }, "the number to be taken up")
+	mustBe(t, "remaining", b.state(item).Remaining, 5)
+	b.mustBeClean()
+}
+
+// The checks name an event of a late payment that was never applied, and a repair
+// applies it; units that left the backup for no order are named too.
+func TestChecksKnowTheBackup(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 5)
+	n.Backup = 2
+	item, epoch := b.loaded(n)
+	b.reserve(item, epoch, one(9))
+	late := b.closedOrder(item, 1)
+	b.retake(late.No)
+	want := []string{"retake " + repairDone, "uncommitted " + repairDone}
+	if diff := cmp.Diff(want, b.reconcileNow(true)); diff != "" {
+		t.Errorf("an event that was lost (-want +got):\n%s", diff)
+	}
+	b.mustBeClean()
+	if _, err := b.db.Exec(t.Context(), `DELETE FROM inventory.retaken`); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"retaken " + repairNone}, b.reconcileNow(true)); diff != "" {
+		t.Errorf("a unit without an order (-want +got):\n%s", diff)
+	}
+}

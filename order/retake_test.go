@@ -1,0 +1,137 @@
+package order
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+	"stampede/seckill/seckillevent"
+)
+
+// takeUp captures a late payment the way payment's callback does, and returns the
+// order after it.
+func (s *bundle) takeUp(no ids.ID) (o orderevent.Order, won bool) {
+	s.t.Helper()
+	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) (err error) {
+		if o, won, err = s.MarkPaid(s.t.Context(), tx, no, ids.New()); err == nil && !won {
+			o, won, err = s.Retake(s.t.Context(), tx, o, ids.New())
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Error(err) // not Fatal: may run outside the test's goroutine
+	}
+	return o, won
+}
+
+// closed writes an order and closes it as timed out.
+func (s *bundle) closed(b *seckillevent.Batch, user int64) ids.ID {
+	s.t.Helper()
+	no := s.placed(b, user).Grants[0].No
+	if _, err := s.Claim(s.t.Context(), no, user); err != nil {
+		s.t.Fatal(err)
+	}
+	if closed, err := s.CloseClaimed(s.t.Context(), []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 1 {
+		s.t.Fatal(closed, err)
+	}
+	return no
+}
+
+func (s *bundle) backup(b *seckillevent.Batch) int {
+	return s.count(`SELECT backup FROM inventory.stock WHERE item_id = $1`, b.ItemID)
+}
+
+// Money for a closed order takes its units from the backup: the units that the
+// closing put back on sale stay there.
+func TestRetake(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	with := func(backup int32) func(*inventory.NewStock) {
+		return func(n *inventory.NewStock) { n.Backup = backup }
+	}
+	b := s.item(5, with(1))
+	first, second := s.closed(b, 1), s.closed(b, 2)
+	o, won := s.takeUp(first)
+	if !won || o.Status != orderevent.StatusPaid || o.Reason != orderevent.ReasonBackup || o.Version != 3 {
+		t.Fatalf("%v, %+v", won, o)
+	}
+	requireEqual(t, "available, backup", []int{int(s.available(b.ItemID)), s.backup(b)}, []int{5, 0})
+	requireEqual(t, "event", s.events()[orderevent.SubjectPaid], []orderevent.Order{o})
+	requireEqual(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE order_no = $1 AND version = 3 AND status = 'paid' AND reason = 'backup'`, first), 1)
+
+	refused := func(what string, no ids.ID, status string, b *seckillevent.Batch, backup int) {
+		t.Helper()
+		if o, won := s.takeUp(no); won || o.Status != status {
+			t.Errorf("%s: %v, %s", what, won, o.Status)
+		}
+		requireEqual(t, what+": backup", s.backup(b), backup)
+	}
+	refused("a second capture", first, orderevent.StatusPaid, b, 0)
+	refused("an empty backup", second, orderevent.StatusClosed, b, 0)
+
+	b = s.item(5, with(3))
+	no := s.closed(b, 1)
+	s.placed(b, 1)
+	refused("a user who bought again", no, orderevent.StatusClosed, b, 3)
+	m := grants(b, 7)
+	s.deliver(m)
+	twice := grants(b, 7)
+	s.deliver(twice)
+	refused("a refused number", twice.Grants[0].No, orderevent.StatusRefused, b, 3)
+
+	per := func(n *inventory.NewStock) { n.ActivityID, n.PerActivity, n.Backup = 900, true, 3 }
+	b, other := s.item(5, per), s.item(5, per)
+	no = s.closed(b, 1)
+	s.placed(other, 1)
+	refused("a user who bought another item of the activity", no, orderevent.StatusClosed, b, 3)
+	// Of one item per activity the order itself is the one.
+	again := s.closed(b, 2)
+	if _, won := s.takeUp(again); !won || s.backup(b) != 2 {
+		t.Errorf("taken up: %v, %d in the backup", won, s.backup(b))
+	}
+	requireEqual(t, "events of paid orders", len(s.events()[orderevent.SubjectPaid]), 2)
+	requireEqual(t, "recorded", s.count(`SELECT count(*) FROM inventory.retaken`), 2)
+}
+
+// Late payments, closings and new orders of one item at the same moment: each closed
+// order is taken up once or not at all, and no unit is counted twice.
+func TestRetakesAgainstTheSale(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	const late, backup, buying = 12, 5, 12
+	b := s.item(40, func(n *inventory.NewStock) { n.Backup = backup })
+	var nos []ids.ID
+	for user := range int64(late) {
+		nos = append(nos, s.closed(b, user+1))
+	}
+	var mu sync.Mutex
+	taken := 0
+	var all sync.WaitGroup
+	for _, no := range nos {
+		for range 2 { // two captures of each
+			all.Go(func() {
+				_, won := s.takeUp(no)
+				mu.Lock()
+				defer mu.Unlock()
+				if won {
+					taken++
+				}
+			})
+		}
+	}
+	all.Go(func() {
+		for user := range int64(buying) {
+			s.closed(b, 100+user)
+			s.placed(b, 200+user)
+		}
+	})
+	all.Wait()
+	requireEqual(t, "taken up, left in the backup", []int{taken, s.backup(b)}, []int{backup, 0})
+	requireEqual(t, "live orders", s.count(`SELECT count(*) FROM orders.orders WHERE status IN ('paid', 'pending_payment')`), backup+buying)
+	requireEqual(t, "units available", int(s.available(b.ItemID)), 40-buying)
+}
