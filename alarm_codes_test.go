@@ -24,6 +24,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"release-failing": {"inventory/keeper_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},
 	"redis-differs":   {"inventory/compare_test.go", "TestComparisonReportsWhatItMustNotRepair", "differs"},
 	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowDoesNotBlockOthers", "OutboxRefused"},
+	"outbox-failed":   {"platform/store/outbox/refused_test.go", "TestRefusedEventFailsAndIsRedriven", "OutboxFailed"},
 	"outbox-behind":   {"platform/watch/alarm/outbox_test.go", "TestOutboxThatIsBehindIsAnAlarm", "OutboxBehind"},
 
 	"item-fenced":           {"seckill/preheat/onsale_test.go", "TestItemOnSaleWithoutStateIsAnAlarm", "alarmItemFenced"},

@@ -38,6 +38,7 @@ import (
 	"stampede/platform/store/rollback"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters"
+	"stampede/platform/watch/messages"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/demo"
@@ -212,7 +213,8 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	s.app.OnStop("bus", s.bus.Close)
 	s.app.OnReady("nats", s.bus.Healthy)
 	s.app.OnReady("orders", s.bus.GrantsMoving)
-	s.relay = outbox.New(s.pools["platform"], s.bus, alarm.OutboxRefused.Raise, s.log, s.registry)
+	s.relay = outbox.New(s.pools["platform"], s.bus, alarm.OutboxRefused.Raise, s.log, s.registry,
+		outbox.GiveUpAfter(s.set.Records.RetryRefused, alarm.OutboxFailed.Raise))
 	s.clock = clock.NewServer(s.redis, s.log)
 	s.registry.MustRegister(telemetry.NewPools(s.pools, s.redis), s.clock)
 	if err := s.clock.Sample(ctx); err != nil {
@@ -421,6 +423,7 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 	s.app.Go("watch", workers...)
 	alarm.Routes(s.identity.Router, pool)
 	deadletters.Routes(s.identity.Router, pool, s.bus)
+	messages.Routes(s.identity.Router, pool, s.relay)
 	return nil
 }
 

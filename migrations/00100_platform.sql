@@ -22,6 +22,24 @@ CREATE TABLE platform.outbox (
 ALTER TABLE platform.outbox ALTER COLUMN payload SET STORAGE EXTERNAL;
 CREATE INDEX outbox_unsent ON platform.outbox (id) WHERE sent_at IS NULL;
 
+-- Events that the bus refused, moved here from the outbox so that they neither delay it nor keep its partitions. A row is
+-- tried again until it is sent, and is then in the outbox again, or has failed: then it waits for an operator.
+CREATE TABLE platform.outbox_refused (
+    id         uuid        PRIMARY KEY,
+    subject    text        NOT NULL,
+    payload    bytea       NOT NULL,
+    created_at timestamptz NOT NULL,
+    trace      text,
+    attempts   int         NOT NULL DEFAULT 1,
+    error      text        NOT NULL,
+    -- The first refusal, or the first since an operator redrove the event.
+    refused_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    next_try   timestamptz,
+    failed_at  timestamptz,
+    CONSTRAINT tried_again_or_failed CHECK ((next_try IS NULL) <> (failed_at IS NULL))
+);
+CREATE INDEX outbox_refused_due ON platform.outbox_refused (next_try);
+
 -- The inbox remembers which messages a consumer has already turned into effects. The day comes from the
 -- message's own UUIDv7, not from the clock, so that a redelivery after midnight
 -- finds the same row.

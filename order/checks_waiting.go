@@ -31,12 +31,23 @@ func (s *Service) checkGivenUp(ctx context.Context) ([]proof.Violation, error) {
 	return violations, nil
 }
 
-// checkSent finds an outbox whose oldest event is not sent, because the bus refuses it, or the relay stands still. The
-// outbox is shared by all modules; most of its events are about orders.
+// checkSent finds events that the bus refuses, whether they are still tried or have failed, and an outbox whose oldest
+// event is not sent because the relay stands still. The outbox is shared by all modules; most of its events are about
+// orders.
 func (s *Service) checkSent(ctx context.Context) ([]proof.Violation, error) {
+	refused, err := outbox.Refused(ctx, s.deps.DB, violationLimit)
+	if err != nil {
+		return nil, err
+	}
+	var violations []proof.Violation
+	for _, e := range refused {
+		violations = append(violations, proof.Violation{
+			Subject: "event " + e.ID.String(), Detail: fmt.Sprintf("%s was refused %d times and is %s: %s", e.Subject, e.Attempts, e.Status, e.Error),
+		})
+	}
 	first, age, err := outbox.Oldest(ctx, s.deps.DB)
 	if err != nil || age < unsentAfter {
-		return nil, err
+		return violations, err
 	}
 	if err := proof.Pause(ctx); err != nil {
 		return nil, err
@@ -44,9 +55,9 @@ func (s *Service) checkSent(ctx context.Context) ([]proof.Violation, error) {
 	subject, later, err := outbox.Oldest(ctx, s.deps.DB)
 	// The relay has sent the first one if the oldest is younger now than that one would be.
 	if err != nil || subject != first || later < age+proof.Recheck {
-		return nil, err
+		return violations, err
 	}
-	return []proof.Violation{{
+	return append(violations, proof.Violation{
 		Subject: "outbox", Detail: fmt.Sprintf("The oldest event, %s, was committed %.0f s ago and is not sent.", subject, later.Seconds()),
-	}}, nil
+	}), nil
 }

@@ -41,6 +41,10 @@ func TestI7FindsEventsThatAreNotSent(t *testing.T) {
 	requireViolation(t, s.violations(s.Checks(), "I7")) // it was committed just now
 	s.exec(`UPDATE platform.outbox SET created_at = created_at - interval '1 min'`)
 	requireViolation(t, s.violations(s.Checks(), "I7"), "outbox: The oldest event, "+orderevent.SubjectPaid+", was committed ")
+	s.exec(`UPDATE platform.outbox SET sent_at = created_at`)
+	s.exec(`INSERT INTO platform.outbox_refused (id, subject, payload, created_at, attempts, error, next_try, failed_at) VALUES
+		(gen_random_uuid(), 'events.a', '', now(), 3, 'too large', now(), NULL), (gen_random_uuid(), 'events.b', '', now(), 50, 'too large', NULL, now())`)
+	requireViolation(t, s.violations(s.Checks(), "I7"), "events.b was refused 50 times and is failed: too large", "events.a was refused 3 times and is refused: too large")
 }
 
 // TestI3FindsSecondPurchases: without rebuy a closed order counts as bought, for

@@ -34,9 +34,18 @@
 // # When the bus does not accept events
 //
 // Rows wait. The relay backs off from 50 ms to 5 s and never ends on an error.
-// A row that the bus refuses permanently (an external server with a lower
-// payload limit) raises the alarm "outbox-refused", is set aside for a minute,
-// and does not delay other rows.
+// A row that the bus refuses by itself (an external server with a lower payload
+// limit) raises the alarm "outbox-refused" and moves to platform.outbox_refused, so
+// that it neither delays other rows nor keeps its day's partition. The relay tries it
+// again after a minute, then after twice as long each time up to half an hour. Once it
+// is sent, it is in the outbox again, under its id, so that a recall finds it. An event
+// that is still refused a day after its first refusal (--retry-refused) has failed: the
+// alarm "outbox-failed" is raised, and the row stays for --keep-records, until an
+// operator redrives it (platform/watch/messages). Only a refusal of the event itself
+// counts as an attempt: an outage of the bus fails nothing, however long it lasts.
+//
+// The other end, messages that arrived and could not be handled, is
+// platform/watch/deadletters.
 //
 // # Lifecycle
 //

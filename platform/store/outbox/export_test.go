@@ -7,3 +7,7 @@ func AgeEvents(r *Relay, by time.Duration) { r.margin -= by }
 
 // DieBeforeMark runs f between publishing a window and marking it.
 func DieBeforeMark(r *Relay, f func() error) { r.published = f }
+
+// RetryRefused tries refused events again after pause instead of a minute, and looks
+// for due ones all the time.
+func RetryRefused(r *Relay, pause time.Duration) { r.retryFirst, r.retryEvery = pause, 0 }

@@ -41,7 +41,7 @@ const (
 var dayPartition = regexp.MustCompile(`^(outbox|inbox)_(\d{8})$`)
 
 // Housekeeper creates the coming days' partitions of outbox and inbox, drops
-// those older than a week, and removes old alarms and dead letters. Several may
+// those older than a week, and removes old alarms, dead letters and failed events. Several may
 // run: each step is idempotent. It never removes orders, payments and their
 // ledger, stock, activities, the audit log, and leases, whose tokens must not
 // start over.
@@ -51,8 +51,8 @@ type Housekeeper struct {
 	keep time.Duration
 }
 
-// NewHousekeeper returns a Housekeeper that keeps dead letters, and alarms that
-// no longer occur, for the given time.
+// NewHousekeeper returns a Housekeeper that keeps dead letters, failed events, and
+// alarms that no longer occur, for the given time.
 func NewHousekeeper(pool *pgxpool.Pool, keep time.Duration, log *slog.Logger) *Housekeeper {
 	return &Housekeeper{pool: pool, log: log, keep: keep}
 }
@@ -149,9 +149,9 @@ func (h *Housekeeper) emptyDefaults(ctx context.Context) error {
 	return nil
 }
 
-// forgetRecords removes alarms and dead letters that are older than keep, a
-// bounded number at a time. A dead letter that was not redriven in that time is
-// lost; its alarm was visible just as long.
+// forgetRecords removes alarms, dead letters and failed events that are older than
+// keep, a bounded number at a time. A dead letter or an event that was not redriven in
+// that time is lost; its alarm was visible just as long.
 func (h *Housekeeper) forgetRecords(ctx context.Context) error {
 	q := outboxdb.New(h.pool)
 	for what, remove := range map[string]func() (int64, error){
@@ -160,6 +160,9 @@ func (h *Housekeeper) forgetRecords(ctx context.Context) error {
 		},
 		"dead letters": func() (int64, error) {
 			return q.RemoveOldDeadLetters(ctx, outboxdb.RemoveOldDeadLettersParams{Keep: h.keep, AtMost: recordsAtMost})
+		},
+		"failed events": func() (int64, error) {
+			return q.RemoveOldRefused(ctx, outboxdb.RemoveOldRefusedParams{Keep: h.keep, AtMost: recordsAtMost})
 		},
 	} {
 		for removed := int64(recordsAtMost); removed == recordsAtMost; {

@@ -122,28 +122,33 @@ func TestHousekeeperRemovesOldRecords(t *testing.T) {
 		`INSERT INTO platform.dead_letters (id, consumer, subject, message_id, payload, error, attempts, created_at) VALUES
 			(gen_random_uuid(), 'c', 's', 'old', '', '', 1, now() - interval '91 days'),
 			(gen_random_uuid(), 'c', 's', 'young', '', '', 1, now() - interval '89 days')`,
+		`INSERT INTO platform.outbox_refused (id, subject, payload, created_at, error, next_try, failed_at) VALUES
+			(gen_random_uuid(), 'old', '', now() - interval '99 days', '', NULL, now() - interval '91 days'),
+			(gen_random_uuid(), 'young', '', now() - interval '99 days', '', NULL, now() - interval '89 days'),
+			(gen_random_uuid(), 'tried', '', now() - interval '99 days', '', now(), NULL)`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
-	left := func() (alarms, letters string) {
+	left := func() (alarms, letters, events string) {
 		t.Helper()
 		if err := pool.QueryRow(t.Context(), `SELECT (SELECT coalesce(string_agg(subject, ','), '') FROM platform.alarms),
-			(SELECT coalesce(string_agg(message_id, ','), '') FROM platform.dead_letters)`).Scan(&alarms, &letters); err != nil {
+			(SELECT coalesce(string_agg(message_id, ','), '') FROM platform.dead_letters),
+			(SELECT coalesce(string_agg(subject, ',' ORDER BY subject), '') FROM platform.outbox_refused)`).Scan(&alarms, &letters, &events); err != nil {
 			t.Fatal(err)
 		}
-		return alarms, letters
+		return alarms, letters, events
 	}
 	for _, c := range []struct {
-		keep            time.Duration
-		alarms, letters string
-	}{{quarter, "goes on", "young"}, {88 * 24 * time.Hour, "", ""}} {
+		keep                    time.Duration
+		alarms, letters, events string
+	}{{quarter, "goes on", "young", "tried,young"}, {88 * 24 * time.Hour, "", "", "tried"}} {
 		if err := outbox.NewHousekeeper(pool, c.keep, discard()).Tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if alarms, letters := left(); alarms != c.alarms || letters != c.letters {
-			t.Errorf("after %s: alarms %q and letters %q are left", c.keep, alarms, letters)
+		if alarms, letters, events := left(); alarms != c.alarms || letters != c.letters || events != c.events {
+			t.Errorf("after %s: alarms %q, letters %q and events %q are left", c.keep, alarms, letters, events)
 		}
 	}
 }

@@ -7,11 +7,11 @@ SELECT extract(epoch FROM clock_timestamp() - created_at)::float8 AS age, subjec
 FROM platform.outbox WHERE sent_at IS NULL ORDER BY id LIMIT 1;
 
 -- name: Unsent :many
--- The oldest rows that are not set aside, bounded in number and in bytes, but at least one.
+-- The oldest rows, bounded in number and in bytes, but at least one.
 SELECT day, id, subject, payload, coalesce(trace, '') AS trace, extract(epoch FROM clock_timestamp() - created_at)::float8 AS age FROM (
     SELECT o.*, sum(octet_length(payload)) OVER (ORDER BY id) - octet_length(payload) AS before FROM (
         SELECT day, id, subject, payload, trace, created_at FROM platform.outbox
-        WHERE sent_at IS NULL AND id <> ALL(@aside::uuid[]) ORDER BY id LIMIT @at_most
+        WHERE sent_at IS NULL ORDER BY id LIMIT @at_most
     ) o
 ) w WHERE before < @bytes::bigint ORDER BY id;
 
@@ -50,3 +50,68 @@ DELETE FROM platform.alarms WHERE id IN (
 -- name: RemoveOldDeadLetters :execrows
 DELETE FROM platform.dead_letters WHERE id IN (
     SELECT d.id FROM platform.dead_letters d WHERE d.created_at < clock_timestamp() - @keep::interval LIMIT @at_most);
+
+-- name: RemoveOldRefused :execrows
+DELETE FROM platform.outbox_refused WHERE id IN (
+    SELECT r.id FROM platform.outbox_refused r WHERE r.failed_at < clock_timestamp() - @keep::interval LIMIT @at_most);
+
+-- name: MoveRefused :exec
+WITH gone AS (DELETE FROM platform.outbox o WHERE o.day = @day AND o.id = @id RETURNING o.id, o.subject, o.payload, o.created_at, o.trace)
+INSERT INTO platform.outbox_refused (id, subject, payload, created_at, trace, error, next_try)
+SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, @error::text, clock_timestamp() + @pause::interval FROM gone;
+
+-- name: DueRefused :many
+SELECT id, subject, payload, coalesce(trace, '') AS trace, attempts FROM platform.outbox_refused
+WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT @at_most;
+
+-- name: RefusedAgain :one
+-- With a bound that is not 0, an event that was refused for that long has failed.
+UPDATE platform.outbox_refused r SET attempts = r.attempts + 1, error = @error,
+    next_try = CASE WHEN f.failed THEN NULL ELSE clock_timestamp() + @pause::interval END,
+    failed_at = CASE WHEN f.failed THEN clock_timestamp() END
+FROM (SELECT o.id, @bound::interval > interval '0' AND o.refused_at <= clock_timestamp() - @bound::interval AS failed
+    FROM platform.outbox_refused o WHERE o.id = @id FOR UPDATE) f
+WHERE r.id = f.id RETURNING f.failed::boolean;
+
+-- name: RefusedSent :exec
+-- The event is in the outbox again, as sent, so that a recall finds it.
+WITH gone AS (DELETE FROM platform.outbox_refused r WHERE r.id = ANY(@ids::uuid[]) RETURNING r.id, r.subject, r.payload, r.created_at, r.trace)
+INSERT INTO platform.outbox (id, subject, payload, created_at, trace, sent_at)
+SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, clock_timestamp() FROM gone;
+
+-- name: Redrive :many
+-- The oldest failed events, or the one with the id, also while it is still tried.
+UPDATE platform.outbox_refused u SET refused_at = clock_timestamp(), next_try = clock_timestamp(), failed_at = NULL
+WHERE u.id IN (
+    SELECT r.id FROM platform.outbox_refused r
+    WHERE CASE WHEN @one::boolean THEN r.id = @id ELSE r.failed_at IS NOT NULL END AND (@subject::text = '' OR r.subject = @subject)
+    ORDER BY r.id LIMIT @at_most FOR UPDATE)
+RETURNING u.id, u.subject, u.attempts;
+
+-- name: CountFailed :one
+SELECT count(*) FROM platform.outbox_refused WHERE failed_at IS NOT NULL AND (@subject::text = '' OR subject = @subject);
+
+-- name: UnsentMessages :many
+SELECT id, subject, octet_length(payload) AS bytes, created_at FROM platform.outbox
+WHERE sent_at IS NULL AND id < @before AND (@subject::text = '' OR subject = @subject) AND created_at >= @since AND created_at < @until
+ORDER BY id DESC LIMIT @at_most;
+
+-- name: SentMessages :many
+-- By day first, so that Postgres reads the newest partition and no further than the page needs.
+SELECT id, day, subject, octet_length(payload) AS bytes, created_at, sent_at FROM platform.outbox
+WHERE sent_at IS NOT NULL AND (day, id) < (@before_day::date, @before::uuid) AND (@subject::text = '' OR subject = @subject)
+    AND created_at >= @since AND created_at < @until AND day BETWEEN @first_day AND @last_day
+ORDER BY day DESC, id DESC LIMIT @at_most;
+
+-- name: RefusedMessages :many
+SELECT id, subject, octet_length(payload) AS bytes, created_at, attempts, error, next_try, failed_at FROM platform.outbox_refused
+WHERE (failed_at IS NOT NULL) = @failed::boolean AND id < @before AND (@subject::text = '' OR subject = @subject)
+    AND created_at >= @since AND created_at < @until
+ORDER BY id DESC LIMIT @at_most;
+
+-- name: Message :one
+-- The days are those that have partitions, so that each is one look at the primary key.
+SELECT id, day, subject, payload, created_at, sent_at FROM platform.outbox WHERE day = ANY(@days::date[]) AND id = @id LIMIT 1;
+
+-- name: RefusedMessage :one
+SELECT * FROM platform.outbox_refused WHERE id = @id;

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
 )
@@ -44,9 +43,9 @@ type Relay struct {
 	wake  chan struct{} // buffers one wake-up
 
 	// Owned by Run's goroutine:
-	aside    map[ids.ID]time.Time // refused rows and when to try them again
-	recalled time.Time            // the creation time of EVENTS up to which recall is complete
-	recallAt time.Time            // earliest time of the next recall after a failure
+	recalled time.Time // the creation time of EVENTS up to which recall is complete
+	recallAt time.Time // earliest time of the next recall after a failure
+	retryAt  time.Time // when to look for refused events that are due
 
 	sent    prometheus.Counter
 	again   prometheus.Counter
@@ -54,7 +53,12 @@ type Relay struct {
 	refused prometheus.Counter
 	lag     prometheus.Gauge
 
-	margin time.Duration // recallMargin, except in tests
+	giveUpAfter time.Duration // 0: never
+	raiseFailed Raise
+
+	margin     time.Duration // recallMargin, except in tests
+	retryFirst time.Duration // the wait after an event's first refusal: a minute, except in tests
+	retryEvery time.Duration // between two looks for due events: 5 s, except in tests
 
 	// published, if set, runs between publishing a window and marking it, where
 	// a test simulates a crash.
@@ -64,15 +68,24 @@ type Relay struct {
 // Raise raises an alarm about an event that the bus refuses, in tx.
 type Raise func(ctx context.Context, tx pg.DB, subject, detail string) error
 
+// Option is an optional property of a relay.
+type Option func(*Relay)
+
+// GiveUpAfter makes an event fail that the bus has refused for that long, above 0:
+// the relay raises the alarm and leaves the event to an operator. Without it the relay
+// tries for ever.
+func GiveUpAfter(d time.Duration, raise Raise) Option {
+	return func(r *Relay) { r.giveUpAfter, r.raiseFailed = d, raise }
+}
+
 // New returns a relay. It uses one connection of pool while it publishes.
 // metrics may be nil.
-func New(pool *pgxpool.Pool, b *bus.Bus, raise Raise, log *slog.Logger, metrics prometheus.Registerer) *Relay {
+func New(pool *pgxpool.Pool, b *bus.Bus, raise Raise, log *slog.Logger, metrics prometheus.Registerer, options ...Option) *Relay {
 	auto := promauto.With(metrics)
-	return &Relay{
+	r := &Relay{
 		pool: pool, bus: b, raise: raise, log: log,
 		wake:   make(chan struct{}, 1),
-		margin: recallMargin,
-		aside:  make(map[ids.ID]time.Time),
+		margin: recallMargin, retryFirst: retryFirst, retryEvery: retryEvery,
 		sent: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_sent_total", Help: "Outbox rows published and marked.",
 		}),
@@ -83,12 +96,16 @@ func New(pool *pgxpool.Pool, b *bus.Bus, raise Raise, log *slog.Logger, metrics 
 			Name: "stampede_outbox_failures_total", Help: "Windows that were not published or not marked and are retried.",
 		}),
 		refused: auto.NewCounter(prometheus.CounterOpts{
-			Name: "stampede_outbox_refused_total", Help: "Outbox rows that the bus refused.",
+			Name: "stampede_outbox_refused_total", Help: "Attempts to send an outbox row that the bus refused.",
 		}),
 		lag: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_outbox_lag_seconds", Help: "Age of the oldest row in the last window of the relay that has the lock.",
 		}),
 	}
+	for _, o := range options {
+		o(r)
+	}
+	return r
 }
 
 // Wake notifies the relay that a row was committed. It never blocks.
@@ -108,6 +125,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
 		r.recall(work)
+		r.retry(work)
 		outcome, err := r.window(work)
 		switch {
 		case err != nil && ctx.Err() == nil:

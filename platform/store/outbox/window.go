@@ -29,11 +29,6 @@ const (
 	// again after: both take milliseconds. Beyond it Postgres is considered
 	// hanging.
 	storeTimeout = 10 * time.Second
-	// asideFor is how long a refused row is set aside before the next attempt.
-	asideFor = time.Minute
-	// asideMost bounds the memory for refused rows; Append accepts none that a
-	// server with default settings refuses.
-	asideMost = 1000
 )
 
 // outcome says what to do after a window.
@@ -101,19 +96,9 @@ func (r *Relay) window(ctx context.Context) (outcome, error) {
 	return more, err
 }
 
-// unsent reads the oldest rows that are not set aside, bounded in number and
-// in bytes, but at least one.
+// unsent reads the oldest rows, bounded in number and in bytes, but at least one.
 func (r *Relay) unsent(ctx context.Context, tx pgx.Tx) ([]row, error) {
-	now := time.Now()
-	skip := make([]ids.ID, 0, len(r.aside))
-	for id, until := range r.aside {
-		if now.After(until) {
-			delete(r.aside, id)
-		} else {
-			skip = append(skip, id)
-		}
-	}
-	rows, err := outboxdb.New(tx).Unsent(ctx, outboxdb.UnsentParams{Aside: skip, AtMost: windowRows, Bytes: windowBytes})
+	rows, err := outboxdb.New(tx).Unsent(ctx, outboxdb.UnsentParams{AtMost: windowRows, Bytes: windowBytes})
 	if err != nil {
 		return nil, fmt.Errorf("outbox: read unsent rows: %w", err)
 	}
@@ -134,7 +119,7 @@ func (r *Relay) publish(ctx context.Context, tx pgx.Tx, rows []row) ([]row, erro
 		case err == nil:
 			sent = append(sent, rows[i])
 		case errors.Is(err, bus.ErrRefused):
-			if err := r.setAside(ctx, tx, rows[i], err); err != nil {
+			if err := r.moveRefused(ctx, tx, rows[i], err); err != nil {
 				return sent, err
 			}
 		case first == nil:
@@ -145,17 +130,6 @@ func (r *Relay) publish(ctx context.Context, tx pgx.Tx, rows []row) ([]row, erro
 		return sent, fmt.Errorf("outbox: %d of %d rows wait: %w", len(rows)-len(sent), len(rows), first)
 	}
 	return sent, nil
-}
-
-func (r *Relay) setAside(ctx context.Context, tx pgx.Tx, w row, cause error) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	r.refused.Inc()
-	r.log.ErrorContext(ctx, "outbox row refused by the bus", "id", w.ID.String(), "subject", w.Subject, "error", cause)
-	if len(r.aside) < asideMost {
-		r.aside[w.ID] = time.Now().Add(asideFor)
-	}
-	return r.raise(ctx, tx, w.Subject, fmt.Sprintf("Row %s of %d bytes: %v", w.ID, len(w.Payload), cause))
 }
 
 // mark records that rows are on the bus.

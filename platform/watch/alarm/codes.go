@@ -6,8 +6,11 @@ var (
 		"A check of the running server found an invariant violated, twice in a row: units or money are not accounted for.",
 		"Pause the item if it is on sale. Run `stampede verify` for the full result and repair what it reports before you resume the item.")
 	OutboxRefused = Define("outbox-refused", Critical,
-		"An event is too large for NATS and waits in the outbox.",
-		"Raise max_payload of the NATS server to at least 2 MB; the event is then sent automatically.")
+		"NATS refuses an event, which waits and is tried again: it is too large, or no stream has its subject.",
+		"Raise max_payload of the NATS server to at least 2 MB; the event is then sent automatically within half an hour, or at once if you redrive it (`GET /api/v1/admin/messages`).")
+	OutboxFailed = Define("outbox-failed", Critical,
+		"NATS has refused an event for so long (--retry-refused) that it is not tried any more. The event is kept; what it announces has not happened.",
+		"Repair the cause that the detail names, then redrive it: `POST /api/v1/admin/messages/redrive`.")
 	OutboxBehind = Define("outbox-behind", Critical,
 		"Committed events have waited in the outbox for a minute: pushes, releases and the processing of payments are late.",
 		"Check the health of NATS and the log lines of the outbox relay; if EVENTS is full, the line \"events are kept for a slow consumer\" names the consumer whose handler must succeed again. The events are then sent automatically.")

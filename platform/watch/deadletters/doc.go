@@ -7,4 +7,7 @@
 // (platform/store/inbox). The transaction that sends a letter removes it, so of two
 // operators who redrive it one gets ErrNotFound. Letters are kept for
 // --keep-records.
+//
+// Letters are the receiving end; events that NATS refuses, before any consumer, are
+// platform/watch/messages.
 package deadletters

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -14,6 +13,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/deadletters/internal/deadlettersdb"
+	"stampede/platform/watch/messages"
 )
 
 const (
@@ -24,8 +24,6 @@ const (
 	// redriveDeadline is the time limit of a request; the answer reports what is
 	// left.
 	redriveDeadline = 20 * time.Second
-	// previewBytes is how much of an error a list shows, usually its first line.
-	previewBytes = 300
 )
 
 type routes struct {
@@ -41,7 +39,7 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters", ID: "list-dead-letters", Tag: "operator", Role: auth.Viewer,
 		Summary: "Messages that a consumer gave up on, newest first", Problems: reading,
-		Description: "Each has the alarm `dead-letter` about its consumer. They are kept for `--keep-records`.",
+		Description: "Each has the alarm `dead-letter` about its consumer. They are kept for `--keep-records`. Events that were not sent at all are `messages`.",
 	}, r.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters/{id}", ID: "get-dead-letter", Tag: "operator", Role: auth.Viewer,
@@ -106,22 +104,10 @@ func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Dead
 	}
 	inList := func(d Letter) DeadLetterView {
 		v := view(d)
-		v.Error = beginning(v.Error)
+		v.Error = messages.Beginning(v.Error)
 		return v
 	}
 	return httpx.PageOf(in.PageInput, letters, inList, func(d Letter) string { return d.ID.String() }), nil
-}
-
-// beginning truncates a text without splitting a character.
-func beginning(s string) string {
-	if len(s) <= previewBytes {
-		return s
-	}
-	end := previewBytes
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
 }
 
 type letterInput struct {
@@ -140,9 +126,7 @@ type letterOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		DeadLetterView
-		// Exactly one of the two is set.
-		Payload       string `json:"payload,omitempty" doc:"The message if it is text, as events are"`
-		PayloadBinary []byte `json:"payload_binary,omitempty" doc:"The message in base64 if it is binary, as grants are"`
+		messages.Content
 	} `nameHint:"DeadLetterDetail"`
 }
 
@@ -158,12 +142,7 @@ func (r routes) get(ctx context.Context, in *letterInput) (*letterOutput, error)
 		return nil, unreachable(err)
 	}
 	out := &letterOutput{CacheControl: httpx.NoStore}
-	out.Body.DeadLetterView = view(d)
-	if utf8.Valid(d.Payload) {
-		out.Body.Payload = string(d.Payload)
-	} else {
-		out.Body.PayloadBinary = d.Payload
-	}
+	out.Body.DeadLetterView, out.Body.Content = view(d), messages.ContentOf(d.Payload)
 	return out, nil
 }
 

@@ -3,3 +3,22 @@
 //   sqlc v1.31.1
 
 package outboxdb
+
+import (
+	"time"
+
+	"stampede/platform/base/ids"
+)
+
+type PlatformOutboxRefused struct {
+	ID        ids.ID
+	Subject   string
+	Payload   []byte
+	CreatedAt time.Time
+	Trace     *string
+	Attempts  int32
+	Error     string
+	RefusedAt time.Time
+	NextTry   *time.Time
+	FailedAt  *time.Time
+}

@@ -44,6 +44,56 @@ func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
 	return column_1, err
 }
 
+const countFailed = `-- name: CountFailed :one
+SELECT count(*) FROM platform.outbox_refused WHERE failed_at IS NOT NULL AND ($1::text = '' OR subject = $1)
+`
+
+func (q *Queries) CountFailed(ctx context.Context, subject string) (int64, error) {
+	row := q.db.QueryRow(ctx, countFailed, subject)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const dueRefused = `-- name: DueRefused :many
+SELECT id, subject, payload, coalesce(trace, '') AS trace, attempts FROM platform.outbox_refused
+WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT $1
+`
+
+type DueRefusedRow struct {
+	ID       ids.ID
+	Subject  string
+	Payload  []byte
+	Trace    string
+	Attempts int32
+}
+
+func (q *Queries) DueRefused(ctx context.Context, atMost int32) ([]DueRefusedRow, error) {
+	rows, err := q.db.Query(ctx, dueRefused, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DueRefusedRow
+	for rows.Next() {
+		var i DueRefusedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Subject,
+			&i.Payload,
+			&i.Trace,
+			&i.Attempts,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const emptyInboxDefault = `-- name: EmptyInboxDefault :exec
 DELETE FROM platform.inbox_default WHERE seen_at < clock_timestamp() - make_interval(days => $1::int)
 `
@@ -105,6 +155,62 @@ func (q *Queries) MarkSent(ctx context.Context, arg MarkSentParams) error {
 	return err
 }
 
+const message = `-- name: Message :one
+SELECT id, day, subject, payload, created_at, sent_at FROM platform.outbox WHERE day = ANY($1::date[]) AND id = $2 LIMIT 1
+`
+
+type MessageParams struct {
+	Days []time.Time
+	ID   ids.ID
+}
+
+type MessageRow struct {
+	ID        ids.ID
+	Day       time.Time
+	Subject   string
+	Payload   []byte
+	CreatedAt time.Time
+	SentAt    *time.Time
+}
+
+// The days are those that have partitions, so that each is one look at the primary key.
+func (q *Queries) Message(ctx context.Context, arg MessageParams) (MessageRow, error) {
+	row := q.db.QueryRow(ctx, message, arg.Days, arg.ID)
+	var i MessageRow
+	err := row.Scan(
+		&i.ID,
+		&i.Day,
+		&i.Subject,
+		&i.Payload,
+		&i.CreatedAt,
+		&i.SentAt,
+	)
+	return i, err
+}
+
+const moveRefused = `-- name: MoveRefused :exec
+WITH gone AS (DELETE FROM platform.outbox o WHERE o.day = $3 AND o.id = $4 RETURNING o.id, o.subject, o.payload, o.created_at, o.trace)
+INSERT INTO platform.outbox_refused (id, subject, payload, created_at, trace, error, next_try)
+SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, $1::text, clock_timestamp() + $2::interval FROM gone
+`
+
+type MoveRefusedParams struct {
+	Error string
+	Pause time.Duration
+	Day   time.Time
+	ID    ids.ID
+}
+
+func (q *Queries) MoveRefused(ctx context.Context, arg MoveRefusedParams) error {
+	_, err := q.db.Exec(ctx, moveRefused,
+		arg.Error,
+		arg.Pause,
+		arg.Day,
+		arg.ID,
+	)
+	return err
+}
+
 const oldestUnsent = `-- name: OldestUnsent :one
 SELECT extract(epoch FROM clock_timestamp() - created_at)::float8 AS age, subject
 FROM platform.outbox WHERE sent_at IS NULL ORDER BY id LIMIT 1
@@ -121,6 +227,180 @@ func (q *Queries) OldestUnsent(ctx context.Context) (OldestUnsentRow, error) {
 	var i OldestUnsentRow
 	err := row.Scan(&i.Age, &i.Subject)
 	return i, err
+}
+
+const redrive = `-- name: Redrive :many
+UPDATE platform.outbox_refused u SET refused_at = clock_timestamp(), next_try = clock_timestamp(), failed_at = NULL
+WHERE u.id IN (
+    SELECT r.id FROM platform.outbox_refused r
+    WHERE CASE WHEN $1::boolean THEN r.id = $2 ELSE r.failed_at IS NOT NULL END AND ($3::text = '' OR r.subject = $3)
+    ORDER BY r.id LIMIT $4 FOR UPDATE)
+RETURNING u.id, u.subject, u.attempts
+`
+
+type RedriveParams struct {
+	One     bool
+	ID      ids.ID
+	Subject string
+	AtMost  int32
+}
+
+type RedriveRow struct {
+	ID       ids.ID
+	Subject  string
+	Attempts int32
+}
+
+// The oldest failed events, or the one with the id, also while it is still tried.
+func (q *Queries) Redrive(ctx context.Context, arg RedriveParams) ([]RedriveRow, error) {
+	rows, err := q.db.Query(ctx, redrive,
+		arg.One,
+		arg.ID,
+		arg.Subject,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RedriveRow
+	for rows.Next() {
+		var i RedriveRow
+		if err := rows.Scan(&i.ID, &i.Subject, &i.Attempts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const refusedAgain = `-- name: RefusedAgain :one
+UPDATE platform.outbox_refused r SET attempts = r.attempts + 1, error = $1,
+    next_try = CASE WHEN f.failed THEN NULL ELSE clock_timestamp() + $2::interval END,
+    failed_at = CASE WHEN f.failed THEN clock_timestamp() END
+FROM (SELECT o.id, $3::interval > interval '0' AND o.refused_at <= clock_timestamp() - $3::interval AS failed
+    FROM platform.outbox_refused o WHERE o.id = $4 FOR UPDATE) f
+WHERE r.id = f.id RETURNING f.failed::boolean
+`
+
+type RefusedAgainParams struct {
+	Error string
+	Pause time.Duration
+	Bound time.Duration
+	ID    ids.ID
+}
+
+// With a bound that is not 0, an event that was refused for that long has failed.
+func (q *Queries) RefusedAgain(ctx context.Context, arg RefusedAgainParams) (bool, error) {
+	row := q.db.QueryRow(ctx, refusedAgain,
+		arg.Error,
+		arg.Pause,
+		arg.Bound,
+		arg.ID,
+	)
+	var f_failed bool
+	err := row.Scan(&f_failed)
+	return f_failed, err
+}
+
+const refusedMessage = `-- name: RefusedMessage :one
+SELECT id, subject, payload, created_at, trace, attempts, error, refused_at, next_try, failed_at FROM platform.outbox_refused WHERE id = $1
+`
+
+func (q *Queries) RefusedMessage(ctx context.Context, id ids.ID) (PlatformOutboxRefused, error) {
+	row := q.db.QueryRow(ctx, refusedMessage, id)
+	var i PlatformOutboxRefused
+	err := row.Scan(
+		&i.ID,
+		&i.Subject,
+		&i.Payload,
+		&i.CreatedAt,
+		&i.Trace,
+		&i.Attempts,
+		&i.Error,
+		&i.RefusedAt,
+		&i.NextTry,
+		&i.FailedAt,
+	)
+	return i, err
+}
+
+const refusedMessages = `-- name: RefusedMessages :many
+SELECT id, subject, octet_length(payload) AS bytes, created_at, attempts, error, next_try, failed_at FROM platform.outbox_refused
+WHERE (failed_at IS NOT NULL) = $1::boolean AND id < $2 AND ($3::text = '' OR subject = $3)
+    AND created_at >= $4 AND created_at < $5
+ORDER BY id DESC LIMIT $6
+`
+
+type RefusedMessagesParams struct {
+	Failed  bool
+	Before  ids.ID
+	Subject string
+	Since   time.Time
+	Until   time.Time
+	AtMost  int32
+}
+
+type RefusedMessagesRow struct {
+	ID        ids.ID
+	Subject   string
+	Bytes     int32
+	CreatedAt time.Time
+	Attempts  int32
+	Error     string
+	NextTry   *time.Time
+	FailedAt  *time.Time
+}
+
+func (q *Queries) RefusedMessages(ctx context.Context, arg RefusedMessagesParams) ([]RefusedMessagesRow, error) {
+	rows, err := q.db.Query(ctx, refusedMessages,
+		arg.Failed,
+		arg.Before,
+		arg.Subject,
+		arg.Since,
+		arg.Until,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefusedMessagesRow
+	for rows.Next() {
+		var i RefusedMessagesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Subject,
+			&i.Bytes,
+			&i.CreatedAt,
+			&i.Attempts,
+			&i.Error,
+			&i.NextTry,
+			&i.FailedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const refusedSent = `-- name: RefusedSent :exec
+WITH gone AS (DELETE FROM platform.outbox_refused r WHERE r.id = ANY($1::uuid[]) RETURNING r.id, r.subject, r.payload, r.created_at, r.trace)
+INSERT INTO platform.outbox (id, subject, payload, created_at, trace, sent_at)
+SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, clock_timestamp() FROM gone
+`
+
+// The event is in the outbox again, as sent, so that a recall finds it.
+func (q *Queries) RefusedSent(ctx context.Context, argIds []ids.ID) error {
+	_, err := q.db.Exec(ctx, refusedSent, argIds)
+	return err
 }
 
 const removeOldAlarms = `-- name: RemoveOldAlarms :execrows
@@ -159,6 +439,88 @@ func (q *Queries) RemoveOldDeadLetters(ctx context.Context, arg RemoveOldDeadLet
 	return result.RowsAffected(), nil
 }
 
+const removeOldRefused = `-- name: RemoveOldRefused :execrows
+DELETE FROM platform.outbox_refused WHERE id IN (
+    SELECT r.id FROM platform.outbox_refused r WHERE r.failed_at < clock_timestamp() - $1::interval LIMIT $2)
+`
+
+type RemoveOldRefusedParams struct {
+	Keep   time.Duration
+	AtMost int32
+}
+
+func (q *Queries) RemoveOldRefused(ctx context.Context, arg RemoveOldRefusedParams) (int64, error) {
+	result, err := q.db.Exec(ctx, removeOldRefused, arg.Keep, arg.AtMost)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const sentMessages = `-- name: SentMessages :many
+SELECT id, day, subject, octet_length(payload) AS bytes, created_at, sent_at FROM platform.outbox
+WHERE sent_at IS NOT NULL AND (day, id) < ($1::date, $2::uuid) AND ($3::text = '' OR subject = $3)
+    AND created_at >= $4 AND created_at < $5 AND day BETWEEN $6 AND $7
+ORDER BY day DESC, id DESC LIMIT $8
+`
+
+type SentMessagesParams struct {
+	BeforeDay time.Time
+	Before    ids.ID
+	Subject   string
+	Since     time.Time
+	Until     time.Time
+	FirstDay  time.Time
+	LastDay   time.Time
+	AtMost    int32
+}
+
+type SentMessagesRow struct {
+	ID        ids.ID
+	Day       time.Time
+	Subject   string
+	Bytes     int32
+	CreatedAt time.Time
+	SentAt    *time.Time
+}
+
+// By day first, so that Postgres reads the newest partition and no further than the page needs.
+func (q *Queries) SentMessages(ctx context.Context, arg SentMessagesParams) ([]SentMessagesRow, error) {
+	rows, err := q.db.Query(ctx, sentMessages,
+		arg.BeforeDay,
+		arg.Before,
+		arg.Subject,
+		arg.Since,
+		arg.Until,
+		arg.FirstDay,
+		arg.LastDay,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SentMessagesRow
+	for rows.Next() {
+		var i SentMessagesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Day,
+			&i.Subject,
+			&i.Bytes,
+			&i.CreatedAt,
+			&i.SentAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const tryLockRelay = `-- name: TryLockRelay :one
 SELECT pg_try_advisory_xact_lock($1)
 `
@@ -192,13 +554,12 @@ const unsent = `-- name: Unsent :many
 SELECT day, id, subject, payload, coalesce(trace, '') AS trace, extract(epoch FROM clock_timestamp() - created_at)::float8 AS age FROM (
     SELECT o.day, o.id, o.subject, o.payload, o.trace, o.created_at, sum(octet_length(payload)) OVER (ORDER BY id) - octet_length(payload) AS before FROM (
         SELECT day, id, subject, payload, trace, created_at FROM platform.outbox
-        WHERE sent_at IS NULL AND id <> ALL($1::uuid[]) ORDER BY id LIMIT $2
+        WHERE sent_at IS NULL ORDER BY id LIMIT $1
     ) o
-) w WHERE before < $3::bigint ORDER BY id
+) w WHERE before < $2::bigint ORDER BY id
 `
 
 type UnsentParams struct {
-	Aside  []ids.ID
 	AtMost int32
 	Bytes  int64
 }
@@ -212,9 +573,9 @@ type UnsentRow struct {
 	Age     float64
 }
 
-// The oldest rows that are not set aside, bounded in number and in bytes, but at least one.
+// The oldest rows, bounded in number and in bytes, but at least one.
 func (q *Queries) Unsent(ctx context.Context, arg UnsentParams) ([]UnsentRow, error) {
-	rows, err := q.db.Query(ctx, unsent, arg.Aside, arg.AtMost, arg.Bytes)
+	rows, err := q.db.Query(ctx, unsent, arg.AtMost, arg.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +590,58 @@ func (q *Queries) Unsent(ctx context.Context, arg UnsentParams) ([]UnsentRow, er
 			&i.Payload,
 			&i.Trace,
 			&i.Age,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unsentMessages = `-- name: UnsentMessages :many
+SELECT id, subject, octet_length(payload) AS bytes, created_at FROM platform.outbox
+WHERE sent_at IS NULL AND id < $1 AND ($2::text = '' OR subject = $2) AND created_at >= $3 AND created_at < $4
+ORDER BY id DESC LIMIT $5
+`
+
+type UnsentMessagesParams struct {
+	Before  ids.ID
+	Subject string
+	Since   time.Time
+	Until   time.Time
+	AtMost  int32
+}
+
+type UnsentMessagesRow struct {
+	ID        ids.ID
+	Subject   string
+	Bytes     int32
+	CreatedAt time.Time
+}
+
+func (q *Queries) UnsentMessages(ctx context.Context, arg UnsentMessagesParams) ([]UnsentMessagesRow, error) {
+	rows, err := q.db.Query(ctx, unsentMessages,
+		arg.Before,
+		arg.Subject,
+		arg.Since,
+		arg.Until,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnsentMessagesRow
+	for rows.Next() {
+		var i UnsentMessagesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Subject,
+			&i.Bytes,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}

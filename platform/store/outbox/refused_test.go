@@ -1,0 +1,114 @@
+package outbox_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+func message(t testing.TB, pool *pgxpool.Pool, id ids.ID) outbox.Message {
+	t.Helper()
+	m, ok, err := outbox.Get(t.Context(), pool, id)
+	if err != nil || !ok {
+		t.Fatalf("event %s: %v, %v", id, ok, err)
+	}
+	return m
+}
+
+func exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An event that the bus refuses is tried again, fails after the bound with an alarm,
+// and stays; redriven after its cause was repaired, it arrives under its id.
+func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.DB(t), bustest.Open(t)
+	got := consume(t, b)
+	id := ids.New()
+	exec(t, pool, `INSERT INTO platform.outbox (id, subject, payload) VALUES ($1, 'nowhere.test', 'x')`, id)
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil, outbox.GiveUpAfter(time.Hour, alarm.OutboxFailed.Raise))
+	outbox.RetryRefused(r, time.Millisecond)
+	run(t, r)
+	is := func(want outbox.Status, attempts int) func() bool {
+		return func() bool { m := message(t, pool, id); return m.Status == want && m.Attempts >= attempts }
+	}
+	pgtest.Eventually(t, 30*time.Second, is(outbox.Pending, 3), "three attempts")
+	if n := unsent(t, pool); n != 0 {
+		t.Errorf("%d unsent rows keep their partition", n)
+	}
+	exec(t, pool, `UPDATE platform.outbox_refused SET refused_at = refused_at - interval '2 hours', next_try = clock_timestamp()`)
+	r.Wake()
+	pgtest.Eventually(t, 30*time.Second, is(outbox.Failed, 4), "the event fails")
+	failed := message(t, pool, id)
+	if failed.NextTry != nil || failed.FailedAt == nil || failed.Error == "" {
+		t.Errorf("failed event %+v", failed)
+	}
+	list, err := alarm.List(t.Context(), pool, alarm.Filter{Code: alarm.OutboxFailed.Code})
+	if err != nil || len(list) != 1 || list[0].Subject != "nowhere.test" {
+		t.Errorf("alarms %+v, %v", list, err)
+	}
+
+	redrive := func() (redriven []outbox.Redriven) {
+		t.Helper()
+		err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) (err error) { redriven, err = outbox.Redrive(t.Context(), tx, id); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return redriven
+	}
+	if n := len(redrive()); n != 1 {
+		t.Fatalf("%d events redriven", n)
+	}
+	r.Wake()
+	pgtest.Eventually(t, 30*time.Second, is(outbox.Pending, failed.Attempts+1), "it is tried again")
+	exec(t, pool, `UPDATE platform.outbox_refused SET subject = 'events.test', next_try = clock_timestamp()`)
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) == 1 && l[0].ID == id }, "the event arrives")
+	pgtest.Eventually(t, 30*time.Second, is(outbox.Sent, 0), "it is in the outbox again, as sent")
+	if n := len(redrive()); n != 0 {
+		t.Errorf("%d sent events redriven", n)
+	}
+}
+
+// Refused attempts end with an event; an outage of the bus, however long, does not.
+func TestOutageDoesNotFailRefusedEvents(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	b := bustest.Open(t, func(c *bus.Config) { c.EventsMaxMiB = 1 })
+	var err error
+	for err == nil {
+		err = b.Publish(t.Context(), "events.filler", ids.New(), make([]byte, 100<<10))
+	}
+	if !errors.Is(err, bus.ErrFull) {
+		t.Fatal(err)
+	}
+	id := ids.New()
+	exec(t, pool, `INSERT INTO platform.outbox_refused (id, subject, payload, created_at, error, refused_at, next_try)
+		VALUES ($1, 'events.test', $2, now() - interval '9 days', 'too large', now() - interval '9 days', now())`, id, make([]byte, 200<<10))
+	add(t, pool, string(make([]byte, 200<<10)))
+	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil, outbox.GiveUpAfter(time.Hour, alarm.OutboxFailed.Raise))
+	outbox.RetryRefused(r, time.Millisecond)
+	windows := make(chan struct{}, 100)
+	outbox.DieBeforeMark(r, func() error { windows <- struct{}{}; return nil })
+	run(t, r)
+	for range 3 { // a retry before each
+		<-windows
+	}
+	if m := message(t, pool, id); m.Status != outbox.Pending || m.Attempts != 1 {
+		t.Errorf("after the outage %+v", m)
+	}
+}
