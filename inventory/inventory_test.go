@@ -95,7 +95,9 @@ func (o *orders) closed(itemID int64) (last []orderevent.Order) {
 	for _, r := range o.live(itemID) {
 		held[r.UserID] = true
 	}
-	for _, r := range o.of(itemID, func(r *orderevent.Order) bool { return r.Status == orderevent.StatusClosed }) {
+	for _, r := range o.of(itemID, func(r *orderevent.Order) bool {
+		return r.Status == orderevent.StatusClosed || r.Status == orderevent.StatusRefunded
+	}) {
 		if !held[r.UserID] && r.No.String() > of[r.UserID].No.String() {
 			of[r.UserID] = r
 		}

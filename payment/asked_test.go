@@ -2,14 +2,23 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
+	"stampede/payment/provider"
+	"stampede/payment/refund"
 	"stampede/payment/sandbox"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 )
@@ -21,6 +30,17 @@ func TestRefundsAskedFor(t *testing.T) {
 	t.Parallel()
 	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}), []subtest{
 		{"an operator refunds a whole order", anOperatorRefundsAWholeOrder},
+		{"parts of an order go back", partsOfAnOrderGoBack},
+		{"requests at one moment never exceed the payment", requestsAtOneMomentNeverExceedThePayment},
+		{"a second operator approves large refunds", aSecondOperatorApprovesLargeRefunds},
+		{"a rejected refund leaves the order as it is", aRejectedRefundLeavesTheOrderAsItIs},
+		{"shoppers refund by the activitys rule", shoppersRefundByTheActivitysRule},
+		{"units are written off", unitsAreWrittenOff},
+		{"an order that cost nothing", anOrderThatCostNothingIsRefunded},
+		{"a failed refund is retried", aFailedRefundIsRetried},
+		{"a failed refund is settled by hand", aFailedRefundIsSettledByHand},
+		{"a failed part keeps the order from being refunded", aFailedPartKeepsTheOrderFromBeingRefunded},
+		{"the worklist pages", theWorklistPages},
 	})
 }
 
@@ -129,21 +149,327 @@ func anOperatorRefundsAWholeOrder(t *testing.T, s *bundle) {
 			t.Errorf("%d events %s", n, subject)
 		}
 	}
-	if whole := read[bool](s, `SELECT position('"whole":true' IN convert_from(payload, 'UTF8')) > 0 FROM platform.outbox
-		WHERE subject = $1 AND position(convert_to($2, 'UTF8') IN payload) > 0`, paymentevent.SubjectRefunded, no.String()); !whole {
+	if s.wholeEvents(no) != 1 {
 		t.Error("the event does not say that all is refunded")
 	}
-	if n := read[int](s, `SELECT count(*) FROM platform.audit WHERE action = 'refund.request' AND subject = $1 AND actor = $2`, "refund "+dashed(refundNo), firstOperator); n != 1 {
+	if n := read[int](s, `SELECT count(*) FROM platform.audit WHERE action = 'refund.request' AND subject = $1 AND actor = $2`, "refund "+refundNo, firstOperator); n != 1 {
 		t.Errorf("%d audit records", n)
 	}
 	s.booksAreRight()
 }
 
-// dashed is a number as ids.ID prints it.
-func dashed(no string) string {
-	id, err := ids.Parse(no)
-	if err != nil {
-		return err.Error()
+func partsOfAnOrderGoBack(t *testing.T, s *bundle) {
+	no, _ := s.paidFor(100, sandbox.Normal)
+	s.askBack(no, `{"amount":30,"reason":"scratched"}`, "requested")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusPaid)
+	s.booksAreRight()
+	s.askBack(no, `{"amount":71,"reason":"too much"}`, "refund-exceeds")
+	s.askBack(no, `{"amount":20,"reason":"scratched again"}`, "requested")
+	s.orderIs(no, orderevent.StatusPaid)
+	s.askBack(no, `{"reason":"the rest"}`, "requested") // while a part is under way
+	s.orderIs(no, orderevent.StatusRefunding)
+	s.booksAreRight()
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	if got := read[string](s, `SELECT string_agg(amount::text, ' ' ORDER BY refund_no) FROM payments.refunds WHERE order_no = $1 AND status = 'succeeded'`, no); got != "30 20 50" {
+		t.Errorf("refunds of %s", got)
 	}
-	return id.String()
+	if n, whole := s.events(paymentevent.SubjectRefunded, no), s.wholeEvents(no); n != 3 || whole != 1 {
+		t.Errorf("%d events, %d of them about the whole", n, whole)
+	}
+	s.booksAreRight()
+}
+
+// wholeEvents counts the events that say that all of an order's money is back.
+func (s *bundle) wholeEvents(no ids.ID) int {
+	return read[int](s, `SELECT count(*) FROM platform.outbox WHERE subject = $1 AND position(convert_to($2, 'UTF8') IN payload) > 0
+		AND position('"whole":true' IN convert_from(payload, 'UTF8')) > 0`, paymentevent.SubjectRefunded, no.String())
+}
+
+// Concurrent requests in any amounts, whole ones among them, are granted until the
+// payment is used up, and the order ends as their sum says.
+func requestsAtOneMomentNeverExceedThePayment(t *testing.T, s *bundle) {
+	for _, amounts := range [][]int64{{60, 60, 60}, {0, 0, 10, 0}, {50, 50, 1}, {40, 30, 20, 10, 5}} {
+		no, _ := s.paidFor(100, sandbox.Normal)
+		var g errgroup.Group
+		for _, amount := range amounts {
+			g.Go(func() error {
+				_, err := s.RequestRefund(t.Context(), order.RefundRequest{OrderNo: no, Amount: amount, Reason: order.RefundByDispute})
+				if _, refused := errors.AsType[*fault.Error](err); refused {
+					return nil
+				}
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		s.booksAreRight()
+		s.refundsDone(no)
+		back := read[int64](s, `SELECT sum(amount)::bigint FROM payments.refunds WHERE order_no = $1`, no)
+		want := orderevent.StatusPaid
+		if back == 100 {
+			want = orderevent.StatusRefunded
+		}
+		if got := s.status(no); back > 100 || got != want {
+			t.Errorf("%v: %d of 100 went back, the order is %s", amounts, back, got)
+		}
+		s.booksAreRight()
+	}
+}
+
+func aSecondOperatorApprovesLargeRefunds(t *testing.T, s *bundle) {
+	no, _ := s.paidFor(approvalAbove+100, sandbox.Normal)
+	s.askBack(no, `{"amount":20000,"reason":"at the limit"}`, "requested")
+	refundNo := s.askBack(no, `{"amount":1,"reason":"one above it in all"}`, "awaiting_approval")
+	s.askBack(no, `{"amount":100,"reason":"more than is left"}`, "refund-exceeds")
+	rest := s.askBack(no, `{"reason":"the rest"}`, "awaiting_approval")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusPaid)
+	s.booksAreRight()
+	s.act(firstOperator, refundNo, "approve", "", "refund-second-operator")
+	s.act(secondOperator, refundNo, "approve", "", "requested")
+	s.act(secondOperator, refundNo, "approve", "", "refund-not-waiting")
+	s.act(secondOperator, refundNo, "reject", "", "refund-not-waiting")
+	s.orderIs(no, orderevent.StatusPaid)
+	s.act(secondOperator, rest, "approve", "", "requested")
+	s.orderIs(no, orderevent.StatusRefunding)
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	if got := read[int](s, `SELECT count(*) FROM payments.refunds WHERE order_no = $1 AND requested_by = $2 AND decided_by = $3`, no, firstOperator, secondOperator); got != 2 {
+		t.Errorf("%d refunds name both operators", got)
+	}
+	s.booksAreRight()
+}
+
+func aRejectedRefundLeavesTheOrderAsItIs(_ *testing.T, s *bundle) {
+	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
+	refundNo := s.askBack(no, `{"reason":"a whim"}`, "awaiting_approval")
+	s.act(firstOperator, refundNo, "reject", "", "rejected") // also who asked may take it back
+	s.act(secondOperator, refundNo, "approve", "", "refund-not-waiting")
+	s.orderIs(no, orderevent.StatusPaid)
+	s.booksAreRight()
+	s.askBack(no, `{"reason":"a reason"}`, "awaiting_approval")
+}
+
+func shoppersRefundByTheActivitysRule(t *testing.T, s *bundle) {
+	no, user := s.paidFor(100, sandbox.Normal)
+	path := "/api/v1/orders/" + no.String() + "/refunds"
+	s.says(s.post(user, path, ""), "refund-not-allowed")
+	*s.plan = plan{within: time.Hour}
+	t.Cleanup(func() { *s.plan = plan{} })
+	s.exec(`UPDATE orders.orders SET status = 'completed' WHERE order_no = $1`, no)
+	s.says(s.post(user, path, ""), "refund-not-allowed")
+	s.exec(`UPDATE orders.orders SET status = 'paid' WHERE order_no = $1`, no)
+	s.plan.within = time.Nanosecond
+	s.says(s.post(user, path, ""), "refund-not-allowed")
+	s.plan.within = time.Hour
+	s.says(s.post(user+1, path, ""), "not-found")
+	s.says(s.post(user, path, `{"reason":"too small"}`), "requested")
+	s.says(s.post(user, path, ""), "order-not-refundable")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	if got, want := s.story(no), "refunding by shopper, refunded by provider sandbox"; got != want {
+		t.Errorf("history: %s; want %s", got, want)
+	}
+	// What an operator has refunded in part is the operator's to decide about.
+	no, user = s.paidFor(100, sandbox.Normal)
+	s.askBack(no, `{"amount":1,"reason":"scratched"}`, "requested")
+	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", ""), "refund-not-allowed")
+	s.refundsDone(no)
+	// A repeated request gets the first answer.
+	no, user = s.paidFor(100, sandbox.Normal)
+	path = "/api/v1/orders/" + no.String() + "/refunds"
+	first, again := s.keyed(user, path, "once", ""), s.keyed(user, path, "once", "")
+	if first.text("refund_no") == "" || first.text("refund_no") != again.text("refund_no") {
+		t.Errorf("a repeated request: %v, then %v", first.body, again.body)
+	}
+	s.refundsDone(no)
+	s.booksAreRight()
+}
+
+func unitsAreWrittenOff(t *testing.T, s *bundle) {
+	for _, tt := range []struct {
+		name             string
+		writeOff         bool // the activity's rule
+		completed        bool
+		units            string // the operator's choice
+		returned, writen int
+	}{
+		{"by choice", false, false, `,"units":"write_off"`, 0, 1},
+		{"by rule", true, false, "", 0, 1},
+		{"by choice against the rule", true, false, `,"units":"return"`, 1, 0},
+		{"because the goods were handed out", false, true, "", 0, 1},
+		{"by default not", false, false, "", 1, 0},
+	} {
+		s.plan.writeOff = tt.writeOff
+		no, _ := s.paidFor(100, sandbox.Normal)
+		if tt.completed {
+			s.exec(`UPDATE orders.orders SET status = 'completed' WHERE order_no = $1`, no)
+		}
+		var available, written int
+		if _, err := fmt.Sscanf(s.stockIs(), "%d, %d", &available, &written); err != nil {
+			t.Fatal(err)
+		}
+		rev := read[int](s, `SELECT rev FROM inventory.stock WHERE item_id = $1`, s.item)
+		s.askBack(no, `{"reason":"damaged"`+tt.units+`}`, "requested")
+		s.refundsDone(no)
+		if got, want := s.stockIs(), fmt.Sprintf("%d, %d", available+tt.returned, written+tt.writen); got != want {
+			t.Errorf("%s: stock is %s, want %s", tt.name, got, want)
+		}
+		if now := read[int](s, `SELECT rev FROM inventory.stock WHERE item_id = $1`, s.item); now != rev+tt.writen {
+			t.Errorf("%s: rev went from %d to %d", tt.name, rev, now)
+		}
+		s.orderIs(no, orderevent.StatusRefunded)
+	}
+	s.plan.writeOff = false
+	s.booksAreRight()
+}
+
+func anOrderThatCostNothingIsRefunded(t *testing.T, s *bundle) {
+	no, user := s.one(0)
+	if a := s.askToPay(no, user); a.text("status") != "captured" {
+		t.Fatalf("pay: %v", a.body)
+	}
+	s.askBack(no, `{"reason":"a free gift comes back"}`, "requested")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	s.booksAreRight()
+}
+
+// failedRefund is an order whose refund the bank failed.
+func (s *bundle) failedRefund(body string) (no ids.ID, refundNo string) {
+	s.t.Helper()
+	no, _ = s.paidFor(100, sandbox.RefundFails)
+	refundNo = s.askBack(no, body, "requested")
+	s.refundsDone(no)
+	return no, refundNo
+}
+
+func aFailedRefundIsRetried(t *testing.T, s *bundle) {
+	no, refundNo := s.failedRefund(`{"reason":"damaged"}`)
+	s.orderIs(no, orderevent.StatusRefundFailed)
+	if found, err := s.checkReturned(t.Context(), s.db); err != nil || len(found) != 1 {
+		t.Errorf("I5 sees %v, %v", found, err)
+	}
+	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
+		t.Errorf("I4 sees %v, %v", found, err)
+	}
+	s.askBack(no, `{"reason":"again"}`, "order-not-refundable")
+	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal' WHERE payment_no = (SELECT replace(payment_no::text, '-', '') FROM payments.payments WHERE order_no = $1)`, no)
+	next := s.act(firstOperator, refundNo, "retry", "", "requested").text("refund_no")
+	if next == refundNo {
+		t.Error("the retry has the number that the bank failed")
+	}
+	s.orderIs(no, orderevent.StatusRefunding)
+	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	want := fmt.Sprintf("refunding by operator %d, refund_failed by provider sandbox, refunding by operator %d, refunded by provider sandbox", firstOperator, firstOperator)
+	if got := s.story(no); got != want {
+		t.Errorf("history: %s; want %s", got, want)
+	}
+	for subject, want := range map[string]int{orderevent.SubjectRefunding: 2, orderevent.SubjectRefunded: 1, orderevent.SubjectRefundFailed: 1, paymentevent.SubjectRefunded: 1} {
+		if n := s.events(subject, no); n != want {
+			t.Errorf("%d events %s", n, subject)
+		}
+	}
+	// The bank makes the replaced refund after all: an operator has to know.
+	err := s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "late"))
+	if !errors.Is(err, refund.ErrReused) || s.alarms("payment-transaction-reused", "sandbox transaction late") != 1 {
+		t.Errorf("a second movement: %v", err)
+	}
+	s.booksAreRight()
+}
+
+// succeededAt is the bank's report that it made a refund.
+func (s *bundle) succeededAt(refundNo, txn string) provider.RefundStatus {
+	s.t.Helper()
+	no, err := ids.Parse(refundNo)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return provider.RefundStatus{
+		State: provider.Succeeded, Merchant: merchantNo, RefundNo: no, PaymentNo: read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE refund_no = $1`, no),
+		Transaction: txn, Amount: read[int64](s, `SELECT amount FROM payments.refunds WHERE refund_no = $1`, no), Currency: "CNY", At: time.Now(),
+	}
+}
+
+func aFailedRefundIsSettledByHand(t *testing.T, s *bundle) {
+	no, refundNo := s.failedRefund(`{"reason":"damaged"}`)
+	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":""}`, "invalid")
+	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 42"}`, "settled_by_hand")
+	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 43"}`, "refund-not-waiting")
+	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")
+	s.orderIs(no, orderevent.StatusRefunded)
+	if got := read[string](s, `SELECT provider || ' ' || amount FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no); got != "by-hand 100" {
+		t.Errorf("the ledger has %s", got)
+	}
+	if n, whole := s.events(paymentevent.SubjectRefunded, no), s.wholeEvents(no); n != 1 || whole != 1 {
+		t.Errorf("%d events, %d of them about the whole", n, whole)
+	}
+	// An automatic refund is settled by hand, or retried, in the same way.
+	late, _ := s.late(sandbox.RefundFails)
+	s.refundsDone(late)
+	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, late).String(), "settle-by-hand", `{"receipt":"cash"}`, "settled_by_hand")
+	s.orderIs(late, orderevent.StatusClosed)
+	late, _ = s.late(sandbox.RefundFails)
+	s.refundsDone(late)
+	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
+	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, late).String(), "retry", "", "requested")
+	s.refundsDone(late)
+	s.booksAreRight()
+	// And one that the bank made after it had failed it needs no operator.
+	no, refundNo = s.failedRefund(`{"reason":"damaged"}`)
+	if err := s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "after all")); err != nil {
+		t.Fatal(err)
+	}
+	s.orderIs(no, orderevent.StatusRefunded)
+	s.booksAreRight()
+}
+
+func aFailedPartKeepsTheOrderFromBeingRefunded(_ *testing.T, s *bundle) {
+	no, part := s.failedRefund(`{"amount":40,"reason":"scratched"}`)
+	s.orderIs(no, orderevent.StatusPaid)
+	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
+	s.askBack(no, `{"reason":"the rest"}`, "requested")
+	s.orderIs(no, orderevent.StatusRefundFailed) // through refunding
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefundFailed)
+	s.act(secondOperator, part, "settle-by-hand", `{"receipt":"cash 7"}`, "settled_by_hand")
+	s.orderIs(no, orderevent.StatusRefunded)
+	s.booksAreRight()
+}
+
+func theWorklistPages(t *testing.T, s *bundle) {
+	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
+	var want []string
+	for range 3 {
+		refundNo := s.askBack(no, `{"amount":`+strconv.Itoa(approvalAbove+1)+`,"reason":"again"}`, "awaiting_approval")
+		s.act(secondOperator, refundNo, "reject", "", "rejected")
+		want = append([]string{refundNo}, want...)
+	}
+	var got []string
+	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+		a := s.staff(firstOperator, http.MethodGet, "refunds?status=rejected&limit=2&cursor="+cursor, "")
+		if a.status != http.StatusOK || pages > 9 {
+			t.Fatalf("page %d: %d %v", pages, a.status, a.body)
+		}
+		for _, row := range a.body["data"].([]any) {
+			got = append(got, row.(map[string]any)["refund_no"].(string))
+		}
+		cursor = a.text("next_cursor")
+	}
+	if got = got[:min(len(got), 3)]; !slices.Equal(got, want) {
+		t.Errorf("the list begins with %v, want %v", got, want)
+	}
+	for query, want := range map[string]int{"status=nonsense": 422, "cursor=x": 422, "status=failed": 200} {
+		if a := s.staff(firstOperator, http.MethodGet, "refunds?"+query, ""); a.status != want {
+			t.Errorf("%s: %d", query, a.status)
+		}
+	}
+	if a := s.staff(firstOperator, http.MethodPost, "refunds/"+ids.New().String()+"/retry", ""); a.text("code") != "not-found" {
+		t.Errorf("an unknown refund: %v", a.body)
+	}
 }

@@ -31,6 +31,8 @@ func TestPlantedViolations(t *testing.T) {
 	const ledger = `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at) `
 	const refund = `INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, created_at)
 		SELECT 0, $3, $2, $1, 1, 'sandbox', 'x', 100, 'CNY', 'late', `
+	const asked = `INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, currency, reason, units, amount, status, receipt, settled_by)
+		SELECT bucket, $3, payment_no, order_no, user_id, provider, provider_txn, 'CNY', 'operator', 'return', `
 	for _, tt := range []struct {
 		name, check string
 		plant       string // $1 order, $2 payment, $3 a new number
@@ -49,6 +51,13 @@ func TestPlantedViolations(t *testing.T) {
 		{"a refund that succeeded without moving", "I4", refund + `'succeeded', now()`, "0 ledger rows"},
 		{"a refund that moved twice", "I4", `WITH r AS (` + refund + `'succeeded', now()) ` + ledger +
 			`SELECT 'sandbox', 'refund', n::text, $2, $1, $3, 100, 'CNY', now() FROM generate_series(1, 2) n`, "2 ledger rows"},
+		{"more refunds than money", "I4", refund + `'requested', now()`, "CNY 1.00 is to be refunded of CNY 0.00 that capture x brought"},
+		{"a refund settled by hand without a ledger row", "I4", asked + `30, 'settled_by_hand', '42', 7 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "0 ledger rows"},
+		{"a refund settled by hand counts as moved", "I4", `WITH r AS (` + asked + `30, 'settled_by_hand', '42', 7 FROM payments.payments WHERE payment_no = $2) ` + ledger +
+			`SELECT 'by-hand', 'refund', $3::text, $2, $1, $3, 31, 'CNY', now()`, "the order says CNY 0.70, the ledger has CNY 0.69"},
+		{"an order that ignores its refunds", "I5", asked + `100, 'requested', '', 0 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "it is paid, and its refunds say refunding"},
+		{"an order whose refund failed", "I5", asked + `100, 'failed', '', 0 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "it is paid, and its refunds say refund_failed"},
+		{"an order that refunds nothing", "I5", `UPDATE orders.orders SET status = 'refunding' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "it is refunding, and its refunds say paid"},
 		{"a refund that takes too long", "I5", refund + `'requested', now() - interval '61 seconds'`, "requested for 61 s"},
 		{"a refund that failed", "I5", refund + `'failed', now()`, "CNY 1.00 has been failed for"},
 		{"money on a closed order", "I5", `WITH o AS (UPDATE orders.orders SET status = 'closed' WHERE order_no = $1) ` + ledger +

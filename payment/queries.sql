@@ -198,3 +198,29 @@ SELECT * FROM payments.refunds
 WHERE refund_no < @before
   AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
 ORDER BY refund_no DESC LIMIT @at_most;
+
+-- name: RefundsBeyondCaptures :many
+-- Captures of which more is to be refunded than they brought.
+SELECT r.payment_no, r.capture_txn, sum(r.amount)::bigint AS back, coalesce(max(l.amount), 0)::bigint AS captured, r.currency
+FROM payments.refunds r
+LEFT JOIN payments.ledger l ON l.provider = r.provider AND l.kind = 'capture' AND l.provider_txn = r.capture_txn AND l.currency = r.currency
+WHERE r.status NOT IN ('rejected', 'replaced')
+GROUP BY r.payment_no, r.capture_txn, r.currency HAVING sum(r.amount) > coalesce(max(l.amount), 0)
+ORDER BY 1, 2 LIMIT @at_most;
+
+-- name: OrdersBehindTheirRefunds :many
+-- Orders whose status is not what their refunds make of it.
+WITH asked AS (
+    SELECT order_no, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand')) AS granted,
+        bool_or(status = 'failed') AS failed, bool_or(status = 'requested') AS open
+    FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no
+), expected AS (
+    SELECT o.order_no, o.status, CASE
+        WHEN a.granted IS NULL OR a.granted < orders.amount(o.unit_price, o.quantity, o.freight, o.discount) THEN 'paid'
+        WHEN a.failed THEN 'refund_failed' WHEN a.open THEN 'refunding' ELSE 'refunded' END AS by_refunds
+    FROM orders.orders o LEFT JOIN asked a USING (order_no)
+    WHERE a.order_no IS NOT NULL OR o.status IN ('refunding', 'refund_failed', 'refunded')
+)
+SELECT order_no, status, by_refunds::text AS by_refunds FROM expected
+WHERE status <> by_refunds AND NOT (status = 'completed' AND by_refunds = 'paid')
+ORDER BY order_no LIMIT @at_most;

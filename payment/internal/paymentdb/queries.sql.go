@@ -683,6 +683,50 @@ func (q *Queries) OpenPayments(ctx context.Context, orderNos []ids.ID) ([]Paymen
 	return items, nil
 }
 
+const ordersBehindTheirRefunds = `-- name: OrdersBehindTheirRefunds :many
+WITH asked AS (
+    SELECT order_no, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand')) AS granted,
+        bool_or(status = 'failed') AS failed, bool_or(status = 'requested') AS open
+    FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no
+), expected AS (
+    SELECT o.order_no, o.status, CASE
+        WHEN a.granted IS NULL OR a.granted < orders.amount(o.unit_price, o.quantity, o.freight, o.discount) THEN 'paid'
+        WHEN a.failed THEN 'refund_failed' WHEN a.open THEN 'refunding' ELSE 'refunded' END AS by_refunds
+    FROM orders.orders o LEFT JOIN asked a USING (order_no)
+    WHERE a.order_no IS NOT NULL OR o.status IN ('refunding', 'refund_failed', 'refunded')
+)
+SELECT order_no, status, by_refunds::text AS by_refunds FROM expected
+WHERE status <> by_refunds AND NOT (status = 'completed' AND by_refunds = 'paid')
+ORDER BY order_no LIMIT $1
+`
+
+type OrdersBehindTheirRefundsRow struct {
+	OrderNo   ids.ID
+	Status    string
+	ByRefunds string
+}
+
+// Orders whose status is not what their refunds make of it.
+func (q *Queries) OrdersBehindTheirRefunds(ctx context.Context, atMost int32) ([]OrdersBehindTheirRefundsRow, error) {
+	rows, err := q.db.Query(ctx, ordersBehindTheirRefunds, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrdersBehindTheirRefundsRow
+	for rows.Next() {
+		var i OrdersBehindTheirRefundsRow
+		if err := rows.Scan(&i.OrderNo, &i.Status, &i.ByRefunds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ordersThatDiffer = `-- name: OrdersThatDiffer :many
 WITH moved AS (
     SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
@@ -936,6 +980,50 @@ func (q *Queries) Refund(ctx context.Context, arg RefundParams) (PaymentsRefund,
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const refundsBeyondCaptures = `-- name: RefundsBeyondCaptures :many
+SELECT r.payment_no, r.capture_txn, sum(r.amount)::bigint AS back, coalesce(max(l.amount), 0)::bigint AS captured, r.currency
+FROM payments.refunds r
+LEFT JOIN payments.ledger l ON l.provider = r.provider AND l.kind = 'capture' AND l.provider_txn = r.capture_txn AND l.currency = r.currency
+WHERE r.status NOT IN ('rejected', 'replaced')
+GROUP BY r.payment_no, r.capture_txn, r.currency HAVING sum(r.amount) > coalesce(max(l.amount), 0)
+ORDER BY 1, 2 LIMIT $1
+`
+
+type RefundsBeyondCapturesRow struct {
+	PaymentNo  ids.ID
+	CaptureTxn string
+	Back       int64
+	Captured   int64
+	Currency   string
+}
+
+// Captures of which more is to be refunded than they brought.
+func (q *Queries) RefundsBeyondCaptures(ctx context.Context, atMost int32) ([]RefundsBeyondCapturesRow, error) {
+	rows, err := q.db.Query(ctx, refundsBeyondCaptures, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundsBeyondCapturesRow
+	for rows.Next() {
+		var i RefundsBeyondCapturesRow
+		if err := rows.Scan(
+			&i.PaymentNo,
+			&i.CaptureTxn,
+			&i.Back,
+			&i.Captured,
+			&i.Currency,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const refundsNotBack = `-- name: RefundsNotBack :many
